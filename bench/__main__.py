@@ -1,9 +1,8 @@
-"""Every measurement by one command: `python -m bench [--rows N] [--bench FOLDER]`, one JSON line each.
+"""Run every measurement: `python -m bench [--rows N] [--bench FOLDER]`. Each prints a JSON line.
 
-Rows are imported, N messages searched and all pages of a workspace of that size asked for (a million by
-default; 20,000 for a quick try) on SQLite, and on PostgreSQL too when TEST_DATABASE_URL names one; pages
-beside a bare one are asked for on SQLite. FOLDER is the
-yardstick with a fake model server (see yardstick.py); what cannot be measured without it is said.
+Imports, searches and pages are measured with N messages (a million by default), on SQLite and, if
+TEST_DATABASE_URL is set, on PostgreSQL. Model calls need FOLDER, the yardstick with a fake model server
+(see yardstick.py). A measurement that cannot run is named on stderr.
 """
 
 import argparse
@@ -27,7 +26,7 @@ def main() -> int:
         databases = [f"sqlite:///{scratch}/rows.sqlite3", os.environ.get("TEST_DATABASE_URL")]
         for url in databases:
             if url is None:
-                say(
+                warn(
                     "not measured: rows/s, searches and sizes on PostgreSQL (TEST_DATABASE_URL names no server)"
                 )
                 continue
@@ -36,7 +35,7 @@ def main() -> int:
             failed |= run("sizes", f"--rows={options.rows}", DATABASE_URL=url)
     failed |= run("pages")
     if folder is None:
-        say("not measured: calls, tokens and seconds beside the floor (give BENCH=FOLDER)")
+        warn("not measured: calls, tokens and seconds beside the floor (give BENCH=FOLDER)")
     else:
         for name in ("model_cost", "model_faults", "backfill_cost"):
             failed |= run(name, str(folder.resolve()))
@@ -48,7 +47,7 @@ def run(name: str, *arguments: str, **environment: str) -> int:
     return subprocess.run(command, cwd=ROOT, env=os.environ | environment).returncode
 
 
-def say(line: str) -> None:
+def warn(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 

@@ -1,12 +1,11 @@
-"""A backfill of the slice from an empty database: its time beside the yardstick's, its quote beside
-what it then cost.
+"""Compare a backfill with the yardstick's time, and its estimate with its cost.
 
     python -m bench.backfill_cost FOLDER
 
-FOLDER as for model_cost; the server answers after 0.2 s, eight calls go side by side. Starting the
-process and loading the client are not counted, on either side. Best of three rounds each. Prints one
-JSON line and exits with 1 when it takes more than 1.5 times as long, or the middle of the quoted
-tokens is more than 15 % away.
+FOLDER is that of model_cost. The server responds after 0.2 s, with eight parallel calls. The start of the
+process and the import of the client do not count. The best of three rounds counts. The command prints a
+JSON line. It exits with 1 if the time is more than 1.5 times that of the yardstick, or if the tokens differ
+by more than 15 % from the middle of the estimate.
 """
 
 import sys
@@ -15,12 +14,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-from bench.yardstick import control, imported_slice, replayed, report, yardstick
+from bench.yardstick import control, import_slice, report, run_replay, yardstick
 
 ROUNDS = 3
 LATENCY = 0.2  # seconds
-MOST_SECONDS = 1.5  # times the yardstick's
-MOST_AWAY = 0.15  # of the tokens
+MAX_TIME_RATIO = 1.5  # to the yardstick
+MAX_TOKEN_ERROR = 0.15
 
 
 def main() -> int:
@@ -31,47 +30,48 @@ def main() -> int:
         warm_up()
         floors, rounds = [], []
         for number in range(ROUNDS):
-            floors.append(replayed(folder, work, url, "backfill"))
-            rounds.append(remembered(work, url, f"round-{number}"))
-    floor = min(one["wall_s"] for one in floors)
-    seconds = min(one["seconds"] for one in rounds)
-    first = rounds[0]  # nothing is measured yet: the hardest quote
-    away = [one["quoted"] / one["tokens"] - 1 for one in rounds]
+            floors.append(run_replay(folder, work, url, "backfill"))
+            rounds.append(run_backfill(work, url, f"round-{number}"))
+    floor = min(row["wall_s"] for row in floors)
+    seconds = min(row["seconds"] for row in rounds)
+    first = rounds[0]  # without earlier calls, so the estimate is the hardest
+    errors = [row["quoted"] / row["tokens"] - 1 for row in rounds]
     row = report(
         "backfill of the slice",
-        passed=seconds <= MOST_SECONDS * floor and all(abs(a) <= MOST_AWAY for a in away),
-        seconds=[one["seconds"] for one in rounds],
-        yardstick_seconds=[one["wall_s"] for one in floors],
+        passed=seconds <= MAX_TIME_RATIO * floor
+        and all(abs(error) <= MAX_TOKEN_ERROR for error in errors),
+        seconds=[row["seconds"] for row in rounds],
+        yardstick_seconds=[row["wall_s"] for row in floors],
         ratio=round(seconds / floor, 2),
         calls=first["calls"],
         yardstick_calls=floors[0]["llm_calls"],
-        tokens=[one["tokens"] for one in rounds],
-        quoted=[one["quoted"] for one in rounds],
-        quote_away=[round(a, 3) for a in away],
-        quote_seconds=[one["quote_seconds"] for one in rounds],
+        tokens=[row["tokens"] for row in rounds],
+        quoted=[row["quoted"] for row in rounds],
+        quote_away=[round(error, 3) for error in errors],
+        quote_seconds=[row["quote_seconds"] for row in rounds],
     )
     return 0 if row["pass"] else 1
 
 
 def warm_up() -> None:
-    """Load the client: half a second that belongs to the start of a process."""
-    import openai  # noqa: F401  # loading it is the point
+    """Import the client, which takes half a second."""
+    import openai  # noqa: F401
 
 
-def remembered(work: Path, url: str, slug: str) -> dict[str, Any]:
+def run_backfill(work: Path, url: str, slug: str) -> dict[str, Any]:
     from django.utils import timezone
 
     from memories.models import Backfill
-    from memories.pipeline.costs.estimate import quote_backfill
+    from memories.pipeline.costs.estimate import estimate_backfill
     from memories.pipeline.generate.backfill import carry_out
     from memories.rules.ingest.timestamps import to_micros
 
-    workspace = imported_slice(work, slug, "none")
+    workspace = import_slice(work, slug, "none")
     channels = list(workspace.channels.all())
     control(url, "__reset")
     began = time.monotonic()
     now = timezone.now()
-    quote = quote_backfill(workspace, channels, 0, now).as_json()
+    quote = estimate_backfill(workspace, channels, 0, now).as_json()
     quoted_at = time.monotonic()
     backfill = Backfill.objects.start(
         workspace, channels, since_us=0, until_us=to_micros(now), quote=quote, by=None

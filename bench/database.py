@@ -1,4 +1,4 @@
-"""An empty database for one measurement: on the server of DATABASE_URL, a SQLite file by default."""
+"""An empty database for a measurement, on the server of DATABASE_URL or in a SQLite file."""
 
 import os
 import tempfile
@@ -9,8 +9,7 @@ from pathlib import Path
 
 @contextmanager
 def empty_database() -> Iterator[Path]:
-    """Django is set up on a test database of its own, which is gone afterwards like the folder that
-    is given."""
+    """Set up Django on a temporary database, and yield a temporary folder."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "memoryhub.settings")
     with tempfile.TemporaryDirectory(prefix="memoryhub-bench-") as name:
         os.environ["MEMORYHUB_VAR"] = name

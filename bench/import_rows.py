@@ -1,11 +1,10 @@
-"""How fast an export becomes rows, against a bare ``bulk_create`` of the same rows.
+"""Compare the import of an export with a ``bulk_create`` of the same rows.
 
     python bench/import_rows.py [--rows 200000] [--rounds 2]
 
-Works in a test database of its own on the server of DATABASE_URL (a SQLite file by default), in
-alternating rounds, and prints one line of JSON: the rates of the best rounds, their ratio (to hold:
-at least 0.5) and how far the memory rose above the start of the first import (to hold: below
-64 MiB).
+It uses a temporary database on the server of DATABASE_URL, or in a SQLite file. It prints a JSON line with
+the rates of the best rounds, their ratio (at least 0.5), and the growth of the memory in the first import
+(below 64 MiB).
 """
 
 import argparse
@@ -32,7 +31,7 @@ WORDS = (
 
 
 def write_export(path: Path, rows: int, *, chance: random.Random) -> None:
-    """A zip as Slack makes it: threads, edits, bots, joins; a file per channel and day."""
+    """Write a zip file as Slack does, with threads, edits, bots and joins."""
     people = [f"U{number:07d}" for number in range(PEOPLE)]
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
         users = [{"id": p, "team_id": "T1", "name": p.lower(), "profile": {}} for p in people]
@@ -42,18 +41,18 @@ def write_export(path: Path, rows: int, *, chance: random.Random) -> None:
         file.writestr("users.json", json.dumps(users))
         file.writestr("channels.json", json.dumps(channels))
         for number, channel in enumerate(channels):
-            left = rows // CHANNELS + (number < rows % CHANNELS)
+            remaining = rows // CHANNELS + (number < rows % CHANNELS)
             day = 19_700
             roots: list[str] = []
-            while left:
-                count = min(PER_DAY, left)
+            while remaining:
+                count = min(PER_DAY, remaining)
                 messages = [
                     _message(day * 86_400 + second * 40, number, people, roots, chance)
                     for second in range(count)
                 ]
                 name = time.strftime("%Y-%m-%d", time.gmtime(day * 86_400))
                 file.writestr(f"{channel['name']}/{name}.json", json.dumps(messages))
-                left -= count
+                remaining -= count
                 day += 1
 
 
@@ -90,12 +89,12 @@ def main() -> int:
     with empty_database() as folder:
         path = folder / "export.zip"
         write_export(path, options.rows, chance=random.Random(1))
-        result = rates(path, options.rows, options.rounds)
+        result = measure(path, options.rows, options.rounds)
     print(json.dumps(result))
     return 0 if result["holds"] else 1
 
 
-def rates(path: Path, rows: int, rounds: int) -> dict[str, object]:
+def measure(path: Path, rows: int, rounds: int) -> dict[str, object]:
     import psutil
     from django.db import connection
     from django.utils import timezone
@@ -124,14 +123,14 @@ def rates(path: Path, rows: int, rounds: int) -> dict[str, object]:
         if number == 0:
             rise = highest - start
             names = [f.attname for f in Message._meta.concrete_fields if f.attname != "id"]
-            kept = list(Message.objects.order_by("pk").values_list(*names))
-            assert len(kept) == rows, (len(kept), rows)
+            stored = list(Message.objects.order_by("pk").values_list(*names))
+            assert len(stored) == rows, (len(stored), rows)
         Message.objects.all()._raw_delete("default")
-        again = [Message(**dict(zip(names, values, strict=True))) for values in kept]
+        copies = [Message(**dict(zip(names, values, strict=True))) for values in stored]
         began = time.perf_counter()
-        Message.objects.bulk_create(again, batch_size=1000)
+        Message.objects.bulk_create(copies, batch_size=1000)
         bare_seconds.append(time.perf_counter() - began)
-        del again
+        del copies
     ratio = min(bare_seconds) / min(import_seconds)
     rise_mib = rise / 2**20
     return {

@@ -1,10 +1,9 @@
-"""What a pass costs in calls, prompt tokens and seconds, beside the floor of the yardstick folder.
+"""Compare the calls, prompt tokens and seconds of passes with the yardstick's minimum.
 
     python -m bench.model_cost FOLDER
 
-FOLDER holds `fake_openai.py`, `replay.py` and `common.py` (an OpenAI-compatible server on loopback
-and a replay that reads each message once), with `../data/irc-export.zip` beside it. Prints one JSON
-line a measurement and exits with 1 when one misses its bar.
+yardstick.py describes FOLDER. The command prints a JSON line for each measurement, and exits with 1 if one
+exceeds its limit.
 """
 
 import sys
@@ -14,10 +13,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from bench.yardstick import control, imported_slice, replayed, report, yardstick
+from bench.yardstick import control, import_slice, report, run_replay, yardstick
 
-MOST_TOKENS = 1.5  # times the floor's prompt tokens
-MOST_SECONDS = 4.0  # of latency in the way, for a chain of three calls of one second
+MAX_TOKEN_RATIO = 1.5  # to the minimum of prompt tokens
+MAX_SECONDS = 4.0  # for a chain of three calls of one second
 
 
 def main() -> int:
@@ -36,8 +35,8 @@ def tokens_beside_floor(work: Path, url: str, folder: Path, interval: int) -> di
     from memories.models import Job, Message
     from memories.pipeline.generate.passes import run_pass
 
-    floor = replayed(folder, work, url, "floor", "--split", "--interval", str(interval))
-    workspace = imported_slice(work, f"every-{interval}", "all")
+    floor = run_replay(folder, work, url, "floor", "--split", "--interval", str(interval))
+    workspace = import_slice(work, f"every-{interval}", "all")
     control(url, "__reset")
     began = time.monotonic()
     for moment in ticks(load(work / "slice"), interval):
@@ -51,7 +50,7 @@ def tokens_beside_floor(work: Path, url: str, folder: Path, interval: int) -> di
     ratio = stats["prompt_tokens"] / floor["prompt_tokens"]
     return report(
         f"tokens, a pass every {interval} s",
-        passed=ratio <= MOST_TOKENS
+        passed=ratio <= MAX_TOKEN_RATIO
         and read == messages.count()
         and not messages.filter(segment=None).exists(),
         ratio=round(ratio, 3),
@@ -76,7 +75,7 @@ def ten_channels(url: str) -> dict[str, Any]:
     control(url, "__config", {"latency": 0.0})
     return report(
         "ten due channels side by side",
-        passed=slow - fast <= MOST_SECONDS,
+        passed=slow - fast <= MAX_SECONDS,
         latency_adds_s=round(slow - fast, 2),
         seconds_at_0=round(fast, 2),
         seconds_at_1=round(slow, 2),

@@ -1,12 +1,11 @@
-"""Requests a second of the pages, beside a bare Django page of 50 rows on the same server.
+"""Compare the time of each page with a bare Django page of 50 rows on the same server.
 
     python -m bench.pages [--rounds 7] [--requests 20]
 
-The server runs as `serve` runs it, with a database of its own (SQLite): the demo, and beside it what
-pages_rows.py adds. The bare page (pages_urls.py) stands behind the same middleware and login. One
-signed-in client asks over one connection that is kept open, the page and the bare one in turns; a
-page's figure is the middle one of its rounds. Prints a table and a line of JSON. To hold: a page takes
-at most twice as long as the bare one, a part of it 1.5 times, the comparison of far versions 5 times.
+The web process has a SQLite database with the demo and the rows of pages_rows.py. The bare page
+(pages_urls.py) has the same middleware and sign-in. One signed-in client requests both pages in turns, over
+one connection. The median of the rounds counts. The command prints a table and a JSON line. A page may take
+twice as long as the bare page, a part 1.5 times, and the comparison of distant versions 5 times.
 """
 
 import argparse
@@ -35,12 +34,12 @@ def main() -> int:
     parser.add_argument("--requests", type=int, default=20, help="of each page, each round")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="memoryhub-bench-") as folder:
-        pages, cookie = made(Path(folder))
-        with served() as port:
+        pages, cookie = prepare(Path(folder))
+        with run_server() as port:
             bare = Client(port, cookie, BARE)
             rows = {}
             for name, page in pages.items():
-                rows[name] = row = beside(
+                rows[name] = row = compare(
                     Client(port, cookie, *page), bare, options.rounds, options.requests
                 )
                 row["at_most"] = PART if page[1] else FAR if name.startswith("compare") else PAGE
@@ -51,8 +50,8 @@ def main() -> int:
     return 0 if holds else 1
 
 
-def made(folder: Path) -> tuple[dict[str, tuple[str, bool]], str]:
-    """Addresses of the pages, and whether a part of one is asked for; and the cookie of who may."""
+def prepare(folder: Path) -> tuple[dict[str, tuple[str, bool]], str]:
+    """Create the database. Return the URLs of pages, if a part is requested, and a session cookie."""
     os.environ |= {
         "DJANGO_SETTINGS_MODULE": "bench.pages_settings",
         "MEMORYHUB_VAR": str(folder),
@@ -70,8 +69,8 @@ def made(folder: Path) -> tuple[dict[str, tuple[str, bool]], str]:
 
 
 @contextmanager
-def served() -> Iterator[int]:
-    """The web processes as `serve` starts them; their port."""
+def run_server() -> Iterator[int]:
+    """Start the web processes of `serve`, and yield their port."""
     with socket.create_server(("127.0.0.1", 0), backlog=128) as listener:
         port = listener.getsockname()[1]
         from memories.management.commands.serve import children
@@ -90,7 +89,7 @@ def served() -> Iterator[int]:
 
 
 class Client:
-    """Asks for one page again and again. The connection is made anew where the server ended it."""
+    """A client that repeats a request, and reconnects if the server closed the connection."""
 
     def __init__(self, port: int, cookie: str, path: str, is_part: bool = False) -> None:  # noqa: FBT001, FBT002
         self.connection = HTTPConnection("127.0.0.1", port, timeout=60)
@@ -98,7 +97,7 @@ class Client:
         self.headers = {"Cookie": cookie} | ({"HX-Request": "true"} if is_part else {})
         self.bytes = 0
 
-    def ask(self) -> None:
+    def request(self) -> None:
         self.connection.request("GET", self.path, headers=self.headers)
         response = self.connection.getresponse()
         self.bytes = len(response.read())
@@ -107,24 +106,26 @@ class Client:
 
     def seconds(self, requests: int) -> float:
         self.connection.close()
-        self.ask()
+        self.request()
         began = time.perf_counter()
         for _ in range(requests):
-            self.ask()
+            self.request()
         return (time.perf_counter() - began) / requests
 
 
-def beside(client: Client, bare: Client, rounds: int, requests: int) -> dict[str, Any]:
-    for one in (client, bare):
-        one.seconds(4)  # so that both web processes have loaded what it needs
-    mine, others = [], []
+def compare(client: Client, bare: Client, rounds: int, requests: int) -> dict[str, Any]:
+    for warm_up in (client, bare):
+        warm_up.seconds(4)  # both web processes import what it needs
+    page_seconds, bare_seconds = [], []
     for _ in range(rounds):
-        others.append(bare.seconds(requests))
-        mine.append(client.seconds(requests))
-    times = statistics.median(one / other for one, other in zip(mine, others, strict=True))
+        bare_seconds.append(bare.seconds(requests))
+        page_seconds.append(client.seconds(requests))
+    times = statistics.median(
+        page / empty for page, empty in zip(page_seconds, bare_seconds, strict=True)
+    )
     return {
-        "ms": round(1000 * statistics.median(mine), 2),
-        "bare_ms": round(1000 * statistics.median(others), 2),
+        "ms": round(1000 * statistics.median(page_seconds), 2),
+        "bare_ms": round(1000 * statistics.median(bare_seconds), 2),
         "times": round(times, 2),
         "requests": round(1 / times, 2),
         "bytes": client.bytes,

@@ -1,4 +1,4 @@
-"""The demo, grown: many channels, many messages, and one memory with a long history."""
+"""The demo with more channels and messages, and a memory with a long history."""
 
 import random
 from datetime import datetime, timedelta
@@ -21,7 +21,7 @@ from tests.factories import make_version
 
 CHANNELS = 60
 MESSAGES = 20_000
-VERSIONS = 200  # of the memory with a history; the others have FEW
+VERSIONS = 200  # of one memory; others have FEW
 FEW = 3
 LINES = 8  # of a memory, each with two sources
 
@@ -29,20 +29,20 @@ Pages = dict[str, tuple[str, bool]]
 
 
 def make() -> tuple[Pages, str]:
-    """What bench/pages.py asks for, and the cookie to ask with."""
+    """Create the rows, and return the pages for bench/pages.py and a session cookie."""
     call_command("demo", stdout=StringIO(), stderr=StringIO())
     workspace = Workspace.objects.get(slug=SLUG)
     with transaction.atomic():
-        long = _grown(workspace, timezone.now(), random.Random(1))
+        long = _add_rows(workspace, timezone.now(), random.Random(1))
     indexing.catch_up()
     client = Client()
     client.force_login(User.objects.get(username=DEMO_USER))
     return _pages(workspace, long), f"{settings.SESSION_COOKIE_NAME}={client.session.session_key}"
 
 
-def _grown(workspace: Workspace, now: datetime, chance: random.Random) -> Memory:
-    """More channels with the demo's words; the memory with the long history."""
-    said = list(Message.objects.exclude(text="").values_list("text", flat=True))
+def _add_rows(workspace: Workspace, now: datetime, chance: random.Random) -> Memory:
+    """Add channels with texts of the demo. Return the memory with the long history."""
+    texts = list(Message.objects.exclude(text="").values_list("text", flat=True))
     lines = list(Line.objects.values_list("text", flat=True))
     people = list(Person.objects.filter(is_bot=False))
     channels = Channel.objects.bulk_create(
@@ -60,7 +60,7 @@ def _grown(workspace: Workspace, now: datetime, chance: random.Random) -> Memory
                     author=chance.choice(people),
                     ts=ts_from_micros(first_us + i * apart_us),
                     micros=first_us + i * apart_us,
-                    text=chance.choice(said),
+                    text=chance.choice(texts),
                 )
                 for i in range(each)
             ]
@@ -79,13 +79,13 @@ def _grown(workspace: Workspace, now: datetime, chance: random.Random) -> Memory
 
 
 def _pages(workspace: Workspace, long: Memory) -> Pages:
-    """The address of each, and whether only its part is asked for."""
+    """Return the URL of each page, and whether only its part is requested."""
     slug, channel = workspace.slug, long.channel
     assert channel is not None
     catch_up = reverse("catch_up-index", args=[slug])
     of_channel = reverse("channels-detail", args=[slug, channel.slack_id])
     messages = reverse("messages-index", args=[slug, channel.slack_id])
-    found = f"{reverse('search-index', args=[slug])}?q=CSV"
+    search = f"{reverse('search-index', args=[slug])}?q=CSV"
     newest = channel.messages.order_by("-micros")[60]
     first, last = long.versions.order_by("number").first(), long.versions.order_by("number").last()
     assert first is not None and last is not None
@@ -94,7 +94,7 @@ def _pages(workspace: Workspace, long: Memory) -> Pages:
         "channel": (of_channel, False),
         "messages": (messages, False),
         f"versions ({VERSIONS})": (reverse("memories-versions", args=[long.pk]), False),
-        "search": (found, False),
+        "search": (search, False),
         "jobs": (reverse("jobs-index", args=[slug]), False),
         f"compare v1 with v{VERSIONS}": (
             reverse("versions-compare", args=[first.pk, last.pk]),
@@ -102,6 +102,6 @@ def _pages(workspace: Workspace, long: Memory) -> Pages:
         ),
         "part: Catch up": (catch_up, True),
         "part: 50 older messages": (f"{messages}?before={newest.ts}", True),
-        "part: search results": (found, True),
+        "part: search results": (search, True),
         "part: jobs": (reverse("jobs-index", args=[slug]), True),
     }

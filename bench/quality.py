@@ -1,10 +1,9 @@
-"""Whether a context holds what a right answer needs: `make quality` (DATA=, MODEL=1).
+"""Measure if a context contains what an answer needs: `make quality` (DATA=, MODEL=1).
 
-The demo's own questions (quality_questions.toml) are put to the demo's story as of the evening of a
-day; with DATA those of two files in GateMem's form, DATA.episodes.jsonl and DATA.checkpoints.jsonl. A
-question counts as a hit when all its strings stand in the context; recall is the mean share of them.
-Beside both stand two baselines of as many tokens: the newest messages, and the messages that a search
-for the question finds. Without MODEL=1 no model is asked.
+The questions are those of the demo (quality_questions.toml), as of the evening of a day. With DATA they come
+from two files in GateMem's format, DATA.episodes.jsonl and DATA.checkpoints.jsonl. A question is a hit if
+the context contains all its strings, and recall is their mean share. Two baselines have as many tokens: the
+newest messages, and the messages that a search for the question finds. MODEL=1 uses the configured model.
 """
 
 import json
@@ -27,8 +26,7 @@ PASSES_APART = timedelta(hours=2)
 
 @dataclass(frozen=True)
 class Question:
-    """``strings`` are regular expressions; ``at`` is the moment as of which it is asked. ``old`` is
-    what was true before."""
+    """A question with regular expressions for its answer, at a time. ``old`` is an outdated answer."""
 
     group: str  # a language, or a domain
     channel: str
@@ -38,20 +36,19 @@ class Question:
     old: str = ""
 
     def is_outdated(self, text: str) -> bool:
-        """Whether what was true before stands in a context as if it held now."""
+        """Return whether a context contains the old answer as a current one."""
         return bool(self.old) and any(
             _holds(_plain(line), self.old) for line in current_lines(text)
         )
 
-    def found_in(self, text: str) -> list[bool]:
+    def match(self, text: str) -> list[bool]:
         plain = _plain(text)
-        return [_holds(plain, _plain(one)) for one in self.strings]
+        return [_holds(plain, _plain(string)) for string in self.strings]
 
 
 @dataclass
 class Score:
-    """``missed`` are the questions of which a string is not there, ``outdated`` those whose old
-    answer stands there as if it held now."""
+    """Counts of hits, with the questions that lack a string or have an outdated answer."""
 
     asked: int = 0
     hits: int = 0
@@ -60,11 +57,11 @@ class Score:
     outdated: list[str] = field(default_factory=list)
 
     def add(self, question: Question, text: str) -> None:
-        found = question.found_in(text)
+        matches = question.match(text)
         self.asked += 1
-        self.hits += all(found)
-        self.recall += sum(found) / len(found)
-        if not all(found):
+        self.hits += all(matches)
+        self.recall += sum(matches) / len(matches)
+        if not all(matches):
             self.missed.append(question.text)
         if question.is_outdated(text):
             self.outdated.append(question.text)
@@ -74,11 +71,11 @@ class Score:
         return self.hits / self.asked
 
 
-Scores = dict[tuple[str, int, str], Score]  # by group, budget and whose text it is
+Scores = dict[tuple[str, int, str], Score]  # by group, budget and source of the text
 
 
 def demo_questions(now: datetime = NOW) -> list[Question]:
-    """The demo's questions, in the order of their moments."""
+    """Return the questions of the demo, in the order of their times."""
     from memories.demo.script import TOKYO, with_dates, workday
 
     rows = tomllib.loads((Path(__file__).parent / "quality_questions.toml").read_text("utf-8"))
@@ -86,7 +83,7 @@ def demo_questions(now: datetime = NOW) -> list[Question]:
     for row in rows["question"]:
         day = workday(now.astimezone(TOKYO).date(), row["day"])
         at = datetime(day.year, day.month, day.day, 23, tzinfo=TOKYO)
-        strings = tuple(re.escape(with_dates(one, now)) for one in row["strings"])
+        strings = tuple(re.escape(with_dates(string, now)) for string in row["strings"])
         text = with_dates(row["text"], now)
         old = re.escape(_plain(with_dates(row.get("old", ""), now)))
         questions.append(Question(row["language"], row["channel"], at, text, strings, old))
@@ -96,7 +93,7 @@ def demo_questions(now: datetime = NOW) -> list[Question]:
 def ask_demo(
     now: datetime = NOW, budgets: Sequence[int] = BUDGETS, summariser: Any = None
 ) -> Scores:
-    """The scores of the demo's questions, each put when the memories are as of its moment."""
+    """Return the scores of the demo's questions, each at its time."""
     from memories.demo.workspace import build_export
     from memories.models import Workspace
 
@@ -116,7 +113,7 @@ def ask_demo(
 
 
 def ask_gatemem(data: str, budgets: Sequence[int] = BUDGETS, summariser: Any = None) -> Scores:
-    """The scores of the utility checkpoints of a domain; each episode is a channel of its own."""
+    """Return the scores of the utility checkpoints of a domain. Each episode is a channel."""
     from memories.models import Workspace
 
     scores: Scores = {}
@@ -159,18 +156,22 @@ def _remember(workspace: Any, at: datetime, summariser: Any) -> None:
 def _ask(workspace: Any, question: Question, budgets: Iterable[int], scores: Scores) -> None:
     from memories.models import Message, Reader
     from memories.pipeline.context.build import build_context
-    from memories.pipeline.search.finding import best_for, keys_of
+    from memories.pipeline.search.finding import audience_keys, most_relevant, question_hits
     from memories.rules.ingest.timestamps import to_micros
 
-    said = Message.objects.visible_to(Reader.public()).filter(
+    messages = Message.objects.visible_to(Reader.public()).filter(
         channel__workspace=workspace, channel__name=question.channel
     )
-    said = said.rememberable().until(to_micros(question.at)).select_related("author")
-    newest = [f"{row.author_name}: {row.text}" for row in said.order_by("-micros")]
-    keys = keys_of(workspace, Reader.public(), None)
-    matches = [f"{row.author_name}: {row.text}" for row in best_for(question.text, said, keys)]
+    messages = messages.rememberable().until(to_micros(question.at)).select_related("author")
+    newest = [f"{row.author_name}: {row.text}" for row in messages.order_by("-micros")]
+    keys = audience_keys(workspace, Reader.public(), None)
+    hits = {
+        row.pk: row for row in question_hits(question.text, messages, keys).select_related("author")
+    }
+    best = most_relevant(question.text, [(x.pk, x.micros, x.tokens) for x in hits.values()])
+    matches = [f"{hits[pk].author_name}: {hits[pk].text}" for pk in best]
     for budget in budgets:
-        plain, asked = (
+        plain, with_question = (
             build_context(
                 workspace,
                 Reader.public(),
@@ -183,18 +184,17 @@ def _ask(workspace: Any, question: Question, budgets: Iterable[int], scores: Sco
         )
         texts = {
             OURS: plain,
-            ASKED: asked,
+            ASKED: with_question,
             NEWEST: _within(newest, budget),
             SEARCH: _within(matches, budget, may_skip=True),
         }
-        for who, text in texts.items():
-            score = scores.setdefault((question.group, budget, who), Score())
+        for source, text in texts.items():
+            score = scores.setdefault((question.group, budget, source), Score())
             score.add(question, text)
 
 
 def current_lines(text: str) -> list[str]:
-    """The lines of a context's memories that are given as holding now: not those of a history, of
-    the conversation, or marked as replaced."""
+    """Return the current lines of the memories in a context, without history and replaced lines."""
     lines, is_memory, is_history = [], False, False
     for line in text.splitlines():
         if line.startswith("#"):
@@ -207,19 +207,19 @@ def current_lines(text: str) -> list[str]:
 
 
 def _within(lines: Iterable[str], budget: int, *, may_skip: bool = False) -> str:
-    """The first lines that fit, up to the first that does not, or without those that do not."""
-    from memories.rules.generate.tokens import estimate
+    """Return the lines that fit. Stop at the first that does not, or skip it."""
+    from memories.rules.generate.tokens import estimate_tokens
 
-    kept = []
+    fitting = []
     for line in lines:
-        cost = estimate(f"{line}\n")
+        cost = estimate_tokens(f"{line}\n")
         if cost > budget:
             if may_skip:
                 continue
             break
         budget -= cost
-        kept.append(line)
-    return "\n".join(kept)
+        fitting.append(line)
+    return "\n".join(fitting)
 
 
 def _plain(text: str) -> str:
@@ -234,7 +234,7 @@ def _holds(text: str, pattern: str) -> bool:
 
 
 def _episodes(data: str) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:
-    """Episodes with their checkpoints, in order of their turns."""
+    """Yield episodes with their checkpoints, in the order of their turns."""
     rows = [json.loads(line) for line in Path(f"{data}.checkpoints.jsonl").read_text().splitlines()]
     for number, line in enumerate(Path(f"{data}.episodes.jsonl").read_text().splitlines()):
         episode = json.loads(line) | {"number": number}
@@ -251,8 +251,10 @@ def _episodes(data: str) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]
 
 
 def _dated(turns: Sequence[dict[str, Any]]) -> list[tuple[datetime, str, str]]:
-    """(moment, speaker, text) of each turn, each later than the one before. Turns without a time are
-    three minutes apart; a story of the future is moved back by whole weeks."""
+    """Return the (time, speaker, text) of each turn, with ascending times.
+
+    Turns without a time are three minutes apart. An episode in the future is moved back by whole weeks.
+    """
     dated: list[tuple[datetime, str, str]] = []
     at = datetime(2026, 3, 2, 9, tzinfo=UTC)
     for turn in turns:
@@ -296,7 +298,7 @@ def _write_export(
 
 
 def table(scores: Scores) -> str:
-    """The scores as lines of text."""
+    """Format the scores."""
     lines = [f"{'':12} {'tokens':>6}  {'':16} {'asked':>5} {'hit':>6} {'recall':>6} outdated"]
     for (group, budget, who), score in scores.items():
         rates = f"{score.hit_rate:6.3f} {score.recall / score.asked:6.3f}"

@@ -1,27 +1,27 @@
-"""What a model's replies are worth, counted while `make quality MODEL=1` asks it."""
+"""Count the usable parts of a model's replies in `make quality MODEL=1`."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from memories.rules.generate.reply import read_reply
-from memories.rules.generate.reply_text import answer_of, is_nothing
-from memories.rules.generate.summary import (
+from memories.rules.generate.reply import parse_reply
+from memories.rules.generate.reply_statements import says_nothing, strip_thinking
+from memories.rules.generate.summariser import (
     OFFLINE,
-    Bound,
-    Form,
+    PromptForm,
     Reply,
     Request,
     RequestStrategy,
     Summariser,
+    Usage,
 )
-from memories.rules.memory.operations import read_operations
+from memories.rules.memory.operations import parse_operations
 
 
 @dataclass(frozen=True)
 class Figures:
-    """Shares are of 1. ``lines`` are those that the model wrote, each counted where it first stands;
-    ``quotes`` are of the lines of short-term memories, ``dropped`` of all operations."""
+    """Counts and shares. ``lines`` are new lines by the model. ``quotes`` is a share of the lines of
+    short-term memories, and ``dropped`` of all operations."""
 
     lines: int
     verified: float
@@ -50,7 +50,7 @@ class Figures:
 
 @dataclass
 class Recorder:
-    """A summariser that keeps the replies of another one."""
+    """A summariser that stores the replies of another one."""
 
     inner: Summariser
     replies: list[tuple[Request, Reply]] = field(default_factory=list)
@@ -70,31 +70,35 @@ class Recorder:
     def prompt_version(self, request: Request) -> str:
         return self.inner.prompt_version(request)
 
-    def bound(self, request: Request, way: RequestStrategy = RequestStrategy.WHOLE) -> Bound:
-        return self.inner.bound(request, way)
+    def bound(self, request: Request, strategy: RequestStrategy = RequestStrategy.WHOLE) -> Usage:
+        return self.inner.bound(request, strategy)
 
-    def summarise(self, request: Request, way: RequestStrategy = RequestStrategy.WHOLE) -> Reply:
-        reply = self.inner.summarise(request, way)
+    def summarise(
+        self, request: Request, strategy: RequestStrategy = RequestStrategy.WHOLE
+    ) -> Reply:
+        reply = self.inner.summarise(request, strategy)
         self.replies.append((request, reply))
         return reply
 
     def figures(self) -> Figures:
-        """Of the memories in the database, and of all replies so far."""
+        """Return the figures of the stored memories and all replies."""
         verified = [bool(line.sources.all()) and not line.unverified for line in _written()]
-        readings = [(r, reply, read_reply(reply, r)) for r, reply in self._last()]
-        said = [line for r, _, reading in readings if r.messages for line in reading.lines]
+        readings = [(r, reply, parse_reply(reply, r)) for r, reply in self._last()]
+        short_lines = [line for r, _, reading in readings if r.messages for line in reading.lines]
         segments = {_key(r) for r, _ in self.replies if r.messages}
         empty = {
-            _key(r) for r, reply in self.replies if r.messages and is_nothing(answer_of(reply.text))
+            _key(r)
+            for r, reply in self.replies
+            if r.messages and says_nothing(strip_thinking(reply.text))
         }
         changes = [(reply, reading) for r, reply, reading in readings if _is_of_changes(r, reply)]
-        operations = sum(len(read_operations(answer_of(reply.text))) for reply, _ in changes)
+        operations = sum(len(parse_operations(strip_thinking(reply.text))) for reply, _ in changes)
         dropped = sum(len(reading.dropped) for _, reading in changes)
         replies = [reply for _, reply in self.replies]
         return Figures(
             lines=len(verified),
             verified=_share(sum(verified), len(verified)),
-            quotes=_share(sum(line.is_quote for line in said), len(said)),
+            quotes=_share(sum(line.is_quote for line in short_lines), len(short_lines)),
             segments=len(segments),
             nothing=_share(len(empty), len(segments)),
             operations=operations,
@@ -106,20 +110,20 @@ class Recorder:
         )
 
     def _last(self) -> Iterator[tuple[Request, Reply]]:
-        """Of each job the last reply: one that was no good was asked for again."""
+        """Yield the last reply of each job, because a bad reply is requested again."""
         yield from {_key(request): (request, reply) for request, reply in self.replies}.values()
 
 
 def _key(request: Request) -> str:
-    return repr(replace(request, form=Form.FULL, thinking_tokens=0))
+    return repr(replace(request, form=PromptForm.FULL, thinking_tokens=0))
 
 
 def _is_of_changes(request: Request, reply: Reply) -> bool:
-    return replace(request, form=Form(reply.form)).uses_operations
+    return replace(request, form=PromptForm(reply.form)).uses_operations
 
 
 def _written() -> Any:
-    """The lines that a model wrote, each in the version in which it first stood."""
+    """Return the lines by a model, in the version that added them."""
     from django.db.models import F
 
     from memories.models import Line
@@ -129,5 +133,5 @@ def _written() -> Any:
     return by_model.exclude(version__job__model=OFFLINE).prefetch_related("sources")
 
 
-def _share(part: int, of: int) -> float:
-    return part / of if of else 0.0
+def _share(part: int, total: int) -> float:
+    return part / total if total else 0.0

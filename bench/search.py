@@ -7,7 +7,7 @@ kind of question it asks several, in turns, each several times. What is measured
 statements that `finding.find` sends for a page of all kinds of texts: the newest hits that a reader
 with some private channels may see, and their number, exact up to 1,000; and of LIKE what finds the
 same messages and counts them as far. Prints a table and a line of JSON: milliseconds in the middle
-and at the 95th percentile. To hold: no kind takes more than MOST_MS at the 95th percentile.
+and at the 95th percentile. To hold: no kind takes more than MAX_MS at the 95th percentile.
 """
 
 import argparse
@@ -19,11 +19,10 @@ from typing import Any
 
 from bench.database import empty_database
 
-MOST_MS = {"sqlite": 10.0, "postgresql": 40.0}
+MAX_MS = {"sqlite": 10.0, "postgresql": 40.0}
 COLUMNS = ("p50_ms", "p95_ms", "like_p50_ms", "like_p95_ms")
 
-# A statement with its values, as the database gets it.
-Asked = tuple[str, Any]
+Statement = tuple[str, Any]  # SQL and its parameters
 
 
 def main() -> int:
@@ -48,27 +47,27 @@ def measure(rows: int, times: int) -> dict[str, Any]:
     seconds = time.perf_counter() - began
     index_mb = round(index_bytes() / 10**6, 1)
     kinds = {}
-    most = MOST_MS[connection.vendor]
-    print(f"{connection.vendor}, {rows:,} messages: milliseconds, at most {most:g} at p95")
+    limit = MAX_MS[connection.vendor]
+    print(f"{connection.vendor}, {rows:,} messages: milliseconds, at most {limit:g} at p95")
     print(f"index: {index_mb:,} MB")
     print(f"{'':32}{'hits':>12}{'p50':>9}{'p95':>9}{'LIKE p50':>10}{'LIKE p95':>10}")
     for name, typed in kinds_of(filled).items():
         kinds[name] = compare(filled, typed, times)
-        show(name, kinds[name], most)
+        show(name, kinds[name], limit)
     return {
         "bench": "search",
         "database": connection.vendor,
         "rows": rows,
         "seconds_to_fill": round(seconds),
         "index_mb": index_mb,
-        "most_ms": most,
+        "most_ms": limit,
         "kinds": kinds,
-        "holds": all(kind["p95_ms"] <= most for kind in kinds.values()),
+        "holds": all(kind["p95_ms"] <= limit for kind in kinds.values()),
     }
 
 
 def index_bytes() -> int:
-    """The size of the index of the tokens, without the stored tokens."""
+    """Return the size of the index, without the stored tokens."""
     from django.db import connection
 
     from memories.models.search.documents import WORDS
@@ -83,58 +82,64 @@ def index_bytes() -> int:
 
 
 def compare(filled: Any, questions: Sequence[str], times: int) -> dict[str, Any]:
-    """Each question in turns: by the index ``times`` over, and once by LIKE."""
+    """Run each query ``times`` with the index, and once with LIKE."""
     from bench.search_kinds import by_like, by_search
 
-    mine: list[float] = []
-    like: list[float] = []
+    index_ms: list[float] = []
+    like_ms: list[float] = []
     hits = []
     for typed in questions:
-        ours, found = recorded(lambda typed=typed: by_search(filled, typed))
-        theirs, _ = recorded(lambda typed=typed: by_like(filled, typed))
-        hits.append(found)
-        mine += [taken(ours) for _ in range(times)]
-        like.append(taken(theirs))
+        index_statements, count = record(lambda typed=typed: by_search(filled, typed))
+        like_statements, _ = record(lambda typed=typed: by_like(filled, typed))
+        hits.append(count)
+        index_ms += [run_ms(index_statements) for _ in range(times)]
+        like_ms.append(run_ms(like_statements))
     return {
         "hits": [min(hits), max(hits)],
-        **dict(zip(COLUMNS, (at(v, s) for v in (mine, like) for s in (0.5, 0.95)), strict=True)),
+        **dict(
+            zip(
+                COLUMNS,
+                (percentile(v, s) for v in (index_ms, like_ms) for s in (0.5, 0.95)),
+                strict=True,
+            )
+        ),
     }
 
 
-def recorded(ask: Callable[[], int]) -> tuple[list[Asked], int]:
-    """What is sent to the database on the way to the answer."""
+def record(search: Callable[[], int]) -> tuple[list[Statement], int]:
+    """Return the statements of a search, and its result."""
     from django.db import connection
 
-    sent: list[Asked] = []
+    sent: list[Statement] = []
 
     def note(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:  # noqa: FBT001
         sent.append((sql, params))
         return execute(sql, params, many, context)
 
     with connection.execute_wrapper(note):
-        return sent, ask()
+        return sent, search()
 
 
-def taken(asked: Sequence[Asked]) -> float:
-    """Milliseconds until all rows of these are here."""
+def run_ms(statements: Sequence[Statement]) -> float:
+    """Run the statements, and return the milliseconds until all rows are read."""
     from django.db import connection
 
     with connection.cursor() as cursor:
         began = time.perf_counter()
-        for sql, params in asked:
+        for sql, params in statements:
             cursor.execute(sql, params)
             cursor.fetchall()
         return (time.perf_counter() - began) * 1000
 
 
-def at(values: Sequence[float], share: float) -> float:
+def percentile(values: Sequence[float], share: float) -> float:
     return round(sorted(values)[min(len(values) - 1, int(len(values) * share))], 2)
 
 
-def show(name: str, kind: dict[str, Any], most: float) -> None:
+def show(name: str, kind: dict[str, Any], limit: float) -> None:
     hits = "–".join(str(n) for n in dict.fromkeys(kind["hits"]))
     p50, p95, like50, like95 = (kind[column] for column in COLUMNS)
-    late = " *" if p95 > most else ""
+    late = " *" if p95 > limit else ""
     print(f"{name:32}{hits:>12}{p50:9.2f}{p95:9.2f}{like50:10.1f}{like95:10.1f}{late}", flush=True)
 
 

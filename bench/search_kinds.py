@@ -1,4 +1,4 @@
-"""What is searched for, and how it is asked: as the page does, and by LIKE."""
+"""The queries of the measurement, and two ways to run them: as the page does, and with LIKE."""
 
 from collections.abc import Sequence
 from datetime import UTC
@@ -13,7 +13,7 @@ from memories.rules.search.query import Kind, parse
 
 
 def kinds_of(rows: Rows) -> dict[str, list[str]]:
-    """Words by how often they are said; the first of all are in a third of the messages."""
+    """Return queries by kind. The most frequent words are in a third of the messages."""
     english, nouns = rows.talk.english, rows.talk.nouns
     rare, some = english[-3:], english[600:603]
     return {
@@ -42,13 +42,13 @@ def kinds_of(rows: Rows) -> dict[str, list[str]]:
 
 
 def by_search(rows: Rows, typed: str) -> int:
-    """How many messages the search page finds; COUNTED + 1 for more than it counts."""
-    found = find(parse(typed), rows.workspace, rows.reader, rows.channels)
-    return next((group.count for group in found.groups if group.kind is Kind.MESSAGES), 0)
+    """Return the number of messages on the search page, or COUNTED + 1 for more."""
+    result = find(parse(typed), rows.workspace, rows.reader, rows.channels)
+    return next((group.count for group in result.groups if group.kind is Kind.MESSAGES), 0)
 
 
 def by_like(rows: Rows, typed: str) -> int:
-    """Messages with the same letters, newest first, counted as far: without the index."""
+    """Return the number of messages that contain the same text, without the index."""
     query = parse(typed)
     since, before = query.bounds(UTC)
     messages: Any = Message.objects.visible_to(rows.reader).filter(

@@ -9,7 +9,7 @@ from django.db import connection
 from django.db.models import Model
 from django.utils import timezone
 
-from bench.talk import Talk
+from bench.talk import MessageGenerator
 from memories.models import (
     Channel,
     ChannelMember,
@@ -46,11 +46,11 @@ class Rows:
     workspace: Workspace
     reader: Reader
     channels: list[Channel]
-    talk: Talk
+    talk: MessageGenerator
 
 
 def fill(rows: int) -> Rows:
-    talk = Talk(random.Random(1))
+    talk = MessageGenerator(random.Random(1))
     workspace = Workspace.objects.create(slug="bench", name="bench")
     people = Person.objects.bulk_create(
         Person(workspace=workspace, slack_id=f"U{n:07d}", name=f"person{n}") for n in range(PEOPLE)
@@ -98,7 +98,7 @@ def fill(rows: int) -> Rows:
 class Speakers:
     """Some channels and some people say much more than others."""
 
-    talk: Talk
+    talk: MessageGenerator
     channels: Sequence[Channel]
     people: Sequence[Person]
     secret: Sequence[Channel]

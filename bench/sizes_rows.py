@@ -13,11 +13,12 @@ from django.db.models import Model, QuerySet
 from django.utils import timezone
 
 from bench.search_rows import APART, BASE, LAST, Speakers, repeat
-from bench.talk import Talk
+from bench.talk import MessageGenerator
 from memories.models import (
     AuditEvent,
     Channel,
     ChannelMember,
+    ChannelSync,
     Job,
     Line,
     Member,
@@ -89,7 +90,7 @@ class Rows:
 
 def fill(size: Size) -> Rows:
     """Build the workspace in the current database."""
-    talk = Talk(random.Random(1))
+    talk = MessageGenerator(random.Random(1))
     now = timezone.now()
     workspace = Workspace.objects.create(
         slug="bench", name="bench", connected_at=now, listed_at=now, synced_at=now
@@ -152,11 +153,12 @@ def _channels(workspace: Workspace, people: Sequence[Person], size: Size) -> lis
             is_followed=True,
             bot_is_in=True,
             members_known_at=now,
-            walked_at=now,
-            synced_ts="1.000000",
             start_us=0,
         )
         for n in range(size.channels)
+    )
+    ChannelSync.objects.bulk_create(
+        ChannelSync(channel=channel, synced_at=now, synced_ts="1.000000") for channel in channels
     )
     chance = random.Random(2)
     private = [channel for channel in channels if not channel.is_public]
@@ -169,7 +171,7 @@ def _channels(workspace: Workspace, people: Sequence[Person], size: Size) -> lis
 
 
 def _messages(
-    talk: Talk, channels: Sequence[Channel], people: Sequence[Person], size: Size
+    talk: MessageGenerator, channels: Sequence[Channel], people: Sequence[Person], size: Size
 ) -> None:
     """Each channel has threads; all messages but the newest are in segments."""
     begin = int(timezone.now().timestamp()) - (size.messages + LAST) * APART
@@ -225,7 +227,9 @@ def _segments(messages: Sequence[Message]) -> list[Segment]:
     return segments
 
 
-def _memories(talk: Talk, channels: Sequence[Channel], member: User, size: Size) -> None:
+def _memories(
+    talk: MessageGenerator, channels: Sequence[Channel], member: User, size: Size
+) -> None:
     """Both memories of each channel and of the workspace. The member has seen nine in ten."""
     [workspace] = {channel.workspace for channel in channels}
     places: list[dict[str, Any]] = [
@@ -254,7 +258,7 @@ def _memories(talk: Talk, channels: Sequence[Channel], member: User, size: Size)
     )
 
 
-def _versions(talk: Talk, memories: Sequence[Memory]) -> None:
+def _versions(talk: MessageGenerator, memories: Sequence[Memory]) -> None:
     """As many versions as each memory's head says, a minute apart, and the lines of each."""
     now = timezone.now()
     until_us = int(now.timestamp()) * SECOND
@@ -370,7 +374,7 @@ def _jobs(workspace: Workspace, busiest: Channel, size: Size) -> None:
         line.sources.add(busiest.messages.order_by("-micros")[0])
 
 
-def _others(talk: Talk, workspace: Workspace, size: Size) -> None:
+def _others(talk: MessageGenerator, workspace: Workspace, size: Size) -> None:
     """Notes and audited events."""
     Note.objects.bulk_create(
         Note(workspace=workspace, title=f"{n}", content=talk.message(), date=timezone.localdate())

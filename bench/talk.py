@@ -1,6 +1,6 @@
-"""What a bilingual team writes: few words very often, most of them hardly ever (Zipf's law).
+"""Texts of a bilingual team, with word frequencies by Zipf's law.
 
-Half of it is English, a third Japanese, the rest both. The same seed always says the same.
+Half of the messages are English, a third Japanese, and the others both. A seed always gives the same texts.
 """
 
 import random
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 
 ENGLISH, JAPANESE = 20_000, 6_000  # words of each
-OFTEN = (
+FREQUENT = (
     "the to and a of is in it for we on that this with not be can you was deploy build release meeting"
     " invoice customer friday review test error server ticket draft budget"
 ).split()
@@ -21,12 +21,12 @@ SYLLABLES = "ba co di fu ga hel ka lor mi nan po qua ri sto ta ul ve win xa yor 
 LETTERS = "移行計画品質管理運用保守設定変更開発環境本番検証報告書類契約条件見積支払納期在庫棚卸店舗端末接続障害調査原因復旧手順更新権限認証通知画面表示入力項目帳票集計分析改善提案承認依頼"
 
 
-class Talk:
+class MessageGenerator:
     """``english`` and ``nouns`` are its words, the most frequent first."""
 
     def __init__(self, chance: random.Random) -> None:
         self.chance = chance
-        self.english = _words(OFTEN, ENGLISH, SYLLABLES, (2, 4), chance)
+        self.english = _words(FREQUENT, ENGLISH, SYLLABLES, (2, 4), chance)
         self.nouns = _words(NOUNS, JAPANESE, LETTERS, (2, 3), chance)
         self.weights = {ENGLISH: _zipf(ENGLISH), JAPANESE: _zipf(JAPANESE)}
 
@@ -34,29 +34,31 @@ class Talk:
         language = self.chance.random()
         length = min(60, 2 + int(self.chance.lognormvariate(1.9, 0.8)))
         if language < 0.5:
-            return " ".join(self._some(self.english, length))
-        said = self._japanese(length // 2)
-        return said if language < 0.85 else f"{said} {' '.join(self._some(self.english, 3))}"
+            return " ".join(self._choose(self.english, length))
+        japanese = self._japanese(length // 2)
+        return (
+            japanese if language < 0.85 else f"{japanese} {' '.join(self._choose(self.english, 3))}"
+        )
 
     def _japanese(self, length: int) -> str:
         parts = []
-        for noun in self._some(self.nouns, length + 1):
+        for noun in self._choose(self.nouns, length + 1):
             parts += [noun, self.chance.choice(PARTICLES)]
         return "".join([*parts[:-1], self.chance.choice(ENDINGS)])
 
-    def _some(self, words: Sequence[str], count: int) -> list[str]:
+    def _choose(self, words: Sequence[str], count: int) -> list[str]:
         return self.chance.choices(words, cum_weights=self.weights[len(words)], k=count)
 
 
 def _words(
-    often: Sequence[str],
+    frequent: Sequence[str],
     count: int,
     parts: Sequence[str],
     length: tuple[int, int],
     chance: random.Random,
 ) -> list[str]:
-    """These, and invented ones up to ``count``; each once."""
-    words = dict.fromkeys(often)
+    """Return these words and invented ones, without duplicates."""
+    words = dict.fromkeys(frequent)
     while len(words) < count:
         words["".join(chance.choices(parts, k=chance.randint(*length)))] = None
     return list(words)

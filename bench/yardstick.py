@@ -1,7 +1,7 @@
-"""The yardstick folder as the measurements use it: its fake model server, its export, its slice.
+"""The yardstick folder: its fake model server, its export and its replay.
 
-The folder holds `fake_openai.py` (an OpenAI-compatible server on loopback), `replay.py` and
-`common.py` (a replay that reads each message once), with `../data/irc-export.zip` beside it.
+The folder contains `fake_openai.py` (an OpenAI-compatible server on loopback), `replay.py` and `common.py`
+(a replay that reads each message once). `../data/irc-export.zip` is beside it.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ PER_CHANNEL = 250
 
 @contextlib.contextmanager
 def yardstick(folder: Path, work: Path) -> Iterator[str]:
-    """The address of its server; Django is set up on a database in ``work``, the slice lies there."""
+    """Yield the URL of its server. Set up Django on a database in ``work``, with the slice beside it."""
     sys.path[:0] = [str(folder), str(Path(__file__).resolve().parent.parent)]
     with fake_model(folder) as url:
         configure(work, url)
@@ -75,18 +75,18 @@ def configure(work: Path, url: str) -> None:
 
 
 def cut_slice(export: Path, to: Path) -> None:
-    """The standard slice as an export of its own: the first messages of four channels."""
+    """Write the slice, the first messages of four channels, as an export."""
     from common import load
 
-    kept = {
+    slice_ids = {
         name: {row["id"] for row in rows}
         for name, rows in load(export, CHANNELS, PER_CHANNEL).items()
     }
     to.mkdir()
     channels = json.loads((export / "channels.json").read_text())
-    (to / "channels.json").write_text(json.dumps([c for c in channels if c["name"] in kept]))
+    (to / "channels.json").write_text(json.dumps([c for c in channels if c["name"] in slice_ids]))
     (to / "users.json").write_text((export / "users.json").read_text())
-    for name, ids in kept.items():
+    for name, ids in slice_ids.items():
         (to / name).mkdir()
         for day in sorted((export / name).glob("*.json")):
             rows = [m for m in json.loads(day.read_text()) if m["ts"] in ids]
@@ -94,8 +94,8 @@ def cut_slice(export: Path, to: Path) -> None:
                 (to / name / day.name).write_text(json.dumps(rows))
 
 
-def imported_slice(work: Path, slug: str, backfill: str) -> Any:
-    """A workspace with the slice in it, remembered as far back as ``backfill`` says."""
+def import_slice(work: Path, slug: str, backfill: str) -> Any:
+    """Import the slice into a new workspace, with this backfill."""
     from django.core.management import call_command
 
     from memories.models import Workspace
@@ -113,20 +113,20 @@ def imported_slice(work: Path, slug: str, backfill: str) -> Any:
     return workspace
 
 
-def replayed(folder: Path, work: Path, url: str, *arguments: str) -> dict[str, Any]:
-    """What the yardstick's own replay of the slice says."""
+def run_replay(folder: Path, work: Path, url: str, *arguments: str) -> dict[str, Any]:
+    """Run the yardstick's own replay of the slice, and return its result."""
     command = [sys.executable, "-B", str(folder / "replay.py"), arguments[0], str(work / "slice")]
     command += ["--url", url, *arguments[1:]]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
-    answer: dict[str, Any] = json.loads(done.stdout)
-    return answer
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result
 
 
-def control(url: str, what: str, body: dict[str, Any] | None = None) -> Any:
-    data = None if what == "__stats" else json.dumps(body or {}).encode()
-    request = urllib.request.Request(f"{url}/{what}", data=data)
-    with urllib.request.urlopen(request, timeout=30) as answer:
-        return json.loads(answer.read())
+def control(url: str, action: str, body: dict[str, Any] | None = None) -> Any:
+    data = None if action == "__stats" else json.dumps(body or {}).encode()
+    request = urllib.request.Request(f"{url}/{action}", data=data)
+    with urllib.request.urlopen(request, timeout=30) as response:
+        return json.loads(response.read())
 
 
 def report(name: str, *, passed: bool, **figures: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The app."""
+"""The Django app."""
 
 from typing import Any
 
@@ -14,36 +14,36 @@ class MemoriesConfig(AppConfig):
     verbose_name = _("Memory Hub")
 
     def ready(self) -> None:
-        from memories import checks, factors, logins  # noqa: F401  # registers them
+        from memories import checks, factors, logins  # noqa: F401  # registers checks and signals
         from memoryhub import task_guard
 
         task_guard.install()
-        post_migrate.connect(make_cache_table, sender=self)
-        post_migrate.connect(make_search_index, sender=self)
+        post_migrate.connect(create_cache_table, sender=self)
+        post_migrate.connect(create_search_index, sender=self)
         pre_migrate.connect(remove_memory_triggers, sender=self)
-        post_migrate.connect(make_memory_triggers, sender=self)
+        post_migrate.connect(create_memory_triggers, sender=self)
 
 
-def make_cache_table(using: str, **kwargs: Any) -> None:
-    """It belongs to no model, so no migration makes it."""
+def create_cache_table(using: str, **kwargs: Any) -> None:
+    """Create the cache table, which has no model and so no migration."""
     call_command("createcachetable", database=using, verbosity=0)
 
 
-def make_search_index(using: str, **kwargs: Any) -> None:
-    """What no model and no migration can keep: see there."""
+def create_search_index(using: str, **kwargs: Any) -> None:
+    """Create the triggers and the index of searches (`search_triggers`)."""
     from memories.models.search.search_triggers import install
 
     install(connections[using])
 
 
 def remove_memory_triggers(using: str, **kwargs: Any) -> None:
-    """They would stop a migration that makes their tables anew."""
+    """Remove the triggers, because a migration cannot rebuild tables that have some."""
     from memories.models.memory.memory_triggers import remove
 
     remove(connections[using])
 
 
-def make_memory_triggers(using: str, **kwargs: Any) -> None:
+def create_memory_triggers(using: str, **kwargs: Any) -> None:
     from memories.models.memory.memory_triggers import install
 
     install(connections[using])

@@ -1,4 +1,4 @@
-"""System checks: options that do not fit each other are said at the start."""
+"""System checks of settings that exclude each other."""
 
 import shlex
 from collections.abc import Sequence
@@ -12,10 +12,8 @@ from memoryhub.private import find_open_paths
 
 
 @register
-def lease_outlives_the_model_call(
-    app_configs: Sequence[AppConfig] | None, **options: Any
-) -> list[CheckMessage]:
-    """A call that outlasts its lease would be made, and paid, a second time by somebody else."""
+def check_lease(app_configs: Sequence[AppConfig] | None, **options: Any) -> list[CheckMessage]:
+    """Another worker would repeat, and pay for, a call that outlasts its lease."""
     if settings.MEMORYHUB_LLM_TIMEOUT < settings.MEMORYHUB_LEASE:
         return []
     return [
@@ -29,7 +27,7 @@ def lease_outlives_the_model_call(
 
 
 @register
-def concurrency_is_positive(
+def check_concurrency(
     app_configs: Sequence[AppConfig] | None, **options: Any
 ) -> list[CheckMessage]:
     if settings.MEMORYHUB_LLM_CONCURRENCY >= 1:
@@ -38,10 +36,10 @@ def concurrency_is_positive(
 
 
 @register
-def the_worker_can_be_watched(
+def check_worker_intervals(
     app_configs: Sequence[AppConfig] | None, **options: Any
 ) -> list[CheckMessage]:
-    """Its pulse needs a pace, and /readyz the patience to wait for more than one beat."""
+    """The worker needs an interval for its heartbeat, and /readyz at least two intervals."""
     errors: list[CheckMessage] = []
     if settings.MEMORYHUB_HEARTBEAT <= 0:
         errors.append(Error("MEMORYHUB_HEARTBEAT must be above 0.", id="memories.E003"))
@@ -62,10 +60,10 @@ def the_worker_can_be_watched(
 
 
 @register
-def a_model_has_an_endpoint(
+def check_model_endpoint(
     app_configs: Sequence[AppConfig] | None, **options: Any
 ) -> list[CheckMessage]:
-    """Without either, calls would go to OpenAI and be refused there."""
+    """Without a key and an address, calls would go to OpenAI and fail."""
     if not settings.MEMORYHUB_MODEL or settings.OPENAI_API_KEY or settings.OPENAI_BASE_URL:
         return []
     return [
@@ -78,10 +76,10 @@ def a_model_has_an_endpoint(
 
 
 @register
-def files_are_private(
+def check_private_files(
     app_configs: Sequence[AppConfig] | None, **options: Any
 ) -> list[CheckMessage]:
-    """Each start closes what it may. This check finds the files of another owner."""
+    """Each start restricts the files it owns. This check finds those of another owner."""
     return [
         Warning(
             f"Other users of this machine can reach {path}.",

@@ -1,7 +1,7 @@
-"""The second factor of a login: what allauth asks us, and what of it is on the record.
+"""Second factors: allauth's adapter, and audit events.
 
-The secret behind an app's codes and the seed of recovery codes lie sealed (rules/encryption.py). Of a
-security key only its public half is kept.
+The secrets of authenticator apps and recovery codes are encrypted (`rules.safety.encryption`). Of a
+security key only the public key is stored.
 """
 
 from typing import Any
@@ -28,26 +28,26 @@ class Factors(DefaultMFAAdapter):  # type: ignore[misc]
         "cannot_generate_recovery_codes": gettext_lazy(
             "Recovery codes come with an app or a security key: add one of these first."
         ),
-        "unsealable": gettext_lazy(
+        "decryption_failed": gettext_lazy(
             "The server lacks the key that your second factor is sealed with. An operator can help."
         ),
     }
 
     def encrypt(self, text: str) -> str:
-        return encryption.seal(text, settings.MEMORYHUB_KEYS)
+        return encryption.encrypt(text, settings.MEMORYHUB_KEYS)
 
     def decrypt(self, encrypted_text: str) -> str:
-        """Without the right key nobody comes in: an empty secret would have codes of its own."""
+        """Decrypt a secret, or fail the sign-in. An empty secret would have valid codes."""
         try:
-            return encryption.unseal(encrypted_text, settings.MEMORYHUB_KEYS)
+            return encryption.decrypt(encrypted_text, settings.MEMORYHUB_KEYS)
         except encryption.DecryptionError:
-            raise self.validation_error("unsealable") from None
+            raise self.validation_error("decryption_failed") from None
 
     def get_totp_label(self, user: Any) -> str:
         return str(user.get_username())
 
     def get_totp_issuer(self) -> str:
-        """Several installations are told apart by where they are."""
+        """Name the host, so that apps distinguish installations."""
         return f"{ISSUER} ({context.request.get_host()})"
 
     def generate_authenticator_name(self, user: Any, type: Any) -> str:
@@ -58,29 +58,29 @@ class Factors(DefaultMFAAdapter):  # type: ignore[misc]
         return {**super().get_public_key_credential_rp_entity(), "name": ISSUER}
 
     def get_public_key_credential_user_entity(self, user: Any) -> dict[str, Any]:
-        """A key is told the user name, no address."""
+        """Give the user name to a security key, not the e-mail address."""
         name = user.get_username()
         return {**super().get_public_key_credential_user_entity(user), "name": name}
 
 
 @receiver(signals.authenticator_added)
-def was_added(user: User, authenticator: Authenticator, **kwargs: Any) -> None:
+def record_added(user: User, authenticator: Authenticator, **kwargs: Any) -> None:
     _record("factor_added", user, authenticator)
 
 
 @receiver(signals.authenticator_removed)
-def was_removed(user: User, authenticator: Authenticator, **kwargs: Any) -> None:
+def record_removed(user: User, authenticator: Authenticator, **kwargs: Any) -> None:
     _record("factor_removed", user, authenticator)
 
 
 @receiver(signals.authenticator_reset)
-def was_renewed(user: User, authenticator: Authenticator, **kwargs: Any) -> None:
+def record_renewed(user: User, authenticator: Authenticator, **kwargs: Any) -> None:
     _record("factor_renewed", user, authenticator)
 
 
 @receiver(signals.authentication_failed)
-def was_wrong(user: User, authenticator: Authenticator, **kwargs: Any) -> None:
-    """By nobody: whoever types codes has not shown yet who they are."""
+def record_failed(user: User, authenticator: Authenticator, **kwargs: Any) -> None:
+    """Record a wrong code without an actor: the user is not proven yet."""
     AuditEvent.objects.record(
         "factor_failed", by=None, subject=user.get_username(), kind=str(authenticator.type)
     )

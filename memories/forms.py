@@ -1,4 +1,4 @@
-"""Forms that pages and admin share."""
+"""Forms that pages and the admin share."""
 
 from dataclasses import asdict
 from typing import Any
@@ -11,12 +11,12 @@ from django.utils.translation import gettext_lazy as _
 
 from memories.models import User, Workspace
 from memories.rules import settings as rules
-from memories.rules.settings import KEYS, KINDS, InvalidSetting
+from memories.rules.settings import FIELD_TYPES, KEYS, InvalidSetting
 
-_Words = str | Promise
+_Text = str | Promise
 
-# Label and help of every setting; a test keeps the table complete.
-SETTING_WORDS: dict[str, tuple[_Words, _Words]] = {
+# The label and help text of each setting. A test requires all of them.
+SETTING_WORDS: dict[str, tuple[_Text, _Text]] = {
     "short_term_window_hours": (
         _("Window of short-term memory (hours)"),
         _("How far back a channel's first pass, its threads and a memory without history reach."),
@@ -91,7 +91,7 @@ SETTING_WORDS: dict[str, tuple[_Words, _Words]] = {
     ),
 }
 
-CHOICE_WORDS: dict[str, dict[str, _Words]] = {
+CHOICE_WORDS: dict[str, dict[str, _Text]] = {
     "notes_inject": {
         "auto": _("always"),
         "manual": _("when asked for"),
@@ -110,45 +110,46 @@ CHOICE_WORDS: dict[str, dict[str, _Words]] = {
 
 
 def focus_first_wrong(form: forms.Form) -> None:
-    """Whoever is told that something is wrong is led to the first of it; what is wrong there is the
-    field's description."""
+    """Set the focus to the first field with an error. The error describes the field."""
     for field in form.visible_fields():
         if field.errors:
             field.field.widget.attrs["autofocus"] = True
             return
 
 
-def is_meant(form: forms.Form, name: str) -> bool:
-    """Whether a field differs from the form as it was drawn; also where it was sent without saying
-    how it was. For fields that ``show_hidden_initial``: what others set since then is kept."""
+def is_field_changed(form: forms.Form, name: str) -> bool:
+    """Return whether the user changed a field with ``show_hidden_initial``.
+
+    Unchanged fields keep what others saved since. A field without its hidden initial is changed.
+    """
     return name in form.changed_data or form.add_initial_prefix(name) not in form.data
 
 
 def setting_field(key: str) -> forms.Field:
-    """The form field of one setting, made from its rule."""
+    """Return the form field of a setting."""
     label, help_text = SETTING_WORDS[key]
     words: dict[str, Any] = {"label": label, "help_text": help_text}
     if (choices := rules.choices(key)) is not None:
-        named = CHOICE_WORDS[key]
-        return forms.ChoiceField(choices=[(word, named[word]) for word in choices], **words)
-    if KINDS[key] is bool:
+        labels = CHOICE_WORDS[key]
+        return forms.ChoiceField(choices=[(value, labels[value]) for value in choices], **words)
+    if FIELD_TYPES[key] is bool:
         return forms.BooleanField(required=False, **words)
-    if KINDS[key] is int:
-        least = rules.least(key)
-        return forms.IntegerField(min_value=least, max_value=rules.LARGEST, **words)
+    if FIELD_TYPES[key] is int:
+        least = rules.min_value(key)
+        return forms.IntegerField(min_value=least, max_value=rules.MAX_NUMBER, **words)
     zones = sorted(available_timezones())
     return forms.ChoiceField(choices=[(zone, zone) for zone in zones], **words)
 
 
-def value_words(key: str, value: Any) -> _Words:
-    """A setting's value as the form names it; also of one that is no setting any more."""
+def value_words(key: str, value: Any) -> _Text:
+    """Return the text of a setting's value, also of a former setting."""
     if isinstance(value, bool):
         return _("on") if value else _("off")
     return CHOICE_WORDS.get(key, {}).get(value, str(value))
 
 
 class SettingsForm(forms.Form):
-    """All settings of a workspace (rule 9), made from `rules.settings`."""
+    """All settings of a workspace (rule 9), from `rules.settings`."""
 
     def __init__(self, data: Any = None, *, workspace: Workspace) -> None:
         super().__init__(data, initial=asdict(workspace.memory_settings))
@@ -158,13 +159,15 @@ class SettingsForm(forms.Form):
             field.show_hidden_initial = True
 
     @property
-    def meant(self) -> dict[str, Any]:
-        return {key: value for key, value in self.cleaned_data.items() if is_meant(self, key)}
+    def changed_values(self) -> dict[str, Any]:
+        return {
+            key: value for key, value in self.cleaned_data.items() if is_field_changed(self, key)
+        }
 
     @property
     def removes_after(self) -> int:
-        """Days, where messages would be kept for fewer of them than now; else 0."""
-        days: int = self.meant.get("retention_days", 0)
+        """The new number of days that messages are kept, if it is lower than the current one, else 0."""
+        days: int = self.changed_values.get("retention_days", 0)
         kept = self.workspace.memory_settings.retention_days
         return days if days and (not kept or days < kept) else 0
 
@@ -172,18 +175,18 @@ class SettingsForm(forms.Form):
         cleaned = super().clean() or self.cleaned_data
         for key, value in list(cleaned.items()):
             try:
-                cleaned[key] = rules.read_setting(key, value)
-            except InvalidSetting:  # its reason is the command line's, in English
+                cleaned[key] = rules.parse_setting(key, value)
+            except InvalidSetting:  # its text is in English, for commands
                 self.add_error(key, _("This value cannot be used here."))
         return cleaned
 
     def save(self, *, by: User | None = None) -> dict[str, tuple[Any, Any]]:
-        """Save what is `meant` at once; returns ``{key: (before, after)}`` of what changed."""
-        return self.workspace.change_settings(self.meant, by=by)
+        """Save the changed values at once. Returns ``{key: (before, after)}``."""
+        return self.workspace.change_settings(self.changed_values, by=by)
 
 
 class PreferencesForm(forms.Form):
-    """How a person likes to read. ``theme``: what their browser keeps, until they choose."""
+    """The preferences of a user. ``theme`` is the browser's, until the user saves one."""
 
     language = forms.ChoiceField(
         label=_("Language"),
@@ -218,9 +221,9 @@ class PreferencesForm(forms.Form):
             },
         )
         self.user = user
-        languages: list[tuple[str, _Words]] = [("", _("as the browser asks for"))]
-        languages += [(code, _NAMES_OF_THEMSELVES[code]) for code, _name in settings.LANGUAGES]
-        zones: list[tuple[str, _Words]] = [("", _("that of the workspace"))]
+        languages: list[tuple[str, _Text]] = [("", _("as the browser asks for"))]
+        languages += [(code, _NATIVE_NAMES[code]) for code, _name in settings.LANGUAGES]
+        zones: list[tuple[str, _Text]] = [("", _("that of the workspace"))]
         zones += [(zone, zone) for zone in sorted(available_timezones())]
         for name, choices in (("language", languages), ("time_zone", zones)):
             field = self.fields[name]
@@ -228,8 +231,7 @@ class PreferencesForm(forms.Form):
             field.choices = choices
 
     def save(self) -> None:
-        self.user.prefer(**self.cleaned_data)
+        self.user.save_preferences(**self.cleaned_data)
 
 
-# A language that one cannot read is found by its own name.
-_NAMES_OF_THEMSELVES = {"en": "English", "ja": "日本語"}
+_NATIVE_NAMES = {"en": "English", "ja": "日本語"}

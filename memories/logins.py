@@ -1,7 +1,7 @@
-"""Who comes in: by password, or with Slack; and who came, went and was refused, on the record.
+"""Sign-in by password or with Slack, and its audit events.
 
-The record holds names only, never a password. With Slack comes in whom the team's list of people
-names, as the account that an operator, or an earlier login, linked to them; else a new one is made.
+Audit events hold names, never passwords. A person in the team's list may sign in with Slack: as the
+account that an operator or an earlier sign-in linked to them, else as a new account.
 """
 
 from typing import Any
@@ -37,41 +37,41 @@ from memories.pipeline.access import linking
 
 
 @receiver(user_logged_in)
-def came(user: User, **kwargs: Any) -> None:
+def record_login(user: User, **kwargs: Any) -> None:
     AuditEvent.objects.record("login", by=user)
 
 
 @receiver(user_logged_out)
-def went(user: User | None, **kwargs: Any) -> None:
+def record_logout(user: User | None, **kwargs: Any) -> None:
     if user is not None:
         AuditEvent.objects.record("logout", by=user)
 
 
 @receiver(user_login_failed)
-def was_refused(credentials: dict[str, Any], **kwargs: Any) -> None:
-    """What is no name of an account may be a password typed into the wrong field: left out."""
-    given = credentials.get(User.USERNAME_FIELD, "")
-    user = User.objects.filter(username=given).first()
+def record_failed_login(credentials: dict[str, Any], **kwargs: Any) -> None:
+    """Record the user name only if it exists. Else it may be a password in the wrong field."""
+    username = credentials.get(User.USERNAME_FIELD, "")
+    user = User.objects.filter(username=username).first()
     AuditEvent.objects.record("login_failed", by=None, subject=user.get_username() if user else "")
 
 
 @receiver([post_save, post_delete], sender=EmailAddress)
-def address_changed(instance: EmailAddress, **kwargs: Any) -> None:
+def update_links(instance: EmailAddress, **kwargs: Any) -> None:
     user = User.objects.filter(pk=instance.user_id).first()
     if user is not None:
         linking.link_user(user)
 
 
 @receiver([password_changed, password_set])
-def password_was_chosen(user: User, **kwargs: Any) -> None:
-    """By its own person, who is signed in."""
+def record_chosen_password(user: User, **kwargs: Any) -> None:
+    """Record that the signed-in person chose their own password."""
     user.password_given_at = None
     user.save(update_fields=["password_given_at"])
     AuditEvent.objects.record("password_chosen", by=user, subject=user.get_username())
 
 
 class LoginForm(AccountLoginForm):  # type: ignore[misc]
-    """The name's field is called by its name, as browsers and people's password keepers know it."""
+    """A sign-in form whose field is named "username", for browsers and password managers."""
 
     def add_prefix(self, field_name: str) -> str:
         return "username" if field_name == "login" else str(super().add_prefix(field_name))
@@ -81,7 +81,7 @@ SHOWN_MESSAGES = ("mfa/", "account/messages/password_")
 
 
 class Accounts(DefaultAccountAdapter):  # type: ignore[misc]
-    """Accounts are made by operators, or for people of a known team who come with Slack."""
+    """Accounts are created by operators, or when people of a known team sign in with Slack."""
 
     error_messages = {
         **DefaultAccountAdapter.error_messages,
@@ -97,7 +97,7 @@ class Accounts(DefaultAccountAdapter):  # type: ignore[misc]
         return False
 
     def pre_authenticate(self, request: HttpRequest, **credentials: Any) -> None:
-        """Count an attempt from an unknown device by its address, then any as the key says."""
+        """Limit attempts from unknown devices by IP address, then all attempts by their key."""
         if not _device_of(request, _account_of(credentials)) and not ratelimit.consume(
             request, action="login_address"
         ):
@@ -105,10 +105,10 @@ class Accounts(DefaultAccountAdapter):  # type: ignore[misc]
         super().pre_authenticate(request, **credentials)
 
     def _get_login_attempts_cache_key(self, request: HttpRequest, **credentials: Any) -> str:
-        """Return what wrong passwords are counted by. allauth's own key holds the Host header.
+        """Return the key by which wrong passwords count. allauth's own key holds the Host header.
 
-        A password alone opens no account with a second factor. Its wrong passwords count by address,
-        so those of strangers do not keep its person from being asked for the factor.
+        A password alone opens no account with a second factor. Its wrong passwords count by IP
+        address, so that strangers cannot lock out its person.
         """
         user = _account_of(credentials)
         if user is None:
@@ -125,7 +125,7 @@ class Accounts(DefaultAccountAdapter):  # type: ignore[misc]
         return response
 
     def get_login_redirect_url(self, request: HttpRequest) -> str:
-        """Somebody whose password an operator set chooses their own first."""
+        """Redirect a user whose password an operator set to the form for a new one."""
         user = request.user
         if isinstance(user, User) and user.password_given_at and user.has_usable_password():
             return reverse("account_change_password")
@@ -137,7 +137,7 @@ class Accounts(DefaultAccountAdapter):  # type: ignore[misc]
     def is_safe_url(self, url: str | None) -> bool:
         try:
             return bool(super().is_safe_url(url))
-        except ValueError:  # no address at all, such as http://[
+        except ValueError:  # an invalid URL, such as http://[
             return False
 
     def add_message(
@@ -148,17 +148,16 @@ class Accounts(DefaultAccountAdapter):  # type: ignore[misc]
         *args: Any,
         **kwargs: Any,
     ) -> None:
-        """Who signed in sees that; a change of second factors or of the password is told, and why one
-        was not taken."""
+        """Show messages about passwords, second factors and refusals only."""
         if (message_template or "").startswith(SHOWN_MESSAGES) or kwargs.get("message"):
             super().add_message(request, level, message_template, *args, **kwargs)
 
     def send_mail(self, *args: Any, **kwargs: Any) -> None:
-        """There is nothing to tell by mail."""
+        """Send nothing: no page needs e-mail."""
 
 
 def _account_of(credentials: dict[str, Any]) -> User | None:
-    """Return the account of a name as allauth looks it up; every spelling of it counts together."""
+    """Return the account of a user name in any spelling, as allauth finds it."""
     account: User | None = filter_users_by_username(credentials["username"]).order_by("pk").first()
     return account
 
@@ -171,18 +170,21 @@ class SlackLogins(DefaultSocialAccountAdapter):  # type: ignore[misc]
     """Sign in with Slack."""
 
     def pre_social_login(self, request: HttpRequest, sociallogin: Any) -> None:
-        """Find whom Slack vouches for, and whose account that is. Refused is who is not in the
-        list of people, and whoever would come into somebody else's account, or into one with rights
-        over the installation that never came with Slack before: their password opens it first.
+        """Find the person of the sign-in and their account, and link them, or refuse.
 
-        From here on the link is proven. Where an operator named the account's person or set its
-        password, somebody else may know that password and may hold keys: both end."""
+        A person who is not in the team's list is refused, and so is one who would enter another
+        account. An account with rights over the installation must first be linked by a user who
+        signed in to it by password.
+
+        From then on the link is proven. If an operator named the account's person or set its
+        password, others may know the password or hold API keys, so both end.
+        """
         people = _people(sociallogin)
         if not people:
             raise _refused(request, "unknown")
         signed_in = request.user if isinstance(request.user, User) else None
         linked_user = sociallogin.user if sociallogin.is_existing else None
-        # Slack's word for who somebody is ends an operator's word for it.
+        # A proof by Slack replaces an operator's link.
         owners = {
             p.user for p in people if p.user and (linked_user is None or p.opens_until is None)
         }
@@ -195,7 +197,7 @@ class SlackLogins(DefaultSocialAccountAdapter):  # type: ignore[misc]
             raise _refused(request, "another")
         account = next(iter(accounts), None)
         if account is None:
-            _keep_good_address(sociallogin)
+            _keep_verified_addresses(sociallogin)
             return
         if not account.is_active:
             raise _refused(request, "another")
@@ -226,7 +228,7 @@ class SlackLogins(DefaultSocialAccountAdapter):  # type: ignore[misc]
 
 
 def _people(sociallogin: Any) -> list[Person]:
-    """Those whom Slack says they are: the same one, should a team have two workspaces here."""
+    """Return the people of a sign-in. A team with two workspaces here has one in each."""
     return _people_of(sociallogin.account.extra_data)
 
 
@@ -240,8 +242,10 @@ def _people_of(extra_data: dict[str, Any]) -> list[Person]:
 
 
 def _may_join(people: list[Person], account: User, *, is_signed_in: bool) -> bool:
-    """Whether a login with Slack that is new here may open this account: nobody else reads by it whom
-    an operator alone named. Else one who was named could let another in, and both would read as both.
+    """Return whether a new sign-in with Slack may open this account.
+
+    No other person may be linked to it by an operator alone. Else a named person could let another
+    one in, and each would read as both.
     """
     others = Person.objects.filter(user=account).exclude(pk__in=[person.pk for person in people])
     if not is_signed_in and any(person.opens_until for person in people) and others.exists():
@@ -255,7 +259,7 @@ def _may_join(people: list[Person], account: User, *, is_signed_in: bool) -> boo
 
 
 def _end_password(request: HttpRequest, account: User) -> None:
-    """All other sessions end with it."""
+    """Make the password unusable, which ends all other sessions."""
     if not account.has_usable_password():
         return
     account.set_unusable_password()
@@ -273,17 +277,17 @@ def _link(people: list[Person], user: User) -> None:
         person.link(user, BY_SLACK, was=person.user)
 
 
-def _keep_good_address(sociallogin: Any) -> None:
-    """Only what Slack verified, and what is no other account's."""
+def _keep_verified_addresses(sociallogin: Any) -> None:
+    """Drop addresses that Slack did not verify, or that another account has."""
     sociallogin.email_addresses = [
         address
         for address in sociallogin.email_addresses
-        if address.verified is True and not _is_taken(address.email)
+        if address.verified is True and not _is_in_use(address.email)
     ]
     sociallogin.user.email = next((a.email for a in sociallogin.email_addresses), "")
 
 
-def _is_taken(email: str) -> bool:
+def _is_in_use(email: str) -> bool:
     return (
         EmailAddress.objects.filter(email__iexact=email).exists()
         or User.objects.filter(email__iexact=email).exists()

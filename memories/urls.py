@@ -33,11 +33,13 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("setup/import/<int:pk>/", imports.detail, name="imports-detail"),
     path("settings/", preferences.edit, name="preferences-edit"),
     path("help/", guide.index, name="guide-index"),
+    path("memoryhub-agent", api_keys.agent, name="api_keys-agent"),
     path("theme/", preferences.set_theme, name="preferences-set_theme"),
     path("slack/events/", events.receive, name="events-receive"),
     # A workspace and what is in it
     path("w/<slug:slug>/", workspaces.detail, name="workspaces-detail"),
     path("w/<slug:slug>/catch-up/", catch_up.index, name="catch_up-index"),
+    path("w/<slug:slug>/seen/", catch_up.mark_all, name="catch_up-mark_all"),
     path("w/<slug:slug>/seen/<int:pk>/", catch_up.mark, name="catch_up-mark"),
     path("w/<slug:slug>/settings/", settings.edit, name="settings-edit"),
     path("w/<slug:slug>/settings/probe/", settings.probe, name="settings-probe"),

@@ -1,1 +1,1 @@
-"""The project: settings, addresses and what keeps the processes alive."""
+"""The project: settings, URLs, and the supervisor of its processes."""

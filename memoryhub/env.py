@@ -1,8 +1,7 @@
-"""The environment: where every option comes from.
+"""Options from environment variables.
 
-`env` reads variables; `NAME_FILE` may name a file that holds the value, for secrets.
-`read_env_file` is called by the entry points (manage.py, wsgi.py) and not by the settings, so
-that tests never see a developer's `.env`.
+`NAME_FILE` may name a file that contains the value of `NAME`, for secrets. The entry points (manage.py,
+wsgi.py) call `read_env_file`. The settings do not, so tests never read a developer's `.env`.
 """
 
 import os
@@ -18,8 +17,11 @@ BASE_DIR = Path(__file__).resolve().parent.parent
 
 
 class _Literal(FileAwareMapping):  # type: ignore[misc]  # environ has no types
-    """Values as they were meant. Files end in a newline, values do not; and environ takes what
-    begins with `$` for another variable's name, though a generated key may begin so, too."""
+    """Values without the newline at the end of a file, and with `$` escaped.
+
+    environ takes a value that begins with `$` for the name of another variable. A generated key may
+    begin with it.
+    """
 
     def __getitem__(self, key: str) -> str:
         return str(super().__getitem__(key)).rstrip("\r\n").replace("$", r"\$")
@@ -30,7 +32,7 @@ class Environment(environ.FileAwareEnv):  # type: ignore[misc]  # environ has no
 
     def __init__(self) -> None:
         super().__init__()
-        self.escape_proxy = True  # takes away what `_Literal` puts before each `$`
+        self.escape_proxy = True  # removes the backslash that `_Literal` adds before each `$`
 
     def get_value(self, var: str, *args: Any, **kwargs: Any) -> Any:
         try:
@@ -39,18 +41,18 @@ class Environment(environ.FileAwareEnv):  # type: ignore[misc]  # environ has no
             raise ImproperlyConfigured(f"{var} cannot be read: {error}") from error
 
     def choice(self, var: str, *, default: str, choices: Sequence[str]) -> str:
-        """One of a few words; blank is unset."""
-        word = str(self.get_value(var, default=default)) or default
-        if word not in choices:
-            raise ImproperlyConfigured(f"{var} must be one of {', '.join(choices)}, not {word!r}.")
-        return word
+        """Return one of the choices. An empty variable means the default."""
+        value = str(self.get_value(var, default=default)) or default
+        if value not in choices:
+            raise ImproperlyConfigured(f"{var} must be one of {', '.join(choices)}, not {value!r}.")
+        return value
 
 
 env = Environment()
 
 
 def read_env_file() -> None:
-    """Add the lines of `.env` beside manage.py; what the environment already has wins."""
+    """Read `.env` beside manage.py. A variable of the environment overrides the file."""
     path = BASE_DIR / ".env"
     if path.is_file():
         environ.Env.read_env(os.fspath(path))

@@ -1,9 +1,8 @@
-"""Places at which a process can be made to die or to stand still, for tests of what survives that.
+"""Points at which a test can kill or stop a process.
 
-MEMORYHUB_FAIL_POINTS names a folder; without it nothing here does anything. A file in it is an
-order: `in_call.7` is for the first process that comes to `in_call` (it takes the file away, so each
-order hits once), `in_call@12` for everybody who comes there with job 12. The file says
-`kill` or `stop`.
+MEMORYHUB_FAIL_POINTS names a folder. A file in it says `kill` or `stop`. `in_call.7` applies once, to
+the first process at `in_call`, which renames the file. `in_call@12` applies to every process there with
+job 12.
 """
 
 import os
@@ -16,25 +15,25 @@ POINTS = ("before_claim", "in_call", "reply_saved", "in_commit", "before_acknowl
 
 
 def fail_point(name: str, job: int | None = None) -> None:
-    """Obey the orders for this place. Returns at once when there is none."""
+    """Kill or stop this process if a file says so."""
     if not settings.MEMORYHUB_FAIL_POINTS:
         return
     folder = Path(settings.MEMORYHUB_FAIL_POINTS)
-    standing = folder / f"{name}@{job}"
-    if job is not None and standing.exists():
-        _obey(standing.read_text())
+    job_file = folder / f"{name}@{job}"
+    if job is not None and job_file.exists():
+        _send_signal(job_file.read_text())
     for order_file in sorted(folder.glob(f"{name}.*")):
         if order_file.suffix == ".taken":
             continue
         claimed_file = order_file.with_name(f"{order_file.name}.{os.getpid()}.taken")
         try:
-            word = order_file.read_text()
+            order = order_file.read_text()
             order_file.rename(claimed_file)
         except FileNotFoundError:
-            continue  # somebody else was faster
-        _obey(word)
+            continue  # another process was faster
+        _send_signal(order)
         return
 
 
-def _obey(word: str) -> None:
-    os.kill(os.getpid(), signal.SIGSTOP if word.strip() == "stop" else signal.SIGKILL)
+def _send_signal(order: str) -> None:
+    os.kill(os.getpid(), signal.SIGSTOP if order.strip() == "stop" else signal.SIGKILL)

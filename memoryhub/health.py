@@ -1,4 +1,4 @@
-"""Health for whoever watches: `/livez` and `/readyz`."""
+"""The health checks `/livez` and `/readyz`."""
 
 import logging
 from datetime import datetime
@@ -10,27 +10,29 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.utils import timezone
 from django.views.decorators.cache import never_cache
 
+from memories.models import Heartbeat
+
 logger = logging.getLogger(__name__)
 
 
 @never_cache
 def livez(request: HttpRequest) -> HttpResponse:
-    """Say "ok" without any I/O: the process answers."""
+    """Respond "ok" without any I/O."""
     return HttpResponse("ok", content_type="text/plain")
 
 
 @never_cache
 def readyz(request: HttpRequest) -> JsonResponse:
-    """Say what is ready as JSON, `ok` or a sentence for each part; 503 when one is not."""
+    """Respond with `ok` or the problem of each part, as JSON. The status is 503 if a part has one."""
     parts = check_parts(timezone.now())
-    ready = all(answer == "ok" for answer in parts.values())
+    ready = all(state == "ok" for state in parts.values())
     return JsonResponse({"ready": ready, **parts}, status=200 if ready else 503)
 
 
 def check_parts(now: datetime) -> dict[str, str]:
-    """Return `{"database": …, "migrations": …, "worker": …}`, each "ok" or what is wrong.
+    """Return `{"database": …, "migrations": …, "worker": …}`, each "ok" or a problem.
 
-    The first part that fails ends the look: the others rest on it.
+    Each part needs the one before it, so the parts after a problem are "unknown".
     """
     try:
         with connection.cursor() as cursor:
@@ -38,22 +40,20 @@ def check_parts(now: datetime) -> dict[str, str]:
         missing = unapplied_migrations()
         if missing:
             return {"database": "ok", "migrations": f"{missing} not applied", "worker": "unknown"}
-        return {"database": "ok", "migrations": "ok", "worker": worker_answer(now)}
+        return {"database": "ok", "migrations": "ok", "worker": worker_state(now)}
     except DatabaseError as error:
         logger.error("readyz: %s", type(error).__name__)
         return {"database": "unreachable", "migrations": "unknown", "worker": "unknown"}
 
 
 def unapplied_migrations() -> int:
-    """Count the migrations in the code that the database has not seen."""
+    """Return the number of migrations that the database lacks."""
     executor = MigrationExecutor(connection)
     return len(executor.migration_plan(executor.loader.graph.leaf_nodes()))
 
 
-def worker_answer(now: datetime) -> str:
-    """Return "ok" while the worker's tick left a mark less than MEMORYHUB_HEARTBEAT_MAX ago."""
-    from memories.models import Heartbeat
-
+def worker_state(now: datetime) -> str:
+    """Return "ok" if the newest heartbeat of all workers is at most MEMORYHUB_HEARTBEAT_MAX old."""
     last = Heartbeat.objects.last_beat()
     if last is None:
         return "no heartbeat yet"

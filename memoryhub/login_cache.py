@@ -8,9 +8,9 @@ from django.db.backends.utils import CursorWrapper
 
 
 class LoginCache(DatabaseCache):
-    """A database cache that drops expired entries alone: new entries push no living one out.
+    """A database cache that deletes only expired entries, even if it has many.
 
-    allauth limits new entries by address, and each of them lives for minutes.
+    allauth limits the new entries of each address, and each entry expires within minutes.
     """
 
     _table: str  # django-stubs lack it

@@ -1,8 +1,7 @@
-"""What the logs look like: one line per event, ids and counts, never what people wrote.
+"""Log formats: one line for each event, without texts of people.
 
-The code logs only ids and counts. What is left are errors of others: a database quotes the row
-that it refuses and a model's error may quote the prompt. So of an exception only the first
-line is kept, bounded, and PostgreSQL's DETAIL never appears.
+The code logs only ids and counts. But a database error quotes the row, and a model server's error may
+quote the prompt. So an exception is cut to 200 characters of its first line, without PostgreSQL's DETAIL.
 """
 
 import json
@@ -16,13 +15,13 @@ from typing import Any
 MAX_ERROR_CHARACTERS = 200
 _QUOTED_ROW = re.compile(r"^(DETAIL|CONTEXT|HINT):.*$\n?", re.MULTILINE)
 _STANDARD_FIELDS = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
-_LEFT_OUT = _STANDARD_FIELDS | {"request"}  # its address holds what people search for
+_OMITTED = _STANDARD_FIELDS | {"request"}  # its URL contains search terms
 
 ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 
 
 class PlainFormatter(logging.Formatter):
-    """For a terminal."""
+    """The format for a terminal."""
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)-7s %(name)s: %(message)s", "%H:%M:%S")
@@ -31,7 +30,7 @@ class PlainFormatter(logging.Formatter):
         return _QUOTED_ROW.sub("", super().formatMessage(record)).rstrip()
 
     def formatException(self, ei: ExcInfo) -> str:
-        """The frames, innermost last, then the error's class and the head of its first line."""
+        """Return the frames, then the class of the error and the beginning of its first line."""
         kind, error, trace = ei
         if kind is None or error is None:
             return ""
@@ -39,7 +38,7 @@ class PlainFormatter(logging.Formatter):
 
 
 class JsonFormatter(PlainFormatter):
-    """For a collector: one JSON object a line, with the record's extra fields as keys."""
+    """The format for a log collector: a JSON object in each line, with the extra fields as keys."""
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {
@@ -51,12 +50,12 @@ class JsonFormatter(PlainFormatter):
         if record.exc_info:
             line["error"] = self.formatException(record.exc_info)
         for name, value in vars(record).items():
-            if name not in _LEFT_OUT:
+            if name not in _OMITTED:
                 line[name] = value if isinstance(value, int | float | bool) else str(value)
         return json.dumps(line, ensure_ascii=False)
 
 
 def head_of(error: BaseException) -> str:
-    """The first line of an error's text, at most 200 characters."""
+    """Return the first line of an error's text, at most 200 characters."""
     lines = str(error).splitlines()
     return lines[0][:MAX_ERROR_CHARACTERS] if lines else ""

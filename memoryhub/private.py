@@ -1,4 +1,4 @@
-"""Keep what the installation writes from the other users of the machine."""
+"""Close the files of the installation to other users of the machine."""
 
 import contextlib
 import os
@@ -10,21 +10,21 @@ from django.conf import settings
 from django.db import connection
 
 OTHERS = stat.S_IRWXG | stat.S_IRWXO
-"""The permission bits of everybody but the owner."""
+"""The permission bits of everybody except the owner."""
 
 
 def write_privately() -> None:
-    """Give others no access to any file that this process and its children make."""
+    """Create all later files of this process and its children without access for others."""
     os.umask(OTHERS)
 
 
 def close_to_others() -> None:
-    """Take the access of others from `MEMORYHUB_VAR`, from what lies in it, and from the database.
+    """Remove the access of others to `MEMORYHUB_VAR`, the files in it, and the SQLite database.
 
-    Leaves what another user owns. Leaves a folder with a sticky bit too, such as /tmp: it is shared.
+    Files of another user and folders with a sticky bit, such as /tmp, stay as they are.
     """
     for path in _private_paths():
-        with contextlib.suppress(FileNotFoundError):  # SQLite removes its WAL at any time
+        with contextlib.suppress(FileNotFoundError):  # SQLite may remove its WAL at any time
             status = path.stat()
             mode = stat.S_IMODE(status.st_mode)
             if status.st_uid == os.geteuid() and mode & OTHERS and not mode & stat.S_ISVTX:
@@ -32,7 +32,7 @@ def close_to_others() -> None:
 
 
 def find_open_paths() -> list[Path]:
-    """Return the private paths that others reach. A file in a closed folder is out of reach."""
+    """Return the private paths that others can reach. They reach no file in a closed folder."""
     return [path for path in _private_paths() if _is_open(path) and _is_open(path.parent)]
 
 

@@ -1,4 +1,4 @@
-"""The keys of an installation that was given none: of its sessions, and of what it keeps sealed."""
+"""The keys that an installation creates for sessions and for encrypted columns."""
 
 import os
 import tempfile
@@ -9,27 +9,33 @@ from pathlib import Path
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management.utils import get_random_secret_key
 
-KEY_BYTES = 32  # of a Fernet key, which is these in base64
+KEY_BYTES = 32  # a Fernet key is their base64
 
 
 def kept_secret_key(folder: Path) -> str:
-    """Return the key kept in `folder/secret_key` (mode 0600), making it the first time."""
-    return _kept(folder, "secret_key", lambda: get_random_secret_key() + get_random_secret_key())
+    """Return the content of `folder/secret_key` (mode 0600). Create it with a random key if missing."""
+    return _read_or_create(
+        folder, "secret_key", lambda: get_random_secret_key() + get_random_secret_key()
+    )
 
 
 def kept_keys(folder: Path) -> str:
-    """Return the text of `folder/keys` (mode 0600), the first time one new Fernet key."""
-    return _kept(folder, "keys", lambda: urlsafe_b64encode(os.urandom(KEY_BYTES)).decode("ascii"))
+    """Return the content of `folder/keys` (mode 0600). Create it with a new Fernet key if missing."""
+    return _read_or_create(
+        folder, "keys", lambda: urlsafe_b64encode(os.urandom(KEY_BYTES)).decode("ascii")
+    )
 
 
 def read_keys(text: str, variable: str) -> list[str]:
-    """Fernet keys between commas or on lines of their own. A wrong one is told by its place alone:
-    it may be a good key with a letter too many."""
+    """Parse Fernet keys, separated by commas or newlines.
+
+    ``ImproperlyConfigured`` names a wrong key only by its position, because most of it may be right.
+    """
     keys = text.replace(",", " ").split()
-    for place, key in enumerate(keys, 1):
+    for position, key in enumerate(keys, 1):
         if not _is_key(key):
             raise ImproperlyConfigured(
-                f"{variable} must hold Fernet keys between commas; number {place} of {len(keys)}"
+                f"{variable} must hold Fernet keys between commas; number {position} of {len(keys)}"
                 " is none. `manage.py rotate_keys --new` makes one."
             )
     if not keys:
@@ -44,9 +50,11 @@ def _is_key(text: str) -> bool:
         return False
 
 
-def _kept(folder: Path, name: str, make: Callable[[], str]) -> str:
-    """Two processes that start at once end with the same one: the file appears whole, by a link
-    that fails when another came first."""
+def _read_or_create(folder: Path, name: str, make: Callable[[], str]) -> str:
+    """Read the file, or create it. Two processes that start at once read the same content.
+
+    The file appears complete, by a hard link that fails if another process was first.
+    """
     path = folder / name
     if not path.exists():
         folder.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,7 @@
 """Settings of Memory Hub. Every option is an environment variable: docs/settings.md.
 
-`MEMORYHUB_URL` is the address that people type; hosts, origins, secure cookies and the redirect
-to https follow from it.
+`MEMORYHUB_URL` is the address that people type. It sets the allowed hosts, trusted origins, secure
+cookies and the redirect to https.
 """
 
 import sys
@@ -31,12 +31,12 @@ if _url.scheme not in ("http", "https") or not _url.hostname or _url.path or _ur
 
 SECRET_KEY = env.str("SECRET_KEY", default="") or kept_secret_key(MEMORYHUB_VAR)
 
-# What lies sealed in the database (memories/rules/safety/encryption.py): the first key seals, all of them open.
+# Keys for encrypted columns (memories/rules/safety/encryption.py): the first encrypts, all decrypt.
 MEMORYHUB_KEYS = read_keys(
     env.str("MEMORYHUB_KEYS", default="") or kept_keys(MEMORYHUB_VAR), "MEMORYHUB_KEYS"
 )
 
-# The names of this machine stay allowed, for health checks that do not pass the proxy.
+# Local names stay allowed for health checks that do not pass through the proxy.
 ALLOWED_HOSTS = [_url.hostname, "localhost", "127.0.0.1", "[::1]"]
 CSRF_TRUSTED_ORIGINS = [MEMORYHUB_URL]
 
@@ -47,7 +47,7 @@ if _url.scheme == "https":
     SECURE_HSTS_SECONDS = 365 * 24 * 3600
     SESSION_COOKIE_SECURE = True
     CSRF_COOKIE_SECURE = True
-    # Whether the neighbours of this host speak https is not ours to promise.
+    # HSTS for subdomains and preloading: other hosts of the domain may not use https.
     SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]
 
 # Applications
@@ -74,10 +74,10 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
-    "memories.views.pages.Compressed",
+    "memories.views.pages.CompressPages",
     "csp.middleware.CSPMiddleware",
-    "memories.views.pages.varied",
-    "memories.views.pages.unstored",
+    "memories.views.pages.vary_on_htmx",
+    "memories.views.pages.no_store",
     "memories.api.middleware.api_headers",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.locale.LocaleMiddleware",
@@ -113,7 +113,7 @@ TEMPLATES = [
     },
 ]
 
-# Nothing is loaded from elsewhere and nothing is inline.
+# Pages load no file from another host and contain no inline script or style.
 CONTENT_SECURITY_POLICY = {
     "DIRECTIVES": {
         "default-src": ["'self'"],
@@ -138,25 +138,25 @@ _database: dict[str, Any] = env.db_url_config(_database_url)
 DATABASES = {"default": _database}
 _database.setdefault("OPTIONS", {})
 if _database["ENGINE"] == "django.db.backends.sqlite3":
-    # IMMEDIATE and WAL together: with one of them alone, two writers fail with "locked".
+    # Without both IMMEDIATE and WAL, two writers fail with "database is locked".
     _database["OPTIONS"] |= {
         "transaction_mode": "IMMEDIATE",
         "timeout": 20,
         "init_command": (
             "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;"
             " PRAGMA journal_size_limit=27103364; PRAGMA cache_size=2000;"
-            " PRAGMA secure_delete=ON;"  # what was forgotten stays in no free page
+            " PRAGMA secure_delete=ON;"  # no deleted text stays in a free page
         ),
     }
     if _database["NAME"] != ":memory:":
         _database["NAME"] = str(BASE_DIR / _database["NAME"])
         Path(_database["NAME"]).parent.mkdir(parents=True, exist_ok=True)
 else:
-    # Never OPTIONS["pool"]: a pool does not survive the worker's forks.
+    # Never OPTIONS["pool"]: a pool does not survive a fork of the worker.
     _database["CONN_MAX_AGE"] = 60
     _database["CONN_HEALTH_CHECKS"] = True
 
-# The summariser: a model when one is named, else the offline one.
+# The summariser: a model if MEMORYHUB_MODEL names one, otherwise the offline one.
 
 OPENAI_API_KEY = env.str("OPENAI_API_KEY", default="")
 OPENAI_BASE_URL = env.str("OPENAI_BASE_URL", default="")
@@ -164,23 +164,25 @@ MEMORYHUB_MODEL = env.str("MEMORYHUB_MODEL", default="")
 MEMORYHUB_LLM_CONCURRENCY = env.int("MEMORYHUB_LLM_CONCURRENCY", default=8)
 MEMORYHUB_LLM_TIMEOUT = env.float("MEMORYHUB_LLM_TIMEOUT", default=60.0)  # seconds
 MEMORYHUB_LEASE = env.float("MEMORYHUB_LEASE", default=180.0)  # seconds
-MEMORYHUB_BACK_OFF = env.float("MEMORYHUB_BACK_OFF", default=30.0)  # seconds, doubled each time
+MEMORYHUB_BACK_OFF = env.float(
+    "MEMORYHUB_BACK_OFF", default=30.0
+)  # seconds, doubled for each retry
 if _database["ENGINE"] != "django.db.backends.sqlite3":
-    # A worker frozen in a transaction must not hold for ever the locks that others wait for.
-    _patience = int(1000 * max(10.0, MEMORYHUB_LEASE / 2))  # milliseconds
-    _given = _database["OPTIONS"].get("options", "")
-    _limits = f"-c idle_in_transaction_session_timeout={_patience} -c lock_timeout={_patience}"
-    # Pages ask for little at a time, from what lies in memory: whatever is meant for long reports
-    # (helpers, compiled statements, disks that seek) takes longer to begin than the answer.
+    # A worker that is frozen in a transaction must release its locks.
+    _lock_limit = int(1000 * max(10.0, MEMORYHUB_LEASE / 2))  # milliseconds
+    _url_options = _database["OPTIONS"].get("options", "")
+    _limits = f"-c idle_in_transaction_session_timeout={_lock_limit} -c lock_timeout={_lock_limit}"
+    # Queries of pages are short and read from memory. Parallel workers and JIT take longer to start
+    # than such a query takes.
     _short = "-c random_page_cost=1.5 -c max_parallel_workers_per_gather=0 -c jit=off"
-    _database["OPTIONS"]["options"] = f"{_short} {_given} {_limits}".strip()
-# A folder of orders to die or to stand still, for tests only: memoryhub/failpoints.py.
+    _database["OPTIONS"]["options"] = f"{_short} {_url_options} {_limits}".strip()
+# For tests only: memoryhub/failpoints.py.
 MEMORYHUB_FAIL_POINTS = env.str("MEMORYHUB_FAIL_POINTS", default="")
 
-# The worker. Its name is given by the supervisor, so that it can ask this cluster and no other.
+# The worker. Its supervisor sets its name.
 MEMORYHUB_WORKERS = env.int("MEMORYHUB_WORKERS", default=2)
 MEMORYHUB_HEARTBEAT = env.float("MEMORYHUB_HEARTBEAT", default=60.0)  # seconds
-# Seconds between two looks of an idle worker into the queue in the database.
+# Seconds between two queries of an idle worker for tasks in the database.
 MEMORYHUB_POLL = env.float("MEMORYHUB_POLL", default=min(1.0, MEMORYHUB_HEARTBEAT / 4))
 MEMORYHUB_BROKER = env.str("MEMORYHUB_BROKER", default="")
 MEMORYHUB_WORKER_NAME: str = env.str("MEMORYHUB_WORKER_NAME", default="")
@@ -191,9 +193,8 @@ if MEMORYHUB_BROKER and not MEMORYHUB_BROKER.startswith(("redis://", "rediss://"
         " the database."
     )
 
-# The queue: a clock and a transport. The truth about jobs is in our own rows, so a task is
-# tried once here; retries, back-off and dead letters are the jobs'. A task stops by itself
-# early enough for the longest claim that may still run then: 16 calls, one after the other.
+# django-q2 runs a task once. Jobs, which are rows of the database, have the retries, the backoff and the
+# dead letters. A task stops early enough for its last claim, which may make 16 calls in sequence.
 _longest_claim = int(17 * MEMORYHUB_LLM_TIMEOUT)
 _task_seconds = max(300, _longest_claim + 180)
 MEMORYHUB_TASK_WORKS = min(_task_seconds // 2, _task_seconds - _longest_claim)  # seconds
@@ -214,7 +215,7 @@ Q_CLUSTER: dict[str, Any] = {
     "max_rss": 300_000,
     "poll": MEMORYHUB_POLL,
     "save_limit": 500,
-    # Must exist: with Q_CLUSTER_NAME set, django-q2 looks here before anything else runs.
+    # Required: with Q_CLUSTER_NAME set, django-q2 reads this first.
     "ALT_CLUSTERS": {},
 }
 if MEMORYHUB_BROKER:
@@ -240,43 +241,43 @@ AUTH_PASSWORD_VALIDATORS = [
     )
 ]
 
-# The login is django-allauth's: by user name, nobody signs up by themselves, and who tries too
-# often waits. What it counts is shared by all web processes, in the database.
+# django-allauth signs people in by user name. Nobody can sign up. It counts attempts in the database, for
+# all web processes together.
 AUTHENTICATION_BACKENDS = ["allauth.account.auth_backends.AuthenticationBackend"]
 CACHES = {
     "default": {
         "BACKEND": "memoryhub.login_cache.LoginCache",
         "LOCATION": "memoryhub_cache",
     },
-    # What django-q2 tells of its clusters every half second: nobody asks it, our own pulse says more.
+    # django-q2 writes the state of each cluster here twice a second. Nothing reads it.
     "clusters": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"},
 }
 ACCOUNT_ADAPTER = "memories.logins.Accounts"
 ACCOUNT_FORMS = {"login": "memories.logins.LoginForm"}
 ACCOUNT_LOGIN_METHODS = {"username"}
 ACCOUNT_RATE_LIMITS = {
-    "login": None,  # it would refuse a known device for what its address did
-    "login_address": "20/m/ip",  # ours, for unknown devices: memories/logins.py
+    "login": None,  # it would also refuse known devices of the address
+    "login_address": "20/m/ip",  # our own, for unknown devices: memories/logins.py
     "login_failed": "5/5m/key",  # by account (and address) or device; by person for second factors
 }
 ACCOUNT_SIGNUP_FIELDS = ["username*", "password1*", "password2*"]
 ACCOUNT_EMAIL_VERIFICATION = "none"
 ACCOUNT_SESSION_REMEMBER = True
 ACCOUNT_LOGOUT_REDIRECT_URL = LOGOUT_REDIRECT_URL
-# So many proxies in front add to X-Forwarded-For: whose tries are counted.
+# The number of proxies that add to X-Forwarded-For, to find the address that attempts are counted for.
 ALLAUTH_TRUSTED_PROXY_COUNT = env.int("MEMORYHUB_PROXIES", default=0)
 
-# A second factor for who wants one, also behind a login with Slack and before the admin.
+# An optional second factor, also after a sign-in with Slack and before the admin.
 MFA_ADAPTER = "memories.factors.Factors"
 MFA_SUPPORTED_TYPES = ["totp", "webauthn", "recovery_codes"]
-MFA_ALLOW_UNVERIFIED_EMAIL = True  # accounts are an operator's or Slack's, nobody signs up
+MFA_ALLOW_UNVERIFIED_EMAIL = True  # an operator or Slack creates accounts
 
-# Signing in with Slack, where the team's app is told.
+# Sign-in with Slack, if the client id and secret of an app are set.
 SLACK_CLIENT_ID = env.str("SLACK_CLIENT_ID", default="")
 SLACK_CLIENT_SECRET = env.str("SLACK_CLIENT_SECRET", default="")
 SLACK_OPENID_URL = env.str("SLACK_OPENID_URL", default="https://slack.com")
 SOCIALACCOUNT_ADAPTER = "memories.logins.SlackLogins"
-# A link and no form: the browser follows no form to another site (form-action above).
+# A link instead of a form, because form-action above allows no form to another site.
 SOCIALACCOUNT_LOGIN_ON_GET = True
 SOCIALACCOUNT_STORE_TOKENS = False
 SOCIALACCOUNT_PROVIDERS: dict[str, Any] = {"openid_connect": {"APPS": []}}
@@ -300,7 +301,7 @@ USE_I18N = True
 USE_TZ = True
 TIME_ZONE = "UTC"
 
-# Files come to one page alone.
+# Only one page accepts files.
 
 FILE_UPLOAD_HANDLERS = [
     "memoryhub.uploads.OperatorsExport",
@@ -308,7 +309,7 @@ FILE_UPLOAD_HANDLERS = [
     "django.core.files.uploadhandler.TemporaryFileUploadHandler",
 ]
 
-# Static files: `serve` collects them into var/; with DEBUG they come from where they lie.
+# Static files: `serve` collects them into var/. With DEBUG the finders serve them.
 
 STATIC_URL = "static/"
 STATIC_ROOT = MEMORYHUB_VAR / "static"
@@ -326,12 +327,15 @@ STORAGES = {
 
 SLACK_BOT_TOKEN = env.str("SLACK_BOT_TOKEN", default="")
 SLACK_BASE_URL = env.str("SLACK_BASE_URL", default="")
-# What Slack tells by itself: without the one /slack/events/ takes nothing, the other is for `socket`.
+# Events: /slack/events/ needs the signing secret, and `manage.py socket` the app token.
 SLACK_SIGNING_SECRET = env.str("SLACK_SIGNING_SECRET", default="")
 SLACK_APP_TOKEN = env.str("SLACK_APP_TOKEN", default="")
 
-# Health: without a beat of any worker for so many seconds, /readyz answers 503. A hung cluster is
-# replaced after two heartbeats; only what cannot be replaced takes longer.
+# Health: after this number of seconds without a heartbeat of any worker, /readyz responds 503. A worker
+# that hangs is replaced after two heartbeats, which takes less time.
+# Hosts that webhooks may call though they are not public.
+MEMORYHUB_WEBHOOK_HOSTS = env.list("MEMORYHUB_WEBHOOK_HOSTS", default=[])
+
 MEMORYHUB_HEARTBEAT_MAX = env.float("MEMORYHUB_HEARTBEAT_MAX", default=5 * MEMORYHUB_HEARTBEAT)
 
 # Logs
@@ -357,15 +361,15 @@ LOGGING: dict[str, Any] = {
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": MEMORYHUB_LOG_FORMAT}},
     "root": {"handlers": ["stderr"], "level": MEMORYHUB_LOG_LEVEL},
     "loggers": {
-        # Its own console handler would say everything twice; its DEBUG level tells every SQL value.
+        # Its console handler would log everything twice. Its DEBUG level logs the values in SQL.
         "django": {"level": "INFO", "handlers": [], "propagate": True},
-        # Several lines for each task, each minute. What was done is in the log of the pass.
+        # It logs several lines for each task, and the log of the pass has the results.
         "django-q": {"level": "WARNING"},
-        # These tell the addresses and the texts that they send.
+        # These log the URLs and the texts that they send.
         "openai": {"level": "WARNING"},
         "httpx2": {"level": "WARNING"},
         "slack_sdk": {"level": "WARNING"},
-        # A line for each request that waits for a thread.
+        # It logs a line for each request that waits for a thread.
         "waitress.queue": {"level": "ERROR"},
     },
 }

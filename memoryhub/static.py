@@ -1,4 +1,4 @@
-"""Collect the static files when they changed."""
+"""Collect the static files after a change."""
 
 import hashlib
 import os
@@ -9,7 +9,7 @@ from django.core.management import call_command
 
 
 def collect_static_when_changed() -> bool:
-    """Bring STATIC_ROOT up to date; False when it already was and nothing had to be done."""
+    """Update STATIC_ROOT. Return False if it was current."""
     stamp = settings.STATIC_ROOT / ".collected"
     current = fingerprint()
     if stamp.is_file() and stamp.read_text() == current:
@@ -20,7 +20,7 @@ def collect_static_when_changed() -> bool:
 
 
 def fingerprint() -> str:
-    """Digest of the name, size and time of every file that the finders find."""
+    """Return a digest of the name, size and time of every static file."""
     digest = hashlib.sha256(settings.STORAGES["staticfiles"]["BACKEND"].encode())
     for finder in get_finders():
         for name, storage in sorted(finder.list([]), key=lambda item: item[0]):

@@ -1,9 +1,9 @@
-"""Keep some processes running together, and leave none behind.
+"""Keep child processes running together, and leave none behind.
 
-Each child leads a session of its own. So a Ctrl-C in the terminal reaches only the supervisor,
-which asks the leaders alone to stop: a qcluster whose every process is signalled hangs, and one whose
-leader dies leaves five processes at work. After a deadline the whole group is killed.
-When the supervisor itself is killed, `watcher.py` does the same in its place.
+Each child leads a session of its own, so Ctrl-C in the terminal reaches only the supervisor. It sends
+SIGTERM only to the children: a qcluster hangs if all of its processes get a signal. After a time limit it
+kills the whole process group, because the processes of a dead qcluster would continue.
+`watcher.py` does the same if the supervisor is killed.
 """
 
 import contextlib
@@ -26,24 +26,23 @@ from memoryhub.env import BASE_DIR
 logger = logging.getLogger(__name__)
 
 STOP_SECONDS = 30.0
-"""How long a child may finish its work after SIGTERM. Service managers must allow more."""
+"""The time for a child to finish its work after SIGTERM. Service managers must allow more."""
 YOUNG_SECONDS = 10.0
-"""A child that dies younger than this did not really start."""
-MAX_FALSE_STARTS = 5
+"""A child that ends earlier has failed to start."""
+MAX_FAILED_STARTS = 5
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 class ChildFailedError(Exception):
-    """A child died again and again right after its start."""
+    """A child failed to start MAX_FAILED_STARTS times."""
 
 
 @dataclass
 class Child:
-    """A command that is kept running: `start` it, and `again_at` says when after a death.
+    """A command that is kept running.
 
-    `hangs` is told the child's age in seconds and says whether it lives without working; it is
-    asked every `look_seconds`. `env` is added to the environment. The pause before another start
-    is at most three times `young_seconds`.
+    ``hangs`` takes the age of the process in seconds and is called every ``poll_seconds``. ``env`` is
+    added to the environment. The pause before a restart is at most three times ``young_seconds``.
     """
 
     name: str
@@ -51,18 +50,19 @@ class Child:
     pass_fds: tuple[int, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     hangs: Callable[[float], bool] | None = None
-    look_seconds: float = 15.0
+    poll_seconds: float = 15.0
     young_seconds: float = YOUNG_SECONDS
     process: subprocess.Popen[bytes] | None = field(default=None, init=False)
     started_at: float = field(default=0.0, init=False)
-    again_at: float = field(default=0.0, init=False)
-    false_starts: int = field(default=0, init=False)
-    has_lived: bool = field(default=False, init=False)
+    restart_at: float = field(default=0.0, init=False)
+    failed_starts: int = field(default=0, init=False)
+    has_started: bool = field(default=False, init=False)
 
     def start(self, now: float) -> int:
+        """Start the process, and return its pid."""
         self.process = subprocess.Popen(
             self.command,
-            cwd=BASE_DIR,  # whatever folder it was called from
+            cwd=BASE_DIR,
             stdin=subprocess.DEVNULL,
             pass_fds=self.pass_fds,
             env={**os.environ, **self.env},
@@ -71,28 +71,28 @@ class Child:
         self.started_at = now
         return self.process.pid
 
-    def note_death(self, now: float, code: int) -> None:
-        """Set when to start again: at once after a long life, later and later after short ones.
+    def record_end(self, now: float, code: int) -> None:
+        """Set the time of the restart: at once, or after a pause that grows with each failed start.
 
-        What has never lived gives up after some tries: its settings are wrong. What has, misses
-        something that will be back, like the database.
+        Raise ``ChildFailedError`` for a child that has never started: its settings are wrong. A child
+        that has worked before may wait for something that returns, like the database.
         """
         self.process = None
-        young = now - self.started_at < self.young_seconds
-        self.false_starts = min(self.false_starts + 1, 100) if young else 0
-        self.has_lived = self.has_lived or not young
-        if self.false_starts >= MAX_FALSE_STARTS and not self.has_lived:
+        is_young = now - self.started_at < self.young_seconds
+        self.failed_starts = min(self.failed_starts + 1, 100) if is_young else 0
+        self.has_started = self.has_started or not is_young
+        if self.failed_starts >= MAX_FAILED_STARTS and not self.has_started:
             raise ChildFailedError(
-                f"{self.name} ended {self.false_starts} times right after its start"
+                f"{self.name} ended {self.failed_starts} times right after its start"
                 f" (last exit status {code}); its own lines above say why"
             )
-        pause = min(2.0 ** (self.false_starts - 1), 3 * self.young_seconds) if young else 0.0
-        self.again_at = now + pause
-        logger.warning("%s ended with status %d; again in %.0f s", self.name, code, pause)
+        pause = min(2.0 ** (self.failed_starts - 1), 3 * self.young_seconds) if is_young else 0.0
+        self.restart_at = now + pause
+        logger.warning("%s ended with status %d; restart in %.0f s", self.name, code, pause)
 
 
 class Supervisor:
-    """Runs the children until a stop signal comes; returns only when all their processes are gone."""
+    """Run children until a stop signal. `run` returns when all of their processes have ended."""
 
     def __init__(self, children: Sequence[Child], *, stop_seconds: float = STOP_SECONDS) -> None:
         self.children = children
@@ -105,56 +105,57 @@ class Supervisor:
             try:
                 self._start_watcher()
                 while not self.stop_signals:
-                    self._look_after_children()
-                    wake.select(timeout=self._seconds_until_next_look())
+                    self._check_children()
+                    wake.select(timeout=self._seconds_until_next_check())
                     _drain(wake)
             finally:
                 self._stop_all(wake)
 
-    def _look_after_children(self) -> None:
+    def _check_children(self) -> None:
+        """Restart the watcher and each child that has ended. Kill a child that hangs."""
         now = time.monotonic()
         if self._watcher is None or self._watcher.poll() is not None:
             self._start_watcher()
         for child in self.children:
             if child.process is not None and (code := child.process.poll()) is not None:
                 leader = child.process.pid
-                # Its leader is gone, the rest of the group would work on without a head.
                 watcher.signal_group(leader, signal.SIGKILL)
-                self._tell_watcher(f"-{leader}")
-                child.note_death(now, code)
+                self._write_to_watcher(f"-{leader}")
+                child.record_end(now, code)
             elif child.process is not None and child.hangs and child.hangs(now - child.started_at):
                 logger.error("%s hangs; killing it", child.name)
                 watcher.signal_group(child.process.pid, signal.SIGKILL)
-            if child.process is None and now >= child.again_at:
+            if child.process is None and now >= child.restart_at:
                 leader = child.start(now)
-                self._tell_watcher(f"+{leader}")
+                self._write_to_watcher(f"+{leader}")
                 logger.info("%s started, pid %d", child.name, leader)
 
-    def _seconds_until_next_look(self) -> float | None:
+    def _seconds_until_next_check(self) -> float | None:
         now = time.monotonic()
-        waits = [max(0.0, child.again_at - now) for child in self.children if not child.process]
-        waits += [child.look_seconds for child in self.children if child.hangs]
+        waits = [max(0.0, child.restart_at - now) for child in self.children if not child.process]
+        waits += [child.poll_seconds for child in self.children if child.hangs]
         return min(waits, default=None)
 
     def _stop_all(self, wake: selectors.BaseSelector) -> None:
-        """SIGTERM to the leaders; after the deadline, or a second signal, SIGKILL to the groups."""
+        """Send SIGTERM to the children, and SIGKILL to their groups after the time limit or a second
+        stop signal."""
         running = {c.process.pid: c.process for c in self.children if c.process is not None}
         for process in running.values():
             with contextlib.suppress(ProcessLookupError):
                 process.terminate()
-        patience = self.stop_signals
+        signals_before = self.stop_signals
         deadline = time.monotonic() + self.stop_seconds
         while any(process.poll() is None for process in running.values()):
-            left = deadline - time.monotonic()
-            if left <= 0 or self.stop_signals > max(1, patience):
-                logger.warning("killing what did not stop by itself")
+            seconds_left = deadline - time.monotonic()
+            if seconds_left <= 0 or self.stop_signals > max(1, signals_before):
+                logger.warning("killing the processes that have not stopped")
                 break
-            wake.select(timeout=left)
+            wake.select(timeout=seconds_left)
             _drain(wake)
         for leader, process in running.items():
             watcher.signal_group(leader, signal.SIGKILL)
             process.wait()
-            self._tell_watcher(f"-{leader}")
+            self._write_to_watcher(f"-{leader}")
         if self._watcher is not None and self._watcher.stdin is not None:
             with contextlib.suppress(BrokenPipeError):
                 self._watcher.stdin.close()
@@ -168,18 +169,18 @@ class Supervisor:
         )
         for child in self.children:
             if child.process is not None:
-                self._tell_watcher(f"+{child.process.pid}")
+                self._write_to_watcher(f"+{child.process.pid}")
 
-    def _tell_watcher(self, line: str) -> None:
+    def _write_to_watcher(self, line: str) -> None:
         if self._watcher is not None and self._watcher.stdin is not None:
-            # A dead watcher is replaced at the next look and told of all children.
+            # The next check replaces a dead watcher and writes all children to it.
             with contextlib.suppress(BrokenPipeError):
                 self._watcher.stdin.write(f"{line}\n".encode())
                 self._watcher.stdin.flush()
 
     @contextlib.contextmanager
     def _signals(self) -> Iterator[selectors.BaseSelector]:
-        """Count stop signals and wake the returned selector on them and on a child's death."""
+        """Count stop signals. They and the end of a child wake the returned selector."""
         reader, writer = socket.socketpair()
         reader.setblocking(False)
         writer.setblocking(False)
@@ -188,7 +189,7 @@ class Supervisor:
             self.stop_signals += 1
 
         def on_child(number: int, frame: FrameType | None) -> None:
-            """Only wakes: the loop asks each child."""
+            """Do nothing: the signal itself wakes the selector."""
 
         before = {number: signal.signal(number, on_stop) for number in STOP_SIGNALS}
         before[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, on_child)

@@ -1,20 +1,24 @@
-"""A worker runs the project's own tasks, whatever the queue or a table of django-q2 holds.
+"""A worker runs only tasks of the project, regardless of what the queue or a table of django-q2 holds.
 
-django-q2 itself runs any function that a package names: as the task, as a hook, in a chain, or while
-it unpickles. Each package therefore passes `OwnTasks` between the broker and django-q2.
+django-q2 runs any function that a package names: as the task, as a hook, in a chain, or while it
+unpickles. So `OwnTasks` checks each package between the broker and django-q2.
 """
 
 import io
 import logging
 import pickle
+import time
 from typing import Any
 
 import picklefield.fields
+from django.conf import settings
 from django.db.models.signals import post_save
 from django_q import core_signing
 from django_q.conf import Conf
 from django_q.models import Task
 from django_q.signals import call_hook, pre_enqueue
+
+from memoryhub.heartbeat import build_task
 
 logger = logging.getLogger(__name__)
 
@@ -24,11 +28,11 @@ OPTIONS = {"group", "save", "cluster", "timeout", "ack_failure"}
 
 
 class TaskRefused(Exception):
-    """A package that is not one of the project's own tasks."""
+    """The package is not one of the project's own tasks."""
 
 
 class PlainUnpickler(pickle.Unpickler):
-    """Reads plain values and times. A pickle that names anything else is refused before it runs."""
+    """Read plain values and times. Refuse a pickle that names anything else before it runs."""
 
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) not in TIME_CLASSES:
@@ -37,7 +41,7 @@ class PlainUnpickler(pickle.Unpickler):
 
 
 class PlainPickle:
-    """The serializer that `django_q.core_signing.loads` takes."""
+    """The serializer for `django_q.core_signing.loads`."""
 
     @staticmethod
     def loads(data: bytes) -> Any:
@@ -45,9 +49,11 @@ class PlainPickle:
 
 
 def check_package(payload: Any) -> None:
-    """Raise `TaskRefused` unless the signed payload is one of the project's own tasks, with ids as
-    arguments and no other function beside it."""
-    from memories.tasks import TASKS  # it queues tasks itself, through the brokers that import this
+    """Raise `TaskRefused` unless the signed payload is a task of the project with ids as arguments
+    and without a hook, chain or other function."""
+    from memories.tasks import (
+        TASKS,  # a cycle: it queues tasks through the brokers that import this
+    )
 
     try:
         task = core_signing.loads(
@@ -68,11 +74,21 @@ def check_package(payload: Any) -> None:
 
 
 class OwnTasks:
-    """Mixed into a broker: it hands out the project's own tasks, and logs and drops the others."""
+    """Broker mixin: return the project's own tasks, and log and drop others.
 
-    def dequeue(self) -> list[tuple[Any, Any]] | None:
-        packages = super().dequeue()  # type: ignore[misc]
-        return packages and [package for package in packages if self._is_own(*package)]
+    A worker with a supervisor also gets a heartbeat task twice a heartbeat, unless the broker cannot be
+    reached.
+    """
+
+    _next_beat = float("-inf")  # in seconds of time.monotonic
+
+    def dequeue(self) -> list[tuple[Any, Any]]:
+        if settings.MEMORYHUB_WORKER_NAME and time.monotonic() >= self._next_beat:
+            self.ping()  # type: ignore[attr-defined]  # raises an error if Redis cannot be reached
+            self._next_beat = time.monotonic() + settings.MEMORYHUB_HEARTBEAT / 2
+            return [(None, build_task())]
+        packages = super().dequeue() or []  # type: ignore[misc]
+        return [package for package in packages if self._is_own(*package)]
 
     def _is_own(self, key: Any, payload: Any) -> bool:
         try:
@@ -84,8 +100,8 @@ class OwnTasks:
         return True
 
 
-def queue_it(task: dict[str, Any], **kwargs: Any) -> None:
-    """A task's own option would run it at once, past the broker."""
+def remove_sync_option(task: dict[str, Any], **kwargs: Any) -> None:
+    """Queue a task that its own option would run at once, past the broker."""
     if not Conf.SYNC:
         task.pop("sync", None)
 
@@ -94,5 +110,5 @@ def install() -> None:
     """Close django-q2's ways past the broker: hooks of finished tasks, tasks that are run at once,
     and pickles in its table of results."""
     post_save.disconnect(call_hook, sender=Task)
-    pre_enqueue.connect(queue_it)
+    pre_enqueue.connect(remove_sync_option)
     picklefield.fields.loads = PlainPickle.loads

@@ -1,19 +1,19 @@
-"""Which files a request may bring along: an operator's export, and no other."""
+"""File uploads: only an operator may upload a file, an export."""
 
 from typing import Any
 
 from django.core import signing
 from django.core.files.uploadhandler import FileUploadHandler, SkipFile
 
-LARGEST = 1 << 30  # bytes; a larger export is imported on the server's command line
+MAX_BYTES = 1 << 30  # import a larger export with `manage.py import_slack`
 _TICKET_SECONDS = 24 * 3600  # between the page with the form and the file
 _SALT = "memoryhub.uploads"
 
 
 def make_ticket() -> str:
-    """Return what the address of an operator's form holds, so that the web server takes its file.
+    """Return a signed text for the URL of an operator's form, so that the web server accepts its file.
 
-    The web server decides before Django runs and so cannot look for a session.
+    The web server decides before Django runs and cannot read a session.
     """
     return signing.TimestampSigner(salt=_SALT).sign("upload")
 
@@ -27,12 +27,14 @@ def is_ticket(text: str) -> bool:
 
 
 class OperatorsExport(FileUploadHandler):
-    """The first handler of all: what it skips is read from the wire and kept nowhere, also where a
-    stranger sends it to a page that takes no files."""
+    """The first upload handler: skip a file that is too large or not from an operator.
+
+    The server reads a skipped file from the connection and stores it nowhere.
+    """
 
     def receive_data_chunk(self, raw_data: bytes, start: int) -> bytes:
         user: Any = getattr(self.request, "user", None)
-        if start + len(raw_data) > LARGEST or not (user and getattr(user, "is_operator", False)):
+        if start + len(raw_data) > MAX_BYTES or not (user and getattr(user, "is_operator", False)):
             raise SkipFile
         return raw_data
 

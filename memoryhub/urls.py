@@ -1,4 +1,4 @@
-"""Addresses: health, login, admin, and the pages of memories at the root."""
+"""URLs: health checks, sign-in, admin, API, and the pages at the root."""
 
 from allauth.account import views as account
 from allauth.account.decorators import secure_admin_login
@@ -13,19 +13,19 @@ from memories.api.routes import api
 from memories.views.access import preferences, setup
 from memoryhub import health
 
-# Who tries too often waits there too, and there is one page to sign in on.
+# One sign-in page, with its limits, also for the admin.
 admin.site.login = secure_admin_login(admin.site.login)  # type: ignore[method-assign]
-leave = require_POST(account.logout)  # a link must not log anybody out
+sign_out = require_POST(account.logout)  # a link must not sign anybody out
 sign_in = setup.first(account.login)
 
-handler400 = "memories.views.pages.refused"
-handler500 = "memories.views.pages.broken"
+handler400 = "memories.views.pages.bad_request"
+handler500 = "memories.views.pages.server_error"
 urlpatterns = [
     path("livez", health.livez, name="livez"),
     path("readyz", health.readyz, name="readyz"),
     path("admin/", admin.site.urls),
     path("i18n/setlang/", preferences.set_language, name="set_language"),
-    # allauth knows them by names of its own.
+    # allauth uses names of its own.
     path("login/", sign_in, name="account_login"),
     path("login/", sign_in, name="login"),
     path("login/again/", account.reauthenticate, name="account_reauthenticate"),
@@ -33,8 +33,8 @@ urlpatterns = [
     path("password/new/", account.password_set, name="account_set_password"),
     path("factors/", include("allauth.mfa.urls")),
     path("login/off/", account.account_inactive, name="account_inactive"),
-    path("logout/", leave, name="account_logout"),
-    path("logout/", leave, name="logout"),
+    path("logout/", sign_out, name="account_logout"),
+    path("logout/", sign_out, name="logout"),
     path("login/<slug:provider_id>/", openid.login, name="openid_connect_login"),
     path("login/<slug:provider_id>/callback/", openid.callback, name="openid_connect_callback"),
     path("login/failed", social.login_error, name="socialaccount_login_error"),

@@ -1,9 +1,8 @@
-"""A process that outlives a supervisor by a moment, to take down what it could not.
+"""Stop the children of a supervisor that was killed.
 
-The supervisor writes one line for each child: `+PID` when it starts, `-PID` when its group is gone.
-Every child leads a group of its own. When the pipe ends because the supervisor was killed, each
-leader gets SIGTERM, and after GRACE seconds what is left of the groups is killed. Run as a script,
-without Django, so that it costs little.
+The supervisor writes `+PID` for each child that starts and `-PID` when its process group has ended.
+When the pipe closes, each child gets SIGTERM, and SIGKILL for its group after GRACE seconds. This runs
+as a script without Django, to use little memory.
 """
 
 import contextlib
@@ -14,14 +13,16 @@ import time
 from collections.abc import Iterable
 
 GRACE = 10.0
-"""Seconds between SIGTERM for the leaders and SIGKILL for their groups."""
+"""Seconds between SIGTERM for the leaders and SIGKILL for their process groups."""
 
-LOOK_AGAIN = 0.1
+POLL_SECONDS = 0.1
 
 
 def signal_group(leader: int, number: int) -> None:
-    """Send a signal to everybody who is left in this leader's group."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):  # macOS: only zombies left
+    """Send a signal to all processes of this leader's group."""
+    with contextlib.suppress(
+        ProcessLookupError, PermissionError
+    ):  # macOS: the group has only zombies
         os.killpg(leader, number)
 
 
@@ -33,10 +34,10 @@ def is_alive(pid: int) -> bool:
     return True
 
 
-def take_down(leaders: Iterable[int], grace: float) -> None:
-    """End these groups: ask their leaders, wait for them up to `grace` seconds, kill the rest.
+def stop_groups(leaders: Iterable[int], grace: float) -> None:
+    """Send SIGTERM to the leaders, and SIGKILL to each group when its leader ends or after `grace` seconds.
 
-    Only the leader is asked. A qcluster whose every process gets SIGTERM hangs.
+    Only leaders get SIGTERM. A qcluster hangs if all of its processes get it.
     """
     waiting = set(leaders)
     for leader in waiting:
@@ -44,11 +45,11 @@ def take_down(leaders: Iterable[int], grace: float) -> None:
             os.kill(leader, signal.SIGTERM)
     deadline = time.monotonic() + grace
     while waiting:
-        late = time.monotonic() > deadline
-        for leader in [leader for leader in waiting if late or not is_alive(leader)]:
+        is_late = time.monotonic() > deadline
+        for leader in [leader for leader in waiting if is_late or not is_alive(leader)]:
             signal_group(leader, signal.SIGKILL)
             waiting.discard(leader)
-        time.sleep(LOOK_AGAIN)
+        time.sleep(POLL_SECONDS)
 
 
 def main() -> None:
@@ -61,7 +62,7 @@ def main() -> None:
             leaders.add(leader)
         else:
             leaders.discard(leader)
-    take_down(leaders, GRACE)
+    stop_groups(leaders, GRACE)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """The web process: waitress on a socket that its parent bound, `python -m memoryhub.web FD`.
 
-waitress reads requests and sends answers in one thread, which never waits for a client. Other threads
-get whole requests alone, so a slow client costs a connection and no thread.
+waitress reads requests and sends responses in one thread that never blocks. Its worker threads handle
+complete requests only. So a slow client uses a connection and no thread.
 """
 
 import copy
@@ -19,23 +19,23 @@ from waitress.parser import HTTPRequestParser
 from waitress.server import TcpWSGIServer
 from waitress.task import ThreadedTaskDispatcher
 
-from memoryhub.uploads import LARGEST, is_ticket
+from memoryhub.uploads import MAX_BYTES, is_ticket
 
 PROCESSES = 2
-THREADS = 4  # of each process
+THREADS = 4  # in each process
 CONNECTIONS = 400
-"""Of each process. An open request takes at most two files, and many systems allow 1024."""
+"""In each process. An open request uses at most two files, and many systems allow 1024."""
 HEADER_BYTES = 32 * 1024
-MEMORY_OF_BODY = 64 * 1024  # bytes; what is longer waits in a temporary file
+BODY_BYTES_IN_MEMORY = 64 * 1024  # a larger body is buffered in a temporary file
 IDLE_SECONDS = 30
 RECEIVE_SECONDS = 60
-"""How long a request may take to arrive, except for an upload."""
+"""The time for a request to arrive, except an upload."""
 STOP_SECONDS = 10
-FORM_BYTES = 1024 * 1024  # what a form may hold beside its file
+FORM_BYTES = 1024 * 1024  # of a form without its file
 
 
 class Request(HTTPRequestParser):  # type: ignore[misc]  # waitress has no types
-    """Only a form with a ticket may bring more than Django takes into memory."""
+    """A request whose body may be larger than Django's limit only with the ticket of an upload form."""
 
     adj: Any
 
@@ -49,7 +49,7 @@ class Request(HTTPRequestParser):  # type: ignore[misc]  # waitress has no types
         self.is_upload = is_ticket(parse_qs(self.query).get("ticket", [""])[0])
         if self.is_upload:
             self.adj = copy.copy(self.adj)
-            self.adj.max_request_body_size = LARGEST + FORM_BYTES
+            self.adj.max_request_body_size = MAX_BYTES + FORM_BYTES
 
     def is_late(self, now: float) -> bool:
         return not self.is_upload and now - self.began_at > RECEIVE_SECONDS
@@ -70,28 +70,28 @@ class Server(TcpWSGIServer):  # type: ignore[misc]
                 channel.will_close = True
 
     def run(self) -> None:
-        """Serve until `stop`; then finish the requests that have arrived."""
+        """Serve until `stop` is called, then finish the requests that have arrived."""
         while not self.is_stopping:
-            self._look()
+            self._poll()
         self.accepting = False
         deadline = time.time() + STOP_SECONDS
         self.task_dispatcher.shutdown(cancel_pending=False, timeout=STOP_SECONDS)
-        while time.time() < deadline and self._has_answers_to_send():
-            self._look()
+        while time.time() < deadline and self._has_responses_to_send():
+            self._poll()
 
     def stop(self, *signal_and_frame: Any) -> None:
         self.is_stopping = True
         self.pull_trigger()
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         self.asyncore.loop(timeout=1.0, map=self._map, use_poll=True, count=1)
 
-    def _has_answers_to_send(self) -> bool:
+    def _has_responses_to_send(self) -> bool:
         return any(channel.total_outbufs_len for channel in self.active_channels.values())
 
 
 def build_server(listener: socket.socket, application: Any) -> Server:
-    """Return a server on this socket. Its proxy's headers reach Django, which judges them."""
+    """Return a server on this socket. It passes proxy headers to Django, which checks them."""
     adjustments = Adjustments(
         sockets=[listener],
         threads=THREADS,
@@ -100,7 +100,7 @@ def build_server(listener: socket.socket, application: Any) -> Server:
         cleanup_interval=5,
         max_request_header_size=HEADER_BYTES,
         max_request_body_size=settings.DATA_UPLOAD_MAX_MEMORY_SIZE,
-        inbuf_overflow=MEMORY_OF_BODY,
+        inbuf_overflow=BODY_BYTES_IN_MEMORY,
         clear_untrusted_proxy_headers=False,
         ident=None,
     )
@@ -118,7 +118,7 @@ def build_server(listener: socket.socket, application: Any) -> Server:
 
 
 def main() -> None:
-    from memoryhub.wsgi import application
+    from memoryhub.wsgi import application  # importing it sets up Django
 
     server = build_server(socket.socket(fileno=int(sys.argv[1])), application)
     signal.signal(signal.SIGTERM, server.stop)

@@ -1,4 +1,4 @@
-"""The worker: one qcluster in a session of its own, started again when it dies or hangs."""
+"""The worker: a qcluster that is restarted when it dies or hangs."""
 
 import secrets
 import socket
@@ -7,22 +7,22 @@ import sys
 from django.conf import settings
 
 from memoryhub.env import BASE_DIR
-from memoryhub.pulse import Watch
+from memoryhub.heartbeat import HeartbeatMonitor
 from memoryhub.supervise import YOUNG_SECONDS, Child
 
 
 def worker_child() -> Child:
-    """The cluster of the settings, with a name of its own, and somebody who feels its pulse."""
-    # Neither a host nor a pid alone is unique: machines share a database, containers share a host.
+    """Return the qcluster of the settings as a child with a unique name, and start its monitor."""
+    # Machines share a database and containers share a host name, so a host or a pid is not unique.
     name = f"{socket.gethostname()[:60]}-{secrets.token_hex(4)}"
-    watch = Watch(name, settings.MEMORYHUB_HEARTBEAT)
-    watch.start()
+    monitor = HeartbeatMonitor(name, settings.MEMORYHUB_HEARTBEAT)
+    monitor.start()
     return Child(
         "worker",
         # `worker` and `serve` have run the checks.
         [sys.executable, str(BASE_DIR / "manage.py"), "qcluster", "--skip-checks"],
         env={"MEMORYHUB_WORKER_NAME": name},
-        hangs=watch.hangs,
-        look_seconds=watch.look_seconds,
+        hangs=monitor.hangs,
+        poll_seconds=monitor.poll_seconds,
         young_seconds=min(YOUNG_SECONDS, 2 * settings.MEMORYHUB_HEARTBEAT),
     )

@@ -23,7 +23,7 @@ from pytest_django import DjangoDbBlocker
 from pytest_django.plugin import blocking_manager_key
 
 from tests import chromium, template
-from tests.demo.made import MadeDemo, made_demo
+from tests.demo.make_demo import MadeDemo, made_demo
 from tests.processes import clean_environment
 from tests.template import RUN
 

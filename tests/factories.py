@@ -14,6 +14,7 @@ from factory.django import DjangoModelFactory, Password
 from memories.models import (
     Channel,
     ChannelMember,
+    ChannelSync,
     Heartbeat,
     Job,
     Member,
@@ -207,7 +208,7 @@ def make_job(*, memory: Memory, inputs: Sequence[MemoryVersion] = (), **given: A
     number = memory.jobs.count()
     fields = {"as_of_us": 0, "input_key": f"{memory.pk} {number}", **given}
     job = Job.objects.create(memory=memory, **fields)
-    job.take_inputs(inputs)
+    job.add_inputs(inputs)
     return job
 
 
@@ -268,6 +269,16 @@ def all_is_well() -> None:
         synced_at=now - timedelta(minutes=2),
         sync_again_at=now + timedelta(minutes=3),
     )
-    Channel.objects.update(
-        is_followed=True, bot_is_in=True, walked_at=now, synced_ts="1.000000", members_known_at=now
-    )
+    mark_channels_synced(now)
+
+
+def mark_channels_synced(now: datetime) -> None:
+    """Every channel is followed and was read completely at this moment."""
+    Channel.objects.update(is_followed=True, bot_is_in=True, members_known_at=now)
+    for channel in Channel.objects.all():
+        set_sync(channel, synced_at=now, synced_ts="1.000000")
+
+
+def set_sync(channel: Channel, **values: object) -> None:
+    """Set fields of the channel's sync state."""
+    ChannelSync.objects.update_or_create(channel=channel, defaults=values)

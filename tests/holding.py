@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from django.db import connection
 
 from memories.models import Workspace
-from memories.pipeline.locks import storing
+from memories.pipeline.locks import lock_workspace
 from tests.processes import PATIENCE
 
 
@@ -18,7 +18,7 @@ def being_stored(workspace: Workspace) -> Iterator[None]:
 
     def hold() -> None:
         try:
-            with storing(workspace):
+            with lock_workspace(workspace):
                 held.set()
                 done.wait(PATIENCE)
         finally:

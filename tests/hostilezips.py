@@ -7,7 +7,7 @@ import warnings
 import zipfile
 
 LOCAL, ENTRY, END = b"PK\x03\x04", b"PK\x01\x02", b"PK\x05\x06"
-# Where a field lies in an entry of the directory: (offset, format).
+# The fields of an entry of the directory: (offset, format).
 FIELDS = {
     "flags": (8, "<H"),
     "method": (10, "<H"),
@@ -17,73 +17,81 @@ FIELDS = {
     "name_length": (28, "<H"),
     "extra_length": (30, "<H"),
     "attributes": (38, "<L"),
-    "place": (42, "<L"),
+    "header_offset": (42, "<L"),
 }
 
 
 class _Pipe(io.BytesIO):
     def tell(self) -> int:
-        raise OSError("a pipe has no place")
+        raise OSError("a pipe has no position")
 
 
-def packed(
+def make_zip(
     files: dict[str, bytes] | list[tuple[str, bytes]],
     method: int = zipfile.ZIP_DEFLATED,
     out: io.BytesIO | None = None,
 ) -> bytes:
-    """A zip of these files under these names, whatever the names are and however often."""
+    """Return a zip of these files. Pairs allow a name twice."""
     out = out or io.BytesIO()
     pairs = list(files.items()) if isinstance(files, dict) else files
     with zipfile.ZipFile(out, "w", method) as archive, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about names that come twice
+        warnings.simplefilter("ignore")  # about a name that comes twice
         for name, content in pairs:
             archive.writestr(name, content)
     return out.getvalue()
 
 
-def streamed(files: dict[str, bytes]) -> bytes:
-    """As written to a pipe: sizes stand behind the content, not before it."""
-    return packed(files, out=_Pipe())
+def make_streamed_zip(files: dict[str, bytes]) -> bytes:
+    """Return a zip as written to a pipe: sizes follow the content."""
+    return make_zip(files, out=_Pipe())
 
 
-def entries(data: bytes) -> dict[str, int]:
-    """Where the directory's entry of each file begins."""
+def entry_offsets(data: bytes) -> dict[str, int]:
+    """Return the offset of each file's entry in the directory."""
     end = data.rindex(END)
-    (at,) = struct.unpack_from("<L", data, end + 16)
-    found = {}
-    while data[at : at + 4] == ENTRY:
-        name, extra, comment = struct.unpack_from("<HHH", data, at + 28)
-        found[data[at + 46 : at + 46 + name].decode("utf-8", "replace")] = at
-        at += 46 + name + extra + comment
-    return found
+    (offset,) = struct.unpack_from("<L", data, end + 16)
+    offsets = {}
+    while data[offset : offset + 4] == ENTRY:
+        name, extra, comment = struct.unpack_from("<HHH", data, offset + 28)
+        offsets[data[offset + 46 : offset + 46 + name].decode("utf-8", "replace")] = offset
+        offset += 46 + name + extra + comment
+    return offsets
 
 
-def place_of(data: bytes, name: str) -> int:
-    """Where the file itself begins: its own header."""
-    place: int = struct.unpack_from("<L", data, entries(data)[name] + 42)[0]
-    return place
+def header_offset(data: bytes, name: str) -> int:
+    """Return the offset of a file's own header."""
+    offset: int = struct.unpack_from("<L", data, entry_offsets(data)[name] + 42)[0]
+    return offset
 
 
-def claiming(data: bytes, name: str, **fields: int) -> bytes:
-    """With other values in the directory's entry of a file; ``flags`` in its own header too."""
+def with_fields(data: bytes, name: str, **fields: int) -> bytes:
+    """Change fields of a file's entry in the directory; ``flags`` in its own header too."""
     changed = bytearray(data)
-    at = entries(data)[name]
+    entry = entry_offsets(data)[name]
     for field, value in fields.items():
         offset, form = FIELDS[field]
-        struct.pack_into(form, changed, at + offset, value)
+        struct.pack_into(form, changed, entry + offset, value)
         if field == "flags":
-            struct.pack_into("<H", changed, place_of(data, name) + 6, value)
+            struct.pack_into("<H", changed, header_offset(data, name) + 6, value)
     return bytes(changed)
 
 
-def encrypted(data: bytes, *names: str) -> bytes:
-    for name in names or tuple(entries(data)):
-        data = claiming(data, name, flags=1)
+def with_encryption_flag(data: bytes, *names: str) -> bytes:
+    """Mark these files as encrypted, or all."""
+    for name in names or tuple(entry_offsets(data)):
+        data = with_fields(data, name, flags=1)
     return data
 
 
+def with_garbage(data: bytes, name: str) -> bytes:
+    """Overwrite the begin of a file's content."""
+    begin = header_offset(data, name) + 30 + len(name)
+    return data[:begin] + b"\xff" * 20 + data[begin + 20 :]
+
+
 def with_link(files: dict[str, bytes], name: str, target: str) -> bytes:
-    out = io.BytesIO(packed(files))
+    """Return a zip with a symbolic link."""
+    out = io.BytesIO(make_zip(files))
     link = zipfile.ZipInfo(name)
     link.create_system = 3
     link.external_attr = (stat.S_IFLNK | 0o777) << 16
@@ -92,6 +100,6 @@ def with_link(files: dict[str, bytes], name: str, target: str) -> bytes:
     return out.getvalue()
 
 
-def laid_over(data: bytes, name: str, other: str) -> bytes:
-    """One file's entry points into another's content."""
-    return claiming(data, name, place=place_of(data, other))
+def with_overlap(data: bytes, name: str, target: str) -> bytes:
+    """Let a file's entry point to the content of another file."""
+    return with_fields(data, name, header_offset=header_offset(data, target))

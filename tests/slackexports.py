@@ -1,36 +1,38 @@
 """Small Slack exports for tests, as a folder or a zip."""
 
 import json
-import zipfile
 from pathlib import Path
 from typing import Any
+
+from tests.hostilezips import make_zip
 
 DAY = 86_400
 START = 1_700_000_000  # 2023-11-14 22:13:20 UTC
 
 
 def ts(seconds: int, micros: int = 0) -> str:
-    """A ts so many seconds after START."""
+    """Return a ts this long after START."""
     return f"{START + seconds}.{micros:06d}"
 
 
-def said(seconds: int, text: str, user: str | None = "U1", **more: Any) -> dict[str, Any]:
-    """A plain message."""
+def slack_message(
+    seconds: int, text: str, user: str | None = "U1", **fields: Any
+) -> dict[str, Any]:
     message: dict[str, Any] = {"type": "message", "ts": ts(seconds), "text": text, "user": user}
-    return message | more
+    return message | fields
 
 
-def person(slack_id: str, name: str = "", **more: Any) -> dict[str, Any]:
+def person(slack_id: str, name: str = "", **fields: Any) -> dict[str, Any]:
     return {
         "id": slack_id,
         "team_id": "T1",
         "name": name or slack_id.lower(),
         "profile": {"display_name": name, "real_name": ""},
-    } | more
+    } | fields
 
 
-def channel(slack_id: str, name: str, **more: Any) -> dict[str, Any]:
-    return {"id": slack_id, "name": name, "members": ["U1", "U2"]} | more
+def channel(slack_id: str, name: str, **fields: Any) -> dict[str, Any]:
+    return {"id": slack_id, "name": name, "members": ["U1", "U2"]} | fields
 
 
 def export_files(
@@ -40,17 +42,17 @@ def export_files(
     channels: list[Any] | None = None,
     **lists: Any,
 ) -> dict[str, bytes]:
-    """File name → bytes of an export with #general (C1) and, unless told otherwise, two people.
+    """Return file name → bytes of an export with #general (C1) and two people by default.
 
     ``days``: ``{"general/2023-11-14": [messages]}``; a str or bytes is written as it is.
-    ``lists``: further top files, ``groups=[…]``.
+    ``lists``: further top files, such as ``groups=[…]``.
     """
     top = {
         "users": [person("U1", "Ann"), person("U2", "Bob")] if people is None else people,
         "channels": [channel("C1", "general")] if channels is None else channels,
-    } | lists
-    files = {f"{name}.json": _bytes(value) for name, value in top.items()}
-    return files | {f"{name}.json": _bytes(value) for name, value in (days or {}).items()}
+    }
+    values = top | lists | (days or {})
+    return {f"{name}.json": _bytes(value) for name, value in values.items()}
 
 
 def _bytes(value: Any) -> bytes:
@@ -60,9 +62,7 @@ def _bytes(value: Any) -> bytes:
 
 
 def write_zip(path: Path, files: dict[str, bytes]) -> Path:
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in files.items():
-            archive.writestr(name, content)
+    path.write_bytes(make_zip(files))
     return path
 
 

@@ -47,27 +47,6 @@ PRIVATE = set(
     "buried bury cite deed expire gone heed hold ill ills known knot masking opening owe stretch"
     " telling till unsealable walk wish".split()
 )
-# Files and folders that still use such names. This list may only get shorter.
-NOT_YET_RENAMED = (
-    "memories/llm",
-    *(
-        f"memories/rules/{name}"
-        for name in (
-            *("context", "costs", "generate", "health.py", "memory", "notes"),
-            *("redaction", "safety", "search", "sync", "transfer"),
-        )
-    ),
-    "memories/pipeline/generate/ask.py",
-    "memories/pipeline/transfer/export",
-    "memories/pipeline/generate/close.py",
-    "memories/pipeline/context/build.py",
-    "memories/pipeline/generate/followups.py",
-    "memories/pipeline/redaction/forgetting.py",
-    "memories/pipeline/safety/guarding.py",
-    "memories/pipeline/generate/probing.py",
-    "memories/pipeline/generate/report.py",
-    "memories/pipeline/generate/work.py",
-)
 
 
 def python_files(*rooms: str) -> list[Path]:
@@ -298,20 +277,12 @@ def refused_in(path: Path) -> list[str]:
 
 @pytest.mark.slow
 def test_names_say_what_they_hold() -> None:
-    not_yet = set(python_files(*NOT_YET_RENAMED))
     violations = {
         str(path.relative_to(ROOT)): names
         for path in python_files("memories", "memoryhub")
-        if path not in not_yet and (names := refused_in(path))
+        if (names := refused_in(path))
     }
     assert not violations
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("room", NOT_YET_RENAMED)
-def test_what_is_renamed_leaves_the_list(room: str) -> None:
-    names = [name for path in python_files(room) for name in refused_in(path)]
-    assert names, f"{room} has plain names by now: remove it from NOT_YET_RENAMED"
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,9 @@ from django.test import Client
 from django.urls import URLPattern, URLResolver
 
 from memories import urls
-from memories.pipeline.sync.sync import State
+from memories.pipeline.sync.sync_report import SyncState
 from memories.rules.ingest.outcomes import Result
-from memories.rules.notes.notes_file import Fate
+from memories.rules.notes.notes_file import Outcome
 from memories.rules.settings import KEYS, MemorySettings
 from memoryhub import urls as all_urls
 from tests.documentation import (
@@ -130,12 +130,12 @@ def reasons(tree: ast.AST) -> Iterator[str]:
 
 
 def test_outcomes_of_entries() -> None:
-    assert first_words("memory", "outcome of an entry") == list(Fate)
+    assert first_words("memory", "outcome of an entry") == list(Outcome)
 
 
 def test_states_of_a_sync() -> None:
     [row] = [row for row in rows(DOCS["sync"], "key") if code(row[0]) == ["by_channel[].state"]]
-    assert code(row[2]) == list(State)
+    assert code(row[2]) == list(SyncState)
 
 
 def test_settings_and_their_defaults() -> None:

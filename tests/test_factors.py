@@ -19,7 +19,7 @@ from pytest_django import Settings
 
 from memories.models import AuditEvent, User
 from memories.pipeline.transfer.backup import LEFT_OUT, back_up, restore
-from memories.rules.safety.encryption import new_key, unseal
+from memories.rules.safety.encryption import decrypt, new_key
 from tests.factories import PASSWORD, MemberFactory, UserFactory, WorkspaceFactory
 from tests.leaks.probes import overhearing, records
 from tests.secondfactors import SECRET, code, code_of, give_factor, password, set_up
@@ -139,7 +139,7 @@ def test_without_the_keys_nobody_comes_in(
 ) -> None:
     spare = give_factor(alice)[0]
     row = Authenticator.objects.get(type="totp")
-    assert unseal(row.data["secret"], settings.MEMORYHUB_KEYS) == SECRET
+    assert decrypt(row.data["secret"], settings.MEMORYHUB_KEYS) == SECRET
     settings.MEMORYHUB_KEYS = [new_key()]
     password(client, alice)
     for given in (code_of(), spare, "", code_of("A" * 8)):
@@ -246,7 +246,7 @@ def test_the_pages_are_ours_and_have_nothing_inline(
         assert "unsafe" not in answer["Content-Security-Policy"]
 
 
-def test_a_bundle_leaves_them_out(alice: User, tmp_path: Path) -> None:
+def test_an_export_leaves_them_out(alice: User, tmp_path: Path) -> None:
     workspace = WorkspaceFactory(slug="team")
     MemberFactory(workspace=workspace, user=alice, role="admin")
     give_factor(alice)

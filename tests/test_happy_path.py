@@ -22,7 +22,7 @@ from pytest_django import Settings
 from pytest_httpserver import HTTPServer
 
 from memories.models import Channel, Job, Memory, MemoryVersion, Person, Workspace
-from memories.rules.generate.prompt_texts import PERSON
+from memories.rules.generate.prompt_texts import PERSON_MARK
 from memories.rules.memory.identity import MemoryType
 from tests.factories import MemberFactory, UserFactory, WorkspaceFactory, ts_at
 from tests.llm.forgetful import ForgetfulModel
@@ -184,7 +184,7 @@ def a_day_of_a_team(slack: FakeSlack, model: ForgetfulModel, tmp_path: Path) -> 
     existing = re.findall(
         r"<<existing memory \w+: #launch>>\n(.*?)\n<<end", "\n".join(model.prompts), re.DOTALL
     )
-    hers = re.compile(rf"{PERSON} \[\d{{4}}-\d\d-\d\d\] {re.escape(HANDS_ON[2:])}")
+    hers = re.compile(rf"{PERSON_MARK} \[\d{{4}}-\d\d-\d\d\] {re.escape(HANDS_ON[2:])}")
     assert [bool(hers.search(block)) for block in existing] == [True]
     merged = long_term("C1").current
     assert merged.number == 3
@@ -244,16 +244,16 @@ def broken(*args: Any, **kwargs: Any) -> Any:
         "memories.rules.memory.identity.make_thread_scope_id",
         "memories.rules.memory.identity.parse_thread_scope_id",
         "memories.rules.generate.segments.should_update_short_term_memory",
-        "memories.rules.generate.segments.cut",
+        "memories.rules.generate.segments.cut_segments",
         "memories.rules.context.contents.history_limit",
-        "memories.rules.context.contents.history_in_order",
+        "memories.rules.context.material.history_in_order",
         "memories.rules.context.contents.assemble",
         "memories.rules.context.contents.injects",
         "memories.pipeline.context.build.build_context",
-        "memories.pipeline.generate.ask.Asker.question",
+        "memories.pipeline.generate.requests.RequestBuilder.build",
         "memories.llm.summarise",
-        "memories.rules.generate.prompts.build",
-        "memories.rules.generate.reply.read_reply",
+        "memories.rules.generate.prompts.build_prompt",
+        "memories.rules.generate.reply.parse_reply",
         "memories.models.notes.notes.NoteQuerySet.write",
         "memories.models.notes.notes.NoteQuerySet.search",
         "memories.models.notes.notes.Note.remove",
@@ -262,7 +262,7 @@ def broken(*args: Any, **kwargs: Any) -> Any:
         "memories.rules.notes.notes_file.injection",
         "memories.rules.notes.notes_file.write",
         "memories.rules.notes.notes_file.read",
-        "memories.rules.notes.notes_file.fate",
+        "memories.rules.notes.notes_file.import_outcome",
     ],
 )
 def test_the_day_fails_without(

@@ -36,7 +36,7 @@ def test_the_rest_is_what_may_be_switched_on() -> None:
 
 
 def test_every_event_has_a_scope_that_the_app_asks_for() -> None:
-    everything = scopes.needed(private_channels=True, emails=True)
+    everything = scopes.required_scopes(private_channels=True, emails=True)
     assert set(SUBSCRIBED.values()) - {""} <= set(everything)
 
 
@@ -50,5 +50,5 @@ def test_how_it_is_run(line: str) -> None:
 
 def test_the_guide_names_every_scope() -> None:
     guide = prose(ROOT / "docs" / "slack.md")
-    for scope in scopes.needed(private_channels=True, emails=True):
+    for scope in scopes.required_scopes(private_channels=True, emails=True):
         assert f"`{scope}`" in guide

@@ -22,7 +22,7 @@ from bench.quality import (
 )
 from bench.quality_model import Recorder
 from memories.models import Line
-from tests.llm.endpoint import Endpoint
+from tests.llm.endpoint import FakeEndpoint
 
 
 def test_the_questions_are_of_both_languages_and_about_what_changed() -> None:
@@ -117,8 +117,8 @@ def data(tmp_path: Path) -> str:
 
 @pytest.mark.django_db
 def test_what_a_models_replies_are_worth(httpserver: HTTPServer, data: str) -> None:
-    endpoint = Endpoint(httpserver)
-    endpoint.decides(model_answer)
+    endpoint = FakeEndpoint(httpserver)
+    endpoint.reply_by(model_answer)
     recorder = Recorder(endpoint.summariser())
     scores = ask_gatemem(data, [1_000], recorder)
     for who in (OURS, ASKED, NEWEST, SEARCH):
@@ -129,7 +129,7 @@ def test_what_a_models_replies_are_worth(httpserver: HTTPServer, data: str) -> N
     assert figures.quotes == 1 / 7
     assert (figures.segments, figures.nothing) == (4, 0.25)  # one of them is provisional
     assert (figures.operations, figures.dropped) == (4, 0.5)
-    assert figures.calls == len(endpoint.asked) == 15
+    assert figures.calls == len(endpoint.requests) == 15
     assert (figures.prompt_tokens, figures.completion_tokens) == (1_500, 150)
     assert figures.seconds > 0
     for row in (

@@ -6,7 +6,7 @@ import pytest
 from django.utils import timezone, translation
 
 from memories.llm import faults
-from memories.rules.generate.reply import Fault
+from memories.rules.generate.faults import Fault
 from memories.rules.ingest.timestamps import to_micros
 from memories.templatetags import reading
 
@@ -110,7 +110,7 @@ def test_the_language_of_a_text(text: str, language: str) -> None:
 
 
 CODES = {*Fault, "empty", "malformed", "connection", "timeout", "gave_no_answer", "unexpected"}
-CODES |= set(faults._BY_STATUS.values())
+CODES |= set(faults._CODE_OF_STATUS.values())
 
 
 @pytest.mark.parametrize("code", sorted(CODES))

@@ -1,4 +1,4 @@
-"""The supervisor with small real processes: none is left, however it ends."""
+"""The supervisor with small real processes. It leaves none of them."""
 
 import os
 import signal
@@ -9,13 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from memoryhub.supervise import MAX_FALSE_STARTS, YOUNG_SECONDS, Child, ChildFailedError
+from memoryhub.supervise import MAX_FAILED_STARTS, YOUNG_SECONDS, Child, ChildFailedError
 from tests.processes import alive_in_sessions, descendants, sessions_of, wait_until
 
 pytestmark = pytest.mark.cluster
 
-# A leader with a helper in its group. The leader writes its name when asked to stop; the helper
-# would, too, and must not: only leaders are asked.
+# A leader with a helper in its group. Each writes a file when it gets a signal. Only leaders may get one.
 LEADER = """
 import os, signal, sys
 name, folder, stubborn = sys.argv[1], sys.argv[2], sys.argv[3] == "stubborn"
@@ -34,26 +33,26 @@ while True:
 SUPERVISE = """
 import os, sys
 from memoryhub.supervise import Child, Supervisor
-leader, folder, temper = sys.argv[1:]
-children = [Child(name, [sys.executable, "-c", leader, name, folder, temper]) for name in "ab"]
+leader, folder, behaviour = sys.argv[1:]
+children = [Child(name, [sys.executable, "-c", leader, name, folder, behaviour]) for name in "ab"]
 def hangs(age):
     try:
         os.unlink(f"{folder}/hang")
         return True
     except FileNotFoundError:
         return False
-children[0].hangs, children[0].look_seconds = hangs, 0.2
-Supervisor(children, stop_seconds=1.0 if temper == "stubborn" else 30.0).run()
+children[0].hangs, children[0].poll_seconds = hangs, 0.2
+Supervisor(children, stop_seconds=1.0 if behaviour == "stubborn" else 30.0).run()
 """
 
 
 class Run:
-    """A supervisor in a process of its own, with its two leaders and their helpers."""
+    """A supervisor in a process, with two leaders and their helpers."""
 
-    def __init__(self, folder: Path, temper: str) -> None:
+    def __init__(self, folder: Path, behaviour: str) -> None:
         self.folder = folder
         self.process = subprocess.Popen(
-            [sys.executable, "-c", SUPERVISE, LEADER, str(folder), temper],
+            [sys.executable, "-c", SUPERVISE, LEADER, str(folder), behaviour],
             cwd=Path(__file__).parent.parent,
             start_new_session=True,
         )
@@ -85,24 +84,24 @@ def run(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Run]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_a_stop_signal_asks_the_leaders_only_and_leaves_nothing(
+def test_a_stop_signal_reaches_only_leaders_and_leaves_no_process(
     run: Run, number: signal.Signals
 ) -> None:
     run.process.send_signal(number)
     assert run.process.wait(timeout=60) == 0
     run.wait_until_nothing_is_left()
-    asked = {path.name for path in run.folder.iterdir()} - set(run.up())
-    assert asked == {f"a-leader-{signal.SIGTERM}", f"b-leader-{signal.SIGTERM}"}
+    arguments = {path.name for path in run.folder.iterdir()} - set(run.up())
+    assert arguments == {f"a-leader-{signal.SIGTERM}", f"b-leader-{signal.SIGTERM}"}
 
 
 @pytest.mark.parametrize("run", ["stubborn"], indirect=True)
-def test_what_does_not_stop_is_killed_after_the_deadline(run: Run) -> None:
+def test_a_child_that_does_not_stop_is_killed_after_the_deadline(run: Run) -> None:
     run.process.send_signal(signal.SIGTERM)
     assert run.process.wait(timeout=60) == 0
     run.wait_until_nothing_is_left()
 
 
-def test_a_killed_supervisor_leaves_nothing(run: Run) -> None:
+def test_a_killed_supervisor_leaves_no_process(run: Run) -> None:
     run.process.kill()
     run.process.wait()
     run.wait_until_nothing_is_left()
@@ -122,35 +121,35 @@ def test_a_hanging_child_is_replaced(run: Run) -> None:
     (run.folder / "hang").touch()
     run.wait_for_up(6)
     wait_until(lambda: not alive_in_sessions({first}), "the old group gone")
-    assert not (run.folder / f"a-leader-{signal.SIGTERM}").exists()  # asking it would not help
+    assert not (run.folder / f"a-leader-{signal.SIGTERM}").exists()  # SIGTERM would not help
 
 
-def test_a_child_that_never_starts_gives_up() -> None:
+def test_a_child_that_never_starts_is_given_up() -> None:
     child = Child("web", ["false"])
     now = 0.0
-    for _ in range(MAX_FALSE_STARTS - 1):
-        child.note_death(now, 1)
-        assert child.again_at > now
-        now = child.started_at = child.again_at
+    for _ in range(MAX_FAILED_STARTS - 1):
+        child.record_end(now, 1)
+        assert child.restart_at > now
+        now = child.started_at = child.restart_at
     with pytest.raises(ChildFailedError, match="web ended 5 times right after its start"):
-        child.note_death(now, 1)
+        child.record_end(now, 1)
 
 
-def test_what_has_lived_is_started_again_and_again() -> None:
-    """It misses something, a database perhaps, that will be back; the pauses stay short."""
+def test_a_child_that_has_worked_is_always_restarted() -> None:
+    """It may wait for a database. The pauses stay short."""
     child = Child("worker", ["false"], young_seconds=2.0)
     now = 0.0
-    child.note_death(now + 2.0, 1)
-    for _ in range(3 * MAX_FALSE_STARTS):
-        now = child.started_at = child.again_at
-        child.note_death(now + 0.5, 1)
-    assert child.again_at - now == pytest.approx(0.5 + 3 * 2.0)
+    child.record_end(now + 2.0, 1)
+    for _ in range(3 * MAX_FAILED_STARTS):
+        now = child.started_at = child.restart_at
+        child.record_end(now + 0.5, 1)
+    assert child.restart_at - now == pytest.approx(0.5 + 3 * 2.0)
 
 
-def test_a_long_life_is_forgiven() -> None:
+def test_a_child_that_ends_late_is_restarted_at_once() -> None:
     child = Child("web", ["false"])
-    for death in range(3 * MAX_FALSE_STARTS):
+    for death in range(3 * MAX_FAILED_STARTS):
         child.started_at = death * 1000.0
         died_at = child.started_at + YOUNG_SECONDS
-        child.note_death(died_at, 1)
-        assert child.again_at == died_at
+        child.record_end(died_at, 1)
+        assert child.restart_at == died_at

@@ -1,4 +1,4 @@
-"""The timetable and its tasks, run where they are queued."""
+"""The timetable and the tasks."""
 
 from datetime import timedelta
 
@@ -19,7 +19,7 @@ from memories.models import (
 )
 from memories.pipeline.ingest import events
 from memories.pipeline.search import indexing
-from memories.rules.generate.faults import MOST_ATTEMPTS
+from memories.rules.generate.faults import MAX_ATTEMPTS
 from tests.factories import ChannelFactory, MessageFactory, WorkspaceFactory, make_channel_memory
 from tests.slack.fake_slack import TOKEN, FakeSlack
 
@@ -35,13 +35,13 @@ def talk():
     return channel
 
 
-def pass_over(channel):
-    """The task that an offer queues, begun at once."""
+def run_queued_pass(channel):
+    """Run the task of a queued pass."""
     Workspace.objects.filter(pk=channel.workspace_id).update(offered_at=timezone.now())
     tasks.remember(channel.workspace_id)
 
 
-def test_the_timetable_is_written_once():
+def test_the_schedules_equal_the_timetable():
     Schedule.objects.create(name="tick", func="memories.tasks.tick", schedule_type=Schedule.DAILY)
     Schedule.objects.create(name="tick", func="memories.tasks.tick", schedule_type=Schedule.DAILY)
     Schedule.objects.create(name="retired", func="memories.tasks.gone")
@@ -55,20 +55,22 @@ def test_the_timetable_is_written_once():
         ]
 
 
-def test_a_tick_beats_and_remembers(talk, tasks_at_once, django_capture_on_commit_callbacks):
+def test_a_tick_records_a_heartbeat_and_queues_a_pass(
+    talk, tasks_at_once, django_capture_on_commit_callbacks
+):
     with django_capture_on_commit_callbacks(execute=True):
         tasks.tick()
     assert timezone.now() - Heartbeat.objects.last_beat() < timedelta(minutes=1)
     assert MemoryVersion.objects.filter(memory__channel=talk).count() == 2
 
 
-def test_what_was_said_is_read_into_the_index_once_at_a_time(talk):
-    cache.set(tasks.INDEXING, 1)
+def test_one_task_at_a_time_indexes(talk):
+    cache.set(tasks.INDEX_LOCK, 1)
     tasks.index()
-    assert indexing.waits()
-    cache.delete(tasks.INDEXING)
+    assert indexing.is_behind()
+    cache.delete(tasks.INDEX_LOCK)
     tasks.index()
-    assert not indexing.waits() and cache.get(tasks.INDEXING) is None
+    assert not indexing.is_behind() and cache.get(tasks.INDEX_LOCK) is None
 
 
 def test_tasks_carry_ids_only(talk, django_capture_on_commit_callbacks):
@@ -81,18 +83,16 @@ def test_tasks_carry_ids_only(talk, django_capture_on_commit_callbacks):
     )
 
 
-def test_a_task_of_a_workspace_that_is_gone_does_nothing():
+def test_a_task_of_a_deleted_workspace_does_nothing():
     tasks.remember(4_711)
     tasks.sync(4_711)
     assert not Job.objects.exists()
 
 
-def test_what_does_not_fit_goes_on_in_the_next_task(
-    talk, monkeypatch, django_capture_on_commit_callbacks
-):
+def test_the_next_task_continues_a_pass(talk, monkeypatch, django_capture_on_commit_callbacks):
     monkeypatch.setattr(tasks, "WORK_SECONDS", 0)
     with django_capture_on_commit_callbacks(execute=True):
-        pass_over(talk)
+        run_queued_pass(talk)
     assert Job.objects.unfinished().count() == 1
     assert [task.task["args"] for task in OrmQ.objects.all()] == [(talk.workspace_id,)]
 
@@ -103,17 +103,17 @@ def test_what_does_not_fit_goes_on_in_the_next_task(
     [
         pytest.param(False, None, 1, id="imported: up to now"),
         pytest.param(True, 1, 1, id="synced after the pause"),
-        pytest.param(True, 4, 0, id="who knows what was said since"),
+        pytest.param(True, 4, 0, id="not synced since"),
         pytest.param(True, None, 0, id="never synced to the end"),
     ],
 )
-def test_a_pass_goes_no_further_than_the_last_sync(talk, connected, synced_h_ago, closed):
+def test_a_pass_closes_segments_up_to_the_last_sync(talk, connected, synced_h_ago, closed):
     now = timezone.now()
     Workspace.objects.update(
         connected_at=now if connected else None,
         synced_at=now - timedelta(hours=synced_h_ago) if synced_h_ago else None,
     )
-    pass_over(talk)
+    run_queued_pass(talk)
     assert talk.segments.count() == closed
 
 
@@ -123,57 +123,53 @@ def queued() -> list[tuple[str, tuple[int, ...]]]:
     ]
 
 
-def test_a_pass_is_offered_once_until_it_begins(talk, django_capture_on_commit_callbacks):
+def test_a_pass_is_queued_once_until_it_begins(talk, django_capture_on_commit_callbacks):
     once = [("remember", (talk.workspace_id,))]
     with django_capture_on_commit_callbacks(execute=True):
         for _ in range(3):
             tasks.tick()
     assert queued() == once
-    pass_over(talk)
+    run_queued_pass(talk)
     with django_capture_on_commit_callbacks(execute=True):
         tasks.tick()
     assert queued() == 2 * once
 
 
-def test_a_lost_task_is_offered_again(talk, django_capture_on_commit_callbacks):
-    """A broker that loses tasks, a worker that died with them: nobody says so."""
+def test_a_lost_pass_is_queued_again(talk, django_capture_on_commit_callbacks):
     with django_capture_on_commit_callbacks(execute=True):
-        tasks.remember_later(talk.workspace_id)
-    for waited, count in ((tasks.OFFER_AGAIN / 2, 0), (tasks.OFFER_AGAIN, 1)):
+        tasks.schedule_pass(talk.workspace_id)
+    for waited, count in ((tasks.PASS_LOST_AFTER / 2, 0), (tasks.PASS_LOST_AFTER, 1)):
         OrmQ.objects.all().delete()
         Workspace.objects.update(offered_at=timezone.now() - waited)
         with django_capture_on_commit_callbacks(execute=True):
-            tasks.remember_later(talk.workspace_id)
+            tasks.schedule_pass(talk.workspace_id)
         assert len(queued()) == count
 
 
-def test_a_doubled_pass_finds_nothing_to_do(talk):
+def test_a_pass_that_is_queued_twice_runs_once(talk):
     tasks.remember(talk.workspace_id)
     assert not Job.objects.exists()
-    pass_over(talk)
+    run_queued_pass(talk)
     assert Job.objects.exists()
 
 
-def test_a_beat_answers_its_asker_and_leaves_the_mark_of_who_ran_it(settings):
+def test_a_beat_updates_the_row_of_its_worker(settings):
     settings.MEMORYHUB_WORKER_NAME = "one"
     now = timezone.now()
-    for name in ("one", "other"):
-        Heartbeat.objects.ask(name, now)
-    tasks.beat("other")
+    Heartbeat.objects.beat("other", now)
+    tasks.beat()
     one, other = Heartbeat.objects.order_by("name")
-    assert (one.at >= now, one.asked_at) == (True, now)
-    assert (other.at, other.asked_at, other.seen_at) == (None, None, now)
+    assert one.at > now
+    assert other.at == now
 
 
-def test_a_beat_forgets_workers_that_are_gone():
+def test_a_beat_deletes_the_rows_of_old_workers():
     now = timezone.now()
-    for name, ago in (("gone", 2 * tasks.GONE_AFTER), ("here", tasks.GONE_AFTER / 2)):
-        Heartbeat.objects.ask(name, now - ago)
-        OrmQ.objects.create(key=name, payload="its question", lock=now)
-    Heartbeat.objects.create(name="of an older release", at=now - 2 * tasks.GONE_AFTER)
-    tasks.beat("here")
-    assert set(Heartbeat.objects.values_list("name", flat=True)) == {"here", "worker"}
-    assert set(OrmQ.objects.values_list("key", flat=True)) == {"here"}
+    Heartbeat.objects.beat("old", now - 2 * tasks.KEEP_HEARTBEATS)
+    Heartbeat.objects.beat("new", now - tasks.KEEP_HEARTBEATS / 2)
+    Heartbeat.objects.create(name="without a heartbeat")
+    tasks.beat()
+    assert set(Heartbeat.objects.values_list("name", flat=True)) == {"new", "worker"}
 
 
 LATER, BEFORE = timedelta(minutes=1), -timedelta(minutes=1)
@@ -181,19 +177,21 @@ State = Job.State
 
 
 @pytest.mark.parametrize(
-    ("state", "lease", "held", "offered"),
+    ("state", "lease", "pause", "is_queued"),
     [
         pytest.param(State.WAITING, None, None, True, id="waits"),
-        pytest.param(State.WAITING, None, LATER, False, id="held back"),
-        pytest.param(State.WAITING, None, BEFORE, True, id="held back until now"),
-        pytest.param(State.CLAIMED, LATER, None, False, id="at work"),
-        pytest.param(State.CLAIMED, BEFORE, None, True, id="its worker went away"),
-        pytest.param(State.REPLIED, None, None, True, id="answered, and nobody saved it"),
+        pytest.param(State.WAITING, None, LATER, False, id="paused"),
+        pytest.param(State.WAITING, None, BEFORE, True, id="due now"),
+        pytest.param(State.CLAIMED, LATER, None, False, id="running"),
+        pytest.param(State.CLAIMED, BEFORE, None, True, id="lease expired"),
+        pytest.param(State.REPLIED, None, None, True, id="replied"),
         pytest.param(State.DONE, None, None, False, id="done"),
-        pytest.param(State.DEAD, None, None, False, id="given up"),
+        pytest.param(State.DEAD, None, None, False, id="dead"),
     ],
 )
-def test_a_beat_offers_what_waits(state, lease, held, offered, django_capture_on_commit_callbacks):
+def test_a_beat_queues_a_pass_for_jobs_that_wait(
+    state, lease, pause, is_queued, django_capture_on_commit_callbacks
+):
     now = timezone.now()
     memory = make_channel_memory(channel=ChannelFactory())
     Job.objects.create(
@@ -201,17 +199,17 @@ def test_a_beat_offers_what_waits(state, lease, held, offered, django_capture_on
         as_of_us=0,
         state=state,
         lease_until=lease and now + lease,
-        not_before=held and now + held,
-        attempts=MOST_ATTEMPTS,  # also one that may not be claimed again has to be buried
+        not_before=pause and now + pause,
+        attempts=MAX_ATTEMPTS,  # a pass also makes dead letters
     )
     WorkspaceFactory()
     with django_capture_on_commit_callbacks(execute=True):
-        tasks.beat("anybody")
-    assert queued() == ([("remember", (memory.workspace_id,))] if offered else [])
+        tasks.beat()
+    assert queued() == ([("remember", (memory.workspace_id,))] if is_queued else [])
 
 
-def test_a_doubled_sync_finds_nothing_due(monkeypatch):
-    """Without a token it would fail."""
+def test_a_sync_that_is_not_due_does_nothing(monkeypatch):
+    """A sync without a token fails."""
     now = timezone.now()
     workspace = WorkspaceFactory(connected_at=now, sync_again_at=now + timedelta(minutes=4))
     tasks.sync(workspace.pk)
@@ -224,17 +222,17 @@ def test_a_doubled_sync_finds_nothing_due(monkeypatch):
     ("connected", "again_in_min", "due"),
     [(False, None, False), (True, None, True), (True, 1, False), (True, 0, True)],
 )
-def test_which_workspaces_are_synced(connected, again_in_min, due):
+def test_a_workspace_is_synced_when_it_is_connected_and_due(connected, again_in_min, due):
     now = timezone.now()
     again = now + timedelta(minutes=again_in_min) if again_in_min is not None else None
     WorkspaceFactory(connected_at=now if connected else None, sync_again_at=again)
-    assert Workspace.objects.to_sync(now).exists() is due
+    assert Workspace.objects.due_for_sync(now).exists() is due
 
 
-def test_set_free_by_slack_a_sync_comes_back_when_it_may(
+def test_a_rate_limited_sync_continues_after_the_limit(
     settings, tasks_at_once, django_capture_on_commit_callbacks
 ):
-    """The first task takes one page and is told to wait; a tick before that does nothing."""
+    """The first task reads one page. A tick before the limit ends does nothing."""
     with FakeSlack() as slack:
         settings.SLACK_BOT_TOKEN, settings.SLACK_BASE_URL = TOKEN, slack.url
         slack.add_channel("C1", "general")
@@ -256,55 +254,58 @@ def test_set_free_by_slack_a_sync_comes_back_when_it_may(
         assert len(slack.calls) == calls
 
 
-def test_where_the_token_is_gone_nobody_is_asked(settings, django_capture_on_commit_callbacks):
+def test_a_workspace_with_a_revoked_token_is_not_synced(
+    settings, django_capture_on_commit_callbacks
+):
     settings.SLACK_BOT_TOKEN = "xoxb-gone"
     workspace = WorkspaceFactory(connected_at=timezone.now())
     connection = SlackConnection.objects.of(workspace)
-    connection.uses("xoxb-gone")
-    connection.stops(SlackConnection.State.REVOKED, "gone", timezone.now())
+    connection.use_environment_token("xoxb-gone")
+    connection.stop(SlackConnection.State.REVOKED, "gone", timezone.now())
     with django_capture_on_commit_callbacks(execute=True):
         tasks.tick()
     assert ("sync", (workspace.pk,)) not in queued()
 
 
-def test_the_queue_learns_only_the_kind_of_an_error(talk, monkeypatch, caplog):
-    """django-q2 keeps and shows what a task raised; a database's words may quote a row."""
-
+def test_the_queue_gets_only_the_type_of_an_error(talk, monkeypatch, caplog):
     def refuse(*args, **kwargs):
         raise ValueError("Failing row contains (the secret plan)")
 
     monkeypatch.setattr(tasks, "run_pass", refuse)
     with pytest.raises(tasks.TaskFailed) as failed:
-        pass_over(talk)
+        run_queued_pass(talk)
     assert str(failed.value) == "ValueError"
     assert failed.value.__suppress_context__
 
 
 class TestEvents:
-    """What Slack tells by itself (tests/pipeline/ingest/test_events.py says what becomes of it)."""
-
     @pytest.fixture
     def room(self):
         return ChannelFactory(
             workspace=WorkspaceFactory(team_id="T0TEAM"), slack_id="C1", is_followed=True
         )
 
-    def tell(self, number=1):
-        said = {"type": "message", "channel": "C1", "ts": f"1767603600.{number:06d}", "text": "hi"}
-        told = {"type": "event_callback", "team_id": "T0TEAM", "event_id": f"Ev{number}"}
-        return events.take({**told, "event": said})
+    def receive(self, number=1):
+        message = {
+            "type": "message",
+            "channel": "C1",
+            "ts": f"1767603600.{number:06d}",
+            "text": "hi",
+        }
+        event = {"type": "event_callback", "team_id": "T0TEAM", "event_id": f"Ev{number}"}
+        return events.store_payload({**event, "event": message})
 
-    def test_a_task_works_on_all_of_them(self, room):
-        self.tell(1)
-        self.tell(2)
+    def test_a_task_processes_all_events(self, room):
+        self.receive(1)
+        self.receive(2)
         tasks.events(room.workspace_id)
         assert room.messages.count() == 2
         assert set(SlackEvent.objects.values_list("state", "body")) == {("done", "")}
 
-    def test_a_tick_takes_up_what_a_lost_task_left(
+    def test_a_tick_queues_events_of_a_lost_task(
         self, room, tasks_at_once, django_capture_on_commit_callbacks
     ):
-        self.tell()
+        self.receive()
         with django_capture_on_commit_callbacks(execute=True):
             tasks.tick()
         assert room.messages.count() == 1
@@ -316,20 +317,20 @@ class TestEvents:
             tasks.tick()
         assert "events" not in {name for name, _ in queued()}
 
-    def test_what_does_not_fit_goes_on_in_the_next_task(
+    def test_the_next_task_continues_with_events(
         self, room, monkeypatch, django_capture_on_commit_callbacks
     ):
         monkeypatch.setattr(tasks, "WORK_SECONDS", -1)
-        self.tell()
+        self.receive()
         with django_capture_on_commit_callbacks(execute=True):
             tasks.events(room.workspace_id)
         assert queued() == [("events", (room.workspace_id,))]
 
-    def test_a_workspace_that_is_gone(self):
+    def test_a_deleted_workspace_has_no_events(self):
         tasks.events(4_711)
 
-    def test_a_tick_prunes(self, room):
-        self.tell()
+    def test_a_tick_deletes_old_events(self, room):
+        self.receive()
         SlackEvent.objects.update(received_at=timezone.now() - timedelta(days=8))
         tasks.tick()
         assert not SlackEvent.objects.exists()

@@ -1,4 +1,4 @@
-"""The web server: slow clients cost it no thread, and strangers send it no large files."""
+"""The web server with slow clients and large requests."""
 
 import contextlib
 import http.client
@@ -24,7 +24,7 @@ Start = Callable[..., int]
 
 @pytest.fixture
 def start(process_environment: dict[str, str]) -> Iterator[Start]:
-    """Start the web processes as `serve` does, with a line of Python before; return their port."""
+    """Start the web processes after a line of Python, and return their port."""
     with contextlib.ExitStack() as stack:
 
         def start(before: str = "") -> int:
@@ -60,7 +60,7 @@ def status(
 
 
 class SlowClients:
-    """Clients that send headers, and clients that send bodies, without an end."""
+    """Clients that send endless headers or endless bodies."""
 
     def __init__(self, port: int, each: int, stack: contextlib.ExitStack) -> None:
         self.port, self.stack = port, stack
@@ -76,7 +76,7 @@ class SlowClients:
         return client
 
     def send_more(self) -> int:
-        """One byte each; how many the server still listens to."""
+        """Send a byte from each client, and return how many are still connected."""
         listening = 0
         for client in [*self.headers, *self.bodies]:
             with contextlib.suppress(OSError):
@@ -86,8 +86,8 @@ class SlowClients:
 
 @pytest.mark.cluster
 @pytest.mark.django_db(transaction=True)
-def test_slow_clients_stop_nobody(start: Start) -> None:
-    """None of them ends, so a server that waits for one of them never answers."""
+def test_slow_clients_do_not_stop_others(start: Start) -> None:
+    """None of them ends, so a server that waits for one never responds."""
     port = start()
     with contextlib.ExitStack() as stack:
         slow = SlowClients(port, 100, stack)
@@ -99,11 +99,11 @@ def test_slow_clients_stop_nobody(start: Start) -> None:
 @pytest.mark.cluster
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.nightly("lasts a minute, and its bound of 2 s needs an idle machine")
-def test_slow_clients_slow_nobody_down(start: Start) -> None:
+def test_slow_clients_do_not_slow_others_down(start: Start) -> None:
     port = start()
     for _ in range(20):  # each process compiles its templates once
         assert [status(port, page) for page in PAGES] == [200, 200]
-    slowest, answers = 0.0, 0
+    slowest, responses = 0.0, 0
     with contextlib.ExitStack() as stack:
         slow = SlowClients(port, 100, stack)
         end = time.monotonic() + 60
@@ -112,14 +112,14 @@ def test_slow_clients_slow_nobody_down(start: Start) -> None:
             for page in PAGES:
                 began = time.monotonic()
                 assert status(port, page, seconds=2) == 200
-                slowest, answers = max(slowest, time.monotonic() - began), answers + 1
-    assert answers > 100
+                slowest, responses = max(slowest, time.monotonic() - began), responses + 1
+    assert responses > 100
     assert slowest < 2
 
 
 @pytest.mark.cluster
 @pytest.mark.django_db(transaction=True)
-def test_a_request_that_does_not_end_is_ended(start: Start) -> None:
+def test_an_endless_request_is_closed(start: Start) -> None:
     port = start("web.RECEIVE_SECONDS = 1")
     with contextlib.ExitStack() as stack:
         slow = SlowClients(port, 3, stack)
@@ -129,7 +129,7 @@ def test_a_request_that_does_not_end_is_ended(start: Start) -> None:
 @pytest.mark.cluster
 @pytest.mark.django_db(transaction=True)
 def test_only_a_form_with_a_ticket_may_be_large(start: Start) -> None:
-    """What is let through meets Django, which refuses a form without its token."""
+    """An accepted request reaches Django, which refuses a form without its token."""
     port = start()
     length = 3_000_000
     announced = {"Content-Length": str(length)}  # its headers alone get a request refused
@@ -141,14 +141,14 @@ def test_only_a_form_with_a_ticket_may_be_large(start: Start) -> None:
 
 @pytest.mark.cluster
 @pytest.mark.django_db(transaction=True)
-def test_what_a_proxy_says_reaches_django(start: Start) -> None:
+def test_headers_of_a_proxy_reach_django(start: Start) -> None:
     port = start("import os; os.environ['MEMORYHUB_URL'] = 'https://memory.example.com'")
     host = {"Host": "memory.example.com"}
     assert status(port, "/help/", **host) == 301
     assert status(port, "/help/", **host, **{"X-Forwarded-Proto": "https"}) == 200
 
 
-def test_an_upload_may_take_its_time() -> None:
+def test_a_slow_upload_is_not_closed() -> None:
     late = {}
     for query in ("", f"?ticket={make_ticket()}"):
         request = Request(Adjustments())

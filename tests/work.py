@@ -1,4 +1,4 @@
-"""How much work the database does for a call, which unlike its time is the same on every run."""
+"""Measure the work of a database for a call. It is the same in every run, unlike the time."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -9,7 +9,7 @@ from django.db import connection
 
 
 def work_of(call: Callable[[], Any]) -> int:
-    """SQLite's virtual machine steps, or the pages that PostgreSQL reads."""
+    """Return SQLite's virtual machine steps, or the pages that PostgreSQL reads."""
     return pages_of(call) if connection.vendor == "postgresql" else steps_of(call)
 
 
@@ -36,7 +36,7 @@ def steps_of(call: Callable[[], Any]) -> int:
 
 
 def pages_of(call: Callable[[], Any]) -> int:
-    """The pages that PostgreSQL reads for the SELECT statements of a call, in memory or not."""
+    """Return the pages that PostgreSQL reads for the SELECT statements of a call."""
     statements: list[tuple[str, Any]] = []
 
     def note(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:  # noqa: FBT001
@@ -50,8 +50,8 @@ def pages_of(call: Callable[[], Any]) -> int:
         for sql, params in statements:
             if sql.startswith("SELECT"):
                 cursor.execute(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {sql}", params)
-                [[answer]] = cursor.fetchall()
-                [explained] = json.loads(answer) if isinstance(answer, str) else answer
+                [[response]] = cursor.fetchall()
+                [explained] = json.loads(response) if isinstance(response, str) else response
                 plan = explained["Plan"]
                 pages += plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]
     return pages

@@ -1,4 +1,4 @@
-"""`manage.py worker` as tests run it: with its real cluster, and gone after the test."""
+"""`manage.py worker` with its real cluster, for tests."""
 
 import contextlib
 import os
@@ -18,18 +18,18 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def package(func: Any, *args: Any, name: str = "a task", **options: Any) -> str:
-    """A signed package as django-q2 queues it."""
+    """Return a signed package, as django-q2 queues it."""
     task = {"id": uuid.uuid4().hex, "name": name, "func": func, "args": args, "kwargs": {}}
     return str(SignedPackage.dumps({**task, "started": timezone.now(), **options}))
 
 
 def leave_mark(where: Any) -> None:
-    """What no worker may run: it makes a file. A hook gets a finished task, whose name says where."""
+    """Create a file. No worker may run this. A hook gets a task, whose name is the path."""
     Path(getattr(where, "name", where)).touch()
 
 
 class RunsWhenRead:
-    """Its pickle calls `leave_mark` while it is read."""
+    """An object whose pickle calls `leave_mark` when it is read."""
 
     def __init__(self, where: str) -> None:
         self.where = where
@@ -39,7 +39,7 @@ class RunsWhenRead:
 
 
 class RunningWorker:
-    """A supervisor in a process of its own, its cluster, and its watcher."""
+    """A supervisor in a process, with its cluster and its watcher."""
 
     def __init__(self, environment: dict[str, str], log: Path) -> None:
         self.log = log
@@ -47,7 +47,7 @@ class RunningWorker:
         with log.open("w") as output:
             self.process = subprocess.Popen(
                 [sys.executable, str(ROOT / "manage.py"), "worker"],
-                cwd=log.parent,  # anywhere but the checkout
+                cwd=log.parent,  # outside of the checkout
                 env=environment,
                 stdout=output,
                 stderr=output,
@@ -55,7 +55,7 @@ class RunningWorker:
             )
 
     def wait_until_it_is_up(self, workers: int = 2) -> None:
-        """Until its cluster is whole, and all its workers wait for a task."""
+        """Wait until the cluster is complete, and all its workers wait for a task."""
         wait_until(lambda: self._is_up(workers), f"a whole cluster; see {self.log}")
         self.sessions |= sessions_of(descendants(self.process.pid))
 
@@ -64,7 +64,7 @@ class RunningWorker:
         return len(self.idle()) == workers and len(self.cluster()) >= 4 + workers
 
     def cluster(self) -> list[psutil.Process]:
-        """Main process, sentinel, then the rest, by age."""
+        """Return the main process, the sentinel and the others, oldest first."""
         members = []
         for process in descendants(self.process.pid):
             with contextlib.suppress(psutil.NoSuchProcess):
@@ -73,16 +73,16 @@ class RunningWorker:
         return [process for *_, process in sorted(members, key=lambda member: member[:2])]
 
     def idle(self) -> list[psutil.Process]:
-        """The workers that wait for a task."""
-        found = []
+        """Return the workers that wait for a task."""
+        results = []
         for process in self.cluster():
             with contextlib.suppress(psutil.NoSuchProcess):
                 if " ".join(process.cmdline()).strip().endswith(" idle"):
-                    found.append(process)
-        return found
+                    results.append(process)
+        return results
 
     def leader(self) -> int:
-        """The pid of the cluster's main process, which is its session too."""
+        """Return the pid of the main process, which is also its session."""
         return os.getsid(self.cluster()[0].pid)
 
     def is_gone(self) -> bool:

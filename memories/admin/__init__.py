@@ -1,13 +1,13 @@
-"""The rows as an operator sees them, by subject."""
+"""The Django admin, by subject."""
 
 from django.contrib import admin
 from django_q import admin as task_admin
 
-from memories.admin.lookups import check_all
-from memories.admin.words import name_fields
+from memories.admin.lookups import check_registered_admins
+from memories.admin.verbose_names import set_verbose_names
 
-name_fields()  # before forms are made of them
-admin.site.enable_nav_sidebar = False  # lists need the room
+set_verbose_names()  # before the admin builds forms from the fields
+admin.site.enable_nav_sidebar = False
 
 from memories.admin import (  # noqa: E402
     access_grants,
@@ -27,10 +27,11 @@ from memories.admin import (  # noqa: E402
     workspaces,
 )
 
-assert task_admin  # registered before
-check_all()
+assert task_admin  # registers django-q2's tables first
+check_registered_admins()
 
 __all__ = [
+    "access_grants",
     "accounts",
     "audit",
     "backfills",
@@ -42,7 +43,6 @@ __all__ = [
     "memories",
     "money",
     "notes",
-    "access_grants",
     "quarantine",
     "tasks",
     "workspaces",

@@ -1,21 +1,20 @@
-"""An operator opens a private channel for an hour, for a stated reason, on the record."""
+"""An operator's audited access to a private channel, for an hour and with a reason."""
 
 from datetime import datetime
-from typing import Any, cast
+from typing import Any
 
 from django import forms
 from django.contrib import admin
-from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-from memories.admin.audience import AudienceAdmin, ReadOnly
-from memories.models import AccessGrant, Channel, Reader, User
+from memories.admin.audience import AudienceAdmin, OperatorsOnly, user_of
+from memories.models import AccessGrant, Channel
 
 
-def called(channel: Channel) -> str:
-    """Its name is private too, and so is its id in Slack."""
+def channel_label(channel: Channel) -> str:
+    """Return a label without the name and the Slack id, which are private too."""
     return _("%(kind)s %(number)s of %(workspace)s") % {
         "kind": channel.get_kind_display(),
         "number": channel.pk,
@@ -23,13 +22,13 @@ def called(channel: Channel) -> str:
     }
 
 
-class ClosedChannels(forms.ModelChoiceField):  # type: ignore[type-arg]
+class PrivateChannelField(forms.ModelChoiceField):  # type: ignore[type-arg]
     def label_from_instance(self, obj: Any) -> str:
-        return called(obj)
+        return channel_label(obj)
 
 
 class AccessGrantForm(forms.ModelForm):  # type: ignore[type-arg]
-    channel = ClosedChannels(
+    channel = PrivateChannelField(
         label=_("channel"),
         queryset=Channel.objects.exclude(kind=Channel.Kind.PUBLIC).select_related("workspace"),
     )
@@ -45,8 +44,8 @@ class AccessGrantForm(forms.ModelForm):  # type: ignore[type-arg]
 
 
 @admin.register(AccessGrant)
-class AccessGrantAdmin(ReadOnly, AudienceAdmin):
-    """Adding one opens the channel; what was opened stays listed."""
+class AccessGrantAdmin(OperatorsOnly, AudienceAdmin):
+    """Adding a row opens the channel. Old rows stay."""
 
     form = AccessGrantForm
     list_display = ("at", "user", "place", "reason", "until", "is_open")
@@ -55,12 +54,9 @@ class AccessGrantAdmin(ReadOnly, AudienceAdmin):
     ordering = ("-pk",)
     fields = ("user", "place", "reason", "at", "until")
 
-    def show(self, rows: QuerySet[Any], reader: Reader) -> QuerySet[Any]:
-        return rows if reader.is_operator else rows.none()
-
     @admin.display(description=_("channel"))
     def place(self, grant: AccessGrant) -> str:
-        return called(grant.channel)
+        return channel_label(grant.channel)
 
     @admin.display(description=_("open"), boolean=True)
     def is_open(self, grant: AccessGrant) -> bool:
@@ -68,7 +64,7 @@ class AccessGrantAdmin(ReadOnly, AudienceAdmin):
         return grant.until > now
 
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return Reader.of(request.user).is_operator
+        return user_of(request).is_operator
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         return self.fields if obj else AccessGrantForm.Meta.fields
@@ -78,7 +74,7 @@ class AccessGrantAdmin(ReadOnly, AudienceAdmin):
         return super().formfield_for_foreignkey(db_field, request, **kwargs)
 
     def save_model(self, request: HttpRequest, obj: AccessGrant, form: Any, change: Any) -> None:
-        made = AccessGrant.objects.open(
-            obj.channel, by=cast(User, request.user), reason=obj.reason, now=timezone.now()
+        grant = AccessGrant.objects.open(
+            obj.channel, by=user_of(request), reason=obj.reason, now=timezone.now()
         )
-        obj.pk = made.pk
+        obj.pk = grant.pk

@@ -1,11 +1,11 @@
-"""Accounts, their rights and passwords, and the people in Slack that they are.
+"""Accounts with their rights and passwords, and their links to people in Slack.
 
-Of the login's own tables only addresses are shown.
+Of allauth's tables, the admin shows only e-mail addresses.
 """
 
 from copy import copy
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 from allauth.account import admin as account_admin
 from allauth.account.models import EmailAddress
@@ -20,7 +20,6 @@ from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
 from django.contrib.auth.forms import AdminPasswordChangeForm, UserChangeForm
 from django.contrib.auth.models import Group
 from django.core.exceptions import PermissionDenied, ValidationError
-from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.html import format_html_join
@@ -28,32 +27,33 @@ from django.utils.translation import gettext_lazy as _
 
 from memories.admin.audience import (
     AudienceAdmin,
-    Kept,
-    ReadOnly,
-    Recorded,
+    AuditedChanges,
+    ChangeOnly,
+    OperatorsOnly,
     VisibleChoices,
     VisibleFilter,
-    runs_all,
+    user_of,
 )
-from memories.admin.forgetting import Forgetting
+from memories.admin.forgetting import ForgetAction
 from memories.admin.workspaces import MemberInline
-from memories.models import AuditEvent, Member, Person, Reader, User, Workspace
-from memories.models.access.users import no_operator_but
+from memories.models import AuditEvent, Member, Person, User, Workspace
+from memories.models.access.users import no_operator_except
 from memories.models.ingest.people import BY_OPERATOR
 from memories.pipeline.access import operators
 
 RIGHTS = ("is_active", "is_staff", "is_superuser")
 
-for _registered_by in (account_admin, factor_admin, social_admin):
-    assert _registered_by  # imported first, so that there is something to take away
+assert account_admin and factor_admin and social_admin  # their imports register the models
 for _model in (Authenticator, EmailAddress, SocialAccount, SocialApp, SocialToken):
     admin.site.unregister(_model)
 
 
 @admin.register(EmailAddress)
-class EmailAddressAdmin(ReadOnly, AudienceAdmin):
-    """A verified one links the account to the people in Slack who have it. So nobody says here which
-    is: an address is verified by a login with Slack."""
+class EmailAddressAdmin(OperatorsOnly, AudienceAdmin):
+    """Read-only, because a verified address links the account to the people in Slack who have it.
+
+    Only a sign-in with Slack verifies an address.
+    """
 
     list_display = ("email", "user", "primary", "verified")
     list_filter = ("primary", "verified")
@@ -61,9 +61,6 @@ class EmailAddressAdmin(ReadOnly, AudienceAdmin):
     search_fields = ("email", "user__username")
     ordering = ("email",)
     fields = ("user", "email", "primary", "verified")
-
-    def show(self, rows: QuerySet[Any], reader: Reader) -> QuerySet[Any]:
-        return rows if reader.is_operator else rows.none()
 
 
 def reason_field() -> forms.CharField:
@@ -82,16 +79,16 @@ class PersonForm(forms.ModelForm):  # type: ignore[type-arg]
     reason = reason_field()
 
     def clean(self) -> dict[str, Any]:
-        given = super().clean() or self.cleaned_data
-        is_linked = "user" in self.changed_data and given.get("user")
-        if is_linked and self.instance.is_in_private and not given.get("reason"):
+        cleaned = super().clean() or self.cleaned_data
+        is_linked = "user" in self.changed_data and cleaned.get("user")
+        if is_linked and self.instance.is_in_private and not cleaned.get("reason"):
             self.add_error("reason", _("Say why: this person is in private channels."))
-        return given
+        return cleaned
 
 
 @admin.register(Person)
-class PersonAdmin(Forgetting, Kept, AudienceAdmin):
-    """People come from Slack; here an operator links each to the account that reads as it."""
+class PersonAdmin(ForgetAction, ChangeOnly, AudienceAdmin):
+    """People come from Slack. Operators link them to accounts."""
 
     form = PersonForm
     list_display = (
@@ -132,25 +129,29 @@ class PersonAdmin(Forgetting, Kept, AudienceAdmin):
     )
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
-        own = ("user", "reason") if runs_all(request) else ("user",)
+        own = ("user", "reason") if user_of(request).is_operator else ("user",)
         return (*own, *self.readonly_fields)
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
-        """Nobody but an operator says whom an account reads as: least of all its own person."""
-        return self.readonly_fields if runs_all(request) else ("user", *self.readonly_fields)
+        """Only operators change links."""
+        return (
+            self.readonly_fields
+            if user_of(request).is_operator
+            else ("user", *self.readonly_fields)
+        )
 
     def save_model(self, request: HttpRequest, obj: Person, form: Any, change: Any) -> None:
-        """Whom an account is decides what it reads: only the link is saved, by its own rule."""
+        """Save only the link, by its own rule: it decides what an account reads."""
         reason = form.cleaned_data.get("reason", "")
-        if not runs_all(request) or not ("user" in form.changed_data or reason):
+        if not user_of(request).is_operator or not ("user" in form.changed_data or reason):
             return
-        user, by = obj.user, cast(User, request.user)
+        user, by = obj.user, user_of(request)
         obj.refresh_from_db(fields=["user", "opens_until"])
         obj.link(user, BY_OPERATOR, was=obj.user, by=by, reason=reason)
 
 
-class GivenPasswordForm(AdminPasswordChangeForm):  # type: ignore[type-arg]
-    """A new password of somebody else, or none."""
+class OperatorPasswordForm(AdminPasswordChangeForm):  # type: ignore[type-arg]
+    """A new password for another account, or none."""
 
     reason = reason_field()
 
@@ -159,79 +160,83 @@ class GivenPasswordForm(AdminPasswordChangeForm):  # type: ignore[type-arg]
         self.by = by
 
     def clean(self) -> dict[str, Any]:
-        given = super().clean() or self.cleaned_data
-        is_given = given.get("set_usable_password", True) and self.user != self.by
-        people = self.user.people.all()
-        if is_given and not given.get("reason") and any(person.is_in_private for person in people):
+        cleaned = super().clean() or self.cleaned_data
+        needs_reason = (
+            cleaned.get("set_usable_password", True)
+            and self.user != self.by
+            and any(person.is_in_private for person in self.user.people.all())
+        )
+        if needs_reason and not cleaned.get("reason"):
             self.add_error("reason", _("Say why: this person is in private channels."))
-        return given
+        return cleaned
 
     def save(self, *args: Any, **kwargs: Any) -> User:
         usable = self.cleaned_data.get("set_usable_password", True)
         password = self.cleaned_data["password1"] if usable else None
         operators.give_password(self.user, password, by=self.by, reason=self.cleaned_data["reason"])
-        return cast(User, self.user)
+        user: User = self.user
+        return user
 
 
 class AccountForm(UserChangeForm):  # type: ignore[type-arg]
-    """Somebody is left who runs the installation."""
+    """The rights of an account. The last operator keeps theirs."""
 
     def clean(self) -> dict[str, Any]:
-        given = super().clean() or self.cleaned_data
-        stays = all(given.get(right, True) for right in ("is_active", "is_superuser"))
-        if not stays and self.instance.would_leave_none():
+        cleaned = super().clean() or self.cleaned_data
+        is_operator = all(cleaned.get(right, True) for right in ("is_active", "is_superuser"))
+        if not is_operator and self.instance.is_last_operator():
             raise ValidationError(
                 _("This is the last operator. Make somebody else an operator first.")
             )
-        return given
+        return cleaned
 
 
 @admin.register(User)
-class UserAdmin(Recorded, VisibleChoices, DjangoUserAdmin):  # type: ignore[type-arg]
-    """What an account may read follows from its people and memberships, shown at the end.
+class UserAdmin(AuditedChanges, VisibleChoices, DjangoUserAdmin):  # type: ignore[type-arg]
+    """Accounts, with their people and memberships, which decide what they may read.
 
-    Staff may look after names; accounts, rights and passwords are given by operators alone, and their
-    accounts are theirs.
+    Staff may change names. Only operators add accounts, change rights and passwords, and change the
+    accounts of operators.
     """
 
     form = AccountForm
     change_user_password_template = "admin/memories/give_password.html"
     list_display = ("username", "email", "is_active", "is_staff", "is_superuser", "last_login")
     list_filter = (*DjangoUserAdmin.list_filter, ("date_joined", admin.DateFieldListFilter))
-    filter_horizontal = ()  # two boxes made by a script, which leaves them without names
+    filter_horizontal = ()  # the script of these widgets creates boxes without labels
     readonly_fields = ("last_login", "date_joined", "linked_people")
     inlines = (MemberInline,)
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
-        given = ("username", "email", *RIGHTS, "groups", "user_permissions")
-        return self.readonly_fields if runs_all(request) else (*self.readonly_fields, *given)
+        if user_of(request).is_operator:
+            return self.readonly_fields
+        return (*self.readonly_fields, "username", "email", *RIGHTS, "groups", "user_permissions")
 
     def has_add_permission(self, request: HttpRequest) -> bool:
-        return runs_all(request)
+        return user_of(request).is_operator
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return super().has_change_permission(request, obj) and _may_touch(request, obj)
+        return super().has_change_permission(request, obj) and _may_change(request, obj)
 
     def user_change_password(self, request: HttpRequest, id: str, form_url: str = "") -> Any:
-        """Its form says who sets it."""
-        if not runs_all(request):
+        if not user_of(request).is_operator:
             raise PermissionDenied
-        own: Any = copy(self)
-        own.change_password_form = partial(GivenPasswordForm, by=cast(User, request.user))
-        return super(UserAdmin, own).user_change_password(request, id, form_url)
+        model_admin: Any = copy(self)
+        model_admin.change_password_form = partial(OperatorPasswordForm, by=user_of(request))
+        return super(UserAdmin, model_admin).user_change_password(request, id, form_url)
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return super().has_delete_permission(request, obj) and _may_touch(request, obj)
+        return super().has_delete_permission(request, obj) and _may_change(request, obj)
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
-        """The last operator is not deleted, nor a workspace's last admin, nor all of them at once."""
+        """Refuse to delete all operators, or all admins of a workspace."""
         result = super().get_deleted_objects(objs, request)
-        going = [user.pk for user in objs]
+        keys = [user.pk for user in objs]
         refused = result[2]
-        refused.discard(str(Member._meta.verbose_name))  # roles go with whose they are
-        if no_operator_but(going) and any(user.is_operator for user in objs):
+        refused.discard(str(Member._meta.verbose_name))  # a role is deleted with its account
+        if no_operator_except(keys) and any(user.is_operator for user in objs):
             refused.add(str(_("last operator")))
-        if Workspace.objects.left_without_admin(going).exists():
+        if Workspace.objects.without_other_admins(keys).exists():
             refused.add(str(_("last admin")))
         return result
 
@@ -244,8 +249,8 @@ class UserAdmin(Recorded, VisibleChoices, DjangoUserAdmin):  # type: ignore[type
             obj.password_given_at = timezone.now()
         super().save_model(request, obj, form, change)
         if rights := {name: getattr(obj, name) for name in RIGHTS if name in form.changed_data}:
-            by = cast(User, request.user)
-            AuditEvent.objects.record("account", by=by, subject=obj.get_username(), **rights)
+            subject = obj.get_username()
+            AuditEvent.objects.record("account", by=user_of(request), subject=subject, **rights)
 
     def get_inlines(self, request: HttpRequest, obj: Any) -> Any:
         return self.inlines if obj else ()
@@ -256,24 +261,24 @@ class UserAdmin(Recorded, VisibleChoices, DjangoUserAdmin):  # type: ignore[type
         return format_html_join(", ", "{} ({})", ((p.name, p.workspace) for p in people)) or "–"
 
 
-def _may_touch(request: HttpRequest, user: User | None) -> bool:
-    return user is None or not user.is_superuser or runs_all(request)
+def _may_change(request: HttpRequest, user: User | None) -> bool:
+    return user is None or not user.is_superuser or user_of(request).is_operator
 
 
 admin.site.unregister(Group)
 
 
 @admin.register(Group)
-class GroupAdmin(Recorded, DjangoGroupAdmin):
-    """Django's own, with its changes in the record, and for operators: it gives rights to many."""
+class GroupAdmin(AuditedChanges, DjangoGroupAdmin):
+    """Groups, for operators only, because a group gives rights to many accounts."""
 
     filter_horizontal = ()
 
     def has_add_permission(self, request: HttpRequest) -> bool:
-        return runs_all(request)
+        return user_of(request).is_operator
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return runs_all(request)
+        return user_of(request).is_operator
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return runs_all(request)
+        return user_of(request).is_operator

@@ -1,17 +1,18 @@
-"""What every admin page starts from: rows that the signed-in user may read (docs/rules.md, readers).
+"""Base classes of the admin: rows that the signed-in user may read (docs/rules.md, readers).
 
-An operator runs everything but sees no private text without membership. All of Django's admin
-asks `get_queryset` for its rows (lists, searches, single pages, histories, autocompletes), so the
-rule stands there; choices of related rows and the admin's own log are the rest.
+An operator runs the installation but reads no private text without membership. Django's admin takes its
+rows from `get_queryset`: lists, searches, single pages, histories and autocompletes. So the rule is
+applied there, and also to choices of related rows and to the admin's own log.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.contrib.admin.models import LogEntry
 from django.contrib.admin.utils import display_for_value
 from django.contrib.admin.views.main import SEARCH_VAR
+from django.contrib.auth import get_permission_codename
 from django.core.paginator import Paginator
 from django.db.models import Exists, Model, OuterRef, QuerySet
 from django.http import HttpRequest
@@ -19,8 +20,8 @@ from django.utils.functional import cached_property
 from django.utils.text import Truncator
 from django.utils.translation import gettext_lazy as _
 
-from memories.admin.lookups import CheckedAutocomplete, CheckedLookups, is_answerable
-from memories.models import AuditEvent, Reader, User
+from memories.admin.lookups import CheckedAutocomplete, CheckedLookups, is_valid_lookup
+from memories.models import AuditEvent, Memory, Reader, User
 
 if TYPE_CHECKING:
     from django.contrib.admin.options import BaseModelAdmin
@@ -31,46 +32,51 @@ else:
     _Mixin = _ModelMixin = object
 
 PREVIEW_CHARACTERS = 80
-COUNTED = 10_000  # rows of a list
-OFFERED = 100  # rows that a filter offers
-LOOKED_THROUGH = 1_000  # newest rows whose values a filter offers
+MAX_COUNT = 10_000  # rows of a list
+MAX_CHOICES = 100  # rows in a filter
+SAMPLED_ROWS = 1_000  # newest rows whose values a filter offers
 
 
 def preview(text: str) -> str:
-    """The beginning of a text, for a column."""
+    """Return the beginning of a text for a column."""
     return Truncator(" ".join(text.split())).chars(PREVIEW_CHARACTERS)
 
 
-def spelled(value: Any) -> str:
-    """As a list has it. On a row's own page Django would say "None", and times as Python does."""
+def display_value(value: Any) -> str:
+    """Format a value as in a list. On the page of a row, Django shows "None" and Python's times."""
     return display_for_value(value, AudienceAdmin.empty_value_display)
 
 
+def memory_label(memory: Memory) -> str:
+    """Return the channel or workspace of a memory, with its thread."""
+    return f"{memory.channel or memory.workspace} {memory.thread_ts}".strip()
+
+
+def user_of(request: HttpRequest) -> User:
+    """Return the signed-in user. The admin has no anonymous requests."""
+    return cast(User, request.user)
+
+
 def visible_rows(model: type[Model], request: HttpRequest) -> QuerySet[Any]:
-    """The rows of a model that its own admin shows to this user."""
+    """Return the rows that the admin of a model shows to the user."""
     return admin.site.get_model_admin(model).get_queryset(request)
 
 
-def runs_all(request: HttpRequest) -> bool:
-    """Whether an operator asks."""
-    return cast(User, request.user).is_operator
-
-
 class CountedPaginator(Paginator):  # type: ignore[type-arg]
-    """Counts as many rows as an operator pages through; who looks for older ones filters."""
+    """Counts at most MAX_COUNT rows. Filters lead to older ones."""
 
     @cached_property
     def _counted(self) -> int:
         rows = cast(QuerySet[Any], self.object_list)
-        return rows.order_by()[: COUNTED + 1].count()
+        return rows.order_by()[: MAX_COUNT + 1].count()
 
     @property
     def is_cut(self) -> bool:
-        return self._counted > COUNTED
+        return self._counted > MAX_COUNT
 
     @property
     def count(self) -> int:
-        return min(self._counted, COUNTED)
+        return min(self._counted, MAX_COUNT)
 
 
 class VisibleChoices(_Mixin):
@@ -83,8 +89,8 @@ class VisibleChoices(_Mixin):
         return super().formfield_for_foreignkey(db_field, request, **kwargs)
 
 
-class Recorded(_ModelMixin):
-    """What is added, changed or deleted here is in the record: which fields, never their text."""
+class AuditedChanges(_ModelMixin):
+    """Record additions, changes and deletions in the audit log: the names of fields, not their text."""
 
     def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> Any:
         self._record("admin_add", request, obj)
@@ -100,115 +106,139 @@ class Recorded(_ModelMixin):
         return super().log_deletions(request, queryset)
 
     def _record(self, action: str, request: HttpRequest, obj: Any, **details: Any) -> None:
-        # A key says which; a channel's name, say, may be private.
+        # The key instead of the name, because the name of a channel may be private.
         subject = f"{obj._meta.model_name} {obj.pk}"
-        by = cast(User, request.user)
-        AuditEvent.objects.record(action, by=by, subject=subject, **details)
+        AuditEvent.objects.record(action, by=user_of(request), subject=subject, **details)
 
 
 def changed_fields(message: Any) -> list[str]:
-    """The names in Django's message about a change; of what was changed beside it, only what kind."""
+    """Return the names of fields in Django's change message, and the kinds of inline rows."""
     if not isinstance(message, list):
         return [str(message)]  # "Changed password."
     names: list[str] = []
     for part in message:
-        for what, change in part.items():
-            names += [change["name"]] if change.get("name") else change.get("fields", [what])
+        for kind, change in part.items():
+            names += [change["name"]] if change.get("name") else change.get("fields", [kind])
     return names
 
 
 class AudienceAdmin(VisibleChoices, CheckedLookups, admin.ModelAdmin):  # type: ignore[type-arg]
-    """Rows that the user may read; `show` says which, where a model has no `visible_to`."""
+    """Rows that the user may read. Override `filter_for` where a model has no `visible_to`."""
 
     empty_value_display = "–"
     show_full_result_count = False
     paginator = CountedPaginator
     hidden_fields: tuple[str, ...] = ()  # of rows that are listed without their text
 
-    def show(self, rows: QuerySet[Any], reader: Reader) -> QuerySet[Any]:
-        shown: QuerySet[Any] = rows.visible_to(reader)  # type: ignore[attr-defined]
-        return shown
+    def filter_for(self, reader: Reader, rows: QuerySet[Any]) -> QuerySet[Any]:
+        visible: QuerySet[Any] = rows.visible_to(reader)  # type: ignore[attr-defined]
+        return visible
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        """The rows that the user may read.
+        """Return the rows that the user may read.
 
-        A list checks them one by one, in the order of an index: given all channels of the reader, a
-        database collects and sorts all their rows. A search must not do so: its time would say which
-        words are in rows that the user may not read.
+        A list checks each row in the order of an index. With a join to all channels of the reader, a
+        database would collect and sort all rows. A search uses the join: the time of a check for each
+        match would reveal words in rows that the user may not read.
         """
         rows = super().get_queryset(request)
-        shown = self.show(rows, Reader.of(request.user))
+        visible = self.filter_for(Reader.of(request.user), rows)
         is_search = bool(request.GET.keys() & {SEARCH_VAR, "term"})
-        if is_search or type(self).show is not AudienceAdmin.show:
-            return shown
-        return rows.filter(Exists(shown.filter(pk=OuterRef("pk"))))
+        if is_search or type(self).filter_for is not AudienceAdmin.filter_for:
+            return visible
+        return rows.filter(Exists(visible.filter(pk=OuterRef("pk"))))
 
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
-        """Addresses filter by a row's own columns only: no guessing at what is not shown, letter
-        by letter, and no way round by what refers to it (who is in which channel)."""
+        """Allow filters in a URL only by visible columns of the row itself.
+
+        Other filters would reveal hidden text letter by letter, or the members of a channel.
+        """
         own = {field.name for field in self.opts.concrete_fields} - {*self.hidden_fields}
         return lookup.partition("__")[0] in own and super().lookup_allowed(lookup, value, request)
 
-    # The log outlives memberships: it names rows by their key, never by their text.
+    def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+        """Respond 409, as the pages do, if somebody saved another text after the form was opened."""
+        response = super().changeform_view(request, *args, **kwargs)
+        context = getattr(response, "context_data", None) or {}
+        if "adminform" in context and getattr(context["adminform"].form, "is_stale", False):
+            response.status_code = 409
+        return response
+
+    def has_operate_permission(self, request: HttpRequest) -> bool:
+        """Allow actions with the permission to change the model, also where no form changes it."""
+        codename = get_permission_codename("change", self.opts)
+        return request.user.has_perm(f"{self.opts.app_label}.{codename}")
+
+    def report(self, request: HttpRequest, text: str, count: int) -> None:
+        """Show how many rows an action changed. `text` contains `%(count)d` or `%(n)d`."""
+        level = messages.SUCCESS if count else messages.WARNING
+        self.message_user(request, text % {"count": count, "n": count}, level)
+
+    # The log entries outlive memberships, so they name rows by their key and never by their text.
 
     def log_addition(self, request: HttpRequest, obj: Model, message: Any) -> LogEntry:
-        return self._nameless([super().log_addition(request, obj, message)])[0]
+        return self._without_text([super().log_addition(request, obj, message)])[0]
 
     def log_change(self, request: HttpRequest, obj: Model, message: Any) -> LogEntry:
-        return self._nameless([super().log_change(request, obj, message)])[0]
+        return self._without_text([super().log_change(request, obj, message)])[0]
 
     def log_deletions(self, request: HttpRequest, queryset: QuerySet[Any]) -> Any:
-        return self._nameless(super().log_deletions(request, queryset))
+        return self._without_text(super().log_deletions(request, queryset))
 
-    def _nameless(self, entries: Sequence[LogEntry]) -> Sequence[LogEntry]:
+    def _without_text(self, entries: Sequence[LogEntry]) -> Sequence[LogEntry]:
         for entry in entries:
             entry.object_repr = f"{self.opts.verbose_name} {entry.object_id}"
             entry.save(update_fields=["object_repr"])
         return entries
 
 
-class ReadOnly(_Mixin):
-    """History, or what Slack says: nothing is added, changed or deleted here."""
+class ChangeOnly(_Mixin):
+    """Rows that are neither added nor deleted in the admin."""
 
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+
+class ReadOnly(ChangeOnly):
+    """Rows that are only shown."""
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
 
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
 
+class OperatorsOnly(ReadOnly):
+    """Rows of the whole installation. Only operators see them, without the hidden fields."""
 
-class Kept(_Mixin):
-    """Rows that come from elsewhere and stay: some of their fields may be changed."""
+    hidden_fields: tuple[str, ...] = ()
 
-    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
+    def filter_for(self, reader: Reader, rows: QuerySet[Any]) -> QuerySet[Any]:
+        return rows.defer(*self.hidden_fields) if reader.is_operator else rows.none()
 
 
 class ValueFilter(admin.AllValuesFieldListFilter):
-    """The values of the newest rows, as `words` say them; none is a dash, so that there is a link."""
+    """Filter by a value of the newest rows. An empty value is shown as a dash, so it has a link."""
 
-    words: Mapping[str, Any] = {"": "–"}
+    labels: Mapping[str, Any] = {"": "–"}
 
     def __init__(self, field: Any, request: HttpRequest, *args: Any, **kwargs: Any) -> None:
         super().__init__(field, request, *args, **kwargs)
-        newest = field.model._default_manager.order_by("-pk")[:LOOKED_THROUGH]
+        newest = field.model._default_manager.order_by("-pk")[:SAMPLED_ROWS]
         self.lookup_choices: Any = sorted({*newest.values_list(field.name, flat=True)})
 
     def choices(self, changelist: Any) -> Iterator[Any]:
         for choice in super().choices(changelist):
-            shown = str(choice["display"])
-            yield {**choice, "display": self.words.get(shown, shown)}
+            value = str(choice["display"])
+            yield {**choice, "display": self.labels.get(value, value)}
 
 
 class VisibleFilter(admin.RelatedFieldListFilter):
-    """A filter by a related row, among those that the user may read; named after what it is of. Where
-    these are very many it offers only the one that the list is narrowed to: links lead there."""
+    """Filter by a related row that the user may read.
+
+    With more than MAX_CHOICES rows, the filter offers only the current choice. Links lead to others.
+    """
 
     def __init__(self, field: Any, *args: Any, **kwargs: Any) -> None:
         super().__init__(field, *args, **kwargs)
@@ -218,17 +248,15 @@ class VisibleFilter(admin.RelatedFieldListFilter):
         self, field: Any, request: HttpRequest, model_admin: Any
     ) -> list[tuple[str, Any]]:
         rows = visible_rows(field.related_model, request)
-        offered = list(rows[: OFFERED + 1])
-        if len(offered) > OFFERED:
-            chosen = request.GET.get(f"{self.field_path}__id__exact", "")
-            is_key = is_answerable(field.related_model, "pk", chosen)
-            offered = list(rows.filter(pk=chosen)) if is_key else []
-        return [(str(row.pk), str(row)) for row in offered]
+        choices = list(rows[: MAX_CHOICES + 1])
+        if len(choices) > MAX_CHOICES:
+            key = request.GET.get(f"{self.field_path}__id__exact", "")
+            is_key = is_valid_lookup(field.related_model, "pk", key)
+            choices = list(rows.filter(pk=key)) if is_key else []
+        return [(str(row.pk), str(row)) for row in choices]
 
 
 class ReadOnlyInline(ReadOnly, admin.TabularInline):  # type: ignore[type-arg]
-    """Rows that belong to the one shown."""
-
     template = "admin/memories/rows.html"
     extra = 0
     can_delete = False

@@ -1,4 +1,4 @@
-"""The record of who did what: to be read, by operators and by workspace admins."""
+"""The audit log, for operators and workspace admins."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from django.utils.translation import gettext_lazy as _
 from memories.admin.audience import AudienceAdmin, ReadOnly, ValueFilter
 from memories.models import AuditEvent
 
-WORDS = {
+ACTION_LABELS = {
     "account": _("changed an account's rights"),
     "account_made": _("account made at a login with Slack"),
     "admin_add": _("added in the admin"),
@@ -85,12 +85,12 @@ WORDS = {
 
 
 class ActionFilter(ValueFilter):
-    words = WORDS
+    labels = ACTION_LABELS
 
 
 @admin.register(AuditEvent)
 class AuditAdmin(ReadOnly, AudienceAdmin):
-    """Nobody adds, changes or deletes anything here, superusers neither: the rows refuse it too."""
+    """Read-only for superusers too. The model also refuses changes."""
 
     list_display = ("at", "actor", "what", "workspace", "subject", "details_text")
     list_filter = (
@@ -103,16 +103,16 @@ class AuditAdmin(ReadOnly, AudienceAdmin):
 
     @admin.display(description=_("what"), ordering="action")
     def what(self, event: AuditEvent) -> Any:
-        return WORDS.get(event.action, event.action)
+        return ACTION_LABELS.get(event.action, event.action)
 
     @admin.display(description=_("details"))
     def details_text(self, event: AuditEvent) -> str:
-        return ", ".join(f"{name}: {_short(value)}" for name, value in event.details.items())
+        return ", ".join(f"{name}: {_format(value)}" for name, value in event.details.items())
 
 
-def _short(value: Any) -> str:
+def _format(value: Any) -> str:
     if isinstance(value, dict):
-        return " ".join(f"{name} {_short(item)}" for name, item in value.items())
+        return " ".join(f"{name} {_format(item)}" for name, item in value.items())
     if isinstance(value, list):
-        return " ".join(map(_short, value))
+        return " ".join(map(_format, value))
     return "–" if value is None else str(value)

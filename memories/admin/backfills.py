@@ -1,15 +1,15 @@
-"""Backfills: their quote, their state, and a person's word on them."""
+"""Backfills: their state and estimate, and actions to pause, resume and cancel them."""
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
-from django.contrib import admin, messages
+from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
-from memories.admin.audience import AudienceAdmin, ReadOnly, VisibleFilter, spelled
+from memories.admin.audience import AudienceAdmin, ReadOnly, VisibleFilter, display_value, user_of
 from memories.models import Backfill, User
 from memories.rules.costs.money import MICROS
 from memories.rules.ingest.timestamps import from_micros
@@ -17,7 +17,7 @@ from memories.rules.ingest.timestamps import from_micros
 
 @admin.register(Backfill)
 class BackfillAdmin(ReadOnly, AudienceAdmin):
-    """One that touches a channel out of the user's sight is out of sight."""
+    """Backfills whose channels the user may all read."""
 
     list_display = (
         "id",
@@ -58,19 +58,16 @@ class BackfillAdmin(ReadOnly, AudienceAdmin):
     @admin.display(description=_("from"), ordering="since_us")
     def since(self, backfill: Backfill) -> Any:
         beginning = _("from the first message")
-        return spelled(from_micros(backfill.since_us)) if backfill.since_us else beginning
+        return display_value(from_micros(backfill.since_us)) if backfill.since_us else beginning
 
     @admin.display(description=_("until"), ordering="until_us")
     def until(self, backfill: Backfill) -> str:
-        return spelled(from_micros(backfill.until_us))
+        return display_value(from_micros(backfill.until_us))
 
     @admin.display(description=_("cap in dollars"), ordering="cap_micros")
     def cap_dollars(self, backfill: Backfill) -> str:
         cap = backfill.cap_micros
-        return spelled(None if cap is None else f"{cap / MICROS:.2f}")
-
-    def has_operate_permission(self, request: HttpRequest) -> bool:
-        return request.user.has_perm("memories.change_backfill")
+        return display_value(None if cap is None else f"{cap / MICROS:.2f}")
 
     @admin.action(description=_("Pause"), permissions=["operate"])
     def pause(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
@@ -88,10 +85,8 @@ class BackfillAdmin(ReadOnly, AudienceAdmin):
         self,
         request: HttpRequest,
         queryset: QuerySet[Any],
-        verb: Callable[[Backfill, User | None], bool],
+        change: Callable[[Backfill, User | None], bool],
     ) -> None:
-        by = cast(User, request.user)
-        count = sum(verb(backfill, by) for backfill in queryset.distinct())
+        count = sum(change(backfill, user_of(request)) for backfill in queryset.distinct())
         text = ngettext("%(count)d backfill changed.", "%(count)d backfills changed.", count)
-        level = messages.SUCCESS if count else messages.WARNING
-        self.message_user(request, text % {"count": count}, level)
+        self.report(request, text, count)

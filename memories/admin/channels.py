@@ -1,4 +1,4 @@
-"""Channels, their members, messages and segments: what Slack said, to be read."""
+"""Channels with their members, messages and segments, mostly read-only."""
 
 from datetime import datetime
 from typing import Any
@@ -12,23 +12,24 @@ from django.utils.translation import gettext_lazy as _
 
 from memories.admin.audience import (
     AudienceAdmin,
-    Kept,
+    AuditedChanges,
+    ChangeOnly,
     ReadOnly,
-    Recorded,
     VisibleFilter,
+    display_value,
     preview,
-    spelled,
 )
-from memories.admin.forgetting import Forgetting
+from memories.admin.forgetting import ForgetAction
 from memories.models import Channel, ChannelMember, Memory, Message, Reader, Segment
+from memories.models.sync.channel_sync import sync_of
 from memories.pipeline.sync.coverage import coverage_of
 from memories.rules.ingest.markup import strip_channel_labels
 from memories.rules.ingest.timestamps import from_micros
 
 
 @admin.register(Channel)
-class ChannelAdmin(Forgetting, Recorded, Kept, AudienceAdmin):
-    """A private channel's name is private text: only its members find it here."""
+class ChannelAdmin(ForgetAction, AuditedChanges, ChangeOnly, AudienceAdmin):
+    """Channels that the user may read. The name of a private channel is private text."""
 
     list_display = (
         "name",
@@ -39,11 +40,11 @@ class ChannelAdmin(Forgetting, Recorded, Kept, AudienceAdmin):
         "remember_bots",
         "remembered_from",
         "members_known_at",
-        "walked_at",
+        "synced_at",
         "read_from_slack",
     )
     list_filter = (("workspace", VisibleFilter), "kind", "is_archived", "remember_bots")
-    list_select_related = ("workspace",)
+    list_select_related = ("workspace", "sync")
     search_fields = ("name", "slack_id", "topic", "purpose")
     readonly_fields = (
         "lists",
@@ -60,15 +61,15 @@ class ChannelAdmin(Forgetting, Recorded, Kept, AudienceAdmin):
         "bot_is_in",
         "is_shared",
         "synced_ts",
-        "walked_at",
-        "swept_at",
+        "synced_at",
+        "resynced_at",
         "read_from_slack",
     )
     fields = ("remember_bots", *readonly_fields)
 
     @admin.display(description=_("its rows"))
     def lists(self, channel: Channel) -> str:
-        """Where there are many channels, no filter of a list offers all of them."""
+        """Link to the lists of this channel, because their filters may not offer all channels."""
         links = (
             (
                 reverse(f"admin:memories_{model._meta.model_name}_changelist"),
@@ -89,15 +90,27 @@ class ChannelAdmin(Forgetting, Recorded, Kept, AudienceAdmin):
 
     @admin.display(description=_("remembered from"), ordering="start_us")
     def remembered_from(self, channel: Channel) -> str:
-        return spelled(None if channel.start_us is None else from_micros(channel.start_us))
+        return display_value(None if channel.start_us is None else from_micros(channel.start_us))
 
     @admin.display(description=_("read from Slack"))
     def read_from_slack(self, channel: Channel) -> str:
-        """Why it is not read further, with Slack's own words; nothing where all is well, or it only
-        was imported."""
+        """Return why a sync cannot read the channel, with Slack's message. Empty without a problem."""
         if channel.workspace.connected_at is None:
             return ""
-        return f"{coverage_of(channel, timezone.now()).why} {channel.sync_text}".strip()
+        why = coverage_of(channel, timezone.now()).why
+        return f"{why} {sync_of(channel).error_text}".strip()
+
+    @admin.display(description=_("synced up to"))
+    def synced_ts(self, channel: Channel) -> str:
+        return sync_of(channel).synced_ts
+
+    @admin.display(description=_("last read to the end"), ordering="sync__synced_at")
+    def synced_at(self, channel: Channel) -> str:
+        return display_value(sync_of(channel).synced_at)
+
+    @admin.display(description=_("last swept"))
+    def resynced_at(self, channel: Channel) -> str:
+        return display_value(sync_of(channel).resynced_at)
 
 
 @admin.register(ChannelMember)
@@ -108,17 +121,17 @@ class ChannelMemberAdmin(ReadOnly, AudienceAdmin):
     search_fields = ("channel__name", "person__name", "person__real_name", "person__slack_id")
     ordering = ("-pk",)
 
-    def show(self, rows: QuerySet[Any], reader: Reader) -> QuerySet[Any]:
+    def filter_for(self, reader: Reader, rows: QuerySet[Any]) -> QuerySet[Any]:
         return rows.filter(channel__in=Channel.objects.visible_to(reader))
 
 
 @admin.register(Message)
-class MessageAdmin(Forgetting, ReadOnly, AudienceAdmin):
+class MessageAdmin(ForgetAction, ReadOnly, AudienceAdmin):
     list_display = ("sent", "channel", "written_by", "beginning", "thread_ts", "state", "subtype")
     list_filter = ("state", "is_bot", "is_notice", "broadcast", ("channel", VisibleFilter))
     list_select_related = ("channel", "author")
     search_fields = ("text", "username", "author__name", "ts")
-    ordering = ("-pk",)  # by time would sort every message of every channel
+    ordering = ("-pk",)  # by time, a database would sort the messages of all channels
     fields = (
         "channel",
         "ts",

@@ -1,6 +1,6 @@
-"""Connections to Slack: paste a token once, see how it stands, test it, forget it."""
+"""Connections to Slack: set, test and delete a token."""
 
-from typing import Any, cast
+from typing import Any
 
 from django import forms
 from django.conf import settings
@@ -11,20 +11,19 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.decorators import method_decorator
 from django.utils.html import format_html
-from django.utils.translation import gettext as _now
+from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
-from django.utils.translation import ngettext
 from django.views.decorators.debug import sensitive_post_parameters
 
-from memories.admin.audience import AudienceAdmin, spelled
-from memories.models import SlackConnection, User
+from memories.admin.audience import AudienceAdmin, display_value, user_of
+from memories.models import SlackConnection
 from memories.pipeline.sync import connecting
 from memories.rules.sync import scopes
-from memories.rules.sync.bot_token import NotABotToken, read_bot_token
+from memories.rules.sync.bot_token import InvalidBotToken, parse_bot_token
 
-PATIENCE = 10  # seconds that a person waits for Slack
+TIMEOUT = 10  # seconds that a page waits for Slack
 
-TOKEN_WORDS = {
+TOKEN_ERRORS = {
     "empty": _("There is no token."),
     "person": _("This is a person's token (xoxp-…). The bot token begins with xoxb-."),
     "app": _("This is an app-level token (xapp-…). The bot token begins with xoxb-."),
@@ -34,7 +33,7 @@ TOKEN_WORDS = {
 
 
 class ConnectionForm(forms.ModelForm):  # type: ignore[type-arg]
-    """The token goes in and never comes out again, not even where the form was wrong."""
+    """A form for a token. No page shows the token again, also not after an error."""
 
     new_token = forms.CharField(
         label=_("Bot token"),
@@ -52,18 +51,18 @@ class ConnectionForm(forms.ModelForm):  # type: ignore[type-arg]
         fields = ("workspace",)
 
     def clean_new_token(self) -> str:
-        given = self.cleaned_data["new_token"]
-        if not given and self.instance.pk:
+        token = self.cleaned_data["new_token"]
+        if not token and self.instance.pk:
             return ""
         try:
-            return read_bot_token(given)
-        except NotABotToken as error:
-            raise forms.ValidationError(TOKEN_WORDS[error.code]) from None
+            return parse_bot_token(token)
+        except InvalidBotToken as error:
+            raise forms.ValidationError(TOKEN_ERRORS[error.code]) from None
 
 
 @admin.register(SlackConnection)
 class SlackConnectionAdmin(AudienceAdmin):
-    """Which channels are read is chosen on the workspace's own page."""
+    """The Slack page of the workspace has the choice of channels."""
 
     form = ConnectionForm
     list_display = (
@@ -107,7 +106,7 @@ class SlackConnectionAdmin(AudienceAdmin):
         return ("workspace", *self.facts) if obj else ()
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Its token can be forgotten; how it stood is told still."""
+        """Return False. An action deletes the token, and the row keeps the last state."""
         return False
 
     @method_decorator(sensitive_post_parameters("new_token"))
@@ -120,63 +119,61 @@ class SlackConnectionAdmin(AudienceAdmin):
         if not change:
             super().save_model(request, obj, form, change)
         if token := form.cleaned_data.get("new_token"):
-            obj.keep_token(token, by=cast(User, request.user))
+            obj.set_token(token, by=user_of(request))
 
     @admin.display(description=_("token ends in"), ordering="token_end")
     def ends_in(self, connection: SlackConnection) -> str:
-        return spelled(connection.token_end and f"…{connection.token_end}")
+        return display_value(connection.token_end and f"…{connection.token_end}")
 
     @admin.display(description=_("token from"))
     def kept_where(self, connection: SlackConnection) -> Any:
         if connection.has_token:
             return _("kept here, sealed")
-        return spelled(_("environment") if settings.SLACK_BOT_TOKEN else None)
+        return display_value(_("environment") if settings.SLACK_BOT_TOKEN else None)
 
     @admin.display(description=_("may do"))
     def may_do(self, connection: SlackConnection) -> str:
-        return spelled(", ".join(connection.scopes))
+        return display_value(", ".join(connection.scopes))
 
     @admin.display(description=_("missing"))
     def missing(self, connection: SlackConnection) -> str:
         if connection.checked_at is None or not connection.scopes:
-            return spelled(None)
+            return display_value(None)
         memory_settings = connection.workspace.memory_settings
-        grant = scopes.compare(
+        grant = scopes.compare_scopes(
             connection.scopes,
             private_channels=memory_settings.read_private_channels,
             emails=memory_settings.read_emails,
         )
-        return spelled(", ".join(grant.missing))
+        return display_value(", ".join(grant.missing))
 
     @admin.display(description=_("test it, choose channels"))
     def own_page(self, connection: SlackConnection) -> str:
         path = reverse("slack-index", args=[connection.workspace.slug])
         return format_html('<a href="{}">{}</a>', path, path)
 
-    def has_test_permission(self, request: HttpRequest) -> bool:
-        return request.user.has_perm("memories.change_slackconnection")
-
-    @admin.action(description=_("Test the connection"), permissions=["test"])
+    @admin.action(description=_("Test the connection"), permissions=["operate"])
     def test_it(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
         for connection in queryset.select_related("workspace"):
             name = connection.workspace.slug
-            findings = connecting.examine(connection.workspace, timezone.now(), timeout=PATIENCE)
+            findings = connecting.check_connection(
+                connection.workspace, timezone.now(), timeout=TIMEOUT
+            )
             if findings.code:
                 self.message_user(request, f"{name}: {findings.error}", messages.ERROR)
             for missing in findings.missing:
-                text = _now("%(scope)s is missing. %(fix)s") % {
+                text = gettext("%(scope)s is missing. %(fix)s") % {
                     "scope": missing.scope,
-                    "fix": missing.fix,
+                    "fix": missing.remedy,
                 }
                 self.message_user(request, f"{name}: {text}", messages.WARNING)
-            if findings.is_good:
-                text = _now("It works: everything that is needed can be read.")
+            if findings.is_ok:
+                text = gettext("It works: everything that is needed can be read.")
                 self.message_user(request, f"{name}: {text}", messages.SUCCESS)
 
-    @admin.action(description=_("Forget the token"), permissions=["test"])
+    @admin.action(description=_("Forget the token"), permissions=["operate"])
     def forget_it(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
         rows = queryset.select_related("workspace")
-        count = sum(connection.drop_token(by=cast(User, request.user)) for connection in rows)
+        count = sum(connection.remove_token(by=user_of(request)) for connection in rows)
         text = ngettext("%(n)d token is forgotten.", "%(n)d tokens are forgotten.", count)
-        level = messages.SUCCESS if count else messages.WARNING
-        self.message_user(request, text % {"n": count}, level)
+        self.report(request, text, count)

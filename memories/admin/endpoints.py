@@ -1,6 +1,6 @@
-"""Endpoints of models: whether they take calls, and a person's word that they may again."""
+"""Endpoints: their circuit breaker and what their model can do."""
 
-from typing import Any, cast
+from typing import Any
 
 from django.contrib import admin, messages
 from django.db.models import QuerySet
@@ -10,12 +10,12 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
 from memories import tasks
-from memories.admin.audience import AudienceAdmin, ReadOnly, spelled
-from memories.models import Endpoint, Reader, User
+from memories.admin.audience import AudienceAdmin, OperatorsOnly, display_value, user_of
+from memories.models import Endpoint
 from memories.pipeline.generate import probing
-from memories.rules.generate.breaker import Refusal
+from memories.rules.generate.circuit_breaker import Refusal
 
-WORDS = {
+REFUSALS = {
     Refusal.RATE_LIMITED: _("asks for a pause"),
     Refusal.BREAKER_OPEN: _("does not answer"),
     Refusal.NEEDS_PERSON: _("waits for a person"),
@@ -23,9 +23,7 @@ WORDS = {
 
 
 @admin.register(Endpoint)
-class EndpointAdmin(ReadOnly, AudienceAdmin):
-    """They are of the whole installation, so only operators see them."""
-
+class EndpointAdmin(OperatorsOnly, AudienceAdmin):
     list_display = ("name", "closed", "until", "fault", "failures", "changed_at")
     search_fields = ("name", "fault")
     ordering = ("-changed_at",)
@@ -52,42 +50,32 @@ class EndpointAdmin(ReadOnly, AudienceAdmin):
         "changed_at",
     )
 
-    def show(self, rows: QuerySet[Any], reader: Reader) -> QuerySet[Any]:
-        return rows if reader.is_operator else rows.none()
-
     @admin.display(description=_("takes no calls: why"))
     def closed(self, endpoint: Endpoint) -> Any:
-        refused = endpoint.breaker.refusal(timezone.now())
-        return spelled(refused and WORDS[refused[0]])
+        refusal = endpoint.breaker.find_refusal(timezone.now())
+        return display_value(refusal and REFUSALS[refusal[0]])
 
     @admin.display(description=_("until"))
     def until(self, endpoint: Endpoint) -> Any:
-        refused = endpoint.breaker.refusal(timezone.now())
-        return spelled(refused and refused[1])
+        refusal = endpoint.breaker.find_refusal(timezone.now())
+        return display_value(refusal and refusal[1])
 
-    def has_probe_permission(self, request: HttpRequest) -> bool:
-        return request.user.has_perm("memories.change_endpoint")
-
-    @admin.action(description=_("Probe now"), permissions=["probe"])
+    @admin.action(description=_("Probe now"), permissions=["operate"])
     def probe(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
-        """Queue a probe. Only the endpoint of the settings can be called."""
+        """Queue a probe of the endpoint in the settings. No other can be called."""
         endpoint = queryset.filter(pk__in=probing.configured_endpoints()).first()
         if endpoint is None:
             text = _("The settings name another model.")
             self.message_user(request, text, messages.WARNING)
             return
-        tasks.probe_later(cast(User, request.user), endpoint.name)
+        tasks.schedule_probe(user_of(request), endpoint.name)
         text = _("The probe is queued. A worker asks the model a few small tasks.")
         self.message_user(request, text, messages.SUCCESS)
 
-    def has_resume_permission(self, request: HttpRequest) -> bool:
-        return request.user.has_perm("memories.change_endpoint")
-
-    @admin.action(description=_("Allow calls again"), permissions=["resume"])
+    @admin.action(description=_("Allow calls again"), permissions=["operate"])
     def resume(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
-        count = sum(endpoint.resume(cast(User, request.user)) for endpoint in queryset)
+        count = sum(endpoint.resume(user_of(request)) for endpoint in queryset)
         text = ngettext(
             "%(count)d endpoint is called again.", "%(count)d endpoints are called again.", count
         )
-        level = messages.SUCCESS if count else messages.WARNING
-        self.message_user(request, text % {"count": count}, level)
+        self.report(request, text, count)

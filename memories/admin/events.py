@@ -1,21 +1,19 @@
-"""What Slack told: how it went, and a person's word to try again what failed. Never its text."""
+"""Events from Slack without their text, and an action to retry failed ones."""
 
-from typing import Any, cast
+from typing import Any
 
-from django.contrib import admin, messages
+from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
-from memories.admin.audience import AudienceAdmin, ReadOnly, ValueFilter
-from memories.models import Reader, SlackEvent, User
+from memories.admin.audience import AudienceAdmin, OperatorsOnly, ValueFilter, user_of
+from memories.models import SlackEvent
 
 
 @admin.register(SlackEvent)
-class SlackEventAdmin(ReadOnly, AudienceAdmin):
-    """They are of the whole installation, so only operators see them."""
-
+class SlackEventAdmin(OperatorsOnly, AudienceAdmin):
     list_display = (
         "event_id",
         "kind",
@@ -37,18 +35,10 @@ class SlackEventAdmin(ReadOnly, AudienceAdmin):
     hidden_fields = ("body",)
     fields = list_display
 
-    def show(self, rows: QuerySet[Any], reader: Reader) -> QuerySet[Any]:
-        return rows.defer("body") if reader.is_operator else rows.none()
-
-    def has_retry_permission(self, request: HttpRequest) -> bool:
-        return request.user.has_perm("memories.change_slackevent")
-
-    @admin.action(description=_("Retry what failed"), permissions=["retry"])
+    @admin.action(description=_("Retry what failed"), permissions=["operate"])
     def retry(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
-        """The next tick of the worker takes them."""
-        count = sum(event.retry(cast(User, request.user)) for event in queryset)
+        count = sum(event.retry(user_of(request)) for event in queryset)
         text = ngettext(
             "%(count)d event will be tried again.", "%(count)d events will be tried again.", count
         )
-        level = messages.SUCCESS if count else messages.WARNING
-        self.message_user(request, text % {"count": count}, level)
+        self.report(request, text, count)

@@ -1,7 +1,6 @@
-"""The admin's way to forget messages, people and channels for good, behind a page that asks."""
+"""The action that redacts messages, people or channels, after a page of confirmation."""
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin, messages
 from django.db.models import QuerySet
@@ -11,40 +10,29 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from memories.models import Channel, Message, Person, User
+from memories.admin.audience import user_of
+from memories.models import Message, Person, User
 from memories.pipeline.locks import Busy
 from memories.pipeline.redaction import forget
-from memories.pipeline.redaction.forget import Forgotten
+from memories.pipeline.redaction.forget import ForgetReport
 
 if TYPE_CHECKING:
     _ModelAdmin = admin.ModelAdmin[Any]
 else:
     _ModelAdmin = object
 
-MOST = 100  # rows at once
+MAX_ROWS = 100
 
 
-def _message(row: Message, by: User) -> Forgotten:
-    return forget.message(row.channel, row.ts, by=by)
+def forget_row(row: Any, by: User) -> ForgetReport:
+    if isinstance(row, Message):
+        return forget.message(row.channel, row.ts, by=by)
+    forget_one = forget.person if isinstance(row, Person) else forget.channel
+    return forget_one(row, timezone.now(), by=by)
 
 
-def _person(row: Person, by: User) -> Forgotten:
-    return forget.person(row, timezone.now(), by=by)
-
-
-def _channel(row: Channel, by: User) -> Forgotten:
-    return forget.channel(row, timezone.now(), by=by)
-
-
-_WAYS: dict[type, Callable[[Any, User], Forgotten]] = {
-    Message: _message,
-    Person: _person,
-    Channel: _channel,
-}
-
-
-class Forgetting(_ModelAdmin):
-    """Rows that an operator may have forgotten: those that they may read."""
+class ForgetAction(_ModelAdmin):
+    """Mixin: the user may forget the rows that they may read."""
 
     actions = ("forget_for_good",)
 
@@ -53,9 +41,9 @@ class Forgetting(_ModelAdmin):
 
     @admin.action(description=gettext_lazy("Forget for good…"), permissions=["forget"])
     def forget_for_good(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
-        rows = list(queryset[: MOST + 1])
-        if len(rows) > MOST:
-            text = _("At most %(count)d at once.") % {"count": MOST}
+        rows = list(queryset[: MAX_ROWS + 1])
+        if len(rows) > MAX_ROWS:
+            text = _("At most %(count)d at once.") % {"count": MAX_ROWS}
             self.message_user(request, text, messages.ERROR)
         elif "confirmed" not in request.POST:
             context = {
@@ -71,13 +59,12 @@ class Forgetting(_ModelAdmin):
         return None
 
     def _forget(self, request: HttpRequest, rows: list[Any]) -> None:
-        by = cast(User, request.user)  # the admin lets nobody in who is not signed in
         count = versions = 0
         try:
             for row in rows:
-                report = _WAYS[self.model](row, by)
-                count += report.touched.messages
-                versions += report.touched.versions + report.deleted
+                report = forget_row(row, user_of(request))
+                count += report.redaction.messages
+                versions += report.redaction.versions + report.versions_deleted
         except Busy:
             text = _("An import or a sync of this workspace is running; try again when it is done.")
             self.message_user(request, text, messages.ERROR)

@@ -1,4 +1,4 @@
-"""Jobs: the truth about jobs and their cost, for whoever runs them."""
+"""Jobs with their calls and costs, and actions to retry, cancel, accept and reject them."""
 
 from typing import Any, cast
 
@@ -14,17 +14,12 @@ from memories.admin.audience import (
     ReadOnlyInline,
     ValueFilter,
     VisibleFilter,
-    spelled,
+    display_value,
+    memory_label,
+    user_of,
 )
-from memories.models import (
-    Job,
-    JobInput,
-    ModelCall,
-    Reader,
-    StaleBase,
-    User,
-)
-from memories.pipeline.generate import operate
+from memories.models import Job, JobInput, ModelCall, Reader, StaleBase
+from memories.pipeline.generate import job_control
 from memories.pipeline.memory import proposals
 
 
@@ -57,8 +52,10 @@ class CallInline(ReadOnlyInline):
 
 @admin.register(Job)
 class JobAdmin(ReadOnly, AudienceAdmin):
-    """Operators see every row, as facts of operation: whose memory it is and what an endpoint said
-    only to its readers, a reply to nobody."""
+    """Operators see every row. Only readers of the memory see its name and the message of the endpoint.
+
+    Nobody sees a reply here.
+    """
 
     list_display = (
         "id",
@@ -116,16 +113,15 @@ class JobAdmin(ReadOnly, AudienceAdmin):
         "finished_at",
     )
 
-    def show(self, rows: QuerySet[Any], reader: Reader) -> QuerySet[Any]:
-        rows = cast(Any, rows).saying_who_reads(reader)
+    def filter_for(self, reader: Reader, rows: QuerySet[Any]) -> QuerySet[Any]:
+        rows = cast(Any, rows).with_is_readable(reader)
         return rows if reader.is_operator else rows.filter(is_readable=True)
 
     @admin.display(description=_("memory"), ordering="memory")
     def place(self, job: Any) -> Any:
         if not job.is_readable:
             return _("private")
-        memory = job.memory
-        return f"{memory.channel or memory.workspace} {memory.thread_ts}".strip()
+        return memory_label(job.memory)
 
     @admin.display(description=_("type"), ordering="memory__memory_type")
     def kind(self, job: Job) -> str:
@@ -133,11 +129,11 @@ class JobAdmin(ReadOnly, AudienceAdmin):
 
     @admin.display(description=_("segment"))
     def segment_key(self, job: Job) -> str:
-        return spelled(job.segment_id)
+        return display_value(job.segment_id)
 
     @admin.display(description=_("based on version"))
     def base_key(self, job: Job) -> str:
-        return spelled(job.base_id)
+        return display_value(job.base_id)
 
     @admin.display(description=_("what happened"))
     def what_happened(self, job: Any) -> str:
@@ -145,65 +141,50 @@ class JobAdmin(ReadOnly, AudienceAdmin):
 
     @admin.display(description=_("proposed"))
     def sizes(self, job: Job) -> str:
-        """Tokens of the text as it is, and as it is proposed: no words of it."""
-        return " → ".join(map(str, proposals.sizes(job) or ()))
-
-    def has_operate_permission(self, request: HttpRequest) -> bool:
-        return request.user.has_perm("memories.change_job")
+        """Return the tokens of the current and of the proposed text."""
+        return " → ".join(map(str, proposals.token_counts(job) or ()))
 
     @admin.action(description=_("Retry what was given up or cancelled"), permissions=["operate"])
     def retry(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
-        """Offer these again; the next tick of the worker takes them."""
-        count = operate.retry(queryset, _person(request))
+        count = job_control.retry_jobs(queryset, user_of(request))
         text = ngettext(
             "%(count)d job will be tried again.",
             "%(count)d jobs will be tried again.",
             count,
         )
-        self._say(request, text, count)
+        self.report(request, text, count)
 
     @admin.action(description=_("Cancel what waits"), permissions=["operate"])
     def cancel(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
-        """Their messages count as left out, until a retry."""
-        count = operate.cancel(queryset, _person(request))
+        count = job_control.cancel_jobs(queryset, user_of(request))
         text = ngettext("%(count)d job was cancelled.", "%(count)d jobs were cancelled.", count)
-        self._say(request, text, count)
+        self.report(request, text, count)
 
     @admin.action(description=_("Accept what is proposed"), permissions=["operate"])
     def accept(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
-        """A text that this user may not read is not theirs to judge."""
         count, stale = 0, 0
         for job in self._proposed(queryset):
             try:
-                count += proposals.accept(job, by=_person(request)) is not None
+                count += proposals.accept(job, by=user_of(request)) is not None
             except StaleBase:
                 stale += 1
         text = ngettext(
             "%(count)d proposal was accepted.", "%(count)d proposals were accepted.", count
         )
-        self._say(request, text, count)
+        self.report(request, text, count)
         if stale:
             text = gettext("A memory has changed since its text was proposed: it is merged again.")
             self.message_user(request, text, messages.WARNING)
 
     @admin.action(description=_("Reject what is proposed"), permissions=["operate"])
     def reject(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
-        """The memory stays as it is."""
-        count = sum(proposals.reject(job, by=_person(request)) for job in self._proposed(queryset))
+        count = sum(proposals.reject(job, by=user_of(request)) for job in self._proposed(queryset))
         text = ngettext(
             "%(count)d proposal was rejected.", "%(count)d proposals were rejected.", count
         )
-        self._say(request, text, count)
+        self.report(request, text, count)
 
     @staticmethod
     def _proposed(queryset: QuerySet[Any]) -> list[Job]:
+        """Return the proposals whose text the user may read."""
         return list(queryset.filter(is_readable=True, state=Job.State.PROPOSED))
-
-    def _say(self, request: HttpRequest, text: str, count: int) -> None:
-        level = messages.SUCCESS if count else messages.WARNING
-        self.message_user(request, text % {"count": count}, level)
-
-
-def _person(request: HttpRequest) -> User:
-    """The admin lets nobody in who is not signed in."""
-    return cast(User, request.user)

@@ -1,4 +1,4 @@
-"""Memories and their versions: an edit or a restore here makes a version like anywhere else."""
+"""Memories and their versions. An edit or a restore adds a version, as on the pages."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ from django.utils.translation import gettext_lazy as _
 
 from memories.admin.audience import (
     AudienceAdmin,
-    Kept,
+    ChangeOnly,
     ReadOnly,
     ReadOnlyInline,
     VisibleFilter,
@@ -26,11 +26,11 @@ from memories.admin.memory_form import MemoryForm
 from memories.models import Line, Memory, MemoryVersion, StaleBase, Unchanged
 from memories.rules.memory.lines import Origin
 
-BY = {Origin.MODEL: _("model"), Origin.PERSON: _("person"), Origin.RESTORE: _("restore")}
+ORIGINS = {Origin.MODEL: _("model"), Origin.PERSON: _("person"), Origin.RESTORE: _("restore")}
 
 
 @admin.register(Memory)
-class MemoryAdmin(Kept, AudienceAdmin):
+class MemoryAdmin(ChangeOnly, AudienceAdmin):
     form = MemoryForm
     list_display = (
         "id",
@@ -94,16 +94,8 @@ class MemoryAdmin(Kept, AudienceAdmin):
         form = super().get_form(request, *args, **kwargs)
         return type("MemoryForm", (form,), {"user": request.user})
 
-    def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
-        """409 when another text was saved since the form was opened, as on the pages."""
-        response = super().changeform_view(request, *args, **kwargs)
-        shown = getattr(response, "context_data", None) or {}
-        if "adminform" in shown and getattr(shown["adminform"].form, "is_stale", False):
-            response.status_code = 409
-        return response
-
     def save_model(self, request: HttpRequest, obj: Memory, form: Any, change: Any) -> None:
-        """The form has saved it: a version, never the identity."""
+        # The form has added the version.
         if form.are_pins_saved and form.is_unchanged:
             self.message_user(request, gettext("Pins saved."), messages.SUCCESS)
 
@@ -132,7 +124,7 @@ class LineInline(ReadOnlyInline):
 
     @admin.display(description=_("written by"))
     def written_by(self, line: Line) -> Any:
-        return BY[Origin(line.origin)]
+        return ORIGINS[Origin(line.origin)]
 
     @admin.display(description=_("messages it rests on"))
     def source_count(self, line: Any) -> int:
@@ -140,8 +132,8 @@ class LineInline(ReadOnlyInline):
         return count
 
 
-class DrawnAt(ActionForm):
-    """When the list was drawn: the person saw what was current then."""
+class RestoreForm(ActionForm):
+    """The time when the list was rendered, to find out which text the user saw."""
 
     drawn_at = forms.CharField(label="", widget=forms.HiddenInput, required=False)
 
@@ -151,7 +143,7 @@ class DrawnAt(ActionForm):
 
 
 def was_seen(current: MemoryVersion | None, drawn_at: str) -> bool:
-    """Whether a list drawn at that moment showed this text as it is now."""
+    """Return whether a list that was rendered then showed the current text."""
     moment = parse_datetime(drawn_at) if len(drawn_at) < 40 else None
     return moment is not None and (current is None or current.updated_at <= moment)
 
@@ -184,7 +176,7 @@ class MemoryVersionAdmin(ReadOnly, AudienceAdmin):
     search_fields = ("content", "memory__scope_id", "memory__channel__name")
     ordering = ("-pk",)
     actions = ("restore",)
-    action_form = DrawnAt
+    action_form = RestoreForm
     inlines = (LineInline,)
     fields = (
         "memory",
@@ -216,10 +208,10 @@ class MemoryVersionAdmin(ReadOnly, AudienceAdmin):
     def is_current(self, version: MemoryVersion) -> bool:
         return version.memory.current_id == version.pk
 
-    def has_restore_permission(self, request: HttpRequest) -> bool:
+    def has_operate_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm("memories.change_memory")
 
-    @admin.action(description=_("Restore as newest"), permissions=["restore"])
+    @admin.action(description=_("Restore as newest"), permissions=["operate"])
     def restore(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
         versions = list(queryset.select_related("memory__current")[:2])
         if len(versions) != 1:
@@ -230,9 +222,9 @@ class MemoryVersionAdmin(ReadOnly, AudienceAdmin):
         current = version.memory.current
         based_on, revision = (current.number, current.revision) if current else (0, 0)
         if not was_seen(current, request.POST.get("drawn_at", "")):
-            based_on = -1
+            based_on = -1  # no version has this number
         try:
-            made = version.memory.restore(
+            restored = version.memory.restore(
                 version, by=request.user, based_on=based_on, revision=revision
             )
         except Unchanged:
@@ -243,4 +235,4 @@ class MemoryVersionAdmin(ReadOnly, AudienceAdmin):
             self.message_user(request, text, messages.ERROR)
         else:
             text = gettext("Version %(old)s is current again, as version %(new)s.")
-            self.message_user(request, text % {"old": version.number, "new": made.number})
+            self.message_user(request, text % {"old": version.number, "new": restored.number})

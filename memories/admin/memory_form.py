@@ -1,4 +1,4 @@
-"""The form that edits a memory in the admin: its text, its pins, and what to do about a conflict."""
+"""The form that edits the text and the pins of a memory, and resolves conflicts."""
 
 from typing import Any
 
@@ -9,29 +9,28 @@ from django.utils.translation import gettext_lazy as _
 
 from memories.models import Memory, MemoryVersion, Reader, StaleBase, Unchanged, User
 from memories.models.memory.versions import MemoryVersionQuerySet
-from memories.rules.memory import compare
+from memories.rules.memory import conflicts
 from memories.rules.memory.lines import words_of
 
 
-class Pins(forms.MultipleChoiceField):
-    """Positions of lines. Of which text they are is known with its number only, so they are
-    checked when they are saved."""
+class PinField(forms.MultipleChoiceField):
+    """Positions of lines. They are checked with the version when they are saved."""
 
     def valid_value(self, value: Any) -> bool:
         return str(value).isascii() and str(value).isdigit() and len(str(value)) < 6
 
 
 class MemoryForm(forms.ModelForm):  # type: ignore[type-arg]
-    """The current text, and which one it was when the page was opened.
+    """The current text, and its version when the page was opened.
 
-    Checking and saving are one compare-and-swap, so a form that is valid is saved. Over a stale
-    base nothing is: ``hunks`` are then the paragraphs of both texts, for a choice.
+    Cleaning the form saves it by a compare-and-swap. If another version was saved since, the form saves
+    nothing, and ``paragraphs`` contains the paragraphs of both texts with a choice for each.
     """
 
     text = forms.CharField(
         label=_("text"), strip=False, widget=forms.Textarea(attrs={"rows": 14, "cols": 100})
     )
-    pinned = Pins(
+    pinned = PinField(
         label=_("pinned lines"),
         help_text=_("Every later update keeps them word for word, like lines that people wrote."),
         required=False,
@@ -42,7 +41,7 @@ class MemoryForm(forms.ModelForm):  # type: ignore[type-arg]
     based_on = forms.IntegerField(min_value=0, widget=forms.HiddenInput)
     revision = forms.IntegerField(min_value=0, widget=forms.HiddenInput)
 
-    user: User  # who saves, set by the admin
+    user: User  # set by MemoryAdmin
 
     class Meta:
         model = Memory
@@ -51,11 +50,12 @@ class MemoryForm(forms.ModelForm):  # type: ignore[type-arg]
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.is_unchanged = self.are_pins_saved = self.is_stale = False
-        self.paragraphs: list[tuple[compare.Hunk, str]] = []
+        self.paragraphs: list[tuple[conflicts.Hunk, str]] = []
         self.yours, self.seen = "", 0
-        self.initial = self._shown(self.instance.current)
+        self.initial = self._fill(self.instance.current)
 
-    def _shown(self, current: MemoryVersion | None) -> dict[str, Any]:
+    def _fill(self, current: MemoryVersion | None) -> dict[str, Any]:
+        """Set the choices of pins, and return the values of the fields."""
         lines = list(current.lines.all()) if current else []
         pins: Any = self.fields["pinned"]
         pins.choices = [(str(line.position), words_of(line.text)) for line in lines]
@@ -69,26 +69,29 @@ class MemoryForm(forms.ModelForm):  # type: ignore[type-arg]
         }
 
     def clean(self) -> dict[str, Any]:
-        given = super().clean() or {}
+        cleaned = super().clean() or {}
         if "_choose" in self.data:
-            self._choose()
+            self._show_conflict(*self._posted_conflict(), self.data)
+            self.add_error(None, _("This is what your choices make. Check it, then save it."))
         elif not self.errors:
-            self._save(given)
-        return given
+            self._save(cleaned)
+        return cleaned
 
-    def _save(self, given: dict[str, Any]) -> None:
-        seen = {"based_on": given["based_on"], "revision": given["revision"]}
-        text = self._meant(normalize_newlines(given["text"]))
+    def _save(self, cleaned: dict[str, Any]) -> None:
+        base = {"based_on": cleaned["based_on"], "revision": cleaned["revision"]}
+        text = normalize_newlines(cleaned["text"])
+        if "seen" in self.data:  # the form shows a conflict
+            text = conflicts.resolved_text(self.data, self._hunks(*self._posted_conflict()), text)
         try:
             with transaction.atomic():
-                self.are_pins_saved = self._pin(given, **seen)
+                self.are_pins_saved = self._save_pins(cleaned, **base)
                 try:
-                    self.instance.revise(text, by=self.user, **seen)
+                    self.instance.revise(text, by=self.user, **base)
                 except Unchanged:
                     self.is_unchanged = True
         except StaleBase as stale:
             self.is_stale = True
-            self._show_conflict(text, given["based_on"], stale.current, {})
+            self._show_conflict(text, base["based_on"], stale.current, {})
             self.add_error(None, _("Somebody saved another text meanwhile. Your text is kept."))
         except LookupError:
             self.add_error("pinned", _("There is no such line."))
@@ -98,27 +101,16 @@ class MemoryForm(forms.ModelForm):  # type: ignore[type-arg]
             )
             self.add_error("text", empty)
 
-    def _pin(self, given: dict[str, Any], **seen: int) -> bool:
-        """What the person ticked or unticked, before the text: it is of the lines on screen."""
-        after, before = {*given["pinned"]}, {*given["were_pinned"].split()}
+    def _save_pins(self, cleaned: dict[str, Any], **base: int) -> bool:
+        """Save changed pins before the text, because they are of its old lines. Return if any changed."""
+        after, before = {*cleaned["pinned"]}, {*cleaned["were_pinned"].split()}
         for position in after ^ before:
             pinned = position in after
-            self.instance.pin(_number(position), by=self.user, pinned=pinned, **seen)
+            self.instance.pin(_number(position), by=self.user, pinned=pinned, **base)
         return after != before
 
-    def _choose(self) -> None:
-        """The same conflict again, with the text that the choices make."""
-        self._show_conflict(*self._met(), self.data)
-        self.add_error(None, _("This is what your choices make. Check it, then save it."))
-
-    def _meant(self, typed: str) -> str:
-        """Of a conflict the text that its choices make by now, unless another was typed."""
-        if "seen" not in self.data:
-            return typed
-        return compare.meant(self.data, self._hunks(*self._met()), typed)
-
-    def _met(self) -> tuple[str, int, MemoryVersion | None]:
-        """What a conflict's form says: which text, begun from which version, met which one."""
+    def _posted_conflict(self) -> tuple[str, int, MemoryVersion | None]:
+        """Return the user's text, the number of its base, and the version that was saved meanwhile."""
         theirs = self._readable().filter(number=_number(self.data.get("based_on"))).first()
         yours = normalize_newlines(self.data.get("yours", ""))
         return yours, _number(self.data.get("seen")), theirs
@@ -128,21 +120,23 @@ class MemoryForm(forms.ModelForm):  # type: ignore[type-arg]
         return versions
 
     def _show_conflict(
-        self, yours: str, seen: int, theirs: MemoryVersion | None, given: Any
+        self, yours: str, seen: int, theirs: MemoryVersion | None, choices_data: Any
     ) -> None:
-        """Both texts, paragraph by paragraph; saved again, it follows the text shown now."""
+        """Show both texts by paragraph, and base the form on the version that was saved meanwhile."""
         hunks = self._hunks(yours, seen, theirs)
-        choices = compare.choices_in(given, hunks)
+        choices = conflicts.read_choices(choices_data, hunks)
         self.paragraphs = list(zip(hunks, choices, strict=True))
         self.yours, self.seen = yours, seen
-        self.data = self._shown(theirs) | {"text": compare.put_together(hunks, choices)}
+        self.data = self._fill(theirs) | {"text": conflicts.join_choices(hunks, choices)}
 
-    def _hunks(self, yours: str, seen: int, theirs: MemoryVersion | None) -> list[compare.Hunk]:
+    def _hunks(self, yours: str, seen: int, theirs: MemoryVersion | None) -> list[conflicts.Hunk]:
         base = self._readable().filter(number=seen).first()
-        return compare.hunks(base.content if base else "", yours, theirs.content if theirs else "")
+        return conflicts.find_hunks(
+            base.content if base else "", yours, theirs.content if theirs else ""
+        )
 
 
-def _number(given: Any) -> int:
-    """A version's number; 0, which none has, when it is no number."""
-    text = str(given)
+def _number(value: Any) -> int:
+    """Parse a number. Return 0, which no version has, for any other text."""
+    text = str(value)
     return int(text) if text.isascii() and text.isdigit() and len(text) < 9 else 0

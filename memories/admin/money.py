@@ -1,4 +1,4 @@
-"""Prices, caps and calls: what models cost and how much may be spent. Each change is recorded."""
+"""Prices, budgets and model calls. The audit log records each change."""
 
 from typing import Any, cast
 
@@ -8,32 +8,37 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
-from memories.admin.audience import AudienceAdmin, ReadOnly, ValueFilter, VisibleFilter, spelled
-from memories.models import Cap, ModelCall, Price, Reader, User, Workspace
+from memories.admin.audience import (
+    AudienceAdmin,
+    ReadOnly,
+    ValueFilter,
+    VisibleFilter,
+    display_value,
+    user_of,
+)
+from memories.models import Cap, ModelCall, Price, Reader, Workspace
 from memories.models.costs.model_calls import ModelCallQuerySet
 from memories.rules.costs.money import MICROS
 
 
 @admin.register(Price)
 class PriceAdmin(AudienceAdmin):
-    """A model that is not here costs "unpriced tokens"."""
-
     list_display = ("model", "input_price", "output_price", "changed_at")
     search_fields = ("model",)
     fields = ("model", "input_price", "output_price")
 
-    def show(self, rows: QuerySet[Any], reader: Reader) -> QuerySet[Any]:
-        return rows  # prices are no secret: Django's permissions say who sees them
+    def filter_for(self, reader: Reader, rows: QuerySet[Any]) -> QuerySet[Any]:
+        return rows  # no private data
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         return ("model",) if obj else ()
 
     def save_model(self, request: HttpRequest, obj: Price, form: Any, change: Any) -> None:
-        given = (obj.model, obj.input_price, obj.output_price)
-        obj.pk = Price.objects.change(*given, by=cast(User, request.user)).pk
+        prices = (obj.input_price, obj.output_price)
+        obj.pk = Price.objects.change(obj.model, *prices, by=user_of(request)).pk
 
     def delete_model(self, request: HttpRequest, obj: Price) -> None:
-        obj.forget(by=cast(User, request.user))
+        obj.remove(by=user_of(request))
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
         for price in queryset:
@@ -41,7 +46,7 @@ class PriceAdmin(AudienceAdmin):
 
 
 class CapForm(forms.ModelForm):  # type: ignore[type-arg]
-    """A cap limits something; who wants none deletes it. The installation's are an operator's."""
+    """A budget with a limit of tokens or dollars. Only operators set one for the installation."""
 
     is_operator = False
 
@@ -50,19 +55,17 @@ class CapForm(forms.ModelForm):  # type: ignore[type-arg]
         fields = ("workspace", "period", "tokens", "money")
 
     def clean(self) -> dict[str, Any]:
-        given = super().clean() or {}
-        if given.get("tokens") is None and given.get("money") is None and not self.errors:
+        cleaned = super().clean() or {}
+        if cleaned.get("tokens") is None and cleaned.get("money") is None and not self.errors:
             self.add_error(None, _("Give tokens or dollars; delete the cap to have none."))
-        workspace = given.get("workspace", self.instance.workspace)
+        workspace = cleaned.get("workspace", self.instance.workspace)
         if workspace is None and not self.is_operator:
             self.add_error(None, _("Only operators set caps of the whole installation."))
-        return given
+        return cleaned
 
 
 @admin.register(Cap)
 class CapAdmin(AudienceAdmin):
-    """Raising one lets go on what waits for it."""
-
     form = CapForm
     list_display = ("whose", "period", "tokens", "money")
     list_filter = ("period", ("workspace", VisibleFilter))
@@ -71,7 +74,7 @@ class CapAdmin(AudienceAdmin):
     autocomplete_fields = ("workspace",)
     ordering = ("workspace", "period")
 
-    def show(self, rows: QuerySet[Any], reader: Reader) -> QuerySet[Any]:
+    def filter_for(self, reader: Reader, rows: QuerySet[Any]) -> QuerySet[Any]:
         if reader.is_operator:
             return rows
         return rows.filter(workspace__in=Workspace.objects.visible_to(reader).values("pk"))
@@ -89,18 +92,13 @@ class CapAdmin(AudienceAdmin):
         return type("CapForm", (form,), {"is_operator": reader.is_operator})
 
     def save_model(self, request: HttpRequest, obj: Cap, form: Any, change: Any) -> None:
-        cap = Cap.objects.change(
-            obj.workspace,
-            obj.period,
-            tokens=obj.tokens,
-            money=obj.money,
-            by=cast(User, request.user),
-        )
+        limits = {"tokens": obj.tokens, "money": obj.money}
+        cap = Cap.objects.change(obj.workspace, obj.period, **limits, by=user_of(request))
         obj.pk = cap.pk if cap else obj.pk
 
     def delete_model(self, request: HttpRequest, obj: Cap) -> None:
-        by = cast(User, request.user)
-        Cap.objects.change(obj.workspace, obj.period, tokens=None, money=None, by=by)
+        none = {"tokens": None, "money": None}
+        Cap.objects.change(obj.workspace, obj.period, **none, by=user_of(request))
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
         for cap in queryset:
@@ -109,7 +107,7 @@ class CapAdmin(AudienceAdmin):
 
 @admin.register(ModelCall)
 class CallAdmin(ReadOnly, AudienceAdmin):
-    """Until a call has ended, tokens and dollars are the most that it may use."""
+    """Until a call ends, tokens and dollars are its reservation."""
 
     list_display = (
         "id",
@@ -149,16 +147,16 @@ class CallAdmin(ReadOnly, AudienceAdmin):
         "fault",
     )
 
-    def show(self, rows: QuerySet[Any], reader: Reader) -> QuerySet[Any]:
+    def filter_for(self, reader: Reader, rows: QuerySet[Any]) -> QuerySet[Any]:
         return cast(ModelCallQuerySet, rows).readable_by(reader)
 
     @admin.display(description=_("job"), ordering="job")
     def job_key(self, call: ModelCall) -> str:
-        return spelled(call.job_id)
+        return display_value(call.job_id)
 
     @admin.display(description=_("backfill"))
     def backfill_key(self, call: ModelCall) -> str:
-        return spelled(call.backfill_id)
+        return display_value(call.backfill_id)
 
     @admin.display(description=_("dollars"), ordering="micros")
     def dollars(self, call: ModelCall) -> Any:

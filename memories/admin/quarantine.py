@@ -1,15 +1,23 @@
-"""Quarantined lines, for whoever reads their memories: rejected here, accepted on the pages."""
+"""Quarantined lines of readable memories. The admin rejects lines, and only the pages accept them."""
 
-from typing import Any, cast
+from typing import Any
 
-from django.contrib import admin, messages
+from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
-from memories.admin.audience import AudienceAdmin, ReadOnly, ValueFilter, VisibleFilter, preview
-from memories.models import QuarantinedLine, User
+from memories.admin.audience import (
+    AudienceAdmin,
+    ReadOnly,
+    ValueFilter,
+    VisibleFilter,
+    memory_label,
+    preview,
+    user_of,
+)
+from memories.models import QuarantinedLine
 
 
 @admin.register(QuarantinedLine)
@@ -44,12 +52,11 @@ class QuarantinedLineAdmin(ReadOnly, AudienceAdmin):
 
     @admin.display(description=_("memory"), ordering="memory")
     def place(self, line: QuarantinedLine) -> str:
-        memory = line.memory
-        return f"{memory.channel or memory.workspace} {memory.thread_ts}".strip()
+        return memory_label(line.memory)
 
     @admin.display(description=_("messages it rests on"))
     def traced_to(self, line: QuarantinedLine) -> str:
-        """Who reads the line reads its messages (`visible_to`)."""
+        # `visible_to` shows a line only to readers of its messages.
         return ", ".join(map(str, line.sources.order_by("micros")))
 
     def has_operate_permission(self, request: HttpRequest) -> bool:
@@ -57,8 +64,7 @@ class QuarantinedLineAdmin(ReadOnly, AudienceAdmin):
 
     @admin.action(description=_("Reject: they stay out"), permissions=["operate"])
     def reject(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
-        by = cast(User, request.user)  # the admin lets nobody in who is not signed in
-        count = sum(line.reject(by=by) for line in queryset.select_related("memory__workspace"))
+        rows = queryset.select_related("memory__workspace")
+        count = sum(line.reject(by=user_of(request)) for line in rows)
         text = ngettext("%(count)d line was rejected.", "%(count)d lines were rejected.", count)
-        level = messages.SUCCESS if count else messages.WARNING
-        self.message_user(request, text % {"count": count}, level)
+        self.report(request, text, count)

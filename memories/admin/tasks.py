@@ -1,33 +1,26 @@
-"""django-q2's tables, to be read: which tasks are due, queued and done.
+"""django-q2's tables, read-only: schedules, queued and finished tasks.
 
-Nothing is added, changed or run from here. Arguments and results are neither shown nor read: they may
-hold private text, and reading one unpickles it.
+Arguments and results are neither shown nor read. They may contain private text, and reading a result
+unpickles it.
 """
 
 from typing import Any
 
 from django.contrib import admin
-from django.db.models import QuerySet
 from django.utils.translation import gettext_lazy as _
 from django_q import admin as task_admin
 from django_q.models import Failure, OrmQ, Schedule, Success
 
-from memories.admin.audience import AudienceAdmin, ReadOnly
-from memories.models import Reader
+from memories.admin.audience import AudienceAdmin, OperatorsOnly
 
-assert task_admin  # imported first, so that there is something to take away
+assert task_admin  # its import registers the models
 for _model in (Schedule, Success, Failure, OrmQ):
-    if admin.site.is_registered(_model):  # the queue is not, where it is in Redis
+    if admin.site.is_registered(_model):  # OrmQ is not, if the queue is in Redis
         admin.site.unregister(_model)
 
 
-class OperatorsTable(ReadOnly, AudienceAdmin):
-    def show(self, rows: QuerySet[Any], reader: Reader) -> QuerySet[Any]:
-        return rows.defer(*self.hidden_fields) if reader.is_operator else rows.none()
-
-
 @admin.register(Schedule)
-class ScheduleAdmin(OperatorsTable):
+class ScheduleAdmin(OperatorsOnly, AudienceAdmin):
     list_display = ("name", "func", "schedule_type", "minutes", "next_run")
     search_fields = ("name", "func")
     ordering = ("name",)
@@ -36,7 +29,7 @@ class ScheduleAdmin(OperatorsTable):
 
 
 @admin.register(Success, Failure)
-class TaskAdmin(OperatorsTable):
+class TaskAdmin(OperatorsOnly, AudienceAdmin):
     list_display = ("func", "started", "stopped", "seconds", "attempt_count")
     search_fields = ("func",)
     ordering = ("-stopped",)
@@ -49,7 +42,7 @@ class TaskAdmin(OperatorsTable):
 
 
 @admin.register(OrmQ)
-class QueuedTaskAdmin(OperatorsTable):
+class QueuedTaskAdmin(OperatorsOnly, AudienceAdmin):
     list_display = ("id", "key", "lock")
     search_fields = ("key",)
     ordering = ("pk",)

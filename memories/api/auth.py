@@ -1,4 +1,4 @@
-"""API keys on requests: who reads, what they may do, and how often."""
+"""Authentication of requests by API keys, with scopes and rate limits."""
 
 import logging
 import threading
@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 
 class RateLimit:
-    """Requests of each key in the current minute, counted in this process."""
+    """The requests of each key in the current minute, counted in this process."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -26,7 +26,7 @@ class RateLimit:
         self._counts: dict[int, int] = {}
 
     def take(self, key: ApiKey, now: datetime) -> int:
-        """Count a request. Return how many are left in this minute, -1 for one too many."""
+        """Count a request. Return how many remain in this minute, -1 if it exceeds the limit."""
         minute = int(now.timestamp()) // 60
         with self._lock:
             if minute != self._minute:
@@ -46,37 +46,37 @@ class KeyAuth(HttpBearer):
 
 
 def key_of(request: HttpRequest, token: str) -> ApiKey | None:
-    """Return the usable key of a token and log its use, without any text of the request.
+    """Return the usable key of a token, None without one. Log its use without texts.
 
-    Raises Problem 429 for a request too many in this minute.
+    Raises Problem 429 if the request exceeds the rate limit.
     """
     now = timezone.now()
     key = ApiKey.objects.find(token, now)
     if key is None:
         logger.warning("API key refused: %s %s", request.method, request.path)
         return None
-    left = rate_limit.take(key, now)
-    request.rate_limit = (key.requests_per_minute, max(0, left))  # type: ignore[attr-defined]
-    if left < 0:
+    remaining = rate_limit.take(key, now)
+    request.rate_limit = (key.requests_per_minute, max(0, remaining))  # type: ignore[attr-defined]
+    if remaining < 0:
         seconds = 60 - int(now.timestamp()) % 60
         raise Problem(
             429,
             f"This key may send {key.requests_per_minute} requests a minute.",
             {"Retry-After": str(seconds)},
         )
-    key.note_use(now)
+    key.mark_used(now)
     logger.info("API key %s (%s): %s %s", key.pk, key.name, request.method, request.path)
     return key
 
 
 def reader_of(request: HttpRequest) -> Reader:
-    """Return whom the request's key reads as, at this moment."""
+    """Return the reader of the request's key at this time."""
     key: ApiKey = request.auth  # type: ignore[attr-defined]
     return key.reader(timezone.now())
 
 
 def needs(scope: ApiKey.Scope) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Decorate an operation that only a key with this scope may call."""
+    """Decorate an operation that needs a key with this scope."""
 
     def decorate(operation: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(operation)

@@ -1,4 +1,4 @@
-"""The MCP server: tools and two kinds of resources over the same functions as the API."""
+"""The MCP server: tools and resources, with the queries of the API."""
 
 import json
 from collections.abc import Callable
@@ -17,15 +17,14 @@ from mcp.server.mcpserver.exceptions import ToolError
 from memories.api import serialize
 from memories.api.auth import check_scope
 from memories.api.problems import Problem
-from memories.api.routes import (
+from memories.api.queries import (
     MOST_TOKENS,
     context_for,
     get_or_404,
-    note_from,
-    readable_channels,
     readable_messages,
     search_for,
     sources_for,
+    write_note,
 )
 from memories.api.schemas import NoteIn
 from memories.models import ApiKey, Line, MemoryVersion, Note
@@ -47,11 +46,11 @@ MOST_CHANGES = 100
 def build_server(key: ApiKey, *, is_long_lived: bool = False) -> MCPServer:
     """Return a server whose tools read as the key does. A tool that writes needs its scope.
 
-    ``is_long_lived``: the server outlives a request of Django.
+    ``is_long_lived`` is true for a server that outlives a request of Django.
     """
     server = MCPServer("memory-hub", title="Memory Hub", instructions=INSTRUCTIONS)
     tools = _Tools(key, is_long_lived=is_long_lived)
-    # Text alone: some clients drop the text of a result that is structured too.
+    # Some clients drop the text of a result that is also structured.
     server.tool(annotations=READ_ONLY, structured_output=False)(_in_thread(tools.get_context))
     for tool in (tools.search, tools.fetch, tools.whats_new):
         server.tool(annotations=READ_ONLY, structured_output=False)(_in_thread(tool))
@@ -63,7 +62,7 @@ def build_server(key: ApiKey, *, is_long_lived: bool = False) -> MCPServer:
 
 
 def _in_thread(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the tool as a coroutine that queries in the thread of the request."""
+    """Return the tool as a coroutine that runs in the thread of the request."""
 
     @wraps(function)
     async def run(*args: Any, **kwargs: Any) -> Any:
@@ -76,7 +75,7 @@ def _in_thread(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _Tools:
-    """The functions behind the tools. Each reads anew whether the key may still read."""
+    """The functions of the tools. Each of them checks first that the key is still usable."""
 
     def __init__(self, key: ApiKey, *, is_long_lived: bool) -> None:
         self._pk = key.pk
@@ -84,8 +83,8 @@ class _Tools:
 
     @property
     def key(self) -> ApiKey:
-        """The key as it is now. Raises Problem 401 when it was revoked or has expired."""
-        if self._is_long_lived:  # outside of requests nobody else replaces a lost connection
+        """Read the key. Raises Problem 401 if it was revoked or has expired."""
+        if self._is_long_lived:  # outside of requests Django does not replace lost connections
             close_old_connections()
         usable = ApiKey.objects.usable(timezone.now()).select_related("user", "workspace")
         key = usable.filter(pk=self._pk).first()
@@ -108,7 +107,7 @@ class _Tools:
         which the conversation is read.
         """
         now = timezone.now()
-        moment = _moment(at) if at else None
+        moment = _parse_moment(at) if at else None
         if not 1 <= budget <= MOST_TOKENS:
             raise Problem(422, f"budget must be from 1 to {MOST_TOKENS}.")
         built = context_for(
@@ -120,8 +119,10 @@ class _Tools:
             at=moment,
             now=now,
         )
-        left = sum(part.count for part in built.left_out)
-        return f"{built.text}\n\nAs of {(moment or now):%Y-%m-%dT%H:%MZ}; left out: {left} items."
+        left_out = sum(part.count for part in built.left_out)
+        return (
+            f"{built.text}\n\nAs of {(moment or now):%Y-%m-%dT%H:%MZ}; left out: {left_out} items."
+        )
 
     def search(self, query: str, channel: str = "", limit: int = 10) -> str:
         """Find notes, memories and messages that hold these words. No model is involved.
@@ -183,12 +184,12 @@ class _Tools:
 
     def whats_new(self, since: str, channel: str = "") -> str:
         """List the lines of memories that are new since an ISO 8601 moment, with their dates."""
-        key, moment = self.key, _moment(since)
+        key, moment = self.key, _parse_moment(since)
         reader = key.reader(timezone.now())
         rows = MemoryVersion.objects.visible_to(reader).current()
         rows = rows.filter(memory__workspace=key.workspace)
         if channel:
-            named = readable_channels(reader, key.workspace).named(channel)
+            named = key.workspace.channels.visible_to(reader).named(channel)
             if not named:
                 raise Problem(404, f"There is no channel {channel!r}.")
             rows = rows.filter(memory__channel__in=named)
@@ -208,7 +209,7 @@ class _Tools:
         """
         key = self.key
         check_scope(key, ApiKey.Scope.NOTES)
-        note = note_from(key, NoteIn(content=text, channel=channel), timezone.now())
+        note = write_note(key, NoteIn(content=text, channel=channel), timezone.now())
         url = serialize.absolute(f"/w/{key.workspace.slug}/notes/{note.pk}/")
         return json.dumps({"id": f"note-{note.pk}", "url": url})
 
@@ -224,8 +225,8 @@ class _Tools:
 _Document = tuple[str, str, str, dict[str, Any]]
 
 
-def _moment(text: str) -> datetime:
-    """Return an ISO 8601 moment, in UTC where no zone is given. Raises Problem 422."""
+def _parse_moment(text: str) -> datetime:
+    """Return an ISO 8601 time, in UTC without a zone. Raises Problem 422."""
     try:
         moment = parse_datetime(text)
     except ValueError:

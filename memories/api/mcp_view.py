@@ -1,4 +1,4 @@
-"""`/mcp`: MCP over HTTP. One request is one POST, and nothing is kept between two of them."""
+"""`/mcp`: MCP over HTTP. Each request is one POST. There is no session."""
 
 from typing import Any
 
@@ -14,9 +14,9 @@ from memories.models import ApiKey
 MOST_BYTES = 1_000_000
 
 
-@csrf_exempt  # it is authenticated by a header that no other site can send
+@csrf_exempt  # no other site can send the Authorization header
 def mcp(request: HttpRequest) -> HttpResponse:
-    """Answer one MCP message of a client with a key."""
+    """Handle an MCP message of a client with a key."""
     scheme, _, token = request.headers.get("Authorization", "").partition(" ")
     try:
         key = key_of(request, token) if scheme.lower() == "bearer" else None
@@ -35,7 +35,7 @@ def mcp(request: HttpRequest) -> HttpResponse:
 
 async def _serve(key: ApiKey, request: HttpRequest) -> tuple[int, list[tuple[str, str]], bytes]:
     """Pass the request to the SDK as an ASGI exchange. Return status, headers and body."""
-    # The SDK takes as long to import as all of Django: no other command or page pays for it.
+    # The import of the SDK takes as long as that of Django, and only this view needs it.
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
     from mcp.server.transport_security import TransportSecuritySettings
 
@@ -45,7 +45,7 @@ async def _serve(key: ApiKey, request: HttpRequest) -> tuple[int, list[tuple[str
         build_server(key)._lowlevel_server,
         json_response=True,
         stateless=True,
-        # Django has checked the host. The Origin of a browser must be our own.
+        # Django has checked the host. A browser must send the hub's own Origin.
         security_settings=TransportSecuritySettings(
             enable_dns_rebinding_protection=True,
             allowed_hosts=[request.get_host()],
@@ -92,5 +92,5 @@ async def _serve(key: ApiKey, request: HttpRequest) -> tuple[int, list[tuple[str
     headers = [
         (name.decode("latin-1"), value.decode("latin-1")) for name, value in start["headers"]
     ]
-    kept = [pair for pair in headers if pair[0].lower() != "content-length"]
-    return start["status"], kept, body
+    sent_headers = [pair for pair in headers if pair[0].lower() != "content-length"]
+    return start["status"], sent_headers, body

@@ -1,4 +1,4 @@
-"""Headers that every answer of the API has: validators, caching, and the rate limit."""
+"""Headers of all responses of the API: validators, caching, and the rate limit."""
 
 from collections.abc import Callable
 from hashlib import sha256
@@ -12,9 +12,9 @@ from memories.api.problems import respond
 
 
 def api_headers(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[..., HttpResponse]:
-    """Middleware: add ETag, Cache-Control, Vary and rate-limit headers; answer 304 when unchanged."""
+    """Add ETag, Cache-Control, Vary and rate-limit headers; return 304 if unchanged."""
 
-    def answer(request: HttpRequest) -> HttpResponse:
+    def middleware(request: HttpRequest) -> HttpResponse:
         response = get_response(request)
         if not request.path.startswith("/api/"):
             return response
@@ -24,8 +24,11 @@ def api_headers(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable
         patch_cache_control(response, private=True, no_cache=True)
         patch_vary_headers(response, ["Authorization"])
         if hasattr(request, "rate_limit"):
-            limit, left = request.rate_limit
-            response["RateLimit-Limit"], response["RateLimit-Remaining"] = str(limit), str(left)
+            limit, remaining = request.rate_limit
+            response["RateLimit-Limit"], response["RateLimit-Remaining"] = (
+                str(limit),
+                str(remaining),
+            )
         if request.method == "GET" and response.status_code == 200:
             response.setdefault("ETag", quote_etag(sha256(response.content).hexdigest()[:32]))
             if response["ETag"] in parse_etags(request.headers.get("If-None-Match", "")):
@@ -35,4 +38,4 @@ def api_headers(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable
                 return unchanged
         return response
 
-    return answer
+    return middleware

@@ -10,7 +10,7 @@ from ninja.errors import AuthenticationError, HttpError, ValidationError
 
 
 class Problem(Exception):
-    """An answer other than success: a status, a sentence for people, and headers."""
+    """An error response: a status, a sentence for people, and headers."""
 
     def __init__(self, status: int, detail: str, headers: dict[str, str] | None = None) -> None:
         super().__init__(detail)
@@ -18,7 +18,7 @@ class Problem(Exception):
 
 
 class ProblemOut(Schema):
-    """``errors`` names the wrong inputs of a 422."""
+    """Problem details. ``errors`` has the invalid inputs of a 422."""
 
     type: str = "about:blank"
     title: str
@@ -55,7 +55,7 @@ def respond_unauthorized() -> HttpResponse:
 
 
 def add_handlers(api: NinjaAPI) -> None:
-    """Answer every error of the API with a problem document."""
+    """Return problem details for every error of the API."""
 
     @api.exception_handler(Problem)
     def problem(request: HttpRequest, error: Problem) -> HttpResponse:

@@ -1,4 +1,4 @@
-"""The operations of `/api/v1/`. Each begins with the key's reader; the queries are those of pages."""
+"""The operations of `/api/v1/`. Each reads with the access rules of the key's reader."""
 
 import difflib
 from datetime import datetime
@@ -9,9 +9,19 @@ from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from ninja import NinjaAPI, Query, Status
 
-from memories.api import serialize
+from memories.api import serialize, webhooks
 from memories.api.auth import KeyAuth, needs, reader_of
 from memories.api.problems import Problem, ProblemOut, add_handlers
+from memories.api.queries import (
+    MOST_TOKENS,
+    check_edits,
+    context_for,
+    get_or_404,
+    readable_messages,
+    search_for,
+    sources_for,
+    write_note,
+)
 from memories.api.schemas import (
     ChangesOut,
     ChannelOut,
@@ -25,6 +35,8 @@ from memories.api.schemas import (
     NoteOut,
     NotePatch,
     NotesOut,
+    NotesSyncIn,
+    NotesSyncOut,
     SearchOut,
     SourcesOut,
     StatusOut,
@@ -35,32 +47,26 @@ from memories.api.schemas import (
 from memories.models import (
     ApiKey,
     Channel,
-    Line,
-    Member,
     Memory,
     MemoryVersion,
     Message,
     Note,
     NotesDisabled,
-    Reader,
     StaleNote,
     Workspace,
 )
-from memories.models.ingest.channels import ChannelQuerySet
-from memories.pipeline.context.build import build_context
-from memories.pipeline.search.finding import find
-from memories.rules.context.contents import DEFAULT_BUDGET, Context, NoSuchChannel, NoThread
-from memories.rules.context.context_text import Part
+from memories.pipeline.notes.files import NotesFileError, sync_text
+from memories.rules.context.blocks import Part
+from memories.rules.context.contents import DEFAULT_BUDGET
 from memories.rules.ingest.timestamps import from_micros
 from memories.rules.notes.fields import InvalidNote
-from memories.rules.search.query import parse
+from memories.rules.notes.notes_file import Outcome
 
-MOST_TOKENS = 20_000
 PAGE = 100
 
 
 class API(NinjaAPI):
-    """`NinjaAPI` whose document gives problem details their own media type."""
+    """A `NinjaAPI` whose OpenAPI document declares the media type of problem details."""
 
     def get_openapi_schema(self, **options: Any) -> Any:
         document = super().get_openapi_schema(**options)
@@ -82,6 +88,7 @@ api = API(
     urls_namespace="api",
 )
 add_handlers(api)
+api.add_router("/webhooks", webhooks.router)
 
 
 Cursor = Annotated[int | None, Query(None, ge=0, le=2**63 - 1)]
@@ -96,45 +103,7 @@ def _workspace(request: HttpRequest) -> Workspace:
     return key.workspace
 
 
-def get_or_404(rows: QuerySet[Any], **lookup: Any) -> Any:
-    """Return one row. Raise Problem 404, in the same words for unknown and unreadable ones."""
-    row = rows.filter(**lookup).first()
-    if row is None:
-        raise Problem(404, "There is no such thing here, or this key may not read it.")
-    return row
-
-
 # ---- contexts
-
-
-def context_for(
-    key: ApiKey,
-    *,
-    channel: str = "",
-    thread: str = "",
-    query: str = "",
-    budget: int = DEFAULT_BUDGET,
-    at: datetime | None = None,
-    without: list[Part] | None = None,
-    now: datetime,
-) -> Context:
-    """Return the context that the key's reader gets, as the command and the page build it.
-
-    Raises Problem 404 for an unknown or unreadable channel or thread.
-    """
-    try:
-        return build_context(
-            key.workspace,
-            key.reader(now),
-            channel=channel or None,
-            thread_ts=thread or None,
-            budget=budget,
-            question=query,
-            without=without or [],
-            now=at or now,
-        )
-    except (NoSuchChannel, NoThread) as error:
-        raise Problem(404, str(error)) from error
 
 
 @api.get(
@@ -187,19 +156,19 @@ def context(
 
 @api.get("/channels", response={200: ChannelsOut} | READS, summary="Channels, by id")
 def channels(request: HttpRequest, cursor: Cursor, limit: Limit) -> ChannelsOut:
-    rows = readable_channels(reader_of(request), _workspace(request))
+    rows = _workspace(request).channels.visible_to(reader_of(request))
     page, following = _page(rows, cursor, limit)
     return ChannelsOut(items=_with_memories(request, page), next=following)
 
 
 @api.get("/channels/{slack_id}", response={200: ChannelOut} | READS, summary="A channel")
 def channel(request: HttpRequest, slack_id: Text) -> ChannelOut:
-    rows = readable_channels(reader_of(request), _workspace(request))
+    rows = _workspace(request).channels.visible_to(reader_of(request))
     return _with_memories(request, [get_or_404(rows, slack_id=slack_id)])[0]
 
 
 def _with_memories(request: HttpRequest, rows: list[Channel]) -> list[ChannelOut]:
-    """Each channel with the ids of its own memories, by type. One query."""
+    """Return the channels with the ids of their memories by type. One query."""
     memories: dict[int, dict[str, int]] = {}
     readable = Memory.objects.visible_to(reader_of(request))
     own = readable.filter(channel__in=rows, scope="channel")
@@ -263,29 +232,6 @@ def sources(request: HttpRequest, pk: Id) -> SourcesOut:
     return sources_for(request.auth, pk, timezone.now())[1]  # type: ignore[attr-defined]
 
 
-def sources_for(key: ApiKey, pk: int, now: datetime) -> tuple[Line, SourcesOut]:
-    """Return a line and the messages that it rests on. Raises Problem 404."""
-    reader, workspace = key.reader(now), key.workspace
-    readable = MemoryVersion.objects.visible_to(reader).filter(memory__workspace=workspace)
-    line: Line = get_or_404(Line.objects.filter(version__in=readable), pk=pk)
-    messages = list(readable_messages(reader, workspace).filter(lines=line).in_order())
-    return line, SourcesOut(
-        line=line.pk,
-        text=line.text,
-        messages=serialize.messages_out(messages, workspace, reader),
-        withheld=line.sources.count() - len(messages),
-    )
-
-
-def readable_channels(reader: Reader, workspace: Workspace) -> ChannelQuerySet:
-    return Channel.objects.visible_to(reader).filter(workspace=workspace)
-
-
-def readable_messages(reader: Reader, workspace: Workspace) -> Any:
-    rows = Message.objects.visible_to(reader).rememberable()
-    return rows.filter(channel__workspace=workspace).select_related("channel", "author")
-
-
 @api.get("/messages/{pk}", response={200: MessageOut} | READS, summary="A message")
 def message(request: HttpRequest, pk: Id) -> MessageOut:
     reader, workspace = reader_of(request), _workspace(request)
@@ -306,21 +252,6 @@ def search(
     return search_for(request.auth, q, channel, limit, timezone.now())  # type: ignore[attr-defined]
 
 
-def search_for(key: ApiKey, q: str, channel: str, limit: int, now: datetime) -> SearchOut:
-    """Return what the key's reader finds: notes first, then memories, threads and messages."""
-    reader = key.reader(now)
-    query = parse(f"{q} in:{channel}" if channel else q)
-    rows = readable_channels(reader, key.workspace)
-    named = list(rows.named(query.channel)) if query.channel else []
-    result = find(query, key.workspace, reader, named)
-    if result.unknown:
-        raise Problem(404, f"There is no channel {result.unknown!r}.")
-    hits = [row for group in result.groups for row in group.rows][:limit]
-    texts = [row.text for row in hits if isinstance(row, Message)]
-    names = serialize.names_in(texts, key.workspace, reader)
-    return SearchOut(results=[serialize.hit_out(row, query.terms, names) for row in hits])
-
-
 # ---- notes
 
 
@@ -334,6 +265,29 @@ def notes(request: HttpRequest, cursor: Cursor, limit: Limit) -> NotesOut:
     return NotesOut(items=[serialize.note_out(note) for note in page], next=following)
 
 
+@api.post("/notes/sync", response={200: NotesSyncOut} | WRITES, summary="Sync a notes file")
+@needs(ApiKey.Scope.NOTES)
+def sync_notes(request: HttpRequest, given: NotesSyncIn) -> NotesSyncOut:
+    key: ApiKey = request.auth  # type: ignore[attr-defined]
+    now = timezone.now()
+    check_edits(key, now)
+    try:
+        done = sync_text(
+            key.workspace, key.reader(now), given.text, given.base, author=key.user, now=now
+        )
+    except NotesDisabled as error:
+        raise Problem(409, str(error)) from error
+    except (InvalidNote, NotesFileError) as error:
+        raise Problem(422, str(error)) from error
+    return NotesSyncOut(
+        text=done.text,
+        added=done.outcomes[Outcome.ADDED],
+        updated=done.outcomes[Outcome.UPDATED],
+        deleted=done.deleted,
+        conflicts=done.conflicts,
+    )
+
+
 @api.get("/notes/{pk}", response={200: NoteOut} | READS, summary="A note")
 def note(request: HttpRequest, pk: Id, response: HttpResponse) -> NoteOut:
     return _answer(get_or_404(_notes(request), pk=pk), response)
@@ -342,33 +296,8 @@ def note(request: HttpRequest, pk: Id, response: HttpResponse) -> NoteOut:
 @api.post("/notes", response={201: NoteOut} | WRITES, summary="Add a note")
 @needs(ApiKey.Scope.NOTES)
 def add_note(request: HttpRequest, given: NoteIn, response: HttpResponse) -> Status[NoteOut]:
-    written = note_from(request.auth, given, timezone.now())  # type: ignore[attr-defined]
+    written = write_note(request.auth, given, timezone.now())  # type: ignore[attr-defined]
     return Status(201, _answer(written, response))
-
-
-def note_from(key: ApiKey, given: NoteIn, now: datetime) -> Note:
-    """Write a note as the key's account. Raises Problem 403, 404, 409 or 422."""
-    _check_edits(key, now)
-    place = None
-    if given.channel:
-        rows = readable_channels(key.reader(now), key.workspace)
-        place = get_or_404(rows.named(given.channel).order_by("pk"))
-    elif key.is_narrowed:
-        raise Problem(422, "This key is limited to channels: name the note's channel.")
-    try:
-        return Note.objects.write(
-            key.workspace,
-            given.content,
-            tags=given.tags,
-            title=given.title,
-            channel=place,
-            author=key.user,
-            now=now,
-        )
-    except NotesDisabled as error:
-        raise Problem(409, str(error)) from error
-    except InvalidNote as error:
-        raise Problem(422, str(error)) from error
 
 
 @api.patch("/notes/{pk}", response={200: NoteOut} | WRITES, summary="Change a note (If-Match)")
@@ -400,17 +329,13 @@ def delete_note(request: HttpRequest, pk: Id) -> Status[None]:
     return Status(204, None)
 
 
-def _check_edits(key: ApiKey, now: datetime) -> None:
-    """Raise Problem 403 for a key of an account that may not edit. A key without an account writes
-    by its scope alone: only the command issues it."""
-    if key.user is not None and key.workspace.role_of(key.reader(now)) not in Member.EDITING:
-        raise Problem(403, "The account of this key may not write notes here.")
-
-
 def _matching_note(request: HttpRequest, pk: int) -> Note:
-    """Return the note. Raise Problem 403 for an account that may not edit, 428 without If-Match, 412
-    when the note has changed since."""
-    _check_edits(request.auth, timezone.now())  # type: ignore[attr-defined]
+    """Return the note of a conditional write.
+
+    Raises Problem 403 for an account that may not edit, 428 without If-Match, and 412 if the note
+    has changed.
+    """
+    check_edits(request.auth, timezone.now())  # type: ignore[attr-defined]
     row: Note = get_or_404(_notes(request), pk=pk)
     etag = request.headers.get("If-Match")
     if not etag:
@@ -435,7 +360,7 @@ def changes(
     since: Annotated[int, Query(0, ge=0, le=2**63 - 1, description="a cursor of an answer before")],
     limit: Limit,
 ) -> ChangesOut:
-    rows = MemoryVersion.objects.visible_to(reader_of(request)).saying_something()
+    rows = MemoryVersion.objects.visible_to(reader_of(request)).with_text()
     rows = rows.filter(memory__workspace=_workspace(request), pk__gt=since)
     page = list(rows.select_related("memory").order_by("pk")[:limit])
     last = str(page[-1].pk) if page else str(since)
@@ -446,7 +371,7 @@ def changes(
 def status(request: HttpRequest) -> StatusOut:
     key: ApiKey = request.auth  # type: ignore[attr-defined]
     reader, workspace = reader_of(request), _workspace(request)
-    readable = readable_channels(reader, workspace)
+    readable = workspace.channels.visible_to(reader)
     waiting = Message.objects.visible_to(reader).waiting().filter(channel__workspace=workspace)
     newest = Message.objects.visible_to(reader).filter(channel__workspace=workspace)
     micros = newest.aggregate(at=Max("micros"))["at"]
@@ -463,7 +388,7 @@ def status(request: HttpRequest) -> StatusOut:
 
 
 def _page(rows: QuerySet[Any], cursor: int | None, limit: int) -> tuple[list[Any], str | None]:
-    """A page in the order of keys, and the cursor of the next one."""
+    """Return a page in the order of keys, and the cursor of the next page."""
     if cursor is not None:
         rows = rows.filter(pk__gt=cursor)
     page = list(rows.order_by("pk")[: limit + 1])

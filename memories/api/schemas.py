@@ -1,4 +1,4 @@
-"""What the API answers with. Times are ISO 8601 in UTC; ids are those of the pages."""
+"""Inputs and responses of the API. Times are ISO 8601 in UTC."""
 
 from datetime import date, datetime
 from typing import Annotated, Any
@@ -19,7 +19,7 @@ class LeftOutOut(Schema):
 
 
 class ContextOut(Schema):
-    """Seed S2's keys, with how the text came about."""
+    """A context: the keys of seed S2, the estimated tokens, and what the text leaves out."""
 
     persona: str
     conversation_history: list[str]
@@ -38,7 +38,7 @@ class ContextOut(Schema):
 
 
 class ChannelOut(Schema):
-    """``memories`` are the ids of the channel's memories by their type."""
+    """A channel. ``memories`` has the ids of its memories by type."""
 
     id: str
     name: str
@@ -53,7 +53,10 @@ class ChannelsOut(Schema):
 
 
 class LineOut(Schema):
-    """``since`` is the time of the line's newest message; ``superseded_by`` the text that replaced it."""
+    """A line. ``since`` is the time of its newest message.
+
+    ``superseded_by`` is the text of the line that replaced it.
+    """
 
     id: int
     text: str
@@ -90,7 +93,7 @@ class MemoryOut(Schema):
 
 
 class DiffOut(Schema):
-    """``diff`` is a unified diff of the two texts."""
+    """The unified diff of two versions."""
 
     older: int
     newer: int
@@ -109,7 +112,7 @@ class MessageOut(Schema):
 
 
 class SourcesOut(Schema):
-    """``withheld`` counts the sources that this reader may not read."""
+    """The sources of a line. ``withheld`` counts those that the key may not read."""
 
     line: int
     text: str
@@ -118,7 +121,7 @@ class SourcesOut(Schema):
 
 
 class HitOut(Schema):
-    """``id`` is what `/…/fetch` of MCP takes: a kind and a number, such as ``message-12``."""
+    """A hit. ``id`` is a kind and a number, such as ``message-12``, for `fetch` of MCP."""
 
     id: str
     kind: str
@@ -133,7 +136,7 @@ class SearchOut(Schema):
 
 
 class NoteIn(Schema):
-    """``channel`` is an id or a name; without one the note is for the whole workspace."""
+    """A new note. ``channel`` is an id or a name, "" for a note of the whole workspace."""
 
     content: NoteText
     title: Text = ""
@@ -141,8 +144,31 @@ class NoteIn(Schema):
     channel: Text = ""
 
 
+# A blank file, or one with the heading or a note.
+NotesFile = Annotated[
+    str, Field(pattern=r"^([ \t\r\n]*|# Memories(\r?\n[^\x00]*)?|([^\x00]*\n)?## [^\x00]*)$")
+]
+
+
+class NotesSyncIn(Schema):
+    """A file memories.md as it is now, and as it was after the last sync ("" before that)."""
+
+    text: NotesFile
+    base: NotesFile = ""
+
+
+class NotesSyncOut(Schema):
+    """The result of a sync. ``text`` is the new content of the file."""
+
+    text: str
+    added: int
+    updated: int
+    deleted: int
+    conflicts: list[str]
+
+
 class NotePatch(Schema):
-    """What is left out stays as it is."""
+    """Changes of a note. Missing fields keep their values."""
 
     content: NoteText | None = None
     title: Text | None = None
@@ -167,7 +193,7 @@ class NotesOut(Schema):
 
 
 class ChangeOut(Schema):
-    """A version that was saved; ``memory`` and ``number`` say where to read it."""
+    """A saved version. Its address has ``memory`` and ``number``."""
 
     cursor: str
     memory: int

@@ -1,4 +1,4 @@
-"""Rows → what the API and MCP answer with. Everything here was read with the reader's eyes."""
+"""Serialise rows for the API and MCP. All rows were filtered by `visible_to`."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -39,11 +39,11 @@ from memories.views import paths
 
 
 def names_in(texts: Iterable[str], workspace: Workspace, reader: Reader) -> Names:
-    """The names that these messages mention, as far as the reader may see them. Two queries."""
+    """Return the names that these messages mention and the reader may see. Two queries."""
     people_ids, channel_ids = mentions_in(texts)
     people = Person.objects.filter(workspace=workspace, slack_id__in=people_ids)
-    channels = Channel.objects.visible_to(reader).filter(workspace=workspace)
-    return Names(people.names(), channels.filter(slack_id__in=channel_ids).names())
+    channels = workspace.channels.visible_to(reader).filter(slack_id__in=channel_ids)
+    return Names(people.names(), channels.names())
 
 
 def absolute(path: str) -> str:
@@ -76,7 +76,7 @@ def version_out(version: MemoryVersion) -> VersionOut:
 
 
 def memory_out(memory: Memory, current: MemoryVersion | None) -> MemoryOut:
-    """``current`` None: the reader may not read the current version."""
+    """Serialise a memory. ``current`` is None if the reader may not read the current version."""
     return MemoryOut(
         id=memory.pk,
         scope=memory.scope,
@@ -114,7 +114,7 @@ def message_out(message: Message, domain: str, names: Names) -> MessageOut:
 def messages_out(
     messages: Sequence[Message], workspace: Workspace, reader: Reader
 ) -> list[MessageOut]:
-    """Messages with the names that they mention. Two queries."""
+    """Serialise messages with the names that they mention. Two queries."""
     names = names_in((message.text for message in messages), workspace, reader)
     return [message_out(message, workspace.domain, names) for message in messages]
 
@@ -151,7 +151,7 @@ def change_out(version: MemoryVersion) -> ChangeOut:
 
 
 def hit_out(row: Any, terms: Sequence[Term], names: Names) -> HitOut:
-    """A message, a version, a note or an archived line that a search found."""
+    """Serialise a hit of a search: a message, a version, a note or an archived line."""
     if isinstance(row, Message):
         slug, slack_id = row.channel.workspace.slug, row.channel.slack_id
         path = f"{paths.messages_path(slug, slack_id)}?around={row.ts}#msg-{row.ts}"

@@ -1,4 +1,4 @@
-"""Slack-like ids from the names in the scripts: the same on every machine and at every `now`."""
+"""Slack-like ids from the names in the scripts, always the same for the same name."""
 
 import hashlib
 
@@ -6,22 +6,20 @@ TEAM = "T0KAZOE3DEMO"
 
 
 def person_id(key: str) -> str:
-    """The id of a person or bot user of people.toml."""
     return slack_id("U", key)
 
 
 def channel_id(name: str) -> str:
-    """The id of a channel of the demo."""
     return slack_id("C", name)
 
 
 def digest(*parts: str) -> int:
-    """A number of 256 bits that depends on the parts alone."""
+    """Return a number of 256 bits for these parts."""
     return int.from_bytes(hashlib.sha256("\0".join(parts).encode()).digest())
 
 
 def slack_id(letter: str, key: str) -> str:
-    """An id of the kind `letter` stands for, without the letters that look like digits."""
+    """Return an id that begins with `letter`, without letters that look like digits."""
     alphabet = "0123456789ABCDEFGHJKLMNPQRSTUVWXYZ"
     number, out = digest(letter, key), ""
     for _ in range(8):

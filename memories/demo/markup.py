@@ -1,7 +1,7 @@
-"""From the scripts' hand-written text to Slack's: `text` with markup, and rich_text blocks."""
+"""Convert the text of the scripts to Slack's markup and rich_text blocks."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 _CODE = re.compile(r"(```.+?```|`[^`\n]+`)", re.DOTALL)
@@ -19,27 +19,36 @@ Element = dict[str, Any]
 
 
 class UnknownName(ValueError):
-    """An `@name` that is nobody in people.toml."""
+    """An `@name` that is not in people.toml."""
 
 
-def escaped(text: str) -> str:
-    """Slack's three escapes."""
+def escape(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 class Markup:
-    """Knows the ids of people and channels: `people` by key, `channels` by name."""
+    """A converter with the ids of people by their key, and of channels by their name."""
 
     def __init__(self, people: Mapping[str, str], channels: Mapping[str, str]) -> None:
         self.people = people
         self.channels = channels
 
     def text(self, written: str) -> str:
-        """`written` as Slack's `text`. Raises UnknownName for an `@` that is nobody."""
-        return self._each(written, escaped, self._text_token)
+        """Return the `text` of a message. Raise ``UnknownName`` for an unknown `@name`."""
+        parts: list[str] = []
+        for piece in _CODE.split(written):
+            if piece.startswith("`"):
+                parts.append(escape(piece))
+                continue
+            end = 0
+            for match in _TOKEN.finditer(piece):
+                parts += [escape(piece[end : match.start()]), self._text_token(match)]
+                end = match.end()
+            parts.append(escape(piece[end:]))
+        return "".join(parts)
 
     def blocks(self, written: str, block_id: str) -> list[Element]:
-        """`written` as one rich_text block, as Slack's own editor makes it."""
+        """Return one rich_text block, as Slack's editor sends it."""
         parts: list[Element] = []
         section: list[Element] = []
         for element in self._elements(written):
@@ -54,24 +63,9 @@ class Markup:
             parts.append({"type": "rich_text_section", "elements": section})
         return [{"type": "rich_text", "block_id": block_id, "elements": parts}]
 
-    def _each(
-        self, written: str, plain: Callable[[str], str], token: Callable[[re.Match[str]], str]
-    ) -> str:
-        out: list[str] = []
-        for piece in _CODE.split(written):
-            if piece.startswith("`"):
-                out.append(plain(piece))
-                continue
-            end = 0
-            for match in _TOKEN.finditer(piece):
-                out += [plain(piece[end : match.start()]), token(match)]
-                end = match.end()
-            out.append(plain(piece[end:]))
-        return "".join(out)
-
     def _text_token(self, match: re.Match[str]) -> str:
         if match["target"]:
-            return f"<{match['target']}|{escaped(match['label'])}>"
+            return f"<{match['target']}|{escape(match['label'])}>"
         if match["url"]:
             return f"<{match['url']}>"
         if match["person"]:
@@ -81,26 +75,28 @@ class Markup:
             return f"<#{self.channels[match['channel']]}|{match['channel']}>"
         if match["bold"]:
             return f"*{self.text(match['bold'])}*"
-        return escaped(match[0])
+        return escape(match[0])
 
     def _elements(self, written: str) -> list[Element]:
-        out: list[Element] = []
+        elements: list[Element] = []
         for piece in _CODE.split(written):
             if piece.startswith("```"):
                 inner = {"type": "text", "text": piece[3:-3].strip("\n")}
-                out.append({"type": "rich_text_preformatted", "elements": [inner], "border": 0})
+                elements.append(
+                    {"type": "rich_text_preformatted", "elements": [inner], "border": 0}
+                )
             elif piece.startswith("`"):
-                out.append({"type": "text", "text": piece[1:-1], "style": {"code": True}})
+                elements.append({"type": "text", "text": piece[1:-1], "style": {"code": True}})
             else:
                 end = 0
                 for match in _TOKEN.finditer(piece):
                     if match.start() > end:
-                        out.append({"type": "text", "text": piece[end : match.start()]})
-                    out += self._element_token(match)
+                        elements.append({"type": "text", "text": piece[end : match.start()]})
+                    elements += self._element_token(match)
                     end = match.end()
                 if piece[end:]:
-                    out.append({"type": "text", "text": piece[end:]})
-        return out
+                    elements.append({"type": "text", "text": piece[end:]})
+        return elements
 
     def _element_token(self, match: re.Match[str]) -> list[Element]:
         if match["target"]:

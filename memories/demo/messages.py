@@ -1,4 +1,4 @@
-"""From a script's lines to the message rows of Slack's day files."""
+"""Convert the messages of a script to the rows of Slack's day files."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -10,35 +10,35 @@ from memories.demo.markup import Markup, UnknownName
 from memories.demo.script import Script, ScriptError, ScriptMessage, with_dates
 
 Row = dict[str, Any]
-Cast = Mapping[str, Mapping[str, str]]
+People = Mapping[str, Mapping[str, str]]
 
 
-class Talk:
-    """Writes rows as of `now`; `people` and `bots` are the tables of people.toml."""
+class MessageBuilder:
+    """A converter for one `now`, with the tables of people and bots from people.toml."""
 
-    def __init__(self, now: datetime, people: Cast, bots: Cast, markup: Markup) -> None:
+    def __init__(self, now: datetime, people: People, bots: People, markup: Markup) -> None:
         self.now = now
         self.people = people
         self.bots = bots
         self.markup = markup
 
-    def messages(self, script: Script) -> list[Row]:
-        """Every row of the channel's day files, in the script's order."""
-        stamps = self._stamps(script)
+    def build(self, script: Script) -> list[Row]:
+        """Return the rows of a channel, in the order of the script."""
+        timestamps = self._timestamps(script)
         rows: list[Row] = []
         for message in script.messages:
-            ts = stamps[message.where]
+            ts = timestamps[message.where]
             row = self._row(script, message, ts)
             if message.root is not None:
-                row["thread_ts"] = stamps[message.root.where]
+                row["thread_ts"] = timestamps[message.root.where]
                 row["parent_user_id"] = self._author(message.root).get("user", "USLACKBOT")
                 if "broadcast" in message.marks:
                     row["subtype"] = "thread_broadcast"
             elif message.replies:
-                row |= self._thread(message, stamps)
+                row |= self._thread(message, timestamps)
             rows.append(row)
             if "deleted" in message.marks and not message.replies:
-                deleted_ts = _later(ts, message)
+                deleted_ts = _changed_ts(ts, message)
                 rows.append(
                     {
                         "type": "message",
@@ -52,32 +52,32 @@ class Talk:
                 )
         return rows
 
-    def _stamps(self, script: Script) -> dict[str, str]:
-        """`file:line` → ts. Lines of one minute follow each other by seconds."""
+    def _timestamps(self, script: Script) -> dict[str, str]:
+        """Return the ts of each message by its `file:line`. Messages of one minute differ by seconds."""
         used_seconds: dict[int, int] = {}
-        stamps: dict[str, str] = {}
+        timestamps: dict[str, str] = {}
         for message in script.messages:
             minute = int(message.moment.at(self.now).timestamp())
-            place = used_seconds[minute] = used_seconds.get(minute, -1) + 1
-            if place > 4:
+            index = used_seconds[minute] = used_seconds.get(minute, -1) + 1
+            if index > 4:
                 raise ScriptError(f"{message.where}: more than five lines in one minute")
             number = digest(script.name, message.where, message.text)
-            stamp = f"{minute + place * 11 + number % 9}.{number % 1_000_000:06}"
-            if exact(stamp) > exact(f"{int(self.now.timestamp())}.0"):
+            ts = f"{minute + index * 11 + number % 9}.{number % 1_000_000:06}"
+            if ts_key(ts) > ts_key(f"{int(self.now.timestamp())}.0"):
                 raise ScriptError(f"{message.where}: said in the future")
-            if message.root is not None and exact(stamp) <= exact(stamps[message.root.where]):
+            if message.root is not None and ts_key(ts) <= ts_key(timestamps[message.root.where]):
                 raise ScriptError(f"{message.where}: a reply older than its message")
-            stamps[message.where] = stamp
-        return stamps
+            timestamps[message.where] = ts
+        return timestamps
 
     def _author(self, message: ScriptMessage) -> Row:
-        """The fields that say who spoke, in the three ways Slack has them."""
+        """Return the fields of the author: a person, an app, or an old integration."""
         key = message.author
         if key is None:
             return {"subtype": "bot_message", "username": message.username}
         if key in self.bots:
             name = self.bots[key]["real_name"]
-            if key == "watchtower":  # an app of today's kind; the others are old integrations
+            if key == "watchtower":  # an app; the others are old integrations
                 profile = {
                     "id": slack_id("B", key),
                     "name": name,
@@ -106,8 +106,8 @@ class Talk:
                 "ts": ts,
             }
         try:
-            words = with_dates(message.text, self.now)
-            text = self.markup.text(words)
+            written = with_dates(message.text, self.now)
+            text = self.markup.text(written)
         except UnknownName as error:
             raise ScriptError(f"{message.where}: {error}") from None
         number = digest(script.name, message.where, "blocks")
@@ -126,9 +126,9 @@ class Talk:
             elif "me" in message.marks:
                 row["subtype"] = "me_message"
             elif number % 2:
-                row["blocks"] = self.markup.blocks(words, f"b{number % 10**6}")
+                row["blocks"] = self.markup.blocks(written, f"b{number % 10**6}")
         if "edited" in message.marks:
-            row["edited"] = {"user": row.get("user"), "ts": _later(ts, message)}
+            row["edited"] = {"user": row.get("user"), "ts": _changed_ts(ts, message)}
         if "attach" in message.marks:
             row["attachments"] = [self._attachment(message)]
         if "file" in message.marks:
@@ -139,14 +139,14 @@ class Talk:
             ]
         return row
 
-    def _thread(self, root: ScriptMessage, stamps: dict[str, str]) -> Row:
+    def _thread(self, root: ScriptMessage, timestamps: dict[str, str]) -> Row:
         replies = [
-            {"user": self._author(reply).get("user"), "ts": stamps[reply.where]}
-            for reply in sorted(root.replies, key=lambda reply: exact(stamps[reply.where]))
+            {"user": self._author(reply).get("user"), "ts": timestamps[reply.where]}
+            for reply in sorted(root.replies, key=lambda reply: ts_key(timestamps[reply.where]))
         ]
         users = list(dict.fromkeys(reply["user"] for reply in replies))
         return {
-            "thread_ts": stamps[root.where],
+            "thread_ts": timestamps[root.where],
             "reply_count": len(replies),
             "reply_users_count": len(users),
             "reply_users": users,
@@ -196,8 +196,8 @@ class Talk:
         return {"name": name, "users": [person_id(key) for key in keys], "count": len(keys)}
 
 
-def _later(ts: str, message: ScriptMessage) -> str:
-    """The ts of an edit or deletion, its `Nm` minutes after the message."""
+def _changed_ts(ts: str, message: ScriptMessage) -> str:
+    """Return the ts of an edit or deletion: `Nm` minutes after the message."""
     mark = message.marks.get("edited") or message.marks.get("deleted") or ""
     if not (mark.endswith("m") and mark[:-1].isdigit()):
         raise ScriptError(f"{message.where}: edited and deleted say after how long: `3m`")
@@ -205,7 +205,7 @@ def _later(ts: str, message: ScriptMessage) -> str:
     return f"{int(seconds) + 60 * int(mark[:-1])}.{fraction[::-1]}"
 
 
-def exact(ts: str) -> tuple[int, int]:
-    """A ts as a pair that sorts as Slack sorts."""
+def ts_key(ts: str) -> tuple[int, int]:
+    """Return a key that sorts like a ts in Slack."""
     seconds, _, fraction = ts.partition(".")
     return int(seconds), int(fraction)

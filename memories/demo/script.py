@@ -1,4 +1,4 @@
-"""Reads the demo's script files (`channels/*.txt`): people's talk, in a form for writing by hand.
+"""Read the scripts of the demo (`channels/*.txt`): conversations in a format for writing by hand.
 
 A file starts with `key: value` lines up to the first empty line. Then:
 
@@ -11,7 +11,7 @@ A file starts with `key: value` lines up to the first empty line. Then:
     * edited 3m            a mark on the line above: `edited Nm`, `deleted Nm`, `broadcast`, `me`,
                            `join`, `topic TEXT`, `file NAME TYPE BYTES TITLE`,
                            `attach COLOUR TITLE | TEXT`
-    # …                    a remark
+    # …                    a comment
 
 Dates inside texts move with `now`, in working days: `{d+2}` is written as Thu 26 Nov, `{w+2}` as
 Thursday, `{j+2}` as 11月26日(木), `{i+2}` as 2026-11-26.
@@ -23,8 +23,8 @@ from datetime import date, datetime, timedelta, timezone
 from pathlib import Path
 
 TOKYO = timezone(timedelta(hours=9), "JST")  # no summer time, so a fixed offset is exact
-LATEST_MINUTES = 20  # the last words are this old, so that some windows are still open
-LATEST_HOUR_BEFORE_TODAY = 18  # so that today's talk (at most 4 h old) always opens a new window
+LATEST_MINUTES = 20  # age of the last message, so that some segments are still open
+LATEST_HOUR_BEFORE_TODAY = 18  # so that messages of today (at most 4 h old) begin a new segment
 EARLIEST_MINUTES = 240
 
 _HEAD = re.compile(r"(channel|kind|topic|purpose|creator|members): (.+)")
@@ -40,12 +40,12 @@ _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct",
 
 
 class ScriptError(ValueError):
-    """A line that cannot be read: `file:line: why`."""
+    """An invalid line: `file:line: reason`."""
 
 
 @dataclass(frozen=True)
 class Moment:
-    """When something is said, relative to `now`: minutes ago, or a day and a local time."""
+    """A time relative to `now`: minutes ago, or a day and a local time."""
 
     minutes_ago: int | None = None
     workday: int | None = None
@@ -54,7 +54,7 @@ class Moment:
     minute: int = 0
 
     def at(self, now: datetime) -> datetime:
-        """The moment in Tokyo time, to the minute."""
+        """Return the time in Tokyo, to the minute."""
         local = now.astimezone(TOKYO).replace(second=0, microsecond=0)
         if self.minutes_ago is not None:
             return local - timedelta(minutes=self.minutes_ago)
@@ -67,7 +67,7 @@ class Moment:
 
 @dataclass
 class ScriptMessage:
-    """One message: `author` is a key of people.toml, or None when there is only a `username`."""
+    """A message. `author` is a key of people.toml, or None if there is only a `username`."""
 
     where: str
     moment: Moment
@@ -82,23 +82,23 @@ class ScriptMessage:
 
 @dataclass
 class Script:
-    """A channel: its header and everything said, in file order (a root before its replies)."""
+    """A channel with its header and its messages, in the order of the file."""
 
     path: Path
-    head: dict[str, str]
+    header: dict[str, str]
     messages: list[ScriptMessage]
 
     @property
     def name(self) -> str:
-        return self.head["channel"]
+        return self.header["channel"]
 
     @property
-    def private(self) -> bool:
-        return self.head["kind"] == "private"
+    def is_private(self) -> bool:
+        return self.header["kind"] == "private"
 
 
 def workday(today: date, offset: int) -> date:
-    """The `offset`-th working day (Monday to Friday) before or after `today`, which counts as 0."""
+    """Return the `offset`-th working day (Monday to Friday) before or after `today`, which is 0."""
     day, step = today, 1 if offset > 0 else -1
     for _ in range(abs(offset)):
         day += timedelta(days=step)
@@ -108,15 +108,15 @@ def workday(today: date, offset: int) -> date:
 
 
 def saturday_before(today: date, count: int) -> date:
-    """The `count`-th Saturday strictly before `today`."""
+    """Return the `count`-th Saturday before `today`."""
     return today - timedelta(days=(today.weekday() + 1) % 7 + 1 + 7 * (count - 1))
 
 
 def with_dates(text: str, now: datetime) -> str:
-    """`text` with its `{d+2}` and the like written out for this `now`."""
+    """Replace placeholders such as `{d+2}` by dates for this `now`."""
     today = now.astimezone(TOKYO).date()
 
-    def written(match: re.Match[str]) -> str:
+    def format_date(match: re.Match[str]) -> str:
         day = workday(today, int(match[2]))
         name = _DAYS[day.weekday()]
         return {
@@ -126,11 +126,11 @@ def with_dates(text: str, now: datetime) -> str:
             "i": day.isoformat(),
         }[match[1]]
 
-    return _DATE.sub(written, text)
+    return _DATE.sub(format_date, text)
 
 
 def read_script(path: Path) -> Script:
-    """The script in `path`; ScriptError names the file and the line that cannot be read."""
+    """Read a script. ``ScriptError`` names an invalid line."""
     return _Reader(path).read()
 
 
@@ -138,40 +138,40 @@ class _Reader:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.number = 0
-        self.head: dict[str, str] = {}
+        self.header: dict[str, str] = {}
         self.messages: list[ScriptMessage] = []
         self.day: Moment | None = None
         self.root: ScriptMessage | None = None
 
     def read(self) -> Script:
-        in_head = True
+        is_header = True
         for line in self.path.read_text("utf-8").splitlines():
             self.number += 1
-            if in_head and not line.strip():
-                in_head = False
-            elif in_head:
-                self._head(line)
+            if is_header and not line.strip():
+                is_header = False
+            elif is_header:
+                self._read_header(line)
             elif line.strip() and not line.startswith("#"):
-                self._line(line.rstrip())
-        missing = {"channel", "kind", "topic", "purpose", "creator", "members"} - set(self.head)
+                self._read_line(line.rstrip())
+        missing = {"channel", "kind", "topic", "purpose", "creator", "members"} - set(self.header)
         if missing:
             raise self._error(f"the header lacks {', '.join(sorted(missing))}")
-        if self.head["kind"] not in ("public", "private"):
-            raise self._error(f"kind is public or private, not {self.head['kind']!r}")
-        return Script(self.path, self.head, self.messages)
+        if self.header["kind"] not in ("public", "private"):
+            raise self._error(f"kind is public or private, not {self.header['kind']!r}")
+        return Script(self.path, self.header, self.messages)
 
-    def _error(self, why: str) -> ScriptError:
-        return ScriptError(f"{self.path.name}:{self.number}: {why}")
+    def _error(self, reason: str) -> ScriptError:
+        return ScriptError(f"{self.path.name}:{self.number}: {reason}")
 
-    def _head(self, line: str) -> None:
+    def _read_header(self, line: str) -> None:
         match = _HEAD.fullmatch(line.rstrip())
         if not match:
             raise self._error(
                 "a header line is `channel|kind|topic|purpose|creator|members: value`"
             )
-        self.head[match[1]] = match[2]
+        self.header[match[1]] = match[2]
 
-    def _line(self, line: str) -> None:
+    def _read_line(self, line: str) -> None:
         if line.startswith("  "):
             last = self._last()
             last.text = f"{last.text}\n{line[2:]}" if last.text else line[2:]

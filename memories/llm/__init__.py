@@ -1,40 +1,44 @@
-"""The one way to a summary: which summariser a configuration means, and the call of it (S3)."""
+"""Summarisers: one calls a model server, one works offline (S3)."""
 
 from functools import cache
 
 from memories.llm.model import ModelSummariser
 from memories.llm.offline import OfflineSummariser
-from memories.rules.generate.reply import with_refs
-from memories.rules.generate.summary import (
-    ReadLine,
+from memories.rules.generate.reply import format_with_refs
+from memories.rules.generate.summariser import (
     Reply,
+    ReplyLine,
     Request,
     RequestStrategy,
     Summariser,
     SummariserError,
 )
 
-__all__ = ["ModelSummariser", "OfflineSummariser", "SummariserError", "configured", "summarise"]
+__all__ = ["ModelSummariser", "OfflineSummariser", "SummariserError", "get_summariser", "summarise"]
 
 
 @cache
-def configured(*, api_key: str, base_url: str, model: str, timeout: float) -> Summariser:
-    """The model's summariser, or the offline one when no model is named. ``timeout`` in seconds.
-    The same one for the whole process: its client is slow to make."""
+def get_summariser(*, api_key: str, base_url: str, model: str, timeout: float) -> Summariser:
+    """Return the summariser of a model, or the offline one when ``model`` is "".
+
+    ``timeout`` is in seconds. The process shares one instance, because the client is slow to create.
+    """
     if not model:
         return OfflineSummariser()
     return ModelSummariser(api_key=api_key, base_url=base_url, model=model, timeout=timeout)
 
 
 def summarise(
-    request: Request, summariser: Summariser, way: RequestStrategy = RequestStrategy.WHOLE
+    request: Request, summariser: Summariser, strategy: RequestStrategy = RequestStrategy.WHOLE
 ) -> Reply:
-    """The summariser's reply; without anything to summarise no call is made and the existing
-    lines come back as they were, or "" (S3). Raises SummariserError."""
+    """Return the summariser's reply; raise SummariserError.
+
+    An empty request makes no call. Its reply holds the existing lines, or "" (S3).
+    """
     if not request.is_empty:
-        return summariser.summarise(request, way)
+        return summariser.summarise(request, strategy)
     return Reply(
-        text=with_refs(ReadLine(line.text, (line.ref,)) for line in request.existing),
+        text=format_with_refs(ReplyLine(line.text, (line.ref,)) for line in request.existing),
         finish_reason="stop",
         model=summariser.name,
         prompt_version=summariser.prompt_version(request),

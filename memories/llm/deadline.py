@@ -1,7 +1,7 @@
-"""A call that ends in time, whatever the other side does.
+"""Run a call with a deadline for the call as a whole.
 
-The client's own time-out starts anew with each byte that comes, and a look-up of a name has none.
-So the call has a thread of its own, and when its time is over its connection is cut.
+The client's own timeout restarts with each received byte, and name resolution has none. So each call has
+a thread, and at the deadline its connection is shut down.
 """
 
 import socket
@@ -13,34 +13,34 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-class OverdueError(Exception):
-    """The time is over."""
+class DeadlineError(Exception):
+    pass
 
 
-class Wire:
-    """The connection of one call. ``sent``: the question went out, so it may be charged."""
+class CallConnection:
+    """The connection of one call. ``is_sent``: the request body went out, so the call may be charged."""
 
     def __init__(self) -> None:
-        self.sent = False
+        self.is_sent = False
         self._stream: Any = None
-        self._is_cut = False
+        self._is_closed = False
         self._lock = threading.Lock()
 
     def __call__(self, event: str, info: dict[str, Any]) -> None:
-        """Told of each step by the client (its "trace" extension)."""
+        """Receive the events of the client's "trace" extension."""
         with self._lock:
-            if self._is_cut:
-                raise OverdueError
+            if self._is_closed:
+                raise DeadlineError
             stream = info.get("return_value")
             if hasattr(stream, "get_extra_info"):
                 self._stream = stream
             # "http11.send_request_body.started", or http2's
-            self.sent = self.sent or event.endswith("send_request_body.started")
+            self.is_sent = self.is_sent or event.endswith("send_request_body.started")
 
-    def cut(self) -> None:
-        """Wake the thread that waits for it; nothing is sent any more."""
+    def close(self) -> None:
+        """Shut the connection down, which wakes the waiting thread. Nothing is sent any more."""
         with self._lock:
-            self._is_cut = True
+            self._is_closed = True
             connection = self._stream and self._stream.get_extra_info("socket")
         if connection is not None:
             try:
@@ -49,30 +49,30 @@ class Wire:
                 pass
 
 
-_of_this_thread = threading.local()
+_thread = threading.local()
 
 
-def watched(request: Any) -> None:
-    """The client's hook before a request: lets the call's wire see it."""
-    if wire := getattr(_of_this_thread, "wire", None):
-        request.extensions["trace"] = wire
+def trace_request(request: Any) -> None:
+    """Let the connection of the thread's call trace a request. This is a hook of the client."""
+    if connection := getattr(_thread, "connection", None):
+        request.extensions["trace"] = connection
 
 
-def in_time(seconds: float, wire: Wire, work: Callable[[], T]) -> T:
-    """What the work returns or raises; OverdueError once the time is over."""
+def run_with_deadline(seconds: float, connection: CallConnection, function: Callable[[], T]) -> T:
+    """Return what the function returns, or raise what it raises; DeadlineError after ``seconds``."""
     outcome: Future[T] = Future()
 
     def run() -> None:
-        _of_this_thread.wire = wire
+        _thread.connection = connection
         try:
-            outcome.set_result(work())
+            outcome.set_result(function())
         except BaseException as error:
             outcome.set_exception(error)
 
-    # A daemon: a name that nobody can look up must not hold up the end of the process.
+    # A daemon: a hanging name resolution must not delay the end of the process.
     threading.Thread(target=run, name="model-call", daemon=True).start()
     wait([outcome], seconds)
     if not outcome.done():
-        wire.cut()
-        raise OverdueError
+        connection.close()
+        raise DeadlineError
     return outcome.result()

@@ -1,13 +1,16 @@
-"""What goes wrong at an endpoint, in the words of SummariserError: one code for each outcome."""
+"""Map the exceptions of the OpenAI client to SummariserError.
+
+No message quotes the endpoint's response, which may contain a part of the prompt or of the key.
+"""
 
 import email.utils
 from datetime import UTC, datetime
 
 import openai
 
-from memories.rules.generate.summary import SummariserError
+from memories.rules.generate.summariser import SummariserError
 
-LONGEST_WAIT = 86_400.0  # seconds: whatever an endpoint asks for, it is called again in a day
+MAX_RETRY_AFTER = 86_400.0  # seconds
 
 _OUT_OF_CREDIT = {"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"}
 _TOO_LONG = {
@@ -16,7 +19,7 @@ _TOO_LONG = {
     "string_above_max_length",
     "request_too_large",
 }
-_TOO_LONG_WORDS = (
+_TOO_LONG_PHRASES = (
     "context length",
     "context window",
     "context size",
@@ -24,11 +27,12 @@ _TOO_LONG_WORDS = (
     "too many tokens",
     "prompt is too long",
 )
-_LARGER_THAN_A_MINUTE = "request too large"  # than a minute's tokens: waiting would not help
+_ABOVE_MINUTE_LIMIT = (
+    "request too large"  # more tokens than a minute allows: a retry cannot succeed
+)
 _FILTERED = {"content_filter", "content_policy_violation"}
-_PERHAPS_CHARGED = {408, 502, 504, 520, 521, 522, 523, 524}
-# The status says what to do; a code in the answer may say it better.
-_BY_STATUS = {
+_MAY_BE_CHARGED = {408, 502, 504, 520, 521, 522, 523, 524}
+_CODE_OF_STATUS = {
     400: "bad_request",
     401: "unauthorised",
     402: "out_of_credit",
@@ -43,75 +47,72 @@ _BY_STATUS = {
 }
 
 
-def fault(error: openai.OpenAIError, *, sent: bool) -> SummariserError:
-    """The fault that an exception of the client means. Its sentence never quotes the endpoint's
-    answer, for that may hold a part of the prompt or of the key. ``sent``: the question went out."""
+def error_of(error: openai.OpenAIError, *, is_sent: bool) -> SummariserError:
+    """Return the SummariserError for an exception. ``is_sent``: the request body went out."""
     if isinstance(error, openai.APITimeoutError):
-        return overdue(sent=sent)
+        return timeout_error(is_sent=is_sent)
     if isinstance(error, openai.APIConnectionError):
-        return SummariserError("connection", "The connection to the model broke.", unknown=sent)
+        return SummariserError(
+            "connection", "The connection to the model broke.", may_be_charged=is_sent
+        )
     if isinstance(error, openai.APIStatusError):
-        return _of_status(error)
-    return malformed(type(error).__name__)
+        return _error_of_status(error)
+    return malformed_error(type(error).__name__)
 
 
-def overdue(*, sent: bool) -> SummariserError:
-    return SummariserError("timeout", "The model did not answer in time.", unknown=sent)
+def timeout_error(*, is_sent: bool) -> SummariserError:
+    return SummariserError("timeout", "The model did not answer in time.", may_be_charged=is_sent)
 
 
-def malformed(what: str) -> SummariserError:
-    """An answer with status 200 that is no completion, such as a proxy's page."""
-    sentence = f"The endpoint's answer made no sense ({what})."
-    return SummariserError("malformed", sentence, unknown=True)
+def malformed_error(type_name: str) -> SummariserError:
+    """Return the error for status 200 without a completion, such as a proxy's page."""
+    message = f"The endpoint's answer made no sense ({type_name})."
+    return SummariserError("malformed", message, may_be_charged=True)
 
 
-def _of_status(error: openai.APIStatusError) -> SummariserError:
-    """An error that the endpoint names costs nothing; a gateway's may come after the work was done."""
+def _error_of_status(error: openai.APIStatusError) -> SummariserError:
+    """Return the error for a status. A gateway's error may follow a charged completion."""
     status = error.status_code
-    code = _BY_STATUS.get(status, "server_error" if status >= 500 else "bad_request")
-    words, sentence = {str(error.code), str(error.type)}, error.message.lower()
-    if words & _OUT_OF_CREDIT:
+    code = _CODE_OF_STATUS.get(status, "server_error" if status >= 500 else "bad_request")
+    error_codes, message = {str(error.code), str(error.type)}, error.message.lower()
+    # Endpoints other than OpenAI's send no code for a prompt that is too long.
+    is_too_long = status in (400, 422) and any(words in message for words in _TOO_LONG_PHRASES)
+    if error_codes & _OUT_OF_CREDIT:
         code = "out_of_credit"
-    elif words & _TOO_LONG or (
-        status in (400, 422) and any(w in sentence for w in _TOO_LONG_WORDS)
-    ):
-        code = "context_too_long"  # endpoints other than OpenAI's have no code
-    elif status == 429 and _LARGER_THAN_A_MINUTE in sentence:
+    elif error_codes & _TOO_LONG or is_too_long or status == 429 and _ABOVE_MINUTE_LIMIT in message:
         code = "context_too_long"
-    elif words & _FILTERED:
+    elif error_codes & _FILTERED:
         code = "content_filter"
-    retry_after = _retry_after(error) if code in ("rate_limited", "server_error") else None
-    told = f"The model's endpoint answered with status {status} ({code.replace('_', ' ')})."
     return SummariserError(
         code,
-        told,
-        retry_after=retry_after,
-        unknown=status in _PERHAPS_CHARGED,
+        f"The model's endpoint answered with status {status} ({code.replace('_', ' ')}).",
+        retry_after=_retry_after(error) if code in ("rate_limited", "server_error") else None,
+        may_be_charged=status in _MAY_BE_CHARGED,
     )
 
 
 def _retry_after(error: openai.APIStatusError) -> float | None:
-    """Seconds that the endpoint asked for, from the headers that OpenAI and others send."""
+    """Return the delay in seconds from the headers of OpenAI and other endpoints."""
     headers = error.response.headers
-    for name, share in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+    for name, factor in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         try:
-            seconds = float(headers[name]) * share
+            seconds = float(headers[name]) * factor
         except KeyError:
             continue
         except ValueError:
-            until, now = _date(headers[name]), _date(headers.get("date", ""))
+            until, now = _parse_date(headers[name]), _parse_date(headers.get("date", ""))
             if until is None:
                 continue
-            # By the endpoint's own clock: ours may be another.
+            # The endpoint's clock may differ from ours.
             seconds = max((until - (now or datetime.now(UTC))).total_seconds(), 0.0)
         if 0 <= seconds < float("inf"):
-            return min(seconds, LONGEST_WAIT)
+            return min(seconds, MAX_RETRY_AFTER)
     return None
 
 
-def _date(text: str) -> datetime | None:
+def _parse_date(text: str) -> datetime | None:
     try:
-        told = email.utils.parsedate_to_datetime(text)
-        return told.replace(tzinfo=UTC) if told.tzinfo is None else told.astimezone(UTC)
+        date = email.utils.parsedate_to_datetime(text)
+        return date.replace(tzinfo=UTC) if date.tzinfo is None else date.astimezone(UTC)
     except (ValueError, TypeError, OverflowError):
         return None

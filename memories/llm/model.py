@@ -1,4 +1,4 @@
-"""The summariser behind an OpenAI-compatible endpoint (chat completions)."""
+"""The summariser that calls an OpenAI-compatible endpoint (chat completions)."""
 
 import hashlib
 import hmac
@@ -9,11 +9,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from memories.llm.asking import Asking
-from memories.llm.deadline import OverdueError, Wire, in_time, watched
-from memories.rules.generate import bounds, prompts
+from memories.llm.deadline import CallConnection, DeadlineError, run_with_deadline, trace_request
+from memories.llm.request_runner import RequestRunner
+from memories.rules.generate import prompts, splitting
 from memories.rules.generate.prompts import Prompt
-from memories.rules.generate.summary import Bound, Form, Reply, Request, RequestStrategy
+from memories.rules.generate.summariser import PromptForm, Reply, Request, RequestStrategy, Usage
 
 if TYPE_CHECKING:
     from openai import OpenAI
@@ -22,8 +22,10 @@ OPENAI = "https://api.openai.com/v1"
 
 
 class ModelSummariser:
-    """One client, shared by the threads of a pass. ``timeout`` in seconds for each call as a whole;
-    the client never tries again by itself, for the job's row counts the attempts."""
+    """A client that the threads of a pass share. ``timeout`` is in seconds for each whole call.
+
+    The client never retries, because the job counts the attempts.
+    """
 
     def __init__(
         self,
@@ -32,92 +34,94 @@ class ModelSummariser:
         base_url: str = "",
         model: str,
         timeout: float,
-        input_limit: int = bounds.INPUT_LIMIT,
+        input_limit: int = splitting.INPUT_LIMIT,
     ) -> None:
         self.name = model
-        self._api_key = api_key or "none"  # local endpoints ask for no key, the client does
+        self._api_key = api_key or "none"  # the client requires a key, local endpoints do not
         self._base_url = base_url or OPENAI
         self._timeout = timeout
         self._input_limit = input_limit
-        self._opened: OpenAI | None = None
+        self._openai: OpenAI | None = None
         self._lock = threading.Lock()
-        host = urlsplit(self._base_url).hostname or self._base_url
-        self.endpoint_name = f"{model} at {host}"
-        known_as = f"{self._base_url.rstrip('/')}\n{model}".encode()
-        self.endpoint = hmac.new(self._api_key.encode(), known_as, hashlib.sha256).hexdigest()
+        self._host = urlsplit(self._base_url).hostname
+        self.endpoint_name = f"{model} at {self._host or self._base_url}"
+        identity = f"{self._base_url.rstrip('/')}\n{model}".encode()
+        self.endpoint = hmac.new(self._api_key.encode(), identity, hashlib.sha256).hexdigest()
 
     def prompt_version(self, request: Request) -> str:
-        return prompts.version(request)
+        return prompts.prompt_version(request)
 
-    def bound(self, request: Request, way: RequestStrategy = RequestStrategy.WHOLE) -> Bound:
-        return bounds.bound(request, way, self._limit_of(request))
+    def bound(self, request: Request, strategy: RequestStrategy = RequestStrategy.WHOLE) -> Usage:
+        return splitting.upper_bound(request, strategy, self._limit_of(request))
 
-    def summarise(self, request: Request, way: RequestStrategy = RequestStrategy.WHOLE) -> Reply:
-        return Asking(request, self._call, self.name, self._limit_of(request)).reply(way)
+    def summarise(
+        self, request: Request, strategy: RequestStrategy = RequestStrategy.WHOLE
+    ) -> Reply:
+        return RequestRunner(request, self._call, self.name, self._limit_of(request)).run(strategy)
 
     def _limit_of(self, request: Request) -> int:
         return min(self._input_limit, request.input_limit or self._input_limit)
 
     def answer(self, prompt: Prompt, limit: int, thinking_tokens: int) -> Reply:
-        """The reply to a prompt that asks for no memory, of so many tokens beside its thoughts."""
-        return self._complete(prompt, limit + thinking_tokens, Form.FULL, thinking_tokens)
+        """Return the reply to a prompt that requests no memory. ``limit`` excludes the thinking."""
+        return self._complete(prompt, limit + thinking_tokens, PromptForm.FULL, thinking_tokens)
 
     def _call(self, request: Request) -> Reply:
-        prompt = prompts.build(request, secrets.token_hex(4))
+        prompt = prompts.build_prompt(request, secrets.token_hex(4))
         limit = request.completion_limit
         return self._complete(prompt, limit, request.form, request.thinking_tokens)
 
-    def _complete(self, prompt: Prompt, limit: int, form: Form, thinking_tokens: int) -> Reply:
-        import openai  # half a second: only a process that calls a model pays it
+    def _complete(
+        self, prompt: Prompt, limit: int, form: PromptForm, thinking_tokens: int
+    ) -> Reply:
+        import openai  # takes half a second: only a process that calls a model imports it
 
-        from memories.llm import answers, faults
+        from memories.llm import completions, faults  # both import openai
 
-        client, wire = self._client(), Wire()
+        client, connection = self._client(), CallConnection()
+        # OpenAI's own models accept the new name only, most other endpoints the old one.
+        is_openai = self._host == urlsplit(OPENAI).hostname
+        limits: dict[str, Any] = {"max_completion_tokens" if is_openai else "max_tokens": limit}
 
-        def create() -> Any:  # whatever the endpoint sent
+        def create() -> Any:  # the response may have any type
             return client.chat.completions.create(
                 model=self.name,
                 messages=[
                     {"role": "system", "content": prompt.system},
                     {"role": "user", "content": prompt.user},
                 ],
-                **self._limit(limit),
+                **limits,
             )
 
         started = time.monotonic()
         try:
-            answer = in_time(self._timeout, wire, create)
-        except OverdueError as error:
-            raise faults.overdue(sent=wire.sent) from error
+            response = run_with_deadline(self._timeout, connection, create)
+        except DeadlineError as error:
+            raise faults.timeout_error(is_sent=connection.is_sent) from error
         except openai.OpenAIError as error:
-            raise faults.fault(error, sent=wire.sent) from error
-        except (ValueError, RecursionError) as error:  # a body that is no JSON, or a bottomless one
-            raise faults.malformed(type(error).__name__) from error
-        reply = answers.read_answer(answer, prompt, self.name, time.monotonic() - started)
+            raise faults.error_of(error, is_sent=connection.is_sent) from error
+        except (ValueError, RecursionError) as error:  # invalid or too deeply nested JSON
+            raise faults.malformed_error(type(error).__name__) from error
+        seconds = time.monotonic() - started
+        reply = completions.parse_completion(response, prompt, self.name, seconds)
         return replace(reply, form=form, thinking_tokens=thinking_tokens)
-
-    def _limit(self, most: int) -> dict[str, Any]:
-        """OpenAI's own models take the new name only, most other endpoints the old one."""
-        own = urlsplit(self._base_url).hostname == urlsplit(OPENAI).hostname
-        return {"max_completion_tokens" if own else "max_tokens": most}
 
     def _client(self) -> "OpenAI":
         with self._lock:
-            if self._opened is None:
-                from httpx2 import Limits
+            if self._openai is None:
+                from httpx2 import Limits  # slow to import, as openai is
                 from openai import DefaultHttpxClient, OpenAI
 
-                self._opened = OpenAI(
+                self._openai = OpenAI(
                     api_key=self._api_key,
                     base_url=self._base_url,
                     timeout=self._timeout,
                     max_retries=0,
                     http_client=DefaultHttpxClient(
-                        # Each call has its own connection: none that went stale since the last
-                        # one, and none but its own to cut.
+                        # One connection for each call: none is stale, and closing it ends one call.
                         limits=Limits(max_keepalive_connections=0),
                         timeout=self._timeout,
-                        event_hooks={"request": [watched]},
+                        event_hooks={"request": [trace_request]},
                     ),
                 )
-            return self._opened
+            return self._openai

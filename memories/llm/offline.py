@@ -1,25 +1,25 @@
-"""The summariser that needs no model: highlights, in the form in which a model would answer."""
+"""The summariser that needs no model. It replies with highlights, in the form of a model's reply."""
 
 import time
 
-from memories.rules.generate.extract import extract
-from memories.rules.generate.reply import with_refs
-from memories.rules.generate.summary import (
+from memories.rules.generate.highlights import extract_highlights
+from memories.rules.generate.reply import format_with_refs
+from memories.rules.generate.summariser import (
     NOTHING,
     OFFLINE,
-    Bound,
-    ReadLine,
     Reply,
+    ReplyLine,
     Request,
     RequestStrategy,
+    Usage,
 )
 from memories.rules.memory.identity import MemoryType
 
-VERSION = "offline-highlights-5"  # raise the number when the same request is answered otherwise
+VERSION = "offline-highlights-5"  # increase the number when a reply to the same request changes
 
 
 class OfflineSummariser:
-    """Used when no model is configured. Deterministic, no call, no tokens, never raises."""
+    """The summariser without a configured model. Deterministic; never raises."""
 
     name = OFFLINE
     endpoint = ""
@@ -28,19 +28,21 @@ class OfflineSummariser:
     def prompt_version(self, request: Request) -> str:
         return VERSION
 
-    def bound(self, request: Request, way: RequestStrategy = RequestStrategy.WHOLE) -> Bound:
-        return Bound(0, 0, 0)
+    def bound(self, request: Request, strategy: RequestStrategy = RequestStrategy.WHOLE) -> Usage:
+        return Usage(0, 0, 0)
 
-    def summarise(self, request: Request, way: RequestStrategy = RequestStrategy.WHOLE) -> Reply:
+    def summarise(
+        self, request: Request, strategy: RequestStrategy = RequestStrategy.WHOLE
+    ) -> Reply:
         started = time.monotonic()
-        extracted = extract(request)
-        lines = [ReadLine(line.line, line.refs) for line in extracted.lines]
+        highlights = extract_highlights(request)
+        lines = [ReplyLine(line.line, line.refs) for line in highlights.lines]
         nothing = NOTHING if request.memory_type is MemoryType.SHORT_TERM else ""
         return Reply(
-            text=with_refs(lines) or nothing,
+            text=format_with_refs(lines) or nothing,
             finish_reason="stop",
             model=self.name,
             prompt_version=VERSION,
             seconds=time.monotonic() - started,
-            superseded=extracted.superseded,
+            superseded=highlights.superseded,
         )

@@ -1,4 +1,4 @@
-"""Options that commands share: which workspace, and on whose behalf."""
+"""Arguments and checks that commands share."""
 
 import argparse
 import json
@@ -10,19 +10,32 @@ from django.db import DatabaseError
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
-from memories.models import Member, Reader, User, Workspace
+from memories.models import Channel, Member, Reader, User, Workspace
+from memories.rules.context.contents import NoSuchChannel, find_channel
+from memoryhub.health import unapplied_migrations
+
+
+def add_action(actions: Any, name: str, summary: str, **options: Any) -> argparse.ArgumentParser:
+    """Add a subcommand with this help text, and return its parser."""
+    parser: argparse.ArgumentParser = actions.add_parser(
+        name, help=summary, description=summary, **options
+    )
+    return parser
 
 
 def add_workspace_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--workspace",
         metavar="SLUG",
-        help="which workspace; without it the only one, and `default` is made when there is none",
+        help="the workspace; default: the only one, or a new one named `default` if there is none",
     )
 
 
 def workspace_from(options: dict[str, Any]) -> Workspace:
-    """The workspace a command works on. CommandError when unknown, or when several could be."""
+    """Return the workspace that the options name, or the only one.
+
+    Raise ``CommandError`` if it is unknown, or if there are several and the options name none.
+    """
     try:
         return _workspace(options.get("workspace"))
     except DatabaseError as error:
@@ -57,7 +70,7 @@ def add_reader_argument(parser: argparse.ArgumentParser) -> None:
         "--as",
         dest="reader",
         metavar="USER",
-        help="what this user may read; without it a reader of public channels only",
+        help="the account whose access rules apply; default: public channels only",
     )
 
 
@@ -71,21 +84,45 @@ def reader_from(options: dict[str, Any]) -> Reader:
     return Reader.of(user)
 
 
-def person_of(reader: Reader) -> User | None:
-    """Whom a change is recorded for; None: whoever sits at the command line."""
+def user_of(reader: Reader) -> User | None:
+    """Return the user that a change is recorded for. None: the command line."""
     return User.objects.get(pk=reader.user_id) if reader.user_id else None
 
 
 def editor_of(workspace: Workspace, reader: Reader) -> User | None:
-    """The same of a change to a memory: nobody edits here who may not on the pages."""
-    by = person_of(reader)
-    if by and workspace.role_of(reader) not in Member.EDITING:
+    """Return the user of the reader. Raise ``CommandError`` if they may not edit on the pages."""
+    user = user_of(reader)
+    if user and workspace.role_of(reader) not in Member.EDITING:
         raise CommandError("This user may read the memory, but not change it.")
-    return by
+    return user
 
 
-def moment(text: str, option: str) -> datetime:
-    """What an option says of time: UTC where no zone is said."""
+def get_channel(workspace: Workspace, reader: Reader, name: str) -> Channel:
+    """Return a readable channel by its id or name. Raise ``CommandError`` if there is none."""
+    channels = workspace.channels.visible_to(reader)
+    try:
+        channel: Channel = channels.get(slack_id=find_channel(channels.names(), name))
+    except NoSuchChannel as error:
+        raise CommandError(str(error)) from error
+    return channel
+
+
+def known_until(workspace: Workspace) -> datetime:
+    """Return now, or the last sync. Raise ``CommandError`` if the first sync is not complete."""
+    moment = workspace.synced_until(timezone.now())
+    if moment is None:
+        raise CommandError("The workspace is connected to Slack but was never read to the end.")
+    return moment
+
+
+def check_migrations() -> None:
+    """Raise ``CommandError`` if the database lacks migrations."""
+    if missing := unapplied_migrations():
+        raise CommandError(f"{missing} migrations are not applied: run `manage.py migrate` first.")
+
+
+def parse_time(text: str, option: str) -> datetime:
+    """Parse a time in ISO 8601, in UTC without an offset. Raise ``CommandError`` otherwise."""
     try:
         parsed = parse_datetime(text)
     except ValueError as error:
@@ -99,10 +136,12 @@ def moment(text: str, option: str) -> datetime:
 
 def add_json_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--json", action="store_true", help="one JSON document on stdout, all else on stderr"
+        "--json",
+        action="store_true",
+        help="print one JSON document on stdout, and everything else on stderr",
     )
 
 
 def document(data: Any) -> str:
-    """One JSON document, readable and with its letters as they are."""
+    """Return the data as indented JSON, without escapes for letters."""
     return json.dumps(data, ensure_ascii=False, indent=2, default=str)

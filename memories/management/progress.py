@@ -1,46 +1,63 @@
-"""How far a long command is, on stderr: in place on a terminal, else a line every few seconds."""
+"""The progress of a long command, on stderr."""
 
 import time
 from collections.abc import Callable
+from types import TracebackType
+from typing import Self
 
-from django.core.management.base import OutputWrapper
+from django.core.management.base import CommandError, OutputWrapper
 
-SECONDS = 5.0
+SECONDS = 5.0  # between two lines
 SECONDS_ON_TERMINAL = 0.2
-STOPPED = 130  # exit status: ended by Ctrl-C
+STOPPED = 130  # exit status after Ctrl-C
 
-_BEGINNING = "\r\033[K"  # of the line, which is wiped
+_CLEAR_LINE = "\r\033[K"
 
 
 class ProgressLine:
-    """``say`` it as often as there is news; ``end`` takes the last line back."""
+    """One line that is rewritten on a terminal, and new lines elsewhere.
 
-    def __init__(self, stderr: OutputWrapper) -> None:
+    As a context manager it clears the line at the end, and turns Ctrl-C into a ``CommandError`` with
+    the text ``on_interrupt`` and status 130.
+    """
+
+    def __init__(self, stderr: OutputWrapper, on_interrupt: str = "") -> None:
         self._stderr = stderr
-        self._on_terminal = stderr.isatty()
-        self._said_at = time.monotonic()
+        self._on_interrupt = on_interrupt
+        self._is_terminal = stderr.isatty()
+        self._shown_at = time.monotonic()
         self._is_open = False
 
-    def say(self, words: Callable[[], str]) -> None:
-        """``words`` are asked for only when it is time to show them."""
-        every = SECONDS_ON_TERMINAL if self._on_terminal else SECONDS
-        if time.monotonic() - self._said_at < every:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._is_open:
+            self._stderr.write(_CLEAR_LINE, ending="")
+            self._is_open = False
+        if isinstance(error, KeyboardInterrupt):
+            raise CommandError(self._on_interrupt, returncode=STOPPED) from error
+
+    def show(self, build_text: Callable[[], str]) -> None:
+        """Show the text if the last one is old enough. Only then call ``build_text``."""
+        pause = SECONDS_ON_TERMINAL if self._is_terminal else SECONDS
+        if time.monotonic() - self._shown_at < pause:
             return
-        line = words()
-        self._said_at = time.monotonic()
-        if self._on_terminal:
-            self._stderr.write(f"{_BEGINNING}{line}", ending="")
+        text = build_text()
+        self._shown_at = time.monotonic()
+        if self._is_terminal:
+            self._stderr.write(f"{_CLEAR_LINE}{text}", ending="")
             self._is_open = True
         else:
-            self._stderr.write(line)
+            self._stderr.write(text)
 
-    def share(self, what: str, done: int, of: int) -> None:
-        self.say(lambda: f"{what}: {done:,} of {of:,}")
+    def show_share(self, name: str, done: int, total: int) -> None:
+        self.show(lambda: f"{name}: {done:,} of {total:,}")
 
-    def rows(self, where: str, seen: int) -> None:
-        self.say(lambda: f"{seen:,} rows, {where}")
-
-    def end(self) -> None:
-        if self._is_open:
-            self._stderr.write(_BEGINNING, ending="")
-            self._is_open = False
+    def show_rows(self, name: str, count: int) -> None:
+        self.show(lambda: f"{count:,} rows, {name}")

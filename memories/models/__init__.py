@@ -5,6 +5,7 @@ from memories.models.access.api_keys import ApiKey
 from memories.models.access.audit import AppendOnly, AuditEvent
 from memories.models.access.readers import Reader
 from memories.models.access.users import User
+from memories.models.access.webhooks import Webhook, WebhookDelivery
 from memories.models.access.workspaces import Member, RoleRefused, Workspace
 from memories.models.costs.model_calls import ModelCall
 from memories.models.costs.prices import Cap, Price
@@ -17,23 +18,25 @@ from memories.models.ingest.channels import Channel, ChannelMember
 from memories.models.ingest.events import SlackEvent
 from memories.models.ingest.messages import Message
 from memories.models.ingest.people import Person
-from memories.models.ingest.uploads import AnotherUpload, Upload
+from memories.models.ingest.uploads import Upload, UploadInProgress
 from memories.models.memory.drafts import Draft
 from memories.models.memory.lines import Line
 from memories.models.memory.memories import Memory
 from memories.models.memory.new_version import ChangedSince, NewVersion, StaleBase, Unchanged
 from memories.models.memory.seen import Seen
 from memories.models.memory.versions import MemoryVersion
-from memories.models.notes.notes import Note, NotesDisabled, NoteVersion, StaleNote
+from memories.models.notes.note_versions import NoteVersion
+from memories.models.notes.notes import Note, NotesDisabled, StaleNote
 from memories.models.safety.quarantine import QuarantinedLine
 from memories.models.search.documents import SearchDocument, SearchPending
+from memories.models.sync.channel_sync import ChannelSync
 from memories.models.sync.connections import SlackConnection
 from memories.models.sync.slack_budgets import SlackBudget
 
 __all__ = [
     "ApiKey",
     "AnotherBackfill",
-    "AnotherUpload",
+    "UploadInProgress",
     "AppendOnly",
     "AuditEvent",
     "Backfill",
@@ -43,6 +46,7 @@ __all__ = [
     "ChangedSince",
     "Channel",
     "ChannelMember",
+    "ChannelSync",
     "NewVersion",
     "Endpoint",
     "Job",
@@ -75,5 +79,7 @@ __all__ = [
     "Draft",
     "Upload",
     "User",
+    "Webhook",
+    "WebhookDelivery",
     "Workspace",
 ]

@@ -1,8 +1,7 @@
-"""One import or sync per workspace at a time, and one process that prepares the database.
+"""Locks across processes: one import or sync for each workspace, one preparation of the database.
 
-The lock belongs to the process: the operating system, or PostgreSQL when its session ends, lets
-it go whatever way the holder dies, so it cannot stay stuck. On SQLite all processes share this
-machine and its var/ folder; on PostgreSQL they may be anywhere, so the server keeps the lock.
+The operating system or PostgreSQL releases the lock when its process ends, however it ends. On
+SQLite all processes share a machine, so the lock is a file in var/. On PostgreSQL the server has it.
 """
 
 import fcntl
@@ -16,9 +15,8 @@ from django.db import connection
 
 from memories.models import Workspace
 
-# Half of an advisory lock's number, so that ours meet nobody else's.
-_FAMILY = 0x4D454D48
-_PREPARING = 0  # beside the keys of workspaces, which begin at 1
+_NAMESPACE = 0x4D454D48  # the first key of the hub's advisory locks
+_PREPARATION = 0  # the second key, which is else the key of a workspace
 _WAIT_SECONDS = 0.2
 
 
@@ -27,23 +25,23 @@ class Busy(Exception):
 
 
 @contextmanager
-def storing(workspace: Workspace) -> Iterator[None]:
-    """Hold the workspace's storing lock, or raise `Busy` at once."""
+def lock_workspace(workspace: Workspace) -> Iterator[None]:
+    """Lock the workspace for an import or a sync. Raises `Busy` at once when it is locked."""
     with _lock(workspace.pk, f"storing-{workspace.pk}"):
         yield
 
 
 @contextmanager
-def preparing(say: Callable[[str], object]) -> Iterator[None]:
-    """Hold the lock of what a start does once: migrations, the demo, schedules, static files.
+def lock_preparation(say: Callable[[str], object]) -> Iterator[None]:
+    """Lock what a start does once: migrations, the demo, schedules, static files.
 
-    Waits for another holder, and calls ``say`` with the reason. Not reentrant.
+    Waits for another process, and calls ``say`` with the reason. The lock is not reentrant.
     """
     with ExitStack() as stack:
         is_waiting = False
         while True:
             try:
-                stack.enter_context(_lock(_PREPARING, "preparing"))
+                stack.enter_context(_lock(_PREPARATION, "preparing"))
                 break
             except Busy:
                 if not is_waiting:
@@ -59,7 +57,7 @@ def _lock(key: int, name: str) -> AbstractContextManager[None]:
 
 @contextmanager
 def _on_server(number: int) -> Iterator[None]:
-    key = [_FAMILY, number]
+    key = [_NAMESPACE, number]
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_try_advisory_lock(%s, %s)", key)
         (is_locked,) = cursor.fetchone()
@@ -68,7 +66,7 @@ def _on_server(number: int) -> Iterator[None]:
     try:
         yield
     finally:
-        # A lost connection, or a transaction that failed, gives the lock back by itself.
+        # A lost connection has released the lock.
         if connection.is_usable():
             with connection.cursor() as cursor:
                 cursor.execute("SELECT pg_advisory_unlock(%s, %s)", key)

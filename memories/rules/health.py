@@ -1,47 +1,49 @@
-"""Whether all is well, from the signs that a reader is told of: what is not, the worst first."""
+"""Find what is wrong with a workspace, from the signals that its reader may see."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from memories.rules.sync.resync_schedule import SYNC_EVERY
+from memories.rules.sync.resync_schedule import SYNC_INTERVAL
 
-SYNC_LASTS = 2 * SYNC_EVERY
+SYNC_MAX_AGE = 2 * SYNC_INTERVAL
 
 
 class HealthProblem(StrEnum):
+    """Problems, the most urgent first."""
+
     STOPPED = "stopped"  # Slack has ended the connection
-    WORKER = "worker"  # nothing is made or read without one
-    MODEL = "model"  # takes no calls, or may not be paid
-    SLACK = "slack"  # was not read for long
-    CHANNELS = "channels"  # some are not read
-    JOBS = "jobs"  # some were given up
+    WORKER = "worker"  # no worker runs
+    MODEL = "model"  # accepts no calls, or its cap is reached
+    SLACK = "slack"  # the last sync is too old
+    CHANNELS = "channels"  # some cannot be read
+    JOBS = "jobs"  # some have failed
 
 
 @dataclass(frozen=True)
-class Signs:
-    """``worker_at`` None: no sign yet. ``synced_at`` None: never read to the end; it says nothing
-    where the workspace is not connected."""
+class HealthSignals:
+    """``worker_at``: the last heartbeat. ``synced_at``: the end of the last complete sync."""
 
     worker_at: datetime | None
-    worker_lasts: timedelta
+    worker_max_age: timedelta
     is_connected: bool = False
     synced_at: datetime | None = None
     is_stopped: bool = False
-    has_trouble: bool = False
+    is_blocked: bool = False
     failing_channels: int = 0
     failed_jobs: int = 0
 
 
-def find_problems(signs: Signs, now: datetime) -> list[HealthProblem]:
-    """Empty: all is well. A sync that never ended is a first one under way, not a late one."""
-    late = signs.synced_at is not None and now - signs.synced_at > SYNC_LASTS
-    found = {
-        HealthProblem.STOPPED: signs.is_stopped,
-        HealthProblem.WORKER: signs.worker_at is None or now - signs.worker_at > signs.worker_lasts,
-        HealthProblem.MODEL: signs.has_trouble,
-        HealthProblem.SLACK: signs.is_connected and late and not signs.is_stopped,
-        HealthProblem.CHANNELS: signs.failing_channels > 0,
-        HealthProblem.JOBS: signs.failed_jobs > 0,
+def find_problems(signals: HealthSignals, now: datetime) -> list[HealthProblem]:
+    """Return the problems in their order. A first sync that has not ended is no problem."""
+    worker_at, synced_at = signals.worker_at, signals.synced_at
+    is_late = synced_at is not None and now - synced_at > SYNC_MAX_AGE
+    states = {
+        HealthProblem.STOPPED: signals.is_stopped,
+        HealthProblem.WORKER: worker_at is None or now - worker_at > signals.worker_max_age,
+        HealthProblem.MODEL: signals.is_blocked,
+        HealthProblem.SLACK: signals.is_connected and is_late and not signals.is_stopped,
+        HealthProblem.CHANNELS: signals.failing_channels > 0,
+        HealthProblem.JOBS: signals.failed_jobs > 0,
     }
-    return [ill for ill, is_so in found.items() if is_so]
+    return [problem for problem, is_present in states.items() if is_present]

@@ -1,6 +1,6 @@
-"""Settings of a workspace (rule 9): names, defaults, and what each may be.
+"""The settings of a workspace (rule 9): names, types, defaults and valid values.
 
-The dataclass is the only list: the command, the page's form and the admin are made from it.
+The command, the form and the admin are built from the fields of `MemorySettings`.
 """
 
 from collections.abc import Mapping
@@ -17,12 +17,12 @@ MergeMode = Literal["rewrite", "operations"]
 
 
 class InvalidSetting(ValueError):
-    """A key that does not exist or a value that its setting cannot take."""
+    """An unknown key, or an invalid value for a key."""
 
 
 @dataclass(frozen=True)
 class MemorySettings:
-    """Counts are whole numbers from 1 on, of days to keep from 0 on; unset means the seed's default."""
+    """The defaults are those of the seed. Numbers are at least 1, or 0 for ``retention_days``."""
 
     short_term_window_hours: int = 24
     short_term_max_tokens: int = 300
@@ -41,7 +41,7 @@ class MemorySettings:
     output_language: OutputLanguage = "conversation"
     read_private_channels: bool = False
     read_emails: bool = False
-    retention_days: int = 0  # for ever
+    retention_days: int = 0  # 0 keeps everything
 
     @property
     def zone(self) -> ZoneInfo:
@@ -49,61 +49,61 @@ class MemorySettings:
 
     @property
     def window_us(self) -> int:
-        """How far back a first pass and memories without a history reach, in microseconds."""
+        """The reach of a first pass, and of memories without a history, in microseconds."""
         return self.short_term_window_hours * HOUR
 
 
-KINDS: dict[str, Any] = get_type_hints(MemorySettings)
+FIELD_TYPES: dict[str, Any] = get_type_hints(MemorySettings)
 KEYS = tuple(field.name for field in fields(MemorySettings))
 _BOOLEANS = {"true": True, "on": True, "yes": True, "1": True}
 _BOOLEANS |= {"false": False, "off": False, "no": False, "0": False}
-LARGEST = 10_000_000
-_FROM_NOUGHT = ("retention_days",)
+MAX_NUMBER = 10_000_000
 
 
 @cache
 def _zones() -> frozenset[str]:
-    return frozenset(available_timezones())  # from many files: too slow for each reading
+    return frozenset(available_timezones())  # cached, because it reads many files
 
 
 def choices(key: str) -> tuple[str, ...] | None:
-    """The words a setting may be, None where it is a number, a switch or a zone."""
-    kind = KINDS[key]
-    return get_args(kind) if get_origin(kind) is Literal else None
+    """Return the valid words of a setting, or None for a number, a switch or a zone."""
+    field_type = FIELD_TYPES[key]
+    return get_args(field_type) if get_origin(field_type) is Literal else None
 
 
-def least(key: str) -> int:
-    """The smallest number that a setting may be."""
-    return 0 if key in _FROM_NOUGHT else 1
+def min_value(key: str) -> int:
+    return 0 if key == "retention_days" else 1
 
 
-def read_setting(key: str, value: object) -> int | bool | str:
-    """One value, from text or JSON, as its setting wants it; raises InvalidSetting with a reason."""
-    if key not in KINDS:
+def parse_setting(key: str, value: object) -> int | bool | str:
+    """Convert a value from text or JSON to the type of its setting; raise InvalidSetting."""
+    if key not in FIELD_TYPES:
         raise InvalidSetting(f"There is no setting {key!r}. Known: {', '.join(KEYS)}.")
     if (words := choices(key)) is not None:
         if value not in words:
             raise InvalidSetting(f"{key} must be one of {', '.join(words)}, not {value!r}.")
         return str(value)
-    if KINDS[key] is bool:
+    if FIELD_TYPES[key] is bool:
         if isinstance(value, bool):
             return value
         word = str(value).strip().lower()
         if word not in _BOOLEANS:
             raise InvalidSetting(f"{key} must be true or false, not {value!r}.")
         return _BOOLEANS[word]
-    if KINDS[key] is int:
+    if FIELD_TYPES[key] is int:
         digits = str(value).strip()
         if isinstance(value, bool) or not (digits.isascii() and digits.isdigit()):
             raise InvalidSetting(f"{key} must be a whole number, not {value!r}.")
-        if not least(key) <= (number := int(digits[:12])) <= LARGEST:
-            raise InvalidSetting(f"{key} must be between {least(key)} and {LARGEST}, not {digits}.")
+        if not min_value(key) <= (number := int(digits[:12])) <= MAX_NUMBER:
+            raise InvalidSetting(
+                f"{key} must be between {min_value(key)} and {MAX_NUMBER}, not {digits}."
+            )
         return number
     if not isinstance(value, str) or value not in _zones():
         raise InvalidSetting(f"{key} must be a time zone such as Asia/Tokyo, not {value!r}.")
     return str(value)
 
 
-def read_settings(given: Mapping[str, object]) -> MemorySettings:
-    """The settings of a workspace from what was set for it; everything else is the default."""
-    return MemorySettings(**{key: read_setting(key, value) for key, value in given.items()})  # type: ignore[arg-type]
+def parse_settings(values: Mapping[str, object]) -> MemorySettings:
+    """Return the settings of a workspace: the given values, and defaults for all others."""
+    return MemorySettings(**{key: parse_setting(key, value) for key, value in values.items()})  # type: ignore[arg-type]

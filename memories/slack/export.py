@@ -1,9 +1,9 @@
-"""A Slack export as streams of raw objects: Slack's own form, or slackdump's of the same shape.
+"""Read a Slack export as streams of raw objects: Slack's own form, or slackdump's equal one.
 
-At the top lie lists of people and of channels by kind; each channel has a folder, named after it
-or by its id, with a file per day. Anything else is counted as junk, and a folder that no list
-names is nobody's: its objects are counted and nothing of it is stored, since it may be private.
-An export of an organisation (Enterprise Grid) with one team in it is read as that team's.
+The top has lists of people and of channels by kind. Each channel has a folder, named after it or
+its id, with a file per day. Other files are counted as junk. A folder in no list may be private, so
+its objects are counted and not stored. An export of an organisation (Enterprise Grid) with one team
+is read as an export of that team.
 """
 
 import re
@@ -25,7 +25,7 @@ __all__ = ["Export", "ExportFolder", "NotAnExport"]
 
 PEOPLE = ("users.json", "org_users.json")
 TEAMS = "teams"
-# In this order: of two lists that name a channel, the later and more private one holds.
+# When two lists have a channel, the later and more private one counts.
 CHANNEL_LISTS = {
     "channels.json": "public",
     "groups.json": "private",
@@ -37,18 +37,19 @@ _DAY = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2}).*\.json")
 _DIRECT_FOLDER = re.compile(r"D[A-Z0-9]{7,}|mpdm-.+")
 _DUMP_FILE = re.compile(r"[CDG][A-Z0-9]{7,}(-[0-9.]+)?\.json")
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
-_LONGEST_NAME = 1000  # characters
-_WRAPPERS = 8  # how many folders around the export are taken off
+_MAX_NAME_LENGTH = 1000
+_MAX_WRAPPERS = 8  # folders around the export that are removed
 _ARCHIVE = re.compile(r".+\.(zip|7z|rar|tar|tgz|gz|bz2|xz)", re.IGNORECASE)
-# Of one file: a list of so many things that are no objects of Slack's was made to keep us busy.
-_MOST_ODD = 10_000
+# In one file. A list with so many values that are no Slack objects is an attack.
+_MAX_ODD = 10_000
 
 
 @dataclass
 class ExportFolder:
-    """The day files of one conversation, oldest first.
+    """The day files of one conversation, the oldest first.
 
-    ``kind``: public, private, im or mpim; "" when no list names it, and ``slack_id`` is "" then.
+    ``kind`` is public, private, im or mpim. Without a list that names it, ``slack_id`` is "", and
+    ``kind`` is "" or im.
     """
 
     name: str
@@ -66,29 +67,27 @@ class ExportFolder:
 
 
 class Export:
-    """Open with ``Export(path)``; raises `NotAnExport` with advice. Close it, or use ``with``."""
+    """An open export; raises `NotAnExport` with a remedy. Close it, or use ``with``."""
 
     def __init__(self, path: Path) -> None:
         _refuse_other_files(path)
         self._source = Folder(path) if path.is_dir() else Zip(path)
         self.junk: Counter[str] = Counter()
-        self.broken: list[tuple[str, str]] = []  # files by name, with the reason
-        self.broken_at: dict[str, int] = {}  # and the line, where one is known
-        self._listed: dict[str, tuple[str, set[str]]] = {}
+        self.broken: list[tuple[str, str]] = []  # (file name, reason)
+        self.broken_at: dict[str, int] = {}  # file name → line, where it is known
+        self._listed: dict[str, tuple[str, set[str]]] = {}  # id → (kind, names)
+        self._top: dict[str, list[Member]] = defaultdict(list)
+        self._folders: dict[str, list[Member]] = defaultdict(list)
         try:
-            self._look_over(path.name)
+            members = self._readable(list(self._source.members()))
+            _refuse_other_forms(members, path.name)
+            inner = _of_the_team(_without_wrapper(members), path.name)
         except NotAnExport:
             self.close()
             raise
-
-    def _look_over(self, name: str) -> None:
-        members = self._readable(list(self._source.members()))
-        _refuse_other_forms(members, name)
-        self._members = _of_the_team(_without_wrapper(members), name)
-        if beside := len(members) - len(self._members):
+        if beside := len(members) - len(inner):
             self.junk["beside the export"] += beside
-        self._top: dict[str, list[Member]] = defaultdict(list)
-        self._sort()
+        self._sort(inner)
 
     def __enter__(self) -> "Export":
         return self
@@ -101,10 +100,9 @@ class Export:
 
     @property
     def newest_day(self) -> datetime | None:
-        """The start of the newest day with a file: the lists describe this moment, or a later one.
-        Taken for a later one, they might bring back who has left since.
+        """The start of the newest day with a file, None before 2013.
 
-        None where that would be before there was a Slack.
+        The lists describe this time or a later one. A later guess could bring back people who left.
         """
         days = [
             match[1]
@@ -126,22 +124,22 @@ class Export:
                 yield from self._objects(member)
 
     def channels(self) -> Iterator[tuple[object, str]]:
-        """Listed conversations with the kind of their list: public, private, im or mpim."""
+        """Yield listed conversations with the kind of their list: public, private, im or mpim."""
         for name, kind in CHANNEL_LISTS.items():
             for member in self._top[name]:
                 for raw in self._objects(member):
-                    self._note(raw, kind)
+                    self._add_listed(raw, kind)
                     yield raw, kind
 
     def folders(self) -> Iterator[ExportFolder]:
-        """The conversations with messages; read all `channels` first.
+        """Yield the conversations with messages; call it after reading all `channels`.
 
-        A name that two listed channels share tells nothing: such a folder belongs to nobody.
+        A folder whose name two listed channels share counts as unlisted.
         """
         by_name: dict[str, set[str]] = defaultdict(set)
-        for known_as, (_, names) in self._listed.items():
-            for name in {*names, known_as}:
-                by_name[name].add(known_as)
+        for listed_id, (_, names) in self._listed.items():
+            for name in {*names, listed_id}:
+                by_name[name].add(listed_id)
         for name, days in sorted(self._folders.items()):
             owners = by_name.get(name, set())
             folder = ExportFolder(name, days=sorted(days, key=lambda day: day.name))
@@ -153,7 +151,7 @@ class Export:
             yield folder
 
     def messages(self, folder: ExportFolder) -> Iterator[object]:
-        """The folder's objects by day. A file that breaks gives what comes before the break."""
+        """Yield the folder's objects by day. A broken file yields the objects before the break."""
         for day in folder.days:
             yield from self._objects(day)
 
@@ -163,43 +161,40 @@ class Export:
             for item in member.objects():
                 if not isinstance(item, dict) or len(item) < 2:
                     odd += 1
-                    if odd > _MOST_ODD:
+                    if odd > _MAX_ODD:
                         raise Unreadable("hardly any objects")
                 yield item
         except Unreadable as error:
             self.broken.append((member.name, str(error)))
             self.broken_at[member.name] = error.line
 
-    def _note(self, raw: object, kind: str) -> None:
-        """Remember whose the folders are. Of two lists with one channel the later decides."""
-        if not isinstance(raw, dict) or not (known_as := parse_slack_id(raw.get("id"))):
+    def _add_listed(self, raw: object, kind: str) -> None:
+        """Record the names and the kind of a listed channel. The last list decides the kind."""
+        if not isinstance(raw, dict) or not (listed_id := parse_slack_id(raw.get("id"))):
             return
-        if isinstance(read := parse_channel(raw, kind, direct=True), ChannelIn):
-            kind = read.kind
+        if isinstance(parsed := parse_channel(raw, kind, direct=True), ChannelIn):
+            kind = parsed.kind
         names = {as_text(raw.get("name")), as_text(raw.get("name_normalized"))} - {""}
-        _, known_names = self._listed.get(known_as, ("", set()))
-        self._listed[known_as] = (
-            kind,
-            known_names | {unicodedata.normalize("NFC", n) for n in names},
-        )
+        _, listed_names = self._listed.get(listed_id, ("", set()))
+        normalized = {unicodedata.normalize("NFC", name) for name in names}
+        self._listed[listed_id] = (kind, listed_names | normalized)
 
     def _readable(self, members: list[Member]) -> list[Member]:
-        """Without what other programs left behind, and without names that are no text."""
+        """Leave out the files of other programs, and files with names that are no text."""
         kept = []
         for member in members:
             if reason := _junk(member):
                 self.junk[reason] += 1
-            elif _UNPRINTABLE.search(member.name) or len(member.name) > _LONGEST_NAME:
-                name = member.name[:_LONGEST_NAME]
-                shown = _UNPRINTABLE.sub(lambda odd: f"\\u{ord(odd[0]):04x}", name)
+            elif _UNPRINTABLE.search(member.name) or len(member.name) > _MAX_NAME_LENGTH:
+                name = member.name[:_MAX_NAME_LENGTH]
+                shown = _UNPRINTABLE.sub(lambda match: f"\\u{ord(match[0]):04x}", name)
                 self.broken.append((shown, "a name that is no text"))
             else:
                 kept.append(member)
         return kept
 
-    def _sort(self) -> None:
-        self._folders: dict[str, list[Member]] = defaultdict(list)
-        for member in self._members:
+    def _sort(self, members: list[Member]) -> None:
+        for member in members:
             parts = member.parts
             is_day = _DAY.fullmatch(parts[-1])
             if len(parts) == 2 and is_day:
@@ -209,9 +204,8 @@ class Export:
             elif member.name in _LISTS:
                 self._top[member.name].append(member)
             else:
-                self.junk[
-                    "an archive inside" if _ARCHIVE.fullmatch(parts[-1]) else "no messages"
-                ] += 1
+                is_archive = _ARCHIVE.fullmatch(parts[-1])
+                self.junk["an archive inside" if is_archive else "no messages"] += 1
 
 
 def _junk(member: Member) -> str:
@@ -222,14 +216,14 @@ def _junk(member: Member) -> str:
         return "left by the system"
     if any(part.startswith("FC:") for part in parts[:-1]):
         return "canvas"
-    if "canvases" in parts[:-1] and not _DAY.fullmatch(parts[-1]):  # a channel may be called so
+    if "canvases" in parts[:-1] and not _DAY.fullmatch(parts[-1]):  # a channel may have this name
         return "canvas"
     return ""
 
 
 def _without_wrapper(members: list[Member]) -> list[Member]:
-    """The members as seen from the export's top, when somebody zipped the folder around it."""
-    for _ in range(_WRAPPERS):
+    """Remove the folders that were zipped around the export."""
+    for _ in range(_MAX_WRAPPERS):
         if any(member.name in _LISTS for member in members):
             break
         wrappers = {
@@ -250,7 +244,7 @@ def _without_wrapper(members: list[Member]) -> list[Member]:
 
 
 def _of_the_team(members: list[Member], name: str) -> list[Member]:
-    """Of an organisation's export, the files of its one team beside what lies at the top."""
+    """Move the files of an organisation's only team to the top; refuse several teams."""
     teams = {
         parts[1]
         for parts in (member.parts for member in members)
@@ -279,14 +273,14 @@ def _refuse_other_files(path: Path) -> None:
         if not path.is_file():
             raise NotAnExport("other_file", name=str(path))
         with path.open("rb") as file:
-            begin = file.read(16)
+            signature = file.read(16)
     except OSError as error:
         raise NotAnExport("unreadable", name=str(path), why=str(error.strerror)) from error
-    if begin.startswith(b"SQLite format 3"):
+    if signature.startswith(b"SQLite format 3"):
         raise NotAnExport("slackdump", form="database", name=path.name)
-    if begin.startswith(b"\x1f\x8b") and path.name.endswith(".json.gz"):
+    if signature.startswith(b"\x1f\x8b") and path.name.endswith(".json.gz"):
         raise NotAnExport("slackdump", form="archive", name="its folder")
-    if not begin.startswith(b"PK"):
+    if not signature.startswith(b"PK"):
         raise NotAnExport("no_zip", name=path.name)
 
 

@@ -1,7 +1,7 @@
-"""The objects of a JSON list, one after the other, from a file of any size.
+"""Read the objects of a JSON list one by one, from a file of any size.
 
-Only one object is held at a time. One that is larger than `LARGEST_HELD` is passed over without
-being held and stands in the stream as `TooLarge`.
+One object is in memory at a time. An object over `MAX_VALUE_CHARACTERS` is skipped without being in
+memory as a whole, and appears in the stream as `TooLarge`.
 """
 
 import codecs
@@ -12,15 +12,15 @@ from typing import Protocol
 
 from memories.rules.ingest.slack_objects import TooLarge
 
-CHUNK = 1 << 16  # bytes
-LARGEST_HELD = 8_000_000  # characters
+CHUNK_BYTES = 1 << 16  # bytes
+MAX_VALUE_CHARACTERS = 8_000_000  # characters
 _SPACE = re.compile(r"[ \t\n\r]*")
 _STRUCTURE = re.compile(r'["\\{}\[\]]')
 _AFTER_NUMBER = re.compile(r"[^0-9eE.+-]")
-# The end of what is held may cut a literal (-Infinity is the longest), a \uXXXX, or a number's
+# The end of the buffer may cut a literal (-Infinity is the longest), a \uXXXX, or a number's
 # fraction or exponent in two.
-_LITERAL = 12
-_NUMBER = 2
+_LITERAL_LENGTH = 12
+_EXPONENT_LENGTH = 2
 
 
 class Readable(Protocol):
@@ -28,14 +28,17 @@ class Readable(Protocol):
 
 
 class Unreadable(Exception):
-    """A file that is no JSON list, or stops being one; the text says how. ``line`` is where what
-    breaks begins, 0 where nobody can say."""
+    """A file that is no JSON list, or breaks; the text says how.
+
+    ``line`` is where the broken value begins, 0 when unknown.
+    """
 
     line = 0
 
 
-def objects(file: Readable) -> Iterator[object]:
-    """Yield what the list holds. What was read before a break has been yielded already."""
+def iter_objects(file: Readable) -> Iterator[object]:
+    """Yield the objects of the file's list; raise `Unreadable` where it breaks, after the objects
+    before the break."""
     text = _Window(file)
     try:
         yield from _list(text)
@@ -64,7 +67,7 @@ def _list(text: "_Window") -> Iterator[object]:
 
 
 class _Window:
-    """A piece of the file as text, and where in it reading goes on."""
+    """A piece of the file as text, with the position of the next value."""
 
     def __init__(self, file: Readable) -> None:
         self._file = file
@@ -72,16 +75,16 @@ class _Window:
         self._json = json.JSONDecoder()
         self._buffer = ""
         self._ended = False
-        self._lines = 1  # that end before what is held, and the one that begins it
+        self._lines = 1  # the number of the buffer's first line
         self.position = 0
-        self.fault = ""  # why the end came too early, when the file's end is not the reason
+        self.fault = ""  # why the text ends before the end of the file
 
     @property
     def line(self) -> int:
         return self._lines + self._buffer.count("\n", 0, self.position)
 
     def peek(self) -> str:
-        """The next character that is not space, "" at the end."""
+        """Move to the next character that is not space and return it, "" at the end."""
         if self.position < len(self._buffer) and (character := self._buffer[self.position]) > " ":
             return character
         while True:
@@ -89,39 +92,39 @@ class _Window:
             self.position = space.end() if space else self.position
             if self.position < len(self._buffer):
                 return self._buffer[self.position]
-            if not self._more(CHUNK):
+            if not self._read_more(CHUNK_BYTES):
                 return ""
 
     def value(self) -> object:
-        """The value that begins here. Asks for twice as much each time, to stay linear."""
+        """Parse the value that begins here. Each further read doubles, to stay linear."""
         self.peek()
-        size = CHUNK
+        size = CHUNK_BYTES
         while True:
             try:
                 value, end = self._json.raw_decode(self._buffer, self.position)
             except json.JSONDecodeError as error:
-                spare = 0 if self._ended else _LITERAL
-                at_the_end = error.pos >= len(self._buffer) - spare
+                margin = 0 if self._ended else _LITERAL_LENGTH
+                at_the_end = error.pos >= len(self._buffer) - margin
                 if not (at_the_end or error.msg.startswith("Unterminated string")):
                     raise Unreadable("not JSON") from error
                 if self._ended:
                     raise Unreadable(self.fault or "cut off") from error
             except (ValueError, RecursionError):
-                return self._pass_over()  # a number of thousands of digits, or nested too deeply
+                return self._skip_value()  # a number of thousands of digits, or too deep
             else:
-                whole = isinstance(value, dict | list | str) or self._ended
-                if whole or end < len(self._buffer) - _NUMBER:
+                is_whole = isinstance(value, dict | list | str) or self._ended
+                if is_whole or end < len(self._buffer) - _EXPONENT_LENGTH:
                     self.position = end
                     return value
-            if len(self._buffer) - self.position > LARGEST_HELD:
-                return self._pass_over()
-            self._more(size)
+            if len(self._buffer) - self.position > MAX_VALUE_CHARACTERS:
+                return self._skip_value()
+            self._read_more(size)
             size *= 2
 
-    def _pass_over(self) -> TooLarge:
-        """Go behind the value that begins here, holding a chunk of it at a time."""
+    def _skip_value(self) -> TooLarge:
+        """Move behind the value that begins here, with one chunk of it in memory."""
         if self._buffer[self.position] not in '{["':
-            return self._pass_over_number()
+            return self._skip_number()
         depth, in_string, escaped = 0, False, -1
         while True:
             for match in _STRUCTURE.finditer(self._buffer, self.position):
@@ -139,19 +142,19 @@ class _Window:
                     return TooLarge()
             escaped -= len(self._buffer)
             self.position = len(self._buffer)
-            if not self._more(CHUNK):
+            if not self._read_more(CHUNK_BYTES):
                 raise Unreadable(self.fault or "cut off")
 
-    def _pass_over_number(self) -> TooLarge:
+    def _skip_number(self) -> TooLarge:
         while not (end := _AFTER_NUMBER.search(self._buffer, self.position)):
             self.position = len(self._buffer)
-            if not self._more(CHUNK):
+            if not self._read_more(CHUNK_BYTES):
                 raise Unreadable(self.fault or "cut off")
         self.position = end.start()
         return TooLarge()
 
-    def _more(self, size: int) -> bool:
-        """Read on, so many bytes, and forget what was read; False at the end of the file."""
+    def _read_more(self, size: int) -> bool:
+        """Read this many bytes and drop the text before the position; return False at the end."""
         parts = []
         while size > 0 and not self._ended:
             read = self._file.read(size)
@@ -160,7 +163,7 @@ class _Window:
             try:
                 parts.append(self._decode(read, self._ended))
             except UnicodeDecodeError as error:
-                # What comes before the odd byte is still read.
+                # The text before the invalid byte is still used.
                 parts.append(error.object[: error.start].decode())
                 self._ended, self.fault = True, "not UTF-8"
         text = "".join(parts)

@@ -1,5 +1,7 @@
-"""Why a file is not read as an export, and what to do instead: a code, a sentence for it, and what
-stands in the sentence kept apart, so that each reader is told in their own language."""
+"""Refusals of files that are no export: a code, a sentence with a remedy, and its values.
+
+Code and values are stored, so that a page shows the sentence in its reader's language.
+"""
 
 from collections.abc import Mapping
 
@@ -48,13 +50,13 @@ SENTENCES: dict[str, Promise] = {
 
 
 class NotAnExport(Exception):
-    """What was given cannot be read as an export; the text says what to do instead."""
+    """The path is no export that can be read; the text says why and names a remedy."""
 
     def __init__(self, code: str, **values: str) -> None:
-        super().__init__(sentence_of(code, values))
+        super().__init__(refusal_sentence(code, values))
         self.code, self.values = code, values
 
 
-def sentence_of(code: str, values: Mapping[str, str]) -> str:
-    """In the language of whoever asks."""
+def refusal_sentence(code: str, values: Mapping[str, str]) -> str:
+    """Return the sentence of a code in the current language."""
     return str(SENTENCES[code]) % values

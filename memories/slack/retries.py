@@ -1,5 +1,8 @@
-"""Which troubles of a call to Slack are waited out, and for how long. Each further attempt is a call
-like the first: it is taken from the budget. A rate limit is never waited out here."""
+"""Retries of calls to Slack after connection and server errors.
+
+Each retry takes a call from the rate limiter, as the first attempt does. A rate limit is not retried
+here.
+"""
 
 import random
 from collections.abc import Callable
@@ -10,7 +13,6 @@ from urllib.error import URLError
 from slack_sdk.http_retry.builtin_handlers import ConnectionErrorRetryHandler
 from slack_sdk.http_retry.builtin_interval_calculators import BackoffRetryIntervalCalculator
 from slack_sdk.http_retry.handler import RetryHandler
-from slack_sdk.http_retry.interval_calculator import RetryIntervalCalculator
 from slack_sdk.http_retry.jitter import Jitter
 from slack_sdk.http_retry.request import HttpRequest
 from slack_sdk.http_retry.response import HttpResponse
@@ -18,32 +20,35 @@ from slack_sdk.http_retry.state import RetryState
 
 RETRIES = 3
 PAUSE = 0.5  # seconds before the first retry; each further one waits twice as long
-UNKNOWN_WAIT = 60.0  # seconds, when Slack limits without saying for how long
+DEFAULT_RETRY_AFTER = 60.0  # seconds, for a rate limit without Retry-After
 
-# ValueError: a body that breaks off, or is no text.
-_CONNECTION = [URLError, ConnectionError, TimeoutError, HTTPException, ValueError]
+# ValueError: a body that is cut off or is no text.
+_CONNECTION_ERRORS = [URLError, ConnectionError, TimeoutError, HTTPException, ValueError]
 
 Take = Callable[[str], None]
 
 
 def retry_handlers(pause: float, take: Take) -> list[RetryHandler]:
-    """For a WebClient; they count their retries together. ``take`` a call of this method, or raise."""
-    waits = BackoffRetryIntervalCalculator(pause, _Spread())
-    return [
-        _ConnectionTrouble(take, RETRIES, waits, _CONNECTION),
-        _ServerTrouble(take, RETRIES, waits),
-    ]
+    """Return the handlers of a WebClient, which count their retries together.
+
+    ``take`` takes a call of a method from the rate limiter, or raises.
+    """
+    intervals = BackoffRetryIntervalCalculator(pause, _Jitter())
+    connection_errors = _ConnectionErrorHandler(RETRIES, intervals, _CONNECTION_ERRORS)
+    server_errors = _ServerErrorHandler(RETRIES, intervals)
+    connection_errors.take = server_errors.take = take
+    return [connection_errors, server_errors]
 
 
-class _Spread(Jitter):
-    """Up to half as long again, so that processes do not come back in step."""
+class _Jitter(Jitter):
+    """Lengthens a pause by up to a half, so that processes do not retry at the same time."""
 
     def recalculate(self, duration: float) -> float:
         return duration * (1 + random.random() / 2)
 
 
-class _Metered(RetryHandler):
-    """Takes the call before it is made again."""
+class _LimitedHandler(RetryHandler):
+    """Takes a call from the rate limiter before each retry."""
 
     take: Take
 
@@ -61,24 +66,12 @@ class _Metered(RetryHandler):
         )
 
 
-class _ConnectionTrouble(_Metered, ConnectionErrorRetryHandler):
-    def __init__(
-        self,
-        take: Take,
-        retries: int,
-        waits: RetryIntervalCalculator,
-        troubles: list[type[Exception]],
-    ) -> None:
-        super().__init__(retries, waits, troubles)
-        self.take = take
+class _ConnectionErrorHandler(_LimitedHandler, ConnectionErrorRetryHandler):
+    pass
 
 
-class _ServerTrouble(_Metered):
-    """Any 5xx, and a 200 that is not Slack speaking: the SDK retries 500 and 503 alone."""
-
-    def __init__(self, take: Take, retries: int, waits: RetryIntervalCalculator) -> None:
-        super().__init__(retries, waits)
-        self.take = take
+class _ServerErrorHandler(_LimitedHandler):
+    """Retries any 5xx and an empty 200. The SDK's own handler retries 500 and 503 only."""
 
     def _can_retry(
         self,
@@ -94,8 +87,8 @@ class _ServerTrouble(_Metered):
 
 
 def retry_after(headers: Any) -> float:
-    """Retry-After, or a guess where it is not a number."""
+    """Return the seconds of Retry-After, or the default when it is no number."""
     for name, value in headers.items():
         if name.lower() == "retry-after" and str(value).isascii() and str(value).isdigit():
             return float(value)
-    return UNKNOWN_WAIT
+    return DEFAULT_RETRY_AFTER

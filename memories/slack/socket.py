@@ -1,7 +1,7 @@
-"""Slack's Socket Mode: events over a connection that we open, for those whom Slack cannot reach.
+"""Slack's Socket Mode: events over an outgoing connection, for hubs that Slack cannot reach.
 
-slack_sdk reads and pings; when to connect again is decided by whoever holds the socket, so that a
-token that Slack refuses ends it instead of being tried for ever.
+slack_sdk reads and pings. The caller decides when to reconnect, so that a refused token ends the
+connection instead of being retried for ever.
 """
 
 import logging
@@ -20,11 +20,11 @@ from memories.slack.web import SlackError
 
 logger = logging.getLogger(__name__)
 
-PING_SECONDS = 3.0  # a connection that five pings in a row miss counts as lost
-TIMEOUT = 30  # seconds that Slack may take to name an address
-AT_ONCE = 4  # events that are stored side by side
-# What Slack says of a token that no other try makes better.
-_REFUSED = frozenset(
+PING_SECONDS = 3.0  # after five missed pings a connection counts as lost
+TIMEOUT = 30  # seconds of apps.connections.open
+CONCURRENCY = 4  # events that are stored at the same time
+# Errors of a token that a retry does not solve.
+_TOKEN_ERRORS = frozenset(
     [
         *("not_authed", "invalid_auth", "account_inactive", "token_revoked", "token_expired"),
         *("not_allowed_token_type", "no_permission", "missing_scope", "access_denied"),
@@ -33,18 +33,18 @@ _REFUSED = frozenset(
 
 
 class Socket:
-    """One connection at a time. ``take`` stores an event's body; when it raises, Slack is not
-    answered and sends it again."""
+    """One connection at a time. ``store`` stores an event's payload. When it raises, the event is not
+    acknowledged, and Slack sends it again."""
 
     def __init__(
         self,
         app_token: str,
-        take: Callable[[Any], None],
+        store: Callable[[Any], None],
         base_url: str = "",
         *,
         ping_seconds: float = PING_SECONDS,
     ) -> None:
-        self._take = take
+        self._store = store
         self._client = SocketModeClient(
             app_token,
             web_client=WebClient(
@@ -52,46 +52,48 @@ class Socket:
             ),
             auto_reconnect_enabled=False,
             ping_interval=ping_seconds,
-            concurrency=AT_ONCE,
+            concurrency=CONCURRENCY,
         )
-        self._client.socket_mode_request_listeners.append(self._hear)
+        self._client.socket_mode_request_listeners.append(self._on_request)
 
     @property
     def is_connected(self) -> bool:
         return self._client.is_connected()
 
     def connect(self) -> None:
-        """Ask Slack for an address and connect there. Raises `SlackError`."""
+        """Get an address from Slack and connect to it; raise `SlackError`."""
         try:
             self._client.connect_to_new_endpoint()
         except SlackApiError as error:
-            raise _refused(error) from error
+            raise _slack_error(error) from error
         except (OSError, HTTPException, ValueError, SlackClientError) as error:
             raise _unreachable(type(error).__name__) from error
-        if not self.is_connected:  # slack_sdk keeps the error of the connection itself
+        if not self.is_connected:  # slack_sdk does not raise the error of the connection
             raise _unreachable("no connection")
 
     def close(self) -> None:
-        """What was heard and not answered yet comes again."""
+        """Close the connection. Slack sends events without an acknowledgement again."""
         self._client.close()
 
-    def _hear(self, client: BaseSocketModeClient, request: SocketModeRequest) -> None:
+    def _on_request(self, client: BaseSocketModeClient, request: SocketModeRequest) -> None:
         if request.type == "events_api":
             try:
-                self._take(request.payload)
+                self._store(request.payload)
             except Exception as error:
                 logger.error("an event could not be stored: %s", type(error).__name__)
                 return
         client.send_socket_mode_response(SocketModeResponse(envelope_id=request.envelope_id))
 
 
-def _refused(error: SlackApiError) -> SlackError:
+def _slack_error(error: SlackApiError) -> SlackError:
     data = error.response.data
     code = str(data.get("error") or "malformed") if isinstance(data, dict) else "malformed"
     advice = ""
-    if code in _REFUSED:
+    if code in _TOKEN_ERRORS:
         advice = " Check SLACK_APP_TOKEN: an app-level token (xapp-…) with connections:write."
-    return SlackError(code, f"apps.connections.open: {code}.{advice}", permanent=code in _REFUSED)
+    return SlackError(
+        code, f"apps.connections.open: {code}.{advice}", permanent=code in _TOKEN_ERRORS
+    )
 
 
 def _unreachable(what: str) -> SlackError:

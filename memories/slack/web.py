@@ -1,8 +1,8 @@
-"""Slack's Web API: the one place that speaks it.
+"""A client of Slack's Web API.
 
-`SlackClient` returns Slack's own JSON, page by page, and raises `SlackError` for whatever goes
-wrong. Short troubles (a lost connection, a 5xx, a few seconds until the budget has a call) are
-waited out here. A rate limit is the caller's to come back from: its `Limiter` remembers it.
+`SlackClient` returns Slack's own JSON, page by page, and raises `SlackError` for every error. It
+retries lost connections and 5xx, and waits a few seconds for its `Limiter`. On a rate limit it
+raises: the limiter records the limit, and the caller tries again later.
 """
 
 import time
@@ -21,10 +21,10 @@ from memories.rules.sync.rate_limits import SLOW_METHODS, SLOW_PAGE
 from memories.slack.retries import PAUSE, retry_after, retry_handlers
 
 TIMEOUT = 30  # seconds a call may take
-PAGE_SIZE = 999  # the most that Slack gives at once
-PATIENCE = 5.0  # seconds; who must wait longer for a call comes back later
+PAGE_SIZE = 999  # Slack's maximum
+MAX_WAIT = 5.0  # seconds to wait for the limiter; a longer wait is an error
 
-# The token, or the app behind it, is what Slack refuses: no other call would do better.
+# Slack refuses the token or its app, so every other call fails too.
 _TOKEN_CODES = frozenset(
     [
         *("not_authed", "invalid_auth", "account_inactive", "token_revoked", "token_expired"),
@@ -32,8 +32,8 @@ _TOKEN_CODES = frozenset(
         *("team_access_not_granted", "two_factor_setup_required", "no_token", "no_key"),
     ]
 )
-# Worth another try later, as it is.
-_PASSING_CODES = frozenset(
+# The same call may work later.
+_TRANSIENT_CODES = frozenset(
     [
         *("ratelimited", "rate_limited", "internal_error", "fatal_error", "service_unavailable"),
         *("request_timeout", "invalid_cursor", "unreachable", "malformed"),
@@ -51,10 +51,10 @@ _ADVICE = {
 
 
 class SlackError(Exception):
-    """What Slack answered, or that it did not.
+    """An error of Slack's, or no usable answer.
 
-    ``code`` is Slack's word (or unreachable, malformed, no_token); ``permanent`` when asking
-    again changes nothing; ``retry_after``: seconds to wait where Slack told.
+    ``code`` is Slack's error code, or unreachable, malformed or no_token. ``permanent``: a retry
+    does not help. ``retry_after`` is Slack's wait in seconds, when it gave one.
     """
 
     def __init__(
@@ -68,18 +68,18 @@ class SlackError(Exception):
 
     @property
     def refuses_token(self) -> bool:
-        """No other call with this token would do better."""
+        """Whether every other call with this token fails too."""
         return self.code in _TOKEN_CODES
 
     @property
     def is_general(self) -> bool:
-        """Not about the channel or thread asked for: the next one would fare the same."""
+        """Whether the error does not depend on the channel or thread of the call."""
         return self.refuses_token or self.code in ("ratelimited", "unreachable", "missing_scope")
 
 
 @dataclass(frozen=True)
 class Identity:
-    """Whose token it is. ``domain`` is the part before .slack.com, "" when Slack does not tell;
+    """The team and bot of a token. ``domain`` is the part before .slack.com, "" when unknown.
     ``bot_id`` is "" for a token that is not a bot's."""
 
     team_id: str
@@ -90,33 +90,29 @@ class Identity:
 
 
 @dataclass(frozen=True)
-class HistoryPage:
-    """``is_limited``: the workspace's plan hides older messages. ``is_last``: Slack has no more."""
+class Page:
+    """Messages of a channel or thread. ``is_limited``: the workspace's plan hides older ones."""
 
     messages: list[Any]
-    is_limited: bool
     is_last: bool
-
-
-@dataclass(frozen=True)
-class RepliesPage:
-    messages: list[Any]
-    is_last: bool
+    is_limited: bool = False
 
 
 class Limiter(Protocol):
-    """Who says whether a method may be called now."""
+    """Limits the rate of calls by method."""
 
     def take(self, method: str, *, slow: bool = False) -> float:
-        """Take one call: 0.0, or in how many seconds there will be one. ``slow``: the app is on
-        Slack's plan of one page of history a minute."""
+        """Take one call and return 0.0, or return the seconds until one is free.
+
+        ``slow``: Slack limits the app to one page of history a minute.
+        """
 
     def limited(self, method: str, seconds: float) -> None:
-        """Slack refused a call, and takes none for so long."""
+        """Record that Slack refused a call and accepts none for this many seconds."""
 
 
-class OwnLimits:
-    """Of a client on its own: calls as it likes, and heeds what Slack told it."""
+class LocalLimiter:
+    """The default `Limiter`: no limit but the waits that Slack gave to this client."""
 
     def __init__(self) -> None:
         self._not_before: dict[str, float] = {}
@@ -129,10 +125,10 @@ class OwnLimits:
 
 
 class SlackClient:
-    """One token's view of Slack. ``calls`` counts the pages asked for, by method.
+    """A client for one token. ``calls`` counts its calls by method.
 
-    ``slow_plan``: Slack gives 15 messages a page and a page a minute; it turns True when that
-    shows. ``sleep`` is for the few seconds that are waited out.
+    ``slow_plan``: Slack gives 15 messages a page and one page a minute. The client sets it when it
+    detects that. ``sleep`` is called for waits of a few seconds.
     """
 
     def __init__(
@@ -155,12 +151,12 @@ class SlackClient:
             )
         self.calls: Counter[str] = Counter()
         self.token_end = token[-4:]
-        # What the token may do, as the last answer said; None when none has.
+        # The token's scopes in the last answer, None before the first one.
         self.scopes: list[str] | None = None
         self.slow_plan = slow_plan
-        self._limiter = limiter or OwnLimits()
+        self._limiter = limiter or LocalLimiter()
         self._sleep = sleep
-        self._cut_short: set[str] = set()  # methods whose last page was as short as the slow plan's
+        self._cut_short: set[str] = set()  # methods whose last page had the slow plan's size
         self._client = WebClient(
             token,
             base_url=(base_url or WebClient.BASE_URL).rstrip("/") + "/",
@@ -180,78 +176,82 @@ class SlackClient:
         )
 
     def people(self) -> Iterator[list[Any]]:
-        """All users, deactivated ones and bots too."""
+        """Yield pages of all users, with bots and deactivated users."""
         for answer in self._pages("users.list", {}):
             yield _list(answer, "users.list", "members")
 
     def channels(self, *, private: bool = True) -> Iterator[list[Any]]:
-        """All public channels, and with ``private`` the private ones that the bot is in; archived
-        ones too."""
+        """Yield pages of all public channels, with archived ones.
+
+        With ``private`` also the private channels that the bot is in.
+        """
         parameters = {"types": "public_channel,private_channel" if private else "public_channel"}
         for answer in self._pages("conversations.list", parameters):
             yield _list(answer, "conversations.list", "channels")
 
     def members(self, channel_id: str) -> Iterator[list[Any]]:
-        """Ids of the people in a channel."""
+        """Yield pages of the ids of a channel's members."""
         for answer in self._pages("conversations.members", {"channel": channel_id}):
             yield _list(answer, "conversations.members", "members")
 
-    def history(self, channel_id: str, oldest: str, latest: str = "") -> Iterator[HistoryPage]:
-        """What stands in the channel itself, newest first, between two ts (both exclusive); from the
-        newest one on without ``latest``."""
+    def history(self, channel_id: str, oldest: str, latest: str = "") -> Iterator[Page]:
+        """Yield pages of a channel's messages, the newest first, without replies.
+
+        ``oldest`` and ``latest`` are exclusive; without ``latest`` it begins with the newest one.
+        """
         method = "conversations.history"
-        parameters = {"channel": channel_id, "oldest": oldest} | (
-            {"latest": latest} if latest else {}
-        )
+        parameters = {"channel": channel_id, "oldest": oldest, "latest": latest}
         for answer in self._pages(method, parameters):
             messages = _list(answer, method, "messages")
-            yield HistoryPage(messages, answer.get("is_limited") is True, _is_last(answer))
+            yield Page(messages, _is_last(answer), answer.get("is_limited") is True)
 
-    def replies(self, channel_id: str, thread_ts: str, oldest: str = "") -> Iterator[RepliesPage]:
-        """A thread, oldest first, after ``oldest`` (a ts, exclusive); Slack puts the root on top of
-        every page, and one without it is no page of the thread."""
+    def replies(self, channel_id: str, thread_ts: str, oldest: str = "") -> Iterator[Page]:
+        """Yield pages of a thread, the oldest first, after ``oldest`` (exclusive).
+
+        Slack puts the root first on every page. A page without it is malformed.
+        """
         method = "conversations.replies"
-        parameters = {"channel": channel_id, "ts": thread_ts} | (
-            {"oldest": oldest} if oldest else {}
-        )
+        parameters = {"channel": channel_id, "ts": thread_ts, "oldest": oldest}
         for answer in self._pages(method, parameters):
             messages = _list(answer, method, "messages")
             if not any(as_dict(raw).get("ts") == thread_ts for raw in messages):
                 raise _malformed(method, "a thread without its root")
-            yield RepliesPage(messages, _is_last(answer))
+            yield Page(messages, _is_last(answer))
 
     def _pages(self, method: str, parameters: dict[str, str]) -> Iterator[dict[str, Any]]:
+        """Yield all pages; leave out the parameters that are ""."""
         cursor = ""
         while True:
-            paging = {"limit": str(self._limit(method))} | ({"cursor": cursor} if cursor else {})
-            answer = self._call(method, parameters | paging)
-            self._measure(method, answer)
+            is_slow = self.slow_plan and method in SLOW_METHODS
+            paging = {"limit": str(SLOW_PAGE if is_slow else PAGE_SIZE), "cursor": cursor}
+            sent = {name: value for name, value in (parameters | paging).items() if value}
+            answer = self._call(method, sent)
+            self._note_page_size(method, answer)
             yield answer
-            following = _next_cursor(answer)
-            if not following:
+            next_cursor = _next_cursor(answer)
+            if not next_cursor:
                 return
-            if following == cursor:
+            if next_cursor == cursor:
                 raise _malformed(method, "the same page again and again")
-            cursor = following
+            cursor = next_cursor
 
-    def _limit(self, method: str) -> int:
-        return SLOW_PAGE if self.slow_plan and method in SLOW_METHODS else PAGE_SIZE
+    def _note_page_size(self, method: str, answer: dict[str, Any]) -> None:
+        """Record a page of 15 messages that is not the last one.
 
-    def _measure(self, method: str, answer: dict[str, Any]) -> None:
-        """A page that holds 15, of more, where many more were asked for: a refusal right after it
-        shows the slow plan."""
+        A rate limit on the next call then proves the slow plan.
+        """
         self._cut_short.discard(method)
         messages = answer.get("messages")
-        short = isinstance(messages, list) and len(messages) <= SLOW_PAGE + 1  # and the root
-        if method in SLOW_METHODS and short and not _is_last(answer) and not self.slow_plan:
+        is_short = isinstance(messages, list) and len(messages) <= SLOW_PAGE + 1  # and the root
+        if method in SLOW_METHODS and is_short and not _is_last(answer) and not self.slow_plan:
             self._cut_short.add(method)
 
     def _take(self, method: str) -> None:
-        """Take a call, after a few seconds if need be."""
+        """Take a call from the limiter; wait a few seconds for it at most."""
         waited = 0.0
         while wait := self._limiter.take(method, slow=self.slow_plan):
             waited += wait
-            if waited > PATIENCE:
+            if waited > MAX_WAIT:
                 raise _rate_limited(method, wait)
             self._sleep(wait)
 
@@ -261,23 +261,20 @@ class SlackClient:
         try:
             response = self._client.api_call(method, params=parameters)
         except SlackApiError as error:
-            raise self._refused(method, error) from error
+            raise self._slack_error(method, error) from error
         except (OSError, HTTPException, ValueError) as error:
-            # ValueError: a body that is not JSON, or not text.
+            # ValueError: a body that is not JSON or not text.
             raise SlackError(
                 "unreachable",
                 f"{method}: Slack cannot be reached ({type(error).__name__}).",
                 permanent=False,
             ) from error
-        self._learn_scopes(response.headers)
-        return response.data if isinstance(response.data, dict) else {}
-
-    def _learn_scopes(self, headers: Any) -> None:
-        for name, value in headers.items():
+        for name, value in response.headers.items():
             if name.lower() == "x-oauth-scopes":
                 self.scopes = str(value).replace(",", " ").split()
+        return response.data if isinstance(response.data, dict) else {}
 
-    def _refused(self, method: str, error: SlackApiError) -> SlackError:
+    def _slack_error(self, method: str, error: SlackApiError) -> SlackError:
         response = error.response
         data = response.data if isinstance(response.data, dict) else {}
         if response.status_code == 429:
@@ -301,7 +298,7 @@ class SlackClient:
                 f" (it has: {data.get('provided') or 'none'})."
             )
         return SlackError(
-            code, f"{method}: {code}. {advice}".strip(), permanent=code not in _PASSING_CODES
+            code, f"{method}: {code}. {advice}".strip(), permanent=code not in _TRANSIENT_CODES
         )
 
 

@@ -1,4 +1,4 @@
-"""What a backfill's quote and progress say in templates: ranges and money."""
+"""Numbers, ranges and amounts of money in templates."""
 
 from typing import Any
 
@@ -14,13 +14,13 @@ Numbers = dict[str, float]
 
 @register.filter
 def grouped(number: int) -> str:
-    """``37607`` as "37,607"."""
+    """Return ``37607`` as "37,607"."""
     return number_format(number, force_grouping=True)
 
 
 @register.filter
 def between(numbers: Numbers | None, digits: int = 0) -> str:
-    """``{"low": 8, "high": 9, …}`` as "8 – 9"."""
+    """Return ``{"low": 8, "high": 9, …}`` as "8 – 9"."""
     if not numbers:
         return ""
     return _span(
@@ -46,5 +46,5 @@ def _money(amount: Any) -> str:
     if not amount:
         return "$0"
     if amount < 0.0001:
-        return f"< ${number_format(0.0001, 4)}"  # a little is not nothing
+        return f"< ${number_format(0.0001, 4)}"  # it is not "$0"
     return f"${number_format(amount, 2 if amount >= 1 else 4, force_grouping=True)}"

@@ -1,5 +1,4 @@
-"""What an import says in templates: why something was left out, how long it still takes, and days
-as a file names them."""
+"""Texts of an import in templates: reasons for skipped parts, the time left, and days of files."""
 
 import math
 from datetime import date
@@ -15,7 +14,7 @@ from memories.rules.costs.estimate import Range
 
 register = template.Library()
 
-# The reasons of outcomes, of objects and of files. A test keeps the table complete.
+# The reasons for skipped objects and files. A test checks that none is missing.
 REASONS = {
     "notice": gettext_lazy("notices of Slack, such as that somebody joined"),
     "direct messages": gettext_lazy("direct messages"),
@@ -61,14 +60,14 @@ REASONS = {
 
 @register.filter
 def outcome_words(reason: str) -> str:
-    """``cut off``, or ``skipped: not chosen`` as a report counts it."""
+    """Return the text for a reason, such as ``cut off`` or ``skipped: not chosen``."""
     words = REASONS.get(reason.rpartition(": ")[2])
     return reason if words is None else str(words)
 
 
 @register.filter
 def time_left_words(seconds: Range) -> str:
-    """``Range(400, 500, 650)`` as "about 7 – 11 min left"."""
+    """Return ``Range(400, 500, 650)`` as "about 7 – 11 min left"."""
     if seconds.high < 60:
         return _("less than a minute left")
     low, high = max(1, round(seconds.low / 60)), math.ceil(seconds.high / 60)
@@ -77,11 +76,13 @@ def time_left_words(seconds: Range) -> str:
 
 
 @register.filter
-def day(named: str) -> SafeString | str:
-    """``2023-11-14``, which is a day of Slack's in no zone of ours; files may name days that never
-    were."""
+def day(name: str) -> SafeString | str:
+    """Return a day of an export file, such as ``2023-11-14``, in words.
+
+    It has no time zone. A name that is no day is returned as it is.
+    """
     try:
-        parsed = date.fromisoformat(named)
+        parsed = date.fromisoformat(name)
     except ValueError:
-        return named
-    return format_html('<time datetime="{}">{}</time>', named, date_format(parsed, _("j M Y")))
+        return name
+    return format_html('<time datetime="{}">{}</time>', name, date_format(parsed, _("j M Y")))

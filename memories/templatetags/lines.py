@@ -1,4 +1,8 @@
-"""What stands on a page by the hundred. A template takes ten times as long to put it together."""
+"""HTML that a page has by the hundred. Python builds it because included templates are too slow.
+
+Measured: 300 lines with 900 sources take 44 ms here and 112 ms in templates. The 100 channels of
+the navigation, which every page has, take 2 and 14 ms. A comparison of 300 lines takes 4 and 15 ms.
+"""
 
 from collections.abc import Iterable
 from typing import Literal
@@ -11,93 +15,96 @@ from django.utils.translation import get_language, ngettext
 from django.utils.translation import gettext as _
 
 from memories.models import Line
-from memories.rules.memory.compare import Kind, Piece, Row
+from memories.rules.memory.compare import ChangeKind, DiffPiece, DiffRow
 from memories.rules.memory.lines import Origin
 from memories.templatetags.reading import author_icon, icon, moment
+from memories.views.memory.display import LineDisplay, SourceChip
 from memories.views.memory.marks import NavChannel
-from memories.views.memory.shown import Chip, ShownLine
 from memories.views.texts import line_text
 
 register = template.Library()
 
-NOTHING = mark_safe("")
-# A comparison that knows no lines gives "" in a template.
-MaybeLine = ShownLine | Literal[""] | None
-_MARKS = {Kind.ADDED: "<ins>{}</ins>", Kind.REMOVED: "<del>{}</del>"}
+EMPTY = mark_safe("")
+# In a comparison without lines, a template passes "".
+OptionalLine = LineDisplay | Literal[""] | None
+_MARKS = {ChangeKind.ADDED: "<ins>{}</ins>", ChangeKind.REMOVED: "<del>{}</del>"}
 
 
 # Lines of memories
 
 
 @register.filter
-def day(line: MaybeLine | Line) -> SafeString:
-    """The day of a line, for the margin."""
+def day(line: OptionalLine | Line) -> SafeString:
+    """Return the day of a line, for the margin."""
     if not line or not line.at_us:
-        return NOTHING
+        return EMPTY
     return format_html(
         '<span class="said" lang="{}">{}</span> ', get_language(), moment(line.at_us, "margin")
     )
 
 
 @register.filter
-def chips(line: MaybeLine) -> SafeString:
-    """The numbered sources of a line; each that the reader may open leads to its message."""
+def chips(line: OptionalLine) -> SafeString:
+    """Return the numbered sources of a line, with links to visible messages."""
     if not line or not line.chips:
-        return NOTHING
-    source = escape(_("Source"))
+        return EMPTY
+    label = escape(_("Source"))
     return format_html(
         '<span class="chips" lang="{}">{}</span>',
         get_language(),
-        mark_safe("".join(_chip(chip, source) for chip in line.chips)),  # noqa: S308  # of format_html
+        mark_safe("".join(_chip(chip, label) for chip in line.chips)),  # noqa: S308  # of format_html
     )
 
 
-def _chip(chip: Chip, source: str) -> SafeString:
+def _chip(chip: SourceChip, label: str) -> SafeString:
     if chip.href:
         return format_html(
             '<a class="chip" href="{}"><span class="hidden">{} </span>{}'
             '<span class="hidden">, {}</span></a>',
             chip.href,
-            source,
+            label,
             chip.number,
             chip.author,
         )
-    why = (
+    reason = (
         icon("cancelled", _("a source that was removed"))
-        if chip.is_gone
+        if chip.is_removed
         else icon("lock", _("a source you may not open"))
     )
-    return format_html('<span class="chip closed">{}</span>', why)
+    return format_html('<span class="chip closed">{}</span>', reason)
 
 
 @register.filter
-def since(line: MaybeLine) -> SafeString:
-    """Who wrote a line, and in which version."""
+def since(line: OptionalLine) -> SafeString:
+    """Return the author and first version of a line.
+
+    The word "model" is for screen readers alone.
+    """
     return _since(line, in_words=False)
 
 
 @register.filter
-def since_in_words(line: MaybeLine) -> SafeString:
-    """The same for everybody to see, not for screen readers alone."""
+def since_in_words(line: OptionalLine) -> SafeString:
+    """Return the author and first version of a line in visible words."""
     return _since(line, in_words=True)
 
 
-def _since(line: MaybeLine, *, in_words: bool) -> SafeString:
+def _since(line: OptionalLine, *, in_words: bool) -> SafeString:
     if not line:
-        return NOTHING
-    if line.is_persons:
+        return EMPTY
+    if line.is_by_person:
         label = escape(_("by hand, v%(number)s") % {"number": line.since})
     elif line.origin == Origin.RESTORE:
         label = escape(_("restored, v%(number)s") % {"number": line.since})
     else:
-        by = escape(_("by the model") + _(", "))
-        by = by if in_words else format_html('<span class="hidden">{}</span>', by)
-        label = format_html("{}v{}", by, line.since)
+        author = escape(_("by the model") + _(", "))
+        author = author if in_words else format_html('<span class="hidden">{}</span>', author)
+        label = format_html("{}v{}", author, line.since)
     if line.since_href:
         label = format_html('<a href="{}">{}</a>', line.since_href, label)
     return format_html(
         '<span class="line-mark{}" lang="{}">{}{}</span>',
-        " human" if line.is_persons else "",
+        " human" if line.is_by_person else "",
         get_language(),
         author_icon(line.origin),
         label,
@@ -105,10 +112,10 @@ def _since(line: MaybeLine, *, in_words: bool) -> SafeString:
 
 
 @register.filter
-def fate(line: MaybeLine) -> SafeString:
-    """Why a line of an older version left the text, with the version that says what stands instead."""
+def fate(line: OptionalLine) -> SafeString:
+    """Return why the next version lacks a line, with a link to that version."""
     if not line or not line.fate:
-        return NOTHING
+        return EMPTY
     words = {
         Line.Fate.SUPERSEDED: _("replaced in v%(number)s"),
         Line.Fate.SETTLED: _("settled in v%(number)s"),
@@ -118,8 +125,8 @@ def fate(line: MaybeLine) -> SafeString:
     return format_html(
         '<span class="line-mark" lang="{}"><a href="{}">{}</a></span>',
         get_language(),
-        line.gone_href,
-        words % {"number": line.gone_in},
+        line.removed_href,
+        words % {"number": line.removed_in},
     )
 
 
@@ -127,33 +134,33 @@ def fate(line: MaybeLine) -> SafeString:
 
 
 @register.filter
-def came(row: Row) -> SafeString:
-    """A line that is new, or how it reads now."""
-    if row.kind is not Kind.CHANGED:
+def new_text(row: DiffRow) -> SafeString:
+    """Return the new wording of an added or changed line."""
+    if row.kind is not ChangeKind.CHANGED:
         return line_text(row.after)
     label = format_html('<span class="hidden" lang="{}">{} </span>', get_language(), _("Reworded:"))
     return label + after(row)
 
 
 @register.filter
-def before(row: Row) -> SafeString:
-    """The text that was, with what was taken out of it."""
-    return _marked(piece for piece in row.pieces if piece.kind is not Kind.ADDED)
+def before(row: DiffRow) -> SafeString:
+    """Return the old line with its removed words marked."""
+    return _mark_pieces(piece for piece in row.pieces if piece.kind is not ChangeKind.ADDED)
 
 
 @register.filter
-def after(row: Row) -> SafeString:
-    """The text that is, with what came into it."""
-    return _marked(piece for piece in row.pieces if piece.kind is not Kind.REMOVED)
+def after(row: DiffRow) -> SafeString:
+    """Return the new line with its added words marked."""
+    return _mark_pieces(piece for piece in row.pieces if piece.kind is not ChangeKind.REMOVED)
 
 
 @register.filter
-def both(row: Row) -> SafeString:
-    """One text after the other, word by word."""
-    return _marked(row.pieces)
+def both(row: DiffRow) -> SafeString:
+    """Return one line with its removed and added words marked."""
+    return _mark_pieces(row.pieces)
 
 
-def _marked(pieces: Iterable[Piece]) -> SafeString:
+def _mark_pieces(pieces: Iterable[DiffPiece]) -> SafeString:
     html = (
         format_html(_MARKS[piece.kind], piece.text) if piece.kind in _MARKS else escape(piece.text)
         for piece in pieces
@@ -166,19 +173,19 @@ def _marked(pieces: Iterable[Piece]) -> SafeString:
 
 @register.simple_tag(takes_context=True)
 def nav_channels(context: Context, rows: Iterable[NavChannel]) -> SafeString:
-    """Channels with their news. ``channel`` is the one that the page is about."""
-    here = context.get("channel")
-    html = (_nav_channel(context, row, is_here=row.channel == here) for row in rows)
+    """Return the channels of the navigation. ``channel`` in the context is the current one."""
+    current = context.get("channel")
+    html = (_nav_channel(context, row, is_current=row.channel == current) for row in rows)
     return mark_safe("\n".join(html))  # noqa: S308  # of format_html
 
 
-def _nav_channel(context: Context, row: NavChannel, *, is_here: bool) -> SafeString:
+def _nav_channel(context: Context, row: NavChannel, *, is_current: bool) -> SafeString:
     channel = row.channel
-    current = NOTHING
-    if is_here:
+    aria_current = EMPTY
+    if is_current:
         is_page = context["request"].path == row.path
-        current = format_html(' aria-current="{}"', "page" if is_page else "true")
-    count = NOTHING
+        aria_current = format_html(' aria-current="{}"', "page" if is_page else "true")
+    count = EMPTY
     if row.new:
         words = ngettext("new version", "new versions", row.new)
         count = format_html(
@@ -187,10 +194,10 @@ def _nav_channel(context: Context, row: NavChannel, *, is_here: bool) -> SafeStr
     return format_html(
         '<li id="nav-channel-{}"{}{}><a href="{}"{}>{}<span>{}</span>{}</a></li>',
         channel.pk,
-        mark_safe(' class="new"') if row.new else NOTHING,
-        mark_safe(' hx-swap-oob="true"') if context.get("is_part") else NOTHING,
+        mark_safe(' class="new"') if row.new else EMPTY,
+        mark_safe(' hx-swap-oob="true"') if context.get("is_part") else EMPTY,
         row.path,
-        current,
+        aria_current,
         icon("hash") if channel.is_public else icon("lock", _("private")),
         channel.name,
         count,

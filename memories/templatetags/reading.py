@@ -1,4 +1,4 @@
-"""What templates say in one word: times, reasons, names, and texts that people or models wrote."""
+"""Filters and tags of most templates: times, reasons, names, texts, icons and shortcuts."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -16,20 +16,20 @@ from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from memories.models import Memory, MemoryVersion, User
+from memories.models import MemoryVersion, User
 from memories.rules.generate.segments import Trigger
-from memories.rules.generate.tokens import estimate
+from memories.rules.generate.tokens import estimate_tokens
 from memories.rules.ingest.timestamps import from_micros
 from memories.rules.memory.lines import words_of
 from memories.views import paths
 from memories.views.ingest.messages import topic_words
 from memories.views.keys import KEYS
-from memories.views.memory.shown import shape_of, who_wrote
+from memories.views.memory.display import shape_of, who_wrote
 from memories.views.texts import in_its_language, line_text, message_text, text_lang
 
 register = template.Library()
 
-_A_DAY = 24 * 3600
+_DAY_SECONDS = 24 * 3600
 
 
 # Times
@@ -37,11 +37,11 @@ _A_DAY = 24 * 3600
 
 @register.simple_tag
 def moment(value: datetime | int, style: str = "near") -> SafeString:
-    """A ``<time>``; ``value`` is aware or microseconds since 1970, told in the page's zone.
+    """Return a ``<time>`` in the current time zone.
 
-    ``near`` is relative under 24 hours; ``full`` never is; ``time`` and ``day`` are one half;
-    ``weekday`` is "Tuesday 18:05" as long as that can mean one day only; ``margin`` is a day, of this
-    year without its number.
+    ``value`` is an aware datetime or microseconds since 1970. ``style`` is ``near`` (relative
+    within 24 hours), ``full``, ``time``, ``day``, ``date``, ``weekday`` ("Tuesday 18:05" within a
+    week) or ``margin`` (a date without the current year).
     """
     at = timezone.localtime(from_micros(value) if isinstance(value, int) else value)
     absolute = _absolute(at)
@@ -51,7 +51,7 @@ def moment(value: datetime | int, style: str = "near") -> SafeString:
 
 @register.simple_tag
 def span(first_us: int, last_us: int) -> SafeString:
-    """A period; its second half leaves out the day when that is the same."""
+    """Return a period. The second time has no date if it is the same day."""
     first, last = (timezone.localtime(from_micros(us)) for us in (first_us, last_us))
     if _absolute(first) == _absolute(last):
         return moment(first_us, "full")
@@ -75,9 +75,9 @@ def _absolute(at: datetime) -> str:
 
 
 def _near(at: datetime) -> str:
-    """Relative words under 24 hours, "" beyond and for what is yet to come."""
+    """Return a relative time, "" for more than 24 hours ago and for the future."""
     seconds = int((timezone.now() - at).total_seconds())
-    if not 0 <= seconds < _A_DAY:
+    if not 0 <= seconds < _DAY_SECONDS:
         return ""
     if seconds < 60:
         return _("just now")
@@ -105,7 +105,7 @@ _STYLES: dict[str, Callable[[datetime], str]] = {
     "weekday": _weekday,
 }
 
-# Why and by whom
+# Reasons
 
 _REASONS = {
     Trigger.IDLE: gettext_lazy("%(messages)s, then quiet for %(time)s"),
@@ -113,7 +113,7 @@ _REASONS = {
     Trigger.FIRST: gettext_lazy("%(messages)s: the first look at this channel"),
     Trigger.HISTORY_OFF: gettext_lazy("%(messages)s, history is off"),
     Trigger.BACKFILL: gettext_lazy("%(messages)s from before"),
-    Trigger.ASKED: gettext_lazy("%(messages)s, asked for by hand"),
+    Trigger.REQUESTED: gettext_lazy("%(messages)s, asked for by hand"),
     Trigger.EDITED: gettext_lazy("a message was edited or deleted"),
     "merge": gettext_lazy("merged from %(texts)s"),
     "rebuild": gettext_lazy("made anew from %(texts)s"),
@@ -163,7 +163,7 @@ _FAULTS = {
 
 @register.simple_tag
 def why(version: MemoryVersion) -> str:
-    """What made this version, in words with its numbers."""
+    """Return the reason for a version."""
     if version.origin == MemoryVersion.Origin.PERSON:
         return _("edited by hand")
     if version.origin == MemoryVersion.Origin.RESTORE:
@@ -178,13 +178,13 @@ def why(version: MemoryVersion) -> str:
 
 @register.filter
 def reason_words(trigger: dict[str, Any]) -> str:
-    """``{"reason": "idle", "new": 12, "quiet_s": 7200}`` as words; "" for nothing known."""
+    """Return the text for ``{"reason": "idle", "new": 12, "quiet_s": 7200}``, "" if unknown."""
     new = trigger.get("new", 0)
-    many = ngettext("%(n)s message", "%(n)s messages", new) % {"n": new}
+    messages = ngettext("%(n)s message", "%(n)s messages", new) % {"n": new}
     texts = ngettext("%(n)s text", "%(n)s texts", new) % {"n": new}
     words = _REASONS.get(trigger.get("reason", ""), "")
     text = words % {
-        "messages": many,
+        "messages": messages,
         "texts": texts,
         "time": duration(trigger.get("quiet_s", 0)),
     }
@@ -200,7 +200,7 @@ def reason_words(trigger: dict[str, Any]) -> str:
 
 @register.filter
 def duration(seconds: int) -> str:
-    """``7200`` as "2 h", ``5400`` as "1 h 30 min", ``40`` as "40 s"."""
+    """Return ``7200`` as "2 h", ``5400`` as "1 h 30 min", ``40`` as "40 s"."""
     hours, remainder = divmod(int(seconds), 3600)
     minutes = remainder // 60
     if not hours and not minutes:
@@ -215,13 +215,13 @@ def duration(seconds: int) -> str:
 
 @register.filter
 def fault_words(fault: str) -> str:
-    """Why a job gave nothing, as far as there are words for it."""
+    """Return the text for a fault of a job, by default its name."""
     return str(_FAULTS.get(fault) or fault.replace("_", " "))
 
 
 @register.filter
 def change_text(dropped: str) -> str:
-    """The text of an operation that was not carried out, of ``reason: text``."""
+    """Return the text of a dropped operation, which is ``reason: text``."""
     return dropped.partition(": ")[2]
 
 
@@ -230,27 +230,13 @@ def drop_reason(dropped: str) -> str:
     return str(_DROPS.get(dropped.partition(": ")[0], ""))
 
 
-# Memories and where they are
+# Memories and their pages
 
 
-@register.filter
-def page_of(memory: Memory) -> str:
-    return paths.page_of(memory)
-
-
-@register.filter
-def scope_name(memory: Memory) -> str:
-    return paths.scope_name(memory)
-
-
-@register.filter
-def type_name(memory: Memory) -> str:
-    return paths.type_name(memory)
-
-
-@register.filter
-def tokens(text: str) -> int:
-    return estimate(text)
+register.filter("page_of", paths.page_of)
+register.filter("scope_name", paths.scope_name)
+register.filter("type_name", paths.type_name)
+register.filter("tokens", estimate_tokens)
 
 
 # Texts
@@ -263,13 +249,13 @@ register.simple_tag(message_text)
 register.simple_tag(topic_words)
 
 
-# Drawings
+# Icons
 
 
 @register.simple_tag
 @lru_cache(maxsize=500)  # a page shows some hundreds of a few dozens
 def icon(name: str, label: str = "") -> SafeString:
-    """A symbol of icons.svg; without a label it is decoration."""
+    """Return an icon of icons.svg. Without a label it is decoration."""
     hidden = (
         format_html('role="img" aria-label="{}"', label)
         if label
@@ -286,7 +272,7 @@ def icon(name: str, label: str = "") -> SafeString:
 @register.simple_tag
 @lru_cache(maxsize=50)
 def author_icon(shape: str) -> SafeString:
-    """The knot of a version on the thread: who wrote it, by its shape."""
+    """Return the icon of a version's author. ``shape`` is from `shape_of`."""
     return format_html(
         '<svg class="knot knot-{0}" aria-hidden="true"><use href="{1}#knot-{0}"></use></svg>',
         shape,
@@ -303,22 +289,22 @@ register.filter(who_wrote)
 
 @register.simple_tag(takes_context=True)
 def key(context: Context, name: str) -> SafeString:
-    """The key that a control answers to, for readers who want keys."""
+    """Return the attributes of a keyboard shortcut, if the user has enabled shortcuts."""
     assert name in KEYS, name
-    if not _wants_keys(context):
+    if not _has_shortcuts(context):
         return mark_safe("")
-    # "g h" is one key after another, for which ARIA has no words.
+    # ARIA has no syntax for a sequence of keys such as "g h".
     attribute = "" if " " in name else format_html(' aria-keyshortcuts="{}"', name)
     return format_html('data-key="{}"{}', name, attribute)
 
 
 @register.simple_tag(takes_context=True)
-def steps(context: Context, onwards: str, back: str) -> SafeString:
-    """One of the places between which two keys lead."""
-    assert {onwards, back} <= KEYS.keys(), onwards + back
-    if not _wants_keys(context):
+def steps(context: Context, forward: str, back: str) -> SafeString:
+    """Return the attribute of an element that a pair of shortcuts steps through."""
+    assert {forward, back} <= KEYS.keys(), forward + back
+    if not _has_shortcuts(context):
         return mark_safe("")
-    return format_html('data-steps="{}{}"', onwards, back)
+    return format_html('data-steps="{}{}"', forward, back)
 
 
 @register.simple_tag
@@ -326,6 +312,6 @@ def all_keys() -> list[tuple[str, Promise]]:
     return list(KEYS.items())
 
 
-def _wants_keys(context: Context) -> bool:
+def _has_shortcuts(context: Context) -> bool:
     user = context["request"].user
     return isinstance(user, User) and user.shortcuts

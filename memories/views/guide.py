@@ -1,13 +1,13 @@
-"""Help: the handful of words that the pages rest on, and where things are."""
+"""The help page: the terms of the pages, and links to them."""
 
 from django.http import HttpResponse
 from django.views.decorators.http import require_safe
 
-from memories.views.access.access import UserRequest, only_place
+from memories.views.access.access import UserRequest, find_only_place
 from memories.views.pages import render_page
 
 
 @require_safe
 def index(request: UserRequest) -> HttpResponse:
-    """For everybody, also before they sign in: it says nothing of anybody's words."""
-    return render_page(request, "guide/index.html", {"place": only_place(request)})
+    """Show the page, also before sign-in. It contains no private text."""
+    return render_page(request, "guide/index.html", {"place": find_only_place(request)})

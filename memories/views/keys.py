@@ -1,5 +1,7 @@
-"""The single keys, in the order in which a reader is told of them. Templates put them on controls
-(``{% key %}``) and between places (``{% steps %}``); app.js knows none of them by name."""
+"""Keyboard shortcuts, in the order of the help.
+
+Templates add them to controls (``{% key %}``, ``{% steps %}``). app.js contains no key.
+"""
 
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _

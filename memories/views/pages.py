@@ -1,4 +1,4 @@
-"""How a page is answered: whole, or the part that htmx asked for."""
+"""Render complete pages or the parts for htmx, and the middleware of pages."""
 
 from collections.abc import Callable
 from typing import Any
@@ -22,29 +22,28 @@ from django.utils.http import url_has_allowed_host_and_scheme, urlencode
 from memories.models import AccessGrant
 from memories.views.access.access import UserRequest, WorkspaceContext
 
-POLLING_ENDS = 286  # htmx asks no more
+STOP_POLLING = 286  # the status that stops polling in htmx
 
 
-def varied(get_response: Callable[[HttpRequest], HttpResponse]) -> Any:
-    """Middleware: no cache gives a part for a page, nor the other way round. Redirects, errors and
-    the pages of others may be either as well."""
+def vary_on_htmx(get_response: Callable[[HttpRequest], HttpResponse]) -> Any:
+    """Middleware: let caches distinguish pages from parts, also for redirects and errors."""
 
-    def answer(request: HttpRequest) -> HttpResponse:
+    def middleware(request: HttpRequest) -> HttpResponse:
         response = get_response(request)
         patch_vary_headers(response, ["HX-Request"])
         return response
 
-    return answer
+    return middleware
 
 
-def unstored(get_response: Callable[[HttpRequest], HttpResponse]) -> Any:
-    """Middleware: no browser or proxy keeps a page of somebody who is signed in.
+def no_store(get_response: Callable[[HttpRequest], HttpResponse]) -> Any:
+    """Middleware: prevent browsers and proxies from storing pages of signed-in people.
 
-    Back after signing out then asks the server. The session cookie decides, so nothing is queried.
-    The answer that takes the cookie away also has the browser drop what it kept before.
+    The session cookie decides, so this needs no query. The response that deletes the cookie also clears
+    the browser's cache.
     """
 
-    def answer(request: HttpRequest) -> HttpResponse:
+    def middleware(request: HttpRequest) -> HttpResponse:
         response = get_response(request)
         if settings.SESSION_COOKIE_NAME in request.COOKIES:
             patch_cache_control(response, no_store=True, private=True)
@@ -53,12 +52,14 @@ def unstored(get_response: Callable[[HttpRequest], HttpResponse]) -> Any:
                 response["Clear-Site-Data"] = '"cache"'
         return response
 
-    return answer
+    return middleware
 
 
-class Compressed(GZipMiddleware):
-    """Middleware: pages are sent compressed, but for those that may repeat what was in an address or
-    a form. Beside what is not for everybody the length of such a page would tell of it (BREACH)."""
+class CompressPages(GZipMiddleware):
+    """Middleware: compress pages, except pages that may repeat text of a URL or a form.
+
+    The length of such a page could reveal private text beside it (BREACH).
+    """
 
     def process_response(self, request: HttpRequest, response: HttpResponseBase) -> Any:
         if request.method != "GET" or request.META.get("QUERY_STRING"):
@@ -67,41 +68,39 @@ class Compressed(GZipMiddleware):
 
 
 def wants_part(request: UserRequest) -> bool:
-    """htmx asks for a part; when it rebuilds a page from its history it wants the page."""
+    """Return whether htmx requests a part. For its history it requests the whole page."""
     return bool(request.htmx) and not request.htmx.history_restore_request
 
 
 def next_of(request: HttpRequest) -> str:
-    """The page that a form came from, as its ``next`` says; "" for anything but a path of ours."""
+    """Return the path in the ``next`` field of a form. Empty: it is not a path of this site."""
     target = request.POST.get("next", "")
-    is_ours = url_has_allowed_host_and_scheme(
+    is_own_path = url_has_allowed_host_and_scheme(
         target, {request.get_host()}, require_https=request.is_secure()
     )
-    return target if is_ours and target.startswith("/") else ""
+    return target if is_own_path and target.startswith("/") else ""
 
 
 def back_to(request: HttpRequest, path: str) -> str:
-    """``path`` with the search and the page of its list that a form was sent from
-    (``_from_page.html``)."""
+    """Return ``path`` with the search and the page of the list (``_from_page.html``)."""
     query = {name: value for name in ("q", "page") if (value := request.POST.get(name, ""))}
     return f"{path}?{urlencode(query)}" if query else path
 
 
-def refused(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
-    """400: the request holds something impossible."""
+def bad_request(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
+    """Respond 400."""
     context = {"request": request, "csrf_token": get_token(request)}
     return HttpResponseBadRequest(get_template("400.html").render(context))
 
 
-def broken(request: HttpRequest) -> HttpResponse:
-    """500: in the reader's language and theme, and without a question to what may be broken."""
+def server_error(request: HttpRequest) -> HttpResponse:
+    """Respond 500 in the language and theme of the reader, without a query."""
     context = {"request": request, "csrf_token": get_token(request)}
     return HttpResponseServerError(get_template("500.html").render(context))
 
 
 def is_live(request: HttpRequest) -> bool:
-    """Whether a page that tells of something under way asks again by itself; ``?live=off`` is how
-    its reader stops that."""
+    """Return whether a page refreshes itself. ``?live=off`` stops that."""
     return request.GET.get("live") != "off"
 
 
@@ -113,31 +112,29 @@ def render_page_or_part(
     *,
     status: int = 200,
 ) -> HttpResponse:
-    """The same address answers both. Times are told in the zone that the reader chose, else in that
-    of ``context["place"]``."""
+    """Render the page, or the part that htmx requests from the same URL.
+
+    Times are shown in the time zone of the reader or of ``context["place"]``.
+    """
     as_part = bool(part) and wants_part(request)
     place: WorkspaceContext | None = context.get("place")
     zone = place.zone if place else request.user.zone if request.user.is_authenticated else None
-    shown_banners = {} if as_part or place is None else banners(place)
+    banner_context = {} if as_part or place is None else banners(place)
     with timezone.override(zone):
         return render(
             request,
             part if as_part else page,
-            {"is_part": as_part, **shown_banners, **context},
+            {"is_part": as_part, **banner_context, **context},
             status=status,
         )
 
 
 def banners(place: WorkspaceContext) -> dict[str, Any]:
-    """What stands above a page, whatever it is about."""
-    return {"trouble": place.trouble, "stopped": place.stopped, "opened": opened_by(place)}
-
-
-def opened_by(place: WorkspaceContext) -> list[AccessGrant]:
-    """The private channels that an operator has open, for the banner."""
-    if not place.reader.is_operator:
-        return []
-    return list(place.reader.openings().of_workspace(place.workspace))
+    """Return the context of the banners above every page."""
+    grants: list[AccessGrant] = []
+    if place.reader.is_operator:
+        grants = list(AccessGrant.objects.active_for(place.reader).of_workspace(place.workspace))
+    return {"trouble": place.trouble, "stopped": place.stopped, "opened": grants}
 
 
 def render_page(

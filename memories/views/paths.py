@@ -1,4 +1,4 @@
-"""Where things are read: the page of a memory's scope, and its name there."""
+"""URLs and names of memories and their pages."""
 
 from functools import lru_cache
 
@@ -8,11 +8,11 @@ from django.utils.translation import gettext as _
 from memories.models import Memory
 from memories.rules.memory.identity import MemoryScope, MemoryType
 
-KEPT = 5_000  # addresses: each page names all channels
+CACHE_SIZE = 5_000  # each page links to all channels
 
 
 def page_of(memory: Memory) -> str:
-    """The page that shows this memory among its neighbours."""
+    """Return the URL of the page of the memory's channel, thread or workspace."""
     slug = memory.workspace.slug
     if memory.channel is None:
         return reverse("workspaces-detail", args=[slug])
@@ -22,25 +22,25 @@ def page_of(memory: Memory) -> str:
 
 
 def card_path(memory: Memory) -> str:
-    """Where on that page it stands."""
-    is_channels_now = memory.memory_type == MemoryType.SHORT_TERM and memory.scope != "thread"
-    return f"{page_of(memory)}#{'now' if is_channels_now else 'memory'}"
+    """Return the URL of the memory on that page."""
+    is_current_state = memory.memory_type == MemoryType.SHORT_TERM and memory.scope != "thread"
+    return f"{page_of(memory)}#{'now' if is_current_state else 'memory'}"
 
 
 def update_path(memory: Memory) -> str:
-    """Where it is updated at once; also the one that a channel will have."""
+    """Return the URL that updates the memory, which may not exist yet."""
     if memory.pk:
         return reverse("updates-detail", args=[memory.pk])
     assert memory.channel is not None
     return reverse("updates-channel", args=[memory.workspace.slug, memory.channel.slack_id])
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=CACHE_SIZE)
 def channel_path(slug: str, slack_id: str) -> str:
     return reverse("channels-detail", args=[slug, slack_id])
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=CACHE_SIZE)
 def messages_path(slug: str, slack_id: str) -> str:
     return reverse("messages-index", args=[slug, slack_id])
 
@@ -50,7 +50,7 @@ def thread_path(slug: str, slack_id: str, thread_ts: str) -> str:
 
 
 def scope_name(memory: Memory) -> str:
-    """``#general``, ``Thread in #general``, or the workspace's name."""
+    """Return ``#general``, ``Thread in #general``, or the name of the workspace."""
     if memory.channel is None:
         return str(memory.workspace)
     if memory.scope == MemoryScope.THREAD:

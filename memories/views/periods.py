@@ -1,4 +1,4 @@
-"""Since when: a field of forms, in the words of `rules.orders`."""
+"""The form field for the start of a period."""
 
 from datetime import tzinfo
 
@@ -7,7 +7,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from memories.rules.costs.orders import Unreadable, read_since
+from memories.rules.costs.backfill_input import InvalidInput, parse_since
 
 
 def since_field() -> forms.CharField:
@@ -21,9 +21,9 @@ def since_field() -> forms.CharField:
     )
 
 
-def since_us(given: str, zone: tzinfo) -> int:
-    """In microseconds, 0 for the first message. Raises ValidationError."""
+def since_us(text: str, zone: tzinfo) -> int:
+    """Return microseconds, 0 for the first message. Raise ``ValidationError`` for other texts."""
     try:
-        return read_since(given, timezone.now(), zone)
-    except Unreadable as error:
+        return parse_since(text, timezone.now(), zone)
+    except InvalidInput as error:
         raise forms.ValidationError(_("Neither a day nor a number of days.")) from error

@@ -1,4 +1,4 @@
-"""The settings of a workspace (rule 9), for its admins, and who changed them."""
+"""The settings of a workspace (rule 9) and their changes, for its admins."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -22,7 +22,7 @@ from memories.views.access.access import (
     must_operate,
     open_workspace,
 )
-from memories.views.costs.setting_costs import tell_costs
+from memories.views.costs.setting_costs import add_costs
 from memories.views.pages import render_page
 
 SAVES_SHOWN = 20
@@ -30,7 +30,7 @@ SAVES_SHOWN = 20
 
 @dataclass(frozen=True)
 class Change:
-    """One setting before and after, in words."""
+    """A setting with its old and new value."""
 
     name: str
     before: str
@@ -39,7 +39,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Save:
-    """What was changed at once; ``by`` is "" for the command line."""
+    """Changes that were saved together. ``by`` is "" for the command line."""
 
     at: datetime
     by: str
@@ -67,14 +67,14 @@ def edit(request: UserRequest, slug: str) -> HttpResponse:
 @login_required
 @require_POST
 def probe(request: UserRequest, slug: str) -> HttpResponse:
-    """Queue a probe of the model, for operators. What it finds is shown beside the settings."""
+    """Queue a probe of the model, for operators. The page shows its result."""
     open_workspace(request, slug)
     must_operate(request)
     model = probing.configured_model()
     if model is None:
         toasts.error(request, _("No model is named, so there is none to probe."))
     else:
-        tasks.probe_later(request.user, model.endpoint_name)
+        tasks.schedule_probe(request.user, model.endpoint_name)
         toasts.success(
             request, _("The probe is queued. A worker asks the model a few small tasks.")
         )
@@ -89,8 +89,8 @@ def _page(
     days: int = 0,
     status: int = 200,
 ) -> HttpResponse:
-    """``days``: messages older than that would be removed, which nobody has confirmed yet."""
-    costs = tell_costs(form, place, timezone.now())
+    """Render the page. ``days`` asks to confirm the deletion of messages that are older."""
+    costs = add_costs(form, place, timezone.now())
     is_operator = place.reader.is_operator
     context = {
         "place": place,
@@ -105,7 +105,6 @@ def _page(
 
 
 def _saves(place: WorkspaceContext) -> list[Save]:
-    """The newest first."""
     events = AuditEvent.objects.visible_to(place.reader)
     events = events.filter(workspace=place.workspace.slug, action="settings")
     return [

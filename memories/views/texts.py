@@ -1,4 +1,4 @@
-"""Texts that were written elsewhere, as HTML: everything is escaped, nothing is a tag by itself."""
+"""Render texts of people and models as HTML. Everything is escaped."""
 
 import re
 from collections.abc import Iterable
@@ -18,25 +18,25 @@ _STYLES = {"*": mark_safe("strong"), "_": mark_safe("em"), "~": mark_safe("s")}
 
 
 def text_lang(text: str) -> str:
-    """The language of a text for ``lang``: ja by its script, en for plain ASCII, else unknown."""
+    """Return a value for ``lang``: ja by its script, en for ASCII, otherwise empty."""
     if _JAPANESE.search(text):
         return "ja"
     return "en" if text.isascii() else ""
 
 
 def in_its_language(text: str) -> SafeString:
-    """Words of people inside a sentence of the page."""
+    """Mark the language of a text inside a sentence of the interface."""
     return format_html('<span lang="{}">{}</span>', text_lang(text), text)
 
 
 def with_words(sentence: str, **words: str) -> SafeString:
-    """A sentence of the page with words of people in it, each in its own language."""
+    """Fill texts of people into a sentence of the interface, each with its language."""
     marked = {name: in_its_language(text) for name, text in words.items()}
     return mark_safe(escape(sentence) % marked)  # noqa: S308  # every part is escaped
 
 
 def line_text(text: str) -> SafeString:
-    """A memory's line, with `code` and *bold* words."""
+    """Render a line of a memory, with `code` and *bold* words."""
     parts = _CODE.split(text)
     html = (
         format_html("<code>{}</code>", part) if i % 2 else _emphasised(part)
@@ -46,12 +46,12 @@ def line_text(text: str) -> SafeString:
 
 
 def _emphasised(text: str) -> SafeString:
-    """*Bold* words, and **bold** ones as models like to write them."""
+    """Render *bold* words, also as **bold**, which models write."""
     return mark_safe(_BOLD.sub(r"<strong>\2</strong>", str(escape(text))))  # noqa: S308  # escaped
 
 
 def message_text(tokens: Iterable[markup.Token], place: WorkspaceContext) -> SafeString:
-    """A message's pieces as HTML; quotations are grouped, links open without a referrer."""
+    """Render the tokens of a message. Quotations are grouped, and links send no referrer."""
     html: list[SafeString] = []
     quoted: list[SafeString] = []
 
@@ -60,33 +60,33 @@ def message_text(tokens: Iterable[markup.Token], place: WorkspaceContext) -> Saf
             html.append(format_html("<blockquote>{}</blockquote>", mark_safe("".join(quoted))))  # noqa: S308
             quoted.clear()
 
-    after_block = False
+    is_after_block = False
     for token in tokens:
-        if after_block and token.kind is markup.Kind.TEXT:
-            # A block ends its line by itself.
+        if is_after_block and token.kind is markup.Kind.TEXT:
+            # A block already ends its line.
             token = replace(token, text=token.text.removeprefix("\n"))
-        after_block = token.kind is markup.Kind.BLOCK
+        is_after_block = token.kind is markup.Kind.BLOCK
         if token.quoted:
-            quoted.append(_piece(token, place))
+            quoted.append(_render_token(token, place))
             continue
         if quoted and token.kind is markup.Kind.TEXT:
             token = replace(token, text=token.text.removeprefix("\n"))
         close()
-        html.append(_piece(token, place))
+        html.append(_render_token(token, place))
     close()
-    return mark_safe("".join(html))  # noqa: S308  # pieces made by format_html
+    return mark_safe("".join(html))  # noqa: S308  # parts from format_html
 
 
-def _piece(token: markup.Token, place: WorkspaceContext) -> SafeString:
-    """A piece inside the marks it stood between."""
-    html = _bare(token, place)
+def _render_token(token: markup.Token, place: WorkspaceContext) -> SafeString:
+    """Render a token with its styles."""
+    html = _render_without_style(token, place)
     for mark in token.style:
         tag = _STYLES[mark]
         html = format_html("<{}>{}</{}>", tag, html, tag)
     return html
 
 
-def _bare(token: markup.Token, place: WorkspaceContext) -> SafeString:
+def _render_without_style(token: markup.Token, place: WorkspaceContext) -> SafeString:
     kind = token.kind
     if kind is markup.Kind.LINK:
         return format_html(

@@ -1,9 +1,9 @@
-"""Accounts in the admin: rights are an operator's to give, and the last one stays."""
+"""Accounts in the admin: only operators change rights, and the last operator stays."""
 
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import Group, Permission
+from django.contrib.auth.models import Group
 from django.test import Client
 from django.urls import reverse
 
@@ -13,26 +13,11 @@ from tests.factories import MemberFactory, PersonFactory, UserFactory, Workspace
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
-def boss(client: Client) -> User:
-    user: User = UserFactory(username="boss", is_staff=True, is_superuser=True)
-    client.force_login(user)
-    return user
-
-
-@pytest.fixture
-def clerk() -> User:
-    """Staff with every right of Django's."""
-    user: User = UserFactory(username="clerk", is_staff=True)
-    user.user_permissions.set(Permission.objects.all())
-    return user
-
-
 def page(user: User) -> str:
     return reverse("admin:memories_user_change", args=[user.pk])
 
 
-def filled(client: Client, user: User) -> dict[str, Any]:
+def form_data(client: Client, user: User) -> dict[str, Any]:
     form = client.get(page(user)).context["adminform"].form
     data = {name: form[name].value() for name in form.fields}
     data = {name: value for name, value in data.items() if value not in (None, False)}
@@ -40,30 +25,30 @@ def filled(client: Client, user: User) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-def test_the_last_operator_stays(client: Client, boss: User) -> None:
-    data = filled(client, boss)
+def test_the_last_operator_cannot_be_removed(client: Client, operator: User) -> None:
+    data = form_data(client, operator)
     for right in ("is_superuser", "is_active"):
-        less = {key: value for key, value in data.items() if key != right}
-        answer = client.post(page(boss), less)
-        assert answer.status_code == 200 and "last operator" in answer.content.decode()
-    delete = reverse("admin:memories_user_delete", args=[boss.pk])
+        reduced = {key: value for key, value in data.items() if key != right}
+        response = client.post(page(operator), reduced)
+        assert response.status_code == 200 and "last operator" in response.content.decode()
+    delete = reverse("admin:memories_user_delete", args=[operator.pk])
     assert client.post(delete, {"post": "yes"}).status_code == 403
-    all_of_them = {"action": "delete_selected", "post": "yes", "_selected_action": [boss.pk]}
-    assert client.post(reverse("admin:memories_user_changelist"), all_of_them).status_code == 403
+    deletion = {"action": "delete_selected", "post": "yes", "_selected_action": [operator.pk]}
+    assert client.post(reverse("admin:memories_user_changelist"), deletion).status_code == 403
     assert User.objects.get().is_operator
 
 
-def test_one_of_two_goes_and_not_both(client: Client, boss: User) -> None:
+def test_one_of_two_operators_can_be_deleted_but_not_both(client: Client, operator: User) -> None:
     other = UserFactory(is_staff=True, is_superuser=True)
-    both = [boss.pk, other.pk]
+    both = [operator.pk, other.pk]
     listed = reverse("admin:memories_user_changelist")
     data = {"action": "delete_selected", "post": "yes", "_selected_action": both}
     assert client.post(listed, data).status_code == 403
     client.post(listed, {**data, "_selected_action": [other.pk]})
-    assert User.objects.get() == boss
+    assert User.objects.get() == operator
 
 
-def test_an_account_goes_with_its_roles_but_not_a_last_admin(client: Client, boss: User) -> None:
+def test_a_deletion_includes_roles_but_refuses_a_last_admin(client: Client, operator: User) -> None:
     workspace = WorkspaceFactory()
     first, second = (MemberFactory(workspace=workspace, role="admin").user for _ in range(2))
     listed = reverse("admin:memories_user_changelist")
@@ -72,12 +57,12 @@ def test_an_account_goes_with_its_roles_but_not_a_last_admin(client: Client, bos
     assert client.post(listed, both).status_code == 403
     client.post(listed, {**data, "_selected_action": [first.pk]})
     assert client.post(listed, {**data, "_selected_action": [second.pk]}).status_code == 403
-    assert set(User.objects.all()) == {boss, second}
+    assert set(User.objects.all()) == {operator, second}
 
 
-def test_staff_do_not_raise_themselves(client: Client, clerk: User) -> None:
+def test_staff_cannot_raise_their_rights(client: Client, clerk: User) -> None:
     client.force_login(clerk)
-    data = filled(client, clerk) | {"is_superuser": "on", "first_name": "Al"}
+    data = form_data(client, clerk) | {"is_superuser": "on", "first_name": "Al"}
     assert client.post(page(clerk), data).status_code == 302
     clerk.refresh_from_db()
     assert clerk.first_name == "Al" and not clerk.is_superuser
@@ -93,15 +78,19 @@ def test_staff_do_not_raise_themselves(client: Client, clerk: User) -> None:
         assert client.post(path, {"name": "all"}).status_code == 403
 
 
-def test_staff_do_not_touch_an_operators_account(client: Client, clerk: User) -> None:
-    boss = UserFactory(username="boss", is_staff=True, is_superuser=True)
-    was = boss.password
+def test_staff_cannot_change_the_account_of_an_operator(client: Client, clerk: User) -> None:
+    operator = UserFactory(username="boss", is_staff=True, is_superuser=True)
+    old_password = operator.password
     client.force_login(clerk)
-    word = {"password1": "a long word 7", "password2": "a long word 7", "usable_password": "true"}
-    change = reverse("admin:auth_user_password_change", args=[boss.pk])
-    assert client.post(change, word).status_code == 403
-    assert client.post(page(boss), {"username": "mine"}).status_code == 403
-    delete = reverse("admin:memories_user_delete", args=[boss.pk])
+    passwords = {
+        "password1": "a long word 7",
+        "password2": "a long word 7",
+        "usable_password": "true",
+    }
+    change = reverse("admin:auth_user_password_change", args=[operator.pk])
+    assert client.post(change, passwords).status_code == 403
+    assert client.post(page(operator), {"username": "mine"}).status_code == 403
+    delete = reverse("admin:memories_user_delete", args=[operator.pk])
     assert client.post(delete, {"post": "yes"}).status_code == 403
-    boss.refresh_from_db()
-    assert (boss.username, boss.password) == ("boss", was)
+    operator.refresh_from_db()
+    assert (operator.username, operator.password) == ("boss", old_password)

@@ -1,4 +1,4 @@
-"""Nobody reads a private channel in the admin without being in it, not even who runs everything.
+"""The admin shows no private channel to people who are not in it, operators included.
 
 Every text of a private channel carries a word; a crawl over all pages of the admin looks for it.
 """
@@ -55,15 +55,15 @@ from tests.leaks.probes import ADMIN
 
 pytestmark = pytest.mark.django_db
 
-# Searched for by its beginning, since a page repeats what was typed.
+# Searches use its beginning, because a page repeats the query.
 CANARY, TYPED = "canaryyellow", "canary"
 # The private channel's Slack id, and so its memories' scope id.
 PRIVATE_ID, TYPED_ID = "GYELLOW1", "GYELL"
-REPLY = "replyofmodel"  # what a model answered: kept for the job, shown to nobody
+REPLY = "replyofmodel"  # the reply of a model, which nobody sees
 
 
 def fill(channel, word):
-    """Rows of every kind in a channel, each text with the word."""
+    """Create rows of every kind in a channel, with the word in each text."""
     root = MessageFactory(channel=channel, text=f"{word} text", username=f"{word} name", raw=word)
     reply = make_reply(root=root, text=f"{word} reply")
     segment = make_segment(messages=[root])
@@ -137,7 +137,7 @@ def team():
 
 
 def insider(workspace, **account):
-    """A user who is a person in the private channel."""
+    """Create a user who is in the private channel."""
     user = UserFactory(is_staff=True, **account)
     person = PersonFactory(workspace=workspace, user=user)
     ChannelMemberFactory(channel=workspace.channels.get(slack_id=PRIVATE_ID), person=person)
@@ -165,7 +165,7 @@ def page_of(model, page, *args):
 
 
 def lists_and_rows():
-    """The lists, plain and searched, and the page of every private row and one public one."""
+    """Return the URLs of lists, searches, all private rows and one public row."""
     for model in admin.site._registry:
         listed = page_of(model, "changelist")
         yield from (listed, f"{listed}?q={TYPED}")
@@ -173,7 +173,7 @@ def lists_and_rows():
 
 
 def further_pages():
-    """What else the admin shows of the same rows: forms, histories, and lists of choices."""
+    """Return the URLs of forms, histories and choices of the same rows."""
     yield reverse("admin:index")
     for model in admin.site._registry:
         listed = page_of(model, "changelist")
@@ -189,7 +189,7 @@ def further_pages():
 
 
 def keys_of(model):
-    """Of rows that have readers, the private ones and a public one; of others all."""
+    """Return private rows and a public one, or all rows of a model without readers."""
     keys = model._base_manager.order_by("pk").values_list("pk", flat=True)
     if not hasattr(model._default_manager, "visible_to"):
         return list(keys)
@@ -198,7 +198,7 @@ def keys_of(model):
 
 
 def hidden_filters():
-    """Lists narrowed to the private channel's rows by who knows their keys."""
+    """Return lists that are filtered by the keys of the private channel."""
     private = Channel.objects.get(slack_id=PRIVATE_ID)
     memory = private.memories.first()
     for name, query in (
@@ -223,7 +223,7 @@ def pages(client, *addresses):
 
 
 def filtered(client, listed):
-    """The list as each of the filters that it offers narrows it."""
+    """Return the URLs of each filter of a list."""
     page = client.get(listed).content.decode()
     for link in sorted({unescape(link) for link in re.findall(r'href="(\?[^"]+)"', page)}):
         if not link.startswith(("?o=", "?_facets")):
@@ -253,7 +253,7 @@ def all_actions_and_filters(client):
 
 
 def check_nothing_private(shown):
-    """No page holds a word of the private channel; whether one holds what is public."""
+    """Assert that no page contains private text. Return whether one contains public text."""
     reads_public = False
     for address, page in shown:
         for word in (CANARY, PRIVATE_ID, REPLY):
@@ -265,7 +265,7 @@ def check_nothing_private(shown):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", [all_pages, all_actions_and_filters])
-def test_an_operator_reads_no_private_text_anywhere(client, team, part):
+def test_no_page_shows_private_text_to_an_operator(client, team, part):
     client.force_login(operator(team))
     assert check_nothing_private(part(client))
 
@@ -274,20 +274,20 @@ def test_an_operator_reads_no_private_text_anywhere(client, team, part):
 @pytest.mark.parametrize(
     ("who", "reads_public"), [(staff_with_all_rights, True), (staff_from_elsewhere, False)]
 )
-def test_staff_with_djangos_rights_reads_what_its_memberships_open(client, team, who, reads_public):
+def test_staff_read_only_what_their_memberships_allow(client, team, who, reads_public):
     client.force_login(who(team))
     assert check_nothing_private(pages(client, *lists_and_rows())) is reads_public
 
 
 @pytest.mark.nightly("every address of the admin once more, as staff")
-def test_staff_with_djangos_rights_reads_no_private_text_anywhere(client, team):
+def test_no_page_shows_private_text_to_staff(client, team):
     client.force_login(staff_with_all_rights(team))
     check_nothing_private(all_pages(client))
     check_nothing_private(deletions(client))
 
 
 @pytest.mark.slow
-def test_an_operator_who_is_in_the_channel_reads_it(client, team):
+def test_an_operator_in_the_channel_reads_it(client, team):
     client.force_login(insider(team, is_superuser=True))
     found = set()
     for address, page in pages(client, *lists_and_rows(), *further_pages()):
@@ -307,13 +307,13 @@ def test_an_operator_who_is_in_the_channel_reads_it(client, team):
 
 
 def check_content_policy(address, page):
-    """No script or style of a page's own: under `default-src 'self'` it would not run."""
+    """Assert that a page has no inline script or style, which `default-src 'self'` blocks."""
     for script in re.findall(r"<script\b[^>]*>", page):
         assert "src=" in script or 'type="application/json"' in script, (address, script)
     assert not re.search(r"<style\b|\sstyle=|\son[a-z]+=", page), address
 
 
-def test_every_model_has_its_page():
+def test_every_model_is_in_the_admin():
     assert {model._meta.label_lower for model in admin.site._registry} == ADMIN
     for model, model_admin in admin.site._registry.items():
         if model._meta.app_label == "memories":
@@ -321,7 +321,7 @@ def test_every_model_has_its_page():
             assert len(model_admin.list_display) > 1, model
 
 
-def test_the_name_that_slack_puts_beside_an_id_is_not_shown(client, team):
+def test_labels_in_mentions_are_not_shown(client, team):
     label = f"see <#{PRIVATE_ID}|{CANARY}-room>"
     room = ChannelFactory(workspace=team, topic=label, purpose=label)
     message = MessageFactory(channel=room, text=label, raw=json.dumps({"text": label}))
@@ -334,8 +334,8 @@ def test_the_name_that_slack_puts_beside_an_id_is_not_shown(client, team):
             assert (f"<#{PRIVATE_ID}>" in text) is (page == "change" or row is message)
 
 
-def test_calls_for_a_private_channel_are_an_operators_to_count(client, team):
-    """How many there are tells how busy it is."""
+def test_only_operators_see_calls_for_private_channels(client, team):
+    """Their number reveals how busy the channel is."""
     private = Job.objects.filter(memory__channel__kind="private").values("pk")
     assert ModelCall.objects.filter(job__in=private).exists()
     for user, is_told in ((operator(team), True), (staff_with_all_rights(team), False)):
@@ -346,7 +346,7 @@ def test_calls_for_a_private_channel_are_an_operators_to_count(client, team):
         assert shown.exists()
 
 
-def test_choices_offer_no_private_channel(client, team):
+def test_form_choices_have_no_private_channel(client, team):
     client.force_login(operator(team))
     private = Channel.objects.get(slack_id=PRIVATE_ID)
     response = client.post(
@@ -359,7 +359,7 @@ def test_choices_offer_no_private_channel(client, team):
     assert not Note.objects.filter(content="for them").exists()
 
 
-def test_the_admins_log_names_no_text(client, team):
+def test_the_log_of_the_admin_contains_no_text(client, team):
     user = insider(team, is_superuser=True)
     client.force_login(user)
     private = Channel.objects.get(slack_id=PRIVATE_ID)
@@ -406,7 +406,7 @@ GUESSES = [
 
 
 @pytest.mark.slow
-def test_nobody_finds_out_by_guessing(client, team):
+def test_filters_reveal_no_hidden_text(client, team):
     client.force_login(operator(team))
     answers = {guess: client.get(f"/admin/memories/{guess}").status_code for guess in GUESSES}
     assert answers == dict.fromkeys(GUESSES, 400)
@@ -418,7 +418,7 @@ KEPT = ["channel", "memory", "person"]
 
 
 @pytest.mark.slow
-def test_history_is_not_added_or_deleted_here(client, team):
+def test_history_is_read_only(client, team):
     user = insider(team, is_superuser=True)
     client.force_login(user)
     # Rows that nothing hangs on: those would not go for the sake of what does.
@@ -446,7 +446,7 @@ def test_history_is_not_added_or_deleted_here(client, team):
     assert Workspace.objects.get() == team
 
 
-def test_staff_need_djangos_permissions_as_well(client, team):
+def test_staff_also_need_permissions_of_django(client, team):
     user = insider(team)
     client.force_login(user)
     message = Message.objects.first()
@@ -464,7 +464,7 @@ def queries_of(client, address):
 
 
 @pytest.mark.slow
-def test_no_list_asks_more_for_more_rows(client, team):
+def test_the_number_of_queries_does_not_depend_on_rows(client, team):
     client.force_login(insider(team, is_superuser=True))
     models = [model for model in admin.site._registry if model._meta.app_label == "memories"]
     lists = [page_of(model, "changelist") for model in models]
@@ -481,7 +481,7 @@ def test_no_list_asks_more_for_more_rows(client, team):
     assert {address: queries_of(client, address) for address in lists} == before
 
 
-def test_a_version_with_more_lines_asks_no_more(client, team):
+def test_the_number_of_queries_does_not_depend_on_lines(client, team):
     client.force_login(operator(team))
     channel = ChannelFactory(workspace=team)
     message = MessageFactory(channel=channel)

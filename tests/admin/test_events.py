@@ -1,4 +1,4 @@
-"""Events of Slack in the admin: how they went, never what they said."""
+"""Slack events in the admin, without their text."""
 
 from typing import Any
 
@@ -20,13 +20,6 @@ LIST = reverse("admin:memories_slackevent_changelist")
 SECRET = "the salaries of all"
 
 
-@pytest.fixture
-def boss(client: Client) -> User:
-    user: User = UserFactory(username="boss", is_staff=True, is_superuser=True)
-    client.force_login(user)
-    return user
-
-
 def event(number: int = 1, **given: Any) -> SlackEvent:
     return SlackEvent.objects.create(
         **{
@@ -44,11 +37,11 @@ def event(number: int = 1, **given: Any) -> SlackEvent:
 
 def retry(client: Client, *rows: SlackEvent) -> list[str]:
     keys = [row.pk for row in rows]
-    answer = client.post(LIST, {"action": "retry", "_selected_action": keys}, follow=True)
-    return [str(message) for message in answer.context["messages"]]
+    response = client.post(LIST, {"action": "retry", "_selected_action": keys}, follow=True)
+    return [str(message) for message in response.context["messages"]]
 
 
-def test_what_is_shown(client: Client, boss: User) -> None:
+def test_the_list_shows_results_and_no_text(client: Client, operator: User) -> None:
     failed = event()
     page = reverse("admin:memories_slackevent_change", args=[failed.pk])
     for path in (LIST, page, f"{LIST}?q=Ev1", f"{LIST}?state__exact=failed"):
@@ -56,11 +49,11 @@ def test_what_is_shown(client: Client, boss: User) -> None:
         assert "OperationalError" in shown
         assert SECRET not in shown
     assert "1 result" not in client.get(f"{LIST}?q=salaries").content.decode()
-    answer = client.get(f"{LIST}?body__contains=salaries")
-    assert answer.status_code in (302, 400), "an address guesses at what is not shown"
+    response = client.get(f"{LIST}?body__contains=salaries")
+    assert response.status_code in (302, 400), "an address guesses at what is not shown"
 
 
-def test_nothing_is_added_changed_or_deleted(client: Client, boss: User) -> None:
+def test_nothing_is_added_changed_or_deleted(client: Client, operator: User) -> None:
     failed = event()
     for name, args in (("add", []), ("delete", [failed.pk])):
         path = reverse(f"admin:memories_slackevent_{name}", args=args)
@@ -69,7 +62,7 @@ def test_nothing_is_added_changed_or_deleted(client: Client, boss: User) -> None
     assert client.post(page, {"state": "done"}).status_code == 403
 
 
-def test_what_failed_is_tried_again(client: Client, boss: User) -> None:
+def test_failed_events_are_retried(client: Client, operator: User) -> None:
     failed, done = event(1), event(2, state=STATE.DONE, body="")
     assert retry(client, failed, done) == ["1 event will be tried again."]
     failed.refresh_from_db()
@@ -81,7 +74,7 @@ def test_what_failed_is_tried_again(client: Client, boss: User) -> None:
     assert retry(client, done) == ["0 events will be tried again."]
 
 
-def test_others_see_none(client: Client) -> None:
+def test_only_operators_see_events(client: Client) -> None:
     event()
     user = UserFactory(is_staff=True)
     user.user_permissions.set(
@@ -94,8 +87,8 @@ def test_others_see_none(client: Client) -> None:
     assert SlackEvent.objects.get().state == STATE.FAILED
 
 
-def test_a_longer_list_asks_no_more(
-    client: Client, boss: User, django_assert_num_queries: Any
+def test_the_number_of_queries_does_not_depend_on_rows(
+    client: Client, operator: User, django_assert_num_queries: Any
 ) -> None:
     event(1)
     with CaptureQueriesContext(connection) as captured:

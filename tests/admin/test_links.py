@@ -1,11 +1,13 @@
-"""Who an account is in Slack: an operator's word opens private channels for an hour, with a reason and
-on the record; a login with Slack opens them for good. Nothing in the admin is a way round."""
+"""Links between accounts and people in Slack.
+
+A link by an operator opens private channels for an hour, with a reason in the audit log. A sign-in with
+Slack opens them permanently.
+"""
 
 from datetime import timedelta
 
 import pytest
 from allauth.account.models import EmailAddress
-from django.contrib.auth.models import Permission
 from django.db import IntegrityError, transaction
 from django.test import Client
 from django.urls import reverse
@@ -43,26 +45,11 @@ def mika(channel):
     return Person.objects.get(slack_id="U1")
 
 
-@pytest.fixture
-def operator(client):
-    user = UserFactory(is_superuser=True, is_staff=True, username="op")
-    client.force_login(user)
-    return user
-
-
-@pytest.fixture
-def clerk():
-    """Staff with every right of Django's, and an editor in the workspace."""
-    user = UserFactory(is_staff=True, username="clerk")
-    user.user_permissions.set(Permission.objects.all())
-    return user
-
-
 def reads(user):
     return Message.objects.visible_to(Reader.of(user)).filter(text__contains=WORD).exists()
 
 
-def an_hour_passes():
+def let_an_hour_pass():
     end = timezone.now() - timedelta(seconds=1)
     Person.objects.filter(opens_until__isnull=False).update(opens_until=end)
 
@@ -72,12 +59,12 @@ def page(row, name="change"):
 
 
 def link(client, person, user, reason=""):
-    """The admin's form, as a browser sends it."""
+    """Post the form of the admin."""
     data = {"user": user.pk if user else "", "reason": reason}
     return client.post(page(person), data)
 
 
-def give(client, user, **more):
+def set_password(client, user, **more):
     data = {"password1": NEW, "password2": NEW, "usable_password": "true", **more}
     return client.post(reverse("admin:auth_user_password_change", args=[user.pk]), data)
 
@@ -86,7 +73,7 @@ def give(client, user, **more):
 
 
 @pytest.mark.parametrize("who", ["clerk", "operator"])
-def test_nobody_says_that_an_address_is_verified(client, channel, mika, request, who):
+def test_nobody_can_mark_an_address_as_verified(client, channel, mika, request, who):
     user = request.getfixturevalue(who)
     MemberFactory(workspace=channel.workspace, user=user, role="editor")
     client.force_login(user)
@@ -105,10 +92,10 @@ def test_nobody_says_that_an_address_is_verified(client, channel, mika, request,
 # -- links by hand
 
 
-def test_a_link_by_hand_opens_for_an_hour_with_a_reason_on_the_record(client, mika, operator):
+def test_a_link_by_an_operator_needs_a_reason_and_opens_for_an_hour(client, mika, operator):
     other = UserFactory(username="other")
-    answer = link(client, mika, other)
-    assert answer.status_code == 200 and "Say why" in answer.content.decode()
+    response = link(client, mika, other)
+    assert response.status_code == 200 and "Say why" in response.content.decode()
     mika.refresh_from_db()
     assert mika.user is None
     assert link(client, mika, other, "a complaint").status_code == 302
@@ -116,7 +103,7 @@ def test_a_link_by_hand_opens_for_an_hour_with_a_reason_on_the_record(client, mi
     assert reads(other) and mika.linked_by == ""
     assert timedelta() < mika.opens_until - timezone.now() <= timedelta(hours=1)
     event = AuditEvent.objects.get(action="person_link")
-    assert (event.actor, event.workspace, event.subject) == ("op", "team", "U1")
+    assert (event.actor, event.workspace, event.subject) == ("boss", "team", "U1")
     until = mika.opens_until.isoformat()
     assert event.details == {
         "account": "other",
@@ -124,12 +111,12 @@ def test_a_link_by_hand_opens_for_an_hour_with_a_reason_on_the_record(client, mi
         "reason": "a complaint",
         "until": until,
     }
-    an_hour_passes()
+    let_an_hour_pass()
     assert not reads(other)
 
 
-def test_linked_to_oneself_and_back_leaves_nothing_open(client, mika, operator):
-    """Nor does the person read on by a proof that the operator has overwritten."""
+def test_a_link_to_oneself_and_back_leaves_no_access(client, mika, operator):
+    """The first account loses its access too, because its proof was overwritten."""
     own = UserFactory()
     mika.link(own, "slack")
     assert reads(own)
@@ -137,12 +124,12 @@ def test_linked_to_oneself_and_back_leaves_nothing_open(client, mika, operator):
     assert reads(operator) and not reads(own)
     link(client, mika, own, "back")
     assert not reads(operator)
-    an_hour_passes()
+    let_an_hour_pass()
     assert not reads(own) and not reads(operator)
-    assert AuditEvent.objects.filter(action="person_link", actor="op").count() == 2
+    assert AuditEvent.objects.filter(action="person_link", actor="boss").count() == 2
 
 
-def test_a_person_in_no_private_channel_needs_no_reason_and_opens_none_later(
+def test_a_person_without_private_channels_needs_no_reason_and_gets_no_later_access(
     client, channel, operator
 ):
     ben = PersonFactory(workspace=channel.workspace, slack_id="U2")
@@ -154,16 +141,16 @@ def test_a_person_in_no_private_channel_needs_no_reason_and_opens_none_later(
     assert not reads(other)
 
 
-def test_another_reason_opens_for_another_hour(client, mika, operator):
+def test_another_reason_extends_the_access_by_an_hour(client, mika, operator):
     other = UserFactory()
     link(client, mika, other, "a complaint")
-    an_hour_passes()
+    let_an_hour_pass()
     link(client, mika, other, "it goes on")
     assert reads(other)
     assert AuditEvent.objects.filter(action="person_link").count() == 2
 
 
-def test_staff_link_nobody(client, mika, clerk):
+def test_staff_cannot_link_people(client, mika, clerk):
     MemberFactory(workspace=mika.workspace, user=clerk, role="admin")
     client.force_login(clerk)
     link(client, mika, clerk, "because")
@@ -173,8 +160,7 @@ def test_staff_link_nobody(client, mika, clerk):
         mika.link(clerk, "", by=clerk, reason="because")
 
 
-def test_no_row_is_linked_past_the_rule(mika):
-    """By whatever code: the database refuses a link that is neither proven nor ends."""
+def test_the_database_refuses_a_link_without_proof_or_end(mika):
     with pytest.raises(IntegrityError), transaction.atomic():
         Person.objects.filter(pk=mika.pk).update(user=UserFactory())
 
@@ -182,12 +168,12 @@ def test_no_row_is_linked_past_the_rule(mika):
 # -- passwords
 
 
-def test_staff_set_nobodys_password(client, mika, clerk):
+def test_staff_cannot_set_passwords(client, mika, clerk):
     user = UserFactory(username="mika")
     mika.link(user, "slack")
     client.force_login(clerk)
     for target in (user, clerk):
-        assert give(client, target).status_code == 403
+        assert set_password(client, target).status_code == 403
     add = {"username": "new", "password1": NEW, "password2": NEW, "usable_password": "true"}
     assert client.post(reverse("admin:memories_user_add"), add).status_code == 403
     for name, value in (("username", "renamed"), ("email", MIKA), ("password", "md5$a$b")):
@@ -198,71 +184,71 @@ def test_staff_set_nobodys_password(client, mika, clerk):
     assert user.check_password(PASSWORD)
 
 
-def test_a_password_by_an_operator_opens_for_an_hour_with_a_reason(client, mika, operator):
+def test_a_password_by_an_operator_needs_a_reason_and_opens_for_an_hour(client, mika, operator):
     user = UserFactory(username="mika")
     EmailAddress.objects.create(user=user, email="other@example.com", verified=True)
     mika.link(user, "slack")
-    answer = give(client, user)
-    assert answer.status_code == 200 and "Say why" in answer.content.decode()
-    assert give(client, user, reason="a complaint").status_code == 302
+    response = set_password(client, user)
+    assert response.status_code == 200 and "Say why" in response.content.decode()
+    assert set_password(client, user, reason="a complaint").status_code == 302
     user.refresh_from_db()
     assert user.check_password(NEW) and reads(user)
     event = AuditEvent.objects.get(action="password_given")
-    assert (event.actor, event.subject) == ("op", "mika")
+    assert (event.actor, event.subject) == ("boss", "mika")
     assert event.details == {"usable": True, "reason": "a complaint"}
-    an_hour_passes()
+    let_an_hour_pass()
     assert not reads(user)
-    # Unlinked by hand, the account is not the person again by an address that it once proved.
+    # After an unlink, an address that was verified earlier does not link the account again.
     link(client, mika, None)
     Person.objects.filter(pk=mika.pk).update(email="other@example.com")
     EmailAddress.objects.get().save()
     assert not reads(user)
 
 
-def test_without_private_channels_no_reason_is_asked(client, channel, operator):
+def test_a_password_needs_no_reason_without_private_channels(client, channel, operator):
     user = UserFactory()
     PersonFactory(workspace=channel.workspace, user=user)
-    assert give(client, user).status_code == 302
+    assert set_password(client, user).status_code == 302
     assert AuditEvent.objects.get(action="password_given").details == {"usable": True}
 
 
-def test_ones_own_password_closes_nothing(client, mika, operator):
+def test_an_own_password_keeps_access(client, mika, operator):
     mika.link(operator, "slack")
-    assert give(client, operator).status_code == 302
+    assert set_password(client, operator).status_code == 302
     operator.refresh_from_db()
     assert operator.password_given_at is None and reads(operator)
 
 
-def test_taking_a_password_away_lets_nobody_in(client, mika, operator):
+def test_removing_a_password_keeps_the_access_of_the_person(client, mika, operator):
     user = UserFactory(username="mika")
     mika.link(user, "slack")
     more = {"usable_password": "false", "unset-password": "1", "password1": "", "password2": ""}
-    assert give(client, user, **more).status_code == 302
+    assert set_password(client, user, **more).status_code == 302
     user.refresh_from_db()
     assert not user.has_usable_password() and user.password_given_at is None and reads(user)
     assert AuditEvent.objects.get(action="password_given").details == {"usable": False}
 
 
 @pytest.mark.slow
-def test_the_person_is_told_at_the_next_sign_in_and_chooses_their_own(client, mika, operator):
+def test_the_person_is_informed_at_sign_in_and_chooses_a_password(client, mika, operator):
     user = UserFactory(username="mika")
     mika.link(user, "slack")
-    give(client, user, reason="forgotten")
+    set_password(client, user, reason="forgotten")
     browser = Client()
-    answer = browser.post("/login/", {"username": "mika", "password": NEW})
-    assert answer["Location"] == "/password/"
+    response = browser.post("/login/", {"username": "mika", "password": NEW})
+    assert response["Location"] == "/password/"
     for path in ("/password/", "/settings/", "/w/team/"):
         assert "An operator set your password on" in browser.get(path).content.decode()
     own = {"oldpassword": NEW, "password1": "my own word 8", "password2": "my own word 8"}
     browser.post("/password/", own)
     assert "An operator set" not in browser.get("/settings/").content.decode()
     assert AuditEvent.objects.filter(action="password_chosen", actor="mika").exists()
-    an_hour_passes()
-    assert not reads(user), "whoever knew the given password could have chosen one"
+    let_an_hour_pass()
+    assert not reads(user), "anybody who knew the first password could have chosen the new one"
 
 
-def test_an_account_made_with_a_password_is_asked_too(client, operator):
+def test_a_new_account_is_asked_to_change_its_password(client, operator):
     data = {"username": "new", "password1": NEW, "password2": NEW, "usable_password": "true"}
     client.post(reverse("admin:memories_user_add"), data)
-    answer = Client().post("/login/", {"username": "new", "password": NEW})
-    assert answer["Location"] == "/password/"
+    response = Client().post("/login/", {"username": "new", "password": NEW})
+    assert response["Location"] == "/password/"

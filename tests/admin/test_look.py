@@ -1,4 +1,4 @@
-"""The admin in the product's words and colours."""
+"""Labels and colours of the admin."""
 
 import re
 from pathlib import Path
@@ -10,31 +10,30 @@ from django.contrib.admin.utils import flatten
 from django.core.exceptions import FieldDoesNotExist
 from django.urls import reverse
 
-from memories.admin.words import WORDS
+from memories.admin.verbose_names import VERBOSE_NAMES
 from tests.factories import UserFactory
 
 STATIC = Path(settings.BASE_DIR) / "memories" / "static" / "memories"
 OURS = [model for model in admin.site._registry if model._meta.app_label == "memories"]
-NO_WORDS = {"id"}  # in every language
+WITHOUT_LABEL = {"id"}  # in every language
 
 
 @pytest.mark.parametrize("model", OURS, ids=lambda model: model.__name__)
-def test_every_column_and_field_has_a_word(model) -> None:
-    """Else it would be called by its name in Python, in every language."""
+def test_every_column_and_field_has_a_label(model) -> None:
     shown = admin.site._registry[model]
     names = {*shown.list_display, *flatten(shown.fields or ()), *shown.readonly_fields}
-    wordless = set()
-    for name in names - NO_WORDS - WORDS.keys():
+    unlabelled = set()
+    for name in names - WITHOUT_LABEL - VERBOSE_NAMES.keys():
         try:
             field = model._meta.get_field(name)
         except FieldDoesNotExist:
-            continue  # a method, which is described where it stands
-        if getattr(field, "_verbose_name", "") is None:  # what points here has none of its own
-            wordless.add(name)
-    assert not wordless
+            continue  # a method with its own description
+        if getattr(field, "_verbose_name", "") is None:  # a reverse relation has none
+            unlabelled.add(name)
+    assert not unlabelled
 
 
-def test_its_colours_are_those_of_the_pages() -> None:
+def test_the_colours_are_those_of_the_pages() -> None:
     def colours(name: str) -> set[str]:
         return set(re.findall(r"#[0-9A-F]{6}\b", (STATIC / name).read_text()))
 
@@ -46,7 +45,7 @@ def test_its_colours_are_those_of_the_pages() -> None:
 @pytest.mark.parametrize(
     ("theme", "expected"), [("dark", {"in-dark"}), ("light", {"in-light"}), ("", set())]
 )
-def test_it_follows_the_readers_theme(client, theme: str, expected: set[str]) -> None:
+def test_the_admin_uses_the_theme_of_the_reader(client, theme: str, expected: set[str]) -> None:
     client.force_login(UserFactory(is_staff=True, is_superuser=True, theme=theme))
     page = client.get(reverse("admin:index")).content.decode()
     assert set(re.findall(r'<body class="([^"]*)"', page)[0].split()) == expected | {"dashboard"}

@@ -1,4 +1,4 @@
-"""Filters in the address of an admin list, on both databases."""
+"""Filters in the URL of an admin list, on both databases."""
 
 import pytest
 from django.contrib import admin
@@ -65,14 +65,14 @@ def operator(client: Client, db: None) -> Client:
         ("django_q/success/?args__contains=x", 400),
     ],
 )
-def test_a_filter_is_answered_or_refused(operator: Client, address: str, status: int) -> None:
+def test_a_filter_works_or_is_refused(operator: Client, address: str, status: int) -> None:
     response = operator.get(f"/admin/{address}")
     assert response.status_code == status
     if status == 400:
         assert "something impossible" in response.content.decode()
 
 
-def test_an_empty_field_names_the_key(operator: Client) -> None:
+def test_an_empty_to_field_means_the_key(operator: Client) -> None:
     assert operator.get("/admin/memories/member/x/delete/?_to_field=").status_code in (302, 403)
 
 
@@ -83,12 +83,12 @@ def test_an_action_on_an_impossible_row_is_refused(operator: Client, key: str) -
 
 
 @pytest.mark.parametrize("key", ["x", "0001-01-01", HUGE, "\ufffd", "-1"])
-def test_a_form_is_shown_again_whatever_row_was_named(operator: Client, key: str) -> None:
+def test_a_form_with_an_invalid_key_is_shown_again(operator: Client, key: str) -> None:
     response = operator.post("/admin/memories/cap/add/", {"workspace": key, "period": "day"})
     assert response.status_code == 200
     assert "workspace" in response.context["adminform"].form.errors
 
 
-def test_every_list_is_checked() -> None:
+def test_every_admin_checks_its_lookups() -> None:
     unchecked = [a for a in admin.site._registry.values() if not isinstance(a, CheckedLookups)]
     assert unchecked == []

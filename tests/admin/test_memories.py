@@ -1,4 +1,4 @@
-"""A memory edited or restored in the admin makes a version like anywhere else."""
+"""Memories in the admin: an edit or a restore adds a version."""
 
 import re
 from dataclasses import replace
@@ -26,13 +26,6 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def operator(client):
-    user = UserFactory(is_staff=True, is_superuser=True)
-    client.force_login(user)
-    return user
-
-
-@pytest.fixture
 def memory():
     return make_channel_memory(channel=ChannelFactory(), texts=["- old", "- one\n- two"])
 
@@ -42,12 +35,12 @@ def page_of(memory):
 
 
 def opened(client, memory):
-    """What the form holds when the page is opened."""
+    """Return the values of the form when the page is opened."""
     form = client.get(page_of(memory)).context["adminform"].form
     return {name: form[name].value() for name in form.fields}
 
 
-def said(response):
+def messages_of(response):
     return [str(message) for message in response.context["messages"]]
 
 
@@ -61,7 +54,7 @@ class TestEdit:
             "revision": 0,
         }
 
-    def test_saving_makes_a_version(self, client, operator, memory):
+    def test_a_save_adds_a_version(self, client, operator, memory):
         form = opened(client, memory) | {"text": "- one\r\n- three"}
         response = client.post(page_of(memory), form)
         assert response.status_code == 302
@@ -75,7 +68,7 @@ class TestEdit:
         ]
         assert LogEntry.objects.get().user == operator
 
-    def test_identity_cannot_be_changed(self, client, operator, memory):
+    def test_the_identity_cannot_be_changed(self, client, operator, memory):
         before = Memory.objects.values("scope", "scope_id", "memory_type", "channel").get()
         form = opened(client, memory) | {"text": "- x", "scope": "workspace", "channel": ""}
         client.post(page_of(memory), form)
@@ -110,7 +103,7 @@ class TestEdit:
             ("both", "- one\n- mine\n- theirs"),
         ],
     )
-    def test_a_conflict_is_decided_by_paragraph(self, client, operator, memory, choice, text):
+    def test_a_conflict_is_resolved_by_paragraph(self, client, operator, memory, choice, text):
         form = opened(client, memory) | {"text": "- one\r\n- mine"}
         memory.revise("- one\n- theirs", by=UserFactory(), based_on=2)
         bound = client.post(page_of(memory), form).context["adminform"].form
@@ -135,7 +128,7 @@ class TestEdit:
     @pytest.mark.parametrize(
         ("typed", "saved"), [(None, "- one\n- mine"), ("- one\n- ours", "- one\n- ours")]
     )
-    def test_choices_count_without_being_put_together(self, client, operator, memory, typed, saved):
+    def test_choices_apply_without_a_preview(self, client, operator, memory, typed, saved):
         form = opened(client, memory) | {"text": "- one\r\n- mine"}
         memory.revise("- one\n- theirs", by=UserFactory(), based_on=2)
         response = client.post(page_of(memory), form)
@@ -149,7 +142,7 @@ class TestEdit:
         memory.refresh_from_db()
         assert memory.current.content == saved
 
-    def test_a_second_conflict_keeps_the_text_again(self, client, operator, memory):
+    def test_a_second_conflict_also_keeps_the_text(self, client, operator, memory):
         form = opened(client, memory) | {"text": "- one\n- mine"}
         memory.revise("- one\n- theirs", by=UserFactory(), based_on=2)
         bound = client.post(page_of(memory), form).context["adminform"].form
@@ -161,7 +154,7 @@ class TestEdit:
         assert "- mine" in response.context["adminform"].form["text"].value()
         assert memory.versions.count() == 4
 
-    def test_a_save_over_a_text_rewritten_in_place_is_stale_too(self, client, operator, memory):
+    def test_a_save_over_a_revised_version_is_stale(self, client, operator, memory):
         form = opened(client, memory) | {"text": "- mine"}
         version = memory.current
         again = [Line("- made again", Origin.MODEL)]
@@ -171,15 +164,15 @@ class TestEdit:
         assert "- made again" in response.content.decode()
         assert memory.versions.count() == 2
 
-    def test_the_same_text_makes_nothing(self, client, operator, memory):
+    def test_the_same_text_adds_no_version(self, client, operator, memory):
         form = opened(client, memory) | {"text": "- one\r\n- two"}
         response = client.post(page_of(memory), form, follow=True)
-        assert said(response) == ["Nothing was different, so there is no new version."]
+        assert messages_of(response) == ["Nothing was different, so there is no new version."]
         assert memory.versions.count() == 2
 
     @pytest.mark.slow
     @pytest.mark.parametrize("text", ["", "  \r\n ", "- \r\n- "])
-    def test_no_text_is_refused(self, client, operator, memory, text):
+    def test_an_empty_text_is_refused(self, client, operator, memory, text):
         response = client.post(page_of(memory), opened(client, memory) | {"text": text})
         assert response.status_code == 200
         assert "text" in response.context["adminform"].form.errors
@@ -187,12 +180,12 @@ class TestEdit:
 
     @pytest.mark.slow
     @pytest.mark.parametrize("base", ["", "-1", "two", "99", "9" * 40])
-    def test_a_forged_base_writes_nothing(self, client, operator, memory, base):
+    def test_an_unknown_base_saves_nothing(self, client, operator, memory, base):
         form = opened(client, memory) | {"text": "- x", "based_on": base}
         assert client.post(page_of(memory), form).status_code in (200, 409)
         assert memory.versions.count() == 2
 
-    def test_the_first_text_of_all(self, client, operator):
+    def test_the_first_version(self, client, operator):
         memory = Memory.objects.of_workspace(ChannelFactory().workspace, "long_term")
         form = opened(client, memory)
         assert (form["text"], form["based_on"], form["pinned"]) == ("", 0, [])
@@ -200,7 +193,7 @@ class TestEdit:
         memory.refresh_from_db()
         assert (memory.head, memory.current.content) == (1, "- by hand")
 
-    def test_who_may_only_look_gets_no_form(self, client, memory):
+    def test_a_viewer_gets_no_form(self, client, memory):
         user = UserFactory(is_staff=True)
         user.user_permissions.add(Permission.objects.get(codename="view_memory"))
         MemberFactory(user=user, workspace=memory.workspace)
@@ -211,7 +204,7 @@ class TestEdit:
         assert client.post(page_of(memory), {"text": "- x", "based_on": 2}).status_code == 403
         assert memory.versions.count() == 2
 
-    def test_its_versions_are_one_link_away(self, client, operator, memory):
+    def test_the_page_links_to_its_versions(self, client, operator, memory):
         make_channel_memory(channel=ChannelFactory(), texts=["- elsewhere"])
         address = f"{reverse('admin:memories_memoryversion_changelist')}?memory__id__exact="
         assert f"{address}{memory.pk}" in client.get(page_of(memory)).content.decode()
@@ -224,11 +217,11 @@ class TestPins:
     def pins(self, memory):
         return list(memory.current.lines.filter(pinned=True).values_list("text", flat=True))
 
-    def test_ticked_lines_are_pinned_in_place(self, client, operator, memory):
+    def test_checked_lines_are_pinned_without_a_new_version(self, client, operator, memory):
         response = client.post(
             page_of(memory), opened(client, memory) | {"pinned": ["1"]}, follow=True
         )
-        assert said(response)[0] == "Pins saved."
+        assert messages_of(response)[0] == "Pins saved."
         assert self.pins(memory) == ["- two"]
         assert memory.versions.count() == 2
         assert AuditEvent.objects.get(action="line_pin").actor == operator.username
@@ -236,13 +229,13 @@ class TestPins:
         client.post(page_of(memory), opened(client, memory) | {"pinned": []})
         assert self.pins(memory) == []
 
-    def test_a_pin_goes_with_its_line_into_an_edit(self, client, operator, memory):
+    def test_an_edit_keeps_a_pin(self, client, operator, memory):
         form = opened(client, memory) | {"pinned": ["1"], "text": "- new\n- two"}
         assert client.post(page_of(memory), form).status_code == 302
         memory.refresh_from_db()
         assert (memory.head, self.pins(memory)) == (3, ["- two"])
 
-    def test_what_another_pinned_meanwhile_stays_pinned(self, client, operator, memory):
+    def test_a_pin_by_another_person_stays(self, client, operator, memory):
         form = opened(client, memory) | {"pinned": ["1"]}
         memory.pin(0, by=UserFactory(), based_on=2)
         client.post(page_of(memory), form)
@@ -257,7 +250,7 @@ class TestPins:
 
     @pytest.mark.slow
     @pytest.mark.parametrize("position", ["2", "-1", "x", "9" * 40])
-    def test_a_line_that_is_not_there(self, client, operator, memory, position):
+    def test_an_unknown_line_is_refused(self, client, operator, memory, position):
         form = opened(client, memory) | {"pinned": [position]}
         response = client.post(page_of(memory), form)
         assert response.status_code == 200
@@ -277,40 +270,44 @@ class TestRestore:
             follow=True,
         )
 
-    def test_the_list_says_when_it_was_drawn(self, client, operator, memory):
+    def test_a_list_that_is_older_than_the_text_is_stale(self, client, operator, memory):
         page = client.get(reverse("admin:memories_memoryversion_changelist"))
         assert "Drawn at" not in page.content.decode()  # to itself, not to people
         drawn_at = parse_datetime(page.context["action_form"]["drawn_at"].value())
         memory.revise("- meanwhile", by=None, based_on=2)
         stale = "Somebody saved another text meanwhile. Look at it, then try again."
-        assert said(self.act(client, memory.versions.get(number=1), drawn_at=drawn_at)) == [stale]
+        assert messages_of(self.act(client, memory.versions.get(number=1), drawn_at=drawn_at)) == [
+            stale
+        ]
         assert memory.versions.count() == 3
 
-    def test_makes_the_old_text_the_newest(self, client, operator, memory):
+    def test_a_restore_adds_a_version_with_the_old_text(self, client, operator, memory):
         old = memory.versions.get(number=1)
         response = self.act(client, old)
-        assert said(response) == ["Version 1 is current again, as version 3."]
+        assert messages_of(response) == ["Version 1 is current again, as version 3."]
         memory.refresh_from_db()
         assert (memory.current.number, memory.current.content) == (3, "- old")
         assert (memory.current.restored_from, memory.current.author) == (old, operator)
 
-    def test_also_after_a_late_backfill(self, client, operator, memory):
-        """The newest number is then not that of the current text."""
+    def test_a_restore_after_a_late_backfill(self, client, operator, memory):
+        """The current text does not have the newest number then."""
         make_version(memory=memory, text="- in 2020", until=MONDAY.replace(year=2020))
         self.act(client, memory.versions.get(number=1))
         memory.refresh_from_db()
         assert (memory.current.number, memory.current.content) == (4, "- old")
 
-    def test_what_is_current_already_is_said(self, client, operator, memory):
-        assert said(self.act(client, memory.current)) == ["This is the current text already."]
+    def test_the_current_text_is_not_restored(self, client, operator, memory):
+        assert messages_of(self.act(client, memory.current)) == [
+            "This is the current text already."
+        ]
         assert memory.versions.count() == 2
 
-    def test_one_at_a_time(self, client, operator, memory):
+    def test_only_one_version_is_restored_at_once(self, client, operator, memory):
         response = self.act(client, *memory.versions.all())
-        assert said(response) == ["Choose one version to restore."]
+        assert messages_of(response) == ["Choose one version to restore."]
         assert memory.versions.count() == 2
 
-    def test_not_by_who_may_only_look(self, client, memory):
+    def test_a_viewer_cannot_restore(self, client, memory):
         user = UserFactory(is_staff=True)
         user.user_permissions.add(Permission.objects.get(codename="view_memoryversion"))
         MemberFactory(user=user, workspace=memory.workspace)
@@ -322,13 +319,13 @@ class TestRestore:
         self.act(client, old)
         assert memory.versions.count() == 3
 
-    def test_not_of_a_memory_that_one_does_not_read(self, client, operator):
+    def test_an_unreadable_memory_cannot_be_restored(self, client, operator):
         hidden = make_channel_memory(channel=ChannelFactory(kind="private"), texts=["- a", "- b"])
         self.act(client, hidden.versions.get(number=1))
         assert hidden.versions.count() == 2
 
 
-def test_a_version_shows_its_lines_and_on_how_much_they_rest(client, operator):
+def test_a_version_shows_its_lines_and_their_number_of_sources(client, operator):
     messages = MessageFactory.create_batch(3, channel=ChannelFactory())
     memory = Memory.objects.of_channel(messages[0].channel, "short_term")
     version = make_version(memory=memory, text="- the only line", sources=messages)
@@ -339,7 +336,7 @@ def test_a_version_shows_its_lines_and_on_how_much_they_rest(client, operator):
     assert text.split("field-source_count")[1].startswith('">3</td>')
 
 
-def test_versions_are_found_by_their_words(client, operator, memory):
+def test_a_search_finds_versions_by_their_text(client, operator, memory):
     address = reverse("admin:memories_memoryversion_changelist")
     found = client.get(f"{address}?q=old").context["cl"].result_list
     assert list(found) == [MemoryVersion.objects.get(number=1)]

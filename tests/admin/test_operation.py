@@ -1,4 +1,4 @@
-"""What an operator does in the admin: settings, accounts and their people, retries, notes."""
+"""Settings, links to people, retries and notes in the admin."""
 
 import re
 
@@ -23,15 +23,8 @@ from tests.factories import (
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
-def operator(client):
-    user = UserFactory(is_staff=True, is_superuser=True)
-    client.force_login(user)
-    return user
-
-
-def filled(response):
-    """A page's form as a browser would send it back unchanged."""
+def form_data(response):
+    """Return the data of an unchanged form."""
     form = response.context["adminform"].form
     data = {name: form[name].value() for name in form.fields}
     for formset in response.context["inline_admin_formsets"]:
@@ -51,14 +44,14 @@ class TestSettings:
     def address(self, workspace):
         return reverse("admin:memories_workspace_change", args=[workspace.pk])
 
-    def test_all_are_shown_as_they_are(self, client, address):
+    def test_the_form_shows_all_settings(self, client, address):
         form = client.get(address).context["adminform"].form
         shown = {key: form[key].value() for key in KEYS}
         assert MemorySettings(**shown) == MemorySettings(message_threshold=20)
 
-    def test_a_change_is_saved(self, client, address):
-        data = filled(client.get(address)) | {"name": "Crew", "max_history_count": "3"}
-        data.pop("thread_memories")  # a box without its tick is not sent
+    def test_a_changed_setting_is_saved(self, client, address):
+        data = form_data(client.get(address)) | {"name": "Crew", "max_history_count": "3"}
+        data.pop("thread_memories")  # browsers do not send an unchecked box
         assert client.post(address, data).status_code == 302
         workspace = Workspace.objects.get()
         assert workspace.name == "Crew"
@@ -81,8 +74,12 @@ class TestSettings:
             ("notes_inject", ""),
         ],
     )
-    def test_a_wrong_one_saves_none(self, client, address, key, value):
-        data = filled(client.get(address)) | {"name": "Crew", "max_history_count": "3", key: value}
+    def test_a_wrong_value_saves_nothing(self, client, address, key, value):
+        data = form_data(client.get(address)) | {
+            "name": "Crew",
+            "max_history_count": "3",
+            key: value,
+        }
         response = client.post(address, data)
         assert response.status_code == 200
         assert list(response.context["adminform"].form.errors) == [key]
@@ -91,11 +88,9 @@ class TestSettings:
 
     @pytest.mark.slow
     @pytest.mark.parametrize(("before", "after"), [(0, 30), (60, 30)])
-    def test_what_would_remove_messages_is_left_to_the_pages(
-        self, client, workspace, address, before, after
-    ):
+    def test_a_shorter_retention_is_refused(self, client, workspace, address, before, after):
         workspace.change_settings({"retention_days": before})
-        data = filled(client.get(address)) | {"name": "Crew", "retention_days": str(after)}
+        data = form_data(client.get(address)) | {"name": "Crew", "retention_days": str(after)}
         response = client.post(address, data)
         assert "ask first" in response.context["adminform"].form.errors["retention_days"][0]
         workspace.refresh_from_db()
@@ -109,11 +104,11 @@ class TestSettings:
 
     def test_a_new_workspace_has_the_defaults(self, client, operator):
         address = reverse("admin:memories_workspace_add")
-        data = filled(client.get(address)) | {"slug": "crew", "name": "Crew"}
+        data = form_data(client.get(address)) | {"slug": "crew", "name": "Crew"}
         assert client.post(address, data).status_code == 302
         assert Workspace.objects.get(slug="crew").memory_settings == MemorySettings()
 
-    def test_who_may_only_look_sees_them(self, client, workspace, address):
+    def test_a_viewer_sees_the_settings(self, client, workspace, address):
         user = UserFactory(is_staff=True)
         user.user_permissions.add(Permission.objects.get(codename="view_workspace"))
         client.force_login(user)
@@ -137,8 +132,8 @@ def test_a_user_is_linked_to_a_person(client, operator):
         {"app_label": "memories", "model_name": "person", "field_name": "user", "term": "chi"},
     ).json()
     assert [choice["text"] for choice in choices["results"]] == ["chie"]
-    given = {"user": user.pk, "reason": "new here", "name": "other"}
-    assert client.post(address, given).status_code == 302
+    data = {"user": user.pk, "reason": "new here", "name": "other"}
+    assert client.post(address, data).status_code == 302
     before = person.name
     person.refresh_from_db()
     assert (person.user, person.name) == (user, before)
@@ -168,26 +163,26 @@ class TestRetry:
     def states(self):
         return list(Job.objects.order_by("pk").values_list("state", "attempts"))
 
-    def test_offers_dead_letters_again_also_of_private_channels(self, client, operator, jobs):
+    def test_dead_jobs_of_private_channels_are_retried_too(self, client, operator, jobs):
         response = self.act(client, jobs)
         texts = [str(message) for message in response.context["messages"]]
         assert texts == ["1 job will be tried again."]
         assert self.states() == [("waiting", 0), ("done", 5)]
 
     @pytest.mark.slow
-    def test_says_when_there_was_none(self, client, operator, jobs):
+    def test_the_message_reports_no_retry(self, client, operator, jobs):
         response = self.act(client, jobs[1:])
         texts = [str(message) for message in response.context["messages"]]
         assert texts == ["0 jobs will be tried again."]
 
-    def test_not_by_who_may_only_look(self, client, jobs):
+    def test_a_viewer_cannot_retry(self, client, jobs):
         user = UserFactory(is_staff=True, is_superuser=False)
         user.user_permissions.add(Permission.objects.get(codename="view_job"))
         client.force_login(user)
         self.act(client, jobs)
         assert self.states()[0] == ("dead", 5)
 
-    def test_staff_do_not_reach_private_ones(self, client, jobs):
+    def test_staff_cannot_retry_private_jobs(self, client, jobs):
         user = UserFactory(is_staff=True)
         user.user_permissions.set(Permission.objects.filter(codename__endswith="job"))
         MemberFactory(user=user, workspace=jobs[0].memory.workspace)
@@ -195,7 +190,7 @@ class TestRetry:
         self.act(client, jobs)
         assert self.states()[0] == ("dead", 5)
 
-    def test_a_private_one_is_listed_without_its_name(self, client, operator, jobs):
+    def test_a_private_job_is_listed_without_its_name(self, client, operator, jobs):
         page = client.get(reverse("admin:memories_job_changelist")).content.decode()
         channel = jobs[0].memory.channel
         assert '<td class="field-place">private</td>' in page
@@ -209,25 +204,25 @@ class TestNotes:
         return WorkspaceFactory(settings={"time_zone": "Asia/Tokyo"})
 
     @travel("2026-03-04T20:00:00Z", tick=False)
-    def test_added_as_anywhere(self, client, operator, workspace):
+    def test_a_note_is_added(self, client, operator, workspace):
         address = reverse("admin:memories_note_add")
-        given = {
+        data = {
             "workspace": workspace.pk,
             "content": "Deploy from main only, never from a branch, whatever happens.",
             "kind": "pattern",
             "tags": "deploy, release , ",
         }
-        assert client.post(address, given).status_code == 302
+        assert client.post(address, data).status_code == 302
         note = Note.objects.get()
         assert note.title == "Deploy from main only, never from a branch, whatev..."
         assert (note.tags, note.kind) == (["pattern", "deploy", "release"], "pattern")
         assert note.date.isoformat() == "2026-03-05"  # it is tomorrow in Tokyo
         assert note.author == operator
 
-    def test_changed(self, client, workspace):
+    def test_a_note_is_changed(self, client, workspace):
         note = NoteFactory(workspace=workspace, tags=["a", "b"], content="old")
         address = reverse("admin:memories_note_change", args=[note.pk])
-        form = filled(client.get(address))
+        form = form_data(client.get(address))
         assert form["tags"] == "a, b"
         data = form | {"content": "new\r\nlines", "title": "Named", "date": "2026-01-05"}
         assert client.post(address, data).status_code == 302
@@ -235,10 +230,10 @@ class TestNotes:
         assert (note.title, note.tags) == ("Named", ["a", "b"])
         assert note.content.splitlines() == ["new", "lines"]
 
-    def test_a_wording_that_was_not_seen_is_never_overwritten(self, client, workspace):
+    def test_a_newer_version_is_not_overwritten(self, client, workspace):
         note = NoteFactory(workspace=workspace, content="old")
         address = reverse("admin:memories_note_change", args=[note.pk])
-        data = filled(client.get(address)) | {"content": "mine"}
+        data = form_data(client.get(address)) | {"content": "mine"}
         note.rewrite("theirs")
         response = client.post(address, data)
         assert response.status_code == 409
@@ -248,7 +243,7 @@ class TestNotes:
         assert "mine" in page
         note.refresh_from_db()
         assert note.content == "theirs"
-        assert client.post(address, filled(response)).status_code == 302
+        assert client.post(address, form_data(response)).status_code == 302
         note.refresh_from_db()
         assert (note.content, note.number) == ("mine", 3)
 
@@ -257,21 +252,21 @@ class TestNotes:
         response = client.post(reverse("admin:memories_note_add"), data)
         assert "channel" in response.context["adminform"].form.errors
 
-    def test_without_a_text_it_is_refused(self, client, workspace):
+    def test_a_note_without_a_text_is_refused(self, client, workspace):
         data = {"workspace": workspace.pk, "content": "  "}
         response = client.post(reverse("admin:memories_note_add"), data)
         assert "content" in response.context["adminform"].form.errors
 
-    @pytest.mark.parametrize(("length", "is_kept"), [(20_000, True), (20_001, False)])
-    def test_a_note_has_at_most_20_000_characters(self, client, workspace, length, is_kept):
+    @pytest.mark.parametrize(("length", "is_saved"), [(20_000, True), (20_001, False)])
+    def test_a_note_has_at_most_20_000_characters(self, client, workspace, length, is_saved):
         data = {"workspace": workspace.pk, "content": "x" * length}
         response = client.post(reverse("admin:memories_note_add"), data)
-        assert Note.objects.exists() == is_kept
-        if not is_kept:
+        assert Note.objects.exists() == is_saved
+        if not is_saved:
             assert "content" in response.context["adminform"].form.errors
 
     @pytest.mark.parametrize("query", ["DEPLOY", "main", "リリース", "Éclair", "éCLAIR"])
-    def test_found_by_title_text_and_tag_whatever_the_case(self, client, workspace, query):
+    def test_a_search_finds_title_text_and_tag_in_any_case(self, client, workspace, query):
         note = NoteFactory(
             workspace=workspace, content="Deploy from main", tags=["リリース", "éclair"]
         )
@@ -279,7 +274,7 @@ class TestNotes:
         address = reverse("admin:memories_note_changelist")
         assert list(client.get(address, {"q": query}).context["cl"].result_list) == [note]
 
-    def test_switched_off_they_are_kept_as_they_are(self, client, workspace):
+    def test_notes_are_read_only_while_switched_off(self, client, workspace):
         note = NoteFactory(workspace=workspace, content="kept")
         workspace.change_settings({"notes_enabled": False})
         change = reverse("admin:memories_note_change", args=[note.pk])
@@ -296,7 +291,7 @@ class TestNotes:
         assert Note.objects.get().content == "kept"
 
     @pytest.mark.parametrize("how", ["alone", "chosen"])
-    def test_what_is_deleted_here_is_in_the_trash(self, client, workspace, how):
+    def test_a_deleted_note_is_in_the_trash(self, client, workspace, how):
         note = NoteFactory(workspace=workspace, content="as it was")
         note.rewrite("as it is")
         ways = {

@@ -4,20 +4,13 @@ import pytest
 from django.urls import reverse
 
 from memories.models import Channel, QuarantinedLine
-from tests.factories import ChannelFactory, MessageFactory, UserFactory, make_channel_memory
+from tests.factories import ChannelFactory, MessageFactory, make_channel_memory
 
 pytestmark = pytest.mark.django_db
 LIST = "admin:memories_quarantinedline_changelist"
 
 
-@pytest.fixture
-def operator(client):
-    user = UserFactory(is_staff=True, is_superuser=True)
-    client.force_login(user)
-    return user
-
-
-def held(kind=Channel.Kind.PUBLIC, text="See https://evil.example"):
+def quarantine_line(kind=Channel.Kind.PUBLIC, text="See https://evil.example"):
     channel = ChannelFactory(kind=kind)
     memory = make_channel_memory(channel=channel)
     line = QuarantinedLine.objects.create(memory=memory, text=text, rule="link")
@@ -25,16 +18,16 @@ def held(kind=Channel.Kind.PUBLIC, text="See https://evil.example"):
     return line
 
 
-def test_lines_are_listed_and_read(client, operator):
-    line = held()
+def test_lines_are_shown(client, operator):
+    line = quarantine_line()
     assert "See https://evil.example" in client.get(reverse(LIST)).content.decode()
     path = reverse("admin:memories_quarantinedline_change", args=[line.pk])
     page = client.get(path).content.decode()
     assert "See https://evil.example" in page and str(line.sources.get()) in page
 
 
-def test_private_lines_are_not(client, operator):
-    line = held(Channel.Kind.PRIVATE, "earns a lot")
+def test_private_lines_are_not_shown(client, operator):
+    line = quarantine_line(Channel.Kind.PRIVATE, "earns a lot")
     assert "earns a lot" not in client.get(reverse(LIST)).content.decode()
     path = reverse("admin:memories_quarantinedline_change", args=[line.pk])
     assert client.get(path).status_code == 302
@@ -43,8 +36,8 @@ def test_private_lines_are_not(client, operator):
     assert line.state == "waiting"
 
 
-def test_they_are_rejected_here(client, operator):
-    line = held()
+def test_lines_are_rejected(client, operator):
+    line = quarantine_line()
     given = {"action": "reject", "_selected_action": [line.pk]}
     response = client.post(reverse(LIST), given, follow=True)
     assert "1 line was rejected." in response.content.decode()
@@ -53,7 +46,7 @@ def test_they_are_rejected_here(client, operator):
 
 
 def test_nothing_is_added_changed_or_deleted(client, operator):
-    line = held()
+    line = quarantine_line()
     assert client.get(reverse("admin:memories_quarantinedline_add")).status_code == 403
     path = reverse("admin:memories_quarantinedline_change", args=[line.pk])
     assert client.post(path, {"text": "other"}).status_code == 403

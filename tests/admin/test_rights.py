@@ -5,7 +5,6 @@ A model that is new there says so in this table, with its reason.
 
 import pytest
 from django.contrib import admin
-from django.contrib.auth.models import Permission
 from django.test import RequestFactory
 from django.urls import reverse
 
@@ -39,7 +38,7 @@ TABLE = {
     "memories.channelmember": (NOTHING, NOTHING, "who reads a private channel: Slack says so"),
     "memories.endpoint": (NOTHING, NOTHING, "allow calls again"),
     "memories.job": (NOTHING, NOTHING, "retry and cancel; visible proposals"),
-    "memories.heartbeat": (NOTHING, NOTHING, "pulses of workers"),
+    "memories.heartbeat": (NOTHING, NOTHING, "heartbeats of workers"),
     "memories.member": (NOTHING, NOTHING, "roles are given on the page of people, by its admins"),
     "memories.memory": ("change", "change", "a new version of a visible one"),
     "memories.memoryversion": (NOTHING, NOTHING, "history; restores a visible one"),
@@ -78,21 +77,19 @@ def allowed(model, request):
 
 
 @pytest.fixture
-def clerk():
-    user = UserFactory(is_staff=True)
-    user.user_permissions.set(Permission.objects.all())
-    MemberFactory(workspace=WorkspaceFactory(slug="team"), user=user, role="admin")
-    return user
+def clerk(clerk):
+    MemberFactory(workspace=WorkspaceFactory(slug="team"), user=clerk, role="admin")
+    return clerk
 
 
-def test_every_model_is_as_in_the_table(request_of, clerk):
+def test_every_model_has_the_rights_of_the_table(request_of, clerk):
     boss = request_of(UserFactory(is_staff=True, is_superuser=True))
     staff = request_of(clerk)
-    found = {
+    actual = {
         model._meta.label_lower: (allowed(model, staff), allowed(model, boss))
         for model in admin.site._registry
     }
-    assert found == {name: rights[:2] for name, rights in TABLE.items()}
+    assert actual == {name: rights[:2] for name, rights in TABLE.items()}
 
 
 @pytest.mark.parametrize(
@@ -104,7 +101,7 @@ def test_every_model_is_as_in_the_table(request_of, clerk):
         ("channel", "channel", {"remember_bots"}),
     ],
 )
-def test_staff_change_these_fields_alone(client, clerk, name, key, fields):
+def test_staff_can_change_only_these_fields(client, clerk, name, key, fields):
     workspace = clerk.memberships.get().workspace
     rows = {
         "clerk": clerk,
@@ -118,7 +115,7 @@ def test_staff_change_these_fields_alone(client, clerk, name, key, fields):
     assert {name for name, field in form.fields.items() if not field.disabled} == fields
 
 
-def test_staff_do_not_say_whose_logins_count_in_a_workspace(client, clerk):
+def test_staff_cannot_change_the_team_of_a_workspace(client, clerk):
     client.force_login(clerk)
     workspace = clerk.memberships.get().workspace
     path = reverse("admin:memories_workspace_change", args=[workspace.pk])

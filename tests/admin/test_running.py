@@ -1,4 +1,4 @@
-"""Prices, caps, calls, endpoints, jobs and the record of who did what, in the admin."""
+"""Prices, budgets, calls, endpoints, jobs and the audit log in the admin."""
 
 from datetime import timedelta
 from decimal import Decimal
@@ -22,7 +22,7 @@ from memories.models import (
     Workspace,
 )
 from memories.pipeline.generate.probing import configured_model
-from memories.rules.generate.summary import Reply
+from memories.rules.generate.summariser import Reply
 from memories.rules.memory.identity import MemoryType
 from tests.factories import (
     ChannelFactory,
@@ -36,15 +36,8 @@ from tests.factories import (
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
-def operator(client):
-    user = UserFactory(username="boss", is_staff=True, is_superuser=True)
-    client.force_login(user)
-    return user
-
-
 def staff(client, *permissions, workspace=None):
-    """A member of the workspace with these permissions, signed in."""
+    """Sign in staff with these permissions, as an admin of the workspace."""
     user = UserFactory(username="ada", is_staff=True)
     user.user_permissions.set(Permission.objects.filter(codename__in=permissions))
     if workspace:
@@ -63,18 +56,18 @@ def page(name, row):
 
 def act(client, name, action, *rows):
     keys = [row.pk for row in rows]
-    answer = client.post(listed(name), {"action": action, "_selected_action": keys}, follow=True)
-    return [str(message) for message in answer.context["messages"]]
+    response = client.post(listed(name), {"action": action, "_selected_action": keys}, follow=True)
+    return [str(message) for message in response.context["messages"]]
 
 
-def told():
-    """What was recorded, without logins, oldest first."""
+def audit_log():
+    """Return the audit log without logins, oldest first."""
     rows = AuditEvent.objects.exclude(action="login").order_by("pk")
     return [(e.actor, e.action, e.workspace, e.subject, e.details) for e in rows]
 
 
 class TestPrices:
-    def test_added_changed_and_deleted(self, client, operator):
+    def test_a_price_is_added_changed_and_deleted(self, client, operator):
         add = reverse("admin:memories_price_add")
         client.post(add, {"model": "tiny", "input_price": "0.25", "output_price": "2"})
         price = Price.objects.get()
@@ -86,13 +79,13 @@ class TestPrices:
         assert client.post(delete, {"post": "yes"}).status_code == 302
         assert not Price.objects.exists()
         first, second = ["0.250000", "2.000000"], ["0.300000", "2.000000"]
-        assert told() == [
+        assert audit_log() == [
             ("boss", "price", "", "tiny", {"before": None, "after": first}),
             ("boss", "price", "", "tiny", {"before": first, "after": second}),
             ("boss", "price", "", "tiny", {"before": second, "after": None}),
         ]
 
-    def test_several_deleted_at_once(self, client, operator):
+    def test_several_prices_are_deleted_at_once(self, client, operator):
         for name in ("tiny", "big"):
             Price.objects.change(name, Decimal(1), Decimal(1), by=None)
         data = {
@@ -101,9 +94,9 @@ class TestPrices:
         }
         client.post(listed("price"), data | {"post": "yes"})
         assert not Price.objects.exists()
-        assert [event[0] for event in told()] == ["", "", "boss", "boss"]
+        assert [event[0] for event in audit_log()] == ["", "", "boss", "boss"]
 
-    def test_a_wrong_one_is_refused(self, client, operator):
+    def test_a_wrong_value_is_refused(self, client, operator):
         add = reverse("admin:memories_price_add")
         data = {"model": "tiny", "input_price": "-1", "output_price": "2"}
         assert client.post(add, data).status_code == 200
@@ -111,12 +104,12 @@ class TestPrices:
 
 
 class TestCaps:
-    def test_set_raised_and_deleted(self, client, operator):
+    def test_a_budget_is_set_raised_and_deleted(self, client, operator):
         workspace = WorkspaceFactory(slug="team")
         memory = Memory.objects.of_channel(
             ChannelFactory(workspace=workspace), MemoryType.SHORT_TERM
         )
-        waits = Job.objects.create(
+        waiting = Job.objects.create(
             memory=memory,
             as_of_us=0,
             input_key="k",
@@ -130,14 +123,14 @@ class TestCaps:
         Job.objects.update(not_before=timezone.now() + timedelta(hours=3))
         changes = {"tokens": "2000", "money": "1.5", "period": "month"}
         assert client.post(page("cap", cap), changes).status_code == 302
-        waits.refresh_from_db()
-        assert waits.not_before is None
+        waiting.refresh_from_db()
+        assert waiting.not_before is None
         delete = reverse("admin:memories_cap_delete", args=[cap.pk])
         assert client.post(delete, {"post": "yes"}).status_code == 302
         assert not Cap.objects.exists()
         none = {"tokens": None, "money": None}
         first, second = {"tokens": 1000, "money": None}, {"tokens": 2000, "money": "1.50"}
-        assert told() == [
+        assert audit_log() == [
             ("boss", "cap", "team", "day", {"before": none, "after": first}),
             ("boss", "cap", "team", "day", {"before": first, "after": second}),
             ("boss", "cap", "team", "day", {"before": second, "after": none}),
@@ -152,13 +145,13 @@ class TestCaps:
             {"period": "week", "tokens": "5"},
         ],
     )
-    def test_a_wrong_one_is_refused(self, client, operator, data):
+    def test_a_wrong_value_is_refused(self, client, operator, data):
         Cap.objects.change(None, "day", tokens=10, by=None)
-        before = told()
+        before = audit_log()
         assert client.post(reverse("admin:memories_cap_add"), data).status_code == 200
-        assert (Cap.objects.count(), told()) == (1, before)
+        assert (Cap.objects.count(), audit_log()) == (1, before)
 
-    def test_staff_of_a_workspace_set_its_own_only(self, client):
+    def test_staff_set_only_budgets_of_their_workspace(self, client):
         workspace, other = WorkspaceFactory(), WorkspaceFactory()
         of_all = Cap.objects.change(None, "day", tokens=10, by=None)
         staff(client, "view_cap", "add_cap", "change_cap", "delete_cap", workspace=workspace)
@@ -173,7 +166,7 @@ class TestCaps:
 
 
 class TestEndpoints:
-    def test_calls_may_go_again(self, client, operator):
+    def test_an_endpoint_is_resumed(self, client, operator):
         closed = Endpoint.objects.create(
             fingerprint="f", name="tiny", needs_person=True, fault="out_of_credit"
         )
@@ -183,25 +176,25 @@ class TestEndpoints:
         assert not closed.needs_person
         assert act(client, "endpoint", "resume", closed) == ["0 endpoints are called again."]
         details = {"fault": "out_of_credit"}
-        assert told() == [("boss", "endpoint_resume", "", "tiny", details)]
+        assert audit_log() == [("boss", "endpoint_resume", "", "tiny", details)]
 
     def test_a_probe_is_queued(
         self, client, operator, settings, django_capture_on_commit_callbacks
     ):
         settings.MEMORYHUB_MODEL, settings.OPENAI_API_KEY = "tiny", "secret"
         model = configured_model()
-        named = Endpoint.objects.known_as(model.endpoint, model.endpoint_name)
+        named = Endpoint.objects.get_or_create_for(model.endpoint, model.endpoint_name)
         other = Endpoint.objects.create(fingerprint="f", name="other")
         with django_capture_on_commit_callbacks(execute=True):
             assert act(client, "endpoint", "probe", other) == ["The settings name another model."]
-            assert not OrmQ.objects.exists() and told() == []
+            assert not OrmQ.objects.exists() and audit_log() == []
             [text] = act(client, "endpoint", "probe", named)
         assert text.startswith("The probe is queued.")
         task = OrmQ.objects.get().task
         assert (task["func"], task["kwargs"]) == ("memories.tasks.probe", {"by_person": True})
-        assert told() == [("boss", "endpoint_probe", "", model.endpoint_name, {})]
+        assert audit_log() == [("boss", "endpoint_probe", "", model.endpoint_name, {})]
 
-    def test_only_operators_see_them(self, client):
+    def test_only_operators_see_endpoints(self, client):
         closed = Endpoint.objects.create(fingerprint="f", name="tiny", needs_person=True)
         staff(client, "view_endpoint", "change_endpoint", workspace=WorkspaceFactory())
         assert b"tiny" not in client.get(listed("endpoint")).content
@@ -221,16 +214,19 @@ class TestJobs:
         return list(Job.objects.order_by("pk").values_list("state", flat=True))
 
     @pytest.mark.slow
-    def test_cancelled_and_retried(self, client, operator):
-        waits = self.job(ChannelFactory(), "waiting")
-        assert act(client, "job", "cancel", waits) == ["1 job was cancelled."]
+    def test_a_job_is_cancelled_and_retried(self, client, operator):
+        waiting = self.job(ChannelFactory(), "waiting")
+        assert act(client, "job", "cancel", waiting) == ["1 job was cancelled."]
         assert self.states() == ["cancelled"]
-        act(client, "job", "retry", waits)
+        act(client, "job", "retry", waiting)
         assert self.states() == ["waiting"]
-        assert [event[:2] for event in told()] == [("boss", "job_cancel"), ("boss", "job_retry")]
+        assert [event[:2] for event in audit_log()] == [
+            ("boss", "job_cancel"),
+            ("boss", "job_retry"),
+        ]
 
     @pytest.mark.slow
-    def test_proposals_are_judged_by_those_who_read_them(self, client, operator):
+    def test_only_readers_accept_or_reject_proposals(self, client, operator):
         person = PersonFactory()
         private = ChannelFactory(workspace=person.workspace, kind="private", members=[person])
         memory = Memory.objects.of_channel(private, MemoryType.LONG_TERM)
@@ -245,19 +241,19 @@ class TestJobs:
         assert act(client, "job", "reject", made) == ["1 proposal was rejected."]
         assert self.states() == ["rejected"]
 
-    def test_accepting_over_a_newer_text_says_so(self, client, operator):
+    def test_a_stale_proposal_is_not_accepted(self, client, operator):
         channel = ChannelFactory()
         memory = Memory.objects.of_channel(channel, MemoryType.LONG_TERM)
         base = make_version(memory=memory, text="- old")
         reply = Reply("- new", "stop", "tiny", "p").as_json()
         made = self.job(channel, "proposed", base=base, reply=reply)
         memory.revise("- by hand", by=None, based_on=1)
-        said = act(client, "job", "accept", made)
-        assert any("has changed since" in text for text in said)
+        texts = act(client, "job", "accept", made)
+        assert any("has changed since" in text for text in texts)
         memory.refresh_from_db()
         assert memory.current.content == "- by hand"
 
-    def test_calls_are_shown_with_their_job_and_alone(self, client, operator):
+    def test_calls_are_shown_with_their_job_and_in_a_list(self, client, operator):
         made = self.job(ChannelFactory(), "done")
         ModelCall.objects.create(
             job=made,
@@ -283,15 +279,15 @@ class TestBackfills:
             (["cancel", "resume"], "cancelled"),
         ],
     )
-    def test_a_persons_word(self, client, operator, actions, state):
+    def test_a_backfill_is_paused_resumed_and_cancelled(self, client, operator, actions, state):
         backfill = Backfill.objects.create(workspace=WorkspaceFactory(), since_us=0, until_us=1)
         for action in actions:
             act(client, "backfill", action, backfill)
         backfill.refresh_from_db()
         assert backfill.state == state
-        assert {event[0] for event in told()} == {"boss"}
+        assert {event[0] for event in audit_log()} == {"boss"}
 
-    def test_not_by_who_may_only_look(self, client):
+    def test_a_viewer_cannot_cancel_a_backfill(self, client):
         workspace = WorkspaceFactory()
         backfill = Backfill.objects.create(workspace=workspace, since_us=0, until_us=1)
         staff(client, "view_backfill", workspace=workspace)
@@ -301,8 +297,8 @@ class TestBackfills:
         assert backfill.state == "running"
 
 
-class TestRecord:
-    def test_not_even_an_operator_changes_it(self, client, operator):
+class TestAuditLog:
+    def test_operators_cannot_change_the_audit_log(self, client, operator):
         event = AuditEvent.objects.record("settings", by=operator, subject="here")
         assert "here" in client.get(listed("auditevent")).content.decode()
         assert client.get(reverse("admin:memories_auditevent_add")).status_code == 403
@@ -314,7 +310,7 @@ class TestRecord:
         assert b"delete_selected" not in client.get(listed("auditevent")).content
         assert AuditEvent.objects.get(pk=event.pk).subject == "here"
 
-    def test_an_admin_of_a_workspace_sees_what_concerns_it(self, client):
+    def test_an_admin_sees_the_events_of_the_workspace(self, client):
         workspace = WorkspaceFactory()
         staff(client, "view_auditevent", workspace=workspace)
         for name, where in (("ours", workspace), ("theirs", WorkspaceFactory()), ("all", None)):
@@ -323,7 +319,7 @@ class TestRecord:
         assert "ours-x" in shown
         assert "theirs-x" not in shown and "all-x" not in shown
 
-    def test_settings_changed_in_the_admin(self, client, operator):
+    def test_changed_settings_are_recorded(self, client, operator):
         workspace = WorkspaceFactory(slug="team")
         form = client.get(page("workspace", workspace)).context["adminform"].form
         data = {name: form[name].value() for name in form.fields}
@@ -333,19 +329,19 @@ class TestRecord:
         }
         assert client.post(page("workspace", workspace), data).status_code == 302
         changed = {"message_threshold": [50, 20]}
-        assert told() == [("boss", "settings", "team", "", {"changed": changed})]
+        assert audit_log() == [("boss", "settings", "team", "", {"changed": changed})]
         assert Workspace.objects.get().memory_settings.message_threshold == 20
 
-    def test_roles_are_shown_here_and_given_on_their_own_page(self, client, operator):
+    def test_roles_are_read_only(self, client, operator):
         member = MemberFactory(workspace=WorkspaceFactory(slug="team"), role="editor")
         assert client.get(page("member", member)).status_code == 200
         assert client.get(reverse("admin:memories_member_add")).status_code == 403
-        answer = client.post(page("member", member), {"role": "admin"})
-        assert answer.status_code == 403
+        response = client.post(page("member", member), {"role": "admin"})
+        assert response.status_code == 403
         member.refresh_from_db()
-        assert member.role == "editor" and told() == []
+        assert member.role == "editor" and audit_log() == []
 
-    def test_who_an_account_is_and_what_it_may(self, client, operator):
+    def test_links_and_rights_are_recorded(self, client, operator):
         person, user = PersonFactory(slack_id="U1"), UserFactory(username="mika")
         client.post(page("person", person), {"user": user.pk})
         form = client.get(page("user", user)).context["adminform"].form
@@ -354,16 +350,16 @@ class TestRecord:
             name: value for name, value in data.items() if value is not None and value is not False
         }
         data |= {"memberships-TOTAL_FORMS": "0", "memberships-INITIAL_FORMS": "0", "is_staff": "on"}
-        answer = client.post(page("user", user), data)
-        assert answer.status_code == 302
-        assert [(e[1], e[3], e[4]) for e in told()] == [
+        response = client.post(page("user", user), data)
+        assert response.status_code == 302
+        assert [(e[1], e[3], e[4]) for e in audit_log()] == [
             ("person_link", "U1", {"account": "mika", "how": "operator"}),
             ("account", "mika", {"is_staff": True}),
             ("admin_change", f"user {user.pk}", {"fields": ["Staff status"]}),
         ]
         user.delete()
 
-    def test_an_account_that_is_made_and_deleted_and_a_channel_that_is_set(self, client, operator):
+    def test_new_and_deleted_accounts_and_changed_channels_are_recorded(self, client, operator):
         data = {"username": "mika", "password1": "a long word 7", "password2": "a long word 7"}
         add = reverse("admin:memories_user_add")
         client.post(add, {**data, "usable_password": "true"})
@@ -371,7 +367,7 @@ class TestRecord:
         client.post(reverse("admin:memories_user_delete", args=[user.pk]), {"post": "yes"})
         channel = ChannelFactory(remember_bots=True)
         client.post(page("channel", channel), {})
-        assert [(e[1], e[3], e[4]) for e in told()] == [
+        assert [(e[1], e[3], e[4]) for e in audit_log()] == [
             ("admin_add", f"user {user.pk}", {}),
             ("admin_delete", f"user {user.pk}", {}),
             ("admin_change", f"channel {channel.pk}", {"fields": ["Remember bots"]}),

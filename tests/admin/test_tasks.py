@@ -1,4 +1,4 @@
-"""django-q2's tables in the admin: to be read by operators, and never to run anything."""
+"""django-q2's tables in the admin, read-only and for operators."""
 
 from datetime import timedelta
 
@@ -19,7 +19,7 @@ TABLES = ("schedule", "success", "failure", "ormq")
 
 @pytest.fixture
 def rows():
-    """One row in each table, with private text in what a task was given and gave back."""
+    """Create a row in each table, with private text in its arguments and results."""
     given = {"args": (CANARY,), "kwargs": {"word": CANARY}, "group": CANARY, "hook": CANARY}
     times = {"started": timezone.now() - timedelta(seconds=2), "stopped": timezone.now()}
     keys = {}
@@ -51,7 +51,7 @@ def who(request, client):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("table", TABLES)
-def test_nobody_adds_changes_deletes_or_runs_anything(client, rows, who, table):
+def test_the_tables_are_read_only(client, rows, who, table):
     evil = {"func": "subprocess.check_output", "args": "['id']", "schedule_type": "O", "repeats": 1}
     before = list(Schedule.objects.values()), list(Task.objects.values_list("pk", "func"))
     assert client.get(path(table, "add")).status_code == 403
@@ -69,7 +69,7 @@ def test_nobody_adds_changes_deletes_or_runs_anything(client, rows, who, table):
 
 
 @pytest.mark.parametrize("table", TABLES)
-def test_operators_see_which_and_when_but_no_argument_or_result(client, rows, who, table):
+def test_operators_see_no_arguments_or_results(client, rows, who, table):
     listed = client.get(path(table, "changelist"))
     assert listed.context["cl"].result_count == (1 if who == "operator" else 0)
     shown = [listed.content.decode()]
@@ -89,6 +89,6 @@ def test_operators_see_which_and_when_but_no_argument_or_result(client, rows, wh
         "ormq/?payload__contains=c",
     ],
 )
-def test_nobody_guesses_at_them(client, rows, query):
+def test_filters_reveal_no_arguments(client, rows, query):
     client.force_login(UserFactory(is_staff=True, is_superuser=True))
     assert client.get(f"/admin/django_q/{query}").status_code == 400

@@ -1,4 +1,4 @@
-"""The team of the pages' tests, with keys of several kinds."""
+"""The team of the view tests, with API keys."""
 
 from collections.abc import Callable
 from typing import Any
@@ -18,13 +18,13 @@ Ask = Callable[..., HttpResponse]
 
 @pytest.fixture(autouse=True)
 def fresh_rate_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Count anew: keys of rolled-back tests have the same numbers."""
+    """Reset the counts: keys of rolled-back tests have the same primary keys."""
     monkeypatch.setattr(auth, "rate_limit", auth.RateLimit())
 
 
 @pytest.fixture
 def token(cast: Cast) -> Callable[..., str]:
-    """A function that makes a key of a user, "" for public channels only, and returns its token."""
+    """A function that makes a key for a user ("" for public channels only). Returns its token."""
 
     def make(user: str = "", **options: Any) -> str:
         account = cast.users[user] if user else None

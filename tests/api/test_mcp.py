@@ -61,9 +61,9 @@ def text_of(result: Any) -> str:
 async def use_everything(client: Client) -> dict[str, Any]:
     tools = {tool.name: tool for tool in (await client.list_tools()).tools}
     context = await client.call_tool("get_context", {"query": "When do we launch?"})
-    found = json.loads(text_of(await client.call_tool("search", {"query": "launch"})))
+    results = json.loads(text_of(await client.call_tool("search", {"query": "launch"})))
     fetched = json.loads(
-        text_of(await client.call_tool("fetch", {"id": found["results"][0]["id"]}))
+        text_of(await client.call_tool("fetch", {"id": results["results"][0]["id"]}))
     )
     news = await client.call_tool("whats_new", {"since": "2020-01-01"})
     unknown = await client.call_tool("fetch", {"id": "message-999999"})
@@ -72,7 +72,7 @@ async def use_everything(client: Client) -> dict[str, Any]:
         "tools": tools,
         "context": text_of(context),
         "structured": context.structured_content,
-        "found": found,
+        "results": results,
         "fetched": fetched,
         "news": text_of(news),
         "unknown": (unknown.is_error, text_of(unknown)),
@@ -80,16 +80,16 @@ async def use_everything(client: Client) -> dict[str, Any]:
     }
 
 
-def check(seen: dict[str, Any]) -> None:
-    assert list(seen["tools"]) == ["get_context", "search", "fetch", "whats_new"]
-    assert all(tool.annotations.read_only_hint for tool in seen["tools"].values())
-    assert "We launch on Monday" in seen["context"] and "As of" in seen["context"]
-    assert seen["structured"] is None
-    assert "launch" in seen["found"]["results"][0]["snippet"]
-    assert "We launch on Monday" in seen["fetched"]["text"]
-    assert "We launch on Monday" in seen["news"]
-    assert seen["unknown"][0] and "may not read" in seen["unknown"][1]
-    assert "We launch on Monday" in seen["resource"]
+def check(answers: dict[str, Any]) -> None:
+    assert list(answers["tools"]) == ["get_context", "search", "fetch", "whats_new"]
+    assert all(tool.annotations.read_only_hint for tool in answers["tools"].values())
+    assert "We launch on Monday" in answers["context"] and "As of" in answers["context"]
+    assert answers["structured"] is None
+    assert "launch" in answers["results"]["results"][0]["snippet"]
+    assert "We launch on Monday" in answers["fetched"]["text"]
+    assert "We launch on Monday" in answers["news"]
+    assert answers["unknown"][0] and "may not read" in answers["unknown"][1]
+    assert "We launch on Monday" in answers["resource"]
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
@@ -104,13 +104,13 @@ def test_the_official_client_uses_everything_over_stdio(team, process_environmen
         server = StdioServerParameters(
             command=sys.executable,
             args=["manage.py", "mcp"],
-            env=os.environ | process_environment | {"MEMORYHUB_KEY": make},
+            env=os.environ | process_environment | {"MEMORYHUB_KEY": key},
             cwd=ROOT,
         )
         async with Client(server) as client:
             return await use_everything(client)
 
-    make = make_key(team)
+    key = make_key(team)
     check(asyncio.run(run()))
 
 
@@ -134,7 +134,9 @@ def test_a_key_with_the_scope_writes_notes(team, live_server, settings):
         ({"Origin": "https://evil.example", "Authorization": "Bearer {token}"}, 403),
     ],
 )
-def test_others_are_refused(team, live_server, headers, status):
+def test_requests_without_a_key_or_from_another_origin_are_refused(
+    team, live_server, headers, status
+):
     sent = {name: value.format(token=make_key(team)) for name, value in headers.items()}
     sent |= {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}

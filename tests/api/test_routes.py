@@ -9,13 +9,21 @@ from django.db import close_old_connections
 
 from memories.models import ApiKey, Line, Note
 from memories.pipeline.search import indexing as index
+from memories.rules.memory.identity import MemoryType
 from memories.rules.settings import MemorySettings
-from tests.factories import NoteFactory
+from tests.factories import (
+    ChannelFactory,
+    MessageFactory,
+    NoteFactory,
+    make_channel_memory,
+    make_reply,
+    make_thread_memory,
+)
 
 NOTES = [ApiKey.Scope.NOTES]
 
 
-def test_the_context_is_that_of_the_command_and_the_page(cast, token, ask):
+def test_the_context_equals_that_of_the_command_and_the_page(cast, token, ask):
     NoteFactory(workspace=cast.workspace, content="Ship on Fridays")
     query = "channel=launch&budget=4000&query=When+do+we+launch%3F&at=2026-01-06T09:00:00Z"
     api = ask(token("member"), f"context?{query}")
@@ -30,6 +38,39 @@ def test_the_context_is_that_of_the_command_and_the_page(cast, token, ask):
     assert b"We launch on Monday" in api.content
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("count", [10, 100])
+def test_a_context_takes_six_queries_for_any_number_of_channels(
+    cast, token, ask, count, django_assert_max_num_queries
+):
+    key = token("insider")
+    for n in range(count):
+        channel = ChannelFactory(workspace=cast.workspace, name=f"channel-{n}")
+        make_channel_memory(channel=channel, texts=[f"- Number {n} is decided"])
+        make_channel_memory(
+            channel=channel, memory_type=MemoryType.SHORT_TERM, texts=[f"- Number {n} is discussed"]
+        )
+    text = f"<@{cast.author.slack_id}> launches in <#C0PUBLIC>"
+    root = MessageFactory(channel=cast.public, author=cast.author, text=text)
+    make_reply(root=root, author=cast.author)
+    make_thread_memory(channel=cast.public, thread_ts=root.ts)
+    NoteFactory(workspace=cast.workspace, content="Ship on Fridays")
+    index.catch_up()
+    ask(key, "status")  # stores the last use of the key, once a minute
+    for query in (
+        "",
+        "&query=When+do+we+launch%3F",
+        f"&thread={root.ts}&query=launch&format=json",
+    ):
+        with django_assert_max_num_queries(6):
+            answer = ask(key, f"context?channel=launch{query}")
+        content = answer.content.decode()
+        assert answer.status_code == 200
+        assert "Number 0 is decided" in content or count == 100
+        assert f"Number {count - 1} is decided" in content
+        assert "launches in #launch" in content and "Ship on Fridays" in content
+
+
 def test_the_context_as_json_has_the_seeds_keys_and_when(cast, token, ask):
     answer = ask(token("member"), "context?format=json&at=2026-01-06T09:00:00Z").json()
     assert answer["as_of"] == "2026-01-06T09:00:00Z"
@@ -37,11 +78,11 @@ def test_the_context_as_json_has_the_seeds_keys_and_when(cast, token, ask):
     assert answer["tokens"] > 0 and answer["text"]
 
 
-def test_an_unchanged_answer_is_not_sent_again(cast, token, ask):
+def test_an_unchanged_context_is_not_sent_again(cast, token, ask):
     key = token("member")
     first = ask(key, "context?at=2026-01-06T09:00:00Z")
-    again = ask(key, "context?at=2026-01-06T09:00:00Z", headers={"If-None-Match": first["ETag"]})
-    assert (first.status_code, again.status_code, again.content) == (200, 304, b"")
+    second = ask(key, "context?at=2026-01-06T09:00:00Z", headers={"If-None-Match": first["ETag"]})
+    assert (first.status_code, second.status_code, second.content) == (200, 304, b"")
     assert "private" in first["Cache-Control"] and "Authorization" in first["Vary"]
 
 
@@ -96,9 +137,9 @@ def test_memories_their_versions_lines_and_sources(cast, token, ask):
     sources = ask(key, f"lines/{line}/sources").json()
     assert [row["text"] for row in sources["messages"]] == ["said number 0", "said number 1"]
     assert sources["withheld"] == 0
-    found = sources["messages"][0]
-    assert found["permalink"].startswith("https://team.slack.com/archives/C0PUBLIC/p")
-    assert ask(key, f"messages/{found['id']}").json() == found
+    message = sources["messages"][0]
+    assert message["permalink"].startswith("https://team.slack.com/archives/C0PUBLIC/p")
+    assert ask(key, f"messages/{message['id']}").json() == message
 
 
 def test_sources_that_the_key_may_not_read_are_counted(cast, token, ask):
@@ -116,7 +157,7 @@ def test_an_archived_line_is_found(cast, token, ask):
     Line.objects.filter(pk=line.pk).update(fate=Line.Fate.ARCHIVED)
     index.catch_up()
     hits = ask(token("member"), "search?q=Friday").json()["results"]
-    hit = next(one for one in hits if one["id"] == f"line-{line.pk}")
+    [hit] = [hit for hit in hits if hit["id"] == f"line-{line.pk}"]
     assert hit["snippet"] == "We launch on Friday"
     assert hit["url"].endswith(f"/m/{cast.memory.pk}/archive/?line={line.pk}")
 
@@ -174,7 +215,7 @@ def test_a_key_writes_within_its_scope_and_channels(cast, token, ask, user, opti
     assert Note.objects.count() == (status == 201)
 
 
-def test_notes_that_are_switched_off_are_not_written(cast, token, ask):
+def test_no_note_is_written_while_notes_are_switched_off(cast, token, ask):
     cast.workspace.change_settings({"notes_enabled": False})
     assert MemorySettings().notes_enabled
     answer = ask(
@@ -187,16 +228,19 @@ def test_notes_that_are_switched_off_are_not_written(cast, token, ask):
     assert answer.status_code == 409
 
 
-def test_changes_go_on_after_a_cursor(cast, token, ask):
+def test_changes_continue_after_a_cursor(cast, token, ask):
     key = token("member")
     first = ask(key, "changes?limit=2").json()
-    rest = ask(key, f"changes?since={first['next']}").json()
-    numbers = [row["version"] for row in first["items"] + rest["items"]]
+    second = ask(key, f"changes?since={first['next']}").json()
+    numbers = [row["version"] for row in first["items"] + second["items"]]
     assert numbers == sorted(numbers) and len(numbers) == 3
-    assert ask(key, f"changes?since={rest['next']}").json() == {"items": [], "next": rest["next"]}
+    assert ask(key, f"changes?since={second['next']}").json() == {
+        "items": [],
+        "next": second["next"],
+    }
 
 
-def test_the_status_says_who_reads(cast, token, ask):
+def test_the_status_has_the_account_of_the_key(cast, token, ask):
     status = ask(token("member"), "status").json()
     assert (status["workspace"], status["reads_as"], status["channels"]) == ("team", "member", 1)
     assert status["newest_message_at"]
@@ -217,7 +261,7 @@ def test_a_few_requests_of_each_operation_keep_the_contract(cast, token, one_con
 
 @pytest.fixture
 def one_connection():
-    """Keep the test's connection through requests that come in by WSGI."""
+    """Keep the test's connection open in requests over WSGI."""
     signals = (request_started, request_finished)
     for signal in signals:
         signal.disconnect(close_old_connections)
@@ -227,8 +271,10 @@ def one_connection():
 
 
 def check_contract(key: str, examples: int) -> None:
-    """Send generated requests to every operation of the OpenAPI document, in process. A change of a
-    note may be refused for want of If-Match, which no schema can say."""
+    """Send generated requests to every operation of the OpenAPI document, in process.
+
+    A change of a note may fail without If-Match, which no schema can require.
+    """
     import schemathesis
     from hypothesis import HealthCheck, given, settings
     from schemathesis.specs.openapi.checks import positive_data_acceptance

@@ -22,8 +22,8 @@ from memories.rules.sync.scopes import ALWAYS
 def operate(workspace: Workspace, memory: Memory, by: User) -> None:
     now = timezone.now()
     connection = SlackConnection.objects.of(workspace)
-    connection.keep_token("xoxb-1-2-ofTheStory", by=by)
-    connection.was_checked(
+    connection.set_token("xoxb-1-2-ofTheStory", by=by)
+    connection.record_check(
         scopes=[*ALWAYS], bot_id="U0BOT", app_id="A0APP", now=now - timedelta(minutes=4)
     )
     line = QuarantinedLine.objects.create(

@@ -19,12 +19,12 @@ from memories.models import (
     User,
     Workspace,
 )
-from memories.pipeline.costs.estimate import quote_backfill
+from memories.pipeline.costs.estimate import estimate_backfill
 from memories.pipeline.search import indexing
-from memories.rules.generate.summary import Reply
+from memories.rules.generate.summariser import Reply
 from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory.identity import MemoryType
-from memories.rules.memory.lines import Line, Origin, merged
+from memories.rules.memory.lines import Line, Origin, merge_lines
 from tests.browser.operated import operate
 from tests.factories import (
     ChannelFactory,
@@ -224,7 +224,7 @@ def tell() -> Story:
     memory = remember(launch, people, SAID, LINES, now, segments=6)
     propose(remember(minato, people, SAID_JA, LINES_JA, now, segments=3))
     talk(old, people, SAID, now - timedelta(days=40), 60)
-    quote = quote_backfill(workspace, [old], 0, now).as_json()
+    quote = estimate_backfill(workspace, [old], 0, now).as_json()
     Backfill.objects.start(
         workspace, [old], since_us=0, until_us=to_micros(now), quote=quote, by=mika
     ).cancel(mika)
@@ -243,7 +243,7 @@ def tell() -> Story:
     write(workspace, "Sync with the old shop system.", author=mika).remove(by=mika)
     stock = write(workspace, "在庫数は整数。", title="整数", kind="architecture", author=mika)
     stock.rewrite("在庫数は必ず整数。", title="整数", kind="architecture", by=mika)
-    stock.mark(is_pinned=True, review_on=now.date())
+    stock.set_flags(is_pinned=True, review_on=now.date())
     operate(workspace, memory, mika)
     memory.refresh_from_db()
     indexing.catch_up()
@@ -302,7 +302,7 @@ def remember(
         ]
         if i == segments - 1:
             made.append(Line("- Everybody likes the plan.", Origin.MODEL))
-        together, put_back, kept = merged(old, made)
+        together, put_back, kept = merge_lines(old, made)
         write(
             long,
             together,
@@ -349,7 +349,7 @@ def propose(memory: Memory) -> None:
         trigger={"reason": "merge", "new": 1},
     )
     short = Memory.objects.of_channel(memory.channel, MemoryType.SHORT_TERM)
-    job.take_inputs(list(short.versions.in_order()[:1]))
+    job.add_inputs(list(short.versions.in_order()[:1]))
 
 
 def first_look(channel: Channel, messages: list[Message]) -> None:

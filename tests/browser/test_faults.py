@@ -26,14 +26,14 @@ from pytest_httpserver import HTTPServer
 from time_machine import TimeMachineFixture
 
 from memories.models import Backfill, Heartbeat, Job, Workspace
-from memories.pipeline.costs.estimate import quote_backfill
+from memories.pipeline.costs.estimate import estimate_backfill
 from memories.pipeline.generate.backfill import carry_out
 from memories.rules.ingest.timestamps import to_micros
 from tests.browser.conftest import enter, sign_in
 from tests.browser.page_states import running
 from tests.browser.story import LINES, Story, fail_a_job
 from tests.factories import ChannelFactory, all_is_well
-from tests.llm.endpoint import Endpoint
+from tests.llm.endpoint import FakeEndpoint
 from tests.pipeline.generate.test_backfill import talk
 from tests.pipeline.metered import Metered
 from tests.processes import clean_environment, wait_until
@@ -168,14 +168,14 @@ def test_a_save_that_failed_is_tried_again(page: Page, story: Story) -> None:
 
 
 @pytest.fixture
-def model(settings: Settings, httpserver: HTTPServer) -> Endpoint:
+def model(settings: Settings, httpserver: HTTPServer) -> FakeEndpoint:
     settings.MEMORYHUB_MODEL, settings.OPENAI_API_KEY = "of-no-price", "sk-test"
     settings.OPENAI_BASE_URL = httpserver.url_for("/v1")
-    return Endpoint(httpserver)
+    return FakeEndpoint(httpserver)
 
 
 @pytest.mark.nightly("a long walk")
-def test_progress_and_cost_are_honest(page: Page, story: Story, model: Endpoint) -> None:
+def test_progress_and_cost_are_honest(page: Page, story: Story, model: FakeEndpoint) -> None:
     """What it costs stands there before it begins; a model without a price is never said to cost
     nothing; no time is promised before any was measured; who is out of credit is told so."""
     sign_in(page, story)
@@ -194,7 +194,7 @@ def test_progress_and_cost_are_honest(page: Page, story: Story, model: Endpoint)
     expect(progress).not_to_contain_text("still about")
     expect(progress).not_to_contain_text("$")
 
-    model.answers(f"{LINES[0]} [1]")
+    model.reply_with(f"{LINES[0]} [1]")
     call_command("run_pass", verbosity=0)
     expect(progress.locator("progress").first).not_to_have_attribute("value", "0")
     expect(progress).not_to_contain_text("$")
@@ -216,7 +216,7 @@ def test_it_takes_as_long_as_was_said(
     time_machine: TimeMachineFixture,
     client: Client,
 ) -> None:
-    """Ten orders to a model that takes 4 to 15 seconds, by its own whims more or less than that: no
+    """Ten orders to a model that takes 4 to 15 seconds, by its own random_faults more or less than that: no
     time is promised in the first half minute, and at least eight end within the first one that is.
     The clock is moved, nobody waits."""
     settings.MEMORYHUB_MODEL, settings.OPENAI_API_KEY = "tiny", "sk-test"
@@ -257,15 +257,17 @@ def ordered(story: Story, name: str) -> Backfill:
     for day in range(15):
         talk(channel, day)
     now = timezone.now()
-    quote = quote_backfill(story.workspace, [channel], 0, now).as_json()
+    quote = estimate_backfill(story.workspace, [channel], 0, now).as_json()
     return Backfill.objects.start(
         story.workspace, [channel], since_us=0, until_us=to_micros(now), quote=quote, by=story.user
     )
 
 
 @pytest.mark.nightly("no script of ours takes part")
-def test_a_model_out_of_credit_stops_and_says_so(page: Page, story: Story, model: Endpoint) -> None:
-    model.refuses(429, {"code": "insufficient_quota"})
+def test_a_model_out_of_credit_stops_and_says_so(
+    page: Page, story: Story, model: FakeEndpoint
+) -> None:
+    model.fail_with(429, {"code": "insufficient_quota"})
     call_command("run_pass", verbosity=0)
     sign_in(page, story)
     page.goto(story.channel)

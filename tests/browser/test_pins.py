@@ -8,7 +8,7 @@ from playwright.sync_api import Page, expect
 
 from memories.models import Job
 from memories.pipeline.memory import proposals
-from memories.rules.generate.summary import Reply
+from memories.rules.generate.summariser import Reply
 from tests.browser.conftest import sign_in
 from tests.browser.measures import look_at
 from tests.browser.story import Story
@@ -63,4 +63,4 @@ def test_a_shorter_text_is_compared_and_rejected(
     assert look_at(page) == []
     page.get_by_role("button", name="Reject").click()
     expect(page.locator(".toast")).to_contain_text("Rejected: the text stays as it is.")
-    assert proposals.of(story.memory) is None
+    assert proposals.find_proposal(story.memory) is None

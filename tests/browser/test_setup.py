@@ -18,15 +18,15 @@ from tests.browser.story import Story
 from tests.browser.test_japanese import left_in_english, names
 from tests.browser.test_keyboard import to
 from tests.factories import UserFactory
-from tests.slackexports import channel, export_files, said, write_zip
+from tests.slackexports import channel, export_files, slack_message, write_zip
 
 pytestmark = [pytest.mark.browser, pytest.mark.nightly("a long walk")]
 
 FILES = export_files(
     {
-        "general/2023-11-14": [said(n, f"message {n}") for n in range(30)],
-        "general/2023-11-15": json.dumps([said(90_000, "cut")])[:-9],
-        "salaries/2023-11-14": [said(5, "a secret")],
+        "general/2023-11-14": [slack_message(n, f"message {n}") for n in range(30)],
+        "general/2023-11-15": json.dumps([slack_message(90_000, "cut")])[:-9],
+        "salaries/2023-11-14": [slack_message(5, "a secret")],
     },
     groups=[channel("G1", "salaries")],
 )
@@ -43,7 +43,7 @@ def test_a_first_run_leads_to_the_demo(
     page.get_by_role("link", name="First steps").click()
     page.get_by_role("button", name="Make the demo").click()
     page.wait_for_url("**/w/demo/catch-up/", timeout=120_000)
-    expect(page.locator(".entry .came li").first).to_be_visible()
+    expect(page.locator(".opening li").first).to_be_visible()
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ def team(story: Story, settings: Settings) -> Iterator[Story]:
     with FakeSlack() as slack:
         settings.SLACK_BASE_URL = slack.url
         slack.scopes = {"channels:history", "channels:read"}
-        SlackConnection.objects.of(story.workspace).keep_token(TOKEN, by=None)
+        SlackConnection.objects.of(story.workspace).set_token(TOKEN, by=None)
         Member.objects.update_or_create(
             workspace=story.workspace, user=story.user, defaults={"role": "admin"}
         )

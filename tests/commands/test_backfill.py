@@ -1,4 +1,4 @@
-"""`manage.py backfill`: the quote first, then the work, and a way to stop."""
+"""`manage.py backfill`: the estimate, the work, and the ways to stop it."""
 
 import json
 import signal
@@ -52,56 +52,55 @@ def model(httpserver, settings):
 
 @pytest.fixture
 def run(capsys):
-    def run(*words, status=0):
+    def run(*arguments, status=0):
         capsys.readouterr()
-        ended, why = 0, ""
+        returncode, message = 0, ""
         try:
-            call_command("backfill", *words)
+            call_command("backfill", *arguments)
         except CommandError as error:
-            ended, why = error.returncode, str(error)
-        assert ended == status, why
-        told = capsys.readouterr()
-        return told.out + why
+            returncode, message = error.returncode, str(error)
+        assert returncode == status, message
+        return capsys.readouterr().out + message
 
     return run
 
 
-def test_an_estimate_only_tells(run, channel, model):
-    told = run("--estimate")
-    assert "#launch" in told and "48" in told and "unpriced tokens" in told
-    assert "Nothing of this model is measured yet" in told
-    assert model.asked == [] and not Backfill.objects.exists()
+def test_an_estimate_changes_nothing(run, channel, model):
+    report = run("--estimate")
+    assert "#launch" in report and "48" in report and "unpriced tokens" in report
+    assert "Nothing of this model is measured yet" in report
+    assert model.prompts == [] and not Backfill.objects.exists()
 
 
 @pytest.mark.slow
-def test_it_tells_then_works(run, channel, model):
+def test_the_estimate_comes_before_the_work(run, channel, model):
     Price.objects.create(model="tiny", input_price="2", output_price="8")
-    told = run("--yes")
-    assert told.index("total") < told.index("is done")
-    assert "6 of 6 summaries" in told and "$0.0" in told and "unpriced" not in told
+    report = run("--yes")
+    assert report.index("total") < report.index("is done")
+    assert "6 of 6 summaries" in report and "$0.0" in report and "unpriced" not in report
     assert Backfill.objects.get().state == "done"
     total = Backfill.objects.get().quote["total"]
     assert total["tokens"]["low"] < model.tokens < total["tokens"]["high"]
-    assert total["calls"]["low"] == len(model.asked) == 9
+    assert total["calls"]["low"] == len(model.prompts) == 9
     assert "By the newest 6 calls" in run("--estimate")
 
 
 @pytest.mark.slow
-def test_offline_costs_nothing_and_nothing_is_asked(run, channel):
-    told = run()
-    assert "costs nothing" in told and "is done" in told
+def test_the_offline_summariser_needs_no_confirmation(run, channel):
+    report = run()
+    assert "costs nothing" in report and "is done" in report
 
 
-def test_where_nobody_can_be_asked_it_wants_a_word(run, channel, model):
+def test_without_a_terminal_it_needs_yes_or_a_cap(run, channel, model):
     assert "--cap or --yes" in run(status=1)
     assert not Backfill.objects.exists()
 
 
 @pytest.mark.slow
-def test_the_cap_stops_it(run, channel, model):
+def test_a_cap_pauses_it(run, channel, model):
     half = json.loads(run("--estimate", "--json"))["quote"]["total"]["tokens"]["middle"] // 2
-    told = run("--cap", str(half), status=2)
-    assert "over_cap" in told and "paused (over cap)" in told
+    report = run("--cap", str(half), status=2)
+    assert "over_cap" in report and "paused (over cap)" in report
     assert 0 < model.tokens <= half
     assert "Another backfill" in run("--yes", status=1)
     assert "is running" in run("--resume", "--cap", "1000000")
@@ -128,8 +127,8 @@ def test_pause_and_cancel(run, channel):
     assert {"backfill_start", "backfill_pause", "backfill_cancel"} <= set(actions)
 
 
-def test_a_cap_in_dollars_needs_a_price_of_today(run, channel, model):
-    """What was quoted is no word on it: a price may be set since, and a bundle may leave it out."""
+def test_a_cap_in_dollars_needs_a_current_price(run, channel, model):
+    """The price of the estimate may be older, or missing after an import."""
     backfill = Backfill.objects.start(
         channel.workspace,
         [channel],
@@ -144,17 +143,17 @@ def test_a_cap_in_dollars_needs_a_price_of_today(run, channel, model):
     assert "is running" in run("--resume", "--cap", "$5")
 
 
-def test_a_part_of_it(run, channel, model):
+def test_one_channel_and_a_start(run, channel, model):
     other = ChannelFactory(workspace=channel.workspace, name="other")
     MessageFactory(channel=other, at=timezone.now() - timedelta(days=2))
     quote = json.loads(run("--estimate", "--json", "--channel", "#launch", "--since", "3"))["quote"]
-    assert [one["channel_name"] for one in quote["channels"]] == ["launch"]
+    assert [row["channel_name"] for row in quote["channels"]] == ["launch"]
     assert quote["total"]["messages"] < 48
     assert len(json.loads(run("--estimate", "--json"))["quote"]["channels"]) == 2
 
 
 @pytest.mark.slow
-def test_private_channels_are_for_their_readers(run, channel, model):
+def test_private_channels_need_a_reader(run, channel, model):
     secret = ChannelFactory(workspace=channel.workspace, name="salaries", kind="private")
     assert "salaries" not in run("--estimate")
     assert "salaries" in run("--estimate", "--channel", "salaries", status=1)
@@ -165,7 +164,7 @@ def test_private_channels_are_for_their_readers(run, channel, model):
     member.save()
     person = PersonFactory(workspace=channel.workspace, user=user)
     secret.memberships.create(person=person)
-    secret.members_were_known(timezone.now())
+    secret.set_members_known(timezone.now())
     assert "salaries" in run("--estimate", "--as", "mika")
     run("--yes", "--as", "mika")
     assert AuditEvent.objects.get(action="backfill_start").actor == "mika"
@@ -173,7 +172,7 @@ def test_private_channels_are_for_their_readers(run, channel, model):
 
 
 @pytest.mark.parametrize(
-    ("words", "why"),
+    ("arguments", "error"),
     [
         (["--since", "soon", "--estimate"], "--since wants a day"),
         (["--channel", "nowhere", "--estimate"], "nowhere"),
@@ -182,12 +181,12 @@ def test_private_channels_are_for_their_readers(run, channel, model):
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",
 )
-def test_what_cannot_be(run, channel, model, words, why):
-    assert why in run(*words, status=1)
+def test_wrong_arguments_are_refused(run, channel, model, arguments, error):
+    assert error in run(*arguments, status=1)
     assert not Backfill.objects.exists()
 
 
-def test_a_workspace_that_was_never_read_to_the_end(run, channel):
+def test_a_workspace_without_a_complete_sync_is_refused(run, channel):
     channel.workspace.connect("T1", name="team", domain="team", now=timezone.now())
     Workspace.objects.update(listed_at=timezone.now())
     assert "never read to the end" in run("--estimate", status=1)
@@ -195,8 +194,8 @@ def test_a_workspace_that_was_never_read_to_the_end(run, channel):
 
 @pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
-def test_stopped_with_ctrl_c_the_worker_goes_on(channel, model, process_environment):
-    """A real process, stopped while the model thinks."""
+def test_ctrl_c_leaves_the_rest_to_the_worker(channel, model, process_environment):
+    """A process that is stopped during a model call."""
     may_answer = threading.Event()
     model.before = lambda user: may_answer.wait(PATIENCE)
     environment = process_environment | {
@@ -222,12 +221,12 @@ def test_stopped_with_ctrl_c_the_worker_goes_on(channel, model, process_environm
         wait_until(lambda: claimed.count() == 6 or command.poll() is not None, "calls in the air")
         command.send_signal(signal.SIGINT)
         may_answer.set()
-        _, said = command.communicate(timeout=PATIENCE)
+        _, output = command.communicate(timeout=PATIENCE)
     finally:
         may_answer.set()
         command.kill()
-    assert command.returncode == 130, said
-    assert "goes on in the worker" in said
+    assert command.returncode == 130, output
+    assert "goes on in the worker" in output
     assert Backfill.objects.get().state == "running"
 
     def finished() -> bool:

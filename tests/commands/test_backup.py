@@ -1,5 +1,4 @@
-"""`manage.py backup` and `manage.py restore`: words, exit status, files. What they do is in
-tests/pipeline/transfer/test_backup.py."""
+"""Output, exit status and files of `manage.py backup` and `manage.py restore`."""
 
 import errno
 import json
@@ -43,25 +42,25 @@ def refused(*words: object) -> str:
     return str(error.value)
 
 
-def test_what_a_backup_says(run: Run, path: Path) -> None:
+def test_output_of_a_backup(run: Run, path: Path) -> None:
     NoteFactory(content="a private thing")
-    said = run("backup", path)
-    assert said.startswith(f"{path}: ")
-    assert "SECRET_KEY and .env are not in it" in said
-    assert "a private thing" not in said
+    message = run("backup", path)
+    assert message.startswith(f"{path}: ")
+    assert "SECRET_KEY and .env are not in it" in message
+    assert "a private thing" not in message
 
 
-def test_only_its_owner_may_read_the_file(run: Run, path: Path) -> None:
+def test_only_the_owner_may_read_the_file(run: Run, path: Path) -> None:
     before = os.umask(0)
     try:
         run("backup", path)
     finally:
         os.umask(before)
     assert path.stat().st_mode & 0o777 == 0o600
-    assert [each.name for each in path.parent.iterdir()] == [path.name], "and nothing beside it"
+    assert [each.name for each in path.parent.iterdir()] == [path.name], "there is no other file"
 
 
-def test_a_file_is_overwritten_only_when_told(run: Run, path: Path) -> None:
+def test_a_file_is_overwritten_only_with_force(run: Run, path: Path) -> None:
     path.write_text("something else")
     assert "--force overwrites it" in refused("backup", path)
     assert path.read_text() == "something else"
@@ -69,14 +68,14 @@ def test_a_file_is_overwritten_only_when_told(run: Run, path: Path) -> None:
     assert path.read_bytes()[:2] == b"PK"
 
 
-def test_a_folder_that_is_not_there(path: Path) -> None:
-    said = refused("backup", path / "deeper" / "b.zip")
-    assert os.strerror(errno.ENOENT) in said or os.strerror(errno.ENOTDIR) in said
+def test_a_missing_folder_is_reported(path: Path) -> None:
+    message = refused("backup", path / "deeper" / "b.zip")
+    assert os.strerror(errno.ENOENT) in message or os.strerror(errno.ENOTDIR) in message
     assert not path.exists()
 
 
 @pytest.mark.slow
-def test_a_check_and_a_restore_in_words(run: Run, path: Path) -> None:
+def test_output_of_a_check_and_a_restore(run: Run, path: Path) -> None:
     NoteFactory(content="kept")
     run("backup", path)
     assert "can be restored" in run("restore", path, "--check")
@@ -87,7 +86,7 @@ def test_a_check_and_a_restore_in_words(run: Run, path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_worker_at_work(run: Run, path: Path) -> None:
+def test_a_running_worker_prevents_a_restore(run: Run, path: Path) -> None:
     Workspace.objects.create(slug="before")
     run("backup", path)
     Heartbeat.objects.beat("worker", timezone.now() + timedelta(minutes=1))
@@ -96,12 +95,12 @@ def test_a_worker_at_work(run: Run, path: Path) -> None:
     assert AuditEvent.objects.filter(action="restore").count() == 1
 
 
-def test_a_bad_file_is_named_with_what_is_wrong(path: Path) -> None:
+def test_a_damaged_file_is_named_with_its_fault(path: Path) -> None:
     path.write_text("hello")
     for words in (["--check"], ["--replace"], []):
-        said = refused("restore", path, *words)
-        assert said.startswith(f"{path}: This is no backup of Memory Hub")
-        assert said.endswith("Nothing was changed.")
+        message = refused("restore", path, *words)
+        assert message.startswith(f"{path}: This is no backup of Memory Hub")
+        assert message.endswith("Nothing was changed.")
 
 
 def test_json(run: Run, path: Path) -> None:

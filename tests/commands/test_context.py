@@ -29,7 +29,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def workspace() -> Workspace:
-    """A public and a private channel; `insider` is in both."""
+    """A public and a private channel. `insider` is in both."""
     workspace = WorkspaceFactory()
     person = PersonFactory(workspace=workspace, user=UserFactory(username="insider"))
     general = ChannelFactory(workspace=workspace, slack_id="C1", name="general", start_us=0)
@@ -44,10 +44,10 @@ def workspace() -> Workspace:
             memory_type=MemoryType.SHORT_TERM,
             texts=[f"- {words} talk 1", f"- {words} talk 2"],
         )
-    said = MessageFactory(channel=general, at=timezone.now(), text="hello")
-    make_thread_memory(channel=general, thread_ts=said.ts, texts=["- open thread"])
+    message = MessageFactory(channel=general, at=timezone.now(), text="hello")
+    make_thread_memory(channel=general, thread_ts=message.ts, texts=["- open thread"])
     NoteFactory(workspace=workspace, content="Always write a test")
-    workspace.thread_ts = said.ts
+    workspace.thread_ts = message.ts
     return workspace
 
 
@@ -61,7 +61,7 @@ def run(capsys):
     return run
 
 
-def test_the_text(workspace, run):
+def test_the_context_as_text(workspace, run):
     text = run("--channel", "general", "--persona", "You are Momo.")
     assert text.startswith("You are Momo.\n\n# Memories\n")
     for words in ("Always write a test", "- the team ships", "- open plan", "- open talk 2"):
@@ -72,7 +72,7 @@ def test_the_text(workspace, run):
     assert "secret" not in text
 
 
-def test_the_parts_as_json(workspace, run):
+def test_the_context_as_json(workspace, run):
     ts = workspace.thread_ts
     found = json.loads(run("--channel", "C1", "--thread", ts, "--format", "json"))
     assert set(found) == {
@@ -98,27 +98,35 @@ def test_the_parts_as_json(workspace, run):
     assert len(found["conversation_history"]) == 1
 
 
-def test_as_a_member_of_the_private_channel(workspace, run):
+def test_a_member_sees_a_private_channel(workspace, run):
     text = run("--as", "insider", "--channel", "#secret")
     assert "- hidden plan" in text
 
 
-def test_a_budget_and_what_it_left_out(workspace, capsys):
-    asked = ("context", "--channel", "general", "--budget", "5", "--persona", "Momo, a calm helper")
-    call_command(*asked, "--format", "json")
+def test_a_budget_reports_omitted_parts(workspace, capsys):
+    arguments = (
+        "context",
+        "--channel",
+        "general",
+        "--budget",
+        "5",
+        "--persona",
+        "Momo, a calm helper",
+    )
+    call_command(*arguments, "--format", "json")
     found = json.loads(capsys.readouterr().out)
     assert found["text"] == found["persona"] == "Momo, a calm helper"
     assert found["channel_memories"]["C1"]["long_term_memory"] is None
     assert {"what": "message", "id": "C1", "count": 1, "reason": "over the budget of 5 tokens"} in (
         found["left_out"]
     )
-    call_command(*asked)
+    call_command(*arguments)
     assert "left out: message C1, 1" in capsys.readouterr().err
 
 
 @pytest.mark.slow
-def test_no_budget_and_the_default_one(workspace, run):
-    """Without a budget the keys are whole, and the text has the default one; 0 is none at all."""
+def test_the_default_budget_applies_to_the_text_only(workspace, run):
+    """Without --budget the JSON keys are complete. With 0 the text is complete too."""
     long = "\n".join(f"- fact {n} of the migration to server {n * n}" for n in range(600))
     channel = workspace.channels.get(slack_id="C1")
     make_channel_memory(channel=channel, memory_type=MemoryType.SHORT_TERM, texts=[long])
@@ -130,16 +138,16 @@ def test_no_budget_and_the_default_one(workspace, run):
 
 
 @pytest.mark.slow
-def test_a_question_comes_first(workspace, run):
+def test_lines_about_a_question_come_first(workspace, run):
     channel = workspace.channels.get(slack_id="C1")
     for n in range(1, 60):
         text = f"the printer of room {n} was sold for {n * 7} euro"
-        said = MessageFactory(channel=channel, at=timezone.now() - timedelta(days=n), text=text)
-        make_segment(messages=[said])
+        message = MessageFactory(channel=channel, at=timezone.now() - timedelta(days=n), text=text)
+        make_segment(messages=[message])
     catch_up()
-    asked = ("--channel", "C1", "--budget", "150")
-    assert "room 57" not in run(*asked)
-    text = run(*asked, "--query", "For how much was the printer of room 57 sold?")
+    arguments = ("--channel", "C1", "--budget", "150")
+    assert "room 57" not in run(*arguments)
+    text = run(*arguments, "--query", "For how much was the printer of room 57 sold?")
     assert "399 euro" in text
     assert "## #general, earlier" in text
     hidden = ("--budget", "150", "--query", "hidden plan")
@@ -148,7 +156,7 @@ def test_a_question_comes_first(workspace, run):
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "error"),
     [
         (("--channel", "secret"), "There is no channel 'secret'"),
         (("--channel", "nowhere"), "There is no channel 'nowhere'"),
@@ -160,6 +168,6 @@ def test_a_question_comes_first(workspace, run):
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
-def test_what_is_refused(workspace, run, words, said):
-    with pytest.raises(CommandError, match=said):
+def test_wrong_arguments_are_refused(workspace, run, words, error):
+    with pytest.raises(CommandError, match=error):
         run(*words)

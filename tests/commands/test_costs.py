@@ -1,4 +1,4 @@
-"""`manage.py costs`: exact sums, what is unpriced, promised or lost, and the caps."""
+"""`manage.py costs`: exact sums, unpriced, reserved and lost tokens, and budgets."""
 
 import json
 from datetime import UTC, date, datetime, timedelta
@@ -17,7 +17,7 @@ from tests.factories import (
     UserFactory,
     WorkspaceFactory,
 )
-from tests.llm.endpoint import Endpoint
+from tests.llm.endpoint import FakeEndpoint
 
 pytestmark = pytest.mark.django_db
 NOW = datetime(2026, 3, 15, 23, 30, tzinfo=UTC)
@@ -32,9 +32,9 @@ def clock():
 
 @pytest.fixture
 def run(capsys):
-    def run(*words: str) -> str:
+    def run(*arguments: str) -> str:
         capsys.readouterr()
-        call_command("costs", *words)
+        call_command("costs", *arguments)
         return capsys.readouterr().out
 
     return run
@@ -42,7 +42,7 @@ def run(capsys):
 
 @pytest.fixture
 def report(run):
-    return lambda *words: json.loads(run("--json", *words))
+    return lambda *arguments: json.loads(run("--json", *arguments))
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def channel(workspace):
 
 
 def call(channel, used=(100, 20), micros=40, day=TODAY, model="tiny", **given):
-    """A call that has ended, with what it used."""
+    """Create a finished call with its usage."""
     memory = Memory.objects.of_channel(channel, MemoryType.SHORT_TERM)
     key = f"{ModelCall.objects.count()}"
     job = Job.objects.create(memory=memory, as_of_us=0, input_key=key, state="done", fence=1)
@@ -80,20 +80,20 @@ def call(channel, used=(100, 20), micros=40, day=TODAY, model="tiny", **given):
 
 
 def bound(channel, state, tokens=1000, micros=300, **given):
-    """A call at its upper bound: not back, or ended without an answer."""
+    """Create a call with its reservation: running, or ended without a reply."""
     values = {"ended_at": None, "requests": 0} | given
-    one = call(channel, (0, 0), micros, tokens=tokens, **values)
-    Job.objects.filter(pk=one.job_id).update(state=state)
-    return one
+    item = call(channel, (0, 0), micros, tokens=tokens, **values)
+    Job.objects.filter(pk=item.job_id).update(state=state)
+    return item
 
 
 def sums(row):
-    """What is not nothing."""
+    """Return the values that are not zero or null."""
     return {key: value for key, value in row.items() if value not in (0, None)}
 
 
 class TestSums:
-    def test_they_are_exact(self, report, channel):
+    def test_sums_are_exact(self, report, channel):
         for _ in range(3):
             call(channel, micros=333_333)
         call(channel, micros=1)
@@ -105,7 +105,7 @@ class TestSums:
             "dollars": "1.000000",
         }
 
-    def test_without_a_price_nothing_is_said_of_money(self, run, report, channel):
+    def test_unpriced_tokens_have_no_dollars(self, run, report, channel):
         call(channel, micros=None)
         total = report()["total"]
         assert (total["dollars"], total["unpriced_tokens"]) == (None, 120)
@@ -114,7 +114,7 @@ class TestSums:
         total = report()["total"]
         assert (total["dollars"], total["unpriced_tokens"]) == ("0.000040", 120)
 
-    def test_what_is_promised_and_what_is_lost(self, run, report, channel):
+    def test_reserved_and_lost_tokens(self, run, report, channel):
         bound(channel, "claimed")
         bound(channel, "waiting", tokens=2000)  # taken up again: its worker is gone
         bound(channel, "waiting", tokens=4000, ended_at=NOW, fault="timeout", requests=1)
@@ -136,15 +136,15 @@ class TestSums:
 
 
 class TestBy:
-    def rows(self, report, *words):
-        return [(row["key"], row["calls"]) for row in report(*words)["rows"]]
+    def rows(self, report, *arguments):
+        return [(row["key"], row["calls"]) for row in report(*arguments)["rows"]]
 
-    def test_days_in_order(self, report, channel):
+    def test_rows_by_day_are_in_order(self, report, channel):
         for day in (TODAY, date(2026, 3, 2), TODAY):
             call(channel, day=day)
         assert self.rows(report) == [("2026-03-02", 1), ("2026-03-15", 2)]
 
-    def test_models_workspaces_and_channels_most_first(self, report, workspace, channel):
+    def test_other_rows_start_with_the_largest(self, report, workspace, channel):
         beside = ChannelFactory(workspace=workspace, slack_id="C2", name="beside")
         elsewhere = ChannelFactory(workspace=WorkspaceFactory(slug="other"), slack_id="C3")
         call(channel, (1, 0))
@@ -155,8 +155,8 @@ class TestBy:
         assert self.rows(report, "--by", "model") == [("tiny", 3), ("big", 1)]
         assert self.rows(report, "--by", "workspace") == [("team", 3), ("other", 1)]
         assert self.rows(report, "--by", "channel") == [("", 1), ("C3", 1), ("C2", 1), ("C1", 1)]
-        words = ("--by", "channel", "--workspace", "team")
-        assert self.rows(report, *words) == [("", 1), ("C2", 1), ("C1", 1)]
+        arguments = ("--by", "channel", "--workspace", "team")
+        assert self.rows(report, *arguments) == [("", 1), ("C2", 1), ("C1", 1)]
 
     def test_private_channels_are_one_row_without_a_name(self, run, report, workspace):
         for name in ("canaryyellow", "canarygreen"):
@@ -164,7 +164,7 @@ class TestBy:
         assert self.rows(report, "--by", "channel") == [("private", 2)]
         assert "canary" not in run("--by", "channel")
 
-    def test_who_reads_no_workspace_sees_no_sums(self, report, channel):
+    def test_a_reader_without_a_workspace_sees_no_sums(self, report, channel):
         call(channel)
         Cap.objects.change(channel.workspace, "day", tokens=10, by=None)
         MemberFactory(workspace=channel.workspace, user=UserFactory(username="mo"))
@@ -180,7 +180,7 @@ class TestDays:
             call(channel, day=date.fromisoformat(day))
 
     @pytest.mark.parametrize(
-        ("words", "first", "last", "count"),
+        ("arguments", "first", "last", "count"),
         [
             ((), "2026-03-01", "2026-03-15", 3),
             (("--month", "2026-02"), "2026-02-01", "2026-02-28", 1),
@@ -190,21 +190,21 @@ class TestDays:
             (("--days", "16"), "2026-02-28", "2026-03-15", 4),
         ],
     )
-    def test_which_days(self, report, words, first, last, count):
-        told = report(*words)
-        assert (told["from"], told["to"], told["total"]["calls"]) == (first, last, count)
+    def test_the_days_of_a_period(self, report, arguments, first, last, count):
+        result = report(*arguments)
+        assert (result["from"], result["to"], result["total"]["calls"]) == (first, last, count)
 
     @pytest.mark.parametrize(
-        "words",
+        "arguments",
         [("--month", "2026-13"), ("--month", "March"), ("--days", "0"), ("--days", "99999999")],
     )
-    def test_which_are_none(self, run, words):
+    def test_wrong_periods_are_refused(self, run, arguments):
         with pytest.raises(CommandError):
-            run(*words)
+            run(*arguments)
 
 
 class TestCaps:
-    def test_how_much_is_used(self, run, report, channel):
+    def test_the_used_part_of_a_budget(self, run, report, channel):
         Cap.objects.change(channel.workspace, "day", tokens=1000, by=None)
         Cap.objects.change(None, "month", money=Decimal("0.01"), by=None)
         call(channel, (60, 0), 100)
@@ -227,9 +227,9 @@ class TestCaps:
         assert (month["since"], month["until"]) == ("2026-03-01", "2026-04-01T00:00:00+00:00")
         assert "cap of team, day: 1,000 tokens; used 100 tokens, $0.000105" in run()
 
-    def test_setting_one(self, run, workspace):
-        said = run("cap", "day", "--workspace", "team", "--tokens", "1_000", "--money", "2.5")
-        assert said == "A day of team: 1,000 tokens, $2.500000.\n"
+    def test_a_budget_is_set(self, run, workspace):
+        output = run("cap", "day", "--workspace", "team", "--tokens", "1_000", "--money", "2.5")
+        assert output == "A day of team: 1,000 tokens, $2.500000.\n"
         assert run("cap", "month", "--money", "50") == (
             "A month of the whole installation: $50.000000.\n"
         )
@@ -239,13 +239,13 @@ class TestCaps:
             (workspace, {"tokens": None, "money": "2.50"}),
             (None, {"tokens": None, "money": "50.00"}),
         ]
-        said = run("cap", "day", "--workspace", "team", "--money", "none")
-        assert said == "A day of team: no cap.\n"
+        output = run("cap", "day", "--workspace", "team", "--money", "none")
+        assert output == "A day of team: no cap.\n"
         assert Cap.objects.get().workspace is None
         assert AuditEvent.objects.filter(action="cap", actor="").count() == 4
 
     @pytest.mark.parametrize(
-        "words",
+        "arguments",
         [
             ("day",),
             ("day", "--tokens", "many"),
@@ -258,16 +258,16 @@ class TestCaps:
             ("day", "--tokens", "1", "--workspace", "nowhere"),
         ],
     )
-    def test_a_wrong_one_is_refused(self, run, words):
+    def test_wrong_values_are_refused(self, run, arguments):
         with pytest.raises(CommandError):
-            run("cap", *words)
+            run("cap", *arguments)
         assert not Cap.objects.exists()
 
 
 class TestPrices:
-    def test_setting_and_forgetting_one(self, run, report):
-        said = run("price", "tiny", "0.25", "2")
-        assert said == "tiny: $0.250000 in, $2.000000 out per million tokens.\n"
+    def test_a_price_is_set_and_deleted(self, run, report):
+        output = run("price", "tiny", "0.25", "2")
+        assert output == "tiny: $0.250000 in, $2.000000 out per million tokens.\n"
         assert report()["prices"] == [{"model": "tiny", "in": "0.250000", "out": "2.000000"}]
         assert "unpriced" in run("price", "tiny", "none")
         assert report()["prices"] == []
@@ -275,38 +275,42 @@ class TestPrices:
             run("price", "tiny", "none")
 
     @pytest.mark.parametrize(
-        "words", [("tiny", "0.25"), ("tiny", "x", "2"), ("tiny", "-1", "2"), ("", "1", "2")]
+        "arguments", [("tiny", "0.25"), ("tiny", "x", "2"), ("tiny", "-1", "2"), ("", "1", "2")]
     )
-    def test_a_wrong_one_is_refused(self, run, words):
+    def test_wrong_values_are_refused(self, run, arguments):
         with pytest.raises(CommandError):
-            run("price", *words)
+            run("price", *arguments)
         assert not Price.objects.exists()
 
-    def test_only_operators_on_somebodys_behalf(self, run, workspace):
+    def test_with_as_only_operators_change_prices_and_budgets(self, run, workspace):
         MemberFactory(workspace=workspace, user=UserFactory(username="ada"), role="admin")
         UserFactory(username="boss", is_superuser=True)
-        for words in (("price", "tiny", "1", "2"), ("cap", "day", "--tokens", "5")):
+        for arguments in (("price", "tiny", "1", "2"), ("cap", "day", "--tokens", "5")):
             with pytest.raises(CommandError, match="operator"):
-                run(*words, "--as", "ada")
-            run(*words, "--as", "boss")
+                run(*arguments, "--as", "ada")
+            run(*arguments, "--as", "boss")
         assert {event.actor for event in AuditEvent.objects.all()} == {"boss"}
 
 
 @pytest.mark.slow
-def test_what_a_cap_held_back_goes_on_when_it_is_raised(run, channel, settings, httpserver, client):
-    """The whole way: a message, a cap, the banner, a higher cap, the memory and its cost."""
+def test_a_raised_budget_releases_waiting_jobs(run, channel, settings, httpserver, client):
+    """From a message to a banner, a higher budget, a memory and its cost."""
     settings.MEMORYHUB_MODEL, settings.OPENAI_API_KEY = "tiny", "sk-test"
     settings.OPENAI_BASE_URL = httpserver.url_for("/v1")
-    Endpoint(httpserver).answers("- The launch is on Friday [1]")
+    FakeEndpoint(httpserver).reply_with("- The launch is on Friday [1]")
     client.force_login(UserFactory(username="boss", is_superuser=True))
     MessageFactory(channel=channel, at=NOW - timedelta(hours=3), text="We launch on Friday.")
     run("price", "tiny", "1", "2")
     run("cap", "day", "--workspace", "team", "--tokens", "5")
 
     call_command("run_pass", "--workspace", "team")
-    held = Job.objects.get()
-    assert (held.state, held.fault, held.attempts) == ("waiting", "over_cap", 0)
-    assert held.not_before == datetime(2026, 3, 16, tzinfo=UTC)
+    waiting_job = Job.objects.get()
+    assert (waiting_job.state, waiting_job.fault, waiting_job.attempts) == (
+        "waiting",
+        "over_cap",
+        0,
+    )
+    assert waiting_job.not_before == datetime(2026, 3, 16, tzinfo=UTC)
     assert (ModelCall.objects.count(), len(httpserver.log)) == (0, 0)
     assert "is spent for now" in client.get("/w/team/").content.decode()
 
@@ -314,8 +318,8 @@ def test_what_a_cap_held_back_goes_on_when_it_is_raised(run, channel, settings, 
     assert "is spent for now" not in client.get("/w/team/").content.decode()
     call_command("run_pass", "--workspace", "team")
     assert not Job.objects.exclude(state="done").exists()
-    told = json.loads(run("--json"))
-    used = sum(one.tokens for one in ModelCall.objects.all())
-    assert told["total"]["tokens_in"] + told["total"]["tokens_out"] == used > 0
-    assert told["caps"][0]["dollars_used"] == told["total"]["dollars"] != "0.000000"
-    assert told["total"]["requests"] == len(httpserver.log) == ModelCall.objects.count()
+    result = json.loads(run("--json"))
+    used = sum(item.tokens for item in ModelCall.objects.all())
+    assert result["total"]["tokens_in"] + result["total"]["tokens_out"] == used > 0
+    assert result["caps"][0]["dollars_used"] == result["total"]["dollars"] != "0.000000"
+    assert result["total"]["requests"] == len(httpserver.log) == ModelCall.objects.count()

@@ -1,4 +1,4 @@
-"""`manage.py createadmin`: the first operator, once, with a password that is worth the name."""
+"""`manage.py createadmin`: the first operator, with a valid password."""
 
 import getpass
 import io
@@ -18,25 +18,25 @@ Run = Callable[..., str]
 
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    """With a password in the environment, or typed by somebody at a terminal, or neither."""
+    """Run the command with a password in the environment, at a terminal, or without one."""
 
-    def run(*words: str, given: str = "", typed: tuple[str, ...] = ()) -> str:
+    def run(*arguments: str, given: str = "", typed: tuple[str, ...] = ()) -> str:
         monkeypatch.setenv("MEMORYHUB_ADMIN_PASSWORD", given)
         terminal = io.StringIO()
         terminal.isatty = lambda: bool(typed)  # type: ignore[method-assign]
         monkeypatch.setattr(sys, "stdin", terminal)
-        answers = iter(typed)
-        monkeypatch.setattr(getpass, "getpass", lambda prompt: next(answers))
+        responses = iter(typed)
+        monkeypatch.setattr(getpass, "getpass", lambda prompt: next(responses))
         capsys.readouterr()
-        call_command("createadmin", *words)
-        said = capsys.readouterr()
-        assert not given or given not in said.out + said.err
-        return said.out
+        call_command("createadmin", *arguments)
+        output = capsys.readouterr()
+        assert not given or given not in output.out + output.err
+        return output.out
 
     return run
 
 
-def test_the_first_operator(run: Run) -> None:
+def test_the_first_operator_is_created_once(run: Run) -> None:
     assert run(given=PASSWORD) == "Made the operator admin.\n"
     user = User.objects.get()
     assert user.username == "admin" and user.is_operator and user.is_staff
@@ -65,7 +65,7 @@ def test_a_member_becomes_an_operator_and_keeps_the_password(run: Run) -> None:
     assert user.is_operator and user.check_password(PASSWORD)
 
 
-def test_who_only_came_with_slack_gets_one(run: Run) -> None:
+def test_an_account_without_a_password_gets_one(run: Run) -> None:
     user = UserFactory(username="mika")
     user.set_unusable_password()
     user.save()
@@ -77,7 +77,7 @@ def test_who_only_came_with_slack_gets_one(run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "given"),
+    ("arguments", "given"),
     [
         ((), "password"),
         ((), "short"),
@@ -88,7 +88,9 @@ def test_who_only_came_with_slack_gets_one(run: Run) -> None:
         (("mika", "--email", "nowhere"), PASSWORD),
     ],
 )
-def test_what_is_refused(run: Run, words: tuple[str, ...], given: str) -> None:
+def test_invalid_names_and_passwords_are_refused(
+    run: Run, arguments: tuple[str, ...], given: str
+) -> None:
     with pytest.raises(CommandError):
-        run(*words, given=given)
+        run(*arguments, given=given)
     assert not User.objects.exists() and not AuditEvent.objects.exists()

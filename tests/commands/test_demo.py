@@ -1,4 +1,4 @@
-"""`manage.py demo`: the demo workspace with everything that its pages are to show."""
+"""`manage.py demo` creates everything that the pages of the demo show."""
 
 import io
 from pathlib import Path
@@ -10,7 +10,7 @@ from django.core.management import call_command
 from django.db.models import Count
 from django.utils import timezone
 
-from memories.demo import making
+from memories.demo import create
 from memories.models import (
     Job,
     Memory,
@@ -25,8 +25,8 @@ from memories.models import (
 from memories.pipeline.generate.passes import run_pass
 from memories.rules.memory.identity import MemoryScope, MemoryType
 from memories.rules.memory.lines import Origin
-from tests.bundles import Forbidden, contents, exported, moved, owner_of
-from tests.demo.made import MadeDemo
+from tests.demo.make_demo import MadeDemo
+from tests.exports import Forbidden, contents, exported, moved, owner_of
 
 
 def run() -> str:
@@ -43,8 +43,8 @@ def rows() -> dict[str, int]:
 @pytest.mark.slow
 @pytest.mark.cluster
 @pytest.mark.timeout(400)
-def test_make_demo_shows_everything_and_makes_it_once(demo: MadeDemo) -> None:
-    """Both commands of the README's first lines: `make demo` prints where to sign in."""
+def test_make_demo_creates_everything_once(demo: MadeDemo) -> None:
+    """`make demo` of the README prints the address and the account."""
     assert f"The demo: http://localhost:{urlsplit(demo.url).port}" in demo.output
     assert "Sign in as demo, password demo" in demo.output
     assert "Traceback" not in demo.output
@@ -54,18 +54,18 @@ def test_make_demo_shows_everything_and_makes_it_once(demo: MadeDemo) -> None:
     assert not user.is_superuser
 
     workspace = Workspace.objects.get(slug="demo")
-    _messages(workspace)
-    _login(workspace, user)
-    _memories(workspace)
-    _versions_by_people(workspace, user)
+    check_messages(workspace)
+    check_reader(workspace, user)
+    check_memories(workspace)
+    check_versions_by_people(workspace, user)
     notes = Note.objects.in_use(workspace).visible_to(Reader.of(user))
-    assert notes.count() == len(making.NOTES) == 3
+    assert notes.count() == len(create.NOTES) == 3
 
     report = run_pass(workspace, timezone.now())
-    assert not report.made, "a pass after it has nothing left to do"
-    assert len(report.waiting) >= 2, "and says what the open windows wait for"
+    assert not report.made, "the next pass has no work"
+    assert len(report.waiting) >= 2, "and reports the open segments"
 
-    memory = _long_term(workspace, "general")
+    memory = long_term(workspace, "general")
     memory.revise("- mine", by=user, based_on=memory.head)
     before = rows()
     assert "Sign in as demo" in run()
@@ -75,28 +75,28 @@ def test_make_demo_shows_everything_and_makes_it_once(demo: MadeDemo) -> None:
     assert memory.current.content == "- mine"
 
 
-def _long_term(workspace: Workspace, name: str) -> Memory:
+def long_term(workspace: Workspace, name: str) -> Memory:
     return Memory.objects.of_channel(workspace.channels.get(name=name), MemoryType.LONG_TERM)
 
 
-def _messages(workspace: Workspace) -> None:
+def check_messages(workspace: Workspace) -> None:
     messages = Message.objects.filter(channel__workspace=workspace)
     assert messages.count() >= 540
     assert messages.filter(state=Message.State.DELETED).count() >= 3
     assert not messages.filter(state=Message.State.MISSING).exists()
     waiting = Message.objects.waiting().filter(channel__workspace=workspace)
-    assert waiting.values("channel").distinct().count() >= 2, "some windows are still open"
+    assert waiting.values("channel").distinct().count() >= 2, "some segments are still open"
 
 
-def _login(workspace: Workspace, user: User) -> None:
+def check_reader(workspace: Workspace, user: User) -> None:
     reader = Reader.of(user)
     assert workspace.role_of(reader) == "editor"
-    seen = workspace.channels.visible_to(reader)
-    assert seen.filter(kind="private").count() == 1
+    visible = workspace.channels.visible_to(reader)
+    assert visible.filter(kind="private").count() == 1
     assert workspace.channels.filter(kind="private").count() == 2
 
 
-def _memories(workspace: Workspace) -> None:
+def check_memories(workspace: Workspace) -> None:
     memories = Memory.objects.filter(workspace=workspace).annotate(n=Count("versions"))
     short = memories.filter(scope=MemoryScope.CHANNEL, memory_type=MemoryType.SHORT_TERM, n__gte=5)
     assert short.count() >= 2
@@ -110,23 +110,23 @@ def _memories(workspace: Workspace) -> None:
     assert not Job.objects.of_workspace(workspace).filter(state="dead").exists()
 
 
-def _versions_by_people(workspace: Workspace, user: User) -> None:
+def check_versions_by_people(workspace: Workspace, user: User) -> None:
     versions = MemoryVersion.objects.filter(memory__workspace=workspace, author=user)
     assert versions.filter(origin=Origin.PERSON).count() == 2
     restored = versions.get(origin=Origin.RESTORE)
     assert restored.restored_from is not None
     assert restored.content == restored.restored_from.content
-    launch = _long_term(workspace, "launch")
+    launch = long_term(workspace, "launch")
     assert launch.current is not None
     assert launch.current.origin == Origin.MODEL
-    assert making.ADDED_LINE in launch.current.content, "later merges keep a person's line"
+    assert create.ADDED_LINE in launch.current.content, "later merges keep the line of a person"
 
 
 @pytest.mark.slow
 @pytest.mark.cluster
 @pytest.mark.timeout(400)
 @pytest.mark.nightly("smaller exports come back in tests/pipeline/transfer/test_export.py")
-def test_its_export_comes_back_byte_for_byte_and_needs_no_job(
+def test_an_exported_demo_is_imported_byte_for_byte_and_needs_no_job(
     demo: MadeDemo, tmp_path: Path
 ) -> None:
     workspace = Workspace.objects.get(slug="demo")
@@ -143,11 +143,11 @@ def test_its_export_comes_back_byte_for_byte_and_needs_no_job(
 
 @pytest.mark.slow
 @pytest.mark.django_db
-def test_stopped_half_way_it_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stopped_command_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(making._Demo, "sign_up", stop)
+    monkeypatch.setattr(create, "_create_editor", stop)
     before = rows()
     with pytest.raises(KeyboardInterrupt):
         run()

@@ -1,4 +1,4 @@
-"""Several first starts on one new database at once."""
+"""Several first starts at once on a new database."""
 
 import os
 import subprocess
@@ -28,7 +28,7 @@ print(unapplied_migrations(), *Workspace.objects.values_list("slug", flat=True))
         ),
     ],
 )
-def test_the_second_waits_for_the_first(command: str, state: str, tmp_path: Path) -> None:
+def test_a_second_start_waits_for_the_first(command: str, state: str, tmp_path: Path) -> None:
     with fresh_database(os.environ.get("DATABASE_URL", "")) as url, ExitStack() as stack:
         starts = [
             stack.enter_context(

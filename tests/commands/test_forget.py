@@ -1,4 +1,4 @@
-"""`manage.py forget`: what goes, what stays, what it says, and what never comes back."""
+"""`manage.py forget`: redacted texts, its output, and later imports."""
 
 import json
 from datetime import timedelta
@@ -43,9 +43,9 @@ def channel():
     return ChannelFactory(name="gates", is_followed=True)
 
 
-def run(*words: str) -> dict:
+def run(*arguments: str) -> dict:
     out = StringIO()
-    call_command("forget", *words, "--yes", "--json", stdout=out)
+    call_command("forget", *arguments, "--yes", "--json", stdout=out)
     return json.loads(out.getvalue())
 
 
@@ -54,7 +54,7 @@ def by(person, raw=None, **given):
 
 
 class TestAMessage:
-    def test_it_and_all_that_quotes_it(self, channel):
+    def test_a_message_and_its_quotes_are_redacted(self, channel):
         message = MessageFactory(channel=channel, text=SECRET, raw=json.dumps({"text": SECRET}))
         make_segment(messages=[message])
         memory = make_channel_memory(channel=channel, texts=[f"- {SECRET}\n- fine"])
@@ -73,7 +73,7 @@ class TestAMessage:
         assert (event.action, event.subject) == ("message_forget", f"message {message.pk}")
         assert "copper" not in json.dumps(event.details)
 
-    def test_one_that_is_not_stored_leaves_a_tombstone(self, channel):
+    def test_a_message_that_is_not_stored_leaves_a_tombstone(self, channel):
         ts = ts_at(MONDAY)
         run("--message", f"{channel.slack_id}:{ts}")
         store_messages(channel, [{"type": "message", "ts": ts, "text": SECRET}], NOW)
@@ -95,13 +95,13 @@ class TestAMessage:
 
 
 class TestAPerson:
-    def test_all_they_said_and_who_they_were(self, channel):
+    def test_the_messages_and_the_name_of_a_person_are_redacted(self, channel):
         person = PersonFactory(
             workspace=channel.workspace, name="Quillon", real_name="Quillon Vane",
             email="q@example.org", user=UserFactory(),
         )  # fmt: skip
         other = ChannelFactory(workspace=channel.workspace)
-        said = [MessageFactory(channel=place, author=person, text=SECRET)
+        output = [MessageFactory(channel=place, author=person, text=SECRET)
                 for place in (channel, other)]  # fmt: skip
         raw = {"text": f"see <@{person.slack_id}|quillon>",
                "attachments": [{"author_id": person.slack_id, "author_name": "Quillon",
@@ -115,7 +115,7 @@ class TestAPerson:
             "forgotten person", "", "", None,
         )  # fmt: skip
         assert person.forgotten_at is not None
-        for message in said:
+        for message in output:
             message.refresh_from_db()
             assert (message.state, message.text, message.author) == ("deleted", "", None)
         theirs.refresh_from_db()
@@ -124,7 +124,7 @@ class TestAPerson:
         assert "as I said" in theirs.raw
         assert memory.versions.get().content == "[…]"
 
-    def test_what_they_are_called_where_others_mention_them(self, channel):
+    def test_mentions_by_others_lose_the_name(self, channel):
         PersonFactory(
             workspace=channel.workspace, slack_id="UGONE", name="Will", real_name="Quillon Vane"
         )
@@ -132,13 +132,13 @@ class TestAPerson:
             PersonFactory(workspace=channel.workspace, name="Vane Quist"),
             PersonFactory(workspace=channel.workspace, name="ota"),
         ]
-        said = MessageFactory(
+        output = MessageFactory(
             channel=channel, author=others[0], text="<@UGONE|will> will see to it"
         )
         memory = make_channel_memory(channel=channel, texts=["- first"])
         make_version(
             memory=memory, text="- @Will will see to it\n- Ask Quillon Vane, or Vane Quist",
-            sources=[said],
+            sources=[output],
         )  # fmt: skip
         elsewhere = make_channel_memory(channel=ChannelFactory(), texts=["- Quillon Vane"])
         note = NoteFactory(workspace=channel.workspace, content="Quillon Vane knows")
@@ -160,7 +160,7 @@ class TestAPerson:
         assert Message.objects.get(author=others[1]).text == "so <@UGONE>"
 
     @pytest.mark.parametrize("name", ["Quil\u200blon: Vane", f"Quillon {'Vane' * 40}"])
-    def test_the_name_as_lines_write_it(self, channel, name):
+    def test_other_forms_of_the_name_are_redacted(self, channel, name):
         PersonFactory(workspace=channel.workspace, slack_id="UGONE", name=name)
         text = f"- 2026-01-05 09:00 {safe_name(name)}: the gate ships"
         memory = make_channel_memory(channel=channel, texts=[text])
@@ -168,8 +168,8 @@ class TestAPerson:
         content = memory.versions.get().content
         assert "Quillon" not in content and "the gate ships" in content
 
-    def test_what_a_login_with_slack_told(self, channel):
-        channel.workspace.join_team("T1")
+    def test_data_of_a_sign_in_with_slack_is_deleted(self, channel):
+        channel.workspace.save_team_id("T1")
         user = UserFactory(email="q@example.org", first_name="Quillon", last_name="Vane")
         person = PersonFactory(workspace=channel.workspace, slack_id="UGONE", user=user)
         claims = {"https://slack.com/team_id": "T1", "https://slack.com/user_id": "UGONE"}
@@ -187,7 +187,7 @@ class TestAPerson:
         assert [a.email for a in EmailAddress.objects.all()] == ["other@example.org"]
         assert SocialAccount.objects.get() == kept
 
-    def test_a_topic_that_they_set(self, channel):
+    def test_a_topic_by_the_person_is_redacted(self, channel):
         person = PersonFactory(workspace=channel.workspace, slack_id="UGONE")
         raw = by(person, ts=ts_at(MONDAY), subtype="channel_topic", text=f"set it to {SECRET}")
         store_messages(channel, [raw], NOW)
@@ -196,7 +196,7 @@ class TestAPerson:
         channel.refresh_from_db()
         assert (channel.topic, channel.purpose) == ("[…]", "gates")
 
-    def test_an_old_export_tells_nothing_of_them(self, channel):
+    def test_an_old_export_does_not_restore_the_person(self, channel):
         person = PersonFactory(workspace=channel.workspace, slack_id="UGONE")
         MessageFactory(channel=channel, author=person, at=MONDAY, text=SECRET)
         run("--person", "UGONE")
@@ -217,7 +217,7 @@ class TestAPerson:
         }
         assert Person.objects.get(slack_id="UGONE").name == "forgotten person"
 
-    def test_what_they_say_later_is_kept_without_their_name(self, channel):
+    def test_later_messages_are_stored_without_the_name(self, channel):
         person = PersonFactory(workspace=channel.workspace, slack_id="UGONE")
         run("--person", "UGONE")
         later = timezone.now() + timedelta(hours=1)
@@ -229,7 +229,7 @@ class TestAPerson:
 
 
 class TestAChannel:
-    def test_all_of_it(self, channel):
+    def test_all_messages_of_a_channel_are_redacted(self, channel):
         root = MessageFactory(channel=channel, text=SECRET)
         make_reply(root=root, text="Yes, that is what we decided, and there is no doubt about it")
         memory = make_channel_memory(channel=channel, texts=[f"- {SECRET}"])
@@ -257,7 +257,7 @@ class TestAChannel:
         other.refresh_from_db()
         assert other.text == "fine"
 
-    def test_older_messages_stay_out_and_newer_ones_come_in(self, channel):
+    def test_only_newer_messages_are_imported(self, channel):
         run("--channel", channel.slack_id)
         later = timezone.now() + timedelta(hours=1)
         raws = [{"type": "message", "user": "U1", "ts": ts_at(at), "text": SECRET}
@@ -268,7 +268,7 @@ class TestAChannel:
 
 
 @pytest.mark.parametrize(
-    ("words", "why"),
+    ("arguments", "why"),
     [
         (["--message", "C404:1767603600.000100"], "no channel"),
         (["--message", "CHERE:now"], "no ts"),
@@ -277,13 +277,13 @@ class TestAChannel:
         (["--channel", "C404"], "no channel"),
     ],
 )
-def test_what_there_is_not(words, why):
+def test_unknown_ids_are_refused(arguments, why):
     ChannelFactory(slack_id="CHERE")
     with pytest.raises(CommandError, match=why):
-        run(*words)
+        run(*arguments)
 
 
-def test_without_yes_it_asks(monkeypatch, channel):
+def test_it_asks_for_confirmation(monkeypatch, channel):
     message = MessageFactory(channel=channel, text=SECRET)
     monkeypatch.setattr("sys.stdin", StringIO("no\n"))
     with pytest.raises(CommandError, match="Nothing was changed"):
@@ -297,14 +297,14 @@ def test_without_yes_it_asks(monkeypatch, channel):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_while_an_import_runs_it_waits_for_another_day(channel):
+def test_it_is_refused_while_an_import_runs(channel):
     with being_stored(channel.workspace), pytest.raises(CommandError, match="try again"):
         run("--channel", channel.slack_id)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["message", "person", "channel"])
-def test_from_the_admin_behind_a_question(client, channel, kind):
+def test_the_admin_asks_for_confirmation(client, channel, kind):
     message = MessageFactory(channel=channel, text=SECRET)
     operator = UserFactory(is_staff=True, is_superuser=True)
     MemberFactory(workspace=channel.workspace, user=operator)
@@ -312,12 +312,12 @@ def test_from_the_admin_behind_a_question(client, channel, kind):
     row = {"message": message, "person": message.author, "channel": channel}[kind]
     address = f"/admin/memories/{kind}/"
     post = {"action": "forget_for_good", "_selected_action": [row.pk]}
-    answer = client.post(address, post)
-    assert "There is no way to undo this" in answer.content.decode()
+    response = client.post(address, post)
+    assert "There is no way to undo this" in response.content.decode()
     message.refresh_from_db()
     assert message.text == SECRET
-    answer = client.post(address, {**post, "confirmed": "1"}, follow=True)
-    assert "1 message was forgotten" in answer.content.decode()
+    response = client.post(address, {**post, "confirmed": "1"}, follow=True)
+    assert "1 message was forgotten" in response.content.decode()
     message.refresh_from_db()
     assert message.text == ""
     assert AuditEvent.objects.get(action=f"{kind}_forget").actor == operator.username

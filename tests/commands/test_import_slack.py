@@ -13,14 +13,23 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 
 from memories.management import progress
-from memories.models import Channel, Message, Workspace
-from memories.pipeline.locks import storing
-from tests.slackexports import START, channel, export_files, person, said, write_folder, write_zip
+from memories.models import Channel, Message, Person, Reader, Workspace
+from memories.pipeline.locks import lock_workspace
+from tests.factories import UserFactory
+from tests.slackexports import (
+    START,
+    channel,
+    export_files,
+    person,
+    slack_message,
+    write_folder,
+    write_zip,
+)
 
 pytestmark = pytest.mark.django_db
 DAY = timedelta(days=1)
 NOW = datetime.fromtimestamp(START, UTC) + 10 * DAY
-DAYS = {"general/2023-11-14": [said(n, f"message {n}") for n in range(3)]}
+DAYS = {"general/2023-11-14": [slack_message(n, f"message {n}") for n in range(3)]}
 
 
 @pytest.fixture(autouse=True)
@@ -30,7 +39,7 @@ def clock() -> Any:
 
 
 def run(path: Path, *arguments: str) -> tuple[dict[str, Any], int]:
-    """The report and the exit status of an import."""
+    """Return the report and the exit status of an import."""
     out, err = io.StringIO(), io.StringIO()
     status = 0
     try:
@@ -40,7 +49,7 @@ def run(path: Path, *arguments: str) -> tuple[dict[str, Any], int]:
     return json.loads(out.getvalue()), status
 
 
-def told(path: Path, *arguments: str) -> str:
+def printed(path: Path, *arguments: str) -> str:
     out = io.StringIO()
     call_command("import_slack", str(path), *arguments, stdout=out, stderr=io.StringIO())
     return out.getvalue()
@@ -51,7 +60,7 @@ def export(tmp_path: Path) -> Path:
     return write_zip(tmp_path / "export.zip", export_files(DAYS))
 
 
-def test_it_works(export: Path) -> None:
+def test_the_report_of_an_import(export: Path) -> None:
     report, status = run(export)
     assert status == 0
     assert report["workspace"] == "default"
@@ -71,17 +80,17 @@ def test_it_works(export: Path) -> None:
     assert Workspace.objects.get().team_id == "T1"
 
 
-def test_again(export: Path) -> None:
+def test_a_second_import_finds_duplicates(export: Path) -> None:
     run(export)
     report, status = run(export)
     assert (status, report["messages"]["duplicate"], Message.objects.count()) == (0, 3, 3)
 
 
-def test_for_people(export: Path) -> None:
-    words = told(export)
-    assert "export.zip into default" in words
-    assert "3 messages lie before the start of memory" in words
-    assert "--backfill all" in words and "#general: 3" in words
+def test_the_report_as_text(export: Path) -> None:
+    text = printed(export)
+    assert "export.zip into default" in text
+    assert "3 messages lie before the start of memory" in text
+    assert "--backfill all" in text and "#general: 3" in text
 
 
 @pytest.mark.parametrize("is_terminal", [True, False])
@@ -94,7 +103,7 @@ def test_progress_goes_to_stderr(
 
     monkeypatch.setattr(progress, "SECONDS", 0.0)
     monkeypatch.setattr(progress, "SECONDS_ON_TERMINAL", 0.0)
-    many = {"general/2023-11-14": [said(n, "x") for n in range(400)]}
+    many = {"general/2023-11-14": [slack_message(n, "x") for n in range(400)]}
     out, err = io.StringIO(), Stderr()
     path = write_zip(export, export_files(many))
     call_command("import_slack", str(path), "--json", stdout=out, stderr=err)
@@ -117,10 +126,10 @@ def test_progress_goes_to_stderr(
 def test_backfill(arguments: tuple[str, ...], mark: int | None, before: int, export: Path) -> None:
     report, _ = run(export, *arguments)
     assert Channel.objects.get().start_us == mark
-    assert sum(one["messages"] for one in report["before_start"]) == before
+    assert sum(row["messages"] for row in report["before_start"]) == before
 
 
-def test_a_mark_moves_back_and_never_forward(export: Path) -> None:
+def test_the_start_mark_moves_back_and_never_forward(export: Path) -> None:
     marks = []
     for backfill in ("5", "3", "none", "all", "1"):
         run(export, "--backfill", backfill)
@@ -131,19 +140,24 @@ def test_a_mark_moves_back_and_never_forward(export: Path) -> None:
 
 def test_messages_of_the_last_day_are_not_before_the_start(tmp_path: Path) -> None:
     hours = 3600
-    days = {"general/2023-11-24": [said(9 * 24 * hours - 1, "a"), said(9 * 24 * hours, "b")]}
+    days = {
+        "general/2023-11-24": [
+            slack_message(9 * 24 * hours - 1, "a"),
+            slack_message(9 * 24 * hours, "b"),
+        ]
+    }
     report, _ = run(write_zip(tmp_path / "e.zip", export_files(days)))
-    assert [one["messages"] for one in report["before_start"]] == [1]
+    assert [row["messages"] for row in report["before_start"]] == [1]
 
 
-def test_a_private_channel_is_not_called_by_its_name(tmp_path: Path) -> None:
+def test_the_report_does_not_name_private_channels(tmp_path: Path) -> None:
     hours = 3600
-    talk = [said(1, "a"), said(9 * 24 * hours, "b")]
+    talk = [slack_message(1, "a"), slack_message(9 * 24 * hours, "b")]
     days = {"general/2023-11-14": talk, "salaries/2023-11-14": talk}
     files = export_files(days, groups=[channel("G1", "salaries")])
     path = write_zip(tmp_path / "e.zip", files)
     report, _ = run(path)
-    named = {one["channel_id"]: one["channel_name"] for one in report["before_start"]}
+    named = {row["channel_id"]: row["channel_name"] for row in report["before_start"]}
     assert named == {"C1": "general", "G1": ""}
     out = io.StringIO()
     call_command("import_slack", str(path), stdout=out, stderr=io.StringIO())
@@ -164,21 +178,22 @@ def test_the_teams_domain(
     files: list[str], arguments: tuple[str, ...], domain: str, tmp_path: Path
 ) -> None:
     messages = [
-        said(n, "see") | {"files": [{"permalink": f"https://{name}.slack.com/files/U1/F{n}"}]}
+        slack_message(n, "see")
+        | {"files": [{"permalink": f"https://{name}.slack.com/files/U1/F{n}"}]}
         for n, name in enumerate(files)
-    ] or [said(0, "nothing")]
+    ] or [slack_message(0, "nothing")]
     path = write_zip(tmp_path / "export.zip", export_files({"general/2023-11-14": messages}))
-    words = told(path, *arguments)
+    text = printed(path, *arguments)
     assert Workspace.objects.get().domain == domain
-    assert ("--slack-domain" in words) is not bool(domain)
-    told(path, "--slack-domain", "later")
+    assert ("--slack-domain" in text) is not bool(domain)
+    printed(path, "--slack-domain", "later")
     assert Workspace.objects.get().domain == (domain or "later")
 
 
 @pytest.mark.parametrize("wrong", ["", "acme.example", "a b", "https://"])
 def test_a_wrong_domain(wrong: str, export: Path) -> None:
     with pytest.raises(CommandError, match="not a Slack domain"):
-        told(export, "--slack-domain", wrong)
+        printed(export, "--slack-domain", wrong)
 
 
 @pytest.mark.parametrize("wrong", ["some", "-1", "0", "1.5", ""])
@@ -187,19 +202,69 @@ def test_a_wrong_backfill(wrong: str, export: Path) -> None:
         call_command("import_slack", str(export), f"--backfill={wrong}")
 
 
-def test_not_an_export(tmp_path: Path) -> None:
-    with pytest.raises(CommandError, match="holds neither"):
-        call_command("import_slack", str(write_folder(tmp_path / "x", {"a.txt": b""})))
-    assert not Workspace.objects.exists()
+def test_direct_messages_are_stored_on_request(tmp_path: Path) -> None:
+    """Rows 36 and 37 of `tests.hard.mutated_exports`: only where lists name the members."""
+    days = {
+        "D0123456789/2023-11-14": [slack_message(1, "between two")],
+        "mpdm-a--b--c-1/2023-11-14": [slack_message(2, "among three")],
+    }
+    lists = {
+        "people": [person("U1", "Ann"), person("U2", "Bob"), person("U3", "Cem")],
+        "dms": [{"id": "D0123456789", "members": ["U2", "U1"]}],
+        "mpims": [channel("G0123456789", "mpdm-a--b--c-1", members=["U1", "U2", "U3"])],
+    }
+    listed = write_zip(tmp_path / "listed.zip", export_files(days, **lists))
+    unlisted = write_zip(tmp_path / "unlisted.zip", export_files(days))
+    for path in (unlisted, listed):
+        report, status = run(path)
+        assert (status, report["messages"]["reasons"]) == (0, {"skipped: direct messages": 2})
+    assert report["channels"]["reasons"] == {"skipped: direct messages": 2}
+    assert not Channel.objects.exclude(slack_id="C1").exists()
+    report, status = run(unlisted, "--direct-messages")
+    assert report["messages"]["reasons"] == {"quarantined: of a channel in no list": 2}
+    assert (status, report["partial"]) == (2, True)
+    assert report["unlisted_folders"] == [
+        {"folder": folder.split("/")[0], "objects": 1} for folder in days
+    ]
+    assert run(listed, "--direct-messages")[0]["messages"]["stored"] == 2
+    direct = Channel.objects.exclude(kind="public").order_by("slack_id")
+    assert list(direct.values_list("slack_id", "kind", "name")) == [
+        ("D0123456789", "im", "Ann, Bob"),
+        ("G0123456789", "mpim", "mpdm-a--b--c-1"),
+    ]
+    assert not Channel.objects.feeding_workspace_memory().exclude(kind="public").exists()
+    visible = {}
+    for slack_id in ("U1", "U3"):
+        user = UserFactory()
+        Person.objects.filter(slack_id=slack_id).update(user=user, linked_by="slack")
+        messages = Message.objects.visible_to(Reader.of(user)).in_order()
+        visible[slack_id] = [message.text for message in messages]
+    assert visible == {"U1": ["between two", "among three"], "U3": ["among three"]}
+    assert run(listed)[0]["messages"]["reasons"] == {"skipped: direct messages": 2}
+
+
+def test_a_repaired_export_completes_a_partial_import(tmp_path: Path) -> None:
+    """Row 41."""
+    folder = write_folder(tmp_path / "folder", export_files(DAYS))
+    file = folder / "general/2023-11-14.json"
+    whole = file.read_bytes()
+    file.write_bytes(whole[:200])
+    report, status = run(folder)
+    assert (status, report["partial"], report["messages"]["stored"]) == (2, True, 2)
+    assert report["quarantined_files"] == [{"file": "general/2023-11-14.json", "reason": "cut off"}]
+    file.write_bytes(whole)
+    report, status = run(folder)
+    counts = report["messages"]
+    assert (status, counts["stored"], counts["duplicate"]) == (0, 1, 2)
 
 
 @contextmanager
 def storing_elsewhere(workspace: Workspace) -> Iterator[None]:
-    """Another session at work: a thread has a database connection of its own."""
+    """Hold the lock in a thread, which has a database connection of its own."""
     began, done = threading.Event(), threading.Event()
 
     def work() -> None:
-        with storing(workspace):
+        with lock_workspace(workspace):
             began.set()
             done.wait(60)
         connection.close()
@@ -214,7 +279,7 @@ def storing_elsewhere(workspace: Workspace) -> Iterator[None]:
         thread.join()
 
 
-def test_two_at_once(export: Path) -> None:
+def test_two_imports_at_once_are_refused(export: Path) -> None:
     workspace = Workspace.objects.create(slug="default", name="x")
     with (
         storing_elsewhere(workspace),
@@ -233,13 +298,13 @@ def test_another_teams_export_is_refused(export: Path, tmp_path: Path) -> None:
     assert not Workspace.objects.get().people.filter(slack_id="U8").exists()
 
 
-def test_stopped_and_run_again(
+def test_a_stopped_import_can_be_repeated(
     export: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     from memories.slack.export import Export
 
     files = export_files(
-        {"a/2023-11-14": [said(1, "a")], "b/2023-11-14": [said(1, "b")]},
+        {"a/2023-11-14": [slack_message(1, "a")], "b/2023-11-14": [slack_message(1, "b")]},
         channels=[channel("C1", "a"), channel("C2", "b")],
     )
     path = write_zip(tmp_path / "two.zip", files)
@@ -260,7 +325,7 @@ def test_stopped_and_run_again(
     assert (status, report["messages"]["stored"], report["messages"]["duplicate"]) == (0, 1, 1)
 
 
-def test_an_export_and_its_folder_give_the_same(export: Path, tmp_path: Path) -> None:
+def test_a_zip_and_its_folder_have_the_same_messages(export: Path, tmp_path: Path) -> None:
     run(export)
     report, _ = run(write_folder(tmp_path / "folder", export_files(DAYS)))
     assert report["messages"]["duplicate"] == 3

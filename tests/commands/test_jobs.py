@@ -1,4 +1,4 @@
-"""`manage.py jobs`: what waits and why, and a person's word on it."""
+"""`manage.py jobs`: list, show, retry, cancel, accept, reject and resume."""
 
 import json
 from datetime import timedelta
@@ -16,7 +16,7 @@ from memories.models import (
     Memory,
     ModelCall,
 )
-from memories.rules.generate.summary import Reply
+from memories.rules.generate.summariser import Reply
 from memories.rules.memory.identity import MemoryType
 from tests.factories import (
     ChannelFactory,
@@ -34,9 +34,9 @@ SECRET = "canaryyellow"
 
 @pytest.fixture
 def run(capsys):
-    def run(*words: str) -> str:
+    def run(*arguments: str) -> str:
         capsys.readouterr()
-        call_command("jobs", *words)
+        call_command("jobs", *arguments)
         return capsys.readouterr().out
 
     return run
@@ -73,8 +73,8 @@ def backfill(workspace, state):
     return Backfill.objects.create(workspace=workspace, since_us=0, until_us=1, state=state)
 
 
-def listed(run, *words):
-    return json.loads(run("list", "--json", *words))["jobs"]
+def listed(run, *arguments):
+    return json.loads(run("list", "--json", *arguments))["jobs"]
 
 
 def state_of(job):
@@ -82,29 +82,29 @@ def state_of(job):
 
 
 class TestList:
-    def test_what_a_person_must_see_comes_first(self, run, channel):
+    def test_jobs_that_need_a_person_come_first(self, run, channel):
         states = ("done", "waiting", "superseded", "claimed", "proposed", "waiting", "dead")
         made = [job(channel, state) for state in states]
         order = [made[i].pk for i in (6, 4, 1, 3, 5, 2, 0)]
         assert [row["id"] for row in listed(run)] == order
         assert [row["id"] for row in listed(run, "--limit", "2")] == order[:2]
         assert [row["id"] for row in listed(run, "--state", "waiting")] == [made[5].pk, made[1].pk]
-        told = json.loads(run("list", "--json", "--limit", "2"))
-        assert told["left_out"] == 5
-        assert told["health"]["states"] == {"claimed": 1, "dead": 1, "proposed": 1, "waiting": 2}
+        report = json.loads(run("list", "--json", "--limit", "2"))
+        assert report["left_out"] == 5
+        assert report["health"]["states"] == {"claimed": 1, "dead": 1, "proposed": 1, "waiting": 2}
 
-    def test_of_one_workspace_or_channel(self, run, workspace, channel):
+    def test_jobs_of_one_workspace_or_channel(self, run, workspace, channel):
         here = job(channel)
         beside = job(ChannelFactory(workspace=workspace, name="beside"))
         other = job(ChannelFactory())
         assert {row["id"] for row in listed(run)} == {here.pk, beside.pk, other.pk}
         assert {row["id"] for row in listed(run, "--workspace", "team")} == {here.pk, beside.pk}
-        words = ("--workspace", "team", "--channel", "general")
-        assert {row["id"] for row in listed(run, *words)} == {here.pk}
+        arguments = ("--workspace", "team", "--channel", "general")
+        assert {row["id"] for row in listed(run, *arguments)} == {here.pk}
         with pytest.raises(CommandError, match="no channel"):
             run("list", "--workspace", "team", "--channel", "nowhere")
 
-    def test_why_each_waits(self, run, workspace, channel):
+    def test_the_reason_of_each_wait(self, run, workspace, channel):
         later = timezone.now() + timedelta(hours=1)
         gone = timezone.now() - timedelta(minutes=1)
         paused = backfill(workspace, "paused")
@@ -131,7 +131,7 @@ class TestList:
             *("endpoint", "later", "cap", "backfill")
         }
 
-    def test_a_proposal_tells_both_sizes(self, run, channel):
+    def test_a_proposal_shows_both_sizes(self, run, channel):
         memory = Memory.objects.of_channel(channel, MemoryType.LONG_TERM)
         base = make_version(memory=memory, text="- " + "x" * 398)
         job(channel, "proposed", MemoryType.LONG_TERM, base=base, reply=reply("- " + "y" * 38))
@@ -151,7 +151,7 @@ class TestList:
         assert "tiny takes no calls (needs person: out of credit)" in line
         assert line.endswith("jobs: 1 dead")
 
-    def test_private_ones_are_there_without_their_name(self, run, workspace, private):
+    def test_private_jobs_are_listed_without_a_name(self, run, workspace, private):
         made = job(private, "dead", fault_text=f"{SECRET} fault")
         [row] = listed(run)
         assert (row["id"], row["place"]) == (made.pk, None)
@@ -163,7 +163,7 @@ class TestList:
 
 
 class TestShow:
-    def test_all_facts_of_one(self, run, channel):
+    def test_all_values_of_a_job(self, run, channel):
         message = MessageFactory(channel=channel)
         made = job(
             channel,
@@ -176,7 +176,7 @@ class TestShow:
             reply=reply("- it was decided"),
         )
         version = make_version(memory=made.memory)
-        made.take_inputs([version])
+        made.add_inputs([version])
         ModelCall.objects.create(
             job=made,
             fence=3,
@@ -195,30 +195,35 @@ class TestShow:
         [call] = row["calls"]
         assert (call["claim"], call["tokens"], call["dollars"]) == (3, 1234, "2.500000")
         text = run("show", str(made.pk))
-        for words in ("#general", "1234 tokens, $2.500000", "- it was decided", "attempt 5 of 5"):
-            assert words in text
+        for arguments in (
+            "#general",
+            "1234 tokens, $2.500000",
+            "- it was decided",
+            "attempt 5 of 5",
+        ):
+            assert arguments in text
 
-    def test_an_unknown_one(self, run):
+    def test_an_unknown_job(self, run):
         with pytest.raises(CommandError, match="no job 7"):
             run("show", "7")
 
 
 class TestRetry:
-    def test_by_id_and_whoever_asked_is_recorded(self, run, channel):
+    def test_jobs_are_retried_by_id_and_recorded(self, run, channel):
         UserFactory(username="boss", is_superuser=True)
         dead, other, done = job(channel, "dead"), job(channel, "dead"), job(channel, "done")
-        said = run("retry", str(dead.pk), str(done.pk), "--as", "boss")
-        assert said == "1 of 2 will be tried again.\n"
-        assert [state_of(one) for one in (dead, other, done)] == ["waiting", "dead", "done"]
+        output = run("retry", str(dead.pk), str(done.pk), "--as", "boss")
+        assert output == "1 of 2 will be tried again.\n"
+        assert [state_of(item) for item in (dead, other, done)] == ["waiting", "dead", "done"]
         assert AuditEvent.objects.get().actor == "boss"
 
-    def test_all_that_were_given_up_of_a_workspace(self, run, channel):
-        mine, theirs = job(channel, "dead"), job(ChannelFactory(), "dead")
+    def test_all_failed_jobs_of_a_workspace_are_retried(self, run, channel):
+        own, others = job(channel, "dead"), job(ChannelFactory(), "dead")
         assert run("retry", "--dead", "--workspace", "team") == "1 of 1 will be tried again.\n"
-        assert [state_of(one) for one in (mine, theirs)] == ["waiting", "dead"]
+        assert [state_of(item) for item in (own, others)] == ["waiting", "dead"]
         assert run("retry", "--dead") == "1 of 1 will be tried again.\n"
 
-    def test_it_is_a_word_that_calls_may_go_again(self, run, channel):
+    def test_a_retry_resumes_the_endpoint(self, run, channel):
         endpoint = Endpoint.objects.create(
             fingerprint="f", name="tiny", needs_person=True, fault="unauthorised"
         )
@@ -228,14 +233,14 @@ class TestRetry:
         assert not endpoint.needs_person
         assert AuditEvent.objects.filter(action="endpoint_resume").exists()
 
-    @pytest.mark.parametrize("words", [(), ("--dead", "1"), ("99",)])
-    def test_not_without_saying_which(self, run, channel, words):
+    @pytest.mark.parametrize("arguments", [(), ("--dead", "1"), ("99",)])
+    def test_a_retry_needs_ids_or_dead(self, run, channel, arguments):
         made = job(channel, "dead")
         with pytest.raises(CommandError):
-            run("retry", *words)
+            run("retry", *arguments)
         assert state_of(made) == "dead"
 
-    def test_not_on_behalf_of_who_may_not(self, run, workspace, channel):
+    def test_only_admins_retry_with_as(self, run, workspace, channel):
         MemberFactory(workspace=workspace, user=UserFactory(username="ed"), role="editor")
         MemberFactory(workspace=workspace, user=UserFactory(username="ada"), role="admin")
         made = job(channel, "dead")
@@ -247,12 +252,12 @@ class TestRetry:
 
 
 class TestCancel:
-    def test_what_waits_only(self, run, channel):
+    def test_only_waiting_jobs_are_cancelled(self, run, channel):
         segment = make_segment(messages=[MessageFactory(channel=channel)])
         waits, runs = job(channel, segment=segment), job(channel, "claimed")
-        said = run("cancel", str(waits.pk), str(runs.pk))
-        assert said.startswith("1 of 2 cancelled")
-        assert [state_of(one) for one in (waits, runs)] == ["cancelled", "claimed"]
+        output = run("cancel", str(waits.pk), str(runs.pk))
+        assert output.startswith("1 of 2 cancelled")
+        assert [state_of(item) for item in (waits, runs)] == ["cancelled", "claimed"]
         segment.refresh_from_db()
         assert segment.outcome == "cancelled"
         assert run("retry", str(waits.pk)) == "1 of 1 will be tried again.\n"
@@ -263,7 +268,7 @@ class TestCancel:
 class TestProposals:
     @pytest.fixture
     def proposed(self, channel):
-        """A merge whose answer is much shorter than the text it follows."""
+        """A merge whose reply is much shorter than the old text."""
         message = MessageFactory(channel=channel)
         short = Memory.objects.of_channel(channel, MemoryType.SHORT_TERM)
         segment = make_segment(messages=[message], outcome="remembered")
@@ -278,10 +283,10 @@ class TestProposals:
             reply=reply("- L1, L2, L3 [4]\n+ Ben ships the beta [4]"),
             cites=[[message.pk]] * 4,
         )
-        made.take_inputs([added])
+        made.add_inputs([added])
         return made
 
-    def test_accepted_it_is_the_next_version(self, run, proposed):
+    def test_an_accepted_proposal_is_the_next_version(self, run, proposed):
         assert run("accept", str(proposed.pk)) == "Version 2 was made of it.\n"
         memory = Memory.objects.get(pk=proposed.memory_id)
         assert memory.current.content == "- Ben ships the beta"
@@ -289,26 +294,26 @@ class TestProposals:
         with pytest.raises(CommandError, match="waits for nobody's word"):
             run("accept", str(proposed.pk))
 
-    def test_rejected_the_memory_stays(self, run, proposed):
+    def test_a_rejected_proposal_keeps_the_memory(self, run, proposed):
         run("reject", str(proposed.pk))
         assert state_of(proposed) == "rejected"
         assert Memory.objects.get(pk=proposed.memory_id).head == 1
 
-    def test_not_over_a_newer_text(self, run, proposed):
+    def test_a_stale_proposal_is_not_accepted(self, run, proposed):
         proposed.memory.refresh_from_db()
         proposed.memory.revise("- by hand", by=None, based_on=1)
         with pytest.raises(CommandError, match="changed since"):
             run("accept", str(proposed.pk))
         assert Memory.objects.get(pk=proposed.memory_id).current.content == "- by hand"
 
-    def test_nobody_judges_what_they_may_not_read(self, run, private):
+    def test_an_unreadable_proposal_cannot_be_judged(self, run, private):
         made = job(private, "proposed", MemoryType.LONG_TERM, reply=reply("- x"))
         for action in ("accept", "reject"):
             with pytest.raises(CommandError, match="private"):
                 run(action, str(made.pk))
         assert state_of(made) == "proposed"
 
-    def test_an_editor_may_a_member_may_not(self, run, workspace, proposed):
+    def test_editors_judge_proposals_and_members_do_not(self, run, workspace, proposed):
         MemberFactory(workspace=workspace, user=UserFactory(username="mo"))
         MemberFactory(workspace=workspace, user=UserFactory(username="ed"), role="editor")
         with pytest.raises(CommandError, match="may not do that"):
@@ -318,7 +323,7 @@ class TestProposals:
 
 
 class TestResume:
-    def test_calls_may_go_again(self, run):
+    def test_calls_are_resumed(self, run):
         assert run("resume") == "Nothing held the calls back.\n"
         soon = timezone.now() + timedelta(minutes=5)
         endpoint = Endpoint.objects.create(fingerprint="f", name="tiny", open_until=soon)
@@ -326,7 +331,7 @@ class TestResume:
         endpoint.refresh_from_db()
         assert endpoint.open_until is None
 
-    def test_not_on_behalf_of_a_member(self, run, workspace):
+    def test_a_member_cannot_resume_calls(self, run, workspace):
         MemberFactory(workspace=workspace, user=UserFactory(username="mo"))
         with pytest.raises(CommandError, match="operators and workspace admins"):
             run("resume", "--as", "mo")

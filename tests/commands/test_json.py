@@ -1,4 +1,4 @@
-"""What commands print as JSON: one document on stdout, with the keys that docs/commands.md promises."""
+"""The JSON of commands has exactly the keys of docs/commands.md."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -17,6 +17,7 @@ from memories.management import arguments
 from memories.models import (
     Backfill,
     Cap,
+    Endpoint,
     Heartbeat,
     Job,
     Line,
@@ -25,9 +26,8 @@ from memories.models import (
     Price,
     Workspace,
 )
-from memories.models import Endpoint as ModelEndpoint
-from memories.rules.generate.probe import Findings
-from memories.rules.generate.summary import Reply
+from memories.rules.generate.probe import ProbeResult
+from memories.rules.generate.summariser import Reply
 from memories.rules.memory.identity import MemoryType
 from tests.documentation import COMMANDS, code, parsers, rows, sections
 from tests.factories import (
@@ -41,9 +41,9 @@ from tests.factories import (
     make_version,
     make_workspace_memory,
 )
-from tests.llm.endpoint import Endpoint
+from tests.llm.endpoint import FakeEndpoint
 from tests.slack.fake_slack import TOKEN, FakeSlack, Fault
-from tests.slackexports import channel, export_files, person, said, write_zip
+from tests.slackexports import channel, export_files, person, slack_message, write_zip
 
 pytestmark = pytest.mark.django_db
 
@@ -65,7 +65,7 @@ Run = Callable[..., Any]
 
 @pytest.fixture
 def run(capfd: pytest.CaptureFixture[str]) -> Run:
-    """Run a command; stdout must hold one JSON document and not a word more."""
+    """Run a command, whose stdout is exactly one JSON document."""
 
     def run(*words: str, status: int = 0) -> Any:
         capfd.readouterr()
@@ -82,7 +82,7 @@ def run(capfd: pytest.CaptureFixture[str]) -> Run:
 
 @pytest.fixture
 def workspace() -> Workspace:
-    """A team with a memory of every kind, an open conversation and a note."""
+    """A workspace with every type of memory, an open segment and a note."""
     workspace = WorkspaceFactory(slug="team", settings={"workspace_short_term": True})
     general = ChannelFactory(workspace=workspace, slack_id="C1", name="general", start_us=0)
     for memory_type in MemoryType:
@@ -96,16 +96,16 @@ def workspace() -> Workspace:
 
 
 def test_import_slack(run: Run, tmp_path: Path) -> None:
-    """A person and a channel without ids, a folder in no list, a day that breaks off."""
+    """A person and a channel without ids, an unlisted folder and a damaged file."""
     days = {
-        "general/2023-11-14": [said(1, "hello"), {"type": "message", "text": "no ts"}],
-        "nobody/2023-11-14": [said(2, "whose?")],
+        "general/2023-11-14": [slack_message(1, "hello"), {"type": "message", "text": "no ts"}],
+        "nobody/2023-11-14": [slack_message(2, "whose?")],
         "general/2023-11-15": "[",
     }
     people, channels = [person("U1", "Ann"), {}], [channel("C1", "general"), {}]
     files = export_files(days, people=people, channels=channels)
     path = write_zip(tmp_path / "export.zip", files)
-    promised("import_slack", run("import_slack", str(path), "--json", status=2))
+    assert_documented("import_slack", run("import_slack", str(path), "--json", status=2))
 
 
 def test_sync(run: Run, settings: Settings) -> None:
@@ -119,18 +119,18 @@ def test_sync(run: Run, settings: Settings) -> None:
             slack.say("C1", "U1", "more", f"170000000{second}.000100")
         slack.page_size = 1
         limit = Fault(429, "", {"Retry-After": "90"})
-        slack.lay("conversations.history", limit, on=2)
+        slack.inject_fault("conversations.history", limit, on=2)
         halted = run("sync", "--json", status=2)
-        slack.heal()
+        slack.clear_faults()
         slack.scopes.discard("channels:history")
         failed = run("sync", "--json", status=2)
         slack.token_error = "token_revoked"
         stopped = run("sync", "--json", status=1)
-    promised("sync", halted, whole, failed, stopped)
+    assert_documented("sync", halted, whole, failed, stopped)
 
 
 def test_slack_test(run: Run, settings: Settings) -> None:
-    """Good but for more than is asked, with something missing, refused, without a token."""
+    """A good token, a missing scope, another team, and no token."""
     workspace = WorkspaceFactory()
     none = run("slack_test", "--json", status=1)
     with FakeSlack() as slack:
@@ -138,17 +138,17 @@ def test_slack_test(run: Run, settings: Settings) -> None:
         good = run("slack_test", "--json")
         slack.scopes.discard("users:read")
         missing = run("slack_test", "--json", status=1)
-        workspace.join_team("T0OTHER")
+        workspace.save_team_id("T0OTHER")
         wrong = run("slack_test", "--json", status=1)
     assert good["surplus"] and good["notes"] and none["scopes"] is None
-    promised("slack_test", none, good, missing, wrong)
+    assert_documented("slack_test", none, good, missing, wrong)
 
 
 @pytest.mark.slow
 def test_run_pass(
     run: Run, workspace: Workspace, settings: Settings, httpserver: HTTPServer
 ) -> None:
-    """Three periods: made offline, found not worth keeping by a model, failed; one message waits."""
+    """Three segments: offline, without content for a model, and failed. One message waits."""
     now, general = timezone.now(), workspace.channels.get()
     for hours in (9, 5, 2.5):
         MessageFactory(channel=general, at=now - timedelta(hours=hours))
@@ -159,27 +159,27 @@ def test_run_pass(
     made = run("run_pass", "--now", at(6), "--json")
     settings.MEMORYHUB_MODEL, settings.OPENAI_API_KEY = "tiny", "sk-test"
     settings.OPENAI_BASE_URL = httpserver.url_for("/v1")
-    Endpoint(httpserver).answers("NOTHING")
+    FakeEndpoint(httpserver).reply_with("NOTHING")
     skipped = run("run_pass", "--now", at(2.8), "--json")
     httpserver.clear()
-    Endpoint(httpserver).refuses(429, retry_after="90")
+    FakeEndpoint(httpserver).fail_with(429, retry_after="90")
     failed = run("run_pass", "--json")
     assert made["made"] and skipped["skipped"] and failed["errors"] and failed["waiting"]
     assert failed["held"]
-    promised("run_pass", made, skipped, failed)
+    assert_documented("run_pass", made, skipped, failed)
 
 
 def test_backfill(
     run: Run, workspace: Workspace, settings: Settings, httpserver: HTTPServer
 ) -> None:
-    """Nothing ordered yet, paused at its cap, done after a while; with money and without."""
+    """No backfill, one that pauses at its limit, and one that is done, with and without a price."""
     general, now = workspace.channels.get(), timezone.now()
     for hours in range(5, 50, 5):
         MessageFactory(channel=general, at=now - timedelta(hours=hours))
     none = run("backfill", "--status", "--json")
     settings.MEMORYHUB_MODEL, settings.OPENAI_API_KEY = "tiny", "sk-test"
     settings.OPENAI_BASE_URL = httpserver.url_for("/v1")
-    Endpoint(httpserver).answers("NOTHING")
+    FakeEndpoint(httpserver).reply_with("NOTHING")
     estimate = run("backfill", "--estimate", "--json")
     Price.objects.create(model="tiny", input_price="2", output_price="8")
     paused = run("backfill", "--cap", "$0.003", "--json", status=2)
@@ -197,10 +197,10 @@ def test_backfill(
             tokens=9,
             micros=9,
         )
-    told = run("backfill", "--status", "--json")
+    report = run("backfill", "--status", "--json")
     since = run("backfill", "--estimate", "--since", "1", "--json")
-    assert none["quote"] is None and told["progress"]["minutes_left"]
-    promised("backfill", none, estimate, paused, resumed, told, since)
+    assert none["quote"] is None and report["progress"]["minutes_left"]
+    assert_documented("backfill", none, estimate, paused, resumed, report, since)
 
 
 def test_context(run: Run, workspace: Workspace) -> None:
@@ -210,13 +210,13 @@ def test_context(run: Run, workspace: Workspace) -> None:
     workspace.change_settings({"workspace_short_term": False})
     Line.objects.filter(version__memory__memory_type="long_term").update(fate=Line.Fate.ARCHIVED)
     archived = run(*words, "--with-archive")
-    promised("context", whole, archived, run(*words, "--budget", "5"))
+    assert_documented("context", whole, archived, run(*words, "--budget", "5"))
 
 
 def test_memory(
     run: Run, workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each action; one note is changed on both sides for a conflict."""
+    """Each action. A note that is changed on both sides is a conflict."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "tree").mkdir()
 
@@ -229,7 +229,7 @@ def test_memory(
     file = tmp_path / "notes.md"
     file.write_text(file.read_text().replace("Ship behind", "Changed there: ship behind"))
     shown += [act("import", "notes.md", status=1), act("link", "tree")]
-    promised("memory", *shown, act("delete", str(added["id"])))
+    assert_documented("memory", *shown, act("delete", str(added["id"])))
 
 
 def test_revise(run: Run, workspace: Workspace, tmp_path: Path) -> None:
@@ -239,11 +239,11 @@ def test_revise(run: Run, workspace: Workspace, tmp_path: Path) -> None:
     shown = run(*words, "--show")
     saved = run(*words, "--based-on", shown["version"], str(file))
     stale = run(*words, "--based-on", "9", str(file), status=1)
-    promised("revise", shown, saved, stale)
+    assert_documented("revise", shown, saved, stale)
 
 
 @pytest.mark.parametrize(
-    ("words", "answer"),
+    ("words", "response"),
     [
         (["list"], []),
         (["search", "x"], []),
@@ -255,14 +255,14 @@ def test_revise(run: Run, workspace: Workspace, tmp_path: Path) -> None:
     ids=lambda value: value[0] if value else "",
 )
 def test_memory_while_notes_are_switched_off(
-    run: Run, workspace: Workspace, words: list[str], answer: object
+    run: Run, workspace: Workspace, words: list[str], response: object
 ) -> None:
     workspace.change_settings({"notes_enabled": False})
-    assert run("memory", *words, "--format", "json") == answer
+    assert run("memory", *words, "--format", "json") == response
 
 
 def test_settings(run: Run, workspace: Workspace) -> None:
-    promised(
+    assert_documented(
         "settings",
         run("settings", "--json"),
         run("settings", "message_threshold=9", "notes_inject=none", "history_enabled=no", "--json"),
@@ -270,16 +270,18 @@ def test_settings(run: Run, workspace: Workspace) -> None:
 
 
 def test_export(run: Run, workspace: Workspace, tmp_path: Path) -> None:
-    promised("export", run("export", str(tmp_path / "team.zip"), "--json"))
+    assert_documented("export", run("export", str(tmp_path / "team.zip"), "--json"))
 
 
 def test_import(run: Run, workspace: Workspace, tmp_path: Path) -> None:
     call_command("export", str(tmp_path / "team.zip"), "--json")
-    promised("import", run("import", str(tmp_path / "team.zip"), "--workspace", "new", "--json"))
+    assert_documented(
+        "import", run("import", str(tmp_path / "team.zip"), "--workspace", "new", "--json")
+    )
 
 
 def test_jobs(run: Run, workspace: Workspace) -> None:
-    """A merge that is done, one that is proposed, one that was given up; a cap is used up."""
+    """A finished, a proposed and a failed merge, with a budget that is used up."""
     channel, now = workspace.channels.get(), timezone.now()
     memory = Memory.objects.of_channel(channel, MemoryType.LONG_TERM)
     reply = Reply("- short", "stop", "tiny", "p1", 90, 10, calls=1).as_json()
@@ -301,7 +303,7 @@ def test_jobs(run: Run, workspace: Workspace) -> None:
             segment=segment if state == "dead" else None,
             backfill=backfill if state == "dead" else None,
         )
-        made.take_inputs(memory.versions.all())
+        made.add_inputs(memory.versions.all())
         make_call(made, ended_at=now if state == "done" else None, micros=5)
         make_call(made, fence=2, micros=None)
     channel.kind = "private"
@@ -317,9 +319,9 @@ def test_jobs(run: Run, workspace: Workspace) -> None:
     shown += [run("jobs", "list", "--json")]
     Heartbeat.objects.beat("worker", now)
     later = now + timedelta(hours=1)
-    ModelEndpoint.objects.create(fingerprint="f", name="tiny", failures=5, open_until=later)
+    Endpoint.objects.create(fingerprint="f", name="tiny", failures=5, open_until=later)
     shown += [run("jobs", "list", "--json")]
-    promised("jobs", *shown)
+    assert_documented("jobs", *shown)
 
 
 def test_costs(run: Run, workspace: Workspace) -> None:
@@ -335,7 +337,7 @@ def test_costs(run: Run, workspace: Workspace) -> None:
     Price.objects.change("tiny", Decimal(1), Decimal(2), by=None)
     priced = run("costs", "--json", "--workspace", "team")
     ModelCall.objects.update(micros=None)
-    promised("costs", priced, run("costs", "--json", "--by", "channel"))
+    assert_documented("costs", priced, run("costs", "--json", "--by", "channel"))
 
 
 def make_call(job: Job, **given: Any) -> ModelCall:
@@ -352,12 +354,12 @@ def make_call(job: Job, **given: Any) -> ModelCall:
 
 
 def test_prompt(run: Run) -> None:
-    promised("prompt", run("prompt", "--json"), run("prompt", "--list", "--json"))
+    assert_documented("prompt", run("prompt", "--json"), run("prompt", "--list", "--json"))
 
 
 @pytest.mark.django_db(transaction=True)
 def test_backup(run: Run, workspace: Workspace, tmp_path: Path) -> None:
-    promised("backup", run("backup", str(tmp_path / "b.zip"), "--json"))
+    assert_documented("backup", run("backup", str(tmp_path / "b.zip"), "--json"))
 
 
 @pytest.mark.slow
@@ -366,7 +368,7 @@ def test_restore(run: Run, workspace: Workspace, tmp_path: Path) -> None:
     path = str(tmp_path / "b.zip")
     run("backup", path, "--json")
     checked = run("restore", path, "--check", "--json")
-    promised("restore", checked, run("restore", path, "--replace", "--json"))
+    assert_documented("restore", checked, run("restore", path, "--replace", "--json"))
 
 
 def test_forget(run: Run, workspace: Workspace) -> None:
@@ -374,7 +376,7 @@ def test_forget(run: Run, workspace: Workspace) -> None:
     words = ("--yes", "--json")
     tried = run("forget", "--message", f"C1:{message.ts}", "--dry-run", "--json")
     person = run("forget", "--person", message.author.slack_id, *words)
-    promised("forget", tried, person, run("forget", "--channel", "C1", *words))
+    assert_documented("forget", tried, person, run("forget", "--channel", "C1", *words))
 
 
 @pytest.mark.parametrize(
@@ -410,7 +412,7 @@ def test_a_refusal_leaves_stdout_empty(words: list[str], capfd: pytest.CaptureFi
 
 
 def test_probe_model() -> None:
-    findings = Findings(
+    findings = ProbeResult(
         cites=True,
         writes_operations=False,
         keeps_language=True,
@@ -418,12 +420,12 @@ def test_probe_model() -> None:
         context_tokens=4_000,
         tokens_per_second=12.5,
     )
-    told = arguments.document({"model": "tiny", **findings.as_json()})
-    promised("probe_model", json.loads(told))
+    report = arguments.document({"model": "tiny", **findings.as_json()})
+    assert_documented("probe_model", json.loads(report))
 
 
 def test_rebuild(run: Run, workspace: Workspace) -> None:
-    """A proposal, and a text that comes out the same."""
+    """A proposal, and a text that stays the same."""
     general = workspace.channels.get()
     message = MessageFactory(channel=general, at=timezone.now() - timedelta(hours=9))
     segment = make_segment(messages=[message], outcome="remembered")
@@ -431,45 +433,45 @@ def test_rebuild(run: Run, workspace: Workspace) -> None:
     text = "- The launch on 26 November costs 900 dollars."
     make_version(memory=short, text=text, sources=[message], segment=segment)
     short.versions.update(merged=True)
-    promised("rebuild", run("rebuild", "--memory", "general", "workspace", "--json"))
+    assert_documented("rebuild", run("rebuild", "--memory", "general", "workspace", "--json"))
 
 
-def test_every_command_that_speaks_json_is_here() -> None:
-    speaking = {
+def test_every_command_with_json_is_tested() -> None:
+    with_json = {
         name
         for name in COMMANDS
         for parser in parsers(name)
         for action in parser._actions
         if action.dest == "json" or "json" in (action.choices or ())
     }
-    assert speaking == {name for name in DOCS if rows(DOCS[name], "key")}
-    assert all(f"test_{name}" in globals() for name in speaking)
+    assert with_json == {name for name in DOCS if rows(DOCS[name], "key")}
+    assert all(f"test_{name}" in globals() for name in with_json)
 
 
-def promised(command: str, *documents: Any) -> None:
-    """The keys of these documents together are those of the command's table, each of its type."""
-    seen: dict[str, set[str]] = {}
+def assert_documented(command: str, *documents: Any) -> None:
+    """Assert that the documents together have the keys and types of the command's table."""
+    types: dict[str, set[str]] = {}
     for path, kind in (pair for document in documents for pair in paths(document)):
-        seen.setdefault(path, set()).add(kind)
-    table = promises(command)
-    if command == "sync":  # counts are told there by the keys of the import
+        types.setdefault(path, set()).add(kind)
+    table = documented_keys(command)
+    if command == "sync":  # its counts have the keys of the import
         table |= {
             path: cell
-            for path, cell in promises("import_slack").items()
-            if path.startswith(TALLIES) and (path in seen or ".reasons." not in path)
+            for path, cell in documented_keys("import_slack").items()
+            if path.startswith(TALLIES) and (path in types or ".reasons." not in path)
         }
-    assert set(seen) == set(table)
+    assert set(types) == set(table)
     for path, cell in table.items():
-        assert all(kind in cell for kind in seen[path]), f"{path}: {seen[path]}, not {cell}"
+        assert all(kind in cell for kind in types[path]), f"{path}: {types[path]}, not {cell}"
 
 
-def promises(command: str) -> dict[str, str]:
-    """``{path: type in words}`` of a command's table."""
+def documented_keys(command: str) -> dict[str, str]:
+    """Return ``{path: type}`` of a command's table."""
     return {path: row[1] for row in rows(DOCS[command], "key") for path in code(row[0])}
 
 
 def paths(value: object, at: str = "") -> Iterator[tuple[str, str]]:
-    """``(path, type)`` of all keys; ``*`` for a key that is data, ``[]`` for the items of a list."""
+    """Yield ``(path, type)`` of all keys, with ``*`` for variable keys and ``[]`` for list items."""
     if isinstance(value, dict):
         for key, inner in value.items():
             name = "*" if at in OPEN else key

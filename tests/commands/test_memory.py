@@ -1,4 +1,4 @@
-"""`manage.py memory`: the cases of S4's test design by name, and what the issue adds."""
+"""`manage.py memory`: the cases of S4's test design, and more."""
 
 import json
 import os
@@ -28,11 +28,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def memory(capsys):
-    """Run the command; the text on stdout."""
+    """Run the command, and return its stdout."""
 
-    def run(*words: str) -> str:
+    def run(*arguments: str) -> str:
         capsys.readouterr()
-        call_command("memory", *words)
+        call_command("memory", *arguments)
         return capsys.readouterr().out
 
     return run
@@ -40,14 +40,14 @@ def memory(capsys):
 
 @pytest.fixture
 def as_json(memory):
-    return lambda *words: json.loads(memory(*words, "--format", "json"))
+    return lambda *arguments: json.loads(memory(*arguments, "--format", "json"))
 
 
 @pytest.fixture
 def context(capsys):
-    def run(*words: str) -> str:
+    def run(*arguments: str) -> str:
         capsys.readouterr()
-        call_command("context", *words)
+        call_command("context", *arguments)
         return capsys.readouterr().out
 
     return run
@@ -68,8 +68,8 @@ class TestAddSearchDelete:
         """Memoryを検索"""
         memory("add", "Always use try-catch", "--tags", "pattern")
         memory("add", "Use PostgreSQL", "--tags", "database")
-        found = as_json("search", "try-catch")
-        assert [note["content"] for note in found] == ["Always use try-catch"]
+        results = as_json("search", "try-catch")
+        assert [note["content"] for note in results] == ["Always use try-catch"]
 
     def test_delete(self, memory, as_json):
         """Memoryを削除"""
@@ -79,8 +79,8 @@ class TestAddSearchDelete:
         memory("delete", str(first["id"]))
         assert as_json("list") == [second]
         assert as_json("search", "Memory 1") == []
-        [binned] = Note.objects.in_trash()
-        assert binned.pk == first["id"]
+        [deleted_note] = Note.objects.in_trash()
+        assert deleted_note.pk == first["id"]
         with pytest.raises(CommandError):
             memory("delete", str(first["id"]))
 
@@ -121,20 +121,20 @@ def test_a_note_as_json(as_json):
 
 
 @pytest.mark.parametrize(
-    ("query", "found"),
+    ("query", "results"),
     [("TRY", True), ("handling", True), ("ERROR-", True), ("nothing", False)],
 )
-def test_search_in_content_and_tags(memory, as_json, query, found):
+def test_search_in_content_and_tags(memory, as_json, query, results):
     memory("add", "Always use try-catch", "--tags", "error-handling")
-    assert bool(as_json("search", query)) is found
+    assert bool(as_json("search", query)) is results
 
 
-def test_an_empty_list_is_said(memory, as_json):
+def test_an_empty_list(memory, as_json):
     assert memory("list") == memory("search", "nothing") == "There are no such notes.\n"
     assert as_json("list") == []
 
 
-def test_the_table_stays_in_line_with_wide_letters(memory):
+def test_wide_letters_keep_the_columns_aligned(memory):
     memory("add", "記憶は残る", "--tags", "記憶")
     memory("add", "plain\x1b[31m words", "--tags", "a")
     head, first, second = memory("list").splitlines()
@@ -154,7 +154,7 @@ def test_an_unknown_id_fails(memory):
 
 
 @pytest.mark.parametrize(
-    "words",
+    "arguments",
     [
         ("add", " "),
         ("add", "x", "--channel", "nowhere"),
@@ -167,10 +167,10 @@ def test_an_unknown_id_fails(memory):
     ],
     ids=" ".join,
 )
-def test_what_is_refused(memory, words):
+def test_wrong_arguments_are_refused(memory, arguments):
     WorkspaceFactory()
     with pytest.raises(CommandError):
-        memory(*words)
+        memory(*arguments)
     assert Note.objects.count() == 0
 
 
@@ -183,14 +183,14 @@ class TestDisabled:
         self.exported = (folder / "notes.md").read_text()
         workspace.change_settings({"notes_enabled": False})
 
-    @pytest.mark.parametrize("words", [("list",), ("search", "kept")])
-    def test_nothing_is_answered(self, memory, as_json, words):
-        assert memory(*words) == "Notes are switched off in this workspace.\n"
-        assert as_json(*words) == []
+    @pytest.mark.parametrize("arguments", [("list",), ("search", "kept")])
+    def test_lists_are_empty(self, memory, as_json, arguments):
+        assert memory(*arguments) == "Notes are switched off in this workspace.\n"
+        assert as_json(*arguments) == []
 
     @pytest.mark.parametrize("action", ["add", "delete", "delete unknown", "export", "import"])
-    def test_a_warning_and_nothing_is_done(self, folder, capsys, action):
-        words = {
+    def test_other_actions_print_a_warning(self, folder, capsys, action):
+        arguments = {
             "add": ("add", "new"),
             "delete": ("delete", str(self.note.pk)),
             "delete unknown": ("delete", "12345"),
@@ -198,16 +198,16 @@ class TestDisabled:
             "import": ("import", "notes.md"),
         }[action]
         capsys.readouterr()
-        call_command("memory", *words, "--format", "json")
-        said = capsys.readouterr()
-        assert "switched off" in said.err
-        assert said.out == "null\n"
+        call_command("memory", *arguments, "--format", "json")
+        output = capsys.readouterr()
+        assert "switched off" in output.err
+        assert output.out == "null\n"
         assert [note.content for note in Note.objects.all()] == ["kept"]
         assert (folder / "notes.md").read_text() == self.exported
 
 
 class TestAudience:
-    def test_private_notes_are_for_the_channels_members(self, memory, as_json):
+    def test_only_members_see_private_notes(self, memory, as_json):
         insider, member = UserFactory(username="in"), UserFactory(username="out")
         workspace = WorkspaceFactory()
         person = PersonFactory(workspace=workspace, user=insider)
@@ -225,13 +225,13 @@ class TestAudience:
                 memory("add", "x", "--channel", "secret", *reader)
         assert Note.objects.count() == 1
 
-    def test_nobody_writes_where_they_may_not_read(self, memory, folder):
+    def test_a_stranger_cannot_write(self, memory, folder):
         UserFactory(username="stranger")
         WorkspaceFactory()
         (folder / "notes.md").write_text("# Memories\n\n## a\n- Content: a\n")
-        for words in (("add", "x"), ("import", "notes.md")):
+        for arguments in (("add", "x"), ("import", "notes.md")):
             with pytest.raises(CommandError, match="may not read"):
-                memory(*words, "--as", "stranger")
+                memory(*arguments, "--as", "stranger")
         assert Note.objects.count() == 0
 
     def test_a_note_of_another_workspace_is_unknown(self, memory):
@@ -259,7 +259,7 @@ class TestFiles:
         }
         assert list(Note.objects.values_list()) == before
 
-    def test_a_conflict_fails_after_the_rest_was_taken_in(self, memory, folder):
+    def test_a_conflict_fails_after_all_other_notes_are_imported(self, memory, folder):
         WorkspaceFactory()
         (folder / "notes.md").write_text(
             "## a\n- Channel: C9\n- Content: a\n\n## b\n- Content: b\n"
@@ -268,7 +268,7 @@ class TestFiles:
             memory("import", "notes.md")
         assert [note.content for note in Note.objects.all()] == ["b"]
 
-    def test_the_default_file_is_the_one_that_link_links_to(self, memory, folder):
+    def test_a_link_leads_to_the_default_file(self, memory, folder):
         memory("add", "one")
         memory("export")
         (folder / "tree").mkdir()
@@ -287,7 +287,7 @@ class TestFiles:
         assert error.value.returncode == 1
 
     @pytest.mark.slow
-    def test_a_large_file_is_told_of(self, folder, capsys, monkeypatch):
+    def test_a_large_file_prints_a_warning(self, folder, capsys, monkeypatch):
         NoteFactory(content="x" * notes_file.LARGE)
         for action in ("export", "import"):
             call_command("memory", action, "notes.md")

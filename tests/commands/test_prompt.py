@@ -1,3 +1,5 @@
+"""`manage.py prompt`."""
+
 import json
 from io import StringIO
 

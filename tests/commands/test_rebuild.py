@@ -1,4 +1,4 @@
-"""`manage.py rebuild`: offline and with a model over HTTP; what it says, and what it refuses."""
+"""`manage.py rebuild`, offline and with a model."""
 
 import json
 
@@ -21,7 +21,7 @@ from tests.factories import (
     make_segment,
     make_version,
 )
-from tests.llm.endpoint import Endpoint
+from tests.llm.endpoint import FakeEndpoint
 
 pytestmark = pytest.mark.django_db
 
@@ -30,7 +30,7 @@ PIN = "- Releases are on Tuesday."
 
 @pytest.fixture
 def memory() -> Memory:
-    """#general: its short-term version says more than its long-term text."""
+    """#general, whose short-term version has more facts than its long-term memory."""
     workspace = WorkspaceFactory(slug="team", settings={"workspace_short_term": False})
     general = ChannelFactory(workspace=workspace, slack_id="C1", name="general")
     PersonFactory(workspace=workspace, name="Ben")
@@ -45,18 +45,18 @@ def memory() -> Memory:
     return memory
 
 
-def run(*words: str, capsys: pytest.CaptureFixture[str]) -> str:
-    call_command("rebuild", *words)
+def run(*arguments: str, capsys: pytest.CaptureFixture[str]) -> str:
+    call_command("rebuild", *arguments)
     return capsys.readouterr().out
 
 
-def test_offline_it_proposes_and_says_what_changes(
+def test_the_offline_proposal_is_printed_with_its_changes(
     memory: Memory, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = run("--memory", "#general", capsys=capsys)
     job = Job.objects.rebuilds().get()
     assert job.state == Job.State.PROPOSED and job.model == "offline"
-    for words in (
+    for arguments in (
         "  - Ben plans the launch.",
         "  + The launch moves to 26 November.",
         f"    {PIN[2:]}",
@@ -64,48 +64,48 @@ def test_offline_it_proposes_and_says_what_changes(
         "name, only the current text: Ben",
         f"jobs accept {job.pk}",
     ):
-        assert words in out
+        assert arguments in out
     memory.refresh_from_db()
     assert memory.head == 1
 
 
 @pytest.mark.slow
-def test_a_model_over_http_writes_it(
+def test_a_model_writes_the_proposal(
     memory: Memory,
     httpserver: HTTPServer,
     settings: pytest.FixtureRequest,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    endpoint = Endpoint(httpserver)
+    endpoint = FakeEndpoint(httpserver)
     launch, plan = "- decision: The launch is on 26 November. [1]", "- status: Ben plans it. [1]"
-    endpoint.decides(lambda user: plan if "whole workspace" in user else launch)
+    endpoint.reply_by(lambda user: plan if "whole workspace" in user else launch)
     settings.OPENAI_API_KEY, settings.OPENAI_BASE_URL = "k", httpserver.url_for("/v1")
     settings.MEMORYHUB_MODEL = "tiny"
-    [told] = json.loads(run("--memory", "C1", "--json", capsys=capsys))["rebuilds"]
-    assert (told["memory"], told["state"], told["based_on"]) == ("C1", "proposed", 1)
-    assert told["drift"]["date"] == {"lost": [], "gained": ["26 november"]}
-    assert told["text"].splitlines() == [PIN, "- The launch is on 26 November."]
+    [report] = json.loads(run("--memory", "C1", "--json", capsys=capsys))["rebuilds"]
+    assert (report["memory"], report["state"], report["based_on"]) == ("C1", "proposed", 1)
+    assert report["drift"]["date"] == {"lost": [], "gained": ["26 november"]}
+    assert report["text"].splitlines() == [PIN, "- The launch is on 26 November."]
     assert "<<reference: lines that stay" in endpoint.prompt(0)[1]
-    call_command("jobs", "accept", str(told["job"]))
+    call_command("jobs", "accept", str(report["job"]))
     memory.refresh_from_db()
-    assert memory.current.content == told["text"]
+    assert memory.current.content == report["text"]
     assert [line.pinned for line in memory.current.line_values()] == [True, False]
 
 
 def test_a_model_that_fails_leaves_the_job_to_the_worker(
     memory: Memory, httpserver: HTTPServer, settings: pytest.FixtureRequest
 ) -> None:
-    Endpoint(httpserver).refuses(401)
+    FakeEndpoint(httpserver).fail_with(401)
     settings.OPENAI_API_KEY, settings.OPENAI_BASE_URL = "k", httpserver.url_for("/v1")
     settings.MEMORYHUB_MODEL = "tiny"
     with pytest.raises(CommandError, match="Not done yet"):
         call_command("rebuild", "--memory", "general")
     assert Job.objects.rebuilds().get().state == Job.State.WAITING
-    assert proposals.of(memory) is None
+    assert proposals.find_proposal(memory) is None
 
 
 @pytest.mark.parametrize(
-    ("words", "error"),
+    ("arguments", "error"),
     [
         (["--memory", "nowhere"], "nowhere"),
         (["--memory", "workspace"], "workspace has no long-term memory yet"),
@@ -116,7 +116,7 @@ def test_a_model_that_fails_leaves_the_job_to_the_worker(
         ([], "--memory"),
     ],
 )
-def test_what_it_refuses(memory: Memory, words: list[str], error: str) -> None:
+def test_wrong_arguments_are_refused(memory: Memory, arguments: list[str], error: str) -> None:
     workspace = memory.workspace
     ChannelFactory(workspace=workspace, name="empty")
     make_channel_memory(channel=ChannelFactory(workspace=workspace, name="old"))
@@ -124,5 +124,5 @@ def test_what_it_refuses(memory: Memory, words: list[str], error: str) -> None:
     make_channel_memory(channel=secret)
     MemberFactory(workspace=workspace, user=UserFactory(username="reader"), role="member")
     with pytest.raises(CommandError, match=error):
-        call_command("rebuild", *words)
+        call_command("rebuild", *arguments)
     assert not Job.objects.rebuilds().exists()

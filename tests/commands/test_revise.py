@@ -38,16 +38,16 @@ def memory(workspace):
 def run(capsys):
     """``(status, stdout, stderr)`` of a run about #general."""
 
-    def run(*words, channel=("--channel", "general")):
+    def run(*arguments, channel=("--channel", "general")):
         capsys.readouterr()
         status = 0
         try:
-            call_command("revise", *channel, *words)
+            call_command("revise", *channel, *arguments)
         except CommandError as error:
             status = error.returncode
-            told = str(error)
+            report = str(error)
         shown = capsys.readouterr()
-        return status, shown.out, shown.err + (told if status else "")
+        return status, shown.out, shown.err + (report if status else "")
 
     return run
 
@@ -88,12 +88,12 @@ class TestShow:
             channel=general, memory_type=MemoryType.SHORT_TERM, texts=["- short_term"]
         )
         make_thread_memory(channel=general, thread_ts=ts, texts=["- thread"])
-        words = {
+        arguments = {
             "workspace": [],
             "short_term": ["--channel", "C1", "--type", "short_term"],
             "thread": ["--channel", "#general", "--thread", ts],
         }[kind]
-        assert run(*words, "--show", channel=())[:2] == (0, f"- {kind}\n")
+        assert run(*arguments, "--show", channel=())[:2] == (0, f"- {kind}\n")
 
 
 class TestEdit:
@@ -125,18 +125,18 @@ class TestEdit:
     def test_both_texts_as_json(self, memory, run, file):
         memory.revise("- theirs", by=None, based_on=2)
         status, out, _err = run("--based-on", "2", file, "--json")
-        told = json.loads(out)
-        assert (status, told["done"], told["version"]) == (1, "stale", "3")
-        assert (told["text"], told["yours"]) == ("- theirs", "- one\n- mine\n")
+        report = json.loads(out)
+        assert (status, report["done"], report["version"]) == (1, "stale", "3")
+        assert (report["text"], report["yours"]) == ("- theirs", "- one\n- mine\n")
 
     def test_the_same_text_is_no_version(self, memory, run, file):
         run("--based-on", "2", file)
         assert "Nothing is different" in run("--based-on", "3", file)[1]
         assert current(memory)[0] == 3
 
-    @pytest.mark.parametrize("words", [[], ["--based-on", "2", "nowhere.md"]])
-    def test_a_base_and_a_text_are_needed(self, memory, run, words):
-        assert run(*words)[0] == 1
+    @pytest.mark.parametrize("arguments", [[], ["--based-on", "2", "nowhere.md"]])
+    def test_a_base_and_a_text_are_needed(self, memory, run, arguments):
+        assert run(*arguments)[0] == 1
         assert current(memory)[0] == 2
 
     def test_no_text_is_refused(self, memory, run, tmp_path):

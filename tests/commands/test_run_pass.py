@@ -66,9 +66,9 @@ def test_json_is_one_document_with_the_whole_report(channel):
 def test_words_say_what_waits_and_why(channel):
     run(now=at(3))
     MessageFactory(channel=channel, at=MONDAY + timedelta(hours=4))
-    said = run(now=at(5))
-    assert f"{channel.slack_id}: 1 of 50 new, quiet for 60 min" in said
-    assert "versions made:   none" in said
+    output = run(now=at(5))
+    assert f"{channel.slack_id}: 1 of 50 new, quiet for 60 min" in output
+    assert "versions made:   none" in output
 
 
 def test_a_moment_without_zone_is_utc(channel):

@@ -29,7 +29,7 @@ def free_port() -> int:
 
 
 class Served:
-    """A running `serve`, once web answers and the qcluster has its workers."""
+    """A running `serve` with its web processes and its qcluster."""
 
     def __init__(self, environment: dict[str, str], port: int, log: Path) -> None:
         self.url = f"http://127.0.0.1:{port}"
@@ -38,7 +38,7 @@ class Served:
         with log.open("w") as output:
             self.process = subprocess.Popen(
                 [sys.executable, str(ROOT / "manage.py"), "serve"],
-                cwd=log.parent,  # anywhere but the checkout
+                cwd=log.parent,  # outside of the checkout
                 env=environment | {"PORT": str(port)},
                 stdout=output,
                 stderr=output,
@@ -46,19 +46,19 @@ class Served:
             )
 
     def wait_until_it_runs(self) -> None:
-        wait_until(self.answers, f"an answer at {self.url}; see {self.log}")
+        wait_until(self.is_up, f"an answer at {self.url}; see {self.log}")
         wait_until(lambda: len(self.cluster()) >= 6, "a whole qcluster")
         self.sessions = sessions_of(descendants(self.process.pid))
         assert len(self.sessions) == 4  # two of web, worker, watcher
 
-    def answers(self) -> bool:
+    def is_up(self) -> bool:
         assert self.process.poll() is None, self.log.read_text()
-        with contextlib.suppress(OSError), urllib.request.urlopen(f"{self.url}/livez") as answer:
-            return bool(answer.read() == b"ok")
+        with contextlib.suppress(OSError), urllib.request.urlopen(f"{self.url}/livez") as response:
+            return bool(response.read() == b"ok")
         return False
 
     def cluster(self) -> list[psutil.Process]:
-        """Parent, sentinel, pusher, monitor and workers, in this order of age."""
+        """Return the parent, sentinel, pusher, monitor and workers, oldest first."""
         members = []
         for process in descendants(self.process.pid):
             with contextlib.suppress(psutil.NoSuchProcess):
@@ -71,7 +71,7 @@ class Served:
 def served(
     process_environment: dict[str, str], tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Served]:
-    # One folder for all, so that static files are collected once.
+    # One folder for all tests, to collect static files once.
     process_environment["MEMORYHUB_VAR"] = str(tmp_path_factory.getbasetemp() / "var")
     running = Served(process_environment, free_port(), tmp_path / "log")
     try:
@@ -98,7 +98,7 @@ def test_a_signal_stops_everything(served: Served, number: signal.Signals) -> No
 
 
 @pytest.mark.slow
-def test_killing_serve_leaves_nothing(served: Served) -> None:
+def test_a_killed_serve_leaves_no_process(served: Served) -> None:
     served.process.kill()
     served.process.wait()
     wait_until(lambda: not alive_in_sessions(served.sessions), "nothing left")
@@ -110,12 +110,12 @@ def test_a_killed_qcluster_is_replaced_without_orphans(served: Served) -> None:
     os.kill(old, signal.SIGKILL)
     wait_until(lambda: not alive_in_sessions({old}), "its five orphans gone")
     wait_until(lambda: len(served.cluster()) >= 6, "a new qcluster")
-    assert served.answers()
+    assert served.is_up()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [[], ["--try-port"]], ids=["serve", "try"])
-def test_a_taken_port_is_said_before_anything_starts(
+def test_a_used_port_is_refused_before_the_start(
     process_environment: dict[str, str], options: list[str]
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
@@ -135,18 +135,18 @@ def test_a_taken_port_is_said_before_anything_starts(
 
 
 @pytest.mark.parametrize("port", ["99999", "-1", "http", "65536"])
-def test_a_port_that_is_none_is_said(port: str) -> None:
+def test_a_wrong_port_is_refused(port: str) -> None:
     with pytest.raises(CommandError, match="not a port: a number from 0 to 65535"):
         call_command("serve", "--try-port", f"--port={port}")
 
 
-def test_a_port_of_the_environment_that_is_none_is_said() -> None:
+def test_a_wrong_port_of_the_environment_is_refused() -> None:
     with pytest.raises(CommandError, match="not a port: a number from 0 to 65535"):
         listen("127.0.0.1", 99_999)
 
 
 @pytest.mark.slow
-def test_an_empty_database_is_said(process_environment: dict[str, str], tmp_path: Path) -> None:
+def test_an_empty_database_is_refused(process_environment: dict[str, str], tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "manage.py", "serve", "--port", str(free_port())],
         cwd=ROOT,

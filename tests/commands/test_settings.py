@@ -15,9 +15,9 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def run(capsys):
-    def run(*words: str) -> str:
+    def run(*arguments: str) -> str:
         capsys.readouterr()
-        call_command("settings", *words)
+        call_command("settings", *arguments)
         return capsys.readouterr().out
 
     return run
@@ -27,16 +27,16 @@ def test_all_of_them_with_their_defaults(run):
     WorkspaceFactory(settings={"max_history_count": 7, "history_enabled": False})
     lines = run().splitlines()
     assert [line.split()[0] for line in lines] == list(KEYS)
-    said = {line.split()[0]: line.split(maxsplit=1)[1] for line in lines}
-    assert said["max_history_count"] == "7  (default: 5)"
-    assert said["history_enabled"] == "false  (default: true)"
-    assert said["message_threshold"] == "50  (default)"
+    output = {line.split()[0]: line.split(maxsplit=1)[1] for line in lines}
+    assert output["max_history_count"] == "7  (default: 5)"
+    assert output["history_enabled"] == "false  (default: true)"
+    assert output["message_threshold"] == "50  (default)"
 
 
 def test_several_at_once_and_what_changed(run):
     workspace = WorkspaceFactory()
-    said = run("max_history_count=3", "time_zone=Asia/Tokyo", "notes_inject=auto")
-    assert said == "max_history_count: 5 → 3\ntime_zone: UTC → Asia/Tokyo\n"
+    output = run("max_history_count=3", "time_zone=Asia/Tokyo", "notes_inject=auto")
+    assert output == "max_history_count: 5 → 3\ntime_zone: UTC → Asia/Tokyo\n"
     workspace.refresh_from_db()
     assert workspace.settings == {"max_history_count": 3, "time_zone": "Asia/Tokyo"}
     assert run("max_history_count=3") == "Nothing was different.\n"
@@ -66,8 +66,8 @@ def test_one_wrong_and_nothing_is_set(run, bad):
 
 def test_as_json(run):
     WorkspaceFactory(slug="ours")
-    found = json.loads(run("workspace_short_term=no", "--workspace", "ours", "--json"))
-    assert found == {
+    results = json.loads(run("workspace_short_term=no", "--workspace", "ours", "--json"))
+    assert results == {
         "workspace": "ours",
         "settings": {**asdict(MemorySettings()), "workspace_short_term": False},
         "changed": {"workspace_short_term": {"before": True, "after": False}},
@@ -75,13 +75,13 @@ def test_as_json(run):
 
 
 def test_each_workspace_has_its_own(run):
-    one, other = WorkspaceFactory(slug="one"), WorkspaceFactory(slug="other")
+    row, other = WorkspaceFactory(slug="one"), WorkspaceFactory(slug="other")
     with pytest.raises(CommandError, match="one, other"):
         run("message_threshold=9")
     run("--workspace", "one", "message_threshold=9")
-    for workspace in (one, other):
+    for workspace in (row, other):
         workspace.refresh_from_db()
-    assert (one.settings, other.settings) == ({"message_threshold": 9}, {})
+    assert (row.settings, other.settings) == ({"message_threshold": 9}, {})
 
 
 def test_without_any_workspace_the_default_one_is_made(run):

@@ -25,36 +25,36 @@ def slack(settings: Settings) -> Iterator[FakeSlack]:
 def run(capsys: pytest.CaptureFixture[str]):
     """Run it; returns stdout and why it failed, "" when it did not."""
 
-    def run(*words: str) -> tuple[str, str]:
+    def run(*arguments: str) -> tuple[str, str]:
         capsys.readouterr()
         refused = ""
         try:
-            call_command("slack_test", *words)
+            call_command("slack_test", *arguments)
         except CommandError as error:
             assert error.returncode == 1
             refused = str(error)
-        said = capsys.readouterr().out
-        assert TOKEN not in said + refused
-        return said, refused
+        output = capsys.readouterr().out
+        assert TOKEN not in output + refused
+        return output, refused
 
     return run
 
 
 def test_all_is_well(run, slack: FakeSlack) -> None:
     WorkspaceFactory()
-    said, refused = run()
+    output, refused = run()
     assert not refused
-    assert said.splitlines()[0] == f"token: SLACK_BOT_TOKEN (ends in {TOKEN[-4:]})"
-    assert "scopes: channels:history, channels:read, users:read" in said
-    assert "missing" not in said and "Everything" in said
+    assert output.splitlines()[0] == f"token: SLACK_BOT_TOKEN (ends in {TOKEN[-4:]})"
+    assert "scopes: channels:history, channels:read, users:read" in output
+    assert "missing" not in output and "Everything" in output
 
 
 def test_each_missing_scope_with_its_fix(run, slack: FakeSlack) -> None:
     WorkspaceFactory(settings={"read_private_channels": True})
     slack.scopes -= {"users:read"}
-    said, refused = run()
+    output, refused = run()
     assert refused == "Missing: users:read, groups:history, groups:read."
-    lines = [line for line in said.splitlines() if line.startswith("missing: ")]
+    lines = [line for line in output.splitlines() if line.startswith("missing: ")]
     assert [line.split()[1] for line in lines] == ["users:read.", "groups:history.", "groups:read."]
     assert all("install it again" in line for line in lines)
     assert "read_private_channels" in lines[1] and "read_private" not in lines[0]
@@ -64,19 +64,19 @@ def test_what_stops_everything(run, slack: FakeSlack, settings: Settings) -> Non
     WorkspaceFactory(team_id="T0OTHER")
     assert "T0OTHER" in run()[1]
     settings.SLACK_BOT_TOKEN = "xoxb-unknown-to-slack"
-    said, refused = run("--json")
+    output, refused = run("--json")
     assert "Slack does not know this token" in refused
-    found = json.loads(said)
-    assert (found["ok"], found["code"]) == (False, "invalid_auth")
+    results = json.loads(output)
+    assert (results["ok"], results["code"]) == (False, "invalid_auth")
     settings.SLACK_BOT_TOKEN = ""
-    said, refused = run("--json")
-    assert json.loads(said)["code"] == "no_token" and "There is no token" in refused
+    output, refused = run("--json")
+    assert json.loads(output)["code"] == "no_token" and "There is no token" in refused
 
 
 def test_as_json(run, slack: FakeSlack) -> None:
     WorkspaceFactory(slug="team", settings={"read_emails": True})
     slack.scopes.add("chat:write")
-    found = json.loads(run("--json")[0])
-    assert found["missing"][0]["scope"] == "users:read.email"
-    assert found["surplus"] == ["chat:write"] and not found["ok"]
-    assert found["token"] == {"source": "environment", "end": TOKEN[-4:]}
+    results = json.loads(run("--json")[0])
+    assert results["missing"][0]["scope"] == "users:read.email"
+    assert results["surplus"] == ["chat:write"] and not results["ok"]
+    assert results["token"] == {"source": "environment", "end": TOKEN[-4:]}

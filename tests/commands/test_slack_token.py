@@ -8,7 +8,7 @@ from django.core.management import CommandError, call_command
 from pytest_django import Settings
 
 from memories.models import AuditEvent, SlackConnection, Workspace
-from memories.rules.safety.encryption import new_key, unseal
+from memories.rules.safety.encryption import decrypt, new_key
 from tests.factories import WorkspaceFactory
 
 pytestmark = pytest.mark.django_db
@@ -18,15 +18,15 @@ SECRET = "xoxb-1-2-VERYsecret"
 
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
-    """Run a command with something piped in; returns what it said on stdout and stderr."""
+    """Run a command with a text on stdin, and return its stdout and stderr."""
 
-    def run(*words: str, given: str = "") -> tuple[str, str]:
+    def run(*arguments: str, given: str = "") -> tuple[str, str]:
         capsys.readouterr()
         monkeypatch.setattr(sys, "stdin", io.StringIO(given))
-        call_command(*words)
-        said = capsys.readouterr()
-        assert "VERY" not in said.out + said.err
-        return said.out, said.err
+        call_command(*arguments)
+        output = capsys.readouterr()
+        assert "VERY" not in output.out + output.err
+        return output.out, output.err
 
     return run
 
@@ -36,11 +36,11 @@ def workspace() -> Workspace:
     return WorkspaceFactory(slug="team")
 
 
-def test_set_shown_and_removed(run, workspace: Workspace, settings: Settings) -> None:
+def test_a_token_is_set_shown_and_removed(run, workspace: Workspace, settings: Settings) -> None:
     assert "none" in run("slack_token", "show")[0]
-    said, _ = run("slack_token", "set", given=f"{SECRET}\n")
-    assert "cret" in said
-    assert SlackConnection.objects.get().token() == SECRET
+    output, _ = run("slack_token", "set", given=f"{SECRET}\n")
+    assert "cret" in output
+    assert SlackConnection.objects.get().decrypt_token() == SECRET
     settings.SLACK_BOT_TOKEN = "xoxb-9-9-environment"
     assert run("slack_token", "show")[0] == "team: kept here (ends in cret)\n"
     run("slack_token", "remove")
@@ -52,7 +52,7 @@ def test_set_shown_and_removed(run, workspace: Workspace, settings: Settings) ->
 
 
 @pytest.mark.parametrize("given", ["", "xoxp-1-VERYsecret", "VERYsecret"])
-def test_anything_else_is_refused(run, workspace: Workspace, given: str) -> None:
+def test_other_tokens_are_refused(run, workspace: Workspace, given: str) -> None:
     with pytest.raises(CommandError) as refused:
         run("slack_token", "set", given=given)
     assert "VERY" not in str(refused.value)
@@ -65,23 +65,25 @@ def test_a_token_on_the_command_line_is_wrong_usage(run, workspace: Workspace) -
 
 
 class TestRotation:
-    def test_a_new_key_opens_everything_after_it(self, run, settings: Settings) -> None:
+    def test_a_new_key_encrypts_everything(self, run, settings: Settings) -> None:
         old = settings.MEMORYHUB_KEYS = [new_key()]
         for slug in ("one", "two"):
             run("slack_token", "set", "--workspace", WorkspaceFactory(slug=slug).slug, given=SECRET)
-        new, told = run("rotate_keys", "--new")
-        assert "MEMORYHUB_KEYS" in told and new.strip() not in told
+        new, report = run("rotate_keys", "--new")
+        assert "MEMORYHUB_KEYS" in report and new.strip() not in report
         settings.MEMORYHUB_KEYS = [new.strip(), *old]
         run("slack_token", "set", "--workspace", WorkspaceFactory(slug="new").slug, given=SECRET)
-        said = "2 sealed again, 1 sealed with the first key already\n"
-        assert run("rotate_keys")[0] == said
+        output = "2 sealed again, 1 sealed with the first key already\n"
+        assert run("rotate_keys")[0] == output
         before = list(SlackConnection.objects.order_by("pk").values_list("sealed_token", flat=True))
         assert run("rotate_keys")[0] == "0 sealed again, 3 sealed with the first key already\n"
         after = list(SlackConnection.objects.order_by("pk").values_list("sealed_token", flat=True))
         assert before == after
-        assert {unseal(one, [new.strip()]) for one in after} == {SECRET}
+        assert {decrypt(row, [new.strip()]) for row in after} == {SECRET}
 
-    def test_what_no_key_opens_is_named_and_the_rest_is_done(self, run, settings: Settings) -> None:
+    def test_a_token_without_a_key_is_named_and_others_are_encrypted(
+        self, run, settings: Settings
+    ) -> None:
         old, lost = new_key(), new_key()
         for slug, key in (("one", lost), ("two", old)):
             settings.MEMORYHUB_KEYS = [key]
@@ -92,5 +94,5 @@ class TestRotation:
             run("rotate_keys")
         assert SlackConnection.objects.get(workspace__slug="two").reseal() is False
 
-    def test_nothing_kept(self, run) -> None:
+    def test_there_is_no_token(self, run) -> None:
         assert run("rotate_keys")[0].startswith("0 sealed again")

@@ -35,7 +35,7 @@ def team() -> Workspace:
     return workspace
 
 
-class Listening:
+class SocketProcess:
     def __init__(self, environment: dict[str, str], fake: FakeSocket, log: Path) -> None:
         self.log = log
         with log.open("w") as output:
@@ -48,31 +48,31 @@ class Listening:
                 start_new_session=True,
             )
 
-    def said(self) -> str:
+    def read_log(self) -> str:
         return self.log.read_text()
 
 
 @pytest.fixture
 def listening(
     process_environment: dict[str, str], fake: FakeSocket, team: Workspace, tmp_path: Path
-) -> Iterator[Listening]:
-    running = Listening(process_environment, fake, tmp_path / "log")
+) -> Iterator[SocketProcess]:
+    running = SocketProcess(process_environment, fake, tmp_path / "log")
     try:
         wait_until(lambda: fake.connections or running.process.poll() is not None, "a connection")
-        assert running.process.poll() is None, running.said()
+        assert running.process.poll() is None, running.read_log()
         yield running
     finally:
         running.process.kill()
         running.process.wait()
 
 
-def told(event_id: str, text: str = "hello") -> dict[str, Any]:
-    said = {"type": "message", "channel": "C0OPEN", "ts": "1767603600.000100", "text": text}
+def event_callback(event_id: str, text: str = "hello") -> dict[str, Any]:
+    message = {"type": "message", "channel": "C0OPEN", "ts": "1767603600.000100", "text": text}
     return {
         "type": "event_callback",
         "team_id": "T0TEAM",
         "event_id": event_id,
-        "event": said,
+        "event": message,
     }
 
 
@@ -82,40 +82,42 @@ def queued() -> list[tuple[str, tuple[int, ...]]]:
 
 @pytest.mark.slow
 def test_events_are_stored_before_they_are_acknowledged(
-    fake: FakeSocket, listening: Listening, team: Workspace
+    fake: FakeSocket, listening: SocketProcess, team: Workspace
 ) -> None:
     secret = "nothing of this in a log"
     for event_id in ("Ev1", "Ev2", "Ev1"):
-        assert fake.deliver(told(event_id, secret)).taken.wait(30), listening.said()
+        assert fake.deliver(event_callback(event_id, secret)).acknowledged.wait(30), (
+            listening.read_log()
+        )
     assert set(SlackEvent.objects.values_list("event_id", flat=True)) == {"Ev1", "Ev2"}
     assert ("memories.tasks.events", (team.pk,)) in queued()
-    # Of nothing that is not ours anything is kept, and it does not come again.
-    assert fake.deliver({"type": "event_callback"}).taken.wait(30)
+    # An unknown event is acknowledged and not stored.
+    assert fake.deliver({"type": "event_callback"}).acknowledged.wait(30)
     fake.drop()
-    missed = fake.deliver(told("Ev3"))
-    assert missed.taken.wait(120), listening.said()  # five pings, and a busy machine
+    missed = fake.deliver(event_callback("Ev3"))
+    assert missed.acknowledged.wait(120), listening.read_log()  # five pings, and a busy machine
     assert SlackEvent.objects.count() == 3
-    assert secret not in listening.said()
+    assert secret not in listening.read_log()
     listening.process.send_signal(signal.SIGTERM)
-    assert listening.process.wait(timeout=30) == 0, listening.said()
-    assert "Traceback" not in listening.said()
-    assert APP_TOKEN not in listening.said()
+    assert listening.process.wait(timeout=30) == 0, listening.read_log()
+    assert "Traceback" not in listening.read_log()
+    assert APP_TOKEN not in listening.read_log()
 
 
 @pytest.mark.slow
-def test_ctrl_c_ends_it(fake: FakeSocket, listening: Listening) -> None:
+def test_ctrl_c_stops_it(fake: FakeSocket, listening: SocketProcess) -> None:
     listening.process.send_signal(signal.SIGINT)
-    assert listening.process.wait(timeout=30) == 0, listening.said()
+    assert listening.process.wait(timeout=30) == 0, listening.read_log()
     wait_until(lambda: not fake.connections, "its connection gone")
 
 
-def test_without_a_token() -> None:
+def test_a_missing_token_is_refused() -> None:
     with pytest.raises(CommandError, match="Set SLACK_APP_TOKEN"):
         call_command("socket")
 
 
 @pytest.mark.slow
-def test_a_token_that_slack_refuses(fake: FakeSocket, settings: Any) -> None:
+def test_a_refused_token_ends_the_command(fake: FakeSocket, settings: Any) -> None:
     settings.SLACK_APP_TOKEN, settings.SLACK_BASE_URL = "xapp-wrong", fake.slack.url
     with pytest.raises(CommandError, match="invalid_auth"):
         call_command("socket")

@@ -35,7 +35,7 @@ def run(*arguments: str) -> str:
     return out.getvalue()
 
 
-def test_a_fresh_machine_needs_nothing_but_a_token_and_a_choice(slack: FakeSlack) -> None:
+def test_a_new_installation_needs_only_a_token_and_a_channel(slack: FakeSlack) -> None:
     said = run()
     assert Workspace.objects.get().slug == "default"
     assert "2 channels are not followed" in said
@@ -69,7 +69,7 @@ def test_json_is_one_document(slack: FakeSlack) -> None:
     assert json.loads(run("--json"))["not_followed"] == 0
 
 
-def test_a_private_name_is_told_to_those_who_may_see_it(slack: FakeSlack) -> None:
+def test_a_private_name_is_printed_only_for_its_members(slack: FakeSlack) -> None:
     slack.add_channel("C3", "merger", is_private=True, members=["U1"])
     said = run("--channel", "C3", "--channel", "general")
     assert "C3: not read: private channels are switched off" in said and "merger" not in said
@@ -94,7 +94,7 @@ def test_full_reads_every_thread_again(slack: FakeSlack) -> None:
     assert Message.objects.filter(text="and good day").exists()
 
 
-def test_on_the_slow_plan_it_says_so(slack: FakeSlack) -> None:
+def test_the_slow_plan_is_printed(slack: FakeSlack) -> None:
     """And takes it as what it is: not all, but as much as Slack gives."""
     for n in range(20):
         slack.say("C1", "U1", f"line {n}", f"17000001{n:02}.000100")
@@ -109,7 +109,7 @@ def test_on_the_slow_plan_it_says_so(slack: FakeSlack) -> None:
     assert Message.objects.count() == 15
 
 
-def test_one_channel_and_one_workspace(slack: FakeSlack) -> None:
+def test_options_select_a_channel_and_a_workspace(slack: FakeSlack) -> None:
     slack.add_channel("C3", "random")
     WorkspaceFactory(slug="other")
     WorkspaceFactory(slug="ours")
@@ -134,7 +134,9 @@ def test_one_channel_and_one_workspace(slack: FakeSlack) -> None:
             lambda slack: slack.scopes.remove("users:read"), 1, "users:read", id="missing scope"
         ),
         pytest.param(
-            lambda slack: slack.lay("conversations.history", Fault.error("internal_error")),
+            lambda slack: slack.inject_fault(
+                "conversations.history", Fault.error("internal_error")
+            ),
             2,
             "1 channels failed",
             id="a channel failed",
@@ -142,7 +144,7 @@ def test_one_channel_and_one_workspace(slack: FakeSlack) -> None:
     ],
 )
 @pytest.mark.parametrize("arguments", [[], ["--json"]], ids=["text", "json"])
-def test_trouble_is_told_and_shows_in_the_exit_status(
+def test_errors_are_printed_and_set_the_exit_status(
     slack: FakeSlack,
     spoil: Callable[[FakeSlack], None],
     status: int,
@@ -158,17 +160,17 @@ def test_trouble_is_told_and_shows_in_the_exit_status(
         json.loads(out.getvalue())
 
 
-def test_an_unknown_channel(slack: FakeSlack) -> None:
+def test_an_unknown_channel_is_refused(slack: FakeSlack) -> None:
     with pytest.raises(CommandError, match="nowhere"):
         run("--channel", "nowhere")
 
 
-def test_without_a_token_it_says_what_to_set_and_makes_nothing() -> None:
+def test_without_a_token_nothing_is_created() -> None:
     with pytest.raises(CommandError, match="Set SLACK_BOT_TOKEN"):
         run()
     assert not Workspace.objects.exists()
 
 
-def test_while_an_import_is_running(slack: FakeSlack) -> None:
+def test_a_running_import_is_reported(slack: FakeSlack) -> None:
     with being_stored(WorkspaceFactory()), pytest.raises(CommandError, match="is running"):
         run()

@@ -1,4 +1,4 @@
-"""What a merge keeps of the demo's story, judged by the story itself."""
+"""The lines that a merge keeps of the demo."""
 
 import json
 import re
@@ -18,13 +18,13 @@ from memories.slack.export import Export
 from tests.factories import WorkspaceFactory
 
 NOW = datetime(2026, 11, 24, 9, tzinfo=UTC)
-# People laughed about it, but it is something that happened.
+# People laughed about it, but it is an event.
 LAUGHED_ABOUT_EVENT = "And I called the hardware shop."
 SENTENCE = re.compile(r"(?<=[.!?。！？])\s*")
 
 
 def messages_of(folder: Path, kind: str) -> set[str]:
-    """The ts of the export's messages by bots, or of those that people laughed about."""
+    """Return the ts of messages by bots, or of messages with a `joy` reaction."""
     rows = (row for path in folder.glob("*/*.json") for row in json.loads(path.read_text("utf-8")))
     if kind == "bots":
         return {row["ts"] for row in rows if "bot_id" in row or row.get("subtype") == "bot_message"}
@@ -36,11 +36,11 @@ def messages_of(folder: Path, kind: str) -> set[str]:
 
 
 def is_question_alone(text: str) -> bool:
-    return all(salience.asks(part) for part in SENTENCE.split(text) if part.strip())
+    return all(salience.has_question(part) for part in SENTENCE.split(text) if part.strip())
 
 
-def merged() -> Iterator[tuple[str, str, list[str]]]:
-    """Kind, text and the ts of the sources of each line of the long-term memories."""
+def merged_lines() -> Iterator[tuple[str, str, list[str]]]:
+    """Yield the kind, the text and the ts of the sources of each line of long-term memories."""
     for memory in Memory.objects.filter(memory_type="long_term").exclude(current=None):
         for line in memory.current.line_values():
             sources = Message.objects.filter(pk__in=line.sources).order_by("micros")
@@ -50,7 +50,7 @@ def merged() -> Iterator[tuple[str, str, list[str]]]:
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.django_db
-def test_merges_keep_no_bot_joke_or_question_alone(tmp_path: Path) -> None:
+def test_merges_keep_no_bot_message_joke_or_lone_question(tmp_path: Path) -> None:
     build_export(tmp_path, NOW)
     workspace = WorkspaceFactory(slug="kazoe", settings={"time_zone": "Asia/Tokyo"})
     with Export(tmp_path) as export:
@@ -58,7 +58,7 @@ def test_merges_keep_no_bot_joke_or_question_alone(tmp_path: Path) -> None:
     run_pass(workspace, NOW, OfflineSummariser())
     bots, jokes = messages_of(tmp_path, "bots"), messages_of(tmp_path, "jokes")
     assert len(bots) > 50 and len(jokes) > 20
-    lines = list(merged())
+    lines = list(merged_lines())
     assert len(lines) > 80
     assert all(kind in ("decision", "task", "question", "status", "event") for kind, *_ in lines)
     assert not [text for _, text, sources in lines if bots & set(sources)]

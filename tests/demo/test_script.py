@@ -1,4 +1,4 @@
-"""The form of the demo's scripts: days, dates in texts, and lines that cannot be read."""
+"""The format of the demo's scripts: days, dates in texts, and invalid lines."""
 
 import re
 from datetime import datetime
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from memories.demo.markup import Markup
-from memories.demo.messages import Talk
+from memories.demo.messages import MessageBuilder
 from memories.demo.script import (
     TOKYO,
     ScriptError,
@@ -19,7 +19,7 @@ from memories.demo.script import (
 
 
 @pytest.mark.parametrize(
-    ("today", "offset", "wanted"),
+    ("today", "offset", "expected"),
     [
         pytest.param("2026-11-18", -1, "2026-11-17", id="day-before"),
         pytest.param("2026-11-16", -1, "2026-11-13", id="monday-to-friday"),
@@ -30,16 +30,16 @@ from memories.demo.script import (
         pytest.param("2026-11-14", 0, "2026-11-14", id="today-even-on-saturday"),
     ],
 )
-def test_working_days(today: str, offset: int, wanted: str) -> None:
-    assert workday(datetime.fromisoformat(today).date(), offset).isoformat() == wanted
+def test_working_days(today: str, offset: int, expected: str) -> None:
+    assert workday(datetime.fromisoformat(today).date(), offset).isoformat() == expected
 
 
 @pytest.mark.parametrize(
-    ("today", "wanted"),
+    ("today", "expected"),
     [("2026-11-14", "2026-11-07"), ("2026-11-15", "2026-11-14"), ("2026-11-20", "2026-11-14")],
 )
-def test_last_saturday_is_before_today(today: str, wanted: str) -> None:
-    assert saturday_before(datetime.fromisoformat(today).date(), 1).isoformat() == wanted
+def test_the_last_saturday_is_before_today(today: str, expected: str) -> None:
+    assert saturday_before(datetime.fromisoformat(today).date(), 1).isoformat() == expected
 
 
 def test_dates_in_texts_follow_now() -> None:
@@ -48,7 +48,7 @@ def test_dates_in_texts_follow_now() -> None:
     assert text == "Tue 24 Nov Thursday 12月1日(火) 2026-11-16 {not} {d}"
 
 
-HEAD = "channel: x\nkind: public\ntopic: t\npurpose: p\ncreator: tom\nmembers: tom\n\n"
+HEADER = "channel: x\nkind: public\ntopic: t\npurpose: p\ncreator: tom\nmembers: tom\n\n"
 
 
 @pytest.mark.parametrize(
@@ -56,18 +56,22 @@ HEAD = "channel: x\nkind: public\ntopic: t\npurpose: p\ncreator: tom\nmembers: t
     [
         pytest.param("colour: blue\n", "bad.txt:1: a header line", id="header"),
         pytest.param("channel: x\n\n", "bad.txt:2: the header lacks", id="header-short"),
-        pytest.param(HEAD.replace("public", "secret"), "bad.txt:7: kind is", id="kind"),
-        pytest.param(HEAD + "09:00 tom: hi\n", "bad.txt:8: a time needs a day", id="no-day"),
-        pytest.param(HEAD + "== -1\nhello\n", "bad.txt:9: not understood", id="no-message"),
-        pytest.param(HEAD + "== -1\n25:00 tom: hi\n", "bad.txt:9: 25:00 is no time", id="hour"),
-        pytest.param(HEAD + "== -1\n19:00 tom: hi\n", "bad.txt:9: the last day ends", id="evening"),
-        pytest.param(HEAD + "now-10 tom: hi\n", "bad.txt:8: now-10 is outside", id="too-late"),
-        pytest.param(HEAD + "now-500 tom: hi\n", "bad.txt:8: now-500 is outside", id="too-early"),
-        pytest.param(HEAD + "> now-30 tom: hi\n", "bad.txt:8: a reply before", id="reply-first"),
+        pytest.param(HEADER.replace("public", "secret"), "bad.txt:7: kind is", id="kind"),
+        pytest.param(HEADER + "09:00 tom: hi\n", "bad.txt:8: a time needs a day", id="no-day"),
+        pytest.param(HEADER + "== -1\nhello\n", "bad.txt:9: not understood", id="no-message"),
+        pytest.param(HEADER + "== -1\n25:00 tom: hi\n", "bad.txt:9: 25:00 is no time", id="hour"),
         pytest.param(
-            HEAD + "+ tada tom\n", "bad.txt:8: nothing has been said", id="reaction-first"
+            HEADER + "== -1\n19:00 tom: hi\n", "bad.txt:9: the last day ends", id="evening"
         ),
-        pytest.param(HEAD + "now-30 tom: hi\n+ tada\n", "bad.txt:9: a reaction is", id="reaction"),
+        pytest.param(HEADER + "now-10 tom: hi\n", "bad.txt:8: now-10 is outside", id="too-late"),
+        pytest.param(HEADER + "now-500 tom: hi\n", "bad.txt:8: now-500 is outside", id="too-early"),
+        pytest.param(HEADER + "> now-30 tom: hi\n", "bad.txt:8: a reply before", id="reply-first"),
+        pytest.param(
+            HEADER + "+ tada tom\n", "bad.txt:8: nothing has been said", id="reaction-first"
+        ),
+        pytest.param(
+            HEADER + "now-30 tom: hi\n+ tada\n", "bad.txt:9: a reaction is", id="reaction"
+        ),
     ],
 )
 def test_a_bad_line_is_named(tmp_path: Path, text: str, message: str) -> None:
@@ -97,8 +101,10 @@ def test_a_bad_line_is_named(tmp_path: Path, text: str, message: str) -> None:
 )
 def test_a_line_that_cannot_be_built_is_named(tmp_path: Path, line: str, message: str) -> None:
     path = tmp_path / "bad.txt"
-    path.write_text(f"{HEAD}{line}\n", "utf-8")
+    path.write_text(f"{HEADER}{line}\n", "utf-8")
     now = datetime(2026, 11, 18, 12, 0, tzinfo=TOKYO)
-    talk = Talk(now, {"tom": {"real_name": "T"}}, {"build": {"real_name": "B"}}, Markup({}, {}))
+    builder = MessageBuilder(
+        now, {"tom": {"real_name": "T"}}, {"build": {"real_name": "B"}}, Markup({}, {})
+    )
     with pytest.raises(ScriptError, match=re.escape(message)):
-        talk.messages(read_script(path))
+        builder.build(read_script(path))

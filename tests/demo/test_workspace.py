@@ -1,4 +1,4 @@
-"""The demo's export: enough of everything, and sound at whatever `now` it is started."""
+"""The export of the demo has enough of everything, at any `now`."""
 
 import json
 import re
@@ -15,7 +15,6 @@ from memories.demo.workspace import DEMO_PERSON, build_export, scripts
 
 Row = dict[str, Any]
 
-# Said more than once because people do.
 GREETINGS: frozenset[str] = frozenset({"has joined the channel", "no", "yes", "ah"})
 IDLE = 7200
 SILENCE = 9000
@@ -33,7 +32,7 @@ NOWS = [
 
 
 class Export:
-    """An export folder, read back."""
+    """The contents of an export folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -69,7 +68,7 @@ def export(tmp_path_factory: pytest.TempPathFactory) -> Export:
     return exported(tmp_path_factory.mktemp("demo"), datetime(2026, 11, 18, 12, 0, tzinfo=TOKYO))
 
 
-def of_bot(row: Row) -> bool:
+def is_by_bot(row: Row) -> bool:
     return "bot_id" in row or row.get("subtype") == "bot_message"
 
 
@@ -77,7 +76,7 @@ def seconds(row: Row) -> int:
     return int(row["ts"].partition(".")[0])
 
 
-def windows(rows: list[Row], idle: int = IDLE) -> int:
+def count_segments(rows: list[Row], idle: int = IDLE) -> int:
     times = sorted(seconds(row) for row in rows if row.get("subtype") != "message_deleted")
     return 1 + sum(
         later - earlier >= idle for earlier, later in zip(times, times[1:], strict=False)
@@ -114,7 +113,7 @@ def test_the_demo_login_reads_one_of_the_private_channels(export: Export) -> Non
 def test_messages(export: Export) -> None:
     assert len(export.all) >= 540
     assert sum("client_msg_id" in row for row in export.all) >= 430
-    assert sum(of_bot(row) for row in export.all) >= 80
+    assert sum(is_by_bot(row) for row in export.all) >= 80
 
 
 def test_one_channel_is_japanese_one_noisy_and_one_quiet(export: Export) -> None:
@@ -125,7 +124,7 @@ def test_one_channel_is_japanese_one_noisy_and_one_quiet(export: Export) -> None
     ]
     assert len(japanese) > 0.8 * len(export.rows["みなと連携"])
     noise = export.rows["ops"]
-    assert sum(of_bot(row) for row in noise) > 0.8 * len(noise)
+    assert sum(is_by_bot(row) for row in noise) > 0.8 * len(noise)
     assert len(export.rows["design"]) == min(map(len, export.rows.values()))
     assert len(export.rows["design"]) < 30
 
@@ -141,15 +140,15 @@ def test_threads(export: Export) -> None:
         counted = Counter(row["thread_ts"] for row in replies)
         for ts, count in counted.items():
             root = by_ts[ts]
-            theirs = [row for row in replies if row["thread_ts"] == ts]
+            in_thread = [row for row in replies if row["thread_ts"] == ts]
             if root.get("subtype") != "tombstone":
-                assert root["latest_reply"] == max(row["ts"] for row in theirs)
+                assert root["latest_reply"] == max(row["ts"] for row in in_thread)
             assert root["reply_count"] == count == len(root["replies"])
-            assert all(row["ts"] > ts for row in theirs)
+            assert all(row["ts"] > ts for row in in_thread)
 
 
 @pytest.mark.parametrize(
-    ("subtype", "least"),
+    ("subtype", "minimum"),
     [
         ("tombstone", 1),
         ("message_deleted", 2),
@@ -160,18 +159,18 @@ def test_threads(export: Export) -> None:
         ("bot_message", 20),
     ],
 )
-def test_subtypes(export: Export, subtype: str, least: int) -> None:
-    assert sum(row.get("subtype") == subtype for row in export.all) >= least
+def test_subtypes(export: Export, subtype: str, minimum: int) -> None:
+    assert sum(row.get("subtype") == subtype for row in export.all) >= minimum
 
 
 @pytest.mark.parametrize(
-    ("what", "found", "least"),
+    ("name", "has_feature", "minimum"),
     [
         ("edits", lambda row: "edited" in row, 8),
         ("reactions", lambda row: "reactions" in row, 60),
         ("files", lambda row: "files" in row, 10),
         ("blocks", lambda row: "blocks" in row, 100),
-        ("attachments", lambda row: "attachments" in row and of_bot(row), 8),
+        ("attachments", lambda row: "attachments" in row and is_by_bot(row), 8),
         ("mentions", lambda row: "<@U" in row.get("text", "") and "subtype" not in row, 20),
         ("channel-links", lambda row: "<#C" in row.get("text", ""), 10),
         ("labelled-urls", lambda row: re.search(r"<https://[^|>]+\|", row.get("text", "")), 8),
@@ -179,16 +178,18 @@ def test_subtypes(export: Export, subtype: str, least: int) -> None:
         ("code-blocks", lambda row: "```" in row.get("text", ""), 4),
         ("inline-code", lambda row: re.search("(?<!`)`[^`]+`(?!`)", row.get("text", "")), 15),
         ("skin-tones", lambda row: "::skin-tone-" in json.dumps(row.get("reactions", [])), 1),
-        ("only-a-username", lambda row: of_bot(row) and not ({"bot_id", "user"} & set(row)), 2),
+        ("only-a-username", lambda row: is_by_bot(row) and not ({"bot_id", "user"} & set(row)), 2),
         ("escapes", lambda row: "&gt;" in row.get("text", ""), 2),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_there_is_enough_of(export: Export, what: str, found: Any, least: int) -> None:
-    assert sum(bool(found(row)) for row in export.all) >= least, what
+def test_there_is_enough_of_each_feature(
+    export: Export, name: str, has_feature: Any, minimum: int
+) -> None:
+    assert sum(bool(has_feature(row)) for row in export.all) >= minimum, name
 
 
-def test_decisions_and_questions_are_there_to_be_summarised(export: Export) -> None:
+def test_there_are_decisions_and_questions(export: Export) -> None:
     texts = [row.get("text", "") for row in export.all]
     assert (
         sum(bool(re.search("decided|decision|【決定】", text, re.IGNORECASE)) for text in texts)
@@ -197,7 +198,7 @@ def test_decisions_and_questions_are_there_to_be_summarised(export: Export) -> N
     assert sum(text.rstrip().endswith(("?", "？")) for text in texts) >= 70
 
 
-def test_no_text_twice_but_greetings() -> None:
+def test_only_greetings_are_repeated() -> None:
     assert all(len(greeting) <= 24 for greeting in GREETINGS)
     texts = Counter(message.text.strip() for script in scripts() for message in script.messages)
     assert {text for text, count in texts.items() if count > 1} <= GREETINGS
@@ -226,28 +227,30 @@ def test_ts_is_unique_with_six_decimals(export: Export) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("now", NOWS)
-def test_whatever_the_hour_nothing_is_in_the_future_and_some_windows_are_open(
+def test_at_any_time_no_message_is_in_the_future_and_some_segments_are_open(
     tmp_path: Path, now: datetime
 ) -> None:
-    made = exported(tmp_path, now)
-    latest = max(seconds(row) for row in made.all)
+    export = exported(tmp_path, now)
+    latest = max(seconds(row) for row in export.all)
     assert now.timestamp() - 3600 < latest < now.timestamp() - 15 * 60
-    edits = [int(row["edited"]["ts"].partition(".")[0]) for row in made.all if "edited" in row]
+    edits = [int(row["edited"]["ts"].partition(".")[0]) for row in export.all if "edited" in row]
     assert max(edits) < now.timestamp()
-    assert min(seconds(row) for row in made.all) > (now - timedelta(days=26)).timestamp()
+    assert min(seconds(row) for row in export.all) > (now - timedelta(days=26)).timestamp()
     open_now = [
-        name for name, rows in made.rows.items() if now.timestamp() - max(map(seconds, rows)) < IDLE
+        name
+        for name, rows in export.rows.items()
+        if now.timestamp() - max(map(seconds, rows)) < IDLE
     ]
-    assert 3 <= len(open_now) < len(made.rows)
+    assert 3 <= len(open_now) < len(export.rows)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("now", NOWS)
-def test_busy_channels_have_many_windows(tmp_path: Path, now: datetime) -> None:
-    made = exported(tmp_path, now)
+def test_busy_channels_have_many_segments(tmp_path: Path, now: datetime) -> None:
+    export = exported(tmp_path, now)
     for name in ("launch", "dev", "support"):
-        assert windows(made.rows[name]) >= 6
-        assert windows(made.rows[name], SILENCE) >= 6
+        assert count_segments(export.rows[name]) >= 6
+        assert count_segments(export.rows[name], SILENCE) >= 6
 
 
 @pytest.mark.slow
@@ -287,29 +290,29 @@ def test_a_day_later_the_order_is_the_same(tmp_path: Path) -> None:
     now = datetime(2026, 11, 18, 3, 0, tzinfo=UTC)
     first, second = exported(tmp_path / "a", now), exported(tmp_path / "b", now + timedelta(days=1))
     for name in ("launch", "dev", "support", "pricing"):
-        told, later = (
+        first_order, second_order = (
             [row["ts"].partition(".")[2] for row in export.rows[name]] for export in (first, second)
         )
-        assert told == later
+        assert first_order == second_order
 
 
-def test_blocks_say_the_same_as_the_text(export: Export) -> None:
-    def spoken(elements: list[Row]) -> str:
+def test_blocks_have_the_words_of_the_text(export: Export) -> None:
+    def text_of(elements: list[Row]) -> str:
         return "".join(
-            spoken(e["elements"]) if "elements" in e else e.get("text", "") for e in elements
+            text_of(e["elements"]) if "elements" in e else e.get("text", "") for e in elements
         )
 
-    seen = 0
+    count = 0
     for row in export.all:
         if "blocks" in row:
-            seen += 1
-            said = set(re.findall(r"[A-Za-z]{4,}", spoken(row["blocks"])))
+            count += 1
+            words = set(re.findall(r"[A-Za-z]{4,}", text_of(row["blocks"])))
             bare = re.sub(r"<[^|>]*\|?|[*`]", " ", row["text"])
             bare = bare.replace("&lt;", " ").replace("&gt;", " ").replace("&amp;", " ")
-            assert said <= set(re.findall(r"[A-Za-z]{4,}", bare))
-    assert seen
+            assert words <= set(re.findall(r"[A-Za-z]{4,}", bare))
+    assert count
 
 
 def test_ids_are_stable() -> None:
-    """Bookmarks of a demo outlive a rebuild."""
+    """Bookmarks stay valid after the demo is created again."""
     assert (person_id("grace"), channel_id("launch")) == ("U0HD1XW4HCK", "C0E2QHPYC7K")

@@ -299,10 +299,10 @@ class _Importer:
     def _read_again(self, workspace: Any) -> None:
         """What was stored can be shown and given to a model."""
         from memories.models import Channel, Message, Person
+        from memories.models.ingest.names import Names
         from memories.rules.ingest.invisible import mark_invisible, strip_invisible
         from memories.rules.ingest.markup import parse, render_plain
         from memories.views.ingest.messages import files_of
-        from tests.imports import Names
 
         names = Names(
             Person.objects.filter(workspace=workspace).names(),

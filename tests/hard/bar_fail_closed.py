@@ -56,10 +56,10 @@ class BrokenSlack(FakeSlack):
     def breaks(self, way: str, method: str) -> None:
         self.way, self.broken, self.asked = way, method, 0
         self.page_size = 1 if way in ("partial page, then an error", "looping cursor") else 1000
-        self.whims = self._whim
+        self.random_faults = self._whim
 
-    def heal(self) -> None:
-        super().heal()
+    def clear_faults(self) -> None:
+        super().clear_faults()
         self.way = self.broken = ""
         self.page_size = 1000
 
@@ -154,7 +154,7 @@ class _Round:
         if self.way == "stale":
             for reader, channel in self._all():
                 yield f"widened, stale {reader} {channel}", (reader, channel) in after
-        self.slack.heal()
+        self.slack.clear_faults()
         healed = later + 2 * HOUR
         self._sync(healed)
         after = self._reads(healed)

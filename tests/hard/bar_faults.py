@@ -16,7 +16,7 @@ from django.utils import timezone
 
 from memories.models import Cap, Channel, Endpoint, Job, Message
 from memories.pipeline.memory import proposals
-from memories.rules.generate.breaker import MOST_FAILURES
+from memories.rules.generate.circuit_breaker import MAX_FAILURES
 from tests.hard import oracle, world
 from tests.hard.fake_model import FAULTS
 from tests.hard.model_client import Asked, FakeModel, fake_model
@@ -87,8 +87,8 @@ def run(*, full: bool, seed: int, work: Path, database_url: str) -> dict[str, An
             and len(rows) >= calls
             and (not full or (together >= workers - 2 and reckless["late"] == 0))
             and len(kinds) >= (14 if full else 4)
-            and reckless["answered_before"] >= MOST_FAILURES
-            and reckless["calls"] <= MOST_FAILURES + workers - 1,
+            and reckless["answered_before"] >= MAX_FAILURES
+            and reckless["calls"] <= MAX_FAILURES + workers - 1,
         }
 
 
@@ -200,7 +200,7 @@ def breaker(
 def wait_for_the_breaker() -> float:
     """Until it is open, and for two thirds of its pause; when that was seen."""
     deadline = time.monotonic() + PATIENCE
-    while not Endpoint.objects.filter(failures__gte=MOST_FAILURES).exists():
+    while not Endpoint.objects.filter(failures__gte=MAX_FAILURES).exists():
         if time.monotonic() > deadline:
             raise AssertionError("the breaker never opened")
         time.sleep(0.02)

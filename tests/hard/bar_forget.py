@@ -33,7 +33,7 @@ from django.db import connection
 from django.test import Client
 from django.utils import timezone
 
-from memories.llm import configured
+from memories.llm import get_summariser
 from memories.models import (
     Channel,
     Draft,
@@ -51,11 +51,11 @@ from memories.models import (
     User,
     Workspace,
 )
-from memories.models.memory.versions import LONGEST_NAME
-from memories.pipeline.generate.ask import Asker, Question
+from memories.models.memory.versions import MAX_NAME_LENGTH
 from memories.pipeline.generate.passes import run_pass
+from memories.pipeline.generate.requests import JobRequest, RequestBuilder
 from memories.pipeline.ingest.store import store_messages
-from memories.rules.generate.summary import Reply
+from memories.rules.generate.summariser import Reply
 from memories.rules.memory.identity import MemoryType
 from tests.hard.model_client import ROOT, FakeModel, fake_model
 from tests.slackexports import channel, export_files, person, write_zip
@@ -315,7 +315,7 @@ class Town:
         self.model = model
         self.work = work
         self.forbidden = _grams_of(talk.forgotten) - _grams_of(talk.staying)
-        self.summariser = configured(
+        self.summariser = get_summariser(
             api_key="none", base_url=model.url, model="fake", timeout=settings.MEMORYHUB_LLM_TIMEOUT
         )
         self.errors: list[str] = []
@@ -399,8 +399,8 @@ class Town:
         now, admin = timezone.now(), User.objects.get(username="admin")
         memory.refresh_from_db()
         seen = {"based_on": memory.current.number, "revision": memory.current.revision}
-        draft = Draft.objects.keep(Reader.of(admin), memory, f"- {row.text}", **seen, now=now)
-        named = memory.current.call(row.text[:LONGEST_NAME], by=None)
+        draft = Draft.objects.save_text(Reader.of(admin), memory, f"- {row.text}", **seen, now=now)
+        named = memory.current.rename(row.text[:MAX_NAME_LENGTH], by=None)
         described = row.channel.describe({"purpose": f"as said: {row.text}"})
         where = f"/archives/{row.channel.slack_id}/p{row.ts.replace('.', '')}"
         shown = {"from_url": f"https://town.slack.com{where}", "text": row.text}
@@ -432,12 +432,12 @@ class Town:
         for job, question in under_way:
             lines = [f"- {one.text} [{one.ref}]" for one in question.request.messages]
             reply = Reply("\n".join(lines), "stop", "fake", "1")
-            told["answers_kept"] += job.save_reply(reply, question.cites)
+            told["answers_kept"] += job.save_reply(reply, question.sources)
         told["versions"] = masked().count()
-        told["lines"] = sum(v.masked_lines().count() for v in masked())
+        told["lines"] = sum(v.redacted_lines().count() for v in masked())
         return sum(map(len, by_channel.values())), told
 
-    def _calls(self) -> list[tuple[Job, Question]]:
+    def _calls(self) -> list[tuple[Job, JobRequest]]:
         """A channel's and a thread's answers that are under way while what they were shown goes; the
         thread's last segment, which the row names, stays as it is."""
         gone = Message.objects.filter(ts__in=self.talk.gone).select_related("channel")
@@ -452,7 +452,7 @@ class Town:
                 segments.update(outcome=Segment.Outcome.WAITING)
                 places.append((Memory.objects.of_thread(row.channel, row.thread_ts), last))
                 break
-        asker, asked = Asker(self.workspace), []
+        asker, asked = RequestBuilder(self.workspace), []
         for memory, segment in places:
             job = Job.objects.create(
                 memory=memory, segment=segment, as_of_us=0, input_key=f"under way {memory.pk}"

@@ -7,7 +7,7 @@ from typing import Any
 from django.conf import settings
 from django.utils import timezone
 
-from memories.llm import configured
+from memories.llm import get_summariser
 from memories.models import Message
 from memories.pipeline.generate.passes import run_pass
 from memories.rules.ingest.timestamps import to_micros, ts_from_micros
@@ -32,7 +32,7 @@ def run(*, full: bool, seed: int, work: Path, database_url: str) -> dict[str, An
         for channel in channels:
             made.feed(channel)
         workspace = channels[0].workspace
-        summariser = configured(
+        summariser = get_summariser(
             api_key="none",
             base_url=model.url,
             model="fake",

@@ -39,7 +39,7 @@ from memories.pipeline.context.build import build_context
 from memories.pipeline.generate.passes import run_pass
 from memories.pipeline.ingest.importing import import_export
 from memories.pipeline.safety.revoking import revoke_message, revoke_person
-from memories.rules.generate.summary import Summariser
+from memories.rules.generate.summariser import Summariser
 from memories.rules.ingest.timestamps import to_micros, ts_from_micros
 from memories.slack.export import Export
 from tests.hard.attacks import Attack, attacks
@@ -135,7 +135,7 @@ class Room:
             linked_by="slack",
         )
         ChannelMember.objects.create(channel=closed, person=person)
-        closed.members_were_known(timezone.now())
+        closed.set_members_known(timezone.now())
         chance = random.Random(f"room {seed} {number}")
         return cls(workspace, made, channels, [vault, closed], insider, BEGIN, chance)
 

@@ -254,7 +254,7 @@ def _prompts(world: Any) -> tuple[int, list[str]]:
     from django.db import connection
     from pytest_httpserver import HTTPServer
 
-    from memories.llm import configured
+    from memories.llm import get_summariser
     from memories.models import Channel, Job
     from memories.pipeline.generate.passes import run_pass
     from tests.leaks.world import ELSEWHERE, WORD, WORKSPACE, word
@@ -281,7 +281,7 @@ def _prompts(world: Any) -> tuple[int, list[str]]:
     Channel.objects.update(start_us=0)
     with HTTPServer(host="127.0.0.1", port=0) as server:
         model = Model(server)
-        summariser = configured(
+        summariser = get_summariser(
             api_key="none", base_url=server.url_for("/v1"), model="fake", timeout=60.0
         )
         settings.MEMORYHUB_LLM_CONCURRENCY = 1

@@ -26,12 +26,13 @@ from django.db.models import Q
 from memories.models import Message, SlackConnection, Workspace
 from memories.pipeline.ingest import events
 from memories.pipeline.sync.connecting import client_for
-from memories.pipeline.sync.slack_budget import Budget
-from memories.pipeline.sync.sync import SyncReport, sync_workspace
+from memories.pipeline.sync.slack_budget import SharedLimiter
+from memories.pipeline.sync.sync import sync_workspace
+from memories.pipeline.sync.sync_report import SyncReport
 from memories.rules.ingest.timestamps import micros, ts_from_micros
 from tests.slack.fake_channel import is_reply
 from tests.slack.fake_limits import INTERNAL_APP, SLOW_PAGE, SLOW_PLAN, busiest_minute
-from tests.slack.fake_slack import TOKEN, FakeSlack, VirtualClock, Whims
+from tests.slack.fake_slack import TOKEN, FakeSlack, RandomFaults, VirtualClock
 
 NAME = "12 never miss"
 SMALL_DATABASES = ()
@@ -148,7 +149,7 @@ class Life:
             slack.say(channel, self._somebody(), f"said {number}", ts, thread=thread)
             if not thread:
                 roots[channel].append(ts)
-        slack.told_events()
+        slack.take_events()
 
     def plan(self, size: Size) -> None:
         kinds = ["reply"] * size.late_replies + ["edit"] * size.edits
@@ -191,13 +192,13 @@ class Life:
 
     def tell(self) -> None:
         """Some events, twice and in any order; the others are lost."""
-        told = [body for body in self.slack.told_events() if self.chance.random() < TOLD]
+        told = [body for body in self.slack.take_events() if self.chance.random() < TOLD]
         told += told
         self.chance.shuffle(told)
         for body in told:
-            events.take(body)
+            events.store_payload(body)
         if told:
-            events.work_on_all(self.workspace, seconds=600)
+            events.process_events(self.workspace, seconds=600)
 
     # What we do
 
@@ -206,12 +207,12 @@ class Life:
         self.workspace.refresh_from_db()
         client = client_for(
             self.workspace,
-            limiter=Budget(TOKEN + self.workspace.slug, self.now),
+            limiter=SharedLimiter(TOKEN + self.workspace.slug, self.now),
             sleep=self.wait,
             pause=0.0001,
         )
         report = sync_workspace(
-            self.workspace, client, self.now(), stopwatch=self.clock, **{"goes_on": True} | given
+            self.workspace, client, self.now(), stopwatch=self.clock, **{"resume": True} | given
         )
         self.runs += 1
         self._measure()
@@ -221,7 +222,7 @@ class Life:
     def _measure(self) -> None:
         """Counted by the fake, and then forgotten: its journal would grow for a month."""
         calls = list(self.slack.calls)
-        self.slack.forget_calls()
+        self.slack.clear_calls()
         self.calls.update(call.method for call in calls)
         self.whole += sum(
             call.method == REPLIES or (call.method == HISTORY and call.params["oldest"] == "0")
@@ -236,7 +237,7 @@ class Life:
 
     def _look(self) -> None:
         """Which changes have come to us by now."""
-        walked = dict(self.workspace.channels.values_list("slack_id", "walked_at"))
+        walked = dict(self.workspace.channels.values_list("slack_id", "sync__synced_at"))
         new = {one for one, at in walked.items() if at != self.walked.get(one)}
         self.walked = walked
         for change in self.sought:
@@ -290,7 +291,7 @@ class Life:
         """Pages of channels and threads: what it takes to read every message once."""
         pages = 0
         for channel in self.slack.channels.values():
-            pages += max(1, ceil(len(channel.standing()) / page))
+            pages += max(1, ceil(len(channel.in_channel()) / page))
             pages += sum(ceil(len(replies) / page) for replies in channel.threads.values())
         return pages
 
@@ -303,7 +304,7 @@ class Life:
         """What it takes to look at the hot window."""
         edge = self.clock.seconds - 30 * DAY
         return sum(
-            max(1, ceil(sum(micros(one["ts"]) / 1e6 > edge for one in c.standing()) / page))
+            max(1, ceil(sum(micros(one["ts"]) / 1e6 > edge for one in c.in_channel()) / page))
             for c in self.slack.channels.values()
         )
 
@@ -331,7 +332,7 @@ def _live_through(slug: str, size: Size, seed: int, *, slow: bool = False) -> di
         hot_pages = life.hot_pages(page)
         idle = _poll(life)
         life.plan(size)
-        life.slack.whims = Whims(seed, TROUBLES)
+        life.slack.random_faults = RandomFaults(seed, TROUBLES)
         end = life.clock.seconds + ACTS_LAST + RING
         while life.clock.seconds < end and (life.acts or life.sought):
             began = life.clock.seconds
@@ -341,7 +342,7 @@ def _live_through(slug: str, size: Size, seed: int, *, slow: bool = False) -> di
                 life.tell()
         missed = len(life.sought)
         differences = life.differences()
-        life.slack.whims = None
+        life.slack.random_faults = None
         _poll(life)
         life.wait(3600)
         full = _whole(life, slow=slow, full=True)
@@ -390,7 +391,7 @@ def _poll(life: Life) -> Counter[str]:
     before = Counter(life.calls)
     began = life.now()
     life.sync()
-    while life.workspace.channels.filter(Q(walked_at=None) | Q(walked_at__lt=began)).exists():
+    while life.workspace.channels.exclude(sync__synced_at__gte=began).exists():
         life.wait(_until_next(life))
         life.sync()
     return life.calls - before
@@ -400,10 +401,10 @@ def _whole(life: Life, *, slow: bool, **given: Any) -> float:
     """A sync of everything, in as many runs as it takes: its calls over the least that do."""
     least = life.least_pages(SLOW_PAGE if slow else PAGE) + (0 if slow else life.least_lists())
     calls, whole = life.calls.total(), life.whole
-    life.sync(goes_on=False, **given)
+    life.sync(resume=False, **given)
     roots = Message.objects.filter(channel__workspace=life.workspace).roots()
     unread = roots.filter(Q(thread_moved=True) | Q(replies_read_at=None, reply_count__gt=0))
-    unswept = life.workspace.channels.filter(Q(walked_at=None) | Q(swept_at=None))
+    unswept = life.workspace.channels.filter(Q(sync__synced_at=None) | Q(sync__resynced_at=None))
     while unread.exists() or unswept.exists():
         life.wait(_until_next(life))
         life.sync()

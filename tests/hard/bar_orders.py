@@ -26,7 +26,7 @@ from typing import Any
 from memories.llm.offline import OfflineSummariser
 from memories.models import Channel, Line, Message, Segment, SlackBudget, SlackEvent, Workspace
 from memories.pipeline.generate.passes import run_pass
-from memories.pipeline.ingest.events import take, work_on
+from memories.pipeline.ingest.events import process_event, store_payload
 from memories.pipeline.ingest.importing import import_export
 from memories.pipeline.sync.sync import sync_workspace
 from memories.rules.ingest.timestamps import to_micros
@@ -102,7 +102,7 @@ class _Run:
             return [*wrong, *_coverage(self.workspace)]
         finally:
             # Events find their workspace by its team, and are known by their ids.
-            self.workspace.join_team("")
+            self.workspace.save_team_id("")
             SlackEvent.objects.all().delete()
             SlackBudget.objects.all().delete()
 
@@ -114,9 +114,9 @@ class _Run:
             with Export(step.path) as export:
                 import_export(self.workspace, export, now)
         elif step.told is not None:
-            take(step.told.body)
+            store_payload(step.told.body)
             for event in SlackEvent.objects.of_team(TEAM_ID).due(now):
-                work_on(event, now)
+                process_event(event, now)
         if self.has_passes and step.what == "sync":
             self._pass(step.at)
 

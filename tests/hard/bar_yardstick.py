@@ -18,7 +18,7 @@ from django.conf import settings
 from django.utils import timezone
 
 from memories.models import Backfill, Job, MemoryVersion, Message, Workspace
-from memories.pipeline.costs.estimate import quote_backfill
+from memories.pipeline.costs.estimate import estimate_backfill
 from memories.pipeline.generate.backfill import carry_out
 from memories.pipeline.generate.passes import run_pass
 from memories.rules.ingest.timestamps import to_micros
@@ -113,7 +113,7 @@ def backfilled(
         channel.start_us = channel.cut_from_us = to_micros(now + timedelta(hours=1))
         channel.save()
     workspace = places[0].workspace
-    quote = quote_backfill(workspace, places, 0, now).as_json()
+    quote = estimate_backfill(workspace, places, 0, now).as_json()
     before = len(model.rows())
     backfill = Backfill.objects.start(
         workspace, places, since_us=0, until_us=to_micros(now), quote=quote, by=None

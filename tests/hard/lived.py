@@ -112,7 +112,7 @@ class _Living:
         self.slack.add_channel(TURNED, "turned", members=everybody[:4])
         self.slack.add_channel(CLOSED, "closed", is_private=True, members=everybody[:3])
         self.slack.add_channel(QUIET, "quiet", members=list(everybody))
-        self.slack.told_events()
+        self.slack.take_events()
 
     @property
     def days(self) -> float:
@@ -124,7 +124,7 @@ class _Living:
         self.life.evenings.append(Evening(self.days, deepcopy(self.slack.users), channels))
 
     def _hear(self) -> None:
-        for body in self.slack.told_events():
+        for body in self.slack.take_events():
             event = body["event"]
             of = None
             if event["type"] == "message":
@@ -231,7 +231,7 @@ def split(evening: Evening, chance: random.Random, parts: int) -> list[dict[str,
         days: dict[str, list[Json]] = defaultdict(list)
         for message in channel.messages.values():
             day = from_micros(micros(message["ts"])).date().isoformat()
-            days[day].append(channel.told(message))
+            days[day].append(channel.render(message))
         for day, messages in days.items():
             chance.shuffle(messages)
             cut = chance.randrange(len(messages) + 1) if parts > 1 else 0

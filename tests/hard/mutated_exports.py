@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from tests import hostilezips
-from tests.slackexports import channel, person, said, ts
+from tests.slackexports import channel, person, slack_message, ts
 
 Files = dict[str, bytes]
 SMALL = 60_000  # bytes: what a reader takes in one piece, so that a damaged file is lost whole
@@ -124,7 +124,9 @@ def _sound(chance: random.Random) -> Draft:
                 talk = []
                 for _ in range(chance.randint(1, 5)):
                     number += 1
-                    talk.append(said(number, f"word {number} <@U1> &amp; :tada:", f"U{number % 4}"))
+                    talk.append(
+                        slack_message(number, f"word {number} <@U1> &amp; :tada:", f"U{number % 4}")
+                    )
                 name = one.get("name", one["id"])
                 values[f"{name}/2023-11-{14 + day}.json"] = talk
     return Draft(values)
@@ -147,7 +149,7 @@ def _says(*messages: dict[str, Any]) -> Callable[[Draft, random.Random], None]:
 
 
 def _of(subtype: str, **more: Any) -> dict[str, Any]:
-    return said(7, "x", subtype=subtype) | more
+    return slack_message(7, "x", subtype=subtype) | more
 
 
 def _file(name: str, content: bytes) -> Callable[[Draft, random.Random], None]:
@@ -155,7 +157,7 @@ def _file(name: str, content: bytes) -> Callable[[Draft, random.Random], None]:
 
 
 def _broken(draft: Draft, chance: random.Random) -> None:
-    text = json.dumps([said(n, "whole") for n in range(5)])
+    text = json.dumps([slack_message(n, "whole") for n in range(5)])
     draft.files["general/2023-11-20.json"] = text[: chance.randrange(len(text))].encode()
 
 
@@ -200,7 +202,10 @@ def _of_organisation(draft: Draft, chance: random.Random) -> None:
 
 def _unlisted(draft: Draft, chance: random.Random) -> None:
     name = chance.choice(("who-knows", "D9876543210", "mpdm-x--y-1", "canvases", "teams"))
-    draft.values[f"{name}/2023-11-14.json"] = [said(1, "canary"), said(2, "canary")]
+    draft.values[f"{name}/2023-11-14.json"] = [
+        slack_message(1, "canary"),
+        slack_message(2, "canary"),
+    ]
 
 
 def _renamed(draft: Draft, chance: random.Random) -> None:
@@ -214,7 +219,7 @@ def _renamed(draft: Draft, chance: random.Random) -> None:
 def _times(draft: Draft, chance: random.Random) -> None:
     odd = ("0000000001.000000", "99999999999.000000", "1.5", "1700000000", "999999999999.999999")
     day = draft.day(chance)
-    day += [said(0, "x", ts=time) for time in odd]
+    day += [slack_message(0, "x", ts=time) for time in odd]
     draft.values[chance.choice(("general/0001-01-01.json", "general/9999-12-31.json"))] = []
 
 
@@ -228,55 +233,81 @@ _HIDDEN = "a\u202eb\u2066c\U000e0041d\x00e\ud800 👩‍👧 \udfff"
 ROWS: dict[str, Callable[[Draft, random.Random], None]] = {
     "01 broken json": _broken,
     "02 no list": _no_list,
-    "03 ts": _says({"type": "message"}, said(1, "x", ts=None), said(1, "x", ts=5)),
-    "04 keys": _says(said(0, "x", ts="1700000000.100000"), said(0, "y", ts="1700000000.1")),
-    "05 one ts twice": _says(said(5, "x", thread_ts=ts(1)), said(1, "y")),
+    "03 ts": _says(
+        {"type": "message"}, slack_message(1, "x", ts=None), slack_message(1, "x", ts=5)
+    ),
+    "04 keys": _says(
+        slack_message(0, "x", ts="1700000000.100000"), slack_message(0, "y", ts="1700000000.1")
+    ),
+    "05 one ts twice": _says(slack_message(5, "x", thread_ts=ts(1)), slack_message(1, "y")),
     "06 two files": _doubled,
-    "07 reply first": _says(said(9, "reply", thread_ts=ts(3)), said(3, "root", thread_ts=ts(3))),
-    "08 no root": _says(said(9, "reply", thread_ts=ts(4))),
-    "09 gone root": _says(_of("tombstone", hidden=True, thread_ts=ts(7)), said(9, "r")),
-    "10 no replies": _says(said(7, "x", reply_count=1, latest_reply="0000000000.000000")),
+    "07 reply first": _says(
+        slack_message(9, "reply", thread_ts=ts(3)), slack_message(3, "root", thread_ts=ts(3))
+    ),
+    "08 no root": _says(slack_message(9, "reply", thread_ts=ts(4))),
+    "09 gone root": _says(_of("tombstone", hidden=True, thread_ts=ts(7)), slack_message(9, "r")),
+    "10 no replies": _says(slack_message(7, "x", reply_count=1, latest_reply="0000000000.000000")),
     "11 broadcast": _says(_of("thread_broadcast", thread_ts=ts(1), root={"bot_id": "B1"})),
     "12 bots": _says(_of("bot_message", user=None), _of("bot_message", bot_id="B1", username="b")),
-    "13 nobody": _says(said(1, "x", None), said(2, "x", "U00"), {"ts": ts(5), "text": "x"}),
-    "14 unlisted": _says(said(1, "x", "USLACKBOT"), said(2, "x", "W8", user_team="T9")),
-    "15 two ids": _says(said(1, "x", "W1", user_profile={"display_name": "Ann", "team": "T2"})),
+    "13 nobody": _says(
+        slack_message(1, "x", None), slack_message(2, "x", "U00"), {"ts": ts(5), "text": "x"}
+    ),
+    "14 unlisted": _says(
+        slack_message(1, "x", "USLACKBOT"), slack_message(2, "x", "W8", user_team="T9")
+    ),
+    "15 two ids": _says(
+        slack_message(1, "x", "W1", user_profile={"display_name": "Ann", "team": "T2"})
+    ),
     "16 notices": _says(_of("channel_join"), _of("channel_name", name="all"), _of("pinned_item")),
     "17 changes": _says(
-        _of("message_changed", message=said(1, "new", edited={"ts": ts(80)})),
-        _of("message_deleted", deleted_ts=ts(2), previous_message=said(2, "old")),
+        _of("message_changed", message=slack_message(1, "new", edited={"ts": ts(80)})),
+        _of("message_deleted", deleted_ts=ts(2), previous_message=slack_message(2, "old")),
         _of("message_changed", message=_of("message_changed")),
         _of("message_replied"),
     ),
     "18 authors": _says(_of("file_comment", comment={"user": "U1"}), _of("huddle_thread", room={})),
-    "19 words": _says(said(1, "", attachments=[{"fallback": "f", "ts": 1}], blocks=[_BLOCK])),
-    "20 blocks": _says(said(1, "", blocks=[{"type": "of_next_year"}, {"type": None}, None, 5])),
-    "21 files": _says(said(1, "", files=[{"mode": "tombstone"}, None, {"title": 5}], file={})),
-    "22 elsewhere": _says(
-        said(1, "", files=[{"url_private": "http://127.0.0.1:9/x", "name": "x"}])
+    "19 words": _says(
+        slack_message(1, "", attachments=[{"fallback": "f", "ts": 1}], blocks=[_BLOCK])
     ),
-    "23 people": _says(said(1, "<@U1> <@U2|bob> <@W9> <@here> <@> <@|>")),
-    "24 channels": _says(said(1, "<#C1> <#C1|> <#C1|old> <#G1|secret> <#>")),
-    "25 special": _says(said(1, "<!here> <!subteam^S1|@t> <!date^1^{date}|Monday> <!> <!^>")),
-    "26 links": _says(said(1, "<https://a|b> <mailto:> <javascript:x|y> <data:x>")),
-    "27 escapes": _says(said(1, "&lt;@U1&gt; &amp;amp;lt; & &lt")),
-    "28 marks": lambda draft, chance: _says(said(1, chance.choice(_MARKS) * 8_000))(draft, chance),
+    "20 blocks": _says(
+        slack_message(1, "", blocks=[{"type": "of_next_year"}, {"type": None}, None, 5])
+    ),
+    "21 files": _says(
+        slack_message(1, "", files=[{"mode": "tombstone"}, None, {"title": 5}], file={})
+    ),
+    "22 elsewhere": _says(
+        slack_message(1, "", files=[{"url_private": "http://127.0.0.1:9/x", "name": "x"}])
+    ),
+    "23 people": _says(slack_message(1, "<@U1> <@U2|bob> <@W9> <@here> <@> <@|>")),
+    "24 channels": _says(slack_message(1, "<#C1> <#C1|> <#C1|old> <#G1|secret> <#>")),
+    "25 special": _says(
+        slack_message(1, "<!here> <!subteam^S1|@t> <!date^1^{date}|Monday> <!> <!^>")
+    ),
+    "26 links": _says(slack_message(1, "<https://a|b> <mailto:> <javascript:x|y> <data:x>")),
+    "27 escapes": _says(slack_message(1, "&lt;@U1&gt; &amp;amp;lt; & &lt")),
+    "28 marks": lambda draft, chance: _says(slack_message(1, chance.choice(_MARKS) * 8_000))(
+        draft, chance
+    ),
     "29 large": lambda draft, chance: _says(
-        said(1, "x" * chance.choice((40_000, 999_000, 1_100_000)))
+        slack_message(1, "x" * chance.choice((40_000, 999_000, 1_100_000)))
     )(draft, chance),
-    "30 scripts": _says(said(1, "👩‍👩‍👧 🇯🇵 שלום :clap::skin-tone-9:", reactions=[{"name": 5}])),
-    "31 invisible": _says(said(1, _HIDDEN, _HIDDEN, username=_HIDDEN, team=_HIDDEN)),
+    "30 scripts": _says(
+        slack_message(1, "👩‍👩‍👧 🇯🇵 שלום :clap::skin-tone-9:", reactions=[{"name": 5}])
+    ),
+    "31 invisible": _says(slack_message(1, _HIDDEN, _HIDDEN, username=_HIDDEN, team=_HIDDEN)),
     "32 names": lambda draft, _: draft.files.update(
         {"general/2023-11-15\x01.json": b"[]", "general/2023-11-16\u202e\x9b.json": b"[{}]"}
     ),
     "33 pipe": _in_folder("pipe"),
     "33 link": _in_folder("/etc/hostname"),
-    "34 inner": _file("inner.zip", hostilezips.packed({"users.json": b"[]"})),
+    "34 inner": _file("inner.zip", hostilezips.make_zip({"users.json": b"[]"})),
     "34 no end": _file("general/2023-12-02.json", b"[" + b"1," * 12_000),
     "34 empties": _file("general/2023-12-03.json", b"[" + b"{}," * 9_000 + b"{}]"),
     "35 wrapped": _wrapped,
     "36 unlisted": _unlisted,
-    "37 direct": _file("D0123456789/2023-11-30.json", json.dumps([said(1, "dm")]).encode()),
+    "37 direct": _file(
+        "D0123456789/2023-11-30.json", json.dumps([slack_message(1, "dm")]).encode()
+    ),
     "38 renamed": _renamed,
     "39 times": _times,
     "40 organisation": _of_organisation,
@@ -440,11 +471,11 @@ Zip = Callable[[Files, random.Random], tuple[str, bytes]]
 
 
 def _packed(must: str, change: Callable[[bytes, random.Random], bytes]) -> Zip:
-    return lambda files, chance: (must, change(hostilezips.packed(files), chance))
+    return lambda files, chance: (must, change(hostilezips.make_zip(files), chance))
 
 
 def _with(name: str) -> Zip:
-    return lambda files, _: ("refuse", hostilezips.packed(files | {name: b"[]"}))
+    return lambda files, _: ("refuse", hostilezips.make_zip(files | {name: b"[]"}))
 
 
 def _filled(size: int) -> Zip:
@@ -452,13 +483,13 @@ def _filled(size: int) -> Zip:
         fillers = (b" ", b"1,", b"{},", b"[", b'{"a":', b'"x",', b"\x00", b'{"ts":"1","x":1},')
         filler = chance.choice(fillers)
         content = b"[" + filler * (size // len(filler))
-        return "read", hostilezips.packed(files | {"general/2023-12-05.json": content})
+        return "read", hostilezips.make_zip(files | {"general/2023-12-05.json": content})
 
     return fill
 
 
 def _an_entry(data: bytes, chance: random.Random) -> str:
-    return chance.choice(list(hostilezips.entries(data)))
+    return chance.choice(list(hostilezips.entry_offsets(data)))
 
 
 def _flipped(data: bytes, begin: int, chance: random.Random) -> bytes:
@@ -472,21 +503,21 @@ def _lying(data: bytes, chance: random.Random) -> bytes:
     field, (_, form) = chance.choice(list(hostilezips.FIELDS.items()))
     value = chance.choice((0, 1, 7, 0x10, 0xFF, 0x7FFF, 0xFFFF, 0xFFFFFFFF, 0x7FFFFFFF))
     largest = 0xFFFF if form == "<H" else 0xFFFFFFFF
-    return hostilezips.claiming(data, _an_entry(data, chance), **{field: min(value, largest)})
+    return hostilezips.with_fields(data, _an_entry(data, chance), **{field: min(value, largest)})
 
 
 def _over(files: Files, chance: random.Random) -> tuple[str, bytes]:
-    data = hostilezips.packed(files)
-    names = list(hostilezips.entries(data))
+    data = hostilezips.make_zip(files)
+    names = list(hostilezips.entry_offsets(data))
     if len(names) < 2:
         return "read", data
-    return "refuse", hostilezips.laid_over(data, *chance.sample(names, 2))
+    return "refuse", hostilezips.with_overlap(data, *chance.sample(names, 2))
 
 
 def _one_locked(files: Files, chance: random.Random) -> tuple[str, bytes]:
-    data = hostilezips.packed(files)
-    must = "read" if len(hostilezips.entries(data)) > 1 else "refuse"
-    return must, hostilezips.encrypted(data, _an_entry(data, chance))
+    data = hostilezips.make_zip(files)
+    must = "read" if len(hostilezips.entry_offsets(data)) > 1 else "refuse"
+    return must, hostilezips.with_encryption_flag(data, _an_entry(data, chance))
 
 
 @cache
@@ -511,13 +542,13 @@ def _commented(data: bytes, chance: random.Random) -> bytes:
 
 
 def _compressed(*methods: int) -> Zip:
-    return lambda files, chance: ("read", hostilezips.packed(files, chance.choice(methods)))
+    return lambda files, chance: ("read", hostilezips.make_zip(files, chance.choice(methods)))
 
 
 ZIPS: dict[str, Zip] = {
     "plain": _compressed(*[zipfile.ZIP_DEFLATED] * 4, zipfile.ZIP_STORED),
     "packed otherwise": _compressed(zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA),
-    "streamed": lambda files, _: ("read", hostilezips.streamed(files)),
+    "streamed": lambda files, _: ("read", hostilezips.make_streamed_zip(files)),
     "parent": _with("../evil.json"),
     "deep parent": _with("general/../../../evil/2023-11-14.json"),
     "absolute": _with("/tmp/memoryhub-evil.json"),
@@ -525,7 +556,7 @@ ZIPS: dict[str, Zip] = {
     "drive": _with("C:/evil/2023-11-14.json"),
     "twice": lambda files, chance: (
         "refuse",
-        hostilezips.packed([*files.items(), chance.choice(list(files.items()))]),
+        hostilezips.make_zip([*files.items(), chance.choice(list(files.items()))]),
     ),
     "link": lambda files, _: (
         "refuse",
@@ -539,13 +570,15 @@ ZIPS: dict[str, Zip] = {
     "lying": _packed("either", _lying),
     "huge": _packed(
         "refuse",
-        lambda data, chance: hostilezips.claiming(data, _an_entry(data, chance), size=0xFFFFFF00),
+        lambda data, chance: hostilezips.with_fields(
+            data, _an_entry(data, chance), size=0xFFFFFF00
+        ),
     ),
     "over": _over,
-    "nested": _packed("refuse", lambda data, _: hostilezips.packed({"export.zip": data})),
+    "nested": _packed("refuse", lambda data, _: hostilezips.make_zip({"export.zip": data})),
     "bomb": _filled(10_000_000),
     "small bomb": _filled(900_000),
-    "locked": _packed("refuse", lambda data, _: hostilezips.encrypted(data)),
+    "locked": _packed("refuse", lambda data, _: hostilezips.with_encryption_flag(data)),
     "one locked": _one_locked,
     "many": lambda files, _: ("refuse", empty_files(200_001)),
     "prefixed": _packed(

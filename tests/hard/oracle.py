@@ -62,7 +62,7 @@ def _is_of_an_answer(version: MemoryVersion, rows: Mapping[int, Asked]) -> bool:
     base = version.base.content if version.base else ""
     calls = set(_calls(version.content)) - set(_calls(base))
     said = set(WORD.findall(version.content)) - set(WORD.findall(base))
-    if not calls and version.is_persons:
+    if not calls and version.is_by_person:
         return not said
     if len(calls) != 1 or not calls <= rows.keys():
         return False

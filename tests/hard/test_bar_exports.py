@@ -9,8 +9,8 @@ import pytest
 
 from tests.hard import bar_exports
 from tests.hard.mutated_exports import Mutated
-from tests.hostilezips import packed
-from tests.slackexports import export_files, person, said
+from tests.hostilezips import make_zip
+from tests.slackexports import export_files, person, slack_message
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def test_a_child_that_does_not_answer(
     assert [(one["seed"], one["fault"]) for one in answers] == [(7, fault), (8, fault)]
 
 
-FILES = export_files({"general/2023-11-14": [said(1, "a")]})
+FILES = export_files({"general/2023-11-14": [slack_message(1, "a")]})
 COUNTS = {"people": 2, "channels": 1, "messages": 1}
 READ = {"end": "imported", "complete": True, "counts": COUNTS}
 REFUSED = {"end": "refused", "why": ""}
@@ -88,7 +88,7 @@ OTHER_TEAM = export_files({}, people=[person("U1", team_id="T2")])
 def test_what_is_a_fault(
     files: dict[str, bytes], must: str, answer: dict[str, object], fault: str, tmp_path: Path
 ) -> None:
-    export = Mutated([], must, zip=packed(files))
+    export = Mutated([], must, zip=make_zip(files))
     export.write(tmp_path / "export.zip")
     verdict = bar_exports.judge(export, tmp_path / "export.zip", answer)
     assert verdict.get("fault", "") == fault

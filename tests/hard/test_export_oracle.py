@@ -6,8 +6,8 @@ import pytest
 
 from tests.hard.export_oracle import count_folder, count_zip, elements
 from tests.hard.mutated_exports import mutated
-from tests.hostilezips import packed
-from tests.slackexports import export_files, said, write_folder
+from tests.hostilezips import make_zip
+from tests.slackexports import export_files, slack_message, write_folder
 
 
 @pytest.mark.parametrize(
@@ -33,11 +33,14 @@ def test_elements(data: bytes, count: int) -> None:
 
 def test_whole_exports(tmp_path: Path) -> None:
     files = export_files(
-        {"general/2023-11-14": [said(1, "a"), None], "x/2023-11-14": [said(1, "b")]},
+        {
+            "general/2023-11-14": [slack_message(1, "a"), None],
+            "x/2023-11-14": [slack_message(1, "b")],
+        },
         dms=[{"id": "D1"}],
     )
     files |= {"__MACOSX/general/2023-11-14.json": b"[1]", "general/canvases/x.json": b"[1]"}
-    for count in (count_zip(packed(files)), count_folder(write_folder(tmp_path / "x", files))):
+    for count in (count_zip(make_zip(files)), count_folder(write_folder(tmp_path / "x", files))):
         assert (count.people, count.channels, count.messages) == (2, 2, 3)
         assert (count.is_export, count.teams) == (True, {"T1"})
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from memories.llm import ModelSummariser
-from memories.rules.generate.reply import read_reply
-from memories.rules.generate.summary import (
+from memories.rules.generate.reply import parse_reply
+from memories.rules.generate.summariser import (
     Addition,
     MemoryLine,
     MessageLine,
@@ -71,7 +71,7 @@ def summariser(model: FakeModel, timeout: float = 30.0) -> ModelSummariser:
 def test_a_good_answer_holds_every_word_and_cites_its_line(
     model: FakeModel, request_: Request
 ) -> None:
-    reading = read_reply(summariser(model).summarise(request_), request_)
+    reading = parse_reply(summariser(model).summarise(request_), request_)
     assert not reading.fault
     said = {word for line in reading.lines for word in WORD.findall(line.text)}
     wanted = [m.text for m in request_.messages] + [line.text for line in request_.existing]
@@ -86,18 +86,18 @@ def test_operations_change_what_they_name_alone(model: FakeModel) -> None:
     wanted = replace(MERGE, operations=True)
     text = summariser(model).summarise(wanted).text
     assert all(row.startswith("+ ") for row in text.split("\n"))
-    reading = read_reply(replace(summariser(model).summarise(wanted), text=text), wanted)
+    reading = parse_reply(replace(summariser(model).summarise(wanted), text=text), wanted)
     assert [line.text for line in reading.lines[:2]] == [line.text for line in wanted.existing]
     said = {word for line in reading.lines for word in WORD.findall(line.text)}
     assert said == {"uq000001x", *(f"uq0001{n:02d}x" for n in range(3, 30))}
     model.configure(script=["shrink"])
     grown = replace(GROWN, operations=True)
-    [line] = read_reply(summariser(model).summarise(grown), grown).lines
+    [line] = parse_reply(summariser(model).summarise(grown), grown).lines
     assert line.text == "uq000201x is old"
 
 
 def test_lines_of_people_come_back_word_for_word(model: FakeModel) -> None:
-    reading = read_reply(summariser(model).summarise(MERGE), MERGE)
+    reading = parse_reply(summariser(model).summarise(MERGE), MERGE)
     assert "my own word" in [line.text for line in reading.lines]
 
 
@@ -172,12 +172,12 @@ def test_only_one_rate_limit_says_how_long(model: FakeModel) -> None:
 @pytest.mark.parametrize("kind", BAD)
 def test_a_spoilt_answer_is_no_good(model: FakeModel, kind: str) -> None:
     model.configure(script=[kind])
-    assert read_reply(summariser(model).summarise(SEGMENT), SEGMENT).fault == BAD[kind]
+    assert parse_reply(summariser(model).summarise(SEGMENT), SEGMENT).fault == BAD[kind]
 
 
 def test_where_references_are_malformed_code_finds_the_sources(model: FakeModel) -> None:
     model.configure(script=["malformed_refs"])
-    reading = read_reply(summariser(model).summarise(SEGMENT), SEGMENT)
+    reading = parse_reply(summariser(model).summarise(SEGMENT), SEGMENT)
     assert all(line.refs for line in reading.lines)
 
 

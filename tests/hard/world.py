@@ -96,10 +96,10 @@ def retry_the_dead() -> int:
 
 def offer(channels: Sequence[Channel]) -> None:
     """As after an import: a pass is queued for each workspace of these channels."""
-    from memories.tasks import remember_later
+    from memories.tasks import schedule_pass
 
     for workspace_id in sorted({channel.workspace_id for channel in channels}):
-        remember_later(workspace_id)
+        schedule_pass(workspace_id)
 
 
 def order(folder: Path, point: str, name: str, word: str = "kill") -> Path:

@@ -321,6 +321,7 @@ NEWEST = {"content": "mine", "based_on": "2", "revision": "1"}
 
 MATRIX: dict[str, Callable[[World], Iterator[Ask]]] = {
     "livez": _plain("livez"),
+    "api_keys-agent": _plain("api_keys-agent"),
     "api_keys-index": _of_workspace("api_keys-index", {"name": "x", "days": "30"}),
     "api_keys-revoke": _rows_of_workspace("api_keys-revoke", ApiKey, {}),
     "mcp": _plain("mcp", {"method": "tools/list"}),
@@ -363,6 +364,7 @@ MATRIX: dict[str, Callable[[World], Iterator[Ask]]] = {
     "events-receive": _plain("events-receive", {"type": "event_callback"}),
     "workspaces-detail": _of_workspace("workspaces-detail"),
     "catch_up-index": _of_workspace("catch_up-index", query="since=7d"),
+    "catch_up-mark_all": _of_workspace("catch_up-mark_all", {"seen": ["1:1", "2:1"]}),
     "catch_up-mark": _rows_of_workspace(
         "catch_up-mark",
         Memory,
@@ -475,7 +477,7 @@ AS_PARTS = {
         "quarantine-index",
     ),
     *("jobs-index", "jobs-detail", "context-index"),
-    *("catch_up-index", "catch_up-mark"),
+    *("catch_up-index", "catch_up-mark", "catch_up-mark_all"),
     *("notes-mark", "notes-delete", "trash-undelete", "trash-purge"),
 }
 
@@ -688,7 +690,7 @@ COMMANDS: dict[str, Callable[[World], Iterator[list[str]]] | str] = {
     "restore": "brings a copy back",
     "demo": "makes a workspace of its own",
     "forget": "says numbers of rows, to whoever holds the machine",
-    "import": "takes in a bundle; says numbers",
+    "import": "imports a workspace; says numbers",
     "import_slack": "takes in an export; says numbers",
     "mfa_reset": "takes second factors away",
     "prompt": "the prompts with words of its own",
@@ -711,8 +713,8 @@ def run_command(arguments: list[str], role: str) -> str:
     out, err = io.StringIO(), io.StringIO()
     reader = [] if role == "public" else ["--as", f"as-{role}"]
     with tempfile.TemporaryDirectory() as folder:
-        bundle = Path(folder) / "bundle.zip"
-        files = [str(bundle)] if arguments[0] == "export" else []
+        export_path = Path(folder) / "export.zip"
+        files = [str(export_path)] if arguments[0] == "export" else []
         at = 2 if arguments[0] in ("memory", "jobs") else 1
         asked = [*arguments[:at], *reader, *arguments[at:], *files]
         failed = ""
@@ -722,15 +724,15 @@ def run_command(arguments: list[str], role: str) -> str:
                 transaction.set_rollback(True)
         except (CommandError, SystemExit) as error:
             failed = "" if str(error) and any(a in str(error) for a in arguments) else str(error)
-        held = _unpacked(bundle) if bundle.exists() else ""
+        held = _unpacked(export_path) if export_path.exists() else ""
     said = out.getvalue() + err.getvalue()
     for typed in arguments:  # repeated as it was typed
         said = said.replace(f"'{typed}'", "")
     return f"{said}\n{failed}\n{held}"
 
 
-def _unpacked(bundle: Path) -> str:
-    with zipfile.ZipFile(bundle) as file:
+def _unpacked(export_path: Path) -> str:
+    with zipfile.ZipFile(export_path) as file:
         inside = (file.read(name).decode(errors="replace") for name in file.namelist())
         return "\n".join([*file.namelist(), *inside])
 

@@ -21,6 +21,7 @@ from memories.models import (
     Backfill,
     BackfillChannel,
     Channel,
+    ChannelSync,
     Job,
     Member,
     Memory,
@@ -33,15 +34,15 @@ from memories.models import (
     User,
     Workspace,
 )
-from memories.pipeline.access import audience
+from memories.pipeline.access import channel_audience
 from memories.pipeline.ingest import uploads
 from memories.pipeline.ingest.roster import set_members, store_channels, store_people
 from memories.pipeline.search import indexing
-from memories.rules.generate.summary import Reply
+from memories.rules.generate.summariser import Reply
 from memories.rules.ingest.timestamps import to_micros, ts_from_micros
 from memories.rules.memory.identity import MemoryType
 from tests.factories import make_segment, make_version
-from tests.slackexports import channel, export_files, said, write_zip
+from tests.slackexports import channel, export_files, slack_message, write_zip
 
 ROLES = ("outsider", "guest", "member", "editor", "admin", "operator")
 WORD = re.compile(r"zqxj([a-z]+)kqwv([a-z]+)", re.IGNORECASE)  # no random token looks like it
@@ -123,7 +124,7 @@ class World:
         self._place(abroad, ELSEWHERE, "public", ())
         self._workspaces_own(abroad, ELSEWHERE, ELSEWHERE)
         self.audiences[ELSEWHERE] = {"operator", "public"}
-        audience.opt_in(self.channels["harbor"], by=None, on=True)
+        channel_audience.set_opt_in(self.channels["harbor"], by=None, on=True)
         self.refresh()
         return self
 
@@ -137,18 +138,18 @@ class World:
             topic = {"topic": {"value": word(place, "topic")}}
             lists[kind] = [channel(f"C{place.upper()}", name, **topic)]
             days[f"{name}/2023-11-14"] = [
-                said(1, word(place, "said")),
-                said(2, word(place, "more")),
+                slack_message(1, word(place, "said")),
+                slack_message(2, word(place, "more")),
             ]
             days[f"{name}/2023-11-15"] = f'[{{"text": "{word(place, "broken")}'
         path = write_zip(folder / "export.zip", export_files(days, **lists))
         by, wanted = self.users["operator"], {"without": [], "private": True, "direct": True}
         for slug in ("brought", "waiting"):
-            upload = uploads.keep(slug, "export.zip", [path.read_bytes()], by=by)
-            uploads.work_on(upload, self.now)
+            upload = uploads.store_upload(slug, "export.zip", [path.read_bytes()], by=by)
+            uploads.process_upload(upload, self.now)
             if slug == "brought":
                 upload.start(wanted, by=by, now=self.now)
-                uploads.work_on(upload, self.now)
+                uploads.process_upload(upload, self.now)
         for place in BROUGHT:
             self.channels[place] = Channel.objects.get(slack_id=f"C{place.upper()}")
             self.audiences[place] = set()
@@ -175,11 +176,11 @@ class World:
             kind=kind,
             topic=word(name, "topic"),
             purpose=word(name, "purpose"),
-            sync_text=word(name, "trouble"),
             start_us=0,
             is_followed=True,
         )
         self.channels[name] = channel
+        ChannelSync.objects.create(channel=channel, error_text=word(name, "trouble"))
         set_members(channel, [f"U{role.upper()}" for role in roles], self.now, live=True)
         self.fill(name)
 
@@ -209,7 +210,7 @@ class World:
                 put_back=[word(place, "putback")],
                 kept=[word(place, "kept")],
             )
-            first.call(word(place, "called"), by=None)
+            first.rename(word(place, "called"), by=None)
             memory.refresh_from_db()
             memory.revise(
                 f"- {word(place, 'new')}\n- and more", by=None, based_on=memory.current.number
@@ -252,7 +253,7 @@ class World:
                 reply=reply(place) if state == "proposed" else None,
                 cites=[[]],
             )
-            job.take_inputs([first])
+            job.add_inputs([first])
         QuarantinedLine.objects.create(
             memory=memory, job=job, text=word(place, "quarantine"), rule="address"
         )
@@ -281,7 +282,9 @@ class World:
             first = make_version(memory=memory, text=f"- {word(place, 'old')}")
             memory.refresh_from_db()
             memory.revise(f"- {word(place, 'new')}", by=None, based_on=memory.current.number)
-            read = MemoryVersion.objects.current_in(team.channels.flowing(), MemoryType.LONG_TERM)
+            read = MemoryVersion.objects.current_in(
+                team.channels.feeding_workspace_memory(), MemoryType.LONG_TERM
+            )
             self._jobs(place, memory, None, read.first() or first)
         self._notes(team, notes, None)
         open_ones = team.channels.public()
@@ -405,7 +408,7 @@ class World:
             readers.discard("admin")
 
     def _opts_out(self) -> None:
-        audience.opt_in(self.channels["harbor"], by=None, on=False)
+        channel_audience.set_opt_in(self.channels["harbor"], by=None, on=False)
         self.opted_in = False
 
     def _shared(self) -> None:
@@ -426,7 +429,7 @@ class World:
 
     def _ends(self) -> None:
         """The app was removed: nobody is shown anything of the workspace, operators neither."""
-        SlackConnection.objects.of(self.team).stops(
+        SlackConnection.objects.of(self.team).stop(
             SlackConnection.State.UNINSTALLED, "It was removed.", timezone.now()
         )
         for place, readers in self.audiences.items():

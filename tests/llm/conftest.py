@@ -1,9 +1,9 @@
 import pytest
 from pytest_httpserver import HTTPServer
 
-from tests.llm.endpoint import Endpoint
+from tests.llm.endpoint import FakeEndpoint
 
 
 @pytest.fixture
-def endpoint(httpserver: HTTPServer) -> Endpoint:
-    return Endpoint(httpserver)
+def endpoint(httpserver: HTTPServer) -> FakeEndpoint:
+    return FakeEndpoint(httpserver)

@@ -1,4 +1,4 @@
-"""A chat-completions endpoint on loopback that answers what it is told and keeps what it was sent."""
+"""A local chat-completions endpoint with planned replies, which keeps the requests."""
 
 import json
 from collections.abc import Callable
@@ -17,7 +17,7 @@ PATH = "/v1/chat/completions"
 def completion(
     text: str | None, finish_reason: str | None = "stop", **parts: Any
 ) -> dict[str, Any]:
-    """The body of a good answer."""
+    """Return the body of a good response."""
     message = {"role": "assistant", "content": text, "refusal": parts.pop("refusal", None)}
     choice = {"index": 0, "message": message, "finish_reason": finish_reason}
     usage = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
@@ -26,37 +26,29 @@ def completion(
 
 
 @dataclass
-class Endpoint:
+class FakeEndpoint:
     server: HTTPServer
-    asked: list[dict[str, Any]] = field(default_factory=list)  # the bodies, in order
+    requests: list[dict[str, Any]] = field(default_factory=list)  # the bodies, in order
 
-    def answers(self, *bodies: dict[str, Any] | str) -> None:
-        """One body (or one text) after the other; the last one again and again."""
-        left = [completion(body) if isinstance(body, str) else body for body in bodies]
+    def reply_with(self, *bodies: dict[str, Any] | str) -> None:
+        """Reply with one body or text after another. The last one repeats."""
+        planned = list(bodies)
+        self.reply_by(lambda prompt: planned.pop(0) if len(planned) > 1 else planned[0])
 
-        def answer(request: HttpRequest) -> Response:
-            self.asked.append(request.get_json())
-            body = left.pop(0) if len(left) > 1 else left[0]
-            return Response(json.dumps(body), content_type="application/json")
+    def reply_by(self, choose: Callable[[str], dict[str, Any] | str | tuple[int, str]]) -> None:
+        """Reply with a body, a text, or status and code of an error, chosen by the user message."""
 
-        self.server.expect_request(PATH, method="POST").respond_with_handler(answer)
+        def handle(request: HttpRequest) -> Response:
+            self.requests.append(request.get_json())
+            body = choose(self.prompt()[1])
+            if isinstance(body, tuple):
+                status, code = body
+                return _json({"error": {"message": "no", "code": code}}, status)
+            return _json(completion(body) if isinstance(body, str) else body)
 
-    def decides(self, decide: Callable[[str], dict[str, Any] | str | tuple[int, str]]) -> None:
-        """A body, a text, or (status, code) of an error, by what the user message says."""
+        self.server.expect_request(PATH, method="POST").respond_with_handler(handle)
 
-        def answer(request: HttpRequest) -> Response:
-            self.asked.append(request.get_json())
-            decided = decide(self.prompt()[1])
-            if isinstance(decided, tuple):
-                status, code = decided
-                error = json.dumps({"error": {"message": "no", "code": code}})
-                return Response(error, status=status, content_type="application/json")
-            body = completion(decided) if isinstance(decided, str) else decided
-            return Response(json.dumps(body), content_type="application/json")
-
-        self.server.expect_request(PATH, method="POST").respond_with_handler(answer)
-
-    def refuses(self, status: int, error: dict[str, Any] | None = None, **headers: str) -> None:
+    def fail_with(self, status: int, error: dict[str, Any] | None = None, **headers: str) -> None:
         body = {"error": {"message": "no"} | (error or {})}
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         self.server.expect_request(PATH, method="POST").respond_with_json(
@@ -68,7 +60,11 @@ class Endpoint:
         return ModelSummariser(base_url=self.server.url_for("/v1"), **{**values, **options})
 
     def prompt(self, call: int = -1) -> tuple[str, str]:
-        """System and user message of a call."""
-        system, user = self.asked[call]["messages"]
+        """Return the system and the user message of a call."""
+        system, user = self.requests[call]["messages"]
         assert (system["role"], user["role"]) == ("system", "user")
         return system["content"], user["content"]
+
+
+def _json(body: dict[str, Any], status: int = 200) -> Response:
+    return Response(json.dumps(body), status=status, content_type="application/json")

@@ -1,4 +1,4 @@
-"""A model on loopback whose answers can be told in advance: it repeats what is new to it."""
+"""A local model with predictable replies: it repeats new messages and drops existing lines."""
 
 import json
 import re
@@ -10,10 +10,10 @@ from tests.llm.endpoint import PATH, completion
 
 
 class ForgetfulModel:
-    """Notes each new message with its reference, and forgets all that it knew before."""
+    """Replies with one line for each new message, and settles all existing lines."""
 
     def __init__(self, server: HTTPServer) -> None:
-        self.prompts: list[str] = []  # what it was shown: our instructions and the data
+        self.prompts: list[str] = []  # instructions and data
         server.expect_request(PATH, method="POST").respond_with_handler(self.answer)
 
     def answer(self, request: Request) -> Response:
@@ -26,7 +26,7 @@ class ForgetfulModel:
             )
             for ref, text in re.findall(r"^(\d+) (?:↳\w )?(?:\[.{16}\] \w+: )?(.+)$", block, re.M)
         ]
-        # Of lines that stay by themselves it says that they are settled.
+        # Existing lines of a merge by operations stay without an operation, so it removes them.
         refs = re.findall(r"\[(\d+)\]$", lines[-1]) if lines else []
         lines += [f"- L{number} [{refs[0]}]" for number in re.findall(r"^L(\d+) ", user, re.M)]
         body = completion("\n".join(dict.fromkeys(lines)))

@@ -1,10 +1,10 @@
-"""Requests as the pipeline makes them, for the tests of both summarisers."""
+"""Factories of requests as the pipeline builds them."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from memories.rules.generate.summary import Addition, MemoryLine, MessageLine, Request
+from memories.rules.generate.summariser import Addition, MemoryLine, MessageLine, Request
 from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory.identity import MemoryScope, MemoryType
 
@@ -34,7 +34,7 @@ def added(*texts: str, title: str = "#general", first: int = 1) -> list[Addition
     return [Addition(title, memory(*texts, first=first))]
 
 
-def request(
+def make_request(
     scope: MemoryScope, memory_type: MemoryType, *, max_tokens: int = 300, **parts: Any
 ) -> Request:
     values: dict[str, Any] = {"language": "en", "zone": "UTC", "place": "#general"} | parts
@@ -42,10 +42,10 @@ def request(
 
 
 def short(lines: Sequence[MessageLine] = (), **parts: Any) -> Request:
-    """A channel's short-term request."""
-    return request(MemoryScope.CHANNEL, MemoryType.SHORT_TERM, messages=lines, **parts)
+    """Build a short-term request of a channel."""
+    return make_request(MemoryScope.CHANNEL, MemoryType.SHORT_TERM, messages=lines, **parts)
 
 
 def long(**parts: Any) -> Request:
-    """A channel's long-term request, with its seed limit."""
-    return request(MemoryScope.CHANNEL, MemoryType.LONG_TERM, **{"max_tokens": 500} | parts)
+    """Build a long-term request of a channel, with the seed's limit."""
+    return make_request(MemoryScope.CHANNEL, MemoryType.LONG_TERM, **{"max_tokens": 500} | parts)

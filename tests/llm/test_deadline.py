@@ -1,4 +1,4 @@
-"""Endpoints that hang, drip and hang up: the call ends in time, and says what it may have cost."""
+"""Calls to endpoints that hang, send slowly or close the connection."""
 
 import contextlib
 import socket
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from memories.llm import ModelSummariser, summarise
-from memories.rules.generate.summary import SummariserError
+from memories.rules.generate.summariser import SummariserError
 from tests.llm.requests import messages, short
 from tests.processes import PATIENCE, wait_until
 
@@ -33,7 +33,7 @@ def drip_body(client: socket.socket, over: threading.Event) -> None:
 
 
 def drip_headers(client: socket.socket, over: threading.Event) -> None:
-    """A byte at a time, each well within the time that the client waits for one."""
+    """Send a byte at a time, faster than the read timeout of the client."""
     for byte in HEAD * 20:
         client.sendall(bytes([byte]))
         if over.wait(0.05):
@@ -41,7 +41,7 @@ def drip_headers(client: socket.socket, over: threading.Event) -> None:
 
 
 def hang_up(client: socket.socket, over: threading.Event) -> None:
-    """Without a word."""
+    """Send nothing."""
 
 
 def hang_up_half_way(client: socket.socket, over: threading.Event) -> None:
@@ -53,13 +53,13 @@ def talk_nonsense(client: socket.socket, over: threading.Event) -> None:
 
 
 class RawServer:
-    """Reads the question, answers as told, and keeps when the client went away."""
+    """Reads one request, runs the given answer, and counts requests and broken connections."""
 
     def __init__(self) -> None:
         self.socket = socket.create_server(("127.0.0.1", 0))
         self.over = threading.Event()
-        self.questions = 0
-        self.gone = 0
+        self.requests = 0
+        self.broken_connections = 0
         self.threads: list[threading.Thread] = []
 
     def serve(self, answer: Answer) -> None:
@@ -70,14 +70,14 @@ class RawServer:
         with contextlib.suppress(OSError):  # closed at the end of the test
             client, _ = self.socket.accept()
             with client:
-                seen = b""
-                while b"hello" not in seen:
-                    seen += client.recv(65536)
-                self.questions += 1
+                received = b""
+                while b"hello" not in received:
+                    received += client.recv(65536)
+                self.requests += 1
                 try:
                     answer(client, self.over)
                 except OSError:  # broken pipe
-                    self.gone += 1
+                    self.broken_connections += 1
 
     def summariser(self, timeout: float) -> ModelSummariser:
         url = f"http://127.0.0.1:{self.socket.getsockname()[1]}/v1"
@@ -108,44 +108,43 @@ def server() -> Iterator[RawServer]:
         (talk_nonsense, "connection"),
     ],
 )
-def test_it_ends_in_time(server: RawServer, answer: Answer, code: str) -> None:
+def test_a_call_ends_at_its_deadline(server: RawServer, answer: Answer, code: str) -> None:
     server.serve(answer)
     summariser = server.summariser(timeout=1.0)
-    summariser._client()  # its import takes as long as the call may
-    began = time.monotonic()
+    summariser._client()  # its import takes as long as the deadline
+    started = time.monotonic()
     with pytest.raises(SummariserError) as raised:
         summarise(HELLO, summariser)
-    # The endpoint answers for PATIENCE at least; what is above the timeout is for a busy machine.
-    assert time.monotonic() - began < PATIENCE / 2
+    # The endpoint hangs for PATIENCE. The rest above the timeout is for a busy machine.
+    assert time.monotonic() - started < PATIENCE / 2
     assert raised.value.code == code
-    assert raised.value.unknown  # the question went out, so it may be charged
-    assert server.questions == 1
+    assert raised.value.may_be_charged  # the request was sent
+    assert server.requests == 1
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("answer", [drip_headers, drip_body])
-def test_nothing_is_left_waiting(server: RawServer, answer: Answer) -> None:
-    """The connection is cut, so the thread that waited for it ends and the endpoint may stop."""
+def test_the_deadline_ends_the_connection_and_the_thread(server: RawServer, answer: Answer) -> None:
     server.serve(answer)
     with pytest.raises(SummariserError):
         summarise(HELLO, server.summariser(timeout=1.0))
-    wait_until(lambda: server.gone == 1, "the endpoint notices")
+    wait_until(lambda: server.broken_connections == 1, "the endpoint notices")
     alive = threading.enumerate
     wait_until(lambda: not any(t.name == "model-call" for t in alive()), "its thread ends")
 
 
 @pytest.mark.slow
-def test_a_connection_that_is_not_made_costs_nothing() -> None:
-    """Its queue is full: the kernel does not even answer."""
+def test_a_call_without_a_connection_is_not_charged() -> None:
+    """The listen queue is full, so the kernel does not answer."""
     with socket.socket() as full, contextlib.ExitStack() as others:
         full.bind(("127.0.0.1", 0))
         full.listen(0)
         for _ in range(4):
-            other = others.enter_context(socket.socket())
-            other.setblocking(False)
-            other.connect_ex(full.getsockname())
+            waiting = others.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(full.getsockname())
         url = f"http://127.0.0.1:{full.getsockname()[1]}/v1"
         summariser = ModelSummariser(api_key="", base_url=url, model="tiny", timeout=0.3)
         with pytest.raises(SummariserError) as raised:
             summarise(HELLO, summariser)
-    assert (raised.value.code, raised.value.unknown) == ("timeout", False)
+    assert (raised.value.code, raised.value.may_be_charged) == ("timeout", False)

@@ -9,46 +9,46 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memories.llm import ModelSummariser, OfflineSummariser, configured, summarise
-from memories.llm.asking import Asking
-from memories.rules.generate import bounds, prompts
-from memories.rules.generate.parts import combination
-from memories.rules.generate.reply import read_reply
-from memories.rules.generate.summary import (
-    Form,
+from memories.llm import ModelSummariser, OfflineSummariser, get_summariser, model, summarise
+from memories.llm.request_runner import RequestRunner
+from memories.rules.generate import prompts, splitting
+from memories.rules.generate.reply import parse_reply
+from memories.rules.generate.splitting import build_combination
+from memories.rules.generate.summariser import (
     ParsedReply,
-    ReadLine,
+    PromptForm,
     Reply,
+    ReplyLine,
     Request,
     RequestStrategy,
 )
-from memories.rules.generate.tokens import estimate
-from tests.llm.endpoint import Endpoint, completion
+from memories.rules.generate.tokens import estimate_tokens
+from tests.llm.endpoint import FakeEndpoint, completion
 from tests.llm.requests import added, long, memory, messages, short
 
 
-def test_a_reply_carries_what_the_endpoint_said(endpoint: Endpoint) -> None:
-    endpoint.answers("- hello [1]")
-    wanted = short(messages("hello"))
+def test_a_reply_has_the_values_of_the_response(endpoint: FakeEndpoint) -> None:
+    endpoint.reply_with("- hello [1]")
+    request = short(messages("hello"))
     summariser = endpoint.summariser()
-    reply = summarise(wanted, summariser)
+    reply = summarise(request, summariser)
     assert (reply.text, reply.finish_reason, reply.model) == ("- hello [1]", "stop", "tiny-2026")
     assert (reply.prompt_tokens, reply.completion_tokens, reply.calls) == (100, 10, 1)
-    assert reply.prompt_version == summariser.prompt_version(wanted)
+    assert reply.prompt_version == summariser.prompt_version(request)
     assert reply.seconds > 0
     assert Reply.from_json(json.loads(json.dumps(reply.as_json()))) == reply
 
 
-def test_key_and_model_are_sent(endpoint: Endpoint) -> None:
-    endpoint.answers("- hello [1]")
+def test_the_key_and_the_model_are_sent(endpoint: FakeEndpoint) -> None:
+    endpoint.reply_with("- hello [1]")
     summarise(short(messages("hello")), endpoint.summariser())
     [(request, _)] = endpoint.server.log
     assert request.headers["Authorization"] == "Bearer sk-test"
-    assert endpoint.asked[0]["model"] == "tiny"
+    assert endpoint.requests[0]["model"] == "tiny"
 
 
-def test_each_call_has_its_own_key(endpoint: Endpoint) -> None:
-    endpoint.answers("- hello [1]")
+def test_each_prompt_has_its_own_key(endpoint: FakeEndpoint) -> None:
+    endpoint.reply_with("- hello [1]")
     summariser = endpoint.summariser()
     for _ in range(2):
         summarise(short(messages("hello")), summariser)
@@ -56,22 +56,29 @@ def test_each_call_has_its_own_key(endpoint: Endpoint) -> None:
     assert endpoint.prompt(0)[0] == endpoint.prompt(1)[0]
 
 
-def test_without_usage_tokens_are_estimated(endpoint: Endpoint) -> None:
-    endpoint.answers(completion("- hello [1]", usage=None))
+def test_without_usage_tokens_are_estimated(endpoint: FakeEndpoint) -> None:
+    endpoint.reply_with(completion("- hello [1]", usage=None))
     reply = summarise(short(messages("hello")), endpoint.summariser())
-    assert reply.prompt_tokens == sum(map(estimate, endpoint.prompt()))
-    assert reply.completion_tokens == estimate("- hello [1]")
+    assert reply.prompt_tokens == sum(map(estimate_tokens, endpoint.prompt()))
+    assert reply.completion_tokens == estimate_tokens("- hello [1]")
 
 
-def test_openai_itself_takes_the_new_name_of_the_limit() -> None:
-    own = ModelSummariser(api_key="k", model="m", timeout=1)
-    other = ModelSummariser(api_key="k", base_url="http://127.0.0.1:1/v1", model="m", timeout=1)
-    assert own._limit(300) == {"max_completion_tokens": 300}
-    assert other._limit(300) == {"max_tokens": 300}
+@pytest.mark.parametrize("is_openai", [True, False])
+def test_openai_gets_the_new_name_of_the_limit(
+    endpoint: FakeEndpoint, monkeypatch: pytest.MonkeyPatch, is_openai: bool
+) -> None:
+    if is_openai:
+        monkeypatch.setattr(model, "OPENAI", endpoint.server.url_for("/v1"))
+    endpoint.reply_with("- hello [1]")
+    summarise(short(messages("hello")), endpoint.summariser())
+    limits = {
+        name: value for name, value in endpoint.requests[0].items() if name.startswith("max_")
+    }
+    assert limits == {"max_completion_tokens" if is_openai else "max_tokens": 300}
 
 
-def test_threads_share_one_client(endpoint: Endpoint) -> None:
-    endpoint.answers("- hello [1]")
+def test_threads_share_one_client(endpoint: FakeEndpoint) -> None:
+    endpoint.reply_with("- hello [1]")
     summariser = endpoint.summariser()
     with ThreadPoolExecutor(4) as pool:
         clients = set(pool.map(lambda _: id(summariser._client()), range(8)))
@@ -80,36 +87,38 @@ def test_threads_share_one_client(endpoint: Endpoint) -> None:
     assert [reply.text for reply in replies] == ["- hello [1]"] * 8
 
 
-def test_configured() -> None:
-    model = configured(api_key="k", base_url="http://127.0.0.1:1/v1", model="m", timeout=2.0)
-    offline = configured(api_key="k", base_url="", model="", timeout=2.0)
-    assert isinstance(model, ModelSummariser) and model.name == "m"
+def test_the_model_name_chooses_the_summariser() -> None:
+    online = get_summariser(api_key="k", base_url="http://127.0.0.1:1/v1", model="m", timeout=2.0)
+    offline = get_summariser(api_key="k", base_url="", model="", timeout=2.0)
+    assert isinstance(online, ModelSummariser) and online.name == "m"
     assert isinstance(offline, OfflineSummariser) and offline.name == "offline"
 
 
-def test_the_client_is_imported_by_a_call_only() -> None:
-    """It takes half a second and 30 MB: pages and commands without a model do without."""
+def test_only_a_call_imports_the_client() -> None:
+    """The import takes half a second and 30 MB."""
     code = "import sys, memories.llm; sys.exit('openai' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], env=os.environ, check=False).returncode == 0
 
 
-def test_a_long_conversation_is_read_in_parts(endpoint: Endpoint) -> None:
-    """Rule 11: halves, then one call that combines them; refs are those of the whole."""
-    endpoint.answers(
+def test_a_long_conversation_is_split_and_combined(endpoint: FakeEndpoint) -> None:
+    """Rule 11: two halves, then a combination with the refs of the whole."""
+    endpoint.reply_with(
         "- word of message 1, 2 [1, 2]", "- word 39 [39]\n- word 40 [40]", "- word 1, 2, 40 [1, 3]"
     )
-    wanted = short(messages(*[f"message {n} " + "word " * 40 for n in range(1, 41)]))
-    reply = summarise(wanted, endpoint.summariser(input_limit=1600))
+    request = short(messages(*[f"message {n} " + "word " * 40 for n in range(1, 41)]))
+    reply = summarise(request, endpoint.summariser(input_limit=1600))
     assert reply.text == "- status: word 1, 2, 40 [1, 2, 40]"
     assert (reply.calls, reply.prompt_tokens, reply.completion_tokens) == (3, 300, 30)
-    assert reply.prompt_version == endpoint.summariser().prompt_version(wanted)
+    assert reply.prompt_version == endpoint.summariser().prompt_version(request)
     first, second, both = (endpoint.prompt(call)[1] for call in range(3))
-    seen = [n for n in range(1, 41) if f"message {n} " in first]
-    assert seen == list(range(1, len(seen) + 1)) and 15 <= len(seen) <= 25
-    assert all((f"message {n} " in second) == (n not in seen) for n in range(1, 41))
-    asked = prompts.request_text(combination(wanted, [ParsedReply([ReadLine("word")])] * 2))
+    in_first = [n for n in range(1, 41) if f"message {n} " in first]
+    assert in_first == list(range(1, len(in_first) + 1)) and 15 <= len(in_first) <= 25
+    assert all((f"message {n} " in second) == (n not in in_first) for n in range(1, 41))
+    instructions = prompts.request_text(
+        build_combination(request, [ParsedReply([ReplyLine("word")])] * 2)
+    )
     assert [line for line in both.split("\n") if not line.startswith("<<")] == [
-        "1 word of message 1, 2", "2 word 39", "3 word 40", "", *asked.split("\n"),
+        "1 word of message 1, 2", "2 word 39", "3 word 40", "", *instructions.split("\n"),
     ]  # fmt: skip
 
 
@@ -117,78 +126,67 @@ def test_a_long_conversation_is_read_in_parts(endpoint: Endpoint) -> None:
 @given(
     st.lists(st.integers(1, 4_000), min_size=1, max_size=3),
     st.sampled_from([900, 2_500, 24_000]),
-    st.sampled_from(list(Form)),
+    st.sampled_from(list(PromptForm)),
 )
 @settings(max_examples=25)
-def test_no_word_of_a_long_message_is_lost(sizes: list[int], limit: int, form: Form) -> None:
-    """Over all requests: each word of each message stands in one of them, once."""
+def test_no_word_of_a_long_message_is_lost(sizes: list[int], limit: int, form: PromptForm) -> None:
+    """Each word of each message is in exactly one call."""
     words = [[f"w{n}x{i}" for i in range(size)] for n, size in enumerate(sizes)]
-    wanted = short(messages(*map(" ".join, words)), form=form)
+    request = short(messages(*map(" ".join, words)), form=form)
     shown: list[str] = []
 
-    def ask(request: Request) -> Reply:
-        shown.extend(re.findall(r"w\d+x\d+", prompts.data_text(request, "k")))
+    def call(part: Request) -> Reply:
+        shown.extend(re.findall(r"w\d+x\d+", prompts.data_text(part, "k")))
         return Reply("- Something is going on here. [1]", "stop", "m", "p", form=form, calls=1)
 
-    reply = Asking(wanted, ask, "m", limit).reply(RequestStrategy.WHOLE)
-    assert shown == [word for said in words for word in said]
-    assert reply.calls <= bounds.bound(wanted, RequestStrategy.WHOLE, limit).calls
+    reply = RequestRunner(request, call, "m", limit).run(RequestStrategy.WHOLE)
+    assert shown == [word for message_words in words for word in message_words]
+    assert reply.calls <= splitting.upper_bound(request, RequestStrategy.WHOLE, limit).calls
 
 
-def test_a_long_merge_is_made_in_parts(endpoint: Endpoint) -> None:
-    endpoint.answers(
+def test_a_long_merge_is_split_and_combined(endpoint: FakeEndpoint) -> None:
+    endpoint.reply_with(
         "- very first line [1, 2]", "- line word [41]", "- very first line [1]\n- line word [2]"
     )
-    wanted = long(
+    request = long(
         existing=memory("the very first"),
         additions=added(*["line " + "word " * 40 for _ in range(40)], first=2),
     )
-    reply = summarise(wanted, endpoint.summariser(input_limit=1600))
+    reply = summarise(request, endpoint.summariser(input_limit=1600))
     assert reply.text == "- status: very first line [1, 2]\n- status: line word [41]"
     first, second, both = (endpoint.prompt(call)[1] for call in range(3))
     assert "the very first" in first and "the very first" not in second
     assert "existing memory" in both and "1 very first line" in both and "2 line word" in both
 
 
-def test_operations_of_parts_are_about_the_whole(endpoint: Endpoint) -> None:
-    """They name lines by their numbers, so no call combines them."""
-    endpoint.answers("~ L1 event: very first line [2]", "- event: line word [41]")
-    wanted = long(
+def test_operations_of_parts_need_no_combination(endpoint: FakeEndpoint) -> None:
+    """They name lines by their numbers in the whole."""
+    endpoint.reply_with("~ L1 event: very first line [2]", "- event: line word [41]")
+    request = long(
         existing=memory("the very first"),
         additions=added(*["line " + "word " * 40 for _ in range(40)], first=2),
         operations=True,
     )
-    reply = summarise(wanted, endpoint.summariser(input_limit=1600))
+    reply = summarise(request, endpoint.summariser(input_limit=1600))
     assert reply.calls == 2
-    assert [line.text for line in read_reply(reply, wanted).lines] == [
+    assert [line.text for line in parse_reply(reply, request).lines] == [
         "very first line",
         "line word",
     ]
 
 
-def test_a_part_with_nothing_worth_keeping(endpoint: Endpoint) -> None:
-    endpoint.answers("NOTHING", "- a late word [40]")
-    wanted = short(messages(*["word " * 40] * 40))
-    reply = summarise(wanted, endpoint.summariser(input_limit=1600))
-    assert (reply.text, reply.calls) == ("- status: a late word [40]", 2)
+@pytest.mark.parametrize(
+    ("second", "text"),
+    [("- a late word [40]", "- status: a late word [40]"), ("NOTHING", "NOTHING")],
+)
+def test_a_part_may_keep_nothing(endpoint: FakeEndpoint, second: str, text: str) -> None:
+    endpoint.reply_with("NOTHING", second)
+    request = short(messages(*["word " * 40] * 40))
+    reply = summarise(request, endpoint.summariser(input_limit=1600))
+    assert (reply.text, reply.calls) == (text, 2)
 
 
-def test_parts_with_nothing_worth_keeping(endpoint: Endpoint) -> None:
-    endpoint.answers("NOTHING")
-    wanted = short(messages(*["word " * 40] * 40))
-    reply = summarise(wanted, endpoint.summariser(input_limit=1600))
-    assert read_reply(reply, wanted).nothing
-    assert reply.calls == 2
-
-
-def test_a_fault_of_a_part_is_the_fault_of_the_whole(endpoint: Endpoint) -> None:
-    endpoint.answers("- an early story [1]", completion("- cut o", "length"))
-    wanted = short(messages(*["word " * 40] * 40))
-    reply = summarise(wanted, endpoint.summariser(input_limit=1600))
-    assert (reply.finish_reason, reply.calls, reply.prompt_tokens) == ("length", 2, 200)
-
-
-def test_one_message_is_not_cut_in_two(endpoint: Endpoint) -> None:
-    endpoint.answers("- long [1]")
+def test_a_message_below_the_shortest_split_stays_whole(endpoint: FakeEndpoint) -> None:
+    endpoint.reply_with("- long [1]")
     reply = summarise(short(messages("word " * 900)), endpoint.summariser(input_limit=500))
     assert (reply.text, reply.calls) == ("- long [1]", 1)

@@ -1,4 +1,4 @@
-"""What may go wrong at an endpoint, each with its one named outcome."""
+"""The fault of each way in which a call to an endpoint can fail."""
 
 import email.utils
 import json
@@ -12,15 +12,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memories.llm import ModelSummariser, faults, summarise
-from memories.rules.generate.reply import Fault, read_reply
-from memories.rules.generate.summary import SummariserError, Usage
-from tests.llm.endpoint import PATH, Endpoint, completion
+from memories.rules.generate.faults import Fault
+from memories.rules.generate.reply import parse_reply
+from memories.rules.generate.summariser import SummariserError, Usage
+from tests.llm.endpoint import PATH, FakeEndpoint, completion
 from tests.llm.requests import messages, short
 
 HELLO = short(messages("hello"))
 
 
-def failure(summariser: ModelSummariser) -> SummariserError:
+def raised_by(summariser: ModelSummariser) -> SummariserError:
     with pytest.raises(SummariserError) as raised:
         summarise(HELLO, summariser)
     return raised.value
@@ -59,32 +60,35 @@ def failure(summariser: ModelSummariser) -> SummariserError:
         "more than a minute's tokens", "filtered input",
     ],
 )  # fmt: skip
-def test_statuses(
-    endpoint: Endpoint,
+def test_the_fault_of_a_status(
+    endpoint: FakeEndpoint,
     status: int,
     error: dict[str, str],
     headers: dict[str, str],
     code: str,
     retry_after: float | None,
 ) -> None:
-    endpoint.refuses(status, error, **headers)
-    raised = failure(endpoint.summariser())
+    endpoint.fail_with(status, error, **headers)
+    raised = raised_by(endpoint.summariser())
     assert (raised.code, raised.retry_after) == (code, retry_after)
-    assert (raised.spent, raised.unknown) == (Usage(), False)  # an error costs nothing
-    assert len(endpoint.server.log) == 1  # the client did not try again by itself
+    assert (raised.spent, raised.may_be_charged) == (Usage(), False)
+    assert len(endpoint.server.log) == 1  # the client does not retry
 
 
-def test_the_sentence_quotes_nothing(endpoint: Endpoint) -> None:
-    """An endpoint may send the prompt or the key back; neither belongs on a row or in a log."""
-    endpoint.refuses(401, {"message": "Wrong key sk-test for: Ana: hello"})
-    assert "sk-test" not in str(failure(endpoint.summariser()))
+def test_the_message_quotes_nothing(endpoint: FakeEndpoint) -> None:
+    """A response may contain the prompt or the key, which must not reach a row or a log."""
+    endpoint.fail_with(401, {"message": "Wrong key sk-test for: Ana: hello"})
+    assert "sk-test" not in str(raised_by(endpoint.summariser()))
 
 
 @pytest.mark.parametrize(
-    ("seconds", "told"), [(90, 90.0), (-90, 0.0), (10**7, 86_400.0)], ids=["later", "over", "far"]
+    ("seconds", "retry_after"),
+    [(90, 90.0), (-90, 0.0), (10**7, 86_400.0)],
+    ids=["later", "over", "far"],
 )
-def test_retry_after_as_a_date(seconds: int, told: float) -> None:
-    """Counted from the endpoint's own date, which need not be ours."""
+def test_a_date_in_retry_after_counts_from_the_endpoints_clock(
+    seconds: int, retry_after: float
+) -> None:
     now = datetime(2020, 1, 1, tzinfo=UTC)
     dates = [
         email.utils.format_datetime(d, usegmt=True) for d in (now, now + timedelta(0, seconds))
@@ -95,16 +99,16 @@ def test_retry_after_as_a_date(seconds: int, told: float) -> None:
         request=httpx2.Request("POST", "http://127.0.0.1/v1"),
     )
     error = openai.RateLimitError("no", response=response, body=None)
-    assert faults.fault(error, sent=True).retry_after == told
+    assert faults.error_of(error, is_sent=True).retry_after == retry_after
 
 
-def test_nobody_listens() -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))  # not listening
-        url = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
-        raised = failure(ModelSummariser(api_key="", base_url=url, model="tiny", timeout=5))
+def test_a_refused_connection() -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))  # not listening
+        url = f"http://127.0.0.1:{unused.getsockname()[1]}/v1"
+        raised = raised_by(ModelSummariser(api_key="", base_url=url, model="tiny", timeout=5))
     assert raised.code == "connection"
-    assert not raised.unknown  # nothing was sent
+    assert not raised.may_be_charged
 
 
 @pytest.mark.parametrize(
@@ -134,16 +138,18 @@ def test_nobody_listens() -> None:
         "an empty object",
     ],
 )
-def test_answers_that_are_none(endpoint: Endpoint, body: str, content_type: str, code: str) -> None:
+def test_a_response_without_a_completion(
+    endpoint: FakeEndpoint, body: str, content_type: str, code: str
+) -> None:
     endpoint.server.expect_request(PATH).respond_with_data(body, content_type=content_type)
-    raised = failure(endpoint.summariser())
-    assert (raised.code, raised.unknown) == (code, True)
+    raised = raised_by(endpoint.summariser())
+    assert (raised.code, raised.may_be_charged) == (code, True)
 
 
-def test_an_answer_without_a_completion_may_tell_its_price(endpoint: Endpoint) -> None:
-    endpoint.answers(completion("") | {"choices": []})
-    raised = failure(endpoint.summariser())
-    assert (raised.code, raised.spent, raised.unknown) == ("empty", Usage(100, 10, 1), False)
+def test_a_response_without_a_completion_may_have_a_usage(endpoint: FakeEndpoint) -> None:
+    endpoint.reply_with(completion("") | {"choices": []})
+    raised = raised_by(endpoint.summariser())
+    assert (raised.code, raised.spent, raised.may_be_charged) == ("empty", Usage(100, 10, 1), False)
 
 
 JSON = st.recursive(
@@ -162,7 +168,7 @@ JSON = st.recursive(
 
 
 @pytest.fixture
-def summariser(endpoint: Endpoint) -> ModelSummariser:
+def summariser(endpoint: FakeEndpoint) -> ModelSummariser:
     return endpoint.summariser()
 
 
@@ -171,8 +177,8 @@ def summariser(endpoint: Endpoint) -> ModelSummariser:
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(status=st.sampled_from([200, 400, 429, 500]), body=JSON)
-def test_whatever_comes_has_a_name(
-    endpoint: Endpoint, summariser: ModelSummariser, status: int, body: object
+def test_any_response_gives_a_reply_or_a_named_fault(
+    endpoint: FakeEndpoint, summariser: ModelSummariser, status: int, body: object
 ) -> None:
     endpoint.server.clear()
     endpoint.server.expect_request(PATH).respond_with_data(
@@ -183,7 +189,7 @@ def test_whatever_comes_has_a_name(
     except SummariserError as error:
         assert error.code
         return
-    read_reply(reply, HELLO)
+    parse_reply(reply, HELLO)
     assert reply.prompt_tokens > 0 and reply.model
 
 
@@ -209,19 +215,19 @@ def test_whatever_comes_has_a_name(
         "no finish reason", "tool calls", "three times too long", "echo", "Japanese",
     ],
 )  # fmt: skip
-def test_replies_that_are_no_good(
-    endpoint: Endpoint, body: dict[str, object], fault: Fault
+def test_the_fault_of_a_bad_reply(
+    endpoint: FakeEndpoint, body: dict[str, object], fault: Fault
 ) -> None:
-    """Rule 8: they come back with their tokens, and reading them names the fault."""
-    endpoint.answers(body)
+    """Rule 8: the reply keeps its usage, and parsing it names the fault."""
+    endpoint.reply_with(body)
     reply = summarise(HELLO, endpoint.summariser())
-    assert read_reply(reply, HELLO).fault == fault
+    assert parse_reply(reply, HELLO).fault == fault
     assert (reply.calls, reply.prompt_tokens) == (1, 100)
 
 
-def test_malformed_references_leave_an_unmarked_line(endpoint: Endpoint) -> None:
-    endpoint.answers("- hello [one, 77, -]\n- hi [99]")
-    reading = read_reply(summarise(HELLO, endpoint.summariser()), HELLO)
+def test_invalid_refs_leave_a_line_without_them(endpoint: FakeEndpoint) -> None:
+    endpoint.reply_with("- hello [one, 77, -]\n- hi [99]")
+    reading = parse_reply(summarise(HELLO, endpoint.summariser()), HELLO)
     assert [(line.text, line.refs) for line in reading.lines] == [
         ("hello [one, 77, -]", (1,)),
         ("hi", ()),

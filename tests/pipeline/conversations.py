@@ -1,11 +1,11 @@
-"""Conversations for passes, what changes in them meanwhile, and a summariser that repeats them."""
+"""Conversations for passes, changes in them, and a summariser that repeats them."""
 
 from datetime import timedelta
 
 from memories.llm import OfflineSummariser
 from memories.models import Memory, Segment
-from memories.pipeline.generate.ask import Asker
-from memories.rules.generate.summary import Reply, RequestStrategy
+from memories.pipeline.generate.requests import RequestBuilder
+from memories.rules.generate.summariser import Reply, RequestStrategy
 from memories.rules.ingest.timestamps import to_micros
 from tests.factories import (
     MONDAY,
@@ -22,14 +22,14 @@ def hours(n):
 
 
 def remembering(workspace, **given):
-    """A channel that is remembered from MONDAY on."""
+    """Return a channel whose start mark is MONDAY."""
     channel = ChannelFactory(workspace=workspace, **given)
     channel.remember_from(to_micros(MONDAY))
     return channel
 
 
 def talk(channel, count, begin=MONDAY, words="Step"):
-    """So many messages of one person, a minute apart."""
+    """Return messages of one person, a minute apart."""
     author = PersonFactory(workspace=channel.workspace)
     return [
         MessageFactory(
@@ -43,13 +43,13 @@ def talk(channel, count, begin=MONDAY, words="Step"):
 
 
 def removals(request):
-    """The operations that remove all existing lines: the newest news settles them."""
+    """Return operations that remove all existing lines, with the newest line as source."""
     newest = request.additions[-1].lines[-1].ref
     return [f"- L{line.ref} [{newest}]" for line in request.existing]
 
 
 class Scribe(OfflineSummariser):
-    """Repeats all that it is shown, a line each; ``before`` is called with each request."""
+    """Repeats each line of a request. ``before`` is called with each request."""
 
     name = "scribe"
 
@@ -63,7 +63,7 @@ class Scribe(OfflineSummariser):
     def summarise(self, request, way=RequestStrategy.WHOLE):
         self.asked.append(request)
         self.before(request)
-        added = [line for one in request.additions for line in one.lines]
+        added = [line for addition in request.additions for line in addition.lines]
         lines = [*request.existing, *added, *request.messages]
         return Reply(
             text="\n".join(f"- {line.text} [{line.ref}]" for line in lines),
@@ -75,38 +75,36 @@ class Scribe(OfflineSummariser):
 
 
 def edit(message, text="It was all different.", edited_at=MONDAY + timedelta(days=9)):
-    """As the storing code does it."""
     message.refresh_from_db()
     message.text, message.edited_ts = text, f"{to_micros(edited_at) // 1_000_000}.000000"
     message.save()
-    made_stale(message)
+    mark_stale(message)
 
 
 def delete(message):
-    """As the storing code does it."""
     message.refresh_from_db()
     message.purge()
     message.save()
-    made_stale(message)
+    mark_stale(message)
 
 
-def made_stale(message):
+def mark_stale(message):
     pks = [pk for pk in (message.segment_id, message.thread_segment_id) if pk]
     Segment.objects.filter(pk__in=pks).update(stale=True)
 
 
-def during(monkeypatch, happens, wanted=lambda job: True):
-    """Call ``happens`` once, between the request of a matching job and its answer."""
-    question = Asker.question
+def during(monkeypatch, happens, matches=lambda job: True):
+    """Call ``happens`` once, between the request of a matching job and its reply."""
+    build = RequestBuilder.build
     done = []
 
-    def ask(asker, job):
-        asked = question(asker, job)
-        if not done and wanted(job):
+    def build_and_change(builder, job):
+        job_request = build(builder, job)
+        if not done and matches(job):
             done.append(happens())
-        return asked
+        return job_request
 
-    monkeypatch.setattr(Asker, "question", ask)
+    monkeypatch.setattr(RequestBuilder, "build", build_and_change)
     return done
 
 
@@ -115,7 +113,7 @@ def is_merge_of(memory):
 
 
 def threaded(replies, **settings):
-    """A remembered channel with one thread: (channel, root, replies)."""
+    """Return a channel with one thread: (channel, root, replies)."""
     channel = remembering(WorkspaceFactory(settings=settings))
     root = MessageFactory(channel=channel, at=MONDAY, text="Which region should we use?")
     made = [

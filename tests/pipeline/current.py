@@ -1,4 +1,4 @@
-"""The memories of a channel and its workspace as they are now, read anew at each call."""
+"""The memories of a channel and its workspace, read from the database at each call."""
 
 from memories.models import Channel, Memory
 from memories.rules.memory.identity import MemoryType

@@ -1,4 +1,4 @@
-"""A chat-completions endpoint on loopback that counts what it is asked and what it answers."""
+"""A chat-completions endpoint on loopback that counts prompts and tokens."""
 
 import json
 import math
@@ -8,17 +8,17 @@ from collections.abc import Callable
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
-from memories.rules.generate.tokens import estimate
+from memories.rules.generate.tokens import estimate_tokens
 
 
 class Metered:
-    """Answers with lines about what it is shown, a quarter as long; usage is estimated alike.
+    """Answers with lines of the prompt, a quarter as long. Usage is estimated as the hub does.
 
-    ``before(user)`` is called ahead of each answer.
+    ``before(user)`` is called before each answer.
     """
 
     def __init__(self, server: HTTPServer) -> None:
-        self.asked: list[str] = []
+        self.prompts: list[str] = []
         self.tokens = 0
         self.before: Callable[[str], None] = lambda user: None
         self.url = server.url_for("/v1")
@@ -31,15 +31,15 @@ class Metered:
         body = request.get_json()
         system, user = (message["content"] for message in body["messages"])
         self.before(user)
-        most = min(body["max_tokens"], int(0.25 * estimate(user)) + 30)
+        most = min(body["max_tokens"], int(0.25 * estimate_tokens(user)) + 30)
         text = self._summary(user, most)
         used = {
-            "prompt_tokens": estimate(system) + estimate(user) + 8,
-            "completion_tokens": math.ceil(estimate(text)),
+            "prompt_tokens": estimate_tokens(system) + estimate_tokens(user) + 8,
+            "completion_tokens": math.ceil(estimate_tokens(text)),
         }
         used["total_tokens"] = sum(used.values())
         with self._lock:
-            self.asked.append(user)
+            self.prompts.append(user)
             self.tokens += used["total_tokens"]
         message = {"role": "assistant", "content": text}
         choice = {"index": 0, "finish_reason": "stop", "message": message}
@@ -56,7 +56,7 @@ class Metered:
         for row in rows[:: max(1, len(rows) // max(1, most // 25))]:
             ref, _, said = row.partition(" ")
             line = f"- noted: {said[:160]} [{ref}]"
-            if lines and estimate("\n".join([*lines, line])) > most:
+            if lines and estimate_tokens("\n".join([*lines, line])) > most:
                 break
             lines.append(line)
         return "\n".join(lines)

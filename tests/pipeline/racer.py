@@ -1,9 +1,9 @@
-"""A worker of its own for races: it says that it is ready, waits for a word, and begins.
+"""A process for races: it prints ``ready``, waits for a line on stdin, and begins.
 
     python -m tests.pipeline.racer pass NOW …     passes as of these moments, one after the other
-    python -m tests.pipeline.racer edit MARK      revise all memories, until told to stop
+    python -m tests.pipeline.racer edit MARK      revise all memories, until a line on stdin
 
-The last line on stdout is one JSON value: the errors of the passes, or the texts that were saved.
+The last line on stdout is a JSON list: the errors of the passes, or the saved texts.
 """
 
 import json
@@ -23,8 +23,8 @@ def main(what: str, *arguments: str) -> None:
     sys.stdout.write("ready\n")
     sys.stdout.flush()
     sys.stdin.readline()
-    said = _edit(*arguments) if what == "edit" else _passes(arguments)
-    sys.stdout.write(json.dumps(said) + "\n")
+    result = _edit(*arguments) if what == "edit" else _passes(arguments)
+    sys.stdout.write(json.dumps(result) + "\n")
 
 
 def _passes(moments: tuple[str, ...]) -> list[str]:
@@ -39,7 +39,7 @@ def _passes(moments: tuple[str, ...]) -> list[str]:
 
 
 def _edit(mark: str) -> list[str]:
-    """Each text that was saved; a stale save is refused, and the next one sees the newer text."""
+    """Return the saved texts. A stale save is refused; the next one reads the newer text."""
     from memories.models import Memory, StaleBase
 
     saved: list[str] = []
@@ -56,7 +56,7 @@ def _edit(mark: str) -> list[str]:
             except StaleBase:
                 continue
             saved.append(text)
-        if select.select([sys.stdin], [], [], 0.02)[0]:  # told to stop
+        if select.select([sys.stdin], [], [], 0.02)[0]:
             break
     return saved
 

@@ -1,9 +1,9 @@
-"""Live through an export: import it into an empty database, pass as the clock goes, print a digest.
+"""Import an export into an empty database, run passes over its time, and print a digest.
 
     DATABASE_URL=… python -m tests.pipeline.replay EXPORT SECONDS
 
-SECONDS between two passes; 0 is one pass at the end. The digest (JSON) holds every channel segment
-with its bounds, its messages and the messages that each line of its version cites.
+SECONDS are between two passes; 0 is one pass at the end. The digest (JSON) has each segment of a
+channel with its bounds, its messages, and the sources of each line of its version.
 """
 
 import json

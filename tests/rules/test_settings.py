@@ -1,4 +1,4 @@
-"""Settings (rule 9): the seed's defaults, what each may be, and what is refused."""
+"""The settings (rule 9): defaults, valid and invalid values."""
 
 from dataclasses import asdict
 from zoneinfo import ZoneInfo
@@ -12,8 +12,8 @@ from memories.rules.settings import (
     InvalidSetting,
     MemorySettings,
     choices,
-    read_setting,
-    read_settings,
+    parse_setting,
+    parse_settings,
 )
 
 DEFAULTS = {
@@ -40,14 +40,14 @@ COUNTS = [key for key, value in DEFAULTS.items() if type(value) is int]
 SWITCHES = [key for key, value in DEFAULTS.items() if type(value) is bool]
 
 
-def test_defaults_are_the_seeds_and_ours():
+def test_the_defaults():
     assert asdict(MemorySettings()) == DEFAULTS
     assert list(KEYS) == list(DEFAULTS)
 
 
-def test_unset_means_default():
-    assert read_settings({}) == MemorySettings()
-    assert read_settings({"message_threshold": 10}) == MemorySettings(message_threshold=10)
+def test_a_missing_key_has_its_default():
+    assert parse_settings({}) == MemorySettings()
+    assert parse_settings({"message_threshold": 10}) == MemorySettings(message_threshold=10)
 
 
 @pytest.mark.parametrize("key", COUNTS)
@@ -56,8 +56,8 @@ def test_unset_means_default():
     [(1, 1), ("1", 1), (" 42 ", 42), (10_000_000, 10_000_000), ("007", 7)],
     ids=["one", "text", "white space", "the largest", "leading zeros"],
 )
-def test_a_count_is_read(key, value, expected):
-    assert read_setting(key, value) == expected
+def test_valid_numbers(key, value, expected):
+    assert parse_setting(key, value) == expected
 
 
 @pytest.mark.parametrize("key", COUNTS)
@@ -66,18 +66,18 @@ def test_a_count_is_read(key, value, expected):
     [-1, "-1", 1.5, "1.5", "", " ", "many", None, True, [], "1e3", "١", 10_000_001, "9" * 5000],
     ids=str,
 )
-def test_a_count_is_refused(key, value):
+def test_invalid_numbers(key, value):
     with pytest.raises(InvalidSetting, match=key):
-        read_setting(key, value)
+        parse_setting(key, value)
 
 
 @pytest.mark.parametrize("key", COUNTS)
-def test_only_keeping_for_ever_is_nought(key):
+def test_only_retention_may_be_zero(key):
     if key == "retention_days":
-        assert read_setting(key, "0") == 0
+        assert parse_setting(key, "0") == 0
     else:
         with pytest.raises(InvalidSetting, match=key):
-            read_setting(key, 0)
+            parse_setting(key, 0)
 
 
 @pytest.mark.parametrize("key", SWITCHES)
@@ -87,15 +87,15 @@ def test_only_keeping_for_ever_is_nought(key):
     + [("yes", True), ("no", False), ("1", True), ("0", False), (" True ", True)],
     ids=str,
 )
-def test_a_switch_is_read(key, value, expected):
-    assert read_setting(key, value) is expected
+def test_valid_switches(key, value, expected):
+    assert parse_setting(key, value) is expected
 
 
 @pytest.mark.parametrize("key", SWITCHES)
 @pytest.mark.parametrize("value", ["", "maybe", 2, None, "truefalse", []], ids=str)
-def test_a_switch_is_refused(key, value):
+def test_invalid_switches(key, value):
     with pytest.raises(InvalidSetting, match=key):
-        read_setting(key, value)
+        parse_setting(key, value)
 
 
 @pytest.mark.parametrize(
@@ -106,15 +106,15 @@ def test_a_switch_is_refused(key, value):
         ("merge_mode", ("rewrite", "operations")),
     ],
 )
-def test_a_choice_takes_its_words_and_no_others(key, words):
+def test_a_choice_accepts_its_words_only(key, words):
     assert choices(key) == words
-    assert [read_setting(key, word) for word in words] == list(words)
-    for wrong in ("", "AUTO", "fr", None, 1):
+    assert [parse_setting(key, word) for word in words] == list(words)
+    for invalid in ("", "AUTO", "fr", None, 1):
         with pytest.raises(InvalidSetting, match=key):
-            read_setting(key, wrong)
+            parse_setting(key, invalid)
 
 
-def test_what_is_not_a_choice_has_none():
+def test_the_settings_with_choices():
     assert {key for key in KEYS if choices(key)} == {
         "merge_mode",
         "notes_inject",
@@ -122,33 +122,33 @@ def test_what_is_not_a_choice_has_none():
     }
 
 
-def test_a_time_zone_is_one_that_exists():
-    assert read_setting("time_zone", "Asia/Tokyo") == "Asia/Tokyo"
-    assert read_settings({"time_zone": "Asia/Tokyo"}).zone == ZoneInfo("Asia/Tokyo")
+def test_a_valid_time_zone():
+    assert parse_setting("time_zone", "Asia/Tokyo") == "Asia/Tokyo"
+    assert parse_settings({"time_zone": "Asia/Tokyo"}).zone == ZoneInfo("Asia/Tokyo")
 
 
 @pytest.mark.parametrize(
     "value", ["", "Tokyo", "../etc/passwd", "/etc/localtime", None, 9, []], ids=str
 )
-def test_a_time_zone_is_refused(value):
+def test_invalid_time_zones(value):
     with pytest.raises(InvalidSetting, match="time_zone"):
-        read_setting("time_zone", value)
+        parse_setting("time_zone", value)
 
 
-def test_an_unknown_key_is_refused_and_the_known_ones_are_named():
+def test_the_error_for_an_unknown_key_lists_all_keys():
     with pytest.raises(InvalidSetting, match=r"no setting 'message_treshold'.*message_threshold"):
-        read_setting("message_treshold", 5)
+        parse_setting("message_treshold", 5)
     with pytest.raises(InvalidSetting):
-        read_settings({"zone": "UTC"})
+        parse_settings({"zone": "UTC"})
 
 
 @given(st.sampled_from(KEYS), st.none() | st.booleans() | st.integers() | st.text() | st.floats())
-def test_whatever_is_given_is_read_for_good_or_refused(key, value):
-    """Reading what was read changes nothing, and nothing but InvalidSetting is ever raised."""
+def test_any_value_is_parsed_or_refused(key, value):
+    """Parsing a parsed value changes nothing. No other exception is raised."""
     try:
-        read = read_setting(key, value)
+        parsed = parse_setting(key, value)
     except InvalidSetting:
         return
-    assert type(read) is type(DEFAULTS[key])
-    assert read_setting(key, read) == read
-    assert getattr(read_settings({key: value}), key) == read
+    assert type(parsed) is type(DEFAULTS[key])
+    assert parse_setting(key, parsed) == parsed
+    assert getattr(parse_settings({key: value}), key) == parsed

@@ -1,7 +1,7 @@
-"""The demo's team in the fake Slack: what it has said so far, and what it goes on to say.
+"""The demo's team in the fake Slack: its earlier messages, and new messages while it runs.
 
-The newest part of the demo's talk is held back, and said again line by line as one watches, in
-threads that may be weeks old; now and then somebody corrects a line, or takes one back.
+The newest messages of the demo are posted one by one while it runs, with their threads. Now and
+then a person edits or deletes a message.
 """
 
 import json
@@ -16,9 +16,9 @@ from tests.slack.fake_slack import FakeSlack
 
 Json = dict[str, Any]
 
-HELD_BACK = 80  # messages
+LATER_MESSAGES = 80  # posted while the demo runs
 EDIT_EVERY, SLIP_EVERY = 6, 9  # messages
-# What is said in the wrong place, and deleted.
+# Messages that are deleted at once.
 SLIPS = (
     "oops, wrong channel, sorry",
     "すみません、誤爆です",
@@ -34,13 +34,15 @@ _OF_THREADS = frozenset(
 _SPOKEN = (None, "bot_message", "thread_broadcast", "me_message")
 
 
-def move_in(slack: FakeSlack, export: Path) -> list[tuple[str, Json]]:
-    """Fill the fake with the team of an export but for the newest messages, which come back:
-    (channel id, message), oldest first."""
+def fill_workspace(slack: FakeSlack, export: Path) -> list[tuple[str, Json]]:
+    """Fill the fake with the team of an export; return the newest messages, which are left out.
+
+    The result is (channel id, message), the oldest first.
+    """
     slack.team_id, slack.name, slack.domain = TEAM, "Kazoe", "kazoe"
     for user in _read(export / "users.json"):
         slack.users[user["id"]] = user
-    said: list[tuple[str, Json]] = []
+    messages: list[tuple[str, Json]] = []
     for name in ("channels.json", "groups.json"):
         for raw in _read(export / name):
             channel = slack.add_channel(
@@ -51,38 +53,37 @@ def move_in(slack: FakeSlack, export: Path) -> list[tuple[str, Json]]:
                 topic=raw["topic"]["value"],
                 purpose=raw["purpose"]["value"],
             )
-            said += [(channel.slack_id, row) for row in _standing(export / raw["name"])]
-    said.sort(key=lambda one: micros(one[1]["ts"]))
-    held = [one for one in said if one[1].get("subtype") in _SPOKEN][-HELD_BACK:]
-    kept_back = {(channel_id, row["ts"]) for channel_id, row in held}
-    for channel_id, row in said:
-        # Who answers what is held back has to wait for it.
-        if (channel_id, row["ts"]) not in kept_back:
+            messages += [(channel.slack_id, row) for row in _messages(export / raw["name"])]
+    messages.sort(key=lambda item: micros(item[1]["ts"]))
+    later = [item for item in messages if item[1].get("subtype") in _SPOKEN][-LATER_MESSAGES:]
+    later_keys = {(channel_id, row["ts"]) for channel_id, row in later}
+    for channel_id, row in messages:
+        if (channel_id, row["ts"]) not in later_keys:
             slack.channels[channel_id].put(row)
-    slack.told_events()
-    return held
+    slack.take_events()
+    return later
 
 
 def _read(path: Path) -> list[Json]:
-    found: list[Json] = json.loads(path.read_text("utf-8"))
-    return found
+    rows: list[Json] = json.loads(path.read_text("utf-8"))
+    return rows
 
 
-def _standing(folder: Path) -> list[Json]:
-    """What stands in a channel by now: without what was deleted since."""
+def _messages(folder: Path) -> list[Json]:
+    """Return the messages of a channel without deleted ones."""
     rows = [row for day in sorted(folder.glob("*.json")) for row in _read(day)]
-    gone = {row.get("deleted_ts") for row in rows if row.get("subtype") == "message_deleted"}
+    deleted = {row.get("deleted_ts") for row in rows if row.get("subtype") == "message_deleted"}
     return [
         {key: value for key, value in row.items() if key not in _OF_THREADS}
         for row in rows
-        if row.get("subtype") != "message_deleted" and row["ts"] not in gone
+        if row.get("subtype") != "message_deleted" and row["ts"] not in deleted
     ]
 
 
-def go_on(slack: FakeSlack, held: list[tuple[str, Json]]) -> Iterator[str]:
-    """Each step lets somebody do one thing; what, in a few words."""
-    now_at: dict[tuple[str, str], str] = {}  # the old ts of what is said again → its new one
-    for number, (channel_id, row) in enumerate(held, 1):
+def post_messages(slack: FakeSlack, later: list[tuple[str, Json]]) -> Iterator[str]:
+    """Post the messages one by one; yield a short description of each step."""
+    new_ts: dict[tuple[str, str], str] = {}  # old ts of a message → its new ts
+    for number, (channel_id, row) in enumerate(later, 1):
         name = slack.channels[channel_id].name
         who = _who(slack, row)
         text = row["text"]
@@ -94,13 +95,13 @@ def go_on(slack: FakeSlack, held: list[tuple[str, Json]]) -> Iterator[str]:
             and not (fixes and key == "blocks")
         }
         old_root = str(row.get("thread_ts", ""))
-        root = now_at.get((channel_id, old_root), old_root) if old_root != row["ts"] else ""
+        root = new_ts.get((channel_id, old_root), old_root) if old_root != row["ts"] else ""
         if root and root not in slack.channels[channel_id].messages:
             root = ""
         ts = slack.now_ts()
         first = text.rpartition(" ")[0] if fixes else text
         slack.say(channel_id, row.get("user", ""), first, ts, thread=root, **more)
-        now_at[channel_id, row["ts"]] = ts
+        new_ts[channel_id, row["ts"]] = ts
         yield f"#{name} {who}{' answers' if root else ''}: {_short(first)}"
         if fixes:
             slack.edit(channel_id, ts, text)
@@ -124,8 +125,8 @@ def _short(text: str) -> str:
     return line if len(line) <= 70 else f"{line[:70]}…"
 
 
-def as_of_now(now: datetime, folder: Path) -> Path:
-    """The demo's export, as of now."""
+def build_demo_export(now: datetime, folder: Path) -> Path:
+    """Build the demo's export as of ``now``."""
     from memories.demo.workspace import build_export
 
     build_export(folder, now)

@@ -1,9 +1,9 @@
-"""`make demo-slack`: the demo's team in a fake Slack, read, remembered, and talking as you watch.
+"""`make demo-slack`: a hub with the demo's team in a fake Slack, and new messages while it runs.
 
-A fresh folder (var/demo-slack) and database each time. The team's Slack runs on loopback, the hub is
-connected to it with a token of its own, follows all channels, reads them, and makes their memories
-by the offline summariser. Then web and worker run, and people go on talking: events come signed to
-/slack/events/, and what is lost the sync finds. Ctrl-C stops it all.
+Each run has a new folder (var/demo-slack) and database. The hub is connected to a fake Slack on
+loopback, syncs all channels, and makes their memories with the offline summariser. Then the web
+server and the worker run, and new messages arrive as signed events. A sync finds lost events.
+Ctrl-C stops everything.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from tests.slack.demo_life import as_of_now, go_on, move_in
+from tests.slack.demo_life import build_demo_export, fill_workspace, post_messages
 from tests.slack.fake_events import SIGNING_SECRET, send_event
 from tests.slack.fake_slack import TOKEN, FakeSlack
 
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parent.parent.parent
 SLUG = "kazoe"
 DAYS = 24  # of passes, one a day, as `manage.py demo` makes them
-# Of whoever runs it, and of no use here: no model is called, and no Slack but the fake.
-NOT_OURS = ("MEMORYHUB_", "OPENAI_", "SLACK_", "DATABASE_URL", "SECRET_KEY")
+# Settings of the environment that do not apply: it calls no model and only the fake Slack.
+REMOVED_PREFIXES = ("MEMORYHUB_", "OPENAI_", "SLACK_", "DATABASE_URL", "SECRET_KEY")
 BLANK = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "MEMORYHUB_MODEL", "SLACK_BOT_TOKEN")
 
 
 def main() -> None:
     options = _options()
     var = options.var.resolve()
-    _take_folder(var)
+    _make_folder(var)
     with FakeSlack() as slack:
         _settings(var, options.port, slack.url)
         from django.core.management import CommandError, call_command
@@ -46,14 +46,14 @@ def main() -> None:
         try:
             call_command("serve", try_port=True)
             say("Moving the demo's team into a Slack of its own; this takes about a minute.")
-            held = move_in(slack, as_of_now(timezone.now(), var / "export"))
+            later = fill_workspace(slack, build_demo_export(timezone.now(), var / "export"))
             shutil.rmtree(var / "export")
             call_command("migrate", verbosity=0)
             _connect_and_remember(timezone.now(), options.days)
-            _tell_where(slack)
+            _print_addresses(slack)
             over = threading.Event()
             url = f"http://127.0.0.1:{options.port}/slack/events/"
-            talk = threading.Thread(target=_talk, args=(slack, held, url, options.every, over))
+            talk = threading.Thread(target=_post, args=(slack, later, url, options.every, over))
             talk.start()
             if options.limit:
                 stop = threading.Timer(options.limit, os.kill, (os.getpid(), signal.SIGTERM))
@@ -83,8 +83,8 @@ def _options() -> Any:
     return parser.parse_args()
 
 
-def _take_folder(var: Path) -> None:
-    """A new one, in place of that of an earlier run and of nothing else."""
+def _make_folder(var: Path) -> None:
+    """Create the folder; replace only a folder of an earlier run."""
     mark = var / "made-by-demo-slack"
     if mark.exists():
         shutil.rmtree(var)
@@ -96,9 +96,9 @@ def _take_folder(var: Path) -> None:
 
 def _settings(var: Path, port: int, slack_url: str) -> None:
     for name in list(os.environ):
-        if name.startswith(NOT_OURS):
+        if name.startswith(REMOVED_PREFIXES):
             del os.environ[name]
-    os.environ |= dict.fromkeys(BLANK, "")  # whatever .env says
+    os.environ |= dict.fromkeys(BLANK, "")  # these override .env
     os.environ |= {
         "DJANGO_SETTINGS_MODULE": "memoryhub.settings",
         "MEMORYHUB_VAR": str(var),
@@ -119,13 +119,13 @@ def _connect_and_remember(now: datetime, days: int) -> None:
     from memories.llm.offline import OfflineSummariser
     from memories.models import SlackConnection, Workspace
     from memories.pipeline.generate.passes import run_pass
-    from memories.pipeline.sync.connecting import begin, examine
+    from memories.pipeline.sync.connecting import check_connection, connect
 
     workspace = Workspace.objects.create(slug=SLUG, name="Kazoe")
     workspace.change_settings({"time_zone": "Asia/Tokyo", "read_private_channels": True})
-    SlackConnection.objects.of(workspace).keep_token(TOKEN, by=None)
-    findings = examine(workspace, now)
-    if not begin(workspace, findings, now):
+    SlackConnection.objects.of(workspace).set_token(TOKEN, by=None)
+    findings = check_connection(workspace, now)
+    if not connect(workspace, findings, now):
         sys.exit(f"The fake Slack refuses: {findings.error}")
     _sync(workspace, now)
     user = _sign_up(workspace)
@@ -141,7 +141,7 @@ def _connect_and_remember(now: datetime, days: int) -> None:
 
 
 def _sync(workspace: "Workspace", now: datetime) -> None:
-    """Without waiting for a budget: nobody counts these calls but us."""
+    """Sync without the rate limits that the workers share."""
     from django.conf import settings
 
     from memories.pipeline.sync.sync import sync_workspace
@@ -153,7 +153,7 @@ def _sync(workspace: "Workspace", now: datetime) -> None:
 
 
 def _sign_up(workspace: "Workspace") -> "User":
-    """Somebody who runs the workspace, and is one of the team's people."""
+    """Create an admin who is linked to a person of the team."""
     from memories.demo.ids import person_id
     from memories.demo.workspace import DEMO_PASSWORD, DEMO_PERSON, DEMO_USER
     from memories.models import Member, User
@@ -165,7 +165,7 @@ def _sign_up(workspace: "Workspace") -> "User":
     return user
 
 
-def _tell_where(slack: FakeSlack) -> None:
+def _print_addresses(slack: FakeSlack) -> None:
     from django.conf import settings
 
     from memories.demo.workspace import DEMO_PASSWORD, DEMO_USER
@@ -175,20 +175,20 @@ def _tell_where(slack: FakeSlack) -> None:
     say(f"Sign in as {DEMO_USER}, password {DEMO_PASSWORD}")
 
 
-def _talk(
+def _post(
     slack: FakeSlack,
-    held: list[tuple[str, dict[str, Any]]],
+    later: list[tuple[str, dict[str, Any]]],
     url: str,
     every: float,
     over: threading.Event,
 ) -> None:
-    """People do one thing after the other; Slack tells of each by an event."""
+    """Post messages, and send the events of each step."""
     while not _is_up(url):
         if over.wait(0.5):
             return
-    for act in go_on(slack, held):
-        say(act)
-        for body in slack.told_events():
+    for step in post_messages(slack, later):
+        say(step)
+        for body in slack.take_events():
             send_event(url, body, sends=2)
         if over.wait(every):
             return

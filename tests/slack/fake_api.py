@@ -1,8 +1,8 @@
-"""What a Slack workspace answers an app that asks.
+"""The methods of Slack's Web API over a fake workspace.
 
-The answers are Slack's: scopes by kind of conversation, cursors, limits, newest first in a
-channel, the root on top of every page of a thread, and nothing of what the bot may not see.
-As with Slack, auth.test names a bot token's bot; its app is told by bots.info.
+It answers as Slack does: scopes by kind of conversation, cursors, limits, the newest message first
+in a channel, the root first on every page of a thread, and nothing that the bot may not see.
+auth.test returns the bot of a token; bots.info returns its app.
 """
 
 import base64
@@ -21,13 +21,13 @@ LARGEST_PAGE = 999
 
 
 class SlackRefusal(Exception):
-    def __init__(self, code: str, **more: str) -> None:
+    def __init__(self, code: str, **fields: str) -> None:
         super().__init__(code)
-        self.answer = {"ok": False, "error": code, **more}
+        self.answer = {"ok": False, "error": code, **fields}
 
 
 class FakeApi(FakeWorkspace):
-    """``page_size``: give no more than so many at once, whatever is asked (Slack may, too)."""
+    """``page_size``: the most objects of a page, whatever limit a call has (as in Slack)."""
 
     # Methods of conversations need the scope of the conversation's kind instead.
     SCOPES = {
@@ -45,13 +45,13 @@ class FakeApi(FakeWorkspace):
     def __init__(self, page_size: int = 1000, clock: Callable[[], float] = time.time) -> None:
         super().__init__(clock)
         self.page_size = page_size
-        self.slow_plan = False  # history and replies give 15 at once
-        self.is_limited = False  # the plan hides what is old
-        self.hidden_before = ""  # and this is where: older messages are not given (a ts)
+        self.slow_plan = False  # 15 messages a page of history and replies
+        self.is_limited = False  # the plan hides old messages
+        self.hidden_before = ""  # a ts; older messages are hidden
         self.scopes = {*self.SCOPES.values(), *self.PRIVATE_SCOPES}
         self.tokens = {TOKEN}
         self.app_tokens = {APP_TOKEN}
-        self.socket_url = ""  # what apps.connections.open gives
+        self.socket_url = ""  # the address from apps.connections.open
 
     def answer(self, method: str, params: dict[str, str], authorization: str) -> Json:
         methods: dict[str, Callable[[dict[str, str]], Json]] = {
@@ -72,8 +72,8 @@ class FakeApi(FakeWorkspace):
             if method == "auth.test" and token in self.app_tokens:
                 return {"ok": True, "app_name": "Memory Hub", "app_id": self.app_id}
             if token not in self.tokens:
-                known = token in self.app_tokens
-                code = "not_allowed_token_type" if known else "invalid_auth"
+                is_other_type = token in self.app_tokens
+                code = "not_allowed_token_type" if is_other_type else "invalid_auth"
                 raise SlackRefusal(code if token else "not_authed")
             if self.token_error:
                 raise SlackRefusal(self.token_error)
@@ -86,12 +86,12 @@ class FakeApi(FakeWorkspace):
             return refusal.answer
 
     def scope_headers(self, answer: Json) -> dict[str, str]:
-        """Slack names the token's scopes with every answer to a token that it knows."""
+        """Return the header with the token's scopes, which every answer to a valid token has."""
         if answer.get("error") in ("not_authed", "invalid_auth", "not_allowed_token_type"):
             return {}
         return {"X-OAuth-Scopes": ",".join(sorted(self.scopes))}
 
-    # Who the token is
+    # The token
 
     def _auth_test(self, params: dict[str, str]) -> Json:
         return {
@@ -116,8 +116,8 @@ class FakeApi(FakeWorkspace):
 
     def _connections_open(self, token: str) -> Json:
         if token not in self.app_tokens:
-            known = token in self.tokens
-            code = "not_allowed_token_type" if known else "invalid_auth"
+            is_other_type = token in self.tokens
+            code = "not_allowed_token_type" if is_other_type else "invalid_auth"
             raise SlackRefusal(code if token else "not_authed")
         if not self.socket_url:
             raise SlackRefusal("forbidden_for_non_socket_mode_apps")  # not switched on
@@ -126,14 +126,14 @@ class FakeApi(FakeWorkspace):
     # People and channels
 
     def _users_list(self, params: dict[str, str]) -> Json:
-        found = [self._told_user(user) for user in self.users.values()]
-        return self._page("members", found, params, default=1000)
+        users = [self._user(user) for user in self.users.values()]
+        return self._page("members", users, params, default=1000)
 
-    def _told_user(self, user: Json) -> Json:
-        told = deepcopy(user)
+    def _user(self, user: Json) -> Json:
+        visible = deepcopy(user)
         if "users:read.email" not in self.scopes:
-            told["profile"].pop("email", None)
-        return told
+            visible["profile"].pop("email", None)
+        return visible
 
     def _conversations_list(self, params: dict[str, str]) -> Json:
         types = params.get("types", "public_channel").split(",")
@@ -152,10 +152,10 @@ class FakeApi(FakeWorkspace):
 
     def _conversations_info(self, params: dict[str, str]) -> Json:
         channel = self._readable(params, "read")
-        told = channel.as_json()
+        info = channel.as_json()
         if params.get("include_num_members") in ("1", "true"):
-            told["num_members"] = len(channel.members)
-        return {"channel": told}
+            info["num_members"] = len(channel.members)
+        return {"channel": info}
 
     def _conversations_members(self, params: dict[str, str]) -> Json:
         members = self._readable(params, "read").members
@@ -170,17 +170,17 @@ class FakeApi(FakeWorkspace):
         after, before = _bounds(params)
         if self.hidden_before:
             after = max(after, micros(self.hidden_before) - 1)
-        # The cursor is a place in time, so that what is said meanwhile moves nothing.
+        # The cursor is a time, so that new messages do not move the pages.
         if cursor := params.get("cursor"):
-            until = _place(cursor) + 1
+            until = _cursor_us(cursor) + 1
             before = until if before is None else min(before, until)
-        standing = channel.standing(after, before)[::-1]
+        messages = channel.in_channel(after, before)[::-1]
         size = self._limit("conversations.history", params, 100)
         return {
-            "messages": [channel.told(message) for message in standing[:size]],
+            "messages": [channel.render(message) for message in messages[:size]],
             "pin_count": 0,
             "is_limited": self.is_limited or bool(self.hidden_before),
-            **_following(standing, size),
+            **_following(messages, size),
         }
 
     def _conversations_replies(self, params: dict[str, str]) -> Json:
@@ -198,11 +198,11 @@ class FakeApi(FakeWorkspace):
             if after < us_of(message) and (before is None or us_of(message) < before)
         ]
         if cursor := params.get("cursor"):
-            begin = _place(cursor)
+            begin = _cursor_us(cursor)
             replies = [message for message in replies if us_of(message) >= begin]
         size = self._limit("conversations.replies", params, 1000)
-        found = [root, *replies[:size]]
-        return {"messages": [channel.told(m) for m in found], **_following(replies, size)}
+        page = [root, *replies[:size]]
+        return {"messages": [channel.render(m) for m in page], **_following(replies, size)}
 
     # Rules of all methods
 
@@ -220,30 +220,30 @@ class FakeApi(FakeWorkspace):
         self._need(f"{channel.scope_word}:{what}")
         return channel
 
-    def _page(self, key: str, found: list[Any], params: dict[str, str], default: int) -> Json:
-        begin = int(_opened(params["cursor"], "offset:")) if params.get("cursor") else 0
+    def _page(self, key: str, items: list[Any], params: dict[str, str], default: int) -> Json:
+        begin = int(_decode_cursor(params["cursor"], "offset:")) if params.get("cursor") else 0
         end = begin + self._limit("", params, default)
-        cursor = _closed(f"offset:{end}") if end < len(found) else ""
-        return {key: found[begin:end], "response_metadata": {"next_cursor": cursor}}
+        cursor = _encode_cursor(f"offset:{end}") if end < len(items) else ""
+        return {key: items[begin:end], "response_metadata": {"next_cursor": cursor}}
 
     def _limit(self, method: str, params: dict[str, str], default: int) -> int:
-        asked = params.get("limit") or str(default)
-        if not asked.isdigit() or not 1 <= int(asked) <= 1000:
+        limit = params.get("limit") or str(default)
+        if not limit.isdigit() or not 1 <= int(limit) <= 1000:
             raise SlackRefusal("invalid_limit")
-        most = SLOW_PAGE if self.slow_plan and method in SLOW_METHODS else LARGEST_PAGE
-        return min(int(asked), self.page_size, most)
+        maximum = SLOW_PAGE if self.slow_plan and method in SLOW_METHODS else LARGEST_PAGE
+        return min(int(limit), self.page_size, maximum)
 
 
-def _following(found: list[Json], size: int) -> Json:
-    """Whether there is more, and where it begins."""
-    if len(found) <= size:
+def _following(items: list[Json], size: int) -> Json:
+    """Return whether there is more, with the cursor."""
+    if len(items) <= size:
         return {"has_more": False}
-    cursor = _closed(f"next_ts:{us_of(found[size])}")
+    cursor = _encode_cursor(f"next_ts:{us_of(items[size])}")
     return {"has_more": True, "response_metadata": {"next_cursor": cursor}}
 
 
 def _bounds(params: dict[str, str]) -> tuple[int, int | None]:
-    """Exclusive, as they are unless asked for as inclusive; None for no end."""
+    """Return the exclusive bounds; None for no end."""
     within = 1 if params.get("inclusive") in ("1", "true") else 0
     latest = _bound(params, "latest") + within if params.get("latest") else None
     return _bound(params, "oldest") - within, latest
@@ -257,19 +257,19 @@ def _bound(params: dict[str, str], name: str) -> int:
         raise SlackRefusal(f"invalid_ts_{name}") from None
 
 
-def _closed(place: str) -> str:
-    return base64.b64encode(place.encode()).decode()
+def _encode_cursor(position: str) -> str:
+    return base64.b64encode(position.encode()).decode()
 
 
-def _place(cursor: str) -> int:
-    return int(_opened(cursor, "next_ts:"))
+def _cursor_us(cursor: str) -> int:
+    return int(_decode_cursor(cursor, "next_ts:"))
 
 
-def _opened(cursor: str, kind: str) -> str:
+def _decode_cursor(cursor: str, kind: str) -> str:
     try:
-        place = base64.b64decode(cursor, validate=True).decode()
+        position = base64.b64decode(cursor, validate=True).decode()
     except (binascii.Error, UnicodeDecodeError):
-        place = ""
-    if not place.startswith(kind) or not place.removeprefix(kind).isdigit():
+        position = ""
+    if not position.startswith(kind) or not position.removeprefix(kind).isdigit():
         raise SlackRefusal("invalid_cursor")
-    return place.removeprefix(kind)
+    return position.removeprefix(kind)

@@ -1,4 +1,4 @@
-"""A channel of the fake Slack: what stands in it, its threads, and how Slack tells of both."""
+"""A channel of the fake Slack: its messages and threads."""
 
 import bisect
 from copy import deepcopy
@@ -9,7 +9,7 @@ from memories.rules.ingest.timestamps import micros
 
 Json = dict[str, Any]
 
-# What each kind of conversation needs: channels:read, groups:history and so on.
+# The first word of the scopes by kind of conversation: channels:read, groups:history and so on.
 SCOPE_WORDS = {
     "public_channel": "channels",
     "private_channel": "groups",
@@ -34,12 +34,14 @@ class FakeChannel:
     bot_is_in: bool = True
     members: list[str] = field(default_factory=list)
     messages: dict[str, Json] = field(default_factory=dict)  # by ts; roots and replies
-    threads: dict[str, set[str]] = field(default_factory=dict)  # ts of replies by that of the root
+    threads: dict[str, set[str]] = field(default_factory=dict)  # ts of the root → ts of replies
     topic: str = ""
     purpose: str = ""
-    kind: str = ""  # "" (told by is_private), "im" or "mpim"
+    kind: str = ""  # "" (see is_private), "im" or "mpim"
     shared_with: list[str] = field(default_factory=list)  # ids of other teams (Slack Connect)
-    _standing: list[tuple[int, str]] = field(default_factory=list)  # of the channel itself, by time
+    _in_channel: list[tuple[int, str]] = field(
+        default_factory=list
+    )  # messages outside of threads, by time
 
     @property
     def type(self) -> str:
@@ -69,60 +71,62 @@ class FakeChannel:
         }
 
     def put(self, message: Json) -> None:
-        """Say it; what is said again under the same ts takes the old one's place."""
+        """Add a message, or replace the one with the same ts."""
         ts = message["ts"]
-        known = ts in self.messages
+        is_new = ts not in self.messages
         self.messages[ts] = message
         if is_reply(message):
             self.threads.setdefault(message["thread_ts"], set()).add(ts)
-        if stands(message) and not known:
-            bisect.insort(self._standing, (micros(ts), ts))
+        if is_in_channel(message) and is_new:
+            bisect.insort(self._in_channel, (micros(ts), ts))
 
-    def take(self, ts: str) -> Json:
-        """Delete it: a root with replies leaves a tombstone, everything else leaves nothing."""
+    def delete(self, ts: str) -> Json:
+        """Delete and return a message. Only a root with replies leaves a tombstone."""
         message = self.messages.pop(ts)
         if is_reply(message):
             self.threads[message["thread_ts"]].remove(ts)
         elif self.threads.get(ts):
             self.messages[ts] = {**TOMBSTONE, "ts": ts}
             return message
-        if stands(message):
-            self._standing.remove((micros(ts), ts))
+        if is_in_channel(message):
+            self._in_channel.remove((micros(ts), ts))
         return message
 
-    def standing(self, after_us: int = -1, before_us: int | None = None) -> list[Json]:
-        """What the channel itself shows between two moments (exclusive), oldest first; answers in
-        threads only when broadcast."""
-        begin = bisect.bisect_left(self._standing, (after_us + 1, ""))
-        end = None if before_us is None else bisect.bisect_left(self._standing, (before_us, ""))
-        return [self.messages[ts] for _, ts in self._standing[begin:end]]
+    def in_channel(self, after_us: int = -1, before_us: int | None = None) -> list[Json]:
+        """Return the messages between two times (exclusive), the oldest first.
+
+        Replies are only among them when they were sent to the channel too.
+        """
+        begin = bisect.bisect_left(self._in_channel, (after_us + 1, ""))
+        end = None if before_us is None else bisect.bisect_left(self._in_channel, (before_us, ""))
+        return [self.messages[ts] for _, ts in self._in_channel[begin:end]]
 
     def replies_of(self, thread_ts: str) -> list[Json]:
         return sorted((self.messages[ts] for ts in self.threads.get(thread_ts, ())), key=us_of)
 
-    def told(self, message: Json) -> Json:
-        """A message with what Slack adds to roots and replies when it is asked."""
-        told = deepcopy(message)
+    def render(self, message: Json) -> Json:
+        """Return a message with the fields that Slack adds to roots and replies."""
+        rendered = deepcopy(message)
         if is_reply(message):
             root = self.messages.get(message["thread_ts"], {})
-            told["parent_user_id"] = root.get("user", "USLACKBOT")
+            rendered["parent_user_id"] = root.get("user", "USLACKBOT")
         elif replies := self.replies_of(message["ts"]):
             users = list(dict.fromkeys(reply["user"] for reply in replies if "user" in reply))
-            told |= {
+            rendered |= {
                 "thread_ts": message["ts"],
                 "reply_count": len(replies),
                 "reply_users": users,
                 "reply_users_count": len(users),
                 "latest_reply": replies[-1]["ts"],
             }
-        return told
+        return rendered
 
 
 def is_reply(message: Json) -> bool:
     return bool(message.get("thread_ts", message["ts"]) != message["ts"])
 
 
-def stands(message: Json) -> bool:
+def is_in_channel(message: Json) -> bool:
     return not is_reply(message) or message.get("subtype") == "thread_broadcast"
 
 

@@ -1,4 +1,4 @@
-"""How Slack posts an event: signed, within three seconds, and again when it was not taken."""
+"""Posting of events as Slack does: signed, with a timeout of three seconds, and with retries."""
 
 import hashlib
 import hmac
@@ -11,14 +11,14 @@ from typing import Any
 from urllib.parse import urlsplit
 
 SIGNING_SECRET = "8f742231b10e8888abcd99yyyzzz85a5"
-PATIENCE = 3.0  # seconds until Slack gives a post up
+TIMEOUT = 3.0  # seconds
 WAITS = (0.0, 60.0, 300.0)  # seconds before the second, third and fourth send
 
 
 def signed_event(
     body: Any, secret: str = SIGNING_SECRET, *, at: float | None = None
 ) -> tuple[bytes, dict[str, str]]:
-    """The raw body and its headers. ``body``: an object, or bytes to be signed as they are."""
+    """Return the raw body and its headers. ``body`` is an object, or bytes that are signed as they are."""
     raw = body if isinstance(body, bytes) else json.dumps(body, ensure_ascii=False).encode()
     stamp = str(int(time.time() if at is None else at))
     signature = hmac.new(secret.encode(), b"v0:" + stamp.encode() + b":" + raw, hashlib.sha256)
@@ -32,14 +32,14 @@ def signed_event(
 
 @dataclass
 class Delivery:
-    """What became of one event: a status for each send, 0 for no answer in time."""
+    """The attempts of one event: a status for each, 0 for no answer in time."""
 
     statuses: list[int] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)  # until each answer
     body: str = ""  # of the last answer
 
     @property
-    def is_taken(self) -> bool:
+    def is_accepted(self) -> bool:
         return bool(self.statuses) and 200 <= self.statuses[-1] < 300
 
 
@@ -53,10 +53,10 @@ def send_event(
     sends: int = 1 + len(WAITS),
     headers: dict[str, str] | None = None,
 ) -> Delivery:
-    """Post an event as Slack does: up to four times, each signed anew, until it is taken.
+    """Post an event as Slack does: up to four times, each with a new signature, until it is accepted.
 
-    ``wait`` is told how long Slack would wait (`VirtualClock.advance`, say); by itself nothing
-    waits. An answer with X-Slack-No-Retry: 1 is the last. Redirects count as refusals.
+    ``wait`` is called with the seconds that Slack would wait; the default does not wait. An answer
+    with X-Slack-No-Retry: 1 ends the retries. Redirects count as refusals.
     """
     delivery = Delivery()
     reason = ""
@@ -67,16 +67,16 @@ def send_event(
         if number:
             signed |= {"X-Slack-Retry-Num": str(number), "X-Slack-Retry-Reason": reason}
         answer = _post(url, raw, signed | (headers or {}), delivery)
-        if delivery.is_taken or answer.get("x-slack-no-retry") == "1":
+        if delivery.is_accepted or answer.get("x-slack-no-retry") == "1":
             break
         reason = "http_error" if delivery.statuses[-1] else "http_timeout"
     return delivery
 
 
 def send_events(
-    url: str, bodies: Iterable[Any], secret: str = SIGNING_SECRET, **how: Any
+    url: str, bodies: Iterable[Any], secret: str = SIGNING_SECRET, **options: Any
 ) -> list[Delivery]:
-    return [send_event(url, body, secret, **how) for body in bodies]
+    return [send_event(url, body, secret, **options) for body in bodies]
 
 
 def url_verification(challenge: str = "3eZbrw1aBm2rZgRNFdxV2595E9CY") -> dict[str, str]:
@@ -84,7 +84,7 @@ def url_verification(challenge: str = "3eZbrw1aBm2rZgRNFdxV2595E9CY") -> dict[st
 
 
 def rate_limited(team_id: str, minute: int, app_id: str = "A0FAKE") -> dict[str, Any]:
-    """More than 30,000 events came within an hour; nothing of that minute is sent."""
+    """Return the notice that Slack drops the events of a minute, after 30,000 in an hour."""
     return {
         "token": "out of use",
         "type": "app_rate_limited",
@@ -97,17 +97,17 @@ def rate_limited(team_id: str, minute: int, app_id: str = "A0FAKE") -> dict[str,
 def _post(url: str, raw: bytes, headers: dict[str, str], delivery: Delivery) -> dict[str, str]:
     parts = urlsplit(url)
     began = time.monotonic()
-    connection = http.client.HTTPConnection(parts.netloc, timeout=PATIENCE)
+    connection = http.client.HTTPConnection(parts.netloc, timeout=TIMEOUT)
     try:
         connection.request("POST", parts.path or "/", body=raw, headers=headers)
         answer = connection.getresponse()
         delivery.body = answer.read().decode(errors="replace")
         delivery.statuses.append(answer.status)
-        found = {name.lower(): value for name, value in answer.getheaders()}
+        received = {name.lower(): value for name, value in answer.getheaders()}
     except (OSError, http.client.HTTPException):
         delivery.statuses.append(0)
-        found = {}
+        received = {}
     finally:
         connection.close()
     delivery.seconds.append(time.monotonic() - began)
-    return found
+    return received

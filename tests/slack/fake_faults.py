@@ -1,4 +1,4 @@
-"""What the fake Slack may put in the place of an answer, once or by chance."""
+"""Faults that replace answers of the fake Slack, once or by chance."""
 
 import json
 import random
@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 
 @dataclass
 class Fault:
-    """What happens instead of an answer; ``body`` None drops the connection.
+    """A fault in place of an answer; ``body`` None drops the connection.
 
-    ``cut``: so many characters at the end are promised and never come.
+    ``cut``: the number of bytes that Content-Length promises beyond the body.
     """
 
     status: int = 500
@@ -25,17 +25,16 @@ class Fault:
         return cls(429, body, {"Retry-After": str(seconds)})
 
     @classmethod
-    def error(cls, code: str, **more: str) -> "Fault":
-        return cls(200, json.dumps({"ok": False, "error": code, **more}))
+    def error(cls, code: str, **fields: str) -> "Fault":
+        return cls(200, json.dumps({"ok": False, "error": code, **fields}))
 
     @classmethod
     def answer(cls, answer: dict[str, Any]) -> "Fault":
-        """Slack's own words, altered."""
         return cls(200, json.dumps(answer))
 
     @classmethod
     def empty_page(cls) -> "Fault":
-        """Well formed, and wrong: no messages, and no more to come."""
+        """Return a valid but wrong last page without messages."""
         return cls.answer({"ok": True, "messages": [], "has_more": False})
 
     @classmethod
@@ -48,8 +47,8 @@ class Fault:
         return cls(200, '{"ok": true, "messages": [', cut=400)
 
 
-class Whims:
-    """Faults by chance: of each kind its share of all calls, the same ones for the same seed."""
+class RandomFaults:
+    """Random faults, each kind with its share of all calls. The same seed has the same faults."""
 
     KINDS: ClassVar[dict[str, Callable[[], Fault]]] = {
         "502": lambda: Fault(502),

@@ -1,7 +1,7 @@
-"""How often the fake Slack lets itself be asked, by a clock that a test may turn.
+"""Rate limits of the fake Slack, with a clock that a test can advance.
 
-The tiers are Slack's for an internal app. A budget is held over any 60 seconds on end, which is
-stricter than Slack says it is: whoever never meets a 429 here meets none there.
+The tiers are Slack's for an internal app. A limit counts for any 60 seconds, which is stricter than
+Slack's own: a client without a 429 here has none there.
 """
 
 import math
@@ -23,14 +23,14 @@ INTERNAL_APP: dict[str, int] = {
     "conversations.replies": TIER_3,
     "conversations.members": TIER_4,
 }
-# Apps that are distributed and not in the Marketplace: these two methods are slow.
+# Distributed apps outside of the Marketplace have slow limits for two methods.
 SLOW_PLAN: dict[str, int] = INTERNAL_APP | {"conversations.history": 1, "conversations.replies": 1}
-SLOW_PAGE = 15  # messages, whatever is asked for
+SLOW_PAGE = 15  # messages
 SLOW_METHODS = ("conversations.history", "conversations.replies")
 
 
 class VirtualClock:
-    """Seconds since 1970 that pass only when they are told to."""
+    """A clock in seconds since 1970 that moves only by `advance`."""
 
     def __init__(self, start: float = 1_772_452_800.0) -> None:  # 2026-03-02 12:00 UTC
         self.seconds = start
@@ -43,14 +43,14 @@ class VirtualClock:
 
 
 class Budgets:
-    """Calls a minute by method; a method without one is free."""
+    """Limits of calls a minute by method; a method without one has no limit."""
 
     def __init__(self, calls: Mapping[str, int] | None = None) -> None:
         self.calls = dict(calls or {})
         self._spent: dict[str, deque[float]] = {}
 
     def spend(self, method: str, now: float) -> int:
-        """0 and the call is counted, or in how many whole seconds there is room for it."""
+        """Count the call and return 0, or return the whole seconds until one is free."""
         budget = self.calls.get(method)
         if budget is None:
             return 0
@@ -64,7 +64,7 @@ class Budgets:
 
 
 def busiest_minute(moments: list[float]) -> int:
-    """The most of these moments that lie within any 60 seconds."""
+    """Return the highest number of these times within any 60 seconds."""
     most, window = 0, deque[float]()
     for moment in sorted(moments):
         window.append(moment)

@@ -1,7 +1,7 @@
-"""A Slack workspace on loopback: people talk in it through methods, apps read it over HTTP.
+"""A Slack workspace on loopback: tests change it by methods, apps read it over HTTP.
 
-It takes form posts, queries and JSON with a bearer token, as the Web API does. `Fault`s are laid in
-the way of calls, `budgets` refuse what comes too often, and every call is in the journal.
+It accepts form posts, queries and JSON with a bearer token, as the Web API does. Tests can inject
+`Fault`s. `budgets` refuse calls that come too often, and ``calls`` records every call.
 """
 
 import json
@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from tests.slack.fake_api import FakeApi
-from tests.slack.fake_faults import Fault, Whims
+from tests.slack.fake_faults import Fault, RandomFaults
 from tests.slack.fake_limits import SLOW_PLAN, Budgets, VirtualClock, busiest_minute
 from tests.slack.fake_workspace import APP_TOKEN, TEAM_ID, TOKEN
 
@@ -28,14 +28,14 @@ __all__ = [
     "FakeSlack",
     "Fault",
     "VirtualClock",
-    "Whims",
+    "RandomFaults",
 ]
 
 
 @dataclass(frozen=True)
 class Call:
-    """``at``: seconds of the fake's clock; ``status`` 0: the connection was dropped; ``error``: Slack's
-    word for why not."""
+    """``at``: seconds of the fake's clock. ``status`` 0: the connection was dropped. ``error``: the
+    error code."""
 
     method: str
     params: dict[str, str]
@@ -45,7 +45,7 @@ class Call:
 
 
 class FakeSlack(FakeApi):
-    """Use as a context manager; ``url`` is what SLACK_BASE_URL takes.
+    """Use as a context manager; ``url`` is a value for SLACK_BASE_URL.
 
     ``budgets``: calls a minute by method (fake_limits.INTERNAL_APP, SLOW_PLAN); none without.
     ``slow``: the slow plan, with its budgets and its pages of 15.
@@ -64,10 +64,10 @@ class FakeSlack(FakeApi):
         self.calls: list[Call] = []
         self.too_early: list[Call] = []  # calls that came before a Retry-After had passed
         self.over_budget: list[Call] = []  # calls that a budget refused
-        self.whims: Callable[[str], Fault | None] | None = None
+        self.random_faults: Callable[[str], Fault | None] | None = None
         self.slow_plan = slow
         self.budgets = Budgets(budgets if budgets is not None else SLOW_PLAN if slow else None)
-        self._met: Counter[str] = Counter()  # calls ever, by method
+        self._call_counts: Counter[str] = Counter()
         self._faults: dict[str, dict[int, Fault]] = {}
         self._not_before: dict[str, float] = {}
         self._server = ThreadingHTTPServer(("127.0.0.1", port), self._handler())
@@ -89,21 +89,21 @@ class FakeSlack(FakeApi):
         self._server.server_close()
         self._thread.join()
 
-    # What goes wrong
+    # Faults
 
-    def lay(self, method: str, fault: Fault, *, on: int = 1, times: int = 1) -> None:
-        """Let the ``on``-th call of the method from now on meet the fault, ``times`` in a row."""
+    def inject_fault(self, method: str, fault: Fault, *, on: int = 1, times: int = 1) -> None:
+        """Return the fault for the ``on``-th call of the method from now on, ``times`` in a row."""
         with self._lock:
-            first = self._met[method] + on
+            first = self._call_counts[method] + on
             faults = self._faults.setdefault(method, {})
             faults.update({first + i: fault for i in range(times)})
 
-    def heal(self) -> None:
+    def clear_faults(self) -> None:
         with self._lock:
             self._faults.clear()
-            self.whims = None
+            self.random_faults = None
 
-    # What was asked
+    # Calls
 
     def count(self, method: str) -> int:
         with self._lock:
@@ -114,12 +114,12 @@ class FakeSlack(FakeApi):
             return dict(Counter(call.method for call in self.calls))
 
     def busiest_minute(self, method: str) -> int:
-        """The most calls within any 60 seconds, refused ones too."""
+        """Return the highest number of calls within any 60 seconds, with refused ones."""
         with self._lock:
             return busiest_minute([call.at for call in self.calls if call.method == method])
 
-    def forget_calls(self) -> None:
-        """Begin a new journal; faults that were laid stay, and so does what budgets have spent."""
+    def clear_calls(self) -> None:
+        """Clear the recorded calls. Injected faults and spent budgets stay."""
         with self._lock:
             self.calls.clear()
 
@@ -147,7 +147,7 @@ class FakeSlack(FakeApi):
                 url = urlsplit(self.path)
                 params = dict(parse_qsl(url.query)) | params
                 method = url.path.rpartition("/")[2]
-                fault = fake._meet(method, params, self.headers.get("Authorization", ""))
+                fault = fake._answer_call(method, params, self.headers.get("Authorization", ""))
                 if fault.body is None:
                     self.close_connection = True
                     return
@@ -168,27 +168,27 @@ class FakeSlack(FakeApi):
 
         return Handler
 
-    def _meet(self, method: str, params: dict[str, str], authorization: str) -> Fault:
-        """The answer, right or wrong, and a line in the journal."""
+    def _answer_call(self, method: str, params: dict[str, str], authorization: str) -> Fault:
+        """Return the answer or a fault, and record the call."""
         with self._lock:
             now = self.clock()
-            self._met[method] += 1
+            self._call_counts[method] += 1
             error = ""
             refused = False
-            answer = self._faults.get(method, {}).pop(self._met[method], None)
+            answer = self._faults.get(method, {}).pop(self._call_counts[method], None)
             if answer is None and (seconds := self.budgets.spend(method, now)):
                 answer, refused = Fault.rate_limited(seconds), True
-            if answer is None and self.whims is not None:
-                answer = self.whims(method)
+            if answer is None and self.random_faults is not None:
+                answer = self.random_faults(method)
             if answer is None:
-                said = self.answer(method, params, authorization)
-                error = str(said.get("error", ""))
-                answer = Fault(200, json.dumps(said), self.scope_headers(said))
+                body = self.answer(method, params, authorization)
+                error = str(body.get("error", ""))
+                answer = Fault(200, json.dumps(body), self.scope_headers(body))
             call = Call(method, params, now, answer.status, error)
             self.calls.append(call)
             if refused:
                 self.over_budget.append(call)
-            # Moments are kept to the microsecond, which a float of seconds since 1970 is not.
+            # A float of seconds since 1970 is not exact to the microsecond.
             if now < self._not_before.get(method, 0.0) - 1e-6:
                 self.too_early.append(call)
             if answer.status == 429 and (wait := answer.headers.get("Retry-After", "")).isdigit():

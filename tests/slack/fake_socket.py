@@ -1,7 +1,7 @@
-"""Socket Mode's other end: a WebSocket server on loopback that hands events to whoever listens.
+"""The server of Socket Mode: a WebSocket server on loopback that sends events to its clients.
 
-It speaks what slack_sdk's built-in client needs of RFC 6455. An envelope goes to one connection; one
-that is not acknowledged goes to the next that opens, as Slack's retries do.
+It has the part of RFC 6455 that slack_sdk's built-in client needs. An envelope goes to one
+connection. Without an acknowledgement it goes to the next one that opens, as in Slack's retries.
 """
 
 import base64
@@ -23,13 +23,13 @@ _TEXT, _CLOSE, _PING, _PONG = 0x1, 0x8, 0x9, 0xA
 
 @dataclass
 class Envelope:
-    """An event on its way. ``sends``: how often it was put on a wire."""
+    """An event with its state of delivery. ``sends``: the number of attempts."""
 
     envelope_id: str
     payload: dict[str, Any]
     kind: str = "events_api"
     sends: int = 0
-    taken: threading.Event = field(default_factory=threading.Event)
+    acknowledged: threading.Event = field(default_factory=threading.Event)
 
     def as_json(self) -> str:
         return json.dumps(
@@ -45,13 +45,13 @@ class Envelope:
 
 
 class FakeSocket:
-    """Use as a context manager beside a `FakeSlack`, whose apps.connections.open then leads here."""
+    """Use as a context manager; apps.connections.open of the `FakeSlack` returns its address."""
 
     def __init__(self, slack: FakeSlack) -> None:
         self.slack = slack
         self.connections: list[_Connection] = []
-        self.opened = 0  # connections ever
-        self.refused = 0  # handshakes that were none
+        self.opened = 0  # number of connections so far
+        self.refused = 0  # number of invalid handshakes
         self.envelopes: dict[str, Envelope] = {}
         self._numbers = itertools.count(1)
         self._lock = threading.RLock()
@@ -78,7 +78,7 @@ class FakeSocket:
             thread.join(timeout=PATIENCE)
 
     def deliver(self, body: dict[str, Any]) -> Envelope:
-        """Send an event's body to one connection, or keep it for the next; see ``taken``."""
+        """Send an event's body to one connection, or keep it for the next one."""
         with self._lock:
             envelope = Envelope(f"envelope-{next(self._numbers)}", body)
             self.envelopes[envelope.envelope_id] = envelope
@@ -86,24 +86,26 @@ class FakeSocket:
                 self.connections[0].send_envelope(envelope)
             return envelope
 
-    def send_again(self) -> None:
-        """Whatever is not acknowledged goes out once more, on the newest connection."""
+    def resend(self) -> None:
+        """Send all events without an acknowledgement again, on the newest connection."""
         with self._lock:
             for envelope in self.waiting():
                 if self.connections:
                     self.connections[-1].send_envelope(envelope)
 
     def waiting(self) -> list[Envelope]:
-        return [one for one in self.envelopes.values() if not one.taken.is_set()]
+        return [
+            envelope for envelope in self.envelopes.values() if not envelope.acknowledged.is_set()
+        ]
 
     def refresh(self, reason: str = "refresh_requested") -> None:
-        """Slack asks its listeners now and then to open a new connection."""
+        """Ask the clients to open a new connection, as Slack does now and then."""
         with self._lock:
             for connection in self.connections:
                 connection.send_json({"type": "disconnect", "reason": reason, "debug_info": {}})
 
     def drop(self) -> None:
-        """Every connection breaks off without a word."""
+        """Drop every connection."""
         with self._lock:
             for connection in list(self.connections):
                 connection.hang_up()
@@ -140,7 +142,7 @@ class FakeSocket:
                         "connection_info": {"app_id": self.slack.app_id},
                     }
                 )
-                self.send_again()
+                self.resend()
             try:
                 connection.read()
             finally:
@@ -183,10 +185,10 @@ class _Connection:
         try:
             self._wire.shutdown(socket.SHUT_RDWR)
         except OSError:
-            pass  # gone already
+            pass  # closed already
 
     def read(self) -> None:
-        """Until the other end closes, or is lost."""
+        """Read until the client closes the connection or is lost."""
         try:
             while (frame := self._frame()) is not None:
                 kind, payload = frame
@@ -198,7 +200,7 @@ class _Connection:
                 elif kind == _TEXT:
                     envelope = self._owner.envelopes.get(json.loads(payload).get("envelope_id"))
                     if envelope is not None:
-                        envelope.taken.set()
+                        envelope.acknowledged.set()
         except OSError:
             return
 

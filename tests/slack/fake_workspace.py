@@ -1,7 +1,7 @@
-"""What a Slack workspace holds, and what people do in it.
+"""The data of a fake Slack workspace, and methods for what people do in it.
 
-Each act changes the workspace at once, and leaves the event that Slack would send the app in
-``events``: the whole body, to be posted by whoever tests events (tests/slack/fake_events.py).
+Each method changes the workspace at once, and appends the event that Slack would send to
+``events``, as a whole body. Tests post it with tests/slack/fake_events.py.
 """
 
 import threading
@@ -24,7 +24,7 @@ __all__ = ["TEAM_ID", "TOKEN", "FakeChannel", "FakeWorkspace", "Json", "is_reply
 
 
 class FakeWorkspace:
-    """``clock``: seconds since 1970, for acts that do not say when."""
+    """``clock`` returns seconds since 1970, for acts without a time."""
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self.clock = clock
@@ -40,57 +40,59 @@ class FakeWorkspace:
         self._lock = threading.RLock()
 
     def now_ts(self) -> str:
-        """A ts of now that nothing else has."""
+        """Return a unique ts of now."""
         with self._lock:
             self._last_us = max(self._last_us + 1, int(self.clock() * 1_000_000))
             return ts_from_micros(self._last_us)
 
-    # Who is here
+    # People
 
-    def add_user(self, slack_id: str, name: str, **more: Any) -> str:
-        """``more``: any field of a user; ``profile`` is put on top of the names."""
+    def add_user(self, slack_id: str, name: str, **fields: Any) -> str:
+        """``fields``: any field of a user; ``profile`` extends the names."""
         profile = {"display_name": name, "real_name": f"{name.title()} Example"}
-        profile |= more.pop("profile", {})
-        user = {"id": slack_id, "team_id": self.team_id, "name": name, "profile": profile, **more}
+        profile |= fields.pop("profile", {})
+        user = {"id": slack_id, "team_id": self.team_id, "name": name, "profile": profile, **fields}
         with self._lock:
-            known = slack_id in self.users
+            is_change = slack_id in self.users
             self.users[slack_id] = user
-            if self.channels:  # before there are any the workspace is being set up
-                self._tell({"type": "user_change" if known else "team_join", "user": user})
+            if self.channels:  # without channels the workspace is being set up
+                self._send({"type": "user_change" if is_change else "team_join", "user": user})
         return slack_id
 
     def change_user(self, slack_id: str, **values: Any) -> None:
         with self._lock:
             self.users[slack_id] |= values
-            self._tell({"type": "user_change", "user": deepcopy(self.users[slack_id])})
+            self._send({"type": "user_change", "user": deepcopy(self.users[slack_id])})
 
     # Channels
 
-    def add_channel(self, slack_id: str, name: str, **more: Any) -> FakeChannel:
+    def add_channel(self, slack_id: str, name: str, **fields: Any) -> FakeChannel:
         with self._lock:
-            self.channels[slack_id] = FakeChannel(slack_id, name, **more)
+            self.channels[slack_id] = FakeChannel(slack_id, name, **fields)
             return self.channels[slack_id]
 
     def rename(self, channel_id: str, name: str) -> None:
         with self._lock:
             channel = self.channels[channel_id]
             channel.name = name
-            told = {"id": channel_id, "name": name, "created": 1}
-            self._tell_of(channel, "rename", told)
+            info = {"id": channel_id, "name": name, "created": 1}
+            self._send_channel_event(channel, "rename", info)
 
-    def archive(self, channel_id: str, by: str = "U1", *, again: bool = True) -> None:
-        """``again`` False takes it out of the archive."""
+    def archive(self, channel_id: str, by: str = "U1", *, archived: bool = True) -> None:
+        """``archived`` False unarchives the channel."""
         with self._lock:
             channel = self.channels[channel_id]
-            channel.is_archived = again
-            self._tell_of(channel, "archive" if again else "unarchive", channel_id, user=by)
+            channel.is_archived = archived
+            self._send_channel_event(
+                channel, "archive" if archived else "unarchive", channel_id, user=by
+            )
 
     def delete_channel(self, channel_id: str) -> None:
         with self._lock:
-            self._tell_of(self.channels.pop(channel_id), "deleted", channel_id)
+            self._send_channel_event(self.channels.pop(channel_id), "deleted", channel_id)
 
     def make_private(self, channel_id: str, *, private: bool = True) -> None:
-        """The id stays. Slack has no event for this but a notice among the messages."""
+        """Change the kind. Slack reports it only by a notice among the messages."""
         with self._lock:
             channel = self.channels[channel_id]
             channel.is_private = private
@@ -101,31 +103,31 @@ class FakeWorkspace:
         with self._lock:
             channel = self.channels[channel_id]
             channel.shared_with.append(team_id)
-            told = {"type": "channel_shared", "connected_team_id": team_id, "channel": channel_id}
-            self._tell(told)
+            event = {"type": "channel_shared", "connected_team_id": team_id, "channel": channel_id}
+            self._send(event)
 
     def unshare(self, channel_id: str, team_id: str) -> None:
         with self._lock:
             channel = self.channels[channel_id]
             channel.shared_with.remove(team_id)
-            told = {
+            event = {
                 "type": "channel_unshared",
                 "previously_connected_team_id": team_id,
                 "channel": channel_id,
                 "is_ext_shared": bool(channel.shared_with),
             }
-            self._tell(told)
+            self._send(event)
 
     def join(self, channel_id: str, user: str) -> None:
-        self._moved(channel_id, user, joined=True)
+        self._change_membership(channel_id, user, joined=True)
 
     def leave(self, channel_id: str, user: str) -> None:
-        self._moved(channel_id, user, joined=False)
+        self._change_membership(channel_id, user, joined=False)
 
     def invite_bot(self, channel_id: str) -> None:
         with self._lock:
             self.channels[channel_id].bot_is_in = True
-            self._moved(channel_id, BOT_USER, joined=True)
+            self._change_membership(channel_id, BOT_USER, joined=True)
 
     def remove_bot(self, channel_id: str) -> None:
         with self._lock:
@@ -133,9 +135,9 @@ class FakeWorkspace:
             channel.bot_is_in = False
             if BOT_USER in channel.members:
                 channel.members.remove(BOT_USER)
-            self._tell_of(channel, "left", channel_id)
+            self._send_channel_event(channel, "left", channel_id)
 
-    def _moved(self, channel_id: str, user: str, *, joined: bool) -> None:
+    def _change_membership(self, channel_id: str, user: str, *, joined: bool) -> None:
         with self._lock:
             channel = self.channels[channel_id]
             if joined and user not in channel.members:
@@ -143,60 +145,60 @@ class FakeWorkspace:
             elif not joined:
                 channel.members.remove(user)
             if channel.bot_is_in:
-                told = {
+                event = {
                     "type": f"member_{'joined' if joined else 'left'}_channel",
                     "user": user,
                     "channel": channel_id,
                     "channel_type": "G" if channel.is_private else "C",
                     "team": self.team_id,
                 }
-                self._tell(told)
+                self._send(event)
 
     # Messages
 
     def say(
-        self, channel_id: str, user: str, text: str, ts: str, thread: str = "", **more: Any
+        self, channel_id: str, user: str, text: str, ts: str, thread: str = "", **fields: Any
     ) -> str:
-        """A message, or a reply when ``thread`` names its root."""
-        message = {"type": "message", "user": user, "text": text, "ts": ts, **more}
+        """Add a message, or a reply when ``thread`` is the ts of its root."""
+        message = {"type": "message", "user": user, "text": text, "ts": ts, **fields}
         if thread:
             message["thread_ts"] = thread
         with self._lock:
             channel = self.channels[channel_id]
             channel.put(message)
-            self._tell_message(channel, channel.told(message) if thread else message, ts)
+            self._send_message(channel, channel.render(message) if thread else message, ts)
         return ts
 
     def edit(self, channel_id: str, ts: str, text: str, at: str = "") -> None:
         with self._lock:
             channel = self.channels[channel_id]
             message = channel.messages[ts]
-            before = channel.told(message)
+            before = channel.render(message)
             at = at or self.now_ts()
             message["text"] = text
             message["edited"] = {"user": message["user"], "ts": at}
-            self._tell_change(channel, channel.told(message), before, at)
+            self._send_change(channel, channel.render(message), before, at)
 
     def unfurl(self, channel_id: str, ts: str, *attachments: Json, at: str = "") -> None:
-        """Slack hangs something on a message, a preview of a link say: changed, and not edited."""
+        """Add attachments, such as a preview of a link: a change without an edit."""
         with self._lock:
             channel = self.channels[channel_id]
             message = channel.messages[ts]
-            before = channel.told(message)
+            before = channel.render(message)
             message["attachments"] = [*message.get("attachments", []), *attachments]
-            self._tell_change(channel, channel.told(message), before, at or self.now_ts())
+            self._send_change(channel, channel.render(message), before, at or self.now_ts())
 
     def delete(self, channel_id: str, ts: str, at: str = "") -> None:
-        """A root with replies leaves a tombstone, everything else leaves nothing."""
+        """Delete a message. Only a root with replies leaves a tombstone."""
         with self._lock:
             channel = self.channels[channel_id]
-            before = channel.told(channel.messages[ts])
-            channel.take(ts)
+            before = channel.render(channel.messages[ts])
+            channel.delete(ts)
             at = at or self.now_ts()
             if ts in channel.messages:
-                self._tell_change(channel, channel.told(channel.messages[ts]), before, at)
+                self._send_change(channel, channel.render(channel.messages[ts]), before, at)
                 return
-            gone = {
+            deletion = {
                 "type": "message",
                 "subtype": "message_deleted",
                 "hidden": True,
@@ -204,31 +206,31 @@ class FakeWorkspace:
                 "ts": at,
                 "previous_message": before,
             }
-            self._tell_message(channel, gone, at)
+            self._send_message(channel, deletion, at)
 
     # The app
 
     def uninstall(self) -> None:
-        """Slack sends both events, in no certain order."""
+        """Slack sends both events, in any order."""
         with self._lock:
             self.token_error = "account_inactive"
-            self._tell({"type": "tokens_revoked", "tokens": {"oauth": [], "bot": [BOT_USER]}})
-            self._tell({"type": "app_uninstalled"})
+            self._send({"type": "tokens_revoked", "tokens": {"oauth": [], "bot": [BOT_USER]}})
+            self._send({"type": "app_uninstalled"})
 
     def revoke_token(self) -> None:
         with self._lock:
             self.token_error = "token_revoked"
-            self._tell({"type": "tokens_revoked", "tokens": {"oauth": [], "bot": [BOT_USER]}})
+            self._send({"type": "tokens_revoked", "tokens": {"oauth": [], "bot": [BOT_USER]}})
 
-    # What Slack tells of it
+    # Events
 
-    def told_events(self) -> list[Json]:
-        """The bodies of all events since the last time; they are taken away."""
+    def take_events(self) -> list[Json]:
+        """Return the bodies of all events since the last call."""
         with self._lock:
-            told, self.events = self.events, []
-            return told
+            events, self.events = self.events, []
+            return events
 
-    def _tell_change(self, channel: FakeChannel, message: Json, before: Json, at: str) -> None:
+    def _send_change(self, channel: FakeChannel, message: Json, before: Json, at: str) -> None:
         changed = {
             "type": "message",
             "subtype": "message_changed",
@@ -237,27 +239,29 @@ class FakeWorkspace:
             "previous_message": before,
             "ts": at,
         }
-        self._tell_message(channel, changed, at)
+        self._send_message(channel, changed, at)
 
-    def _tell_message(self, channel: FakeChannel, message: Json, at: str) -> None:
+    def _send_message(self, channel: FakeChannel, message: Json, at: str) -> None:
         if channel.bot_is_in:
             kinds = {"public_channel": "channel", "private_channel": "group"}
             kind = kinds.get(channel.type, channel.type)
-            told = {"channel": channel.slack_id, "channel_type": kind, "event_ts": at}
-            self._tell(deepcopy(message) | told)
+            keys = {"channel": channel.slack_id, "channel_type": kind, "event_ts": at}
+            self._send(deepcopy(message) | keys)
 
-    def _tell_of(self, channel: FakeChannel, verb: str, told: Any, **more: str) -> None:
-        """A thing that happens to a channel; of a private one only those in it hear."""
+    def _send_channel_event(
+        self, channel: FakeChannel, verb: str, info: Any, **fields: str
+    ) -> None:
+        """Send an event of a channel; events of a private one go only to its members."""
         if not channel.is_private or channel.bot_is_in or verb == "left":
             word = "group" if channel.is_private else "channel"
-            self._tell({"type": f"{word}_{verb}", "channel": told, **more})
+            self._send({"type": f"{word}_{verb}", "channel": info, **fields})
 
-    def _tell(self, event: Json) -> None:
+    def _send(self, event: Json) -> None:
         event.setdefault("event_ts", self.now_ts())
         self.events.append(self.event_body(event))
 
     def event_body(self, event: Json) -> Json:
-        """An event in what Slack puts around it, with an id of its own."""
+        """Return an event in its envelope, with a unique id."""
         with self._lock:
             self._last_us += 1
             number = self._last_us

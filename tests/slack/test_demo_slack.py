@@ -1,4 +1,4 @@
-"""`make demo-slack`: from a fake Slack to memories that are served, while people talk; then gone."""
+"""`make demo-slack`: memories from a fake Slack, new messages, and the end by a signal."""
 
 import contextlib
 import re
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.demo.made import new_browser, sign_in
+from tests.demo.make_demo import new_browser, sign_in
 from tests.processes import (
     alive_in_sessions,
     clean_environment,
@@ -48,11 +48,11 @@ class Demo:
             )
         self.browser = new_browser()
 
-    def said(self) -> str:
+    def read_log(self) -> str:
         return self.log.read_text()
 
     def answers(self) -> bool:
-        assert self.process.poll() is None, self.said()
+        assert self.process.poll() is None, self.read_log()
         with contextlib.suppress(OSError):
             return bool(self.page(self.url))
         return False
@@ -62,7 +62,7 @@ class Demo:
             return str(answer.read().decode())
 
     def newest_messages(self) -> str:
-        """The pages of messages of all channels that the workspace's page names."""
+        """Return the message pages of all channels on the workspace's page."""
         paths = set(re.findall(r'href="(/w/kazoe/c/[^/"]+/)', self.page(self.url)))
         address = urllib.parse.urlsplit(self.url)
         pages = [f"{address.scheme}://{address.netloc}{path}messages/" for path in sorted(paths)]
@@ -83,28 +83,28 @@ def demo(tmp_path: Path) -> Iterator[Demo]:
 
 
 @pytest.mark.nightly("a second demo")
-def test_what_was_synced_is_remembered_and_served_and_a_signal_ends_it(demo: Demo) -> None:
+def test_the_demo_remembers_messages_and_stops_at_a_signal(demo: Demo) -> None:
     wait_until(demo.answers, f"an answer; see {demo.log}", PATIENCE)
     sign_in(demo.browser, demo.url)
     page = demo.page(demo.url)
-    assert "Kazoe 3 launches on" in page, "a decision from the talk, in the workspace's memory"
-    # What people say from now on comes by events.
+    assert "Kazoe 3 launches on" in page
+    # New messages arrive as events.
     lines = re.compile(r"^#\S+ [a-z]+: ([A-Za-z ,.]{25,60})", re.M)
-    wait_until(lambda: lines.search(demo.said()), f"talk; see {demo.log}", PATIENCE)
-    heard = lines.findall(demo.said())
+    wait_until(lambda: lines.search(demo.read_log()), f"talk; see {demo.log}", PATIENCE)
+    posted = lines.findall(demo.read_log())
     wait_until(
-        lambda: any(line in demo.newest_messages() for line in heard),
-        f"one of {heard}; see {demo.log}",
+        lambda: any(line in demo.newest_messages() for line in posted),
+        f"one of {posted}; see {demo.log}",
         PATIENCE,
     )
     sessions = sessions_of(descendants(demo.process.pid))
     demo.process.send_signal(signal.SIGINT)
-    assert demo.process.wait(timeout=60) == 0, demo.said()
+    assert demo.process.wait(timeout=60) == 0, demo.read_log()
     wait_until(lambda: not alive_in_sessions(sessions), "nothing left")
-    assert "Traceback" not in demo.said()
+    assert "Traceback" not in demo.read_log()
 
 
-def test_a_folder_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
+def test_a_folder_with_other_files_is_refused(tmp_path: Path) -> None:
     (tmp_path / "letters.txt").write_text("mine")
     command = [sys.executable, "-m", "tests.slack.demo_slack", "--var", str(tmp_path)]
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""Events of the fake Slack: what it tells of each act, and how it posts it."""
+"""Events of the fake Slack, and how they are posted."""
 
 import json
 import threading
@@ -24,26 +24,26 @@ def fake() -> Iterator[FakeSlack]:
 
 
 def events(fake: FakeSlack) -> list[dict[str, Any]]:
-    return [body["event"] for body in fake.told_events()]
+    return [body["event"] for body in fake.take_events()]
 
 
-def test_a_message_its_edit_and_its_end(fake: FakeSlack) -> None:
+def test_a_message_its_edit_and_its_deletion(fake: FakeSlack) -> None:
     fake.say(C, "U1", "hello", ROOT)
     fake.edit(C, ROOT, "hello all", "1700000003.000100")
     fake.delete(C, ROOT, "1700000004.000100")
-    said, changed, gone = events(fake)
-    assert (said["type"], said["text"], said["channel"], said["channel_type"]) == (
+    created, changed, deleted = events(fake)
+    assert (created["type"], created["text"], created["channel"], created["channel_type"]) == (
         *("message", "hello", C, "channel"),
     )
     assert (changed["subtype"], changed["message"]["text"]) == ("message_changed", "hello all")
     assert changed["message"]["edited"]["ts"] == "1700000003.000100"
     assert changed["previous_message"]["text"] == "hello"
-    assert (gone["subtype"], gone["deleted_ts"], gone["ts"]) == (
+    assert (deleted["subtype"], deleted["deleted_ts"], deleted["ts"]) == (
         *("message_deleted", ROOT, "1700000004.000100"),
     )
 
 
-def test_a_root_with_replies_turns_into_a_tombstone(fake: FakeSlack) -> None:
+def test_a_root_with_replies_becomes_a_tombstone(fake: FakeSlack) -> None:
     fake.say(C, "U1", "who knows?", ROOT)
     fake.say(C, "U1", "I do", "1700000005.000100", thread=ROOT)
     fake.delete(C, ROOT)
@@ -53,7 +53,7 @@ def test_a_root_with_replies_turns_into_a_tombstone(fake: FakeSlack) -> None:
     assert changed["previous_message"]["text"] == "who knows?"
 
 
-def test_what_happens_to_channels_and_people(fake: FakeSlack) -> None:
+def test_events_of_channels_and_people(fake: FakeSlack) -> None:
     fake.add_user("U2", "ben")
     fake.join(C, "U2")
     fake.rename(C, "town-square")
@@ -70,7 +70,7 @@ def test_what_happens_to_channels_and_people(fake: FakeSlack) -> None:
     ]
 
 
-def test_the_bot_hears_nothing_of_channels_that_it_is_not_in(fake: FakeSlack) -> None:
+def test_channels_without_the_bot_have_no_events(fake: FakeSlack) -> None:
     fake.add_channel("C2", "elsewhere", bot_is_in=False)
     fake.add_channel("C3", "unseen", bot_is_in=False, is_private=True)
     for channel in ("C2", "C3"):
@@ -80,16 +80,16 @@ def test_the_bot_hears_nothing_of_channels_that_it_is_not_in(fake: FakeSlack) ->
     assert events(fake) == []
 
 
-def test_each_body_has_an_id_of_its_own(fake: FakeSlack) -> None:
+def test_each_body_has_a_unique_id(fake: FakeSlack) -> None:
     for n in range(5):
         fake.say(C, "U1", f"line {n}", f"170000000{n}.000100")
-    bodies = fake.told_events()
+    bodies = fake.take_events()
     assert len({body["event_id"] for body in bodies}) == 5
     assert {(body["type"], body["team_id"]) for body in bodies} == {("event_callback", "T0FAKE")}
-    assert fake.told_events() == []
+    assert fake.take_events() == []
 
 
-def test_slack_sdk_knows_the_signature() -> None:
+def test_slack_sdk_accepts_the_signature() -> None:
     raw, headers = signed_event({"text": "ですね"}, at=1_700_000_000)
     verifier = SignatureVerifier(SIGNING_SECRET, clock=_At(1_700_000_000))
     assert verifier.is_valid_request(raw, headers)
@@ -106,7 +106,7 @@ class _At:
 
 
 class Listener:
-    """Answers with the statuses given, one after the other; keeps what was posted."""
+    """A server that returns these statuses in turn, and records the posts."""
 
     def __init__(self, answers: list[tuple[int, dict[str, str]]]) -> None:
         self.posts: list[tuple[dict[str, str], Any]] = []
@@ -133,7 +133,7 @@ class Listener:
                 listener.posts.append((dict(self.headers), json.loads(raw)))
                 status, headers = listener._answers[len(listener.posts) - 1]
                 if not status:
-                    return  # hangs up
+                    return  # closes the connection
                 self.send_response(status)
                 for name, value in headers.items():
                     self.send_header(name, value)
@@ -145,12 +145,12 @@ class Listener:
         return Handler
 
 
-def test_what_is_not_taken_comes_again_and_says_so() -> None:
+def test_a_refused_event_is_retried_with_retry_headers() -> None:
     waited: list[float] = []
     with Listener([(500, {}), (0, {}), (302, {}), (500, {})]) as listener:
         delivery = send_event(listener.url, {"event_id": "Ev1"}, wait=waited.append)
     assert delivery.statuses == [500, 0, 302, 500]
-    assert not delivery.is_taken
+    assert not delivery.is_accepted
     assert waited == list(WAITS)
     retries = [
         (headers.get("X-Slack-Retry-Num"), headers.get("X-Slack-Retry-Reason"))
@@ -162,11 +162,11 @@ def test_what_is_not_taken_comes_again_and_says_so() -> None:
     assert [body["event_id"] for _, body in listener.posts] == ["Ev1"] * 4
 
 
-def test_what_is_taken_comes_once() -> None:
+def test_an_accepted_event_is_not_retried() -> None:
     with Listener([(503, {}), (200, {})]) as listener:
         assert send_event(listener.url, {}).statuses == [503, 200]
 
 
-def test_a_listener_may_ask_for_no_more() -> None:
+def test_no_retry_ends_the_retries() -> None:
     with Listener([(500, {"X-Slack-No-Retry": "1"})]) as listener:
         assert send_event(listener.url, {}).statuses == [500]

@@ -1,4 +1,4 @@
-"""The fake Slack, asked by the real slack_sdk: as strict as Slack says it is."""
+"""The fake Slack, called by slack_sdk: as strict as Slack's documentation."""
 
 import json
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from slack_sdk.errors import SlackApiError
 
 from memories.rules.ingest.timestamps import micros, ts_from_micros
 from tests.slack.fake_limits import INTERNAL_APP
-from tests.slack.fake_slack import APP_TOKEN, TOKEN, FakeSlack, Fault, VirtualClock, Whims
+from tests.slack.fake_slack import APP_TOKEN, TOKEN, FakeSlack, Fault, RandomFaults, VirtualClock
 
 C, CLOSED = "C1", "C2"
 ROOT = "1700000002.000100"
@@ -35,19 +35,19 @@ def fake(clock: VirtualClock) -> Iterator[FakeSlack]:
             slack.say(C, "U1", f"line {n}", f"170000000{n}.000100")
         for n in range(3):
             slack.say(C, "U2", f"answer {n}", f"170000010{n}.000100", thread=ROOT)
-        slack.told_events()
+        slack.take_events()
         yield slack
 
 
 @pytest.fixture
 def client(fake: FakeSlack) -> WebClient:
-    """Without retries, so that each call is one."""
+    """Return a client without retries."""
     return WebClient(TOKEN, base_url=fake.url, timeout=30, retry_handlers=[])
 
 
-def refusal(call: Any, *args: Any, **asked: Any) -> dict[str, Any]:
+def refusal(call: Any, *args: Any, **params: Any) -> dict[str, Any]:
     with pytest.raises(SlackApiError) as raised:
-        call(*args, **asked)
+        call(*args, **params)
     data = raised.value.response.data
     assert isinstance(data, dict)
     return data
@@ -57,10 +57,10 @@ def texts(answer: Any) -> list[str]:
     return [message["text"] for message in answer["messages"]]
 
 
-# Who asks, and what for
+# Tokens and scopes
 
 
-def test_auth_test_names_the_bot_and_the_header_its_scopes(client: WebClient) -> None:
+def test_auth_test_returns_the_bot_and_the_scopes(client: WebClient) -> None:
     answer = client.auth_test()
     assert (answer["team_id"], answer["bot_id"], answer["user_id"]) == ("T0FAKE", "B0BOT", "U0BOT")
     assert "channels:history" in answer.headers["X-OAuth-Scopes"].split(",")
@@ -78,7 +78,7 @@ def test_auth_test_names_the_bot_and_the_header_its_scopes(client: WebClient) ->
         (APP_TOKEN, "not_allowed_token_type"),
     ],
 )
-def test_an_unknown_token_learns_nothing(fake: FakeSlack, token: str, code: str) -> None:
+def test_an_unknown_token_is_refused(fake: FakeSlack, token: str, code: str) -> None:
     stranger = WebClient(token, base_url=fake.url, retry_handlers=[])
     with pytest.raises(SlackApiError) as raised:
         stranger.api_call("users.list", headers={} if token else {"Authorization": ""})
@@ -86,7 +86,7 @@ def test_an_unknown_token_learns_nothing(fake: FakeSlack, token: str, code: str)
     assert "X-OAuth-Scopes" not in raised.value.response.headers
 
 
-def test_a_socket_is_opened_with_an_app_token_alone(fake: FakeSlack, client: WebClient) -> None:
+def test_a_socket_needs_an_app_token(fake: FakeSlack, client: WebClient) -> None:
     fake.socket_url = "ws://127.0.0.1:1/link"
     assert refusal(client.api_call, "apps.connections.open")["error"] == "not_allowed_token_type"
     assert client.apps_connections_open(app_token=APP_TOKEN)["url"] == fake.socket_url
@@ -94,7 +94,7 @@ def test_a_socket_is_opened_with_an_app_token_alone(fake: FakeSlack, client: Web
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("scope", "method", "asked"),
+    ("scope", "method", "params"),
     [
         ("users:read", "users.list", {}),
         ("team:read", "team.info", {}),
@@ -108,21 +108,23 @@ def test_a_socket_is_opened_with_an_app_token_alone(fake: FakeSlack, client: Web
     ],
 )
 def test_each_kind_of_conversation_needs_its_scope(
-    fake: FakeSlack, client: WebClient, scope: str, method: str, asked: dict[str, str]
+    fake: FakeSlack, client: WebClient, scope: str, method: str, params: dict[str, str]
 ) -> None:
     fake.scopes.discard(scope)
-    found = refusal(client.api_call, method, params=asked)
-    assert (found["error"], found["needed"]) == ("missing_scope", scope)
-    assert scope not in found["provided"].split(",")
+    error = refusal(client.api_call, method, params=params)
+    assert (error["error"], error["needed"]) == ("missing_scope", scope)
+    assert scope not in error["provided"].split(",")
 
 
-def test_e_mail_needs_a_scope_of_its_own(fake: FakeSlack, client: WebClient) -> None:
+def test_email_needs_its_own_scope(fake: FakeSlack, client: WebClient) -> None:
     assert client.users_list()["members"][0]["profile"]["email"] == "person0@example.com"
     fake.scopes.remove("users:read.email")
     assert "email" not in client.users_list()["members"][0]["profile"]
 
 
-def test_what_the_bot_may_not_see_is_not_there(fake: FakeSlack, client: WebClient) -> None:
+def test_the_bot_sees_no_private_channel_without_membership(
+    fake: FakeSlack, client: WebClient
+) -> None:
     fake.channels[CLOSED].bot_is_in = False
     fake.channels[C].bot_is_in = False
     for method in (HISTORY, "conversations.info", "conversations.members"):
@@ -130,7 +132,7 @@ def test_what_the_bot_may_not_see_is_not_there(fake: FakeSlack, client: WebClien
             "channel_not_found"
         )
     listed = client.conversations_list(types="public_channel,private_channel")["channels"]
-    assert [(one["id"], one["is_member"]) for one in listed] == [(C, False)]
+    assert [(row["id"], row["is_member"]) for row in listed] == [(C, False)]
     assert client.conversations_info(channel=C)["channel"]["name"] == "general"
     assert refusal(client.conversations_history, channel=C)["error"] == "not_in_channel"
 
@@ -167,7 +169,7 @@ def test_history_goes_back_page_by_page(client: WebClient) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "found"),
+    ("params", "expected"),
     [
         ({"oldest": ROOT}, ["line 4", "line 3"]),
         ({"latest": ROOT}, ["line 1", "line 0"]),
@@ -176,15 +178,15 @@ def test_history_goes_back_page_by_page(client: WebClient) -> None:
         ({"oldest": "1700000001", "latest": "1700000003"}, ["line 2", "line 1"]),
     ],
 )
-def test_bounds_are_exclusive_unless_asked_for(
-    client: WebClient, asked: dict[str, str], found: list[str]
+def test_bounds_are_exclusive_by_default(
+    client: WebClient, params: dict[str, str], expected: list[str]
 ) -> None:
-    answer = client.api_call(HISTORY, params={"channel": C, **asked})
-    assert texts(answer) == found
+    answer = client.api_call(HISTORY, params={"channel": C, **params})
+    assert texts(answer) == expected
 
 
 @pytest.mark.parametrize(
-    ("asked", "code"),
+    ("params", "code"),
     [
         ({"limit": "0"}, "invalid_limit"),
         ({"limit": "1001"}, "invalid_limit"),
@@ -193,8 +195,10 @@ def test_bounds_are_exclusive_unless_asked_for(
         ({"latest": "1.2.3"}, "invalid_ts_latest"),
     ],
 )
-def test_nonsense_is_refused(client: WebClient, asked: dict[str, str], code: str) -> None:
-    assert refusal(client.api_call, HISTORY, params={"channel": C, **asked})["error"] == code
+def test_invalid_parameters_are_refused(
+    client: WebClient, params: dict[str, str], code: str
+) -> None:
+    assert refusal(client.api_call, HISTORY, params={"channel": C, **params})["error"] == code
 
 
 def test_no_page_is_longer_than_slack_gives(fake: FakeSlack, client: WebClient) -> None:
@@ -226,26 +230,26 @@ def test_a_broadcast_reply_stands_in_both(fake: FakeSlack, client: WebClient) ->
     assert "answer 0" not in texts(client.conversations_history(channel=C))
 
 
-def test_a_plan_may_hide_what_is_old(fake: FakeSlack, client: WebClient) -> None:
+def test_a_plan_may_hide_old_messages(fake: FakeSlack, client: WebClient) -> None:
     fake.hidden_before = ROOT
     answer = client.conversations_history(channel=C)
     assert (texts(answer), answer["is_limited"]) == (["line 4", "line 3", "line 2"], True)
 
 
-# What people do
+# Changes
 
 
-def test_edits_and_deletions_show(fake: FakeSlack, client: WebClient) -> None:
+def test_edits_and_deletions(fake: FakeSlack, client: WebClient) -> None:
     fake.edit(C, "1700000003.000100", "line three", "1700000300.000100")
     fake.delete(C, "1700000004.000100")
     fake.delete(C, ROOT)
     fake.delete(C, "1700000102.000100")
-    told = client.conversations_history(channel=C)["messages"]
-    assert [m["text"] for m in told] == [
+    messages = client.conversations_history(channel=C)["messages"]
+    assert [m["text"] for m in messages] == [
         *("line three", "This message was deleted.", "line 1", "line 0"),
     ]
-    assert told[0]["edited"] == {"user": "U1", "ts": "1700000300.000100"}
-    assert (told[1]["subtype"], told[1]["reply_count"]) == ("tombstone", 2)
+    assert messages[0]["edited"] == {"user": "U1", "ts": "1700000300.000100"}
+    assert (messages[1]["subtype"], messages[1]["reply_count"]) == ("tombstone", 2)
     assert texts(client.conversations_replies(channel=C, ts=ROOT))[1:] == ["answer 0", "answer 1"]
 
 
@@ -256,9 +260,9 @@ def test_channels_change_and_keep_their_id(fake: FakeSlack, client: WebClient) -
     fake.archive(C)
     fake.join(C, "U4")
     fake.leave(C, "U1")
-    told = client.conversations_info(channel=C, include_num_members=True)["channel"]
-    assert (told["name"], told["is_private"], told["is_archived"]) == ("town-square", True, True)
-    assert (told["is_ext_shared"], told["num_members"]) == (True, 3)
+    info = client.conversations_info(channel=C, include_num_members=True)["channel"]
+    assert (info["name"], info["is_private"], info["is_archived"]) == ("town-square", True, True)
+    assert (info["is_ext_shared"], info["num_members"]) == (True, 3)
     assert client.conversations_members(channel=C)["members"] == ["U2", "U3", "U4"]
     assert client.conversations_list(exclude_archived=True)["channels"] == []
 
@@ -266,7 +270,7 @@ def test_channels_change_and_keep_their_id(fake: FakeSlack, client: WebClient) -
 # Limits
 
 
-def test_a_budget_refuses_and_says_when_to_come_back(
+def test_a_budget_refuses_with_retry_after(
     clock: VirtualClock, fake: FakeSlack, client: WebClient
 ) -> None:
     fake.budgets.calls = {"users.list": 2}
@@ -309,13 +313,13 @@ def test_the_slow_plan_gives_fifteen_once_a_minute(clock: VirtualClock) -> None:
         assert texts(client.conversations_history(channel=C, cursor=cursor))[0] == "line 24"
 
 
-# Trouble
+# Faults
 
 
-def test_laid_faults_come_in_their_turn(fake: FakeSlack, client: WebClient) -> None:
-    fake.lay(HISTORY, Fault(502), on=2)
-    fake.lay(HISTORY, Fault.dropped(), on=3)
-    fake.lay(HISTORY, Fault.cut_off(), on=4)
+def test_injected_faults_come_in_their_order(fake: FakeSlack, client: WebClient) -> None:
+    fake.inject_fault(HISTORY, Fault(502), on=2)
+    fake.inject_fault(HISTORY, Fault.dropped(), on=3)
+    fake.inject_fault(HISTORY, Fault.cut_off(), on=4)
     statuses: list[Any] = []
     for _ in range(5):
         try:
@@ -329,18 +333,16 @@ def test_laid_faults_come_in_their_turn(fake: FakeSlack, client: WebClient) -> N
     assert [call.status for call in fake.calls] == [200, 502, 0, 200, 200]
 
 
-def test_chance_is_the_same_for_the_same_seed() -> None:
-    def met(seed: int) -> list[int | None]:
-        whims = Whims(seed, {"502": 0.2, "dropped": 0.2, "429": 0.1})
-        return [fault and fault.status for fault in (whims(HISTORY) for _ in range(200))]
+def test_random_faults_depend_on_the_seed() -> None:
+    def statuses(seed: int) -> list[int | None]:
+        random_faults = RandomFaults(seed, {"502": 0.2, "dropped": 0.2, "429": 0.1})
+        return [fault and fault.status for fault in (random_faults(HISTORY) for _ in range(200))]
 
-    assert met(1) == met(1) != met(2)
-    assert 60 <= sum(status is not None for status in met(1)) <= 140
+    assert statuses(1) == statuses(1) != statuses(2)
+    assert 60 <= sum(status is not None for status in statuses(1)) <= 140
 
 
-def test_the_journal_holds_what_was_asked(
-    clock: VirtualClock, fake: FakeSlack, client: WebClient
-) -> None:
+def test_calls_are_recorded(clock: VirtualClock, fake: FakeSlack, client: WebClient) -> None:
     client.conversations_history(channel=C, limit=3)
     clock.advance(5)
     refusal(client.conversations_history, channel="C9")

@@ -50,7 +50,7 @@ def test_an_event_is_heard_and_acknowledged(fake: FakeSocket) -> None:
     long = "長い話" * 30_000
     with listening(fake, heard):
         envelopes = [fake.deliver({"event_id": "Ev1"}), fake.deliver({"text": long})]
-        assert all(envelope.taken.wait(PATIENCE) for envelope in envelopes)
+        assert all(envelope.acknowledged.wait(PATIENCE) for envelope in envelopes)
     assert [request.payload for request in heard] == [{"event_id": "Ev1"}, {"text": long}]
     assert {request.type for request in heard} == {"events_api"}
 
@@ -64,7 +64,7 @@ def test_what_nobody_acknowledged_comes_again(fake: FakeSocket) -> None:
     wait_until(lambda: not fake.connections, "no connection")
     heard: list[SocketModeRequest] = []
     with listening(fake, heard):
-        assert waits.taken.wait(PATIENCE)
+        assert waits.acknowledged.wait(PATIENCE)
     assert heard[-1].retry_attempt >= 1
     assert heard[-1].retry_reason == "timeout"
 
@@ -77,5 +77,5 @@ def test_a_client_opens_a_new_connection(fake: FakeSocket, how: str) -> None:
         getattr(fake, how)()
         wait_until(lambda: fake.opened >= 2 and fake.connections, "a new connection")
         envelope = fake.deliver({"event_id": "Ev2"})
-        wait_until(lambda: envelope.taken.is_set() or fake.send_again(), "an acknowledgement")
+        wait_until(lambda: envelope.acknowledged.is_set() or fake.resend(), "an acknowledgement")
     assert heard[-1].payload == {"event_id": "Ev2"}

@@ -8,25 +8,25 @@ from hypothesis import strategies as st
 
 from memories.rules.ingest.slack_objects import TooLarge
 from memories.slack import jsonlists
-from memories.slack.jsonlists import Unreadable, objects
+from memories.slack.jsonlists import Unreadable, iter_objects
 
 
 class Drip(io.BytesIO):
-    """A file that gives few bytes at a time, as a slow or compressed one may."""
+    """A file that returns few bytes at a time, as a slow or compressed one may."""
 
     def read(self, size: int | None = -1) -> bytes:
         return super().read(3)
 
 
 def read(content: bytes) -> tuple[list[object], str]:
-    """What was read, and the reason why reading ended early."""
-    found: list[object] = []
+    """Return the objects, and why reading ended early."""
+    values_read: list[object] = []
     try:
-        for one in objects(Drip(content)):
-            found.append(one)
+        for value in iter_objects(Drip(content)):
+            values_read.append(value)
     except Unreadable as error:
-        return found, str(error)
-    return found, ""
+        return values_read, str(error)
+    return values_read, ""
 
 
 VALUES = st.recursive(
@@ -39,7 +39,7 @@ VALUES = st.recursive(
 @pytest.mark.slow
 @settings(max_examples=50, deadline=None)
 @given(st.lists(VALUES, max_size=8), st.sampled_from([None, 1]), st.booleans())
-def test_any_list_is_read_as_json_reads_it(
+def test_a_list_is_read_as_json_reads_it(
     values: list[Any], indent: int | None, ascii_only: bool
 ) -> None:
     text = json.dumps(values, indent=indent, ensure_ascii=ascii_only)
@@ -49,18 +49,18 @@ def test_any_list_is_read_as_json_reads_it(
 @pytest.mark.slow
 @settings(max_examples=50, deadline=None)
 @given(st.lists(VALUES, min_size=1, max_size=8), st.data())
-def test_a_cut_list_gives_what_lies_before_the_cut(values: list[Any], data: Any) -> None:
+def test_a_cut_list_yields_the_values_before_the_cut(values: list[Any], data: Any) -> None:
     content = json.dumps(values).encode()
     cut = data.draw(st.integers(0, len(content) - 1))
-    found, reason = read(content[:cut])
+    values_read, reason = read(content[:cut])
     assert reason
-    # Of a number the first digits may be all there is.
-    assert found[:-1] == values[: len(found)][:-1]
-    assert len(found) <= len(values)
+    # The first digits of a number may be a number too.
+    assert values_read[:-1] == values[: len(values_read)][:-1]
+    assert len(values_read) <= len(values)
 
 
 @pytest.mark.parametrize(
-    ("content", "found", "reason"),
+    ("content", "values_read", "reason"),
     [
         (b"[]", [], ""),
         (b" [ ] \n", [], ""),
@@ -83,8 +83,8 @@ def test_a_cut_list_gives_what_lies_before_the_cut(values: list[Any], data: Any)
         (b'["\xe3\x81', [], "not UTF-8"),
     ],
 )
-def test_breaks(content: bytes, found: list[object], reason: str) -> None:
-    assert read(content) == (found, reason)
+def test_where_a_list_breaks(content: bytes, values_read: list[object], reason: str) -> None:
+    assert read(content) == (values_read, reason)
 
 
 @pytest.mark.parametrize(
@@ -96,10 +96,10 @@ def test_breaks(content: bytes, found: list[object], reason: str) -> None:
         (b'[\n"' + b"x" * 100_000 + b'",\n\noops]', 4),
     ],
 )
-def test_the_line_where_what_breaks_begins(content: bytes, line: int) -> None:
+def test_the_line_of_the_broken_value(content: bytes, line: int) -> None:
     for file in (Drip, io.BytesIO):
         with pytest.raises(Unreadable) as error:
-            list(objects(file(content)))
+            list(iter_objects(file(content)))
         assert error.value.line == line
 
 
@@ -112,34 +112,32 @@ def test_the_line_where_what_breaks_begins(content: bytes, line: int) -> None:
         json.dumps([["y" * 50]] * 100),
     ],
 )
-def test_what_is_too_large_is_passed_over_and_the_rest_is_read(
-    large: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(jsonlists, "LARGEST_HELD", 1000)
-    monkeypatch.setattr(jsonlists, "CHUNK", 64)
+def test_a_large_value_is_skipped(large: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jsonlists, "MAX_VALUE_CHARACTERS", 1000)
+    monkeypatch.setattr(jsonlists, "CHUNK_BYTES", 64)
     for file in (Drip, io.BytesIO):
-        first, odd, last = objects(file(f'[{{"n": 1}}, {large}, {{"n": 2}}]'.encode()))
+        first, odd, last = iter_objects(file(f'[{{"n": 1}}, {large}, {{"n": 2}}]'.encode()))
         assert (first, last) == ({"n": 1}, {"n": 2})
         assert isinstance(odd, TooLarge)
 
 
 @pytest.mark.parametrize("odd", ["[" * 100_000 + "]" * 100_000, '{"n": ' + "9" * 5000 + "}"])
-def test_what_cannot_be_held_is_passed_over(odd: str) -> None:
-    first, passed, last = objects(io.BytesIO(f"[1, {odd}, 2]".encode()))
+def test_a_value_that_cannot_be_parsed_is_skipped(odd: str) -> None:
+    first, skipped, last = iter_objects(io.BytesIO(f"[1, {odd}, 2]".encode()))
     assert (first, last) == (1, 2)
-    assert isinstance(passed, TooLarge)
+    assert isinstance(skipped, TooLarge)
 
 
 @pytest.mark.parametrize("file", [Drip, io.BytesIO])
-def test_a_number_that_cannot_be_held_takes_no_neighbour_with_it(file: Any) -> None:
+def test_the_values_beside_a_long_number_are_read(file: Any) -> None:
     digits = "9" * 70_000
-    first, odd, last = objects(file(f'[{{"n": 1}}, {digits} , {{"n": 2}}]'.encode()))
+    first, odd, last = iter_objects(file(f'[{{"n": 1}}, {digits} , {{"n": 2}}]'.encode()))
     assert (first, last) == ({"n": 1}, {"n": 2})
     assert isinstance(odd, TooLarge)
     assert read(f"[1, {digits}".encode())[1] == "cut off"
 
 
-def test_only_a_piece_of_the_file_is_held() -> None:
+def test_only_a_part_of_the_file_is_in_memory() -> None:
     class Endless(io.RawIOBase):
         read_bytes = 0
 
@@ -149,7 +147,7 @@ def test_only_a_piece_of_the_file_is_held() -> None:
             return begin + b'{"a": 1},' * (size // 9)
 
     file = Endless()
-    found = objects(file)  # type: ignore[arg-type]
+    values_read = iter_objects(file)  # type: ignore[arg-type]
     for _ in range(1000):
-        next(found)
-    assert file.read_bytes <= 2 * jsonlists.CHUNK
+        next(values_read)
+    assert file.read_bytes <= 2 * jsonlists.CHUNK_BYTES

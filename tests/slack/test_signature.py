@@ -1,4 +1,4 @@
-"""Whatever comes in, the answer is yes or no."""
+"""The check of signatures returns a boolean for any input."""
 
 from datetime import UTC, datetime
 
@@ -19,15 +19,15 @@ def signature(body: bytes = BODY, secret: str = SIGNING_SECRET, at: float = NOW)
     return headers["X-Slack-Request-Timestamp"], headers["X-Slack-Signature"]
 
 
-def test_slacks_own() -> None:
+def test_a_signature_of_slack() -> None:
     assert is_signed(SIGNING_SECRET, *signature(), BODY, now=NOW)
 
 
 @pytest.mark.parametrize(
-    ("seconds", "taken"), [(0, True), (300, True), (-300, True), (301, False), (-301, False)]
+    ("seconds", "is_valid"), [(0, True), (300, True), (-300, True), (301, False), (-301, False)]
 )
-def test_five_minutes_either_way(seconds: int, taken: bool) -> None:
-    assert is_signed(SIGNING_SECRET, *signature(at=NOW + seconds), BODY, now=NOW) is taken
+def test_a_timestamp_may_differ_by_five_minutes(seconds: int, is_valid: bool) -> None:
+    assert is_signed(SIGNING_SECRET, *signature(at=NOW + seconds), BODY, now=NOW) is is_valid
 
 
 STAMP, GOOD = signature()
@@ -64,7 +64,7 @@ STAMP, GOOD = signature()
         (STAMP, "v0=" + "0" * 64),
     ],
 )
-def test_odd_headers(timestamp: str | None, given: str | None) -> None:
+def test_malformed_headers_are_refused(timestamp: str | None, given: str | None) -> None:
     assert is_signed(SIGNING_SECRET, timestamp, given, BODY, now=NOW) is False
 
 
@@ -80,11 +80,11 @@ def test_odd_headers(timestamp: str | None, given: str | None) -> None:
         (SIGNING_SECRET, b"\xff\xfe"),
     ],
 )
-def test_another_secret_or_another_body(secret: str, body: bytes) -> None:
+def test_a_wrong_secret_or_body_is_refused(secret: str, body: bytes) -> None:
     assert is_signed(secret, *signature(), body, now=NOW) is False
 
 
-def test_a_signed_body_that_is_no_text() -> None:
+def test_a_signed_body_that_is_not_utf8_is_refused() -> None:
     """Slack's verifier raises here."""
     body = b"\xff\xfe{}"
     stamp, given = signature(body)
@@ -101,7 +101,7 @@ def test_a_signed_body_that_is_no_text() -> None:
     given=st.none() | st.text(max_size=80) | st.from_regex(r"v0=[0-9a-f]{64}", fullmatch=True),
     body=st.binary(max_size=200),
 )
-def test_anything_is_refused_without_an_error(
+def test_any_input_is_refused_without_an_error(
     secret: str, timestamp: str | None, given: str | None, body: bytes
 ) -> None:
     assert is_signed(secret, timestamp, given, body, now=NOW) is False

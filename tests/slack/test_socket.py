@@ -20,16 +20,16 @@ def fake() -> Iterator[FakeSocket]:
         yield socket
 
 
-class Heard:
-    """Takes events, unless it is told to fail."""
+class Receiver:
+    """Stores events, or fails when ``fails`` is set."""
 
     def __init__(self, fake: FakeSocket, token: str = APP_TOKEN) -> None:
         self.bodies: list[Any] = []
         self.refused = threading.Event()
         self.fails = False
-        self.socket = Socket(token, self.take, fake.slack.url, ping_seconds=1)
+        self.socket = Socket(token, self.store, fake.slack.url, ping_seconds=1)
 
-    def take(self, body: Any) -> None:
+    def store(self, body: Any) -> None:
         if self.fails:
             self.refused.set()
             raise RuntimeError("disk full")
@@ -37,100 +37,102 @@ class Heard:
 
 
 @pytest.fixture
-def heard(fake: FakeSocket) -> Iterator[Heard]:
-    one = Heard(fake)
-    yield one
-    fake.drop()  # or the last read takes its seconds
-    one.socket.close()
+def receiver(fake: FakeSocket) -> Iterator[Receiver]:
+    receiver = Receiver(fake)
+    yield receiver
+    fake.drop()  # otherwise the last read waits for its timeout
+    receiver.socket.close()
 
 
 @pytest.mark.slow
-def test_what_is_stored_is_acknowledged(fake: FakeSocket, heard: Heard) -> None:
-    heard.socket.connect()
-    assert fake.deliver({"event_id": "Ev1"}).taken.wait(PATIENCE)
-    assert heard.bodies == [{"event_id": "Ev1"}]
+def test_a_stored_event_is_acknowledged(fake: FakeSocket, receiver: Receiver) -> None:
+    receiver.socket.connect()
+    assert fake.deliver({"event_id": "Ev1"}).acknowledged.wait(PATIENCE)
+    assert receiver.bodies == [{"event_id": "Ev1"}]
 
 
 @pytest.mark.slow
-def test_what_is_not_stored_comes_again(fake: FakeSocket, heard: Heard) -> None:
-    heard.socket.connect()
-    heard.fails = True
+def test_an_event_that_was_not_stored_comes_again(fake: FakeSocket, receiver: Receiver) -> None:
+    receiver.socket.connect()
+    receiver.fails = True
     envelope = fake.deliver({"event_id": "Ev1"})
-    assert heard.refused.wait(PATIENCE)
-    heard.fails = False
-    assert not envelope.taken.is_set()
-    fake.send_again()
-    assert envelope.taken.wait(PATIENCE)
-    assert heard.bodies == [{"event_id": "Ev1"}]
+    assert receiver.refused.wait(PATIENCE)
+    receiver.fails = False
+    assert not envelope.acknowledged.is_set()
+    fake.resend()
+    assert envelope.acknowledged.wait(PATIENCE)
+    assert receiver.bodies == [{"event_id": "Ev1"}]
 
 
 @pytest.mark.slow
-def test_other_envelopes_are_acknowledged_and_no_more(fake: FakeSocket, heard: Heard) -> None:
-    """Slash commands, say, which the app does not have."""
-    heard.socket.connect()
-    other = fake.deliver({"command": "/x"})
-    assert other.taken.wait(PATIENCE)
-    assert len(heard.bodies) == 1
-    other.kind = "slash_commands"
-    other.taken.clear()
-    fake.send_again()
-    assert other.taken.wait(PATIENCE)
-    assert len(heard.bodies) == 1
+def test_other_envelopes_are_only_acknowledged(fake: FakeSocket, receiver: Receiver) -> None:
+    """For example slash commands, which the app does not have."""
+    receiver.socket.connect()
+    envelope = fake.deliver({"command": "/x"})
+    assert envelope.acknowledged.wait(PATIENCE)
+    assert len(receiver.bodies) == 1
+    envelope.kind = "slash_commands"
+    envelope.acknowledged.clear()
+    fake.resend()
+    assert envelope.acknowledged.wait(PATIENCE)
+    assert len(receiver.bodies) == 1
 
 
 @pytest.mark.slow
-def test_a_lost_connection_is_seen_and_made_again(fake: FakeSocket, heard: Heard) -> None:
-    heard.socket.connect()
+def test_a_lost_connection_is_detected_and_replaced(fake: FakeSocket, receiver: Receiver) -> None:
+    receiver.socket.connect()
     wait_until(lambda: fake.connections, "a connection")
     fake.drop()
-    wait_until(lambda: not heard.socket.is_connected, "that it is seen")
+    wait_until(lambda: not receiver.socket.is_connected, "that it is seen")
     missed = fake.deliver({"event_id": "Ev2"})
-    heard.socket.connect()
-    assert missed.taken.wait(PATIENCE)
+    receiver.socket.connect()
+    assert missed.acknowledged.wait(PATIENCE)
     assert fake.opened == 2
 
 
 @pytest.mark.slow
-def test_slack_asks_for_a_new_connection(fake: FakeSocket, heard: Heard) -> None:
-    heard.socket.connect()
+def test_a_requested_new_connection_is_opened(fake: FakeSocket, receiver: Receiver) -> None:
+    receiver.socket.connect()
     wait_until(lambda: fake.connections, "a connection")
     fake.refresh()
     wait_until(lambda: fake.opened == 2, "another connection")
-    wait_until(lambda: heard.socket.is_connected, "that it is in use")
-    assert fake.deliver({"event_id": "Ev3"}).taken.wait(PATIENCE)
+    wait_until(lambda: receiver.socket.is_connected, "that it is in use")
+    assert fake.deliver({"event_id": "Ev3"}).acknowledged.wait(PATIENCE)
 
 
 @pytest.mark.slow
-def test_a_token_that_slack_refuses(fake: FakeSocket) -> None:
-    one = Heard(fake, "xapp-wrong")
+def test_a_refused_token_is_a_permanent_error(fake: FakeSocket) -> None:
+    receiver = Receiver(fake, "xapp-wrong")
     with pytest.raises(SlackError) as caught:
-        one.socket.connect()
+        receiver.socket.connect()
     assert (caught.value.code, caught.value.permanent) == ("invalid_auth", True)
     assert "SLACK_APP_TOKEN" in caught.value.message
     assert "xapp-wrong" not in caught.value.message
-    one.socket.close()
+    receiver.socket.close()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("trouble", ["dropped", "bad gateway", "internal error"])
-def test_what_passes(fake: FakeSocket, heard: Heard, trouble: str) -> None:
+def test_a_short_fault_is_no_permanent_error(
+    fake: FakeSocket, receiver: Receiver, trouble: str
+) -> None:
     fault = {
         "dropped": Fault.dropped(),
         "bad gateway": Fault(502),
         "internal error": Fault.error("internal_error"),
     }[trouble]
-    fake.slack.lay("apps.connections.open", fault, times=2)
+    fake.slack.inject_fault("apps.connections.open", fault, times=2)
     with pytest.raises(SlackError) as caught:
-        heard.socket.connect()
+        receiver.socket.connect()
     assert not caught.value.permanent
-    fake.slack.heal()
-    heard.socket.connect()
-    assert heard.socket.is_connected
+    fake.slack.clear_faults()
+    receiver.socket.connect()
+    assert receiver.socket.is_connected
 
 
 @pytest.mark.slow
-def test_an_address_where_nobody_answers(fake: FakeSocket, heard: Heard) -> None:
+def test_an_unreachable_address(fake: FakeSocket, receiver: Receiver) -> None:
     fake.slack.socket_url = "ws://127.0.0.1:1/link/?ticket=1"
     with pytest.raises(SlackError) as caught:
-        heard.socket.connect()
+        receiver.socket.connect()
     assert (caught.value.code, caught.value.permanent) == ("unreachable", False)

@@ -1,4 +1,4 @@
-"""The client, over real HTTP, with what may go wrong on the way."""
+"""The client of the Web API, over HTTP, with faults."""
 
 import json
 from collections.abc import Iterator
@@ -43,8 +43,12 @@ def replies(client: SlackClient, oldest: str = "") -> list[list[str]]:
 
 
 def test_identity_comes_from_one_call(fake: FakeSlack, client: SlackClient) -> None:
-    found = client.identity()
-    assert (found.team_id, found.team_name, found.domain) == ("T0FAKE", "Fake Team", "faketeam")
+    identity = client.identity()
+    assert (identity.team_id, identity.team_name, identity.domain) == (
+        "T0FAKE",
+        "Fake Team",
+        "faketeam",
+    )
     assert fake.counts() == {"auth.test": 1}
 
 
@@ -68,25 +72,31 @@ def test_bounds_are_exclusive(client: SlackClient) -> None:
     assert replies(client, "1700000100.000100") == [["line 2", "answer 1", "answer 2"]]
 
 
-def test_the_last_page_says_so(fake: FakeSlack, client: SlackClient) -> None:
+def test_the_last_page_is_marked(fake: FakeSlack, client: SlackClient) -> None:
     fake.page_size = 2
     assert [page.is_last for page in client.history(C, "0")] == [False, False, True]
     assert [page.is_last for page in client.replies(C, ROOT)] == [False, True]
 
 
-def test_more_without_a_way_to_it_is_no_end(fake: FakeSlack, client: SlackClient) -> None:
-    fake.lay("conversations.history", Fault(200, '{"ok": true, "messages": [], "has_more": true}'))
+def test_has_more_without_a_cursor_is_not_the_last_page(
+    fake: FakeSlack, client: SlackClient
+) -> None:
+    fake.inject_fault(
+        "conversations.history", Fault(200, '{"ok": true, "messages": [], "has_more": true}')
+    )
     assert [page.is_last for page in client.history(C, "0")] == [False]
 
 
-def test_lists_public_channels_and_the_private_ones_it_is_in(
+def test_channels_are_public_ones_and_private_ones_with_the_bot(
     fake: FakeSlack, client: SlackClient
 ) -> None:
     fake.add_channel("C2", "elsewhere", bot_is_in=False)
     fake.add_channel("C3", "closed", is_private=True)
     fake.add_channel("C4", "unseen", is_private=True, bot_is_in=False)
-    found = {channel["id"]: channel["is_member"] for page in client.channels() for channel in page}
-    assert found == {"C1": True, "C2": False, "C3": True}
+    memberships = {
+        channel["id"]: channel["is_member"] for page in client.channels() for channel in page
+    }
+    assert memberships == {"C1": True, "C2": False, "C3": True}
     public = {channel["id"] for page in client.channels(private=False) for channel in page}
     assert public == {"C1", "C2"}
 
@@ -105,11 +115,11 @@ def test_lists_public_channels_and_the_private_ones_it_is_in(
     ],
 )
 @pytest.mark.parametrize("page", [1, 2])
-def test_a_short_trouble_is_retried(
+def test_a_short_fault_is_retried(
     fake: FakeSlack, client: SlackClient, fault: Fault, page: int
 ) -> None:
     fake.page_size = 3
-    fake.lay("conversations.history", fault, on=page, times=2)
+    fake.inject_fault("conversations.history", fault, on=page, times=2)
     assert history(client) == [["line 4", "line 3", "line 2"], ["line 1", "line 0"]]
     assert fake.count("conversations.history") == 4
 
@@ -125,11 +135,11 @@ def test_a_short_trouble_is_retried(
         pytest.param(Fault.dropped(), "unreachable", id="connection dropped"),
     ],
 )
-def test_a_lasting_trouble_is_one_error(
+def test_a_lasting_fault_is_one_error(
     fake: FakeSlack, client: SlackClient, fault: Fault, code: str
 ) -> None:
     fake.page_size = 3
-    fake.lay("conversations.history", fault, on=2, times=9)
+    fake.inject_fault("conversations.history", fault, on=2, times=9)
     with pytest.raises(SlackError) as raised:
         history(client)
     assert (raised.value.code, raised.value.permanent) == (code, False)
@@ -161,7 +171,7 @@ def test_a_lasting_trouble_is_one_error(
         ),
     ],
 )
-def test_what_slack_refuses(
+def test_errors_of_slack(
     fake: FakeSlack,
     client: SlackClient,
     answer: dict[str, Any],
@@ -169,7 +179,7 @@ def test_what_slack_refuses(
     permanent: bool,
     says: str,
 ) -> None:
-    fake.lay("conversations.history", Fault(200, json.dumps(answer)))
+    fake.inject_fault("conversations.history", Fault(200, json.dumps(answer)))
     with pytest.raises(SlackError, match=says) as raised:
         history(client)
     assert (raised.value.code, raised.value.permanent) == (code, permanent)
@@ -178,7 +188,7 @@ def test_what_slack_refuses(
 
 
 @pytest.mark.parametrize("code", ["invalid_auth", "token_revoked", "account_inactive"])
-def test_a_refused_token_is_told_apart(fake: FakeSlack, client: SlackClient, code: str) -> None:
+def test_a_refused_token_is_recognised(fake: FakeSlack, client: SlackClient, code: str) -> None:
     fake.token_error = code
     with pytest.raises(SlackError) as raised:
         client.identity()
@@ -194,15 +204,15 @@ def test_a_missing_scope_is_named(fake: FakeSlack, client: SlackClient) -> None:
     assert raised.value.code == "missing_scope"
 
 
-def test_without_a_token_it_says_what_to_set() -> None:
+def test_an_empty_token_is_refused() -> None:
     with pytest.raises(SlackError, match="SLACK_BOT_TOKEN"):
         SlackClient("")
 
 
 @pytest.mark.slow
-def test_a_rate_limit_is_not_slept_through(fake: FakeSlack, client: SlackClient) -> None:
-    """The next call waits, when it is a matter of seconds, and comes not too early."""
-    fake.lay("conversations.history", Fault.rate_limited(1))
+def test_a_rate_limit_raises_and_delays_the_next_call(fake: FakeSlack, client: SlackClient) -> None:
+    """The next call waits when the limit ends within seconds."""
+    fake.inject_fault("conversations.history", Fault.rate_limited(1))
     with pytest.raises(SlackError) as raised:
         history(client)
     assert (raised.value.code, raised.value.retry_after) == ("ratelimited", 1)
@@ -213,10 +223,8 @@ def test_a_rate_limit_is_not_slept_through(fake: FakeSlack, client: SlackClient)
     assert fake.too_early == []
 
 
-def test_a_long_rate_limit_stops_the_method_and_no_other(
-    fake: FakeSlack, client: SlackClient
-) -> None:
-    fake.lay("conversations.history", Fault.rate_limited(31))
+def test_a_long_rate_limit_stops_only_its_method(fake: FakeSlack, client: SlackClient) -> None:
+    fake.inject_fault("conversations.history", Fault.rate_limited(31))
     for _ in range(2):
         with pytest.raises(SlackError, match=r"wait 3[01] s") as raised:
             history(client)
@@ -229,25 +237,25 @@ def test_a_long_rate_limit_stops_the_method_and_no_other(
 
 
 @pytest.mark.parametrize("header", [{}, {"Retry-After": "soon"}], ids=["none", "not a number"])
-def test_a_rate_limit_that_does_not_say_for_how_long(
+def test_a_rate_limit_without_retry_after(
     fake: FakeSlack, client: SlackClient, header: dict[str, str]
 ) -> None:
-    fake.lay("conversations.history", Fault(429, "{}", header))
+    fake.inject_fault("conversations.history", Fault(429, "{}", header))
     with pytest.raises(SlackError) as raised:
         history(client)
     assert raised.value.retry_after == pytest.approx(60, abs=1)
     assert fake.count("conversations.history") == 1
 
 
-def test_a_cursor_that_leads_nowhere_ends(fake: FakeSlack, client: SlackClient) -> None:
+def test_a_repeated_cursor_is_an_error(fake: FakeSlack, client: SlackClient) -> None:
     page = '{"ok": true, "messages": [], "response_metadata": {"next_cursor": "again"}}'
-    fake.lay("conversations.history", Fault(200, page), times=9)
+    fake.inject_fault("conversations.history", Fault(200, page), times=9)
     with pytest.raises(SlackError, match="again and again"):
         history(client)
     assert fake.count("conversations.history") == 2
 
 
-def test_what_is_said_while_it_reads_moves_no_page(fake: FakeSlack, client: SlackClient) -> None:
+def test_a_new_message_does_not_move_the_pages(fake: FakeSlack, client: SlackClient) -> None:
     fake.page_size = 2
     pages = client.history(C, "0")
     assert [message["text"] for message in next(pages).messages] == ["line 4", "line 3"]
@@ -255,30 +263,30 @@ def test_what_is_said_while_it_reads_moves_no_page(fake: FakeSlack, client: Slac
     assert texts(page.messages for page in pages) == [["line 2", "line 1"], ["line 0"]]
 
 
-# The budget
+# The limiter
 
 
 class Calls:
-    """A limiter that gives so many calls, and then has one in ``wait`` seconds."""
+    """A limiter with a number of free calls, then one after ``wait`` seconds."""
 
     def __init__(self, calls: int, wait: float = 60.0) -> None:
         self.left = calls
         self.wait = wait
-        self.told: list[tuple[str, float]] = []
-        self.asked: list[tuple[str, bool]] = []
+        self.limits: list[tuple[str, float]] = []
+        self.taken_calls: list[tuple[str, bool]] = []
 
     def take(self, method: str, *, slow: bool = False) -> float:
-        self.asked.append((method, slow))
+        self.taken_calls.append((method, slow))
         if self.left == 0:
             return self.wait
         self.left -= 1
         return 0.0
 
     def limited(self, method: str, seconds: float) -> None:
-        self.told.append((method, seconds))
+        self.limits.append((method, seconds))
 
 
-def test_each_page_is_taken_from_the_budget(fake: FakeSlack) -> None:
+def test_each_page_takes_a_call_from_the_limiter(fake: FakeSlack) -> None:
     fake.page_size = 2
     limiter = Calls(2)
     client = SlackClient(TOKEN, fake.url, limiter=limiter)
@@ -286,13 +294,13 @@ def test_each_page_is_taken_from_the_budget(fake: FakeSlack) -> None:
         history(client)
     assert (raised.value.code, raised.value.retry_after) == ("ratelimited", 60)
     assert fake.count("conversations.history") == 2
-    assert limiter.asked == [("conversations.history", False)] * 3
+    assert limiter.taken_calls == [("conversations.history", False)] * 3
 
 
-def test_each_retry_is_taken_from_the_budget(fake: FakeSlack) -> None:
+def test_each_retry_takes_a_call_from_the_limiter(fake: FakeSlack) -> None:
     limiter = Calls(2)
     client = SlackClient(TOKEN, fake.url, limiter=limiter, pause=0.001)
-    fake.lay("conversations.history", Fault.dropped(), times=3)
+    fake.inject_fault("conversations.history", Fault.dropped(), times=3)
     with pytest.raises(SlackError) as raised:
         history(client)
     assert raised.value.code == "ratelimited"
@@ -300,16 +308,16 @@ def test_each_retry_is_taken_from_the_budget(fake: FakeSlack) -> None:
 
 
 @pytest.mark.parametrize("fault", [Fault(502), Fault(200, "")], ids=["502", "nothing"])
-def test_retries_of_bad_answers_too(fake: FakeSlack, fault: Fault) -> None:
+def test_retries_of_server_errors_take_calls_too(fake: FakeSlack, fault: Fault) -> None:
     client = SlackClient(TOKEN, fake.url, limiter=Calls(2), pause=0.001)
-    fake.lay("conversations.history", fault, times=3)
+    fake.inject_fault("conversations.history", fault, times=3)
     with pytest.raises(SlackError) as raised:
         history(client)
     assert raised.value.code == "ratelimited"
     assert fake.count("conversations.history") == 2
 
 
-def test_a_few_seconds_are_waited_for_a_call(fake: FakeSlack) -> None:
+def test_the_client_waits_a_few_seconds_for_a_call(fake: FakeSlack) -> None:
     limiter = Calls(0, wait=1.5)
     slept = []
 
@@ -322,13 +330,13 @@ def test_a_few_seconds_are_waited_for_a_call(fake: FakeSlack) -> None:
     assert slept == [1.5]
 
 
-def test_the_limiter_learns_what_slack_said(fake: FakeSlack) -> None:
+def test_the_limiter_records_a_rate_limit(fake: FakeSlack) -> None:
     limiter = Calls(9)
     client = SlackClient(TOKEN, fake.url, limiter=limiter)
-    fake.lay("conversations.history", Fault.rate_limited(31))
+    fake.inject_fault("conversations.history", Fault.rate_limited(31))
     with pytest.raises(SlackError):
         history(client)
-    assert limiter.told == [("conversations.history", 31.0)]
+    assert limiter.limits == [("conversations.history", 31.0)]
 
 
 # The slow plan
@@ -342,13 +350,13 @@ def test_the_limiter_learns_what_slack_said(fake: FakeSlack) -> None:
         pytest.param(2, 1, False, id="refused before any page"),
     ],
 )
-def test_the_slow_plan_shows(
+def test_the_slow_plan_is_detected(
     fake: FakeSlack, page_size: int, first_limit: int, is_slow: bool
 ) -> None:
     fake.page_size = page_size
     limiter = Calls(9)
     client = SlackClient(TOKEN, fake.url, limiter=limiter)
-    fake.lay("conversations.history", Fault.rate_limited(60), on=first_limit)
+    fake.inject_fault("conversations.history", Fault.rate_limited(60), on=first_limit)
     try:
         history(client)
         history(client)
@@ -357,11 +365,11 @@ def test_the_slow_plan_shows(
     assert client.slow_plan is is_slow
 
 
-def test_on_the_slow_plan_it_asks_for_little(fake: FakeSlack) -> None:
+def test_pages_are_small_on_the_slow_plan(fake: FakeSlack) -> None:
     limiter = Calls(9)
     client = SlackClient(TOKEN, fake.url, limiter=limiter, slow_plan=True)
     history(client)
     replies(client)
     list(client.people())
     assert [call.params["limit"] for call in fake.calls] == ["15", "15", "999"]
-    assert all(slow for _, slow in limiter.asked)
+    assert all(slow for _, slow in limiter.taken_calls)

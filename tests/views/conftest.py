@@ -1,4 +1,4 @@
-"""A team with a public and a private channel, and everybody who may knock."""
+"""A workspace with a public and a private channel, and readers of every role."""
 
 import copy
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ class Cast:
 
 @pytest.fixture(scope="module", autouse=True)
 def cast_from_the_start(request: pytest.FixtureRequest) -> None:
-    """Make the team before a module's first test, whichever that is, if any test uses it."""
+    """Create the workspace before the first test of a module that uses it."""
     items = (
         item for item in request.session.items if item.getparent(pytest.Module) is request.node
     )
@@ -54,7 +54,7 @@ def cast_from_the_start(request: pytest.FixtureRequest) -> None:
 
 @pytest.fixture
 def cast(shared_cast: Cast, db: None) -> Cast:
-    """The team of the module, in objects and clients of the test's own."""
+    """Return the workspace of the module, with objects and clients of the test."""
     return copy.deepcopy(shared_cast)
 
 

@@ -1,4 +1,4 @@
-"""All pages that a reader can come to."""
+"""Crawl all pages that a reader can reach."""
 
 import re
 
@@ -11,15 +11,15 @@ def pages(client: Client) -> dict[str, str]:
     All but the many addresses that show the same messages around another one, and those that only
     ask whether there is anything new.
     """
-    found: dict[str, str] = {}
+    results: dict[str, str] = {}
     ahead = ["/"]
     while ahead:
         path = ahead.pop()
-        answer = client.get(path, follow=True)
-        assert answer.status_code == 200, path
-        found[path] = answer.content.decode()
-        links = re.findall(r'(?:href|hx-get)="(/[^"#]*)', found[path])
+        response = client.get(path, follow=True)
+        assert response.status_code == 200, path
+        results[path] = response.content.decode()
+        links = re.findall(r'(?:href|hx-get)="(/[^"#]*)', results[path])
         again = re.compile(r"\?around=|[?;]seen=")
         inside = {link.replace("&amp;", "&") for link in links if not again.search(link)}
-        ahead += {link for link in inside if re.match(r"/[wmv]/|/diff/", link)} - {*found, *ahead}
-    return found
+        ahead += {link for link in inside if re.match(r"/[wmv]/|/diff/", link)} - {*results, *ahead}
+    return results

@@ -1,4 +1,4 @@
-"""The banner: why no memories are made, what is kept, and who may let them go on."""
+"""The banner: why no memories are written, and who may resume."""
 
 import re
 from datetime import datetime, timedelta
@@ -49,7 +49,7 @@ def over_cap(workspace: Workspace, until: datetime, **given: object) -> Job:
 
 
 def banner(client: Client, path: str) -> str:
-    """The banner's own part of a page, "" when there is none."""
+    """Return the banner of a page, or an empty text."""
     page = client.get(path).content.decode()
     _, _, rest = page.partition('<div class="band warn banner"')
     return " ".join(rest.partition("</div>")[0].split())
@@ -57,16 +57,16 @@ def banner(client: Client, path: str) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("state", STATES)
-def test_members_are_told_guests_are_not(cast: Cast, state: str) -> None:
+def test_members_see_the_banner_and_guests_do_not(cast: Cast, state: str) -> None:
     endpoint(**STATES[state])
     for name in MEMBERS:
         for path in (cast.path(), cast.path("c/C0PUBLIC/"), f"/m/{cast.memory.pk}/versions/"):
-            told = banner(cast.clients[name], path)
-            assert 'role="status"' in told
-            assert WORDS[state] in told
-            assert "Every message is kept" in told
-            assert ("It goes on by itself, not before <time" in told) is (state != "needs_person")
-            assert ("Try again" in told) is (name in ADMINS)
+            report = banner(cast.clients[name], path)
+            assert 'role="status"' in report
+            assert WORDS[state] in report
+            assert "Every message is kept" in report
+            assert ("It goes on by itself, not before <time" in report) is (state != "needs_person")
+            assert ("Try again" in report) is (name in ADMINS)
     assert banner(cast.clients["guest"], cast.path("c/C0PUBLIC/")) == ""
 
 
@@ -81,42 +81,42 @@ def test_members_are_told_guests_are_not(cast: Cast, state: str) -> None:
         {"failures": 5, "open_until": timedelta(minutes=-3), "fault": "timeout"},
     ],
 )
-def test_nothing_is_told_when_calls_go(cast: Cast, state: dict[str, object]) -> None:
+def test_there_is_no_banner_while_calls_work(cast: Cast, state: dict[str, object]) -> None:
     endpoint(**state)
     assert banner(cast.clients["insider"], cast.path()) == ""
 
 
-def test_without_any_endpoint_there_is_nothing_to_tell(cast: Cast) -> None:
+def test_there_is_no_banner_without_an_endpoint(cast: Cast) -> None:
     assert banner(cast.clients["insider"], cast.path()) == ""
 
 
-def test_an_endpoint_of_an_earlier_key_says_nothing_any_more(cast: Cast) -> None:
+def test_an_endpoint_of_an_earlier_key_has_no_banner(cast: Cast) -> None:
     endpoint(**STATES["needs_person"])
     endpoint()
     assert banner(cast.clients["member"], cast.path()) == ""
 
 
 @pytest.mark.slow
-def test_a_cap_is_told_until_it_ends_or_is_raised(cast: Cast) -> None:
+def test_a_reached_budget_is_shown_until_it_ends_or_is_raised(cast: Cast) -> None:
     endpoint()
     waits = over_cap(cast.workspace, timezone.now() + timedelta(hours=5))
     for name in MEMBERS:
-        told = banner(cast.clients[name], cast.path())
-        assert "is spent for now" in told and "It goes on by itself" in told
-        assert "said to readers only" not in told
-        assert "Try again" not in told  # it would be refused again
-        assert ("raises the cap" in told) is (name in ADMINS)
+        report = banner(cast.clients[name], cast.path())
+        assert "is spent for now" in report and "It goes on by itself" in report
+        assert "said to readers only" not in report
+        assert "Try again" not in report  # it would be refused again
+        assert ("raises the cap" in report) is (name in ADMINS)
     Job.objects.filter(pk=waits.pk).update(not_before=None)
     assert banner(cast.clients["member"], cast.path()) == ""
 
 
-def test_a_cap_of_another_workspace_is_none_of_ours(cast: Cast) -> None:
+def test_a_budget_of_another_workspace_is_not_shown(cast: Cast) -> None:
     endpoint()
     over_cap(WorkspaceFactory(), timezone.now() + timedelta(hours=5))
     assert banner(cast.clients["member"], cast.path()) == ""
 
 
-def test_it_speaks_japanese_pages_too(cast: Cast) -> None:
+def test_the_banner_is_translated(cast: Cast) -> None:
     endpoint(**STATES["breaker_open"])
     client = cast.clients["member"]
     client.post("/i18n/setlang/", {"language": "ja", "next": "/w/team/"})
@@ -124,13 +124,13 @@ def test_it_speaks_japanese_pages_too(cast: Cast) -> None:
 
 
 @pytest.mark.slow
-def test_one_query_however_much_waits(cast: Cast) -> None:
+def test_the_banner_needs_one_query(cast: Cast) -> None:
     def queries() -> tuple[int, int]:
         """All of a page's, and the banner's."""
         with CaptureQueriesContext(connection) as captured:
             cast.clients["member"].get(cast.path())
-        asked = [query["sql"] for query in captured]
-        return len(asked), sum("memories_endpoint" in sql for sql in asked)
+        arguments = [query["sql"] for query in captured]
+        return len(arguments), sum("memories_endpoint" in sql for sql in arguments)
 
     Memory.objects.of_workspace(cast.workspace, MemoryType.LONG_TERM)
     queries()
@@ -143,7 +143,7 @@ def test_one_query_however_much_waits(cast: Cast) -> None:
     assert before[1] == 1
 
 
-def test_a_page_that_asks_again_takes_the_banner_along(cast: Cast) -> None:
+def test_a_page_that_refreshes_updates_the_banner(cast: Cast) -> None:
     closed = endpoint()
     client = cast.clients["insider"]
     address = cast.path("jobs/")
@@ -160,14 +160,14 @@ def test_a_page_that_asks_again_takes_the_banner_along(cast: Cast) -> None:
 
 
 class TestResume:
-    def test_an_admin_lets_calls_go_again(self, cast: Cast) -> None:
+    def test_an_admin_resumes_calls(self, cast: Cast) -> None:
         closed = endpoint(**STATES["needs_person"])
         client = cast.clients["insider"]
         path = cast.path("c/C0PUBLIC/")
         response = client.post(cast.path("jobs/resume/"), {"next": path})
         assert (response.status_code, response["Location"]) == (302, path)
         closed.refresh_from_db()
-        assert closed.breaker.refusal(timezone.now()) is None
+        assert closed.breaker.find_refusal(timezone.now()) is None
         page = client.get(path).content.decode()
         assert "The model is called again" in page
         assert 'class="band warn banner"' not in page
@@ -175,11 +175,11 @@ class TestResume:
         assert event.actor == "insider"
 
     @pytest.mark.parametrize("target", ["https://evil.example/", "//evil.example/", ""])
-    def test_it_leads_nowhere_else(self, cast: Cast, target: str) -> None:
+    def test_the_form_returns_to_paths_of_this_site_only(self, cast: Cast, target: str) -> None:
         response = cast.clients["insider"].post(cast.path("jobs/resume/"), {"next": target})
         assert response["Location"] == cast.path()
 
-    def test_others_do_not(self, cast: Cast) -> None:
+    def test_others_cannot_resume_calls(self, cast: Cast) -> None:
         closed = endpoint(**STATES["needs_person"])
         for name, status in (("editor", 403), ("member", 403), ("guest", 403), ("outsider", 404)):
             assert cast.clients[name].post(cast.path("jobs/resume/")).status_code == status

@@ -1,4 +1,4 @@
-"""What stands around every page: help in one place, a way back, and errors that look like the rest."""
+"""The frame of every page: help, navigation and error pages."""
 
 import re
 
@@ -16,13 +16,13 @@ HELP = '<a href="/help/">'
 
 
 def column(cast: Cast, path: str, name: str = "member") -> str:
-    """What stands beside the page."""
+    """Return the navigation beside the page."""
     return cast.clients[name].get(path).content.decode().partition("<main")[0]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", ["catch-up/", "jobs/", "c/C0PUBLIC/", "/settings/", "/factors/"])
-def test_help_stands_between_the_theme_and_the_name(cast: Cast, path: str) -> None:
+def test_help_is_between_the_theme_and_the_name(cast: Cast, path: str) -> None:
     beside = column(cast, path if path.startswith("/") else cast.path(path))
     assert beside.count(HELP) == 1
     assert beside.index('name="theme"') < beside.index(HELP) < beside.index('class="who"')
@@ -41,28 +41,28 @@ def test_the_order_of_the_column(cast: Cast) -> None:
         beside.index(f'href="{cast.path(rest)}"')
         for rest in ("catch-up/", "search/", "context/", "notes/", "jobs/", "", "c/C0PUBLIC/")
     ]
-    at += [beside.index(words) for words in (cast.path("settings/"), 'name="language"', HELP)]
+    at += [
+        beside.index(arguments) for arguments in (cast.path("settings/"), 'name="language"', HELP)
+    ]
     assert at == sorted(at)
 
 
 @pytest.mark.parametrize("path", ["/settings/", "/help/"])
-def test_pages_of_no_workspace_have_the_navigation_of_the_only_one(cast: Cast, path: str) -> None:
+def test_other_pages_have_the_navigation_of_the_only_workspace(cast: Cast, path: str) -> None:
     assert f'href="{cast.path("catch-up/")}"' in column(cast, path)
     MemberFactory(user=cast.users["member"])
     assert '<a href="/"><svg' in column(cast, path), "of two neither is meant"
 
 
-def test_second_factors_lead_back(cast: Cast) -> None:
+def test_second_factor_pages_link_back(cast: Cast) -> None:
     assert '<a href="/"><svg' in column(cast, "/factors/")
 
 
 @pytest.mark.parametrize(
     ("name", "rest", "status"), [("member", "settings/", 403), ("outsider", "catch-up/", 404)]
 )
-def test_errors_keep_language_and_theme_and_offer_both(
-    cast: Cast, name: str, rest: str, status: int
-) -> None:
-    cast.users[name].prefer(language="ja", theme="dark")
+def test_error_pages_keep_language_and_theme(cast: Cast, name: str, rest: str, status: int) -> None:
+    cast.users[name].save_preferences(language="ja", theme="dark")
     response = cast.clients[name].get(cast.path(rest))
     page = response.content.decode()
     assert response.status_code == status
@@ -70,7 +70,7 @@ def test_errors_keep_language_and_theme_and_offer_both(
     assert 'name="language"' in page and 'name="theme"' in page and HELP in page
 
 
-def test_what_broke_does_too(rf: RequestFactory) -> None:
+def test_the_page_of_status_500_does_too(rf: RequestFactory) -> None:
     request = rf.get("/w/team/jobs/")
     request.theme = "dark"  # type: ignore[attr-defined]
     handler = get_resolver().resolve_error_handler(500)
@@ -86,7 +86,7 @@ def test_what_broke_does_too(rf: RequestFactory) -> None:
     ("method", "path", "is_compressed"),
     [("get", "catch-up/", True), ("get", "search/?q=Acme", False), ("post", "search/", False)],
 )
-def test_what_may_repeat_what_was_typed_is_not_compressed(
+def test_pages_that_may_repeat_input_are_not_compressed(
     cast: Cast, method: str, path: str, is_compressed: bool
 ) -> None:
     client = cast.clients["member"]
@@ -94,12 +94,12 @@ def test_what_may_repeat_what_was_typed_is_not_compressed(
     assert (answer.headers.get("content-encoding") == "gzip") is is_compressed
 
 
-def test_the_keys_stand_on_pages_without_navigation_too(cast: Cast) -> None:
+def test_pages_without_navigation_have_the_keys_too(cast: Cast) -> None:
     page = cast.clients["member"].get(cast.path("settings/")).content.decode()
     assert 'popovertarget="keys"' in page and page.count('id="keys"') == 1
 
 
-def test_of_many_channels_those_whose_memories_changed_last_are_listed(
+def test_the_navigation_lists_channels_with_recent_changes(
     cast: Cast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     every = f'href="{cast.path()}#channels-title"'
@@ -114,7 +114,7 @@ def test_of_many_channels_those_whose_memories_changed_last_are_listed(
     assert sorted(shown) == sorted(newest)
 
 
-def test_what_is_new_is_counted_whatever_is_listed(
+def test_changes_of_unlisted_channels_are_counted(
     cast: Cast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(access, "NAV_SHOWN", 2)

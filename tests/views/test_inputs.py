@@ -1,4 +1,4 @@
-"""Impossible input is refused with words, and a form's way back stays here."""
+"""Invalid input is refused, and forms return only to paths of this site."""
 
 from typing import Any
 from urllib.parse import urlsplit
@@ -28,13 +28,15 @@ WORDS = "The address or the form holds something impossible"
         ("post", "/admin/memories/price/add/", {"model": NUL}),
     ],
 )
-def test_what_no_database_holds_is_refused(cast: Cast, method: str, path: str, data: Any) -> None:
+def test_input_that_no_database_can_store_is_refused(
+    cast: Cast, method: str, path: str, data: Any
+) -> None:
     response = getattr(cast.clients["operator"], method)(path, data)
     assert response.status_code == 400
     assert WORDS in response.content.decode()
 
 
-def test_a_cookie_too(cast: Cast) -> None:
+def test_an_invalid_cookie_is_refused(cast: Cast) -> None:
     client = cast.clients["nobody"]
     client.cookies["sessionid"] = NUL
     assert client.get("/login/", headers={"Cookie": "sessionid=a\0b"}).status_code == 400
@@ -43,7 +45,9 @@ def test_a_cookie_too(cast: Cast) -> None:
 @pytest.mark.parametrize("path", ["/login/", "/login/again/", "/factors/webauthn/reauthenticate/"])
 @pytest.mark.parametrize("given", ["http://[", "//[::1", "//evil.example", "x"])
 @pytest.mark.parametrize("who", ["operator", "nobody"])
-def test_a_login_leads_nowhere_else(cast: Cast, who: str, path: str, given: str) -> None:
+def test_a_sign_in_leads_only_to_paths_of_this_site(
+    cast: Cast, who: str, path: str, given: str
+) -> None:
     response = cast.clients[who].get(path, {"next": given})
     assert response.status_code in (200, 302)
     assert urlsplit(response.headers.get("Location", "")).netloc == ""
@@ -63,7 +67,7 @@ def test_a_login_leads_nowhere_else(cast: Cast, who: str, path: str, given: str)
         ("\n/w", ""),
     ],
 )
-def test_a_form_leads_back_to_a_path_of_ours(
+def test_a_form_returns_only_to_paths_of_this_site(
     cast: Cast, path: str, given: str, location: str
 ) -> None:
     response = cast.clients["operator"].post(path, {"next": given})

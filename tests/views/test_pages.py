@@ -1,4 +1,4 @@
-"""Theme, language, and the pages nobody wants to see."""
+"""Theme, language and error pages."""
 
 import pytest
 from django.test import Client
@@ -12,7 +12,7 @@ from tests.views.conftest import Cast
     ("theme", "attribute"),
     [("dark", 'data-theme="dark"'), ("light", 'data-theme="light"'), ("", ""), ("evil", "")],
 )
-def test_a_theme_is_kept_in_a_cookie(cast: Cast, theme: str, attribute: str) -> None:
+def test_a_theme_is_stored_in_a_cookie(cast: Cast, theme: str, attribute: str) -> None:
     client = cast.clients["member"]
     response = client.post("/theme/", {"theme": theme, "next": "/w/team/"})
     assert (response.status_code, response["Location"]) == (302, "/w/team/")
@@ -22,28 +22,28 @@ def test_a_theme_is_kept_in_a_cookie(cast: Cast, theme: str, attribute: str) -> 
 
 
 @pytest.mark.parametrize("target", ["https://evil.example/", "//evil.example/", ""])
-def test_the_theme_leads_nowhere_else(client: Client, target: str) -> None:
+def test_the_theme_form_returns_only_to_paths_of_this_site(client: Client, target: str) -> None:
     assert client.post("/theme/", {"theme": "dark", "next": target})["Location"] == "/"
 
 
-def test_a_theme_is_never_set_by_a_link(client: Client) -> None:
+def test_a_link_cannot_set_a_theme(client: Client) -> None:
     assert client.get("/theme/?theme=dark").status_code == 405
 
 
-def test_a_cookie_from_elsewhere_is_not_written_into_the_page(cast: Cast) -> None:
+def test_an_unknown_cookie_is_not_written_into_the_page(cast: Cast) -> None:
     client = cast.clients["member"]
     client.cookies["theme"] = '"><script>'
     assert "<script>" not in client.get("/w/team/").content.decode().split("<head>")[0]
 
 
 @pytest.mark.parametrize("language", ["en", "ja"])
-def test_the_page_says_its_language(cast: Cast, language: str) -> None:
+def test_a_page_declares_its_language(cast: Cast, language: str) -> None:
     client = cast.clients["member"]
     client.post("/i18n/setlang/", {"language": language, "next": "/w/team/"})
     assert f'<html lang="{language}"' in client.get("/w/team/").content.decode()
 
 
-def test_the_page_of_errors_needs_nothing(cast: Cast, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_page_needs_no_database(cast: Cast, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*args: object) -> None:
         raise RuntimeError("broken")
 
@@ -56,16 +56,18 @@ def test_the_page_of_errors_needs_nothing(cast: Cast, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize(
-    ("path", "status", "words"),
+    ("path", "status", "arguments"),
     [("/nowhere/", 404, "Not found"), ("/w/team/settings/", 403, "Not yours to change")],
 )
-def test_errors_are_told_in_our_words(cast: Cast, path: str, status: int, words: str) -> None:
+def test_error_pages_have_texts_of_their_own(
+    cast: Cast, path: str, status: int, arguments: str
+) -> None:
     response = cast.clients["editor"].get(path)
     assert response.status_code == status
-    assert words in response.content.decode()
+    assert arguments in response.content.decode()
 
 
-def test_a_form_that_is_too_old_says_that_nothing_changed(cast: Cast) -> None:
+def test_an_expired_form_changes_nothing(cast: Cast) -> None:
     client = Client(enforce_csrf_checks=True)
     client.force_login(cast.users["editor"])
     response = client.post(f"/m/{cast.memory.pk}/edit/", {"text": "- x", "based_on": 2})
@@ -74,7 +76,7 @@ def test_a_form_that_is_too_old_says_that_nothing_changed(cast: Cast) -> None:
     assert cast.memory.versions.count() == 2
 
 
-def test_a_page_loads_nothing_from_elsewhere_and_has_nothing_inline(cast: Cast) -> None:
+def test_a_page_loads_no_foreign_file_and_has_no_inline_code(cast: Cast) -> None:
     response = cast.clients["editor"].get(cast.path("c/C0PUBLIC/"))
     page = response.content.decode()
     assert "default-src 'self'" in response["Content-Security-Policy"]

@@ -14,7 +14,7 @@ from pytest_django import Settings
 
 from memories.models import AuditEvent, Cap, Endpoint, Job, Memory, Price, Workspace
 from memories.pipeline.generate.probing import configured_model
-from memories.rules.generate.probe import Findings
+from memories.rules.generate.probe import ProbeResult
 from memories.rules.memory.identity import MemoryType
 from tests.factories import WorkspaceFactory, make_thread_memory
 from tests.views.conftest import Cast
@@ -22,7 +22,7 @@ from tests.views.generate.test_jobs import call, job
 
 
 def given(cast: Cast, **changes: object) -> dict[str, object]:
-    """What the form posts: switches only when they are on."""
+    """Return the data of the form, without switches that are off."""
     values = asdict(cast.workspace.memory_settings) | changes
     return {key: value for key, value in values.items() if value is not False}
 
@@ -44,12 +44,12 @@ def test_an_admin_changes_settings(cast: Cast) -> None:
 
 
 def drawn(page: str) -> dict[str, str]:
-    """What the form was drawn with, as it sends that along."""
+    """Return the hidden initial values of the form."""
     return dict(re.findall(r'name="(initial-\w+)" value="([^"]*)"', page))
 
 
 @pytest.mark.slow
-def test_an_older_form_takes_back_nothing_that_was_set_since(cast: Cast) -> None:
+def test_an_older_form_keeps_newer_values(cast: Cast) -> None:
     client, path = cast.clients["insider"], cast.path("settings/")
     old = given(cast, message_threshold=20) | drawn(client.get(path).content.decode())
     assert len(old) > 30
@@ -70,7 +70,7 @@ def test_an_older_form_takes_back_nothing_that_was_set_since(cast: Cast) -> None
 @pytest.mark.parametrize(
     ("before", "after", "asks"), [(0, 30, True), (30, 7, True), (7, 30, False), (7, 0, False)]
 )
-def test_what_removes_messages_is_asked_for_twice(
+def test_a_shorter_retention_needs_a_confirmation(
     cast: Cast, before: int, after: int, asks: bool
 ) -> None:
     client, path = cast.clients["insider"], cast.path("settings/")
@@ -101,7 +101,7 @@ def test_a_wrong_value_is_shown_in_place_and_nothing_is_saved(cast: Cast) -> Non
 
 
 @pytest.mark.slow
-def test_what_was_changed_is_listed_in_words(cast: Cast) -> None:
+def test_changes_are_listed(cast: Cast) -> None:
     path = cast.path("settings/")
     assert "Nothing yet" in cast.clients["insider"].get(path).content.decode()
     data = given(cast, message_threshold=20, history_enabled=False, notes_inject="none")
@@ -112,19 +112,19 @@ def test_what_was_changed_is_listed_in_words(cast: Cast) -> None:
         "settings", by=None, workspace=cast.workspace, changed={"gone_since": [1, None]}
     )
     page = cast.clients["insider"].get(path).content.decode()
-    told = page[page.index('id="saves-title"') :]
-    words = [re.sub(r"<[^>]+>", "", line) for line in re.findall(r"<li><b>.*?</li>", told)]
-    assert words == [
+    report = page[page.index('id="saves-title"') :]
+    arguments = [re.sub(r"<[^>]+>", "", line) for line in re.findall(r"<li><b>.*?</li>", report)]
+    assert arguments == [
         "gone_since before: 1 after: None",
         "Messages of one conversation before: 20 after: 30",
         "Keep a history before: on after: off",
         "Messages of one conversation before: 50 after: 20",
         "Notes in contexts before: always after: never",
     ]
-    assert told.count("on the command line") == 2 and told.count("· insider") == 1
+    assert report.count("on the command line") == 2 and report.count("· insider") == 1
 
 
-def test_a_number_beyond_all_bounds_is_refused_in_the_readers_language(cast: Cast) -> None:
+def test_a_huge_number_is_refused_in_the_language_of_the_reader(cast: Cast) -> None:
     client = cast.clients["insider"]
     client.post("/i18n/setlang/", {"language": "ja"})
     response = client.post(cast.path("settings/"), given(cast, message_threshold=10**9))
@@ -133,7 +133,7 @@ def test_a_number_beyond_all_bounds_is_refused_in_the_readers_language(cast: Cas
     assert "must be" not in page and "10000000 以下" in page
 
 
-def test_others_change_nothing(cast: Cast) -> None:
+def test_others_cannot_change_settings(cast: Cast) -> None:
     for name, status in (("editor", 403), ("member", 403), ("guest", 403), ("outsider", 404)):
         data = given(cast, message_threshold=20)
         assert cast.clients[name].post(cast.path("settings/"), data).status_code == status
@@ -141,7 +141,7 @@ def test_others_change_nothing(cast: Cast) -> None:
 
 
 @pytest.mark.slow
-def test_times_are_told_in_the_workspaces_zone(cast: Cast) -> None:
+def test_times_are_in_the_zone_of_the_workspace(cast: Cast) -> None:
     cast.workspace.change_settings({"time_zone": "Asia/Tokyo"})
     page = cast.clients["member"].get(cast.path("c/C0PUBLIC/")).content.decode()
     assert "5 Jan 2026, 18:00" in page
@@ -149,7 +149,7 @@ def test_times_are_told_in_the_workspaces_zone(cast: Cast) -> None:
 
 @pytest.fixture
 def spent(cast: Cast) -> Cast:
-    """Calls of each kind: three that a trigger brought about, a thread's, a merge's, and old ones."""
+    """Calls of each kind: three of a trigger, of a thread, of a merge, and old ones."""
     for reason, micros in (("full", 1_500_000), ("idle", 20_000), ("idle", 30_000)):
         call(job(cast.public, "done", trigger={"reason": reason}), micros=micros)
     thread = make_thread_memory(channel=cast.public, thread_ts=cast.messages[0].ts)
@@ -163,32 +163,34 @@ def spent(cast: Cast) -> Cast:
 
 
 def helps(page: str) -> dict[str, str]:
-    found = re.findall(r'<p class="hint" id="id_(\w+)_helptext">(.*?)</p>', page)
-    return {key: html.unescape(words) for key, words in found}
+    results = re.findall(r'<p class="hint" id="id_(\w+)_helptext">(.*?)</p>', page)
+    return {key: html.unescape(arguments) for key, arguments in results}
 
 
 @pytest.mark.slow
-def test_what_each_trigger_cost_lately_stands_beside_it(spent: Cast) -> None:
+def test_each_trigger_shows_its_recent_cost(spent: Cast) -> None:
     client = spent.clients["insider"]
     page = client.get(spent.path("settings/")).content.decode()
-    told = {
+    report = {
         "message_threshold": "each with less to read. In the last 30 days: 2 calls, $2.00.",
         "conversation_idle_seconds": "In the last 30 days: 3 calls, $0.0500, 120 tokens unpriced.",
         "thread_memories": "In the last 30 days: 1 call, 120 tokens unpriced.",
         "long_term_max_tokens": "In the last 30 days: 1 call, $7.00.",
         "workspace_short_term": "In the last 30 days: no call.",
     }
-    found = helps(page)
-    assert {key: words for key, words in told.items() if not found[key].endswith(words)} == {}
+    results = helps(page)
+    assert {
+        key: arguments for key, arguments in report.items() if not results[key].endswith(arguments)
+    } == {}
     assert 'aria-describedby="id_message_threshold_helptext"' in page
-    assert "days: " not in found["time_zone"]
+    assert "days: " not in results["time_zone"]
     Job.objects.filter(memory__channel=spent.private).delete()
     page = client.get(spent.path("settings/")).content.decode()
     assert helps(page)["message_threshold"].endswith("1 call, $1.50.")
 
 
 @pytest.mark.slow
-def test_model_prices_and_caps_are_told_and_not_set_here(spent: Cast, settings: Settings) -> None:
+def test_the_model_its_price_and_budgets_are_read_only(spent: Cast, settings: Settings) -> None:
     def card() -> str:
         page = spent.clients["insider"].get(spent.path("settings/")).content.decode()
         return page[page.index('id="costs-title"') : page.index('id="saves-title"')]
@@ -205,13 +207,13 @@ def test_model_prices_and_caps_are_told_and_not_set_here(spent: Cast, settings: 
     assert "$9.05, 120 tokens unpriced" in text
 
 
-def test_costs_of_others_are_not_told(spent: Cast) -> None:
+def test_costs_of_other_workspaces_are_not_shown(spent: Cast) -> None:
     spent.workspace.members.update(role="admin")
     page = spent.clients["editor"].get(spent.path("settings/")).content.decode()
     assert helps(page)["message_threshold"].endswith("1 call, $1.50.")
 
 
-def test_an_operator_has_the_model_probed(
+def test_an_operator_probes_the_model(
     cast: Cast, settings: Settings, django_capture_on_commit_callbacks: Any
 ) -> None:
     client, path = cast.clients["operator"], cast.path("settings/")
@@ -230,8 +232,8 @@ def test_an_operator_has_the_model_probed(
     assert AuditEvent.objects.get(action="endpoint_probe").actor == "operator"
     model = configured_model()
     assert model is not None
-    endpoint = Endpoint.objects.known_as(model.endpoint, model.endpoint_name)
-    findings = Findings(
+    endpoint = Endpoint.objects.get_or_create_for(model.endpoint, model.endpoint_name)
+    findings = ProbeResult(
         cites=True,
         writes_operations=False,
         keeps_language=True,

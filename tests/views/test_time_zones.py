@@ -1,4 +1,4 @@
-"""One memory read in three time zones: each shown time is right, on pages and in contexts."""
+"""Times of a memory in three time zones, on pages and in contexts."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -26,13 +26,13 @@ ZONES = [
 
 @pytest.fixture
 def version(cast: Cast) -> MemoryVersion:
-    said = MessageFactory(channel=cast.public, author=cast.author, at=LATE, text="we ship 3.0")
+    output = MessageFactory(channel=cast.public, author=cast.author, at=LATE, text="we ship 3.0")
     MessageFactory(channel=cast.public, author=cast.author, at=LATE + timedelta(days=1), text="ok")
     memory = Memory.objects.of_channel(cast.public, MemoryType.LONG_TERM)
     draft = NewVersion(
         lines=[
-            LineValue("- mika: we ship 3.0", Origin.MODEL, sources=(said.pk,), kind="decision"),
-            LineValue("- mika: 2.9 was released", Origin.MODEL, sources=(said.pk,), kind="event"),
+            LineValue("- mika: we ship 3.0", Origin.MODEL, sources=(output.pk,), kind="decision"),
+            LineValue("- mika: 2.9 was released", Origin.MODEL, sources=(output.pk,), kind="event"),
         ],
         origin=Origin.MODEL,
         until_us=to_micros(LATE),
@@ -41,7 +41,7 @@ def version(cast: Cast) -> MemoryVersion:
 
 
 @pytest.mark.parametrize(("zone", "day", "time", "shown"), ZONES)
-def test_times_are_of_the_zone(
+def test_times_are_in_the_zone(
     cast: Cast,
     version: MemoryVersion,
     capsys: pytest.CaptureFixture[str],
@@ -70,17 +70,17 @@ def test_times_are_of_the_zone(
     preview = client.get(
         reverse("context-index", args=[workspace.slug]), {"channel": channel.slack_id}
     ).content.decode()
-    for one in (text, as_json, preview):
+    for row in (text, as_json, preview):
         heading, line = f"## #{channel.name}, {day}", "- mika: we ship 3.0"
-        assert f"Times are in {zone}." in one
-        memory = one[one.index(heading) :]
+        assert f"Times are in {zone}." in row
+        memory = row[row.index(heading) :]
         assert memory.index("### Now") < memory.index(line) < memory.index("### History")
     page = client.get(reverse("versions-detail", args=[version.pk])).content.decode()
     assert f'datetime="{day}T{time}' in page and f">{shown}</time>" in page
     assert page.index(">Now<") < page.index("we ship 3.0") < page.index(">History<")
 
 
-def test_no_stored_text_holds_a_time(version: MemoryVersion) -> None:
+def test_no_stored_text_contains_a_time(version: MemoryVersion) -> None:
     assert version.content == "- mika: we ship 3.0\n- mika: 2.9 was released"
     assert set(version.lines.values_list("at_us", flat=True)) == {to_micros(LATE)}
 

@@ -1,4 +1,4 @@
-"""A day or a moment that somebody types is meant in the zone in which times are told to them."""
+"""A typed day or time is in the zone in which the reader sees times."""
 
 from datetime import UTC, datetime
 
@@ -13,8 +13,8 @@ EVENING = datetime(2026, 1, 20, 20, 0, tzinfo=UTC)  # the morning of the 21st in
 
 @pytest.fixture(params=["", "Asia/Tokyo"])
 def in_tokyo(request: pytest.FixtureRequest, cast: Cast) -> bool:
-    """The member reads in the workspace's zone (UTC), then in one of their own."""
-    cast.users["member"].prefer(time_zone=request.param)
+    """The member uses the zone of the workspace (UTC), or Tokyo."""
+    cast.users["member"].save_preferences(time_zone=request.param)
     MessageFactory(channel=cast.public, author=cast.author, at=EVENING, text="a word at dusk")
     return bool(request.param)
 
@@ -42,7 +42,7 @@ def test_the_day_of_catch_up(cast: Cast, in_tokyo: bool) -> None:  # noqa: FBT00
 
 @pytest.mark.slow
 def test_the_moment_of_a_context(cast: Cast, in_tokyo: bool) -> None:  # noqa: FBT001
-    """It was said at 20:00 in UTC, which is 05:00 of the next day in Tokyo."""
+    """The message is from 20:00 in UTC, which is 05:00 of the next day in Tokyo."""
     before = page(cast, "context/?channel=launch&at=2026-01-20T19:00")
     assert "a word at dusk" not in before
     after = page(cast, "context/?channel=launch&at=2026-01-21T06:00")

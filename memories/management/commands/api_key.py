@@ -1,4 +1,4 @@
-"""Make, list and revoke the keys with which agents read over the API and MCP."""
+"""Create, list and revoke the API keys of agents."""
 
 import argparse
 from datetime import timedelta
@@ -7,55 +7,46 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
-from memories.management.arguments import add_workspace_argument, workspace_from
+from memories.management.arguments import add_action, add_workspace_argument, workspace_from
 from memories.models import ApiKey, Channel, User, Workspace
 
 
 class Command(BaseCommand):
-    help = "Make, list or revoke API keys. A key's token is printed once and is not stored."
+    help = "Create, list or revoke API keys. The token of a key is printed once and not stored."
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         actions = parser.add_subparsers(dest="action", required=True)
-        create = actions.add_parser(
-            "create",
-            help="Make a key, and print its token.",
-            description="Make a key, and print its token.",
-        )
+        create = add_action(actions, "create", "Create a key, and print its token.")
         add_workspace_argument(create)
-        create.add_argument("name", help="what the key is for, such as `laptop` or `ci`")
+        create.add_argument("name", help="the purpose of the key, such as `laptop` or `ci`")
         create.add_argument(
             "--as",
             dest="username",
             metavar="USER",
-            help="read what this account may read; without it public channels only",
+            help="the account whose access rules apply; default: public channels only",
         )
         create.add_argument(
             "--channel",
             metavar="ID_OR_NAME",
             action="append",
             default=[],
-            help="read this channel alone; may be given again",
+            help="read only this channel; may be repeated",
         )
         create.add_argument(
             "--scope",
             action="append",
             default=[],
             choices=ApiKey.Scope.values,
-            help="besides `read`; may be given again",
+            help="a scope besides `read`; may be repeated",
         )
         create.add_argument("--days", type=int, metavar="N", help="the key expires after N days")
-        create.add_argument("--rate", type=int, default=120, metavar="N", help="requests a minute")
-        show = actions.add_parser(
-            "list",
-            help="Show all keys, without their tokens.",
-            description="Show all keys, without their tokens.",
+        create.add_argument(
+            "--rate", type=int, default=120, metavar="N", help="requests in a minute; default: 120"
         )
-        add_workspace_argument(show)
-        revoke = actions.add_parser(
-            "revoke", help="End a key at once.", description="End a key at once."
-        )
+        add_workspace_argument(add_action(actions, "list", "List all keys, without their tokens."))
+        revoke = add_action(actions, "revoke", "Revoke a key at once.")
         add_workspace_argument(revoke)
-        revoke.add_argument("id", type=int, help="the number that `list` shows")
+        revoke.add_argument("id", type=int, help="the number from `list`")
 
     def handle(self, *args: Any, **options: Any) -> None:
         workspace = workspace_from(options)

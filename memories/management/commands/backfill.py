@@ -1,4 +1,4 @@
-"""Remember older history: what it will cost first, then under a cap, with a way to stop."""
+"""Remember older messages, with an estimate of the cost first."""
 
 import argparse
 import sys
@@ -13,14 +13,16 @@ from memories.management.arguments import (
     add_reader_argument,
     add_workspace_argument,
     document,
-    person_of,
+    get_channel,
+    known_until,
     reader_from,
+    user_of,
     workspace_from,
 )
-from memories.management.backfill_words import progress_words, quote_words, state_words
-from memories.management.progress import STOPPED, ProgressLine
+from memories.management.backfill_output import progress_line, quote_lines, state_lines
+from memories.management.progress import ProgressLine
 from memories.models import AnotherBackfill, Backfill, Channel, Member
-from memories.pipeline.costs.estimate import quote_backfill
+from memories.pipeline.costs.estimate import estimate_backfill
 from memories.pipeline.generate.backfill import (
     NeedsPrice,
     carry_out,
@@ -28,18 +30,17 @@ from memories.pipeline.generate.backfill import (
     document_of,
     progress_of,
 )
-from memories.rules.context.contents import NoSuchChannel, find_channel
-from memories.rules.costs.orders import Unreadable, read_cap, read_since
+from memories.rules.costs.backfill_input import InvalidInput, parse_cap, parse_since
 from memories.rules.ingest.timestamps import to_micros
 
 NEEDS_PRICE = "A cap in dollars needs a price for the model: manage.py costs, or give tokens."
-NOT_DONE = 2  # exit status: the order stands, but it is paused, cancelled or has to wait
+NOT_DONE = 2  # exit status: the backfill is paused or cancelled, or it waits
 
 
 def cap(text: str) -> tuple[int | None, int | None]:
     try:
-        return read_cap(text)
-    except Unreadable as error:
+        return parse_cap(text)
+    except InvalidInput as error:
         raise argparse.ArgumentTypeError(
             f"{text!r} is neither tokens, such as 200000, nor money, such as $2.50"
         ) from error
@@ -47,9 +48,9 @@ def cap(text: str) -> tuple[int | None, int | None]:
 
 class Command(BaseCommand):
     help = (
-        "Remember older messages. Says first what that costs, then works until it is done; may be"
-        " stopped with Ctrl-C, then the worker goes on. Exit status 2: it was paused or cancelled,"
-        " or has to wait."
+        "Remember older messages. The command shows the estimated cost, asks for confirmation, and works"
+        " until it is done. After Ctrl-C the worker continues. Exit status 2: it was paused or"
+        " cancelled, or it waits."
     )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -59,38 +60,38 @@ class Command(BaseCommand):
             "--channel",
             action="append",
             metavar="ID_OR_NAME",
-            help="only this channel; may be given several times; without it all that may be read",
+            help="only this channel; may be repeated; default: all channels of the reader",
         )
         parser.add_argument(
             "--since",
             default="all",
             metavar="all|DATE|DAYS",
-            help="from a day on (2026-01-31), or from so many days back; all, the default: from"
-            " the first message",
+            help="the start: a day (2026-01-31), a number of days ago, or all (the default): the first"
+            " message",
         )
         parser.add_argument(
             "--cap",
             type=cap,
             default=(None, None),
             metavar="TOKENS|$MONEY",
-            help="the most it may cost, such as 200000 or '$2.50'; then nothing is asked",
+            help="the limit, such as 200000 or '$2.50'; there is no confirmation then",
         )
-        parser.add_argument("--yes", action="store_true", help="start without asking")
-        what = parser.add_mutually_exclusive_group()
-        for name, words in (
-            ("estimate", "only say what it would cost"),
-            ("status", "say how far the last one is"),
-            ("pause", "begin no more calls for now"),
-            ("resume", "go on, with --cap under a new cap of the whole; the worker does the rest"),
-            ("cancel", "leave out what is not done yet"),
+        parser.add_argument("--yes", action="store_true", help="no confirmation")
+        action = parser.add_mutually_exclusive_group()
+        for name, summary in (
+            ("estimate", "only show the estimate"),
+            ("status", "show the progress of the last backfill"),
+            ("pause", "start no more calls"),
+            ("resume", "continue in the worker; --cap sets a new limit for the whole backfill"),
+            ("cancel", "cancel it; finished memories stay"),
         ):
-            what.add_argument(f"--{name}", action="store_true", help=words)
+            action.add_argument(f"--{name}", action="store_true", help=summary)
         add_json_argument(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
         self.options = options
         self.workspace, self.reader = workspace_from(options), reader_from(options)
-        self.by = person_of(self.reader)
+        self.by = user_of(self.reader)
         if self.by and self.workspace.role_of(self.reader) != Member.Role.ADMIN:
             raise CommandError(f"{self.by} is no admin of this workspace.")
         for verb in ("pause", "resume", "cancel"):
@@ -116,30 +117,26 @@ class Command(BaseCommand):
             except NeedsPrice as error:
                 raise CommandError(NEEDS_PRICE) from error
             caps = {"cap_tokens": tokens, "cap_micros": micros}
-            done = backfill.resume(self.by, **(caps if tokens or micros else {}))
+            is_changed = backfill.resume(self.by, **(caps if tokens or micros else {}))
         else:
-            done = getattr(backfill, verb)(self.by)
-        if not done:
+            is_changed = getattr(backfill, verb)(self.by)
+        if not is_changed:
             raise CommandError(
                 f"{backfill} is {backfill.get_state_display()} already.".capitalize()
             )
         self._show(None, backfill)
 
-    # A new one
-
     def _start(self) -> None:
         channels = self._channels()
-        now = self.workspace.known_until(timezone.now())
-        if now is None:
-            raise CommandError("The workspace is connected to Slack but was never read to the end.")
+        now = known_until(self.workspace)
         since_us = self._since(now)
-        quote = quote_backfill(self.workspace, channels, since_us, now).as_json()
+        quote = estimate_backfill(self.workspace, channels, since_us, now).as_json()
         if self.options["estimate"]:
             self._show(quote, None)
             return
-        (self.stderr if self.options["json"] else self.stdout).write(quote_words(quote))
+        (self.stderr if self.options["json"] else self.stdout).write(quote_lines(quote))
         tokens, micros = self.options["cap"]
-        self._ask(quote)
+        self._confirm(quote)
         try:
             check_cap(micros)
             backfill = Backfill.objects.start(
@@ -162,42 +159,35 @@ class Command(BaseCommand):
         self._carry_out(backfill)
 
     def _carry_out(self, backfill: Backfill) -> None:
-        progress = ProgressLine(self.stderr)
-        try:
-            why = carry_out(backfill, lambda: progress.say(lambda: self._how_far(backfill)))
-        except KeyboardInterrupt as error:
-            raise CommandError(
-                f"Stopped here; {backfill} goes on in the worker. To stop it: --pause or --cancel.",
-                returncode=STOPPED,
-            ) from error
-        finally:
-            progress.end()
+        stopped = (
+            f"Stopped here; {backfill} goes on in the worker. To stop it: --pause or --cancel."
+        )
+        with ProgressLine(self.stderr, stopped) as progress:
+            reason = carry_out(backfill, lambda: progress.show(lambda: self._progress(backfill)))
         self._show(None, backfill)
         if backfill.state != Backfill.State.DONE:
-            reason = why or backfill.paused_by or backfill.get_state_display()
+            reason = reason or backfill.paused_by or backfill.get_state_display()
             raise CommandError(f"Not done: {reason}. What is made stays.", returncode=NOT_DONE)
 
     def _channels(self) -> list[Channel]:
-        readable = self.workspace.channels.visible_to(self.reader)
-        names = readable.names()
-        try:
-            channel_ids = [find_channel(names, name) for name in self.options["channel"] or names]
-        except NoSuchChannel as error:
-            raise CommandError(str(error)) from error
-        if not channel_ids:
+        channels = self.workspace.channels.visible_to(self.reader)
+        if names := self.options["channel"]:
+            requested = [get_channel(self.workspace, self.reader, name) for name in names]
+            channels = channels.filter(pk__in=[channel.pk for channel in requested])
+        if not channels:
             raise CommandError("There is no channel that this reader may read.")
-        return list(readable.filter(slack_id__in=channel_ids))
+        return list(channels)
 
     def _since(self, now: datetime) -> int:
         try:
-            return read_since(self.options["since"], now, self.workspace.memory_settings.zone)
-        except Unreadable as error:
+            return parse_since(self.options["since"], now, self.workspace.memory_settings.zone)
+        except InvalidInput as error:
             raise CommandError(
                 f"--since wants a day, such as 2026-01-31, a number of days or all, not"
                 f" {self.options['since']!r}."
             ) from error
 
-    def _ask(self, quote: dict[str, Any]) -> None:
+    def _confirm(self, quote: dict[str, Any]) -> None:
         if self.options["yes"] or quote["free"] or self.options["cap"] != (None, None):
             return
         if not sys.stdin.isatty():
@@ -207,18 +197,16 @@ class Command(BaseCommand):
         if sys.stdin.readline().strip().lower() not in ("y", "yes"):
             raise CommandError("Nothing was started.")
 
-    # What is said
-
-    def _how_far(self, backfill: Backfill) -> str:
-        return progress_words(progress_of(backfill, timezone.now()).as_json(), backfill.quote)
+    def _progress(self, backfill: Backfill) -> str:
+        return progress_line(progress_of(backfill, timezone.now()).as_json(), backfill.quote)
 
     def _show(self, quote: dict[str, Any] | None, backfill: Backfill | None) -> None:
         state = document_of(self.workspace.slug, quote, backfill, timezone.now())
         if self.options["json"]:
             self.stdout.write(document(state))
         elif backfill is not None:
-            self.stdout.write(state_words(state))
+            self.stdout.write(state_lines(state))
         elif quote is not None:
-            self.stdout.write(quote_words(quote))
+            self.stdout.write(quote_lines(quote))
         else:
             self.stdout.write("There was no backfill yet that this reader may see.")

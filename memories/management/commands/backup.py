@@ -1,4 +1,4 @@
-"""Write the whole database to one file, while everything goes on."""
+"""Back up the whole database into one file, while web and workers run."""
 
 from argparse import ArgumentParser
 from pathlib import Path
@@ -9,15 +9,16 @@ from django.db import DatabaseError
 from django.utils import timezone
 
 from memories.management.arguments import add_json_argument, document
-from memories.management.progress import STOPPED, ProgressLine
+from memories.management.progress import ProgressLine
 from memories.pipeline.transfer.archive import ArchiveError
-from memories.pipeline.transfer.backup import VENDORS, Report, back_up
+from memories.pipeline.transfer.backup import VENDORS, BackupReport, back_up
+from memoryhub.logs import head_of
 
 
 class Command(BaseCommand):
     help = (
-        "Write the whole database to one file, of one moment, while web and workers go on."
-        " The file holds everything that people wrote, and neither SECRET_KEY nor .env."
+        "Back up the whole database into one file, from one moment, while web and workers run."
+        " The file contains all texts of people, but neither SECRET_KEY nor .env."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -27,28 +28,25 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         path: Path = options["path"]
-        progress = ProgressLine(self.stderr)
         try:
-            report = back_up(path, timezone.now(), force=options["force"], tell=progress.share)
+            with ProgressLine(self.stderr, "Stopped. Nothing was written.") as progress:
+                report = back_up(
+                    path, timezone.now(), force=options["force"], on_progress=progress.show_share
+                )
         except FileExistsError as error:
             raise CommandError(f"{path} is there already; --force overwrites it.") from error
         except ArchiveError as error:
             raise CommandError(str(error)) from error
         except DatabaseError as error:
-            raise CommandError(f"The database cannot be read: {_first_line(error)}") from error
+            raise CommandError(
+                f"The database cannot be read: {head_of(error) or type(error).__name__}"
+            ) from error
         except OSError as error:
             raise CommandError(f"{path} cannot be written: {error.strerror or error}.") from error
-        except KeyboardInterrupt as error:
-            raise CommandError("Stopped. Nothing was written.", returncode=STOPPED) from error
-        finally:
-            progress.end()
-        if options["json"]:
-            self.stdout.write(document(report.as_json()))
-        else:
-            self.stdout.write(_in_words(path, report))
+        self.stdout.write(document(report.as_json()) if options["json"] else _summary(path, report))
 
 
-def _in_words(path: Path, report: Report) -> str:
+def _summary(path: Path, report: BackupReport) -> str:
     manifest = report.manifest
     return (
         f"{path}: {manifest.rows:,} rows of {len(manifest.tables)} tables"
@@ -56,7 +54,3 @@ def _in_words(path: Path, report: Report) -> str:
         "It holds everything that people wrote: keep it as safe as the database. SECRET_KEY and"
         " .env are not in it; keep them too, elsewhere."
     )
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]

@@ -1,4 +1,4 @@
-"""What a bot or an agent is given: one text, or its parts (S2, rule 10)."""
+"""Print the context for a bot or an agent (S2, rule 10)."""
 
 import argparse
 from typing import Any
@@ -10,13 +10,13 @@ from memories.management.arguments import (
     add_reader_argument,
     add_workspace_argument,
     document,
-    moment,
+    parse_time,
     reader_from,
     workspace_from,
 )
 from memories.pipeline.context.build import build_context
+from memories.rules.context.blocks import Part
 from memories.rules.context.contents import DEFAULT_BUDGET, LEAVABLE, NoSuchChannel, NoThread
-from memories.rules.context.context_text import Part
 
 
 class Command(BaseCommand):
@@ -26,21 +26,21 @@ class Command(BaseCommand):
         add_workspace_argument(parser)
         add_reader_argument(parser)
         parser.add_argument(
-            "--channel", metavar="ID_OR_NAME", help="with the conversation of this channel"
+            "--channel", metavar="ID_OR_NAME", help="include the conversation of this channel"
         )
-        parser.add_argument("--thread", metavar="TS", help="with this thread of the channel")
+        parser.add_argument("--thread", metavar="TS", help="include this thread of the channel")
         parser.add_argument(
             "--budget",
             metavar="TOKENS",
             type=int,
-            help="the best lines and messages for so many tokens (estimated); 0: all memories whole;"
-            f" default: {DEFAULT_BUDGET} for the text, JSON keys whole",
+            help="the limit in estimated tokens, filled with the best lines and messages; 0: complete"
+            f" memories; default: {DEFAULT_BUDGET} for the text, and complete JSON keys",
         )
         parser.add_argument(
             "--query",
             metavar="TEXT",
             default="",
-            help="a question: lines and messages about it come first",
+            help="a question; lines and messages about it come first",
         )
         parser.add_argument(
             "--without",
@@ -49,24 +49,26 @@ class Command(BaseCommand):
             choices=LEAVABLE,
             type=Part,
             default=[],
-            help=f"leave this section out: {', '.join(LEAVABLE)}; may be given again",
+            help=f"exclude this section: {', '.join(LEAVABLE)}; may be repeated",
         )
-        parser.add_argument("--persona", metavar="TEXT", default="", help="who the bot is")
         parser.add_argument(
-            "--notes", action="store_true", help="with the notes where notes_inject is manual"
+            "--persona", metavar="TEXT", default="", help="a description of the bot"
+        )
+        parser.add_argument(
+            "--notes", action="store_true", help="include notes if notes_inject is manual"
         )
         parser.add_argument(
             "--with-archive",
             action="store_true",
-            help="with lines that left long-term memories for want of room",
+            help="include archived lines of long-term memories",
         )
         parser.add_argument(
             "--at",
             metavar="ISO-8601",
-            help="the conversation up to this moment (UTC if unsaid), memories as they are now",
+            help="show the conversation up to this time (UTC without an offset), with the memories of now",
         )
         parser.add_argument(
-            "--format", choices=("text", "json"), default="text", help="default: text"
+            "--format", choices=("text", "json"), default="text", help="default: %(default)s"
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -84,7 +86,7 @@ class Command(BaseCommand):
                 with_notes=options["notes"],
                 with_archive=options["with_archive"],
                 without=options["without"],
-                now=moment(options["at"], "--at") if options["at"] else timezone.now(),
+                now=parse_time(options["at"], "--at") if options["at"] else timezone.now(),
             )
         except (NoSuchChannel, NoThread) as error:
             raise CommandError(str(error)) from error
@@ -95,5 +97,5 @@ class Command(BaseCommand):
         if options["budget"] and context.tokens > options["budget"]:
             self.stderr.write(f"over the budget: the persona takes {context.tokens} tokens")
         for item in context.left_out:
-            what = f"{item.what} {item.id}".rstrip()
-            self.stderr.write(f"left out: {what}, {item.count} ({item.reason})")
+            name = f"{item.what} {item.id}".rstrip()
+            self.stderr.write(f"left out: {name}, {item.count} ({item.reason})")

@@ -1,4 +1,4 @@
-"""What models cost: sums of tokens and money, prices, and caps."""
+"""Show what models cost, and set prices and budgets."""
 
 import argparse
 import calendar
@@ -11,16 +11,16 @@ from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
-from memories.management import shown_jobs
 from memories.management.arguments import (
+    add_action,
     add_json_argument,
     add_reader_argument,
     document,
-    person_of,
     reader_from,
+    user_of,
     workspace_from,
 )
-from memories.management.shown_jobs import dollars
+from memories.management.job_output import cap_row, dollars
 from memories.models import Cap, Price, Reader, Workspace
 from memories.pipeline.costs.usage import MONEY, NAMES, By, Row, Sums, cap_uses, costs, total
 from memories.rules.ingest.invisible import mark_invisible
@@ -30,8 +30,8 @@ NONE = "none"
 
 class Command(BaseCommand):
     help = (
-        "What models cost: tokens, requests and dollars of this month, or of other days (UTC), and "
-        "how much of each cap is used. Sets prices and caps as well."
+        "Show the tokens, requests and dollars of this month or of other days (UTC), and the used part "
+        "of each budget. The actions set prices and budgets."
     )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -39,34 +39,34 @@ class Command(BaseCommand):
         add_reader_argument(parser)
         add_json_argument(parser)
         period = parser.add_mutually_exclusive_group()
-        period.add_argument("--month", metavar="YYYY-MM", help="this month; default: the current")
-        period.add_argument("--days", type=int, metavar="N", help="the last N days, with today")
+        period.add_argument("--month", metavar="YYYY-MM", help="a month; default: the current one")
+        period.add_argument(
+            "--days", type=int, metavar="N", help="the last N days, including today"
+        )
         parser.add_argument(
-            "--by", choices=[*By], default=By.DAY, help="one row for each (default: %(default)s)"
+            "--by", choices=[*By], default=By.DAY, help="the unit of a row; default: %(default)s"
         )
         actions = parser.add_subparsers(dest="action", metavar="ACTION")
 
-        def action(name: str, summary: str) -> argparse.ArgumentParser:
-            # What stands before the action is not forgotten after it.
-            sub: argparse.ArgumentParser = actions.add_parser(
-                name, help=summary, description=summary, argument_default=argparse.SUPPRESS
-            )
-            add_reader_argument(sub)
-            return sub
-
-        price = action("price", "Set what a model costs, in dollars per million tokens.")
-        price.add_argument("model", help="as MEMORYHUB_MODEL names it; its dated releases too")
-        price.add_argument("in", metavar="IN", help="dollars per million tokens that go in")
-        price.add_argument("out", metavar="OUT", nargs="?", default=NONE, help="and that come out")
-        cap = action("cap", "Set the most that may be spent in a day or a month (UTC).")
+        # SUPPRESS keeps the values of options before the action.
+        keep = {"argument_default": argparse.SUPPRESS}
+        price = add_action(actions, "price", "Set the price of a model.", **keep)
+        price.add_argument("model", help="the name in MEMORYHUB_MODEL, also for dated releases")
+        price.add_argument("in", metavar="IN", help="dollars per million input tokens, or `none`")
+        price.add_argument(
+            "out", metavar="OUT", nargs="?", default=NONE, help="dollars per million output tokens"
+        )
+        cap = add_action(actions, "cap", "Set the budget of a day or a month (UTC).", **keep)
         _add_workspace(cap)
-        cap.add_argument("period", choices=[*Cap.Period.values], help="day or month")
-        cap.add_argument("--tokens", metavar="N", help=f"so many tokens, or `{NONE}`")
-        cap.add_argument("--money", metavar="D", help=f"so many dollars, or `{NONE}`")
+        cap.add_argument("period", choices=[*Cap.Period.values], help="the period of the budget")
+        cap.add_argument("--tokens", metavar="N", help="a limit in tokens, or `none`")
+        cap.add_argument("--money", metavar="D", help="a limit in dollars, or `none`")
+        for parser_of_action in (price, cap):
+            add_reader_argument(parser_of_action)
 
     def handle(self, *args: Any, **options: Any) -> None:
         reader = reader_from(options)
-        self.by = person_of(reader)
+        self.by = user_of(reader)
         workspace = workspace_from(options) if options.get("workspace") else None
         if options["action"] and self.by and not self.by.is_superuser:
             raise CommandError("Prices and caps are an operator's to set.")
@@ -88,20 +88,20 @@ class Command(BaseCommand):
             price = Price.objects.filter(model=model).first()
             if price is None:
                 raise CommandError(f"There is no price of {model!r}.")
-            price.forget(by=self.by)
+            price.remove(by=self.by)
             self.stdout.write(f"{model}: no price; its tokens are told as unpriced.")
             return
         amounts = (_amount(options[name], name.upper()) for name in ("in", "out"))
         price = Price.objects.change(model, *amounts, by=self.by)
-        self.stdout.write("{}: ${} in, ${} out per million tokens.".format(model, *price.words))
+        self.stdout.write("{}: ${} in, ${} out per million tokens.".format(model, *price.recorded))
 
     def _cap(self, workspace: Workspace | None, options: dict[str, Any]) -> None:
         limits: dict[str, Any] = {}
         if "tokens" in options:
             limits["tokens"] = _tokens(options["tokens"])
         if "money" in options:
-            given = options["money"]
-            limits["money"] = None if given == NONE else _amount(given, "--money")
+            money = options["money"]
+            limits["money"] = None if money == NONE else _amount(money, "--money")
         if not limits:
             raise CommandError("Give --tokens, --money, or both.")
         cap = Cap.objects.change(workspace, options["period"], by=self.by, **limits)
@@ -116,7 +116,7 @@ class Command(BaseCommand):
         first, last = _days(options, now.astimezone(UTC).date())
         by = By(options["by"])
         rows = costs(reader, workspace, first, last, by)
-        caps = [shown_jobs.cap(use) for use in cap_uses(reader, workspace, now)]
+        caps = [cap_row(use) for use in cap_uses(reader, workspace, now)]
         whole = total(row.sums for row in rows)
         if options["json"]:
             report = {
@@ -134,7 +134,7 @@ class Command(BaseCommand):
         self.stdout.write(f"{first} to {last} (UTC)")
         width = max((len(row.name) for row in rows), default=0)
         for row in [*rows, Row("", "total", whole)]:
-            self.stdout.write(f"{mark_invisible(row.name):<{max(width, 5)}}  {_in_words(row.sums)}")
+            self.stdout.write(f"{mark_invisible(row.name):<{max(width, 5)}}  {_summary(row.sums)}")
         for cap in caps:
             used = _limits(cap["tokens_used"], cap["dollars_used"])
             limit = _limits(cap["tokens"], cap["dollars"])
@@ -143,9 +143,7 @@ class Command(BaseCommand):
 
 
 def _add_workspace(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--workspace", metavar="SLUG", help="of this workspace; without it of all together"
-    )
+    parser.add_argument("--workspace", metavar="SLUG", help="the workspace; default: all together")
 
 
 def _days(options: dict[str, Any], today: date) -> tuple[date, date]:
@@ -162,35 +160,35 @@ def _days(options: dict[str, Any], today: date) -> tuple[date, date]:
     return date(year, month, 1), date(year, month, calendar.monthrange(year, month)[1])
 
 
-def _amount(given: str, name: str) -> Decimal:
-    """Dollars, from text. How many places there may be is the row's to say."""
+def _amount(text: str, name: str) -> Decimal:
+    """Parse dollars. The model checks the number of decimal places."""
     try:
-        amount = Decimal(given)
+        amount = Decimal(text)
     except InvalidOperation:
         amount = Decimal("NaN")
     if not amount.is_finite():
-        raise CommandError(f"{name} wants an amount such as 0.25, not {given!r}.")
+        raise CommandError(f"{name} wants an amount such as 0.25, not {text!r}.")
     return amount
 
 
-def _tokens(given: str) -> int | None:
-    if given == NONE:
+def _tokens(text: str) -> int | None:
+    if text == NONE:
         return None
-    digits = given.replace("_", "").replace(",", "")
+    digits = text.replace("_", "").replace(",", "")
     if not (digits.isascii() and digits.isdigit()):
-        raise CommandError(f"--tokens wants a whole number or `{NONE}`, not {given!r}.")
+        raise CommandError(f"--tokens wants a whole number or `{NONE}`, not {text!r}.")
     return int(digits[:20])
 
 
 def _sums(sums: Sums) -> dict[str, Any]:
-    """Millionths of a dollar as dollars; null where nothing has a price."""
+    """Return the sums, with money in dollars. None: no price."""
     amounts = {name: getattr(sums, name) for name in NAMES}
     money = {name.replace("micros", "dollars"): dollars(amounts.pop(name)) for name in MONEY}
     return amounts | money
 
 
 def _price(price: Price) -> dict[str, str]:
-    input_price, output_price = price.words
+    input_price, output_price = price.recorded
     return {"model": price.model, "in": input_price, "out": output_price}
 
 
@@ -199,7 +197,7 @@ def _limits(tokens: int | None, money: str | None) -> str:
     return ", ".join([*parts, *([f"${money}"] if money is not None else [])])
 
 
-def _in_words(sums: Sums) -> str:
+def _summary(sums: Sums) -> str:
     spent = dollars(sums.micros)
     parts = [
         f"{sums.tokens_in:,} tokens in, {sums.tokens_out:,} out",

@@ -1,4 +1,4 @@
-"""The first operator, or one more: an account that runs the installation."""
+"""Create an operator, or make an existing account one."""
 
 import argparse
 import getpass
@@ -18,16 +18,16 @@ from memoryhub.env import env
 
 class Command(BaseCommand):
     help = (
-        "Make an account that runs the installation, or make an existing one an operator. Run"
-        " again it changes nothing: the password of who has one stays. A new password is asked"
-        " for, or taken from MEMORYHUB_ADMIN_PASSWORD (or the file MEMORYHUB_ADMIN_PASSWORD_FILE)."
+        "Create an operator, or make an existing account an operator. A second run changes nothing,"
+        " and an existing password stays. The password comes from MEMORYHUB_ADMIN_PASSWORD, from the"
+        " file MEMORYHUB_ADMIN_PASSWORD_FILE, or from the terminal."
     )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
-            "username", nargs="?", default="admin", help="its user name; default: %(default)s"
+            "username", nargs="?", default="admin", help="the user name; default: %(default)s"
         )
-        parser.add_argument("--email", default="", help="its e-mail address, for a new account")
+        parser.add_argument("--email", default="", help="the e-mail address of a new account")
 
     def handle(self, *args: Any, **options: Any) -> None:
         name, email = options["username"].strip(), options["email"].strip()
@@ -38,10 +38,10 @@ class Command(BaseCommand):
                 "The database cannot be read: run `manage.py migrate` first, or see DATABASE_URL."
             ) from error
         is_new = user is None
-        user = user or _checked(User(username=name, email=email))
+        user = user or _valid_account(User(username=name, email=email))
         needs_password = is_new or not user.has_usable_password()
         if needs_password:
-            user.set_password(_good(self._password(user), user))
+            user.set_password(_valid_password(self._password(user), user))
         with transaction.atomic():
             if needs_password:
                 user.save()
@@ -53,21 +53,21 @@ class Command(BaseCommand):
             self.stdout.write(f"{name} {done}." + (" It has a password." if needs_password else ""))
 
     def _password(self, user: User) -> str:
-        if given := env.str("MEMORYHUB_ADMIN_PASSWORD", default=""):
-            return str(given)
+        if password := env.str("MEMORYHUB_ADMIN_PASSWORD", default=""):
+            return str(password)
         if not sys.stdin.isatty():
             raise CommandError(
                 "There is nobody to ask for a password: set MEMORYHUB_ADMIN_PASSWORD, or run this"
                 " in a terminal."
             )
-        first = getpass.getpass(f"Password for {user.get_username()}: ")
-        if getpass.getpass("The same again: ") != first:
+        password = getpass.getpass(f"Password for {user.get_username()}: ")
+        if getpass.getpass("The same again: ") != password:
             raise CommandError("These are two different passwords. Nothing was changed.")
-        return first
+        return password
 
 
-def _checked(user: User) -> User:
-    """A new account with this name and address. CommandError says what is wrong with them."""
+def _valid_account(user: User) -> User:
+    """Return the account, or raise ``CommandError`` if its name or address is invalid."""
     try:
         User._meta.get_field("username").clean(user.username, user)
         if user.email:
@@ -77,8 +77,8 @@ def _checked(user: User) -> User:
     return user
 
 
-def _good(password: str, user: User) -> str:
-    """What the rules for passwords take; an operator's is no weaker than anybody's."""
+def _valid_password(password: str, user: User) -> str:
+    """Return the password, or raise ``CommandError`` if a validator refuses it."""
     try:
         validate_password(password, user)
     except ValidationError as error:

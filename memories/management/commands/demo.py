@@ -1,4 +1,4 @@
-"""The demo workspace with its memories, made once; then only told where it is."""
+"""Create the demo workspace with its memories, or print its address if it exists."""
 
 from typing import Any
 
@@ -6,23 +6,25 @@ from django.conf import settings
 from django.core.management import BaseCommand, call_command
 from django.utils import timezone
 
-from memories.demo.making import SLUG, make_demo
+from memories.demo.create import SLUG, create_demo
 from memories.demo.workspace import DEMO_PASSWORD, DEMO_USER
 from memories.models import User, Workspace
 
 
 class Command(BaseCommand):
     help = (
-        "Make the demo workspace and its memories, without a model or network, and a login that"
-        " may edit; where it is there already, change nothing. The database is made if needed."
+        "Create the demo workspace with its memories and an account, without a model or network."
+        " Change nothing if it exists. Also create the database if it does not exist."
     )
 
     def handle(self, *args: Any, **options: Any) -> None:
         call_command("migrate", verbosity=0)
         if not Workspace.objects.filter(slug=SLUG).exists():
             self.stderr.write("Making the demo workspace; this takes less than half a minute.")
-            make_demo(timezone.now(), password=DEMO_PASSWORD)
+            create_demo(timezone.now(), password=DEMO_PASSWORD)
         self.stdout.write(f"The demo: {settings.MEMORYHUB_URL}")
         user = User.objects.filter(username=DEMO_USER).first()
-        if user is None or user.has_usable_password():  # not where it was made from a page
+        if (
+            user is None or user.has_usable_password()
+        ):  # a demo from the setup page has no such account
             self.stdout.write(f"Sign in as {DEMO_USER}, password {DEMO_PASSWORD}")

@@ -1,4 +1,4 @@
-"""A whole workspace, with all versions of its memories, as one open file (docs/bundle.md)."""
+"""Export a workspace with all versions of its memories into one file (docs/export.md)."""
 
 from pathlib import Path
 from typing import Any
@@ -10,59 +10,56 @@ from memories.management.arguments import (
     add_reader_argument,
     add_workspace_argument,
     document,
-    person_of,
     reader_from,
+    user_of,
     workspace_from,
 )
-from memories.management.progress import STOPPED, ProgressLine
-from memories.pipeline.transfer.export.writing import NotAReader, export_workspace
+from memories.management.progress import ProgressLine
+from memories.pipeline.transfer.export.export_workspace import NotAReader, export_workspace
 
 
 class Command(BaseCommand):
     help = (
-        "Write a workspace into one zip of JSON and Markdown that people and other programs can"
-        " read, and that `import` takes in again. It holds what the reader may read, no more."
+        "Export a workspace into a zip file of JSON and Markdown, for people and other programs, and for"
+        " `import`. The file contains only what the reader may read."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("file", metavar="FILE", type=Path, help="where to write, mode 0600")
+        parser.add_argument(
+            "file", metavar="FILE", type=Path, help="the file to write, with mode 0600"
+        )
         add_workspace_argument(parser)
         add_reader_argument(parser)
-        parser.add_argument("--force", action="store_true", help="replace a file that is there")
+        parser.add_argument("--force", action="store_true", help="overwrite FILE")
         add_json_argument(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
         path: Path = options["file"]
         reader, workspace = reader_from(options), workspace_from(options)
-        by = person_of(reader)
-        progress = ProgressLine(self.stderr)
         try:
-            done = export_workspace(
-                workspace,
-                reader,
-                path,
-                by=by,
-                force=options["force"],
-                tell=progress.rows,
-            )
-        except KeyboardInterrupt as error:
-            raise CommandError("Stopped. Nothing was written.", returncode=STOPPED) from error
+            with ProgressLine(self.stderr, "Stopped. Nothing was written.") as progress:
+                done = export_workspace(
+                    workspace,
+                    reader,
+                    path,
+                    by=user_of(reader),
+                    force=options["force"],
+                    on_progress=progress.show_rows,
+                )
         except NotAReader as error:
             raise CommandError("This user may not read the workspace.") from error
         except FileExistsError as error:
             raise CommandError(f"{path} is there already; --force replaces it.") from error
         except OSError as error:
             raise CommandError(f"{path} cannot be written: {error.strerror}.") from error
-        finally:
-            progress.end()
         if options["json"]:
             report = {"file": str(path), "workspace": workspace.slug, "bytes": done.size}
             report |= {"counts": dict(done.counts), "left_out": done.left_out}
             self.stdout.write(document(report))
             return
         self.stdout.write(f"{workspace.slug} written to {path}, {done.size:,} bytes:")
-        for what, count in done.counts.items():
-            self.stdout.write(f"{what:>12}{count:>12,}")
+        for name, count in done.counts.items():
+            self.stdout.write(f"{name:>12}{count:>12,}")
         if done.hidden_channels:
             self.stdout.write(
                 f"Left out: {done.hidden_channels:,} channels that the reader may not read, with"

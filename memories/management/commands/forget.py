@@ -1,4 +1,4 @@
-"""Forget a message, a person or a channel for good: out of every text here, and kept out."""
+"""Delete a message, a person's messages or a channel, and redact every text derived from them."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,87 +14,84 @@ from memories.management.arguments import (
     document,
     workspace_from,
 )
-from memories.management.progress import STOPPED, ProgressLine
+from memories.management.progress import ProgressLine
 from memories.models import Channel, Person, Workspace
 from memories.pipeline.locks import Busy
 from memories.pipeline.redaction import forget
-from memories.pipeline.redaction.forget import Forgotten
+from memories.pipeline.redaction.forget import ForgetReport
 from memories.pipeline.search import indexing
 
 
 class Command(BaseCommand):
     help = (
-        "Remove a message, all that a person said, or a channel, and mask its words in every"
-        " memory, note and saved answer; no import brings it back. Memories are made again by"
-        " the next passes. There is no way back: --dry-run counts and changes nothing, and"
-        " without --yes the command asks first. Backups made before keep what they hold."
+        "Delete a message, all messages of a person, or a channel, and redact their words in every"
+        " memory, note and saved reply. No import restores them. The next passes write the memories"
+        " again. This cannot be undone, and older backups keep the text. The command asks for"
+        " confirmation without --yes."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        what = parser.add_mutually_exclusive_group(required=True)
-        what.add_argument(
+        target = parser.add_mutually_exclusive_group(required=True)
+        target.add_argument(
             "--message",
             metavar="CHANNEL:TS",
-            help="one message, by the channel's Slack id and its ts: C0123ABC:1700000000.000100",
+            help="a message, by the Slack id of the channel and its ts: C0123ABC:1700000000.000100",
         )
-        what.add_argument(
+        target.add_argument(
             "--person",
             metavar="ID",
-            help="all that this person said until now, and their name, by their Slack id",
+            help="all messages and the name of a person, by the Slack id",
         )
-        what.add_argument(
+        target.add_argument(
             "--channel",
             metavar="ID",
-            help="all of a channel until now, by its Slack id; it is followed no more",
+            help="all messages of a channel, by the Slack id; it is no longer followed",
         )
         add_workspace_argument(parser)
         parser.add_argument(
-            "--dry-run", action="store_true", help="say what would be touched, and change nothing"
+            "--dry-run", action="store_true", help="count the affected rows and change nothing"
         )
-        parser.add_argument("--yes", action="store_true", help="do not ask")
+        parser.add_argument("--yes", action="store_true", help="no confirmation")
         add_json_argument(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
         workspace = workspace_from(options)
         if not (options["yes"] or options["dry_run"]):
-            self._ask(options)
+            self._confirm()
         try:
-            with _undone(undo=options["dry_run"]):
+            with _dry_run(enabled=options["dry_run"]):
                 report = self._forget(workspace, options)
         except Busy as error:
             raise CommandError(
                 "An import or a sync of this workspace is running; try again when it is done."
             ) from error
-        except KeyboardInterrupt as error:
-            raise CommandError(
-                "Stopped. Run it again: it goes on from there.", returncode=STOPPED
-            ) from error
         if not options["dry_run"]:
             indexing.catch_up()
-        self._tell(report, dry_run=options["dry_run"], as_json=options["json"])
+        self._print(report, dry_run=options["dry_run"], as_json=options["json"])
 
-    def _forget(self, workspace: Workspace, options: dict[str, Any]) -> Forgotten:
+    def _forget(self, workspace: Workspace, options: dict[str, Any]) -> ForgetReport:
         now = timezone.now()
-        line = ProgressLine(self.stderr)
+        with ProgressLine(self.stderr, "Stopped. Run it again: it goes on from there.") as line:
 
-        def progress(done: int) -> None:
-            line.rows("messages forgotten", done)
+            def progress(done: int) -> None:
+                line.show_rows("messages forgotten", done)
 
-        try:
-            if given := options["message"]:
-                channel_id, _, ts = given.partition(":")
+            if options["message"]:
+                channel_id, _, ts = options["message"].partition(":")
                 channel = _channel(workspace, channel_id)
-                return forget.message(channel, ts, by=None)
-            if given := options["person"]:
-                return forget.person(_person(workspace, given), now, by=None, progress=progress)
+                try:
+                    return forget.message(channel, ts, by=None)
+                except ValueError as error:
+                    raise CommandError(
+                        f"{ts!r} is no ts of a message: CHANNEL:TS is wanted."
+                    ) from error
+            if options["person"]:
+                person = _person(workspace, options["person"])
+                return forget.person(person, now, by=None, progress=progress)
             channel = _channel(workspace, options["channel"])
             return forget.channel(channel, now, by=None, progress=progress)
-        except ValueError as error:
-            raise CommandError(f"{ts!r} is no ts of a message: CHANNEL:TS is wanted.") from error
-        finally:
-            line.end()
 
-    def _ask(self, options: dict[str, Any]) -> None:
+    def _confirm(self) -> None:
         self.stderr.write("This cannot be undone. Type yes to go on: ", ending="")
         self.stderr.flush()
         try:
@@ -104,12 +101,12 @@ class Command(BaseCommand):
         if answer.strip().lower() != "yes":
             raise CommandError("Nothing was changed.")
 
-    def _tell(self, report: Forgotten, *, dry_run: bool, as_json: bool) -> None:
+    def _print(self, report: ForgetReport, *, dry_run: bool, as_json: bool) -> None:
         counts = report.as_json()
         if as_json:
             self.stdout.write(document({**counts, "dry_run": dry_run}))
             return
-        self.stdout.write(f"{report.what} {report.subject}:")
+        self.stdout.write(f"{report.subject} {report.pk}:")
         for name, count in counts.items():
             if name in ("forgotten", "id"):
                 continue
@@ -122,9 +119,9 @@ class Command(BaseCommand):
 
 
 @contextmanager
-def _undone(*, undo: bool) -> Iterator[None]:
-    """All of it in one transaction that is taken back."""
-    if not undo:
+def _dry_run(*, enabled: bool) -> Iterator[None]:
+    """Run the block in a transaction, and roll it back."""
+    if not enabled:
         yield
         return
     with transaction.atomic():

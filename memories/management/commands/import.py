@@ -1,4 +1,4 @@
-"""Take in a workspace that `export` wrote: all of it or nothing (docs/bundle.md)."""
+"""Import a workspace that `export` wrote, completely or not at all (docs/export.md)."""
 
 import argparse
 import re
@@ -9,14 +9,14 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError
 
 from memories.management.arguments import add_json_argument, document
-from memories.management.progress import STOPPED, ProgressLine
+from memories.management.progress import ProgressLine
 from memories.pipeline.search import indexing
 from memories.pipeline.transfer.archive import ArchiveError
-from memories.pipeline.transfer.export.reading import import_workspace
+from memories.pipeline.transfer.export.import_workspace import import_workspace
 
 
 def slug(text: str) -> str:
-    """A name for addresses: letters, digits, - and _."""
+    """Check the name of a workspace in URLs."""
     if not re.fullmatch(r"[-a-zA-Z0-9_]{1,50}", text):
         raise argparse.ArgumentTypeError(f"{text!r} is not made of letters, digits, - and _")
     return text
@@ -24,32 +24,30 @@ def slug(text: str) -> str:
 
 class Command(BaseCommand):
     help = (
-        "Make a new workspace from a file that `export` wrote, with all versions; it goes on as the"
-        " original would. All of it or nothing. To read a Slack export: import_slack."
+        "Create a workspace from a file that `export` wrote, with all versions, completely or not at all."
+        " `import_slack` reads an export of Slack."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("file", metavar="FILE", type=Path, help="what `export` wrote")
+        parser.add_argument("file", metavar="FILE", type=Path, help="the file that `export` wrote")
         parser.add_argument(
-            "--workspace", metavar="SLUG", type=slug, help="its new name; default: the one it had"
+            "--workspace", metavar="SLUG", type=slug, help="the new slug; default: the exported one"
         )
         add_json_argument(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
-        progress = ProgressLine(self.stderr)
         try:
-            done = import_workspace(options["file"], slug=options["workspace"], tell=progress.rows)
+            with ProgressLine(self.stderr, "Stopped. Nothing was taken in.") as progress:
+                done = import_workspace(
+                    options["file"], slug=options["workspace"], on_progress=progress.show_rows
+                )
         except ArchiveError as error:
             raise CommandError(f"{options['file']}: {error} Nothing was taken in.") from error
-        except KeyboardInterrupt as error:
-            raise CommandError("Stopped. Nothing was taken in.", returncode=STOPPED) from error
         except DatabaseError as error:
             raise CommandError(
                 f"The database refused it ({type(error).__name__}); nothing was taken in. Run"
                 " `manage.py migrate` first, or see DATABASE_URL."
             ) from error
-        finally:
-            progress.end()
         indexing.catch_up()
         report = {
             "workspace": done.workspace.slug,
@@ -62,8 +60,8 @@ class Command(BaseCommand):
             self.stdout.write(document(report))
             return
         self.stdout.write(f"{options['file'].name} is now workspace {done.workspace.slug}:")
-        for what, count in done.counts.items():
-            self.stdout.write(f"{what:>12}{count:>12,}")
+        for name, count in done.counts.items():
+            self.stdout.write(f"{name:>12}{count:>12,}")
         self.stdout.write(
             f"{done.accounts_known:,} logins of these names were here;"
             f" {done.accounts_made:,} were made, inactive and without a password."

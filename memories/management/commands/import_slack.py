@@ -1,4 +1,4 @@
-"""Read a Slack export into the database. Safe to stop and to run again."""
+"""Import a Slack export. You may stop the command and run it again."""
 
 import time
 from argparse import ArgumentTypeError
@@ -14,7 +14,7 @@ from memories.management.arguments import (
     document,
     workspace_from,
 )
-from memories.management.progress import STOPPED, ProgressLine
+from memories.management.progress import ProgressLine
 from memories.models import Workspace
 from memories.pipeline.ingest.importing import Backfill, ImportReport, WrongTeam, import_export
 from memories.pipeline.locks import Busy
@@ -24,11 +24,10 @@ from memories.rules.ingest.outcomes import ObjectType, Result
 from memories.rules.ingest.permalinks import DOMAIN
 from memories.slack.export import Export, NotAnExport
 
-PARTIAL = 2  # exit status: done, but something was not understood and left out
+PARTIAL = 2  # exit status: done, but an object is quarantined
 
 
 def backfill(text: str) -> Backfill:
-    """``none``, ``all`` or a whole number of days."""
     if text == "none":
         return None
     if text == "all":
@@ -48,8 +47,8 @@ def slack_domain(text: str) -> str:
 
 class Command(BaseCommand):
     help = (
-        "Read a Slack export (a zip file or its folder; slackdump's export too) into the database."
-        " May be stopped and run again. Exit status 2: done, but something was left out."
+        "Import an export of Slack or slackdump, as a zip file or a folder. You may stop the command"
+        " and run it again. Exit status 2: done, but an object is quarantined."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -60,31 +59,29 @@ class Command(BaseCommand):
             type=backfill,
             default="none",
             metavar="none|all|DAYS",
-            help="how far back the imported channels are to be remembered: from the usual window"
-            " on (none, the default), from the first message, or so many days back; a wider one"
-            " moves the start back, none ever moves it forward",
+            help="the start of memory of the imported channels. none (the default): the usual window."
+            " all: the first message. A number: this number of days ago. It only moves back.",
         )
         parser.add_argument(
             "--direct-messages",
             action="store_true",
-            help="store direct and group messages too, for the people who are in them; without it"
-            " they are counted and left out",
+            help="also store direct and group messages, for their participants; default: skip them",
         )
         parser.add_argument(
             "--slack-domain",
             type=slack_domain,
             metavar="NAME",
-            help="the part before .slack.com, for links to the messages in Slack; without it, it is"
-            " read from the addresses of files in the export",
+            help="the part before .slack.com, for links to messages in Slack; default: from the"
+            " addresses of files in the export",
         )
         add_json_argument(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
         path: Path = options["path"]
         began = time.monotonic()
-        progress = ProgressLine(self.stderr)
+        stopped = "Stopped. What was read is kept; run the same command again to go on."
         try:
-            with Export(path) as export:
+            with ProgressLine(self.stderr, stopped) as progress, Export(path) as export:
                 workspace = workspace_from(options)
                 report = import_export(
                     workspace,
@@ -93,8 +90,8 @@ class Command(BaseCommand):
                     backfill=options["backfill"],
                     direct_messages=options["direct_messages"],
                     domain=options["slack_domain"] or "",
-                    progress=lambda where, seen: progress.say(
-                        lambda: f"{seen:,} read, {mark_invisible(where)}"
+                    progress=lambda name, count: progress.show(
+                        lambda: f"{count:,} read, {mark_invisible(name)}"
                     ),
                 )
         except NotAnExport as error:
@@ -108,37 +105,30 @@ class Command(BaseCommand):
                 f"None of the people in {path.name} belongs to the team of workspace"
                 f" {workspace.slug}. Import another team into a workspace of its own: --workspace."
             ) from error
-        except KeyboardInterrupt as error:
-            raise CommandError(
-                "Stopped. What was read is kept; run the same command again to go on.",
-                returncode=STOPPED,
-            ) from error
-        finally:
-            progress.end()
         seconds = time.monotonic() - began
         indexing.catch_up()
         if options["json"]:
-            facts = {"workspace": workspace.slug, "seconds": round(seconds, 3)}
-            self.stdout.write(document({**facts, **report.as_json()}))
+            run = {"workspace": workspace.slug, "seconds": round(seconds, 3)}
+            self.stdout.write(document({**run, **report.as_json()}))
         else:
-            self._tell(workspace, report, f"{path.name} into {workspace.slug}, {seconds:.1f} s")
+            self._print(workspace, report, f"{path.name} into {workspace.slug}, {seconds:.1f} s")
         if report.is_partial:
             left_out = report.tally.count(result=Result.QUARANTINED)
             raise CommandError(
                 f"{left_out:,} not understood and left out; the rest is stored.", returncode=PARTIAL
             )
 
-    def _tell(self, workspace: Workspace, report: ImportReport, title: str) -> None:
+    def _print(self, workspace: Workspace, report: ImportReport, title: str) -> None:
         write = self.stdout.write
         write(title)
         write("".join(f"{head:>12}" for head in ("", "seen", *Result)))
-        for thing in ObjectType:
-            counts = [report.tally.seen[thing]]
-            counts += [report.tally.count(thing, result) for result in Result]
-            write(f"{thing.value:>12}" + "".join(f"{count:>12,}" for count in counts))
-        for thing, outcome, count in report.tally.sorted_outcomes():
+        for object_type in ObjectType:
+            counts = [report.tally.seen[object_type]]
+            counts += [report.tally.count(object_type, result) for result in Result]
+            write(f"{object_type.value:>12}" + "".join(f"{count:>12,}" for count in counts))
+        for object_type, outcome, count in report.tally.sorted_outcomes():
             if outcome.reason:
-                write(f"  {thing}, {outcome.result}: {outcome.reason}: {count:,}")
+                write(f"  {object_type}, {outcome.result}: {outcome.reason}: {count:,}")
         if not workspace.domain:
             write(
                 "  Messages have no links to Slack: the export names no address. To have them, run it"
@@ -157,6 +147,6 @@ class Command(BaseCommand):
                 " be remembered. To include them: --backfill all, or --backfill DAYS."
             )
             for channel_start in report.earlier:
-                write(
-                    f"  {f'#{channel_start.name}' if channel_start.name else channel_start.channel.slack_id}: {channel_start.count:,}"
-                )
+                name = channel_start.name
+                label = f"#{name}" if name else channel_start.channel.slack_id
+                write(f"  {label}: {channel_start.count:,}")

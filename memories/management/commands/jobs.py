@@ -1,4 +1,4 @@
-"""Jobs from the command line: what waits and why, what was given up, and a person's word on it."""
+"""List, show, retry and cancel jobs, and accept or reject proposals."""
 
 import argparse
 from collections.abc import Container, Iterable
@@ -8,126 +8,127 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db.models import Case, F, IntegerField, Value, When
 from django.utils import timezone
 
-from memories.management import shown_jobs
+from memories.management import job_output
 from memories.management.arguments import (
+    add_action,
     add_json_argument,
     add_reader_argument,
     document,
-    person_of,
+    get_channel,
     reader_from,
+    user_of,
     workspace_from,
 )
 from memories.models import Job, Member, Reader, StaleBase, User
 from memories.models.generate.job_queries import JobQuerySet
-from memories.pipeline.generate import operate
+from memories.pipeline.generate import job_control
 from memories.pipeline.memory import proposals
-from memories.rules.context.contents import NoSuchChannel, find_channel
 
-SHOWN = 20
+DEFAULT_LIMIT = 20
 State = Job.State
 
 
 class Command(BaseCommand):
     help = (
-        "Jobs: list what is open, with the reason it waits for, show one, retry or cancel some, "
-        "accept or reject what was proposed. Without an action: list."
+        "List open jobs and what they wait for. The actions show, retry or cancel jobs, accept or reject "
+        "proposals, and resume calls. The default action is list."
     )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.set_defaults(
-            action="list", workspace=None, channel=None, state=None, limit=SHOWN, json=False
+            action="list", workspace=None, channel=None, state=None, limit=DEFAULT_LIMIT, json=False
         )
         actions = parser.add_subparsers(dest="action", metavar="ACTION")
 
         def action(name: str, summary: str) -> argparse.ArgumentParser:
-            sub: argparse.ArgumentParser = actions.add_parser(
-                name, help=summary, description=summary
-            )
+            sub = add_action(actions, name, summary)
             add_reader_argument(sub)
             return sub
 
-        listed = action("list", "What is open: given up first, then proposals, then what waits.")
+        listed = action("list", "List failed jobs first, then proposals, then waiting jobs.")
         _add_workspace(listed)
         listed.add_argument(
-            "--channel", metavar="ID_OR_NAME", help="only this channel's; needs one workspace"
+            "--channel", metavar="ID_OR_NAME", help="only jobs of this channel; needs one workspace"
         )
         listed.add_argument(
-            "--state", choices=[*State.values], help="only those in this state, newest first"
+            "--state", choices=[*State.values], help="only jobs in this state, newest first"
         )
         listed.add_argument(
-            "--limit", type=int, default=SHOWN, help="at most so many (default: %(default)s)"
+            "--limit",
+            type=int,
+            default=DEFAULT_LIMIT,
+            help="the largest number of jobs; default: %(default)s",
         )
-        show = action("show", "One job: its facts, its calls, what it reads, its reply.")
-        show.add_argument("id", type=int, help="as `list` shows it")
+        show = action("show", "Show a job with its calls, its inputs and its reply.")
+        show.add_argument("id", type=int, help="the id from `list`")
         for sub in (listed, show):
             add_json_argument(sub)
         retry = action(
             "retry",
-            "Offer again what was given up or cancelled; an endpoint that waits for a person is "
-            "resumed as well.",
+            "Retry failed or cancelled jobs. Also resume an endpoint that waits for a person.",
         )
-        retry.add_argument("--dead", action="store_true", help="all that were given up")
-        retry.add_argument("id", nargs="*", type=int, help="as `list` shows them")
-        cancel = action("cancel", "Do not make these: their messages are left out until a retry.")
-        cancel.add_argument("id", nargs="+", type=int, help="as `list` shows them")
+        retry.add_argument("--dead", action="store_true", help="all failed jobs")
+        retry.add_argument("id", nargs="*", type=int, help="ids from `list`")
+        cancel = action("cancel", "Cancel jobs. Their messages are skipped until a retry.")
+        cancel.add_argument("id", nargs="+", type=int, help="ids from `list`")
         for name, summary in (
-            ("accept", "Make a proposed text the next version."),
-            ("reject", "Drop a proposed text; what it read stays owed."),
+            ("accept", "Make a proposal the next version."),
+            ("reject", "Reject a proposal. Its inputs are merged again later."),
         ):
-            action(name, summary).add_argument("id", type=int, help="as `list` shows it")
-        action("resume", "Let calls go again to a model's endpoint that takes none.")
+            action(name, summary).add_argument("id", type=int, help="the id from `list`")
+        action("resume", "Allow calls to an endpoint that is stopped.")
         _add_workspace(retry)
 
     def handle(self, *args: Any, **options: Any) -> None:
         reader = reader_from(options)
         self.rows = _rows(reader)
-        self.by = person_of(reader)
+        self.by = user_of(reader)
         getattr(self, f"_{options['action'] or 'list'}")(reader, options)
 
     def _list(self, reader: Reader, options: dict[str, Any]) -> None:
-        now, rows = timezone.now(), _narrowed(self.rows, reader, options)
-        health = operate.health(reader, rows, now)
+        now, rows = timezone.now(), _filter(self.rows, reader, options)
+        health = job_control.get_health(reader, rows, now)
         closed = health.refusal is not None
         limit = max(options["limit"], 0)
         matches = _in_order(rows, options["state"])
-        jobs = [shown_jobs.job_row(job, now, endpoint_closed=closed) for job in matches[:limit]]
-        left = max(matches.count() - limit, 0)
+        jobs = [job_output.job_row(job, now, endpoint_closed=closed) for job in matches[:limit]]
+        omitted = max(matches.count() - limit, 0)
         if options["json"]:
-            health_json = shown_jobs.health_as_json(health)
-            self.stdout.write(document({"health": health_json, "jobs": jobs, "left_out": left}))
+            health_json = job_output.health_as_json(health)
+            self.stdout.write(document({"health": health_json, "jobs": jobs, "left_out": omitted}))
             return
-        self.stdout.write(shown_jobs.health_line(health, now))
-        for line in shown_jobs.lines(jobs):
+        self.stdout.write(job_output.health_line(health, now))
+        for line in job_output.job_lines(jobs):
             self.stdout.write(line)
-        if left:
-            self.stdout.write(f"{left} more: see --limit.")
+        if omitted:
+            self.stdout.write(f"{omitted} more: see --limit.")
 
     def _show(self, reader: Reader, options: dict[str, Any]) -> None:
         now, job = timezone.now(), self._job(options)
-        endpoint = operate.endpoint_in_use().first()
-        closed = endpoint is not None and endpoint.breaker.refusal(now) is not None
-        row = shown_jobs.whole_job(job, now, endpoint_closed=closed)
+        endpoint = job_control.endpoint_in_use().first()
+        closed = endpoint is not None and endpoint.breaker.find_refusal(now) is not None
+        row = job_output.job_details(job, now, endpoint_closed=closed)
         if options["json"]:
             self.stdout.write(document(row))
         else:
-            self.stdout.write("\n".join(shown_jobs.whole_lines(row)))
+            self.stdout.write("\n".join(job_output.detail_lines(row)))
 
     def _retry(self, reader: Reader, options: dict[str, Any]) -> None:
         if bool(options["id"]) == options["dead"]:
             raise CommandError("Give the ids of some jobs, or --dead for all that were given up.")
-        rows = _narrowed(self.rows, reader, options)
+        rows = _filter(self.rows, reader, options)
         if options["dead"]:
             jobs = list(rows.filter(state=State.DEAD))
         else:
-            jobs = self._some(rows, options["id"])
-        self._must_be(reader, (Member.Role.ADMIN,), jobs)
-        count = operate.retry(jobs, self.by)
+            jobs = self._get_jobs(rows, options["id"])
+        self._require_role(reader, (Member.Role.ADMIN,), jobs)
+        count = job_control.retry_jobs(jobs, self.by)
         self.stdout.write(f"{count} of {len(jobs)} will be tried again.")
 
     def _cancel(self, reader: Reader, options: dict[str, Any]) -> None:
-        jobs = self._some(self.rows, options["id"])
-        self._must_be(reader, (Member.Role.ADMIN,), jobs)
-        count = operate.cancel(jobs, self.by)
+        jobs = self._get_jobs(self.rows, options["id"])
+        self._require_role(reader, (Member.Role.ADMIN,), jobs)
+        count = job_control.cancel_jobs(jobs, self.by)
         self.stdout.write(f"{count} of {len(jobs)} cancelled; what runs is not stopped.")
 
     def _accept(self, reader: Reader, options: dict[str, Any]) -> None:
@@ -148,33 +149,33 @@ class Command(BaseCommand):
     def _resume(self, reader: Reader, options: dict[str, Any]) -> None:
         if self.by and not _administers(self.by):
             raise CommandError("That is for operators and workspace admins.")
-        count = operate.resume(self.by, timezone.now())
+        count = job_control.resume_endpoints(self.by, timezone.now())
         self.stdout.write("Calls may go again." if count else "Nothing held the calls back.")
 
     def _job(self, options: dict[str, Any]) -> Any:
-        [job] = self._some(self.rows, [options["id"]])
+        [job] = self._get_jobs(self.rows, [options["id"]])
         return job
 
     def _proposed(self, reader: Reader, options: dict[str, Any]) -> Any:
-        """A text that nobody may read is nobody's to judge."""
+        """Return a proposal that the reader may read. Raise ``CommandError`` otherwise."""
         job = self._job(options)
         if job.state != State.PROPOSED:
             raise CommandError(f"Job {job.pk} waits for nobody's word: {job.state}.")
         if not job.is_readable:
             raise CommandError(f"Job {job.pk} is private: name a reader of it with --as.")
-        self._must_be(reader, Member.EDITING, [job])
+        self._require_role(reader, Member.EDITING, [job])
         return job
 
-    def _must_be(self, reader: Reader, roles: Container[str], jobs: Iterable[Any]) -> None:
-        """On whose behalf: they must be allowed to. Whoever holds the machine is."""
+    def _require_role(self, reader: Reader, roles: Container[str], jobs: Iterable[Any]) -> None:
+        """Raise ``CommandError`` unless the user of --as has one of the roles in each workspace."""
         workspaces = {job.memory.workspace for job in jobs} if self.by else ()
         for workspace in workspaces:
             if workspace.role_of(reader) not in roles:
                 raise CommandError(f"This user may not do that in workspace {workspace.slug}.")
 
     @staticmethod
-    def _some(rows: JobQuerySet, keys: list[int]) -> list[Any]:
-        """In the order asked for; CommandError, and nothing is done, when one is unknown."""
+    def _get_jobs(rows: JobQuerySet, keys: list[int]) -> list[Any]:
+        """Return the jobs in the order of their keys. Raise ``CommandError`` if one is unknown."""
         by_id = {job.pk: job for job in rows.filter(pk__in=keys)}
         if unknown := [str(key) for key in keys if key not in by_id]:
             raise CommandError(f"There is no job {', '.join(unknown)}.")
@@ -183,12 +184,12 @@ class Command(BaseCommand):
 
 def _add_workspace(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--workspace", metavar="SLUG", help="only of this workspace; without it of all"
+        "--workspace", metavar="SLUG", help="only jobs of this workspace; default: all"
     )
 
 
 def _administers(user: User) -> bool:
-    """Any workspace, as the button on its pages asks for too."""
+    """Return whether the user is an admin of any workspace, as the button on the pages requires."""
     return user.is_superuser or user.memberships.filter(role=Member.Role.ADMIN).exists()
 
 
@@ -196,22 +197,17 @@ def _rows(reader: Reader) -> JobQuerySet:
     return Job.objects.with_memory().select_related("backfill").shown_to(reader)
 
 
-def _narrowed(rows: JobQuerySet, reader: Reader, options: dict[str, Any]) -> JobQuerySet:
+def _filter(rows: JobQuerySet, reader: Reader, options: dict[str, Any]) -> JobQuerySet:
     if options.get("channel"):
         workspace = workspace_from(options)
-        channels = workspace.channels.visible_to(reader)
-        try:
-            slack_id = find_channel(channels.names(), options["channel"])
-        except NoSuchChannel as error:
-            raise CommandError(str(error)) from error
-        return rows.of_channel(channels.get(slack_id=slack_id))
+        return rows.of_channel(get_channel(workspace, reader, options["channel"]))
     if options.get("workspace"):
         return rows.of_workspace(workspace_from(options))
     return rows
 
 
 def _in_order(rows: JobQuerySet, state: str | None) -> JobQuerySet:
-    """Given up, proposed, then what waits, oldest first; then what is over, newest first."""
+    """Sort failed jobs, proposals and waiting jobs, each oldest first, then finished ones, newest first."""
     if state:
         return rows.filter(state=state).order_by("-pk")
     ranks = {State.DEAD: 0, State.PROPOSED: 1, **dict.fromkeys(Job.UNFINISHED, 2)}

@@ -1,4 +1,4 @@
-"""MCP over standard input and output, for agents on the same machine."""
+"""Serve MCP on standard input and output, for agents on the same machine."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from memories.models import ApiKey
 
 class Command(BaseCommand):
     help = "Serve MCP on standard input and output, with the key in MEMORYHUB_KEY."
-    requires_system_checks: list[str] = []  # standard output belongs to the protocol
+    requires_system_checks: list[str] = []  # their output would break the protocol
 
     def handle(self, *args: Any, **options: Any) -> None:
         key = ApiKey.objects.find(settings.MEMORYHUB_KEY, timezone.now())

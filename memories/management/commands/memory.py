@@ -1,4 +1,4 @@
-"""Notes from the command line: add, search, list, delete, export, import, link (S4)."""
+"""Add, search, list, show, edit, delete, export, import, link and sync notes (S4)."""
 
 import argparse
 import unicodedata
@@ -9,182 +9,210 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
+from memories.agent import STAGED_FILE, HubError, locked, replace, stage, sync_file
 from memories.management.arguments import (
+    add_action,
     add_reader_argument,
     add_workspace_argument,
     document,
+    get_channel,
     reader_from,
+    user_of,
     workspace_from,
 )
-from memories.models import Channel, Note, NotesDisabled, Reader, User, Workspace
+from memories.models import Note, NotesDisabled, Reader, Workspace
+from memories.models.access.audience import readable_workspaces
 from memories.pipeline.notes import files
-from memories.rules.context.contents import NoSuchChannel, find_channel
 from memories.rules.ingest.invisible import mark_invisible
 from memories.rules.notes.fields import KINDS, InvalidNote
-from memories.rules.notes.notes_file import LARGE, Fate
+from memories.rules.notes.notes_file import LARGE, Outcome
 
 COLUMNS = ("id", "date", "type", "tags", "channel", "title")
 
 
 class Command(BaseCommand):
     help = (
-        "Notes: lasting statements that people and agents write down. Where notes are switched "
-        "off (notes_enabled) nothing is shown, written or removed."
+        "Notes: lasting statements by people and agents. If the workspace has switched off notes "
+        "(notes_enabled), the command changes and shows nothing."
     )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
 
         def action(name: str, summary: str) -> argparse.ArgumentParser:
-            sub: argparse.ArgumentParser = actions.add_parser(
-                name, help=summary, description=summary
-            )
+            sub = add_action(actions, name, summary)
             add_workspace_argument(sub)
             add_reader_argument(sub)
             sub.add_argument(
-                "--format", choices=("table", "json"), default="table", help="default: table"
+                "--format",
+                choices=("table", "json"),
+                default="table",
+                help="default: %(default)s",
             )
             return sub
 
-        add = action("add", "Write a note. Its title is made from the first 50 characters.")
-        add.add_argument("content", help="the whole text, word for word")
-        add.add_argument("-t", "--type", choices=KINDS, default="", help="also the first tag")
-        add.add_argument("--tags", default="", help="parted by commas")
+        add = action("add", "Add a note. Its title is the first 50 characters.")
+        add.add_argument("content", help="the text")
         add.add_argument(
-            "--channel", metavar="ID_OR_NAME", help="a note of this channel, not of the workspace"
+            "-t", "--type", choices=KINDS, default="", help="the type, which is also the first tag"
         )
-        search = action("search", "Notes whose title, content or tags hold the words.")
-        search.add_argument("query", help="words that stand in the note, whatever the case")
-        action("list", "All notes.")
-        delete = action("delete", "Delete a note.")
-        delete.add_argument("id", type=int, help="as `list` shows it")
-        export = action("export", "Write all notes into a file, memories.md.")
-        load = action("import", "Take in the notes of a file; none is ever removed.")
-        for sub in (export, load):
+        add.add_argument("--tags", default="", help="tags, separated by commas")
+        add.add_argument(
+            "--channel",
+            metavar="ID_OR_NAME",
+            help="add the note to this channel instead of the workspace",
+        )
+        add.add_argument(
+            "--staged", action="store_true", help=f"only write it to {STAGED_FILE}; see promote"
+        )
+        action("promote", f"Import the notes of {STAGED_FILE}, and empty the file.")
+        search = action("search", "List the notes whose title, text or tags contain the words.")
+        search.add_argument("query", help="words of the note, without regard to case")
+        action("list", "List all notes.")
+        show = action("show", "Show a note with its complete text.")
+        edit = action("edit", "Replace the text of a note. The old text stays as a version.")
+        delete = action("delete", "Move a note to the trash.")
+        for sub in (show, edit, delete):
+            sub.add_argument("id", type=int, help="the number from `list`")
+        edit.add_argument("content", help="the new text")
+        edit.add_argument("--tags", help="tags, separated by commas; default: the same tags")
+        export = action("export", "Write all notes into a file.")
+        load = action("import", "Import the notes of a file. No note is deleted.")
+        sync = action(
+            "sync", "Make a file and the notes equal, with the changes and deletions of both."
+        )
+        for sub in (export, load, sync):
             sub.add_argument(
                 "file",
                 nargs="?",
                 type=Path,
                 default=files.DEFAULT_FILE,
-                help=f"default: {files.DEFAULT_FILE} in the current folder",
+                help=f"the file; default: {files.DEFAULT_FILE} in the current folder",
             )
         link = action(
             "link",
-            f"Make WORKTREE/{files.DEFAULT_FILE} a link to the file in the current folder, the "
-            "main checkout; that one is exported first where it is missing.",
+            f"Create WORKTREE/{files.DEFAULT_FILE} as a link to the file in the current folder, the "
+            "main checkout. Export that file first if it does not exist.",
         )
-        link.add_argument("worktree", type=Path, help="a folder that is there")
+        link.add_argument("worktree", type=Path, help="an existing folder")
 
     def handle(self, *args: Any, **options: Any) -> None:
         self.as_json = options["format"] == "json"
         workspace, reader = workspace_from(options), reader_from(options)
-        run = getattr(self, f"_{options['action']}")
+        handler = getattr(self, f"_{options['action']}")
         try:
-            run(workspace, reader, options)
+            handler(workspace, reader, options)
         except NotesDisabled as error:
             self._warn(f"{error} Nothing was done.")
             if self.as_json:
                 self.stdout.write("null")
-        except (InvalidNote, NoSuchChannel, files.NotesFileError) as error:
+        except (InvalidNote, files.NotesFileError, HubError) as error:
             raise CommandError(str(error)) from error
 
     def _add(self, workspace: Workspace, reader: Reader, options: dict[str, Any]) -> None:
-        channel = self._channel(workspace, reader, options["channel"])
-        if channel is None:
-            _must_read(workspace, reader)
+        if options["staged"]:
+            stage(options["content"], ",".join(filter(None, (options["type"], options["tags"]))))
+            self.stdout.write(f"Staged in {STAGED_FILE}.")
+            return
+        channel = None
+        if options["channel"]:
+            channel = get_channel(workspace, reader, options["channel"])
+        else:
+            _require_reader(workspace, reader)
         note = Note.objects.write(
             workspace,
             options["content"],
             tags=options["tags"].split(","),
             kind=options["type"],
             channel=channel,
-            author=_author(reader),
+            author=user_of(reader),
             now=timezone.now(),
         )
-        if self.as_json:
-            self.stdout.write(document(note.value.as_json()))
-        else:
-            self.stdout.write(f"Note {note.pk} added: {mark_invisible(note.title)}")
+        self._print(note.value.as_json(), f"Note {note.pk} added: {mark_invisible(note.title)}")
 
     def _search(self, workspace: Workspace, reader: Reader, options: dict[str, Any]) -> None:
         notes = Note.objects.in_use(workspace).visible_to(reader)
-        self._show(workspace, notes.search(options["query"]))
+        self._print_notes(workspace, notes.search(options["query"]))
 
     def _list(self, workspace: Workspace, reader: Reader, options: dict[str, Any]) -> None:
-        self._show(workspace, Note.objects.in_use(workspace).visible_to(reader))
+        self._print_notes(workspace, Note.objects.in_use(workspace).visible_to(reader))
+
+    def _show(self, workspace: Workspace, reader: Reader, options: dict[str, Any]) -> None:
+        note = _get_note(workspace, reader, options["id"])
+        text = f"{_table([note])}\n\n{mark_invisible(note.content)}"
+        self._print(note.value.as_json(), text)
+
+    def _edit(self, workspace: Workspace, reader: Reader, options: dict[str, Any]) -> None:
+        note = _get_note(workspace, reader, options["id"])
+        tags = note.tags if options["tags"] is None else options["tags"].split(",")
+        if note.rewrite(options["content"], tags=tags, by=user_of(reader)):
+            text = f"Note {note.pk} is at version {note.number}."
+        else:
+            text = f"Note {note.pk} has this text already."
+        self._print(note.value.as_json(), text)
 
     def _delete(self, workspace: Workspace, reader: Reader, options: dict[str, Any]) -> None:
-        if not workspace.memory_settings.notes_enabled:
-            raise NotesDisabled
-        note = workspace.notes.visible_to(reader).filter(pk=options["id"]).first()
-        if note is None:
-            raise CommandError(f"There is no note {options['id']}.")
-        note.remove()
-        if self.as_json:
-            self.stdout.write(document({"deleted": options["id"]}))
-        else:
-            self.stdout.write(f"Note {options['id']} deleted.")
+        _get_note(workspace, reader, options["id"]).remove(by=user_of(reader))
+        self._print({"deleted": options["id"]}, f"Note {options['id']} deleted.")
 
     def _export(self, workspace: Workspace, reader: Reader, options: dict[str, Any]) -> None:
         count, size = files.export_notes(workspace, reader, options["file"])
         self._warn_if_large(size)
-        if self.as_json:
-            report = {"file": str(options["file"]), "notes": count, "bytes": size}
-            self.stdout.write(document(report))
-        else:
-            self.stdout.write(f"{count} notes written to {options['file']}.")
+        report = {"file": str(options["file"]), "notes": count, "bytes": size}
+        self._print(report, f"{count} notes written to {options['file']}.")
 
     def _import(self, workspace: Workspace, reader: Reader, options: dict[str, Any]) -> None:
-        _must_read(workspace, reader)
+        _require_reader(workspace, reader)
         done = files.import_notes(
-            workspace, reader, options["file"], author=_author(reader), now=timezone.now()
+            workspace, reader, options["file"], author=user_of(reader), now=timezone.now()
         )
         self._warn_if_large(done.size)
-        if self.as_json:
-            self.stdout.write(document(done.as_json()))
-        else:
-            counts = ", ".join(f"{done.fates[fate]} {fate}" for fate in Fate if done.fates[fate])
-            self.stdout.write(f"{options['file']}: {counts or 'no notes'}.")
+        counts = ", ".join(f"{done.outcomes[x]} {x}" for x in Outcome if done.outcomes[x])
+        self._print(done.as_json(), f"{options['file']}: {counts or 'no notes'}.")
         if done.conflicts:
             raise CommandError("Not taken in:\n" + "\n".join(done.conflicts))
 
-    def _link(self, workspace: Workspace, reader: Reader, options: dict[str, Any]) -> None:
-        made = files.link_worktree(workspace, reader, Path.cwd(), options["worktree"])
-        link = options["worktree"] / files.DEFAULT_FILE
-        if self.as_json:
-            self.stdout.write(document({"link": str(link), "made": made}))
-        else:
-            self.stdout.write(f"{link} {'made' if made else 'was there already'}.")
+    def _sync(self, workspace: Workspace, reader: Reader, options: dict[str, Any]) -> None:
+        _require_reader(workspace, reader)
 
-    def _channel(
-        self, workspace: Workspace, reader: Reader, channel_name: str | None
-    ) -> Channel | None:
-        if not channel_name:
-            return None
-        channels = workspace.channels.visible_to(reader)
-        return channels.get(slack_id=find_channel(channels.names(), channel_name))
-
-    def _show(self, workspace: Workspace, notes: Iterable[Note]) -> None:
-        if self.as_json:
-            self.stdout.write(document([note.value.as_json() for note in notes]))
-            return
-        rows = [
-            (
-                str(note.pk),
-                str(note.date),
-                note.kind,
-                ", ".join(note.tags),
-                str(note.channel or ""),
-                note.title,
+        def exchange(text: str, base: str) -> dict[str, Any]:
+            done = files.sync_text(
+                workspace, reader, text, base, author=user_of(reader), now=timezone.now()
             )
-            for note in notes
+            return done.as_json() | {"text": done.text, "deleted": done.deleted}
+
+        reply = sync_file(options["file"], exchange)
+        del reply["text"]
+        counts = [
+            f"{reply[name]} {name}" for name in ("added", "updated", "deleted") if reply[name]
         ]
-        if rows:
-            self.stdout.write(_table(rows))
+        self._print(reply, f"{options['file']}: {', '.join(counts) or 'nothing changed'}.")
+        for conflict in reply["conflicts"]:
+            self._warn(conflict)
+
+    def _promote(self, workspace: Workspace, reader: Reader, options: dict[str, Any]) -> None:
+        with locked(STAGED_FILE):
+            self._import(workspace, reader, options | {"file": STAGED_FILE})
+            replace(STAGED_FILE, "")
+
+    def _link(self, workspace: Workspace, reader: Reader, options: dict[str, Any]) -> None:
+        is_new = files.link_worktree(workspace, reader, Path.cwd(), options["worktree"])
+        link = options["worktree"] / files.DEFAULT_FILE
+        text = f"{link} {'made' if is_new else 'was there already'}."
+        self._print({"link": str(link), "made": is_new}, text)
+
+    def _print(self, data: Any, text: str) -> None:
+        self.stdout.write(document(data) if self.as_json else text)
+
+    def _print_notes(self, workspace: Workspace, notes: Iterable[Note]) -> None:
+        notes = list(notes)
+        if notes:
+            text = _table(notes)
         elif workspace.memory_settings.notes_enabled:
-            self.stdout.write("There are no such notes.")
+            text = "There are no such notes."
         else:
-            self.stdout.write("Notes are switched off in this workspace.")
+            text = "Notes are switched off in this workspace."
+        self._print([note.value.as_json() for note in notes], text)
 
     def _warn(self, message: str) -> None:
         self.stderr.write(self.style.WARNING(f"Warning: {message}"))
@@ -194,25 +222,35 @@ class Command(BaseCommand):
             self._warn(f"the file has {size / 1024 / 1024:.1f} MiB, more than 10: thin it out.")
 
 
-def _must_read(workspace: Workspace, reader: Reader) -> None:
-    """Nobody writes where they may not read."""
-    readable = Workspace.objects.known_to(reader)
-    if not readable.filter(pk=workspace.pk).exists():
+def _get_note(workspace: Workspace, reader: Reader, pk: int) -> Note:
+    """Return a readable note. Raise ``NotesDisabled``, or ``CommandError`` if there is none."""
+    if not workspace.memory_settings.notes_enabled:
+        raise NotesDisabled
+    note = workspace.notes.visible_to(reader).filter(pk=pk).first()
+    if note is None:
+        raise CommandError(f"There is no note {pk}.")
+    return note
+
+
+def _require_reader(workspace: Workspace, reader: Reader) -> None:
+    """Raise ``CommandError`` if the reader may not read the notes."""
+    if not readable_workspaces(reader).filter(pk=workspace.pk).exists():
         raise CommandError("This user may not read the workspace's notes, nor write any.")
 
 
-def _author(reader: Reader) -> User | None:
-    return User.objects.get(pk=reader.user_id) if reader.user_id else None
-
-
-def _table(rows: Sequence[Sequence[str]]) -> str:
-    """Columns side by side, also where letters are two cells wide; nothing hidden in them."""
-    cells = [COLUMNS, *([mark_invisible(cell) for cell in row] for row in rows)]
-    widths = [max(_width(row[i]) for row in cells) for i in range(len(COLUMNS))]
+def _table(notes: Iterable[Note]) -> str:
+    """Align the columns, with wide letters as two cells, and mark invisible characters."""
+    rows = [COLUMNS, *(tuple(map(mark_invisible, _cells(note))) for note in notes)]
+    widths = [max(map(_width, column)) for column in zip(*rows, strict=True)]
     return "\n".join(
         "  ".join(c + " " * (w - _width(c)) for c, w in zip(row, widths, strict=True)).rstrip()
-        for row in cells
+        for row in rows
     )
+
+
+def _cells(note: Note) -> Sequence[str]:
+    channel = str(note.channel or "")
+    return str(note.pk), str(note.date), note.kind, ", ".join(note.tags), channel, note.title
 
 
 def _width(text: str) -> int:

@@ -1,4 +1,4 @@
-"""Take the second factors of who lost them; their password lets them in again."""
+"""Remove the second factors of an account that has lost them."""
 
 import argparse
 from typing import Any
@@ -11,13 +11,13 @@ from memories.pipeline.access import second_factors
 
 class Command(BaseCommand):
     help = (
-        "Remove all second factors of an account: app, security keys and recovery codes. It then"
-        " signs in with its password alone, and may set up new ones. On the record. Make sure by"
-        " another way that it is really they who ask."
+        "Remove all second factors of an account: app, security keys and recovery codes. The account"
+        " then signs in with its password alone. First verify the identity of the person. The audit log"
+        " records the change."
     )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("username", help="whose")
+        parser.add_argument("username", help="the account")
 
     def handle(self, *args: Any, **options: Any) -> None:
         name = options["username"]

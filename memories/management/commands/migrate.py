@@ -1,14 +1,14 @@
-"""Django's own `migrate`, by one process at a time."""
+"""Django's `migrate`, with a lock so that one process runs it at a time."""
 
 from typing import Any
 
 from django.core.management.commands.migrate import Command as MigrateCommand
 
-from memories.pipeline.locks import preparing
+from memories.pipeline.locks import lock_preparation
 
 
 class Command(MigrateCommand):
     def execute(self, *args: Any, **options: Any) -> str | None:
-        """Lock before Django's checks too: they write to the database."""
-        with preparing(self.stderr.write):
+        # The lock includes Django's checks, because they write to the database.
+        with lock_preparation(self.stderr.write):
             return super().execute(*args, **options)

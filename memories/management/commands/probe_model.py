@@ -1,4 +1,4 @@
-"""Find out what the configured model can do, and which form of the prompts fits it."""
+"""Probe the configured model, and choose the form of its prompts."""
 
 from argparse import ArgumentParser
 from typing import Any
@@ -7,15 +7,14 @@ from django.core.management.base import BaseCommand, CommandError
 
 from memories.management.arguments import add_json_argument, document
 from memories.pipeline.generate.probing import ProbeRefused, configured_model, probe_model
-from memories.rules.generate.probe import Findings
-from memories.rules.generate.summary import SummariserError
+from memories.rules.generate.probe import ProbeResult
+from memories.rules.generate.summariser import SummariserError
 
 
 class Command(BaseCommand):
     help = (
-        "Probe the model of the settings with a few small tasks: whether it gives sources, keeps the "
-        "language, writes operations and reads a long text, whether it reasons, and how fast it is. "
-        "The result is kept and picks the form of the prompts."
+        "Probe the configured model with small tasks: sources, language, operations, a long text, "
+        "reasoning and speed. The stored result chooses the form of the prompts."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -32,10 +31,10 @@ class Command(BaseCommand):
         if options["json"]:
             self.stdout.write(document({"model": summariser.name, **findings.as_json()}))
         else:
-            self.stdout.write(in_words(summariser.endpoint_name, findings))
+            self.stdout.write(_summary(summariser.endpoint_name, findings))
 
 
-def in_words(name: str, findings: Findings) -> str:
+def _summary(name: str, findings: ProbeResult) -> str:
     yes_no = {True: "yes", False: "no"}
     return "\n".join(
         [

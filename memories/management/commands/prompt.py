@@ -1,5 +1,4 @@
-"""Prints the prompts as the model gets them: version, system message, an example of the data, and
-the request after it."""
+"""Print a prompt: its version, the system message, example data and the request."""
 
 from argparse import ArgumentParser
 from collections.abc import Iterator
@@ -12,20 +11,20 @@ from django.core.management.base import BaseCommand, CommandError
 
 from memories.management.arguments import add_json_argument, document
 from memories.rules.generate import prompts
-from memories.rules.generate.summary import (
+from memories.rules.generate.summariser import (
     Addition,
-    Form,
     Language,
     MemoryLine,
     MessageLine,
+    PromptForm,
     Reference,
     Request,
 )
 from memories.rules.memory.identity import MemoryScope, MemoryType, is_valid_memory_combination
 from memories.rules.settings import MemorySettings, choices
 
-KEY = "0f1e2d3c"  # drawn anew for each real call
-WORDS: dict[str, dict[str, str]] = {
+KEY = "0f1e2d3c"  # random in a real call
+EXAMPLE_TEXTS: dict[str, dict[str, str]] = {
     "en": {
         "ana": "Ana",
         "ben": "Ben",
@@ -46,30 +45,20 @@ WORDS: dict[str, dict[str, str]] = {
 
 
 class Command(BaseCommand):
-    requires_system_checks = ()  # it reads nothing but its own words
-    help = "Print the prompts of the memories, with their versions."
+    requires_system_checks = ()
+    help = "Print the prompts for memories, with their versions."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        default_help = "default: %(default)s"
-        parser.add_argument(
-            "--scope", choices=list(MemoryScope), default=MemoryScope.CHANNEL, help=default_help
-        )
-        parser.add_argument(
-            "--type", choices=list(MemoryType), default=MemoryType.SHORT_TERM, help=default_help
-        )
-        parser.add_argument(
-            "--language", choices=choices("output_language"), default="en", help=default_help
-        )
-        parser.add_argument(
-            "--form",
-            choices=list(Form),
-            default=Form.FULL,
-            help="full: kinds and references; simple: sentences only, and a long-term memory is only "
-            "added to (default: %(default)s)",
-        )
-        parser.add_argument(
-            "--list", action="store_true", help="the versions of all prompts instead of one prompt"
-        )
+        for option, values, default in (
+            ("--scope", list(MemoryScope), MemoryScope.CHANNEL),
+            ("--type", list(MemoryType), MemoryType.SHORT_TERM),
+            ("--language", choices("output_language"), "en"),
+            ("--form", list(PromptForm), PromptForm.FULL),
+        ):
+            parser.add_argument(
+                option, choices=values, default=default, help="default: %(default)s"
+            )
+        parser.add_argument("--list", action="store_true", help="list the versions of all prompts")
         add_json_argument(parser)
 
     def handle(self, **options: Any) -> None:
@@ -78,8 +67,8 @@ class Command(BaseCommand):
         scope, kind = MemoryScope(options["scope"]), MemoryType(options["type"])
         if not is_valid_memory_combination(scope, kind):
             raise CommandError("A thread has no long-term memory, so there is no prompt for it.")
-        request = example(scope, kind, options["language"], Form(options["form"]))
-        prompt = prompts.build(request, KEY)
+        request = example(scope, kind, options["language"], PromptForm(options["form"]))
+        prompt = prompts.build_prompt(request, KEY)
         if options["json"]:
             shown = {"version": prompt.version, "system": prompt.system, "user": prompt.user}
             self.stdout.write(document(shown))
@@ -93,7 +82,7 @@ class Command(BaseCommand):
                 "type": kind,
                 "form": form,
                 "language": language,
-                "version": prompts.version(request),
+                "version": prompts.prompt_version(request),
             }
             for scope, kind, form, language, request in _examples()
         ]
@@ -106,9 +95,9 @@ class Command(BaseCommand):
             )
 
 
-def example(scope: MemoryScope, kind: MemoryType, language: Language, form: Form) -> Request:
-    """A small request of this scope and type, with every block that it can have."""
-    words = WORDS["ja" if language == "ja" else "en"]
+def example(scope: MemoryScope, kind: MemoryType, language: Language, form: PromptForm) -> Request:
+    """Return a small request of this scope and type, with every block that it can have."""
+    texts = EXAMPLE_TEXTS["ja" if language == "ja" else "en"]
     settings = MemorySettings()
     long = kind is MemoryType.LONG_TERM
     request = Request(
@@ -118,11 +107,11 @@ def example(scope: MemoryScope, kind: MemoryType, language: Language, form: Form
         language=language,
         zone="UTC",
         place="#general",
-        references=[Reference("workspace memory", f"- {words['old']}")],
+        references=[Reference("workspace memory", f"- {texts['old']}")],
         form=form,
     )
-    added = [Addition("#general", [MemoryLine(2, words["new"])])]
-    existing = [MemoryLine(1, words["old"])]
+    added = [Addition("#general", [MemoryLine(2, texts["new"])])]
+    existing = [MemoryLine(1, texts["old"])]
     if scope is MemoryScope.WORKSPACE:
         request = replace(request, references=(), place="Example", additions=added)
         return replace(request, existing=existing) if long else request
@@ -130,9 +119,9 @@ def example(scope: MemoryScope, kind: MemoryType, language: Language, form: Form
         return replace(request, existing=existing, additions=added)
     at = datetime(2026, 11, 2, 9, 30, tzinfo=UTC)
     messages = [
-        MessageLine(2, at, words["ana"], words["ask"]),
+        MessageLine(2, at, texts["ana"], texts["ask"]),
         MessageLine(
-            3, at.replace(minute=34), words["ben"], words["agree"], thread="1793611800.000100"
+            3, at.replace(minute=34), texts["ben"], texts["agree"], thread="1793611800.000100"
         ),
     ]
     if scope is MemoryScope.THREAD:
@@ -140,10 +129,10 @@ def example(scope: MemoryScope, kind: MemoryType, language: Language, form: Form
     return replace(request, messages=messages)
 
 
-def _examples() -> Iterator[tuple[MemoryScope, MemoryType, Form, Language, Request]]:
+def _examples() -> Iterator[tuple[MemoryScope, MemoryType, PromptForm, Language, Request]]:
     languages: tuple[Language, ...] = ("ja", "en", "conversation")
     for scope in MemoryScope:
         for kind in MemoryType:
             if is_valid_memory_combination(scope, kind):
-                for form, language in product(Form, languages):
+                for form, language in product(PromptForm, languages):
                     yield scope, kind, form, language, example(scope, kind, language, form)

@@ -1,4 +1,4 @@
-"""Long-term memories made anew from what they were merged from; each becomes a proposal."""
+"""Write long-term memories again from their inputs, as proposals."""
 
 import argparse
 from typing import Any
@@ -12,6 +12,8 @@ from memories.management.arguments import (
     add_workspace_argument,
     document,
     editor_of,
+    get_channel,
+    known_until,
     reader_from,
     workspace_from,
 )
@@ -19,21 +21,20 @@ from memories.models import Job, Memory, Reader, Workspace
 from memories.pipeline.generate.passes import run_pass
 from memories.pipeline.generate.update_now import rebuild
 from memories.pipeline.memory import proposals
-from memories.rules.context.contents import NoSuchChannel, find_channel
 from memories.rules.ingest.invisible import mark_invisible
-from memories.rules.memory.compare import Kind, Row, compare
+from memories.rules.memory.compare import ChangeKind, DiffRow, compare_lines
 from memories.rules.memory.identity import MemoryScope, MemoryType
 
-SIGNS = {Kind.SAME: " ", Kind.ADDED: "+", Kind.REMOVED: "-"}
-MADE = (Job.State.PROPOSED, Job.State.DONE)  # done: it came out the same
+DIFF_SIGNS = {ChangeKind.SAME: " ", ChangeKind.ADDED: "+", ChangeKind.REMOVED: "-"}
+FINISHED = (Job.State.PROPOSED, Job.State.DONE)  # DONE: the new text is equal
 
 
 class Command(BaseCommand):
     help = (
-        "Make long-term memories anew: a channel's from its short-term versions, the workspace's from "
-        "the long-term memories of its channels. The memory stays as it is; the new text waits as a "
-        "proposal, shown with what it changes and with the dates, numbers, names, links and pinned "
-        "lines that only one of the texts has. `jobs accept` makes it the next version."
+        "Write long-term memories again: of a channel from its short-term versions, of the workspace from "
+        "the long-term memories of its channels. The new text is a proposal and changes no memory. The "
+        "command shows its changed lines, and the dates, numbers, names, links and pinned lines that only "
+        "one of the texts has. `jobs accept` makes it the next version."
     )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -51,14 +52,11 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         workspace, reader = workspace_from(options), reader_from(options)
         by = editor_of(workspace, reader)
-        now = timezone.now()
-        as_of = workspace.known_until(now)
-        if as_of is None:
-            raise CommandError("The workspace is connected to Slack but was never read to the end.")
+        as_of = known_until(workspace)
         memories = [_memory(workspace, reader, scope) for scope in options["memory"]]
         jobs = []
         for scope, memory in zip(options["memory"], memories, strict=True):
-            job = rebuild(memory, by, now)
+            job = rebuild(memory, by, timezone.now())
             if job is None:
                 raise CommandError(f"{scope}: there is nothing to make it from.")
             jobs.append(job)
@@ -70,14 +68,14 @@ class Command(BaseCommand):
         if options["json"]:
             self.stdout.write(document({"rebuilds": outcomes}))
         else:
-            self.stdout.write("\n\n".join(map(in_words, outcomes)))
-        if late := [outcome for outcome in outcomes if outcome["state"] not in MADE]:
-            numbers = ", ".join(str(outcome["job"]) for outcome in late)
+            self.stdout.write("\n\n".join(map(_summary, outcomes)))
+        if unfinished := [outcome for outcome in outcomes if outcome["state"] not in FINISHED]:
+            numbers = ", ".join(str(outcome["job"]) for outcome in unfinished)
             raise CommandError(f"Not done yet: see `jobs show` of {numbers}.")
 
 
 def _memory(workspace: Workspace, reader: Reader, scope: str) -> Memory:
-    """The long-term memory of this scope, among those that the reader may read."""
+    """Return the readable long-term memory of the workspace or of a channel."""
     memories = (
         Memory.objects.visible_to(reader)
         .with_current()
@@ -86,18 +84,14 @@ def _memory(workspace: Workspace, reader: Reader, scope: str) -> Memory:
     if scope == MemoryScope.WORKSPACE:
         memory = memories.filter(scope=MemoryScope.WORKSPACE).first()
     else:
-        names = workspace.channels.visible_to(reader).names()
-        try:
-            memory = memories.filter(channel__slack_id=find_channel(names, scope)).first()
-        except NoSuchChannel as error:
-            raise CommandError(str(error)) from error
+        memory = memories.filter(channel=get_channel(workspace, reader, scope)).first()
     if memory is None:
         raise CommandError(f"{scope} has no long-term memory yet: a pass makes the first text.")
     return memory
 
 
 def _outcome(scope: str, job: Job) -> dict[str, Any]:
-    """What became of a job; of a proposal its text, the lines that change and its drift."""
+    """Return the state of a job. A proposal also has its text, changed lines and drift."""
     outcome: dict[str, Any] = {
         "memory": scope,
         "job": job.pk,
@@ -105,26 +99,26 @@ def _outcome(scope: str, job: Job) -> dict[str, Any]:
         "fault": job.fault,
     }
     outcome |= dict.fromkeys(("based_on", "text", "diff", "drift"))
-    base = proposals.base_of(job)
+    base = proposals.get_base(job)
     if job.state != Job.State.PROPOSED or base is None:
         return outcome
-    text = "\n".join(line.text for line in proposals.lines(job))
-    drift = proposals.drift(job)
+    text = "\n".join(line.text for line in proposals.proposed_lines(job))
+    drift = proposals.proposal_drift(job)
     return outcome | {
         "based_on": base.number,
         "text": text,
-        "diff": [line for row in compare(base.content, text) for line in _diff(row)],
+        "diff": [line for row in compare_lines(base.content, text) for line in _diff(row)],
         "drift": {str(d.kind): {"lost": d.lost, "gained": d.gained} for d in drift},
     }
 
 
-def _diff(row: Row) -> list[str]:
-    if row.kind is Kind.CHANGED:
+def _diff(row: DiffRow) -> list[str]:
+    if row.kind is ChangeKind.CHANGED:
         return [f"- {row.before}", f"+ {row.after}"]
-    return [f"{SIGNS[row.kind]} {row.before or row.after}"]
+    return [f"{DIFF_SIGNS[row.kind]} {row.before or row.after}"]
 
 
-def in_words(outcome: dict[str, Any]) -> str:
+def _summary(outcome: dict[str, Any]) -> str:
     if outcome["diff"] is None:
         because = f" ({outcome['fault']})" if outcome["fault"] else ""
         return f"{outcome['memory']}: job {outcome['job']} is {outcome['state']}{because}"

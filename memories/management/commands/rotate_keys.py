@@ -1,4 +1,4 @@
-"""Seal what is kept sealed with the first of MEMORYHUB_KEYS; may be run as often as one likes."""
+"""Encrypt stored secrets again with the first of MEMORYHUB_KEYS."""
 
 import argparse
 from collections.abc import Callable, Iterator
@@ -23,16 +23,15 @@ This key is nowhere else: it was made now and is not kept.
 
 class Command(BaseCommand):
     help = (
-        "Seal all tokens and second factors that are kept with the first of MEMORYHUB_KEYS, so that"
-        " the others can go."
-        " What is sealed with it already stays as it is. Exit status 1: none of the keys opens some."
+        "Encrypt all stored tokens and second factors with the first of MEMORYHUB_KEYS, so that you can"
+        " remove the other keys. You may run it again. Exit status 1: no key decrypts some of them."
     )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             "--new",
             action="store_true",
-            help="only print a new key on stdout, and on stderr what to do with it",
+            help="only print a new key on stdout, and the next steps on stderr",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -40,27 +39,28 @@ class Command(BaseCommand):
             self.stdout.write(new_key())
             self.stderr.write(STEPS.format(file=settings.MEMORYHUB_VAR / "keys"))
             return
-        done, of, closed = 0, 0, []
-        for what, reseal in self._sealed():
-            of += 1
+        changed, unchanged, failures = 0, 0, []
+        for name, reseal in self._secrets():
             try:
-                done += reseal()
+                if reseal():
+                    changed += 1
+                else:
+                    unchanged += 1
             except DecryptionError:
-                closed.append(what)
-        self.stdout.write(
-            f"{done} sealed again, {of - done - len(closed)} sealed with the first key already"
-        )
-        if closed:
+                failures.append(name)
+        self.stdout.write(f"{changed} sealed again, {unchanged} sealed with the first key already")
+        if failures:
             raise CommandError(
-                f"None of the keys opens the {', the '.join(closed)}: add the key that it was"
+                f"None of the keys opens the {', the '.join(failures)}: add the key that it was"
                 " sealed with, or set it again (a second factor: `manage.py mfa_reset USER`)."
             )
 
-    def _sealed(self) -> Iterator[tuple[str, Callable[[], bool]]]:
+    def _secrets(self) -> Iterator[tuple[str, Callable[[], bool]]]:
+        """Yield the name of each secret, and a function that encrypts it and returns if it changed."""
         for connection in SlackConnection.objects.with_token().select_related("workspace"):
             yield f"token of {connection.workspace.slug}", connection.reseal
         for factor in second_factors.with_secrets():
             yield (
                 f"second factor of {factor.user.get_username()}",
-                partial(second_factors.reseal, factor),
+                partial(second_factors.reencrypt, factor),
             )

@@ -1,4 +1,4 @@
-"""One complete pass over a workspace, now or as of another moment."""
+"""Run one pass over a workspace."""
 
 import argparse
 from typing import Any
@@ -10,7 +10,8 @@ from memories.management.arguments import (
     add_json_argument,
     add_workspace_argument,
     document,
-    moment,
+    known_until,
+    parse_time,
     workspace_from,
 )
 from memories.pipeline.generate.passes import run_pass
@@ -19,43 +20,35 @@ from memories.pipeline.generate.report import Report
 
 class Command(BaseCommand):
     help = (
-        "Close the segments that are due, make and merge their memories, and say what was done. "
-        "--now moves the clock of the rules only: messages after it are not seen; leases and "
-        "back-off go by the real clock."
+        "Run one pass: close the segments that are due, and write and merge their memories. With --now, "
+        "later messages are ignored. Leases and backoff use the real clock."
     )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         add_workspace_argument(parser)
         add_json_argument(parser)
-        parser.add_argument("--now", metavar="ISO-8601", help="as of this moment (UTC if unsaid)")
+        parser.add_argument(
+            "--now", metavar="ISO-8601", help="the time of the pass (UTC without an offset)"
+        )
         parser.add_argument(
             "--force",
             action="store_true",
-            help="also as of a moment in the future, which closes segments that are still going on",
+            help="allow a time in the future, which closes open segments",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
         workspace = workspace_from(options)
-        now = (
-            moment(options["now"], "--now")
-            if options["now"]
-            else workspace.known_until(timezone.now())
-        )
-        if now is None:
-            raise CommandError("The workspace is connected to Slack but was never read to the end.")
+        now = parse_time(options["now"], "--now") if options["now"] else known_until(workspace)
         if now > timezone.now() and not options["force"]:
             raise CommandError(
                 f"{options['now']} is in the future: conversations that go on would be closed too "
                 "early. Nothing was done. To do it all the same: --force."
             )
         report = run_pass(workspace, now)
-        if options["json"]:
-            self.stdout.write(document(report.as_json()))
-        else:
-            self.stdout.write(in_words(report))
+        self.stdout.write(document(report.as_json()) if options["json"] else _summary(report))
 
 
-def in_words(report: Report) -> str:
+def _summary(report: Report) -> str:
     def counted(counts: dict[str, int]) -> str:
         return ", ".join(f"{n} {what}" for what, n in sorted(counts.items())) or "none"
 

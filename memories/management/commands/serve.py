@@ -1,4 +1,4 @@
-"""`manage.py serve`: the web server and the worker, together, in one terminal."""
+"""`manage.py serve`: web and worker in one terminal."""
 
 import errno
 import logging
@@ -11,9 +11,9 @@ from django.conf import settings
 from django.core.management import BaseCommand, CommandError, call_command
 from django.db import connection
 
-from memories.pipeline.locks import preparing
+from memories.management.arguments import check_migrations
+from memories.pipeline.locks import lock_preparation
 from memories.pipeline.transfer.backup import remove_leftovers
-from memoryhub.health import unapplied_migrations
 from memoryhub.static import collect_static_when_changed
 from memoryhub.supervise import Child, ChildFailedError, Supervisor
 from memoryhub.web import PROCESSES
@@ -23,15 +23,18 @@ logger = logging.getLogger(__name__)
 
 
 class Command(BaseCommand):
-    help = "Run web and worker until Ctrl-C or SIGTERM; leave no process behind."
+    help = "Run web and worker until Ctrl-C or SIGTERM, and stop all of their processes."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument(
-            "--port", type=port_number, default=settings.PORT, help="default: PORT or 8000"
+            "--port",
+            type=port_number,
+            default=settings.PORT,
+            help="the port; default: PORT or 8000",
         )
-        parser.add_argument("--host", default="127.0.0.1", help="default: %(default)s")
+        parser.add_argument("--host", default="127.0.0.1", help="the address; default: %(default)s")
         parser.add_argument(
-            "--try-port", action="store_true", help="only say whether the port can be had"
+            "--try-port", action="store_true", help="only check that the port is free"
         )
 
     def handle(self, *args: Any, host: str, port: int, **options: Any) -> None:
@@ -39,12 +42,9 @@ class Command(BaseCommand):
             listen(host, port).close()
             return
         with listen(host, port) as listener:
-            port = listener.getsockname()[1]  # 0 asks for any free one
-            with preparing(self.stderr.write):
-                if missing := unapplied_migrations():
-                    raise CommandError(
-                        f"{missing} migrations are not applied: run `manage.py migrate` first."
-                    )
+            port = listener.getsockname()[1]  # --port 0 means any free one
+            with lock_preparation(self.stderr.write):
+                check_migrations()
                 remove_leftovers()
                 call_command("sync_schedules", stdout=self.stderr)
                 collect_static_when_changed()
@@ -52,7 +52,7 @@ class Command(BaseCommand):
             self.stdout.write(f"Memory Hub runs at {address} (listening on {host}:{port})")
             self.stdout.write("Ctrl-C stops web and worker.")
             self.stdout.flush()
-            connection.close()  # nothing of it may leak into the children
+            connection.close()  # the children must not inherit it
             try:
                 Supervisor(children(listener)).run()
             except ChildFailedError as error:
@@ -62,7 +62,7 @@ class Command(BaseCommand):
 def children(listener: socket.socket) -> list[Child]:
     """Return the web processes and the worker.
 
-    The web processes take over the bound socket, so nobody can take the port between.
+    The web processes inherit the bound socket, so no other program can take the port meanwhile.
     """
     descriptor = listener.fileno()
     web = [
@@ -77,17 +77,17 @@ def children(listener: socket.socket) -> list[Child]:
 
 
 def port_number(text: str) -> int:
-    """Return a port between 0 (any free one) and 65535."""
+    """Parse a port from 0 (any free one) to 65535."""
     if not (text.isascii() and text.isdigit() and int(text[:6]) <= 65_535):
         raise ArgumentTypeError(f"{text!r} is not a port: a number from 0 to 65535")
     return int(text)
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Bind the address, or say plainly why not and what to do."""
+    """Bind the address. Raise ``CommandError`` with a remedy if it cannot be bound."""
     try:
         return socket.create_server((host, port), backlog=128)
-    except OverflowError as error:  # PORT of the environment
+    except OverflowError as error:  # from PORT
         raise CommandError(f"{port} is not a port: a number from 0 to 65535.") from error
     except OSError as error:
         if error.errno == errno.EADDRINUSE:

@@ -1,4 +1,4 @@
-"""The settings of a workspace (rule 9): show all, or set several at once."""
+"""Show or change the settings of a workspace (rule 9)."""
 
 import argparse
 from dataclasses import asdict
@@ -17,7 +17,7 @@ from memories.rules.settings import InvalidSetting, MemorySettings
 
 
 class Command(BaseCommand):
-    help = "Show the settings of a workspace, or set them: all that are given, or none."
+    help = "Show the settings of a workspace, or change several of them, all or none."
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         add_workspace_argument(parser)
@@ -26,14 +26,14 @@ class Command(BaseCommand):
             "assignments",
             nargs="*",
             metavar="KEY=VALUE",
-            help="set this; without any all settings are shown",
+            help="set this value; default: show all settings",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
         workspace = workspace_from(options)
-        given = _read(options["assignments"])
+        values = _parse(options["assignments"])
         try:
-            changed = workspace.change_settings(given) if given else {}
+            changed = workspace.change_settings(values) if values else {}
         except InvalidSetting as error:
             raise CommandError(f"{error} Nothing was changed.") from error
         if options["json"]:
@@ -44,9 +44,9 @@ class Command(BaseCommand):
                 "changed": changes,
             }
             self.stdout.write(document(report))
-        elif given:
+        elif values:
             for key, (before, after) in changed.items():
-                self.stdout.write(f"{key}: {_word(before)} → {_word(after)}")
+                self.stdout.write(f"{key}: {_format(before)} → {_format(after)}")
             if not changed:
                 self.stdout.write("Nothing was different.")
         else:
@@ -57,23 +57,23 @@ class Command(BaseCommand):
         values = asdict(workspace.memory_settings)
         width = max(map(len, values))
         for key, value in values.items():
-            default = _word(defaults[key])
+            default = _format(defaults[key])
             note = "(default)" if value == defaults[key] else f"(default: {default})"
-            self.stdout.write(f"{key:<{width}}  {_word(value)}  {note}")
+            self.stdout.write(f"{key:<{width}}  {_format(value)}  {note}")
 
 
-def _read(assignments: list[str]) -> dict[str, str]:
-    given: dict[str, str] = {}
+def _parse(assignments: list[str]) -> dict[str, str]:
+    values: dict[str, str] = {}
     for assignment in assignments:
         key, sign, value = assignment.partition("=")
         if not sign:
             raise CommandError(f"Settings are given as KEY=VALUE, not {assignment!r}.")
-        if key in given:
+        if key in values:
             raise CommandError(f"{key} is given twice.")
-        given[key] = value
-    return given
+        values[key] = value
+    return values
 
 
-def _word(value: object) -> str:
-    """A value as it can be typed again."""
+def _format(value: object) -> str:
+    """Format a value as the command accepts it."""
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,4 +1,4 @@
-"""Ask Slack whether a workspace's token works and what it may do."""
+"""Test the Slack token of a workspace and its scopes."""
 
 import argparse
 from typing import Any
@@ -12,14 +12,13 @@ from memories.management.arguments import (
     document,
     workspace_from,
 )
-from memories.pipeline.sync.connecting import Findings, Source, examine
+from memories.pipeline.sync.connecting import Findings, TokenSource, check_connection
 
 
 class Command(BaseCommand):
     help = (
-        "Test the connection to Slack: whose token it is, each scope that is missing, what stands"
-        " still without it, and how to put it right. Exit status 1: something that the settings of"
-        " the workspace ask for cannot be read."
+        "Test the connection to Slack: the owner of the token, each missing scope, its effect and the"
+        " remedy. Exit status 1: the token cannot read everything that the settings need."
     )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -27,21 +26,21 @@ class Command(BaseCommand):
         add_json_argument(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
-        findings = examine(workspace_from(options), timezone.now())
+        findings = check_connection(workspace_from(options), timezone.now())
         if options["json"]:
             self.stdout.write(document(findings.as_json()))
         else:
-            self._tell(findings)
+            self._print(findings)
         if findings.code:
             raise CommandError(str(findings.error))
         if findings.missing:
             names = ", ".join(missing.scope for missing in findings.missing)
             raise CommandError(f"Missing: {names}.")
 
-    def _tell(self, findings: Findings) -> None:
+    def _print(self, findings: Findings) -> None:
         write = self.stdout.write
-        if findings.source is not Source.NONE:
-            where = "kept here" if findings.source is Source.KEPT else "SLACK_BOT_TOKEN"
+        if findings.source is not TokenSource.NONE:
+            where = "kept here" if findings.source is TokenSource.STORED else "SLACK_BOT_TOKEN"
             end = f" (ends in {findings.token_end})" if findings.token_end else ""
             write(f"token: {where}{end}")
         if identity := findings.identity:
@@ -50,8 +49,8 @@ class Command(BaseCommand):
         if findings.scopes is not None:
             write(f"scopes: {', '.join(findings.scopes) or 'none'}")
         for missing in findings.missing:
-            write(f"missing: {missing.scope}. Without it: {missing.off}. {missing.fix}")
+            write(f"missing: {missing.scope}. Without it: {missing.effect}. {missing.remedy}")
         for note in findings.notes:
             write(f"note: {note}")
-        if findings.is_good:
+        if findings.is_ok:
             write("Everything that the settings ask for can be read.")

@@ -1,4 +1,4 @@
-"""The bot token of a workspace, kept sealed in the database: set it, see which it is, remove it."""
+"""Set, show or remove the bot token of a workspace."""
 
 import argparse
 import getpass
@@ -7,39 +7,38 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from memories.management.arguments import add_workspace_argument, workspace_from
+from memories.management.arguments import add_action, add_workspace_argument, workspace_from
 from memories.models import SlackConnection, Workspace
-from memories.pipeline.sync.connecting import Source, source_of
-from memories.rules.sync.bot_token import NotABotToken, read_bot_token
+from memories.pipeline.sync.connecting import TokenSource, token_source
+from memories.rules.sync.bot_token import InvalidBotToken, parse_bot_token
 
 
 class Command(BaseCommand):
     help = (
-        "Keep the bot token (xoxb-…) of a workspace's app, sealed with MEMORYHUB_KEYS. It comes"
-        " before SLACK_BOT_TOKEN. It is read from stdin or asked for, never from the command line,"
-        " where other users of the machine would see it."
+        "Store the bot token (xoxb-…) of a workspace's app, encrypted with MEMORYHUB_KEYS. It overrides"
+        " SLACK_BOT_TOKEN. The token comes from stdin or the terminal, because other users of the"
+        " machine can see command lines."
     )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
         for name, summary in (
-            ("set", "Keep a token, in place of the one before: piped in, or typed when asked."),
-            ("show", "Which one serves: where it comes from and its last four characters."),
-            ("remove", "Forget the one that is kept. Slack knows it still: revoke it there."),
+            ("set", "Store a token from stdin or the terminal, in place of the previous one."),
+            ("show", "Show the source and the last four characters of the token in use."),
+            ("remove", "Remove the stored token. Slack still accepts it: revoke it there."),
         ):
-            sub = actions.add_parser(name, help=summary, description=summary)
-            add_workspace_argument(sub)
+            add_workspace_argument(add_action(actions, name, summary))
 
     def handle(self, *args: Any, **options: Any) -> None:
         getattr(self, f"_{options['action']}")(workspace_from(options))
 
     def _set(self, workspace: Workspace) -> None:
         try:
-            token = read_bot_token(_given())
-        except NotABotToken as error:
+            token = parse_bot_token(_read_token())
+        except InvalidBotToken as error:
             raise CommandError(str(error)) from error
         connection = SlackConnection.objects.of(workspace)
-        connection.keep_token(token, by=None)
+        connection.set_token(token, by=None)
         self.stdout.write(
             f"{workspace.slug}: the token that ends in {connection.token_end} is kept."
         )
@@ -47,23 +46,23 @@ class Command(BaseCommand):
 
     def _show(self, workspace: Workspace) -> None:
         connection = SlackConnection.objects.filter(workspace=workspace).first()
-        source = source_of(workspace)
-        if source is Source.NONE:
+        source = token_source(workspace)
+        if source is TokenSource.NONE:
             self.stdout.write(f"{workspace.slug}: none. `manage.py slack_token set` keeps one.")
             return
-        where = "kept here" if source is Source.KEPT else "SLACK_BOT_TOKEN"
+        where = "kept here" if source is TokenSource.STORED else "SLACK_BOT_TOKEN"
         end = f" (ends in {connection.token_end})" if connection and connection.token_end else ""
         self.stdout.write(f"{workspace.slug}: {where}{end}")
         if connection and not connection.is_live:
             self.stdout.write(f"{connection.get_state_display()}: {connection.trouble}")
 
     def _remove(self, workspace: Workspace) -> None:
-        if not SlackConnection.objects.of(workspace).drop_token(by=None):
+        if not SlackConnection.objects.of(workspace).remove_token(by=None):
             raise CommandError(f"No token is kept for {workspace.slug}.")
         self.stdout.write(
             f"{workspace.slug}: the token is forgotten here. Slack knows it still: revoke it there."
         )
 
 
-def _given() -> str:
+def _read_token() -> str:
     return getpass.getpass("Bot token (xoxb-…): ") if sys.stdin.isatty() else sys.stdin.read(1000)

@@ -1,4 +1,4 @@
-"""`manage.py socket`: hear of events where Slack cannot reach us, behind NAT or a firewall."""
+"""`manage.py socket`: receive events where Slack cannot reach the machine."""
 
 import logging
 import signal
@@ -12,23 +12,23 @@ from django.conf import settings
 from django.core.management import BaseCommand, CommandError
 from django.db import close_old_connections, connection
 
+from memories.management.arguments import check_migrations
 from memories.pipeline.ingest import events
 from memories.slack.socket import Socket
 from memories.slack.web import SlackError
-from memories.tasks import events_later
-from memoryhub.health import unapplied_migrations
+from memories.tasks import schedule_events
 
 logger = logging.getLogger(__name__)
 
-LOOK_SECONDS = 1.0
-LONGEST_PAUSE = 60.0  # seconds between two tries to connect
+POLL_SECONDS = 1.0
+MAX_PAUSE = 60.0  # seconds between two attempts to connect
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 class Command(BaseCommand):
     help = (
-        "Take events from Slack over a connection of our own (Socket Mode, SLACK_APP_TOKEN) until"
-        " Ctrl-C or SIGTERM. A worker has to run beside it. Exit status 1: Slack refuses the token."
+        "Receive events from Slack over a WebSocket (Socket Mode, SLACK_APP_TOKEN) until Ctrl-C or"
+        " SIGTERM. A worker must also run. Exit status 1: Slack refuses the token."
     )
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -37,11 +37,8 @@ class Command(BaseCommand):
                 "Set SLACK_APP_TOKEN to an app-level token (xapp-…) of your Slack app, with the"
                 " scope connections:write."
             )
-        if missing := unapplied_migrations():
-            raise CommandError(
-                f"{missing} migrations are not applied: run `manage.py migrate` first."
-            )
-        connection.close()  # each thread that stores has its own
+        check_migrations()
+        connection.close()  # each thread that stores events opens its own
         socket = Socket(settings.SLACK_APP_TOKEN, take, settings.SLACK_BASE_URL)
         try:
             with _stop_signals() as stop:
@@ -50,10 +47,10 @@ class Command(BaseCommand):
             socket.close()
 
     def _keep_connected(self, socket: Socket, stop: threading.Event) -> None:
-        pause = LOOK_SECONDS
+        pause = POLL_SECONDS
         while not stop.is_set():
             if socket.is_connected:
-                stop.wait(LOOK_SECONDS)
+                stop.wait(POLL_SECONDS)
                 continue
             try:
                 socket.connect()
@@ -62,9 +59,9 @@ class Command(BaseCommand):
                     raise CommandError(error.message) from error
                 logger.warning("%s Again in %.0f s.", error.message, pause)
                 stop.wait(pause)
-                pause = min(2 * pause, LONGEST_PAUSE)
+                pause = min(2 * pause, MAX_PAUSE)
             else:
-                pause = LOOK_SECONDS
+                pause = POLL_SECONDS
                 self.stdout.write("Connected to Slack. Ctrl-C stops it.")
                 self.stdout.flush()
 
@@ -73,19 +70,19 @@ def take(body: object) -> None:
     """Store an event as the endpoint does; raises when it cannot."""
     close_old_connections()
     try:
-        received = events.take(body)
+        received = events.store_payload(body)
         if received is None:
             logger.warning("an event of a kind that is not known")
             return
-        for workspace_id in received.call:
-            events_later(workspace_id)
+        if received.workspace_id is not None:
+            schedule_events(received.workspace_id)
     finally:
         close_old_connections()
 
 
 @contextmanager
 def _stop_signals() -> Iterator[threading.Event]:
-    """An event that is set by Ctrl-C and by what service managers send."""
+    """Yield an event that a stop signal sets."""
     stop = threading.Event()
 
     def on_stop(number: int, frame: FrameType | None) -> None:

@@ -1,4 +1,4 @@
-"""Read what is new in Slack. Scheduled too; safe to stop and to run again."""
+"""Read new and changed messages from Slack. You may stop the command and run it again."""
 
 from typing import Any
 
@@ -18,18 +18,18 @@ from memories.management.progress import STOPPED
 from memories.models import Channel
 from memories.pipeline.locks import Busy
 from memories.pipeline.sync.connecting import client_for
-from memories.pipeline.sync.sync import ChannelReport, State, SyncReport, sync_workspace
+from memories.pipeline.sync.sync import sync_workspace
+from memories.pipeline.sync.sync_report import ChannelReport, SyncReport, SyncState
 from memories.rules.ingest.timestamps import from_micros, micros
 from memories.slack.web import SlackError
 
-PARTIAL = 2  # exit status: done, but not all of it
+PARTIAL = 2  # exit status: some channels failed or wait for Slack
 
 
 class Command(BaseCommand):
     help = (
-        "Read people, channels, members and messages from Slack: of the channels that are followed,"
-        " which --channel does. Exit status 1: nothing could be read; 2: done, but some channels"
-        " failed or have to wait for Slack."
+        "Read people, channels, members and messages from Slack, in the channels that are followed."
+        " Exit status 1: nothing could be read. 2: some channels failed or wait for Slack."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -38,20 +38,19 @@ class Command(BaseCommand):
             "--channel",
             action="append",
             metavar="ID_OR_NAME",
-            help="only this channel, and follow it from now on; may be given several times",
+            help="read only this channel, and follow it from now on; may be repeated",
         )
         parser.add_argument(
             "--full",
             action="store_true",
-            help="compare every message and every thread with Slack's, however old, not only those"
-            " whose turn it is",
+            help="compare every message and every thread with Slack, regardless of age",
         )
         add_reader_argument(parser)
         add_json_argument(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            with transaction.atomic():  # without a token nothing is made
+            with transaction.atomic():  # without a token no workspace is created
                 workspace = workspace_from(options)
                 reader_from(options)
                 client = client_for(workspace)
@@ -70,21 +69,21 @@ class Command(BaseCommand):
                 returncode=STOPPED,
             ) from error
         rows = Channel.objects.visible_to(reader_from(options)).filter(workspace=workspace)
-        report.call_by(rows.names())
+        report.set_channel_names(rows.names())
         if options["json"]:
             self.stdout.write(document(report.as_json()))
         else:
-            self._tell(report)
+            self._print(report)
         if report.error:
             raise CommandError(report.error)
-        if partly := _partly(report):
-            raise CommandError(partly, returncode=PARTIAL)
+        if problem := _problem(report):
+            raise CommandError(problem, returncode=PARTIAL)
 
-    def _tell(self, report: SyncReport) -> None:
+    def _print(self, report: SyncReport) -> None:
         write = self.stdout.write
-        for thing, outcome, count in report.tally.sorted_outcomes():
+        for object_type, outcome, count in report.tally.sorted_outcomes():
             reason = f" ({outcome.reason})" if outcome.reason else ""
-            write(f"{thing} {outcome.result}{reason}: {count:,}")
+            write(f"{object_type} {outcome.result}{reason}: {count:,}")
         for channel in report.channels:
             name = f"#{channel.channel_name}" if channel.channel_name else channel.channel_id
             write(f"{name}: {_sentence(channel)}")
@@ -101,13 +100,13 @@ class Command(BaseCommand):
         write(f"{report.calls.total():,} calls of Slack's API")
 
 
-def _partly(report: SyncReport) -> str:
-    if failed := report.of(State.FAILED):
+def _problem(report: SyncReport) -> str:
+    if failed := report.in_state(SyncState.FAILED):
         return (
             f"{len(failed)} channels failed: what they held stays as it was, and the next sync tries"
             " again."
         )
-    if limited := report.of(State.LIMITED):
+    if limited := report.in_state(SyncState.LIMITED):
         return (
             f"{len(limited)} channels wait for Slack, which gives no more calls for now: what was read"
             " is kept, and the next sync goes on. The worker does so by itself."
@@ -116,17 +115,17 @@ def _partly(report: SyncReport) -> str:
 
 
 def _sentence(channel: ChannelReport) -> str:
-    walked = channel.walked
-    if channel.state is State.NOT_MEMBER:
+    stats = channel.stats
+    if channel.state is SyncState.NOT_MEMBER:
         return "the bot is not in it: /invite it there to have it remembered"
-    if channel.state is State.HIDDEN:
+    if channel.state is SyncState.HIDDEN:
         return "Slack lists it no longer: hidden from all but its known members"
-    if channel.state is State.SWITCHED_OFF:
+    if channel.state is SyncState.SWITCHED_OFF:
         return "not read: private channels are switched off in the workspace's settings"
-    parts = [f"{walked.new:,} new, {walked.updated:,} updated, {walked.deleted:,} deleted"]
-    if walked.mark:
-        parts.append(f"up to {from_micros(micros(walked.mark)):%Y-%m-%d %H:%M} UTC")
-    if channel.state in (State.UNFINISHED, State.LIMITED):
+    parts = [f"{stats.new:,} new, {stats.updated:,} updated, {stats.deleted:,} deleted"]
+    if stats.end_ts:
+        parts.append(f"up to {from_micros(micros(stats.end_ts)):%Y-%m-%d %H:%M} UTC")
+    if channel.state in (SyncState.UNFINISHED, SyncState.LIMITED):
         parts.append("not finished, the next sync goes on")
     parts += channel.failures
     if channel.not_before:

@@ -1,4 +1,4 @@
-"""Write the timetable into django-q2's table; running it again changes nothing."""
+"""Write the schedules into django-q2's table. A second run changes nothing."""
 
 from typing import Any
 
@@ -8,7 +8,9 @@ from memories.tasks import TIMETABLE, sync_schedules
 
 
 class Command(BaseCommand):
-    help = "Write the timetable of memories/tasks.py into the scheduler. Safe to repeat."
+    help = (
+        "Write the schedules of memories/tasks.py into the scheduler. A second run changes nothing."
+    )
 
     def handle(self, *args: Any, **options: Any) -> None:
         sync_schedules()

@@ -1,4 +1,4 @@
-"""Private channels that an operator opened for a while, for a stated reason, on the record."""
+"""Access grants: an operator's audited, time-limited access to a private channel."""
 
 from datetime import datetime
 
@@ -6,6 +6,7 @@ from django.db import models, transaction
 from django.utils.translation import gettext_lazy as _
 
 from memories.models.access.audit import AuditEvent
+from memories.models.access.readers import Reader
 from memories.models.access.users import ACCESS_LASTS, User
 from memories.models.access.workspaces import Workspace
 from memories.models.ingest.channels import Channel
@@ -14,8 +15,10 @@ from memories.models.ingest.channels import Channel
 class AccessGrantQuerySet(models.QuerySet["AccessGrant"]):
     @transaction.atomic
     def open(self, channel: Channel, *, by: User, reason: str, now: datetime) -> "AccessGrant":
-        """Let an operator read a private channel for an hour. Raises ValueError without a reason,
-        or for anybody else."""
+        """Let an operator read a private channel for an hour.
+
+        Raises ValueError without a reason, or for another account.
+        """
         if not by.is_superuser or not reason.strip():
             raise ValueError("Only an operator opens a channel, and says why.")
         AuditEvent.objects.record(
@@ -29,12 +32,18 @@ class AccessGrantQuerySet(models.QuerySet["AccessGrant"]):
             user=by, channel=channel, reason=reason.strip()[:200], until=now + ACCESS_LASTS
         )
 
+    def active_for(self, reader: Reader) -> "AccessGrantQuerySet":
+        """Filter the grants that have not ended. Only an operator has any, and no API key."""
+        if not reader.is_operator or reader.user_id is None or reader.key_id is not None:
+            return self.none()
+        return self.filter(user=reader.user_id, until__gt=reader.now)
+
     def of_workspace(self, workspace: Workspace) -> "AccessGrantQuerySet":
         return self.filter(channel__workspace=workspace).select_related("channel")
 
 
 class AccessGrant(models.Model):
-    """What `Reader.openings` widens an operator's sight by, until it is over."""
+    """A private channel that an operator may read for a limited time."""
 
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="openings")
     channel = models.ForeignKey(Channel, on_delete=models.CASCADE, related_name="openings")

@@ -147,13 +147,13 @@ class ApiKey(models.Model):
         return "mhr" if self.scopes == [self.Scope.READ] else "mhw"
 
     def reader(self, now: datetime) -> Reader:
-        """Return whom the key reads as. An operator's access grants do not extend to keys."""
+        """Return the reader of the key. An operator's access grants do not extend to keys."""
         limits: dict[str, Any] = {"key_id": self.pk, "is_narrowed": self.is_narrowed}
         if self.user is None:
             return Reader(is_public=True, now=now, **limits)
         return Reader(self.user.pk, self.user.is_superuser, now=now, **limits)
 
-    def note_use(self, now: datetime) -> None:
+    def mark_used(self, now: datetime) -> None:
         """Store when the key was last used, at most once a minute."""
         if self.last_used_at is None or now - self.last_used_at >= USE_IS_NOTED_EVERY:
             type(self).objects.filter(pk=self.pk).update(last_used_at=now)

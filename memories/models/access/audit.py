@@ -1,29 +1,20 @@
-"""Who changed what: an append-only record of settings, memories, caps, exports and logins."""
+"""The audit log: an append-only record of changes and sign-ins."""
 
 from typing import Any, NoReturn
 
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
-from memories.models.access.readers import Reader
+from memories.models.access.readers import AudienceQuerySet
 from memories.models.access.users import User
-from memories.models.access.workspaces import Member, Workspace
+from memories.models.access.workspaces import Workspace
 
 
 class AppendOnly(Exception):
-    """A record was to be changed or removed."""
+    """An audit event may not be changed or deleted."""
 
 
-class AuditQuerySet(models.QuerySet["AuditEvent"]):
-    def visible_to(self, reader: Reader) -> "AuditQuerySet":
-        """Operators see all of it, a workspace's admins what concerns their workspace."""
-        if reader.is_operator:
-            return self
-        administered = Workspace.objects.filter(
-            members__user=reader.user_id, members__role=Member.Role.ADMIN
-        )
-        return self.filter(workspace__in=administered.values("slug")).exclude(workspace="")
-
+class AuditQuerySet(AudienceQuerySet["AuditEvent"]):
     def record(
         self,
         action: str,
@@ -33,9 +24,9 @@ class AuditQuerySet(models.QuerySet["AuditEvent"]):
         subject: str = "",
         **details: Any,
     ) -> "AuditEvent":
-        """Add one event, in the transaction of what it tells. ``by`` None: the command line.
+        """Add an event in the transaction of the change. Without ``by`` it comes from a command.
 
-        ``details`` hold names, numbers and settings, never what people wrote.
+        ``details`` hold names, numbers and settings, never texts of people.
         """
         return self.create(
             action=action,
@@ -45,7 +36,7 @@ class AuditQuerySet(models.QuerySet["AuditEvent"]):
             details=details,
         )
 
-    # One at a time, and for good. (`update_or_create` ends in `save`.)
+    # Rows are only created one by one. (`update_or_create` calls `save`.)
 
     def update(self, **kwargs: Any) -> NoReturn:
         raise AppendOnly
@@ -60,12 +51,12 @@ class AuditQuerySet(models.QuerySet["AuditEvent"]):
         raise AppendOnly
 
     def bulk_create(self, *args: Any, **kwargs: Any) -> NoReturn:
-        """It could write over existing ones; nobody has many to tell at once."""
+        """Refuse, because it can update existing rows."""
         raise AppendOnly
 
 
 class AuditEvent(models.Model):
-    """One thing somebody did. Names instead of keys: it outlives whom and what it names."""
+    """An action of an account. It holds names instead of keys, because it outlives the rows."""
 
     at = models.DateTimeField(_("when"), auto_now_add=True)
     actor = models.CharField(_("who"), max_length=150, blank=True)

@@ -1,4 +1,4 @@
-"""Who signs in."""
+"""Accounts and their preferences."""
 
 from collections.abc import Iterable
 from datetime import timedelta
@@ -8,14 +8,14 @@ from django.contrib.auth.models import AbstractUser
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
-ACCESS_LASTS = timedelta(hours=1)  # so long an operator's word opens private channels
+ACCESS_LASTS = timedelta(hours=1)  # the access to private channels that an operator gives
 
 
 class User(AbstractUser):
-    """An account of this installation. What it may read follows from its people and memberships.
+    """An account. What it may read follows from its people and memberships.
 
-    How its person likes to read is kept here, so that no page asks once more for it; "" is what
-    nobody chose: the browser's language, the workspace's zone, the system's theme.
+    Preferences are columns, so that no page needs another query. "" is the default: the browser's
+    language, the workspace's time zone, the system's theme.
     """
 
     class Theme(models.TextChoices):
@@ -36,34 +36,33 @@ class User(AbstractUser):
         _("density"), max_length=11, choices=Density, default=Density.COMFORTABLE, editable=False
     )
     shortcuts = models.BooleanField(_("single keys"), default=True, editable=False)
-    # An operator set the password then; null: its person chose it.
+    # The time at which an operator set the password; null: the person chose it.
     password_given_at = models.DateTimeField(null=True, blank=True, editable=False)
 
     @property
     def zone(self) -> ZoneInfo | None:
-        """In which their times are told; None: in the workspace's. A name that this machine does
-        not know counts for nothing."""
+        """The user's time zone, or None for the workspace's, or if the system has no such zone."""
         try:
             return ZoneInfo(self.time_zone) if self.time_zone else None
         except (KeyError, ValueError, OSError):
             return None
 
-    def prefer(self, **wishes: str | bool) -> None:
-        """``language``, ``time_zone``, ``theme``, ``density``, ``shortcuts``: from now on so, in every browser."""
-        for name, value in wishes.items():
+    def save_preferences(self, **preferences: str | bool) -> None:
+        """Save any of ``language``, ``time_zone``, ``theme``, ``density`` and ``shortcuts``."""
+        for name, value in preferences.items():
             setattr(self, name, value)
-        self.save(update_fields=list(wishes))
+        self.save(update_fields=list(preferences))
 
     @property
     def is_operator(self) -> bool:
         return self.is_superuser and self.is_active
 
-    def would_leave_none(self) -> bool:
-        """Whether there is no operator any more once this account is none."""
-        return self.is_operator and no_operator_but([self.pk])
+    def is_last_operator(self) -> bool:
+        """Return whether the account is the only operator."""
+        return self.is_operator and no_operator_except([self.pk])
 
 
-def no_operator_but(keys: Iterable[int]) -> bool:
-    """Whether nobody would be left to run the installation without these accounts."""
+def no_operator_except(keys: Iterable[int]) -> bool:
+    """Return whether there is no active operator besides these accounts."""
     operators = User.objects.filter(is_superuser=True, is_active=True)
     return not operators.exclude(pk__in=list(keys)).exists()

@@ -1,4 +1,4 @@
-"""A team's Slack workspace, its settings and its members."""
+"""Workspaces, their settings, their members and roles."""
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
@@ -9,90 +9,51 @@ from django.db import models, transaction
 from django.db.models import Q, Subquery
 from django.utils.translation import gettext_lazy as _
 
-from memories.models.access.readers import Reader
+from memories.models.access.readers import MEMBERSHIP_LASTS, AudienceQuerySet, Reader
 from memories.models.access.users import User
 from memories.rules.access import roles
-from memories.rules.settings import MemorySettings, read_setting, read_settings
+from memories.rules.settings import MemorySettings, parse_setting, parse_settings
 
 
 class RoleRefused(Exception):
-    """A role that is not given or taken; ``why`` is a word of `rules.roles`."""
+    """A role may not be given or taken. ``why`` is a constant of `rules.access.roles`."""
 
     def __init__(self, why: str) -> None:
         super().__init__(why)
         self.why = why
 
 
-class WorkspaceQuerySet(models.QuerySet["Workspace"]):
-    def visible_to(self, reader: Reader) -> "WorkspaceQuerySet":
-        """Workspaces whose public channels this reader may read; guests are not among them.
+class WorkspaceQuerySet(AudienceQuerySet["Workspace"]):
+    def with_fresh_people(self, now: datetime) -> "WorkspaceQuerySet":
+        """Filter the workspaces whose list of people says who may read.
 
-        Where Slack and an operator's row say different things of somebody, the stricter counts: a
-        guest in Slack is one with any role, who left Slack reads nothing by a role, and who is a
-        guest here is one whatever Slack says.
+        An imported workspace keeps the list of its export. In a connected one the list is at most
+        a day old, and Slack has not ended the connection since.
         """
-        if reader.reads_all_public:
-            return self
-        full = reader.full_people().values("workspace")
-        narrow = reader.narrow_people().values("workspace")
-        rows = Member.objects.filter(user=reader.user_id)
-        reading = rows.filter(role__in=Member.READING).values("workspace")
-        return self.filter(
-            Q(pk__in=full) | (Q(pk__in=reading) & ~Q(pk__in=narrow)),
-            ~Q(pk__in=rows.filter(role=Member.Role.GUEST).values("workspace")),
-        )
-
-    def confirmed(self, reader: Reader) -> "WorkspaceQuerySet":
-        """Those of which it is known who may read what: an imported one keeps its export's word; of
-        one connected live, Slack listed people and channels within a day, and has not ended the
-        connection since."""
         is_live = Q(slack_connection__isnull=True) | Q(slack_connection__state="live")
-        return self.filter(
-            Q(connected_at__isnull=True) | (Q(listed_at__gte=reader.memberships_since) & is_live)
-        )
+        is_fresh = Q(listed_at__gte=now - MEMBERSHIP_LASTS) & is_live
+        return self.filter(Q(connected_at__isnull=True) | is_fresh)
 
-    def known_to(self, reader: Reader) -> "WorkspaceQuerySet":
-        """Both: what is said of them in public is theirs to read now."""
-        return self.visible_to(reader).confirmed(reader)
-
-    def read_as_a_whole_by(self, reader: Reader) -> "WorkspaceQuerySet":
-        """Those whose own memory and notes this reader may read, and not only single channels."""
-        return self.none() if reader.is_narrowed else self.known_to(reader)
-
-    def entered_by(self, reader: Reader) -> "WorkspaceQuerySet":
-        """Workspaces this reader has any business in: guests come in by the channels they are in,
-        and who left Slack by no role."""
-        if reader.reads_all_public:
-            return self
-        if reader.user_id is None:  # in SQL, no user would mean: no members
-            return self.none()
-        rows = Member.objects.filter(user=reader.user_id).values("workspace")
-        return self.filter(
-            Q(pk__in=reader.people().values("workspace"))
-            | (Q(pk__in=rows) & ~Q(pk__in=reader.left_people().values("workspace")))
-        )
-
-    def left_without_admin(self, users: Iterable[int]) -> "WorkspaceQuerySet":
-        """Those that would have no admin any more without these accounts."""
+    def without_other_admins(self, users: Iterable[int]) -> "WorkspaceQuerySet":
+        """Filter the workspaces whose only admins are these accounts."""
         admins = Member.objects.filter(role=Member.Role.ADMIN)
-        others = admins.filter(user__is_active=True).exclude(user__in=users)
-        had = admins.filter(user__in=users).values("workspace")
-        return self.filter(pk__in=had).exclude(pk__in=others.values("workspace"))
+        other_admins = admins.filter(user__is_active=True).exclude(user__in=users)
+        administered = admins.filter(user__in=users).values("workspace")
+        return self.filter(pk__in=administered).exclude(pk__in=other_admins.values("workspace"))
 
-    def to_sync(self, now: datetime) -> "WorkspaceQuerySet":
-        """Connected, and their turn has come."""
+    def due_for_sync(self, now: datetime) -> "WorkspaceQuerySet":
         return self.filter(
             Q(sync_again_at__isnull=True) | Q(sync_again_at__lte=now), connected_at__isnull=False
         )
 
-    def offer(self, now: datetime, again_after: timedelta) -> bool:
-        """Note that a pass is being queued. False: one is, and not so long ago that it may be lost."""
-        not_offered = Q(offered_at=None) | Q(offered_at__lt=now - again_after)
-        return bool(self.filter(not_offered).update(offered_at=now))
+    def mark_pass_queued(self, now: datetime, lost_after: timedelta) -> bool:
+        """Mark that a pass is queued. Returns False if one is, for less than ``lost_after``."""
+        not_queued = Q(offered_at=None) | Q(offered_at__lt=now - lost_after)
+        return bool(self.filter(not_queued).update(offered_at=now))
 
 
 class Workspace(models.Model):
-    """As in Slack. ``settings`` holds only what differs from the defaults of rule 9."""
+    """A workspace as in Slack. ``settings`` holds only values other than the defaults (rule 9)."""
 
     slug = models.SlugField(_("slug"), max_length=50, unique=True)
     name = models.CharField(_("name"), max_length=200)
@@ -105,14 +66,14 @@ class Workspace(models.Model):
     )
     settings = models.JSONField(_("settings"), default=dict, blank=True)
     created_at = models.DateTimeField(_("created"), auto_now_add=True)
-    # Set by the first sync: from then on memberships must be fresh to count (fail closed).
+    # Set by the first sync. From then on memberships must be fresh (fail closed).
     connected_at = models.DateTimeField(_("connected to Slack"), null=True, blank=True)
     synced_at = models.DateTimeField(_("last sync"), null=True, blank=True)
-    # The worker looks into Slack again then; null: at the next opportunity.
+    # The time of the next sync; null: as soon as possible.
     sync_again_at = models.DateTimeField(null=True, blank=True, editable=False)
-    # People and channels were last listed whole.
+    # The last complete list of people and channels.
     listed_at = models.DateTimeField(null=True, blank=True, editable=False)
-    # A pass was queued and has not begun yet.
+    # Set while a queued pass has not started.
     offered_at = models.DateTimeField(null=True, blank=True, editable=False)
 
     objects = WorkspaceQuerySet.as_manager()
@@ -127,21 +88,21 @@ class Workspace(models.Model):
 
     @cached_property
     def memory_settings(self) -> MemorySettings:
-        """The one accessor of settings; unset means default."""
-        return read_settings(self.settings)
+        """The settings, with defaults for unset values."""
+        return parse_settings(self.settings)
 
     @transaction.atomic
     def change_settings(
         self, given: dict[str, Any], *, by: User | None = None
     ) -> dict[str, tuple[Any, Any]]:
-        """Save validated settings; returns ``{key: (before, after)}`` of what changed.
+        """Save settings and return ``{key: (before, after)}`` of the changed ones.
 
-        A value equal to the default is forgotten, so that a later default reaches it. Raises
-        InvalidSetting and saves nothing when any of them is wrong.
+        A value equal to the default is not stored, so that a new default applies to it. Raises
+        InvalidSetting and saves nothing if a value is invalid.
         """
         from memories.models.access.audit import AuditEvent
 
-        read = {key: read_setting(key, value) for key, value in given.items()}
+        read = {key: parse_setting(key, value) for key, value in given.items()}
         self.settings = Workspace.objects.select_for_update().get(pk=self.pk).settings
         self.__dict__.pop("memory_settings", None)
         before = self.memory_settings
@@ -159,94 +120,100 @@ class Workspace(models.Model):
             AuditEvent.objects.record("settings", by=by, workspace=self, changed=changed)
         return changed
 
-    def join_team(self, team_id: str) -> None:
-        """Learn whose Slack this is; another team's export or token is refused from then on."""
+    def save_team_id(self, team_id: str) -> None:
+        """Save the Slack team. Exports and tokens of other teams are refused from then on."""
         self.team_id = team_id[:32]
         self.save(update_fields=["team_id"])
 
-    def learn_domain(self, domain: str) -> None:
-        """Take over the part before .slack.com, unless it is known."""
+    def save_domain(self, domain: str) -> None:
+        """Save the part before .slack.com, unless the workspace has one."""
         if domain and not self.domain:
             self.domain = domain[:100]
             self.save(update_fields=["domain"])
 
     def connect(self, team_id: str, *, name: str, domain: str, now: datetime) -> None:
-        """Take over what Slack says of the team; the first time, memberships begin to age."""
+        """Save the description of the team. The first time, memberships begin to age."""
         self.team_id = team_id
         self.name = name[:200] or self.name
         self.domain = domain[:100] or self.domain
         self.connected_at = self.connected_at or now
         self.save(update_fields=["team_id", "name", "domain", "connected_at"])
 
-    def has_been_synced(self, as_of: datetime) -> None:
-        """All channels that are read are known up to here."""
+    def mark_synced(self, as_of: datetime) -> None:
+        """Save the time up to which the messages of all followed channels are stored."""
         self.synced_at = as_of
         self.save(update_fields=["synced_at"])
 
-    def has_been_listed(self, now: datetime) -> None:
+    def mark_listed(self, now: datetime) -> None:
         self.listed_at = now
         self.save(update_fields=["listed_at"])
 
-    def must_be_listed_anew(self) -> None:
-        """What was known of people and channels counts no more: nobody reads by it."""
+    def mark_unlisted(self) -> None:
+        """Make the list of people and channels count as stale, so that it gives no access."""
         self.listed_at = None
         self.save(update_fields=["listed_at"])
 
-    def sync_again(self, at: datetime) -> None:
+    def schedule_sync(self, at: datetime) -> None:
         self.sync_again_at = at
         self.save(update_fields=["sync_again_at"])
 
-    def take_up(self) -> bool:
-        """The pass begins: what comes in from now on needs another one. False: it began already."""
-        offered = Workspace.objects.filter(pk=self.pk, offered_at__isnull=False)
-        return bool(offered.update(offered_at=None))
+    def mark_pass_started(self) -> bool:
+        """Mark that the queued pass starts, so that another one may be queued. False: none was."""
+        queued = Workspace.objects.filter(pk=self.pk, offered_at__isnull=False)
+        return bool(queued.update(offered_at=None))
 
-    def known_until(self, now: datetime) -> datetime | None:
-        """How far the conversations are known: a connected workspace's to its last sync, so that
-        no pause is taken for the end of a talk that was only not read yet. None: not at all."""
+    def synced_until(self, now: datetime) -> datetime | None:
+        """Return the time up to which messages are complete, or None before the first sync.
+
+        Later silence in a connected workspace may be messages that are not synced yet, so it ends
+        no segment. An imported workspace is complete.
+        """
         if self.connected_at is None:
             return now
         return min(now, self.synced_at) if self.synced_at else None
 
     def role_of(self, reader: Reader) -> str:
-        """The reader's role here: Member.Role's word, or "" for an outsider."""
+        """Return the reader's role in the workspace (`Member.Role`), or "" for an outsider."""
         if reader.is_operator:
             return Member.Role.ADMIN
         if reader.user_id is None:
             return ""
-        given = self.members.filter(user=reader.user_id).values_list("role")
-        rows = self.people.filter(user=reader.user_id).annotate(given=Subquery(given))
+        members = self.members.filter(user=reader.user_id).values_list("role")
+        rows = self.people.filter(user=reader.user_id).annotate(given_role=Subquery(members))
         people: list[Any] = list(rows)
-        role = people[0].given if people else given.values_list("role", flat=True).first()
-        return roles.in_effect(role or "", [person.role for person in people])
+        role = people[0].given_role if people else members.values_list("role", flat=True).first()
+        return roles.effective_role(role or "", [person.role for person in people])
 
-    def admins(self) -> list[int]:
-        """The accounts that can administer it, operators aside."""
+    def admin_ids(self) -> list[int]:
+        """Return the keys of the accounts with the role of an admin, without operators."""
         rows = self.members.filter(role=Member.Role.ADMIN, user__is_active=True)
         keys = rows.values_list("user", flat=True)
         return [key for key in keys if self.role_of(Reader(key)) == Member.Role.ADMIN]
 
     @transaction.atomic
     def give_role(self, user: User, role: str, *, by: User | None) -> bool:
-        """Let the account be this here; "": no more than what Slack says. On the record. False: it
-        is that already. Raises `RoleRefused` and changes nothing."""
+        """Give an account a role, or ``""`` for its role in Slack, with an audit event.
+
+        Returns False if the account has this role. Raises `RoleRefused` and changes nothing if the
+        role may not be given.
+        """
         from memories.models.access.audit import AuditEvent
 
-        # One at a time: two admins must not take each other's role at the same moment.
+        # Two admins must not take each other's role at the same time.
         Workspace.objects.select_for_update().get(pk=self.pk)
         member = self.members.filter(user=user).first()
         before = member.role if member else ""
         if before == role:
             return False
-        by_slack = [person.role for person in self.people.filter(user=user)]
-        why = roles.refusal(
+        slack_roles = [person.role for person in self.people.filter(user=user)]
+        refusal = roles.find_refusal(
             is_self=by == user,
-            before=roles.in_effect(before, by_slack),
-            after=roles.in_effect(role, by_slack),
-            other_admins=len({*self.admins()} - {user.pk}),
+            before=roles.effective_role(before, slack_roles),
+            after=roles.effective_role(role, slack_roles),
+            other_admins=len({*self.admin_ids()} - {user.pk}),
         )
-        if why:
-            raise RoleRefused(why)
+        if refusal:
+            raise RoleRefused(refusal)
         if role:
             self.members.update_or_create(user=user, defaults={"role": role})
         else:
@@ -263,7 +230,7 @@ class Workspace(models.Model):
 
 
 class Member(models.Model):
-    """A user in a workspace with a role. People linked to a user are members without a row."""
+    """The role of a user in a workspace. A user with a linked person is a member without a row."""
 
     class Role(models.TextChoices):
         GUEST = "guest", _("guest")

@@ -1,4 +1,4 @@
-"""Calls: what each claim of a job may cost, before it is made, and what it did cost."""
+"""Model calls: the reservation of each claim of a job, then its usage."""
 
 from datetime import date, datetime
 from typing import Any
@@ -7,48 +7,45 @@ from django.db import models
 from django.db.models import Q, Sum
 from django.utils.translation import gettext_lazy as _
 
-from memories.models.access.readers import Reader
+from memories.models.access.readers import AudienceQuerySet, Reader
 from memories.models.access.workspaces import Workspace
 from memories.models.costs.prices import Cap
 from memories.models.generate.backfills import Backfill
 from memories.models.generate.jobs import Job
 
 
-class ModelCallQuerySet(models.QuerySet["ModelCall"]):
-    def visible_to(self, reader: Reader) -> "ModelCallQuerySet":
-        """Sums are a matter of operation: to operators and to readers of the workspace."""
-        if reader.is_operator:
-            return self
-        return self.filter(workspace__in=reader.keys(Workspace.objects.visible_to))
-
+class ModelCallQuerySet(AudienceQuerySet["ModelCall"]):
     def readable_by(self, reader: Reader) -> "ModelCallQuerySet":
-        """A call tells how busy a channel is: all of them are an operator's to see, others see those
-        whose texts they may read."""
+        """Filter calls that a reader may see one by one, since they show how busy a channel is.
+
+        Operators see all calls, others those for memories that they may read.
+        """
         if reader.is_operator:
             return self
         readable = Job.objects.visible_to(reader).filter(pk=models.OuterRef("job"))
         return self.visible_to(reader).filter(models.Exists(readable))
 
-    def under(self, cap: Cap, today: date) -> "ModelCallQuerySet":
-        """Those that count against this cap."""
+    def counting_against(self, cap: Cap, today: date) -> "ModelCallQuerySet":
         since = self.filter(day__gte=cap.first_day(today))
         return since if cap.workspace_id is None else since.filter(workspace=cap.workspace_id)
 
     def committed(self) -> tuple[int, int]:
-        """(tokens, millionths of a dollar): spent, or promised to calls that are not back yet.
-        What never came back stays promised: it may have been paid."""
+        """Return the tokens and millionths of a dollar that are spent or reserved.
+
+        A call without a reply stays reserved, since it may have been charged.
+        """
         sums = self.aggregate(tokens=Sum("tokens"), micros=Sum("micros"))
         return sums["tokens"] or 0, sums["micros"] or 0
 
 
 class ModelCall(models.Model):
-    """One claim that went to a model, with as many requests as a long input takes.
+    """The call for one claim of a job. A long input takes several requests.
 
-    ``tokens`` and ``micros`` hold the upper bound until the answer is there, then what was used.
-    ``micros`` null: the model has no price.
+    ``tokens`` and ``micros`` are the upper bound until the reply is stored, then the usage.
+    ``micros`` is null for a model without a price.
     """
 
-    # What was spent stays spent when what it was spent on is gone.
+    # A call counts after its job was deleted.
     job = models.ForeignKey(
         Job,
         on_delete=models.SET_NULL,
@@ -81,7 +78,7 @@ class ModelCall(models.Model):
             models.UniqueConstraint(fields=["job", "fence"], name="call_once"),
         ]
         indexes = [
-            # CallQuerySet.committed, for each cap before each call.
+            # ModelCallQuerySet.committed, for each cap before each call.
             models.Index(fields=["workspace", "day"], name="call_of_workspace"),
             models.Index(fields=["day"], name="call_of_day"),
             models.Index(
@@ -95,7 +92,7 @@ class ModelCall(models.Model):
         return f"call {self.pk}"
 
     def settle(self, now: datetime, **used: Any) -> bool:
-        """Once: what it used, in place of what it was allowed to use."""
+        """Replace the reservation by the usage. Return False if that was done before."""
         return bool(
             ModelCall.objects.filter(pk=self.pk, ended_at=None).update(ended_at=now, **used)
         )

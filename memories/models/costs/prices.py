@@ -1,4 +1,4 @@
-"""What a model's tokens cost, and how much may be spent: prices and caps."""
+"""Prices of models, and caps on spending."""
 
 import re
 from datetime import UTC, date, datetime, time, timedelta
@@ -21,31 +21,33 @@ _RELEASE = re.compile(r"-(?:latest|\d{4}|\d{4}-?\d{2}-?\d{2})")
 
 class PriceQuerySet(models.QuerySet["Price"]):
     def of_model(self, name: str) -> "Price | None":
-        """The price of this model; of a dated release (``name-2026-07-18``) its family's."""
-        fitting = (p for p in self.all() if p.is_of(name))
-        return max(fitting, key=lambda price: len(price.model), default=None)
+        """Return the price of a model. A dated release (``name-2026-07-18``) has its family's."""
+        prices = (price for price in self.all() if price.covers(name))
+        return max(prices, key=lambda price: len(price.model), default=None)
 
     @transaction.atomic
     def change(
         self, model: str, input_price: Decimal, output_price: Decimal, *, by: User | None
     ) -> "Price":
-        """Set what a model costs, in dollars per million tokens. ValidationError when it cannot be
-        that. What waits because money could not be counted may ask again."""
+        """Set the price of a model in dollars per million tokens. Raises ValidationError.
+
+        Jobs that wait for a price are due again.
+        """
         price = self.select_for_update().filter(model=model).first() or Price(model=model)
-        before = price.words if price.pk else None
+        before = price.recorded if price.pk else None
         price.input_price, price.output_price = input_price, output_price
         price.full_clean()
         price.save()
-        if price.words != before:
+        if price.recorded != before:
             AuditEvent.objects.record(
-                "price", by=by, subject=model, before=before, after=price.words
+                "price", by=by, subject=model, before=before, after=price.recorded
             )
-            _ask_again(None)
+            _make_due(None)
         return price
 
 
 class Price(models.Model):
-    """Dollars per million tokens. A model without a price costs "unpriced tokens", never $0."""
+    """Dollars per million tokens. The tokens of a model without a price are unpriced, not free."""
 
     model = models.CharField(_("model"), max_length=100, unique=True)
     input_price = models.DecimalField(
@@ -73,30 +75,32 @@ class Price(models.Model):
         return self.model
 
     @property
-    def words(self) -> list[str]:
-        """Dollars per million tokens in and out, as they are recorded."""
+    def recorded(self) -> list[str]:
+        """Dollars per million tokens in and out, as the audit log has them."""
         return [f"{price:.6f}" for price in (self.input_price, self.output_price)]
 
     @transaction.atomic
-    def forget(self, *, by: User | None) -> None:
-        """From now on the model's tokens are unpriced."""
-        AuditEvent.objects.record("price", by=by, subject=self.model, before=self.words, after=None)
+    def remove(self, *, by: User | None) -> None:
+        """Delete the price. The model's next tokens are unpriced."""
+        AuditEvent.objects.record(
+            "price", by=by, subject=self.model, before=self.recorded, after=None
+        )
         self.delete()
 
-    def is_of(self, name: str) -> bool:
-        """Whether this prices the model of that name: itself, or a dated release of it."""
+    def covers(self, name: str) -> bool:
+        """Return whether this is the price of a model, or of the family of a dated release."""
         release = name.removeprefix(self.model)
         return release == "" or (release != name and bool(_RELEASE.fullmatch(release)))
 
     def micros(self, tokens_in: int, tokens_out: int) -> int:
-        """Millionths of a dollar, rounded up: dollars per million are millionths per token."""
+        """Return the price of a call in millionths of a dollar, rounded up."""
         exact = tokens_in * Decimal(self.input_price) + tokens_out * Decimal(self.output_price)
         return int(exact.to_integral_value(ROUND_CEILING))
 
 
 class CapQuerySet(models.QuerySet["Cap"]):
-    def that_bind(self, workspace: Workspace | None) -> "CapQuerySet":
-        """The caps that a call for this workspace must stay under: its own and everybody's."""
+    def binding(self, workspace: Workspace | None) -> "CapQuerySet":
+        """Filter the caps of calls for this workspace: its own and the installation's."""
         return self.filter(Q(workspace=workspace) | Q(workspace=None)).order_by("pk")
 
     @transaction.atomic
@@ -108,9 +112,11 @@ class CapQuerySet(models.QuerySet["Cap"]):
         by: User | None,
         **limits: int | Decimal | None,
     ) -> "Cap | None":
-        """Set ``tokens`` or ``money`` (dollars) or both; None: no limit of that unit, and what is
-        not given stays. Without any limit there is no cap: None. What waits for the cap may ask
-        again. ValidationError when it cannot be that."""
+        """Set ``tokens`` or ``money`` (dollars) of a cap; None removes that limit.
+
+        Returns None for a cap without limits, which is deleted. Jobs that wait for the cap are due
+        again. Raises ValidationError.
+        """
         rows = self.select_for_update(of=("self",)).filter(workspace=workspace, period=period)
         cap = rows.first() or Cap(workspace=workspace, period=period)
         before = cap.limits
@@ -118,21 +124,21 @@ class CapQuerySet(models.QuerySet["Cap"]):
             setattr(cap, name, limit)
         cap.full_clean()
         if cap.limits != before:
-            if cap.is_none and cap.pk:
+            if cap.is_empty and cap.pk:
                 cap.delete()
-            elif not cap.is_none:
+            elif not cap.is_empty:
                 cap.save()
             AuditEvent.objects.record(
                 "cap", by=by, workspace=workspace, subject=period, before=before, after=cap.limits
             )
-            _ask_again(workspace)
-        return None if cap.is_none else cap
+            _make_due(workspace)
+        return None if cap.is_empty else cap
 
 
 class Cap(models.Model):
-    """The most that may be spent in a day or a month (UTC), by a workspace or by the installation.
+    """A limit on spending in a day or a month (UTC), of a workspace or of the installation.
 
-    Null: no cap of that unit. Money is in dollars.
+    ``money`` is in dollars. Null is no limit in that unit.
     """
 
     class Period(models.TextChoices):
@@ -179,12 +185,12 @@ class Cap(models.Model):
 
     @property
     def limits(self) -> dict[str, Any]:
-        """As they are recorded: tokens, and dollars as text."""
+        """Tokens, and dollars as text, as the audit log has them."""
         money = None if self.money is None else f"{self.money:.2f}"
         return {"tokens": self.tokens, "money": money}
 
     @property
-    def is_none(self) -> bool:
+    def is_empty(self) -> bool:
         return self.tokens is None and self.money is None
 
     @property
@@ -194,8 +200,8 @@ class Cap(models.Model):
     def first_day(self, today: date) -> date:
         return today if self.period == self.Period.DAY else today.replace(day=1)
 
-    def ends(self, today: date) -> datetime:
-        """When what was spent begins to count from nothing again."""
+    def ends_at(self, today: date) -> datetime:
+        """Return the end of the current period."""
         day = today if self.period == self.Period.DAY else today.replace(day=28) + timedelta(days=4)
         following = (
             day + timedelta(days=1) if self.period == self.Period.DAY else day.replace(day=1)
@@ -203,9 +209,9 @@ class Cap(models.Model):
         return datetime.combine(following, time(), UTC)
 
 
-def _ask_again(workspace: Workspace | None) -> None:
-    """Let go on what waits for a cap: of this workspace, or of all. It may be refused again."""
+def _make_due(workspace: Workspace | None) -> None:
+    """Make the jobs due that wait for a cap, of one workspace or of all."""
     waiting = Job.objects.over_cap()
     if workspace is not None:
         waiting = waiting.of_workspace(workspace)
-    waiting.ask_again()
+    waiting.make_due()

@@ -1,5 +1,6 @@
-"""Endpoints of models: when they may be called, shared by all workers (docs/rules.md, Faults)."""
+"""Endpoints: model servers, with a breaker that all workers share (docs/rules.md, Faults)."""
 
+from dataclasses import asdict, fields
 from datetime import datetime
 from typing import Any
 
@@ -10,43 +11,42 @@ from django.utils.translation import gettext_lazy as _
 from memories.models.access.audit import AuditEvent
 from memories.models.access.users import User
 from memories.models.generate.jobs import Job
-from memories.rules.generate.breaker import Breaker
-from memories.rules.generate.probe import LONGEST, Findings
-from memories.rules.generate.summary import Form
+from memories.rules.generate.circuit_breaker import CircuitBreaker
+from memories.rules.generate.probe import LONGEST_PROMPT_TOKENS, ProbeResult
+from memories.rules.generate.summariser import PromptForm
 
 LEAST_THINKING = 1_000  # tokens
 MOST_THINKING = 16_000
 
-
-# What another row of the same model at the same address knows already.
-LEARNT = (
+# Copied from an earlier row of the same model and address, with another key.
+COPIED_FIELDS = (
     "worst_ratio", "thinking_tokens", "probed_at", "form", "cites", "writes_operations", "keeps_language",
     "reasons", "context_tokens", "tokens_per_second",
 )  # fmt: skip
 
 
 class EndpointQuerySet(models.QuerySet["Endpoint"]):
-    def known_as(self, fingerprint: str, name: str) -> "Endpoint":
-        """The one with this fingerprint. A new one of the same name (another key) is the same model,
-        so what was learnt of it holds."""
+    def get_or_create_for(self, fingerprint: str, name: str) -> "Endpoint":
+        """Return the row of this fingerprint. A new row copies the findings of the same name."""
         existing = self.filter(fingerprint=fingerprint).first()
         if existing is not None:
             return existing
-        alike = self.filter(name=name[:200]).order_by("-worst_ratio").values(*LEARNT).first()
+        alike = self.filter(name=name[:200]).order_by("-worst_ratio").values(*COPIED_FIELDS).first()
         endpoint, _made = self.get_or_create(
             fingerprint=fingerprint, defaults={"name": name[:200], **(alike or {})}
         )
         return endpoint
 
     def answering(self) -> "EndpointQuerySet":
-        """Those whose last call was answered."""
+        """Return endpoints whose last call was answered."""
         return self.filter(failures=0, needs_person=False, fault="")
 
 
 class Endpoint(models.Model):
-    """One model at one address with one key, known by a digest of the three: another key begins
-    with a clean slate, but for how tokens are counted. Its columns are the state of
-    `rules.breaker.Breaker`."""
+    """A model at an address with a key. The fingerprint is a digest of the three.
+
+    The columns with the names of the fields of `CircuitBreaker` are its state.
+    """
 
     fingerprint = models.CharField(max_length=64, unique=True)
     name = models.CharField(_("endpoint"), max_length=200)
@@ -63,16 +63,16 @@ class Endpoint(models.Model):
     worst_ratio = models.FloatField(_("tokens beside our estimate"), default=1.0)
     # When it first answered after it had failed.
     answered_at = models.DateTimeField(_("answered again"), null=True, blank=True)
-    # Room for what a reasoning model thinks: part of each call's limit and of its reservation.
+    # Tokens for the reasoning of a model: part of each call's limit and of its reservation.
     thinking_tokens = models.PositiveIntegerField(_("tokens for thinking"), default=0)
-    # Jobs in a row of which the replies to both prompt forms only copied messages.
+    # Jobs in a row whose replies to both prompt forms only copied messages.
     copied_jobs = models.PositiveIntegerField(_("jobs in a row that it only copied"), default=0)
-    # What a probe found out (pipeline.probing); null is not known.
+    # The findings of a probe (pipeline.generate.probing); null is unknown.
     probed_at = models.DateTimeField(_("probed"), null=True, blank=True)
     form = models.CharField(
         _("prompt form"),
         max_length=10,
-        choices=[(f.value, f.value) for f in Form],
+        choices=[(f.value, f.value) for f in PromptForm],
         blank=True,
         default="",
     )
@@ -94,52 +94,54 @@ class Endpoint(models.Model):
         return self.name
 
     @property
-    def breaker(self) -> Breaker:
-        return Breaker(**{name: getattr(self, name) for name in Breaker.NAMES})
+    def breaker(self) -> CircuitBreaker:
+        return CircuitBreaker(
+            **{field.name: getattr(self, field.name) for field in fields(CircuitBreaker)}
+        )
 
     @property
     def input_limit(self) -> int | None:
-        """Estimated tokens of the longest prompt that is not split; None: as long as any. It is what a
-        probe showed to be read to its beginning, where a longer text was not."""
-        is_short = self.context_tokens and self.context_tokens < LONGEST
+        """Estimated tokens of the longest prompt that is not split; None without a limit.
+
+        A probe found it: the model did not read a longer text to its beginning.
+        """
+        is_short = self.context_tokens and self.context_tokens < LONGEST_PROMPT_TOKENS
         return self.context_tokens if is_short else None
 
     @transaction.atomic
     def resume(self, by: User | None) -> bool:
-        """A person's word that calls may go again (a new key, credit, patience): whatever waits for
-        the endpoint is offered. False when nothing held it."""
+        """Reset the breaker and make the refused jobs due. False when it refused no calls."""
         endpoint = Endpoint.objects.select_for_update().get(pk=self.pk)
-        if endpoint.breaker == Breaker():
+        if endpoint.breaker == CircuitBreaker():
             return False
         AuditEvent.objects.record(
             "endpoint_resume", by=by, subject=endpoint.name, fault=endpoint.fault
         )
-        endpoint.becomes(Breaker())
-        Job.objects.refused().ask_again()
+        endpoint.set_breaker(CircuitBreaker())
+        Job.objects.refused_by_endpoint().make_due()
         return True
 
-    def record_findings(self, findings: Findings, now: datetime) -> None:
-        """Keep what a probe found out."""
+    def record_findings(self, findings: ProbeResult, now: datetime) -> None:
+        """Save the findings of a probe."""
         values = findings.as_json() | {"probed_at": now, "copied_jobs": 0}
         Endpoint.objects.filter(pk=self.pk).update(**values)
         self.refresh_from_db()
 
     def count_copied(self, *, copied: bool) -> None:
-        """Note whether the reply to the second prompt form of a job only copied messages too."""
+        """Count a job whose reply to the second prompt form only copied messages too."""
         endpoint = Endpoint.objects.filter(pk=self.pk)
         endpoint.update(copied_jobs=F("copied_jobs") + 1 if copied else 0)
 
-    def give_room(self, thinking_tokens: int) -> None:
-        """More room for thoughts: the call had ``known`` tokens of it, and that was not enough. Calls
-        that ended so side by side raise it once."""
-        more = min(max(2 * thinking_tokens, LEAST_THINKING), MOST_THINKING)
-        Endpoint.objects.filter(pk=self.pk, thinking_tokens=thinking_tokens).update(
-            thinking_tokens=more, reasons=True
+    def raise_thinking_tokens(self, used: int) -> None:
+        """Double the tokens for reasoning after ``used`` were too few, once for parallel calls."""
+        raised = min(max(2 * used, LEAST_THINKING), MOST_THINKING)
+        Endpoint.objects.filter(pk=self.pk, thinking_tokens=used).update(
+            thinking_tokens=raised, reasons=True
         )
 
-    def becomes(self, breaker: Breaker, **more: Any) -> None:
-        """Save the next state. Call it with the row locked."""
-        values = {name: getattr(breaker, name) for name in Breaker.NAMES} | more
+    def set_breaker(self, breaker: CircuitBreaker, **other_values: Any) -> None:
+        """Save the breaker's next state. Call it with the row locked."""
+        values = asdict(breaker) | other_values
         for name, value in values.items():
             setattr(self, name, value)
         self.save(update_fields=[*values, "changed_at"])

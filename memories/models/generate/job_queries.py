@@ -1,122 +1,64 @@
-"""Which jobs are open, whose turn it is, and what waits for what (docs/rules.md, Jobs)."""
+"""Querysets of jobs: who may read them, which are due, and their order (docs/rules.md, Jobs)."""
 
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from django.db import models
-from django.db.models import Case, F, Q, When
+from django.db.models import Case, Exists, F, OuterRef, Q, When
 from django.utils import timezone
-from django.utils.translation import gettext_lazy as _
 
-from memories.models.access.readers import Reader
+from memories.models.access.readers import AudienceQuerySet, Reader
 from memories.models.access.workspaces import Workspace
 from memories.models.generate.backfills import Backfill
+from memories.models.generate.job_states import UNFINISHED, JobState
+from memories.models.generate.segments import Segment
 from memories.models.ingest.channels import Channel
 from memories.models.memory.memories import Memory
-from memories.rules.generate.breaker import Refusal
-from memories.rules.generate.faults import MOST_ATTEMPTS, POLICIES, Then
+from memories.rules.generate.circuit_breaker import Refusal
+from memories.rules.generate.faults import MAX_ATTEMPTS, POLICIES, Action
 from memories.rules.memory.identity import MemoryScope
 
 if TYPE_CHECKING:
-    from memories.models.generate.jobs import Job  # noqa: F401  # named in a string
+    from memories.models.generate.jobs import Job  # noqa: F401  # for the annotation "Job"
 
 
-class JobState(models.TextChoices):
-    WAITING = "waiting", _("waiting")
-    CLAIMED = "claimed", _("running")
-    REPLIED = "replied", _("answered, not yet saved")
-    DONE = "done", _("done")
-    SUPERSEDED = "superseded", _("made again from a newer text")
-    PROPOSED = "proposed", _("waits for a person's word")
-    REJECTED = "rejected", _("rejected by a person")
-    CANCELLED = "cancelled", _("cancelled")
-    DEAD = "dead", _("given up")
-
-
-UNFINISHED = (JobState.WAITING, JobState.CLAIMED, JobState.REPLIED)
-OPEN = (*UNFINISHED, JobState.PROPOSED)
-
-
-def worker_is_gone(now: datetime) -> Q:
-    """Claimed, and the lease ran out."""
+def _lease_expired(now: datetime) -> Q:
     return Q(state=JobState.CLAIMED, lease_until__lt=now)
 
 
-def _not_held(now: datetime) -> Q:
+def _is_due(now: datetime) -> Q:
     return Q(not_before=None) | Q(not_before__lte=now)
 
 
-def _open_to(reader: Reader) -> Q:
-    """Whose texts, replies and faults this reader may read."""
-    in_member_channels = Q(memory__channel__in=reader.keys(Channel.objects.of_members))
-    readable = Memory.objects.visible_to(reader).filter(pk=models.OuterRef("memory"))
-    return in_member_channels | Q(models.Exists(readable)) & ~_rests_on_private()
-
-
-def _rests_on_private() -> Q:
-    """Made from words of a channel's private days, or from a channel that no longer flows into the
-    workspace's memory."""
-    from memories.models.generate.jobs import JobInput
-    from memories.models.ingest.messages import Message
-    from memories.models.memory.lines import Audience
-    from memories.models.memory.versions import MemoryVersion
-
-    own = models.OuterRef
-    private = Message.objects.filter(was_private=True)
-    in_channel = private.filter(channel=own("memory__channel"))
-    # Two subqueries, each with an index: SQLite reads a whole channel for their disjunction.
-    in_segment = private.filter(segment=own("segment"))
-    in_thread = in_channel.filter(~Q(thread_ts=""), thread_ts=own("memory__thread_ts"))
-    withheld = ~Q(version__audience=Audience.SCOPE)
-    not_flowing = Q(version__memory__channel__isnull=False) & ~Q(
-        version__memory__channel__in=Channel.objects.flowing().values("pk")
-    )
-    read = JobInput.objects.filter(job=own("pk"))
-    made = MemoryVersion.objects.filter(job=own("pk")).exclude(audience=Audience.SCOPE)
-    base = MemoryVersion.objects.filter(pk=own("base")).exclude(audience=Audience.SCOPE)
-    return (
-        Q(models.Exists(in_segment))
-        | models.Exists(in_thread)
-        | models.Exists(read.filter(withheld))
-        | models.Exists(made)
-        | models.Exists(base)
-        | Q(provisional=True) & models.Exists(in_channel)
-        | Q(memory__scope=MemoryScope.WORKSPACE) & models.Exists(read.filter(not_flowing))
-    )
-
-
-class JobQuerySet(models.QuerySet["Job"]):
-    def visible_to(self, reader: Reader) -> "JobQuerySet":
-        """To readers of the memory; what rests on words that not all of these may read, to the
-        members of its channel."""
-        return self.filter(_open_to(reader))
-
-    def saying_who_reads(self, reader: Reader) -> "JobQuerySet":
-        """All rows, with ``is_readable``: facts of operation are for more people than texts are."""
-        readable = self.model.objects.visible_to(reader).filter(pk=models.OuterRef("pk"))
-        return self.annotate(is_readable=models.Exists(readable))
+class JobQuerySet(AudienceQuerySet["Job"]):
+    def with_is_readable(self, reader: Reader) -> "JobQuerySet":
+        """Annotate ``is_readable``: more people may see that a job exists than may read its texts."""
+        readable = self.model.objects.visible_to(reader).filter(pk=OuterRef("pk"))
+        return self.annotate(is_readable=Exists(readable))
 
     def shown_to(self, reader: Reader) -> "JobQuerySet":
-        """Whoever runs the installation sees that a job is there, others only what they may read;
-        each row says ``is_readable``."""
+        """Return all jobs for operators, readable jobs for others, with ``is_readable``."""
         if reader.reads_all_public:
-            return self.saying_who_reads(reader)
+            return self.with_is_readable(reader)
         return self.visible_to(reader).annotate(is_readable=models.Value(True))  # noqa: FBT003
 
     def of_workspace(self, workspace: Workspace) -> "JobQuerySet":
         return self.filter(memory__workspace=workspace)
 
     def listed_in(self, workspace: Workspace) -> "JobQuerySet":
-        """The same, for lists in the order of their keys. SQLite begins a join with the memories and
-        then sorts all their jobs; an EXISTS leaves it the indexes by state and key."""
-        memories = Memory.objects.filter(pk=models.OuterRef("memory"), workspace=workspace)
-        return self.filter(models.Exists(memories))
+        """Return the same rows as `of_workspace`, for lists in the order of their keys.
+
+        SQLite begins a join with the memories and sorts all their jobs. An EXISTS leaves it the
+        indexes by state and key.
+        """
+        memories = Memory.objects.filter(pk=OuterRef("memory"), workspace=workspace)
+        return self.filter(Exists(memories))
 
     def of_channel(self, channel: Channel) -> "JobQuerySet":
         return self.filter(memory__channel=channel)
 
     def with_memory(self) -> "JobQuerySet":
-        """With all that asking and closing read of what the row belongs to."""
+        """Select the related rows that calling a model and closing read."""
         return self.select_related(
             "memory__channel", "memory__current", "memory__workspace", "segment", "base"
         )
@@ -124,101 +66,131 @@ class JobQuerySet(models.QuerySet["Job"]):
     def unfinished(self) -> "JobQuerySet":
         return self.filter(state__in=UNFINISHED)
 
+    def proposed(self) -> "JobQuerySet":
+        return self.filter(state=JobState.PROPOSED)
+
     def rebuilds(self) -> "JobQuerySet":
         return self.filter(trigger__reason="rebuild")
 
     def without_rebuilds(self) -> "JobQuerySet":
-        """A subquery: to `exclude` by a JSON key loses rows that lack it."""
+        # A subquery: to `exclude` by a JSON key loses rows that lack it.
         return self.exclude(pk__in=self.model.objects.rebuilds().values("pk"))
 
-    def not_held(self, now: datetime) -> "JobQuerySet":
-        return self.filter(_not_held(now))
+    # Which may be claimed or closed now
+
+    def due(self, now: datetime) -> "JobQuerySet":
+        """Return jobs without a pause, or whose pause is over."""
+        return self.filter(_is_due(now))
 
     def claimable(self, now: datetime) -> "JobQuerySet":
-        """Waiting and not held back, or claimed by a worker whose lease ran out. Everyday
-        work comes before a backfill's, and what lost a worker last.
+        """Return waiting jobs that are due, and claimed ones whose lease expired.
 
-        No join: a claim is an update with this filter, and must see each row as it is then.
+        A backfill's jobs come after all others, and jobs that lost a worker last. No join: a claim is
+        an update with this filter, and must see each row as it is then.
         """
         running = Backfill.objects.filter(state=Backfill.State.RUNNING)
         return self.filter(
-            Q(state=JobState.WAITING) & _not_held(now)
-            | worker_is_gone(now) & Q(attempts__lt=MOST_ATTEMPTS),
+            Q(state=JobState.WAITING) & _is_due(now)
+            | _lease_expired(now) & Q(attempts__lt=MAX_ATTEMPTS),
             Q(backfill=None) | Q(backfill__in=running.values("pk")),
         ).order_by(
             F("backfill").asc(nulls_first=True),
             F("lost") + Case(When(state=JobState.CLAIMED, then=1), default=0),
-            F("failed_at").asc(
-                nulls_first=True
-            ),  # so one that cannot be answered is no probe twice
+            # A job that always fails is not the breaker's probe twice in a row.
+            F("failed_at").asc(nulls_first=True),
             "pk",
         )
 
-    def soonest(self, now: datetime) -> datetime | None:
-        """When the next one may be asked or closed that is held back now."""
-        held_back = self.filter(not_before__gt=now, state__in=UNFINISHED)
-        return held_back.order_by("not_before").values_list("not_before", flat=True).first()
+    def next_due_at(self, now: datetime) -> datetime | None:
+        """Return when the next paused job becomes due."""
+        paused = self.filter(not_before__gt=now, state__in=UNFINISHED)
+        return paused.order_by("not_before").values_list("not_before", flat=True).first()
 
     def exhausted(self, now: datetime) -> "JobQuerySet":
-        """Claimed as often as allowed, and each worker went away without a word."""
-        return self.filter(worker_is_gone(now), attempts__gte=MOST_ATTEMPTS)
+        """Return jobs whose last allowed claim expired: each worker ended without an answer."""
+        return self.filter(_lease_expired(now), attempts__gte=MAX_ATTEMPTS)
 
-    def left_behind(self, now: datetime) -> "JobQuerySet":
-        """Claims and replies that a worker did not bring to their end, and that are nobody's now."""
-        replied = Q(state=JobState.REPLIED)
-        return self.not_held(now).filter(worker_is_gone(now) | replied)
+    def abandoned(self, now: datetime) -> "JobQuerySet":
+        """Return claims and replies that no worker works on any more."""
+        return self.due(now).filter(_lease_expired(now) | Q(state=JobState.REPLIED))
 
     def over_cap(self) -> "JobQuerySet":
         return self.filter(state=JobState.WAITING, fault="over_cap")
 
-    def refused(self) -> "JobQuerySet":
-        """What the endpoint would not take, whatever it was."""
-        waits = [code for code, policy in POLICIES.items() if policy.then is Then.WAIT] + [*Refusal]
-        return self.filter(state=JobState.WAITING, fault__in=waits)
+    def refused_by_endpoint(self) -> "JobQuerySet":
+        """Return jobs that wait because the endpoint takes no call at all."""
+        faults = [code for code, policy in POLICIES.items() if policy.action is Action.WAIT]
+        return self.filter(state=JobState.WAITING, fault__in=[*faults, *Refusal])
 
-    def ask_again(self) -> int:
-        """Whatever held these back is gone."""
-        return self.update(not_before=None)
+    def in_progress(self, now: datetime) -> "JobQuerySet":
+        """Return jobs that a merge waits for. Paused jobs are not, nor replies queued behind them."""
+        paused = self.model.objects.unfinished().filter(not_before__gt=now)
+        earlier = paused.exclude(fault="over_cap").earlier_in_memory()
+        is_behind = Q(state=JobState.REPLIED) & Exists(earlier)
+        active = self.unfinished().exclude(not_before__gt=now).exclude(is_behind)
+        return active.exclude(pk__in=self.on_hold(now).values("pk"))
 
-    def take_back(self) -> int:
-        """Ask anew, for what these were shown is gone: the answer that is under way, or was saved, is
-        for nobody. What waits for a person's word is owed again by what it would have taken in."""
-        anew = {"fence": F("fence") + 1, "reply": None, "attempts": 0, "lease_until": None}
-        states = (JobState.CLAIMED, JobState.REPLIED)
-        done = self.filter(state__in=states).update(state=JobState.WAITING, not_before=None, **anew)
-        done += self.filter(state=JobState.PROPOSED).update(state=JobState.SUPERSEDED, **anew)
-        return done
-
-    def proposed(self) -> "JobQuerySet":
-        return self.filter(state=JobState.PROPOSED)
-
-    def unsettled(self, now: datetime) -> "JobQuerySet":
-        """Will go on by itself soon: merges wait for it. What is held back is not waited for, nor
-        what waits for its turn behind such."""
-        held_back = (
-            self.model.objects.unfinished().filter(not_before__gt=now).exclude(fault="over_cap")
-        )
-        behind = Q(state=JobState.REPLIED) & models.Exists(held_back.before_in_memory())
-        going_on = self.unfinished().exclude(not_before__gt=now).exclude(behind)
-        return going_on.exclude(pk__in=self.set_aside(now).values("pk"))
-
-    def set_aside(self, now: datetime) -> "JobQuerySet":
-        """Waits for a person's word or for money, perhaps for long: nothing waits for it."""
-        paused = Q(backfill__state=Backfill.State.PAUSED) & (
-            Q(state=JobState.WAITING) | worker_is_gone(now)
+    def on_hold(self, now: datetime) -> "JobQuerySet":
+        """Return jobs of a paused backfill or over a cap: no other job waits for them."""
+        of_paused_backfill = Q(backfill__state=Backfill.State.PAUSED) & (
+            Q(state=JobState.WAITING) | _lease_expired(now)
         )
         over_cap = Q(state=JobState.WAITING, fault="over_cap", not_before__gt=now)
-        return self.filter(paused | over_cap)
+        return self.filter(of_paused_backfill | over_cap)
 
-    # Changes of several rows at once; the fence lets nobody go on who worked on one of them.
+    def earlier_in_memory(self) -> "JobQuerySet":
+        """Return jobs of the outer row's memory that come before it.
 
-    def end(self, state: JobState) -> int:
-        """These are not made any more: cancelled, or superseded by what is owed instead."""
+        Earlier segments come first. Within a segment the older job does, so the text after an edit
+        is saved last.
+        """
+        return self.filter(
+            Q(segment__number__lt=OuterRef("segment__number"))
+            | Q(segment=OuterRef("segment"), pk__lt=OuterRef("pk")),
+            memory=OuterRef("memory"),
+        )
+
+    def closable(self, now: datetime) -> "JobQuerySet":
+        """Return jobs whose turn it is: a channel's segments are saved in their order (rule 4)."""
+        on_hold = self.model.objects.on_hold(now).values("pk")
+        earlier = self.model.objects.unfinished().exclude(pk__in=on_hold).earlier_in_memory()
+        has_no_order = Q(segment=None) | ~Q(memory__scope=MemoryScope.CHANNEL)
+        return self.filter(has_no_order | ~Exists(earlier))
+
+    # Changes of several rows. Each raises the fence, so a worker of such a row writes nothing.
+
+    def make_due(self) -> int:
+        return self.update(not_before=None)
+
+    def restart(self) -> int:
+        """Discard running calls and saved replies, whose prompts held text that is removed now.
+
+        A proposal is superseded: what it read is merged again.
+        """
+        values = {"fence": F("fence") + 1, "reply": None, "attempts": 0, "lease_until": None}
+        called = self.filter(state__in=(JobState.CLAIMED, JobState.REPLIED))
+        count = called.update(state=JobState.WAITING, not_before=None, **values)
+        return count + self.proposed().update(state=JobState.SUPERSEDED, **values)
+
+    def cancel(self) -> int:
+        """Cancel these, and leave their segments out until a retry."""
+        segments = [job.segment for job in self.select_related("segment")]
+        count = self._end(JobState.CANCELLED)
+        if count:
+            outcome = Segment.Outcome
+            Segment.objects.settle_read(segments, outcome.CANCELLED, outcome.WAITING)
+        return count
+
+    def supersede(self) -> int:
+        return self._end(JobState.SUPERSEDED)
+
+    def _end(self, state: JobState) -> int:
         return self.update(state=state, fence=F("fence") + 1, finished_at=timezone.now())
 
-    def offer(self, state: JobState = JobState.WAITING, **values: Any) -> int:
-        """Begin these again, with all their attempts."""
-        return self.update(
+    def reopen(self, state: JobState = JobState.WAITING, **values: Any) -> int:
+        """Begin these and their cancelled segments again, with all their attempts."""
+        segments = [job.segment for job in self.select_related("segment")]
+        count = self.update(
             state=state,
             attempts=0,
             lost=0,
@@ -227,20 +199,15 @@ class JobQuerySet(models.QuerySet["Job"]):
             fence=F("fence") + 1,
             **values,
         )
+        if count:
+            outcome = Segment.Outcome
+            Segment.objects.settle_read(segments, outcome.WAITING, outcome.CANCELLED)
+        return count
 
-    def before_in_memory(self) -> "JobQuerySet":
-        """Those of an outer row's memory whose segments come before its own; of the same segment,
-        those asked earlier: what was asked before an edit is never the last word."""
-        return self.filter(
-            Q(segment__number__lt=models.OuterRef("segment__number"))
-            | Q(segment=models.OuterRef("segment"), pk__lt=models.OuterRef("pk")),
-            memory=models.OuterRef("memory"),
+    def leave_finished_backfills(self, workspace: Workspace) -> None:
+        """Detach jobs that wait though their backfill is over: they failed or were retried since."""
+        finished = Backfill.objects.filter(workspace=workspace).exclude(
+            state__in=Backfill.UNFINISHED
         )
-
-    def in_turn(self, now: datetime) -> "JobQuerySet":
-        """Short-term replies of a channel are saved in the order of their segments (rule 4): those
-        for which it is the turn. Merges and threads always are."""
-        aside = self.model.objects.set_aside(now).values("pk")
-        earlier = self.model.objects.unfinished().exclude(pk__in=aside).before_in_memory()
-        free = Q(segment=None) | ~Q(memory__scope=MemoryScope.CHANNEL)
-        return self.filter(free | ~models.Exists(earlier))
+        waiting = Q(state=JobState.WAITING) | _lease_expired(timezone.now())
+        self.filter(waiting, backfill__in=finished.values("pk")).update(backfill=None)

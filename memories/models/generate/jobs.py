@@ -1,7 +1,7 @@
-"""Jobs: one row per wanted model output, the truth about jobs (docs/rules.md, Jobs).
+"""Jobs: one row for each wanted output of a model (docs/rules.md, Jobs).
 
-django-q2 only carries ids. Claiming, failing and finishing are conditional updates of this row,
-guarded by its fence, so a worker that comes back from the dead writes nothing.
+The rows are the truth; django-q2 carries ids only. Each change of state is a conditional update
+guarded by the row's fence, so a worker that lost its lease writes nothing.
 """
 
 from collections.abc import Sequence
@@ -16,20 +16,27 @@ from django.utils.translation import gettext_lazy as _
 from memories.models.access.audit import AuditEvent
 from memories.models.access.users import User
 from memories.models.generate.backfills import Backfill
-from memories.models.generate.job_queries import OPEN, UNFINISHED, JobQuerySet, JobState
+from memories.models.generate.job_queries import JobQuerySet
+from memories.models.generate.job_states import OPEN, UNFINISHED, JobState
 from memories.models.generate.segments import Segment
 from memories.models.memory.memories import Memory
 from memories.models.memory.versions import MemoryVersion
-from memories.rules.generate.summary import Form, Reply, RequestStrategy, SummariserError, Usage
+from memories.rules.generate.summariser import (
+    PromptForm,
+    Reply,
+    RequestStrategy,
+    SummariserError,
+    Usage,
+)
 from memories.rules.memory.identity import MemoryType
 
-KEEPS_REPLY = ("unexpected", "not_closed")  # faults of ours: the reply itself is good
-REBUILD = "rebuild"  # the reason of a job that makes a long-term memory anew
-MOST_CLOSINGS = 10  # of one saved reply: what kills its worker each time is not tried for ever
+KEEPS_REPLY = ("unexpected", "not_closed")  # faults of the hub: the reply itself is good
+REBUILD = "rebuild"  # the trigger of a job that makes a long-term memory anew
+MOST_CLOSINGS = 10  # of one saved reply, in case each one ends its worker
 
 
 class Job(models.Model):
-    """One wanted output. Its input key is unique: the same inputs are never paid for twice."""
+    """A wanted output. The input key is unique: the same inputs are never paid for twice."""
 
     State = JobState
     UNFINISHED, OPEN = UNFINISHED, OPEN
@@ -52,24 +59,24 @@ class Job(models.Model):
     state = models.CharField(_("state"), max_length=12, choices=State, default=State.WAITING)
     fence = models.PositiveIntegerField(default=0)
     attempts = models.PositiveIntegerField(_("attempts"), default=0)
-    # Claims whose worker went away without a word: then it is worked on alone.
+    # Claims that ended without an answer, because the worker died. Such a job runs alone.
     lost = models.PositiveSmallIntegerField(_("workers lost"), default=0)
-    # How the next call asks: whole, split, or in search of the message that is refused.
+    # How the next call sends the request: whole, split, or in search of the refused message.
     way = models.CharField(
         max_length=10,
         choices=[(w.value, w.value) for w in RequestStrategy],
         default=RequestStrategy.WHOLE.value,
     )
-    # The prompt form of the next call; "" is the one that the endpoint's probe picked.
+    # The prompt form of the next call; "" is the endpoint's own.
     form = models.CharField(
-        max_length=10, choices=[(f.value, f.value) for f in Form], blank=True, default=""
+        max_length=10, choices=[(f.value, f.value) for f in PromptForm], blank=True, default=""
     )
-    # When the endpoint last gave it no answer. Others that failed less lately go first.
+    # When the endpoint last gave no answer. Jobs without such a failure go first.
     failed_at = models.DateTimeField(null=True, blank=True)
     lease_until = models.DateTimeField(null=True, blank=True)
     not_before = models.DateTimeField(_("not before"), null=True, blank=True)
     reply = models.JSONField(null=True, blank=True)
-    # What each ref of the reply stands for, as keys of messages: refs count within one request.
+    # The keys of the messages behind each reference of the reply, from reference 1 on.
     cites = models.JSONField(default=list, blank=True)
     fault = models.CharField(_("fault"), max_length=40, blank=True)
     fault_text = models.TextField(_("what happened"), blank=True)
@@ -86,16 +93,16 @@ class Job(models.Model):
 
     class Meta:
         indexes = [
-            # JobQuerySet.claimable and unsettled.
+            # For JobQuerySet.claimable and in_progress.
             models.Index(
                 fields=["memory", "state"],
                 name="job_unfinished",
                 condition=Q(state__in=["waiting", "claimed", "replied"]),
             ),
-            # Failed jobs, which every page counts, and what runs or waits. Of several states: with
-            # parameters SQLite takes no index that is limited to a list of them.
+            # For the counts on every page. With parameters, SQLite takes no index that is limited to
+            # a list of states.
             models.Index(fields=["state", "-id"], name="job_state"),
-            # JobQuerySet.over_cap, which the banner of every page reads.
+            # For JobQuerySet.over_cap, which the banner of every page reads.
             models.Index(
                 fields=["not_before"],
                 name="job_over_cap",
@@ -110,47 +117,90 @@ class Job(models.Model):
 
     @property
     def is_rebuild(self) -> bool:
-        """Whether it makes a long-term memory anew; its text is never saved without a person."""
+        """Whether it makes a long-term memory anew. Such a text is saved with a person's approval."""
         return bool(self.trigger.get("reason") == REBUILD)
 
-    def claim(self, now: datetime, lease: timedelta) -> bool:
-        """Take it, counting the attempt at once so that a kill counts. False: another has it."""
-        lost = int(self.state == self.State.CLAIMED)
-        won = (
-            Job.objects.claimable(now)
-            .filter(pk=self.pk, fence=self.fence, state=self.state)
-            .order_by()
-            .update(
-                state=self.State.CLAIMED,
-                fence=F("fence") + 1,
-                attempts=F("attempts") + 1,
-                lost=F("lost") + lost,
-                lease_until=now + lease,
-                not_before=None,
-            )
+    @property
+    def saved_reply(self) -> Reply | None:
+        data: dict[str, Any] | None = self.reply
+        return Reply.from_json(data) if data else None
+
+    def add_inputs(self, versions: Sequence[MemoryVersion]) -> None:
+        JobInput.objects.bulk_create(
+            JobInput(job=self, version=version, revision=version.revision) for version in versions
         )
-        if won:  # as the row is now; reading it again would forget what was read along with it
+
+    # A worker's changes. The fence guards them: without the lease they change nothing.
+
+    def _own_row(self, *states: JobState) -> JobQuerySet:
+        return Job.objects.filter(pk=self.pk, fence=self.fence, state__in=states)
+
+    def claim(self, now: datetime, lease: timedelta) -> bool:
+        """Take the job. The attempt counts at once, so that a kill counts. False: it was taken."""
+        lost = int(self.state == self.State.CLAIMED)
+        rows = Job.objects.claimable(now).filter(pk=self.pk, fence=self.fence, state=self.state)
+        is_claimed = rows.order_by().update(
+            state=self.State.CLAIMED,
+            fence=F("fence") + 1,
+            attempts=F("attempts") + 1,
+            lost=F("lost") + lost,
+            lease_until=now + lease,
+            not_before=None,
+        )
+        if is_claimed:  # set by hand: refresh_from_db would drop the related rows
             self.state = self.State.CLAIMED
             self.fence += 1
             self.attempts += 1
             self.lost += lost
             self.lease_until, self.not_before = now + lease, None
-        return bool(won)
-
-    def _own_row(self, *states: JobState) -> JobQuerySet:
-        return Job.objects.filter(pk=self.pk, fence=self.fence, state__in=states)
+        return bool(is_claimed)
 
     def renew(self, now: datetime, lease: timedelta) -> bool:
-        """Keep it for longer: its worker still waits for an answer. False when it was lost."""
+        """Extend the lease. False when it was lost."""
         return bool(self._own_row(self.State.CLAIMED).update(lease_until=now + lease))
 
-    def save_reply(self, reply: Reply, cites: Sequence[Sequence[int]]) -> bool:
-        """Keep what was paid for before anything is made of it. False when the lease was lost."""
+    def release(
+        self, code: str, text: str, until: datetime | None, *, failed_at: datetime | None = None
+    ) -> None:
+        """Put the job back because no call was possible. The attempt does not count.
+
+        ``failed_at``: when the endpoint gave no answer, so that other jobs go first.
+        """
+        failure = {"failed_at": failed_at, "lost": 0} if failed_at else {}
+        self._wait(code, text, until, attempts=F("attempts") - 1, **failure)
+
+    def retry_later(
+        self,
+        error: SummariserError,
+        at: datetime,
+        strategy: RequestStrategy,
+        form: PromptForm | None = None,
+    ) -> None:
+        """Put the job back after a failed call or a bad reply. The attempt counts."""
+        values = {} if form is None else {"form": form}
+        self._wait(error.code, str(error), at, way=strategy, reply=None, lost=0, **values)
+
+    def _wait(self, code: str, text: str, until: datetime | None, **values: Any) -> None:
+        self._own_row(self.State.CLAIMED, self.State.REPLIED).update(
+            state=self.State.WAITING,
+            not_before=until,
+            fault=code,
+            fault_text=text,
+            lease_until=None,
+            **values,
+        )
+        self.refresh_from_db()
+
+    def save_reply(self, reply: Reply, sources: Sequence[Sequence[int]]) -> bool:
+        """Save a paid reply before anything is made of it. False when the lease was lost.
+
+        ``sources``: the keys of the messages behind each reference, from reference 1 on.
+        """
         return bool(
             self._own_row(self.State.CLAIMED).update(
                 state=self.State.REPLIED,
                 reply=reply.as_json(),
-                cites=[list(keys) for keys in cites],
+                cites=[list(keys) for keys in sources],
                 model=reply.model,
                 prompt_version=reply.prompt_version,
                 prompt_tokens=F("prompt_tokens") + reply.prompt_tokens,
@@ -164,81 +214,51 @@ class Job(models.Model):
             )
         )
 
-    def spent(self, usage: Usage) -> None:
-        """What a claim that failed had used: it is paid, whoever holds the row by now."""
+    def add_usage(self, usage: Usage) -> None:
+        """Count what a failed call used, without the fence: it is paid in any case."""
         Job.objects.filter(pk=self.pk).update(
             prompt_tokens=F("prompt_tokens") + usage.prompt_tokens,
             completion_tokens=F("completion_tokens") + usage.completion_tokens,
             calls=F("calls") + usage.calls,
         )
 
-    def rebase(self, base: MemoryVersion | None) -> None:
-        """The text that its own will replace."""
-        if base is not None and base.pk != self.base_id:
-            self.base = base
-            Job.objects.filter(pk=self.pk).update(base=base)
-
-    def begin_closing(self) -> bool:
-        """Count it beforehand, as a claim does. False: too many workers ended over this reply."""
-        Job.objects.filter(pk=self.pk).update(lost=F("lost") + 1)
-        self.lost += 1
-        return self.lost <= MOST_CLOSINGS
-
-    def put_back(self, why: str, text: str, until: datetime | None) -> None:
-        """It could not be asked now, and that is not its fault: the attempt does not count."""
-        self._wait(why, text, until, attempts=F("attempts") - 1)
-
-    def not_answered(self, error: SummariserError, now: datetime, until: datetime) -> None:
-        """The endpoint gave no answer, and that is not its fault: the attempt does not count, and
-        others go first."""
-        self._wait(error.code, str(error), until, attempts=F("attempts") - 1, failed_at=now, lost=0)
-
-    def try_again(
-        self, error: SummariserError, at: datetime, way: RequestStrategy, form: Form | None = None
-    ) -> None:
-        """The answer failed, or was no good: another try, in this way and form, not before that."""
-        values = {} if form is None else {"form": form}
-        self._wait(error.code, str(error), at, way=way, reply=None, lost=0, **values)
-
-    def stand_in(self, reply: Reply) -> None:
-        """The offline highlights, in place of a model's answer that was no good. What that cost
-        stays counted."""
+    def replace_reply(self, reply: Reply) -> None:
+        """Put the offline summariser's reply in place of a bad one, whose usage stays counted."""
         model_fields = {"model": reply.model, "prompt_version": reply.prompt_version}
         self._own_row(self.State.REPLIED).update(reply=reply.as_json(), **model_fields)
         self.refresh_from_db()
 
-    def _wait(self, why: str, text: str, until: datetime | None, **values: Any) -> None:
-        self._own_row(self.State.CLAIMED, self.State.REPLIED).update(
-            state=self.State.WAITING,
-            not_before=until,
-            fault=why,
-            fault_text=text,
-            lease_until=None,
-            **values,
-        )
-        self.refresh_from_db()
+    def start_closing(self) -> bool:
+        """Count a try to close, before it begins. False after too many."""
+        Job.objects.filter(pk=self.pk).update(lost=F("lost") + 1)
+        self.lost += 1
+        return self.lost <= MOST_CLOSINGS
 
-    def keep_reply(self, error: SummariserError, until: datetime) -> None:
-        """An error of ours while closing: what was paid for stays, and is tried again later."""
+    def delay_closing(self, error: SummariserError, until: datetime) -> None:
+        """Keep the reply after an error of the hub, and close it later."""
         self._own_row(self.State.REPLIED).update(
             fault=error.code, fault_text=str(error), not_before=until
         )
         self.refresh_from_db()
 
-    def dead_letter(self, error: SummariserError, now: datetime) -> bool:
-        """Give up what no worker brought to its end, unless one has come back since it was seen."""
-        rows = Job.objects.filter(state=self.state, lost=self.lost)
-        if self.state == self.State.CLAIMED:
-            rows = Job.objects.exhausted(now)
-        return self.give_up(error, now, rows)
+    def close(self, state: JobState, now: datetime) -> bool:
+        """End as done, superseded or proposed. Call it inside the closing transaction."""
+        closed = self._own_row(self.State.CLAIMED, self.State.REPLIED, self.State.PROPOSED).update(
+            state=state, lease_until=None, not_before=None, lost=0, finished_at=now
+        )
+        if closed and state == self.State.DONE and self.memory.memory_type == MemoryType.LONG_TERM:
+            # A version that was rewritten since this job read it is still to be merged.
+            read = self.read.filter(revision=F("version__revision"))
+            MemoryVersion.objects.filter(pk__in=read.values("version")).update(merged=True)
+        return bool(closed)
 
-    def give_up(
+    def dead_letter(
         self, error: SummariserError, now: datetime, among: JobQuerySet | None = None
     ) -> bool:
-        """A dead letter, with its reason; `retry` offers it again."""
+        """Give up, with the reason. ``among``: only if the row is still one of these."""
         rows = Job.objects.all() if among is None else among
         states = (self.State.CLAIMED, self.State.REPLIED)
-        done = rows.filter(pk=self.pk, fence=self.fence, state__in=states).update(
+        is_dead = rows.filter(pk=self.pk, fence=self.fence, state__in=states).update(
             state=self.State.DEAD,
             fault=error.code,
             fault_text=str(error),
@@ -248,87 +268,57 @@ class Job(models.Model):
             finished_at=now,
         )
         self.refresh_from_db()
-        return bool(done)
+        return bool(is_dead)
 
-    def close(self, state: JobState, now: datetime) -> bool:
-        """Done, superseded or proposed, by whoever holds the fence. Call it inside the closing
-        transaction."""
-        closed = self._own_row(self.State.CLAIMED, self.State.REPLIED, self.State.PROPOSED).update(
-            state=state, lease_until=None, not_before=None, lost=0, finished_at=now
+    def rebase(self, base: MemoryVersion | None) -> None:
+        """Set the text that a proposal replaces."""
+        if base is not None and base.pk != self.base_id:
+            self.base = base
+            Job.objects.filter(pk=self.pk).update(base=base)
+
+    def reject(self, by: User | None) -> bool:
+        """Reject the proposed text. What it read is merged by the next job."""
+        is_rejected = self._own_row(self.State.PROPOSED).update(
+            state=self.State.REJECTED, finished_at=timezone.now()
         )
-        if closed and state == self.State.DONE and self.memory.memory_type == MemoryType.LONG_TERM:
-            # What was rewritten since it was read stays owed.
-            read = self.read.filter(revision=F("version__revision"))
-            MemoryVersion.objects.filter(pk__in=read.values("version")).update(merged=True)
-        return bool(closed)
+        if is_rejected:
+            self._record("proposal_reject", by)
+        return bool(is_rejected)
+
+    # A person's changes, and those of planning
 
     @transaction.atomic
     def retry(self, by: User | None = None) -> bool:
-        """Offer again what was given up or cancelled. A reply that was paid for is closed again,
-        not paid again. False when there is nothing of the kind."""
-        kept = self.State.REPLIED if self.reply and self.fault in KEEPS_REPLY else None
-        done = self._offer_again(self.State.DEAD, to=kept) or self._offer_again(
-            self.State.CANCELLED
-        )
-        if done:
-            if self.segment is not None:
-                self.segment.settle_read(Segment.Outcome.WAITING, Segment.Outcome.CANCELLED)
+        """Reopen a dead or cancelled job. A good reply is closed again, not paid again."""
+        if self.reply and self.fault in KEEPS_REPLY:
+            dead = Job.objects.filter(pk=self.pk, state=self.State.DEAD)
+            is_reopened = bool(dead.reopen(self.State.REPLIED)) or self.reopen(self.State.CANCELLED)
+        else:
+            is_reopened = self.reopen(self.State.DEAD, self.State.CANCELLED)
+        if is_reopened:
             self._record("job_retry", by)
-        return done
+        return is_reopened
 
-    def want_again(self) -> bool:
-        """Offer a superseded one again: the very same is wanted once more."""
-        return self._offer_again(self.State.SUPERSEDED)
-
-    def make_again(self) -> bool:
-        """Offer again what was made: its text was taken away, for it rested on something else too."""
-        return self.want_again() or self._offer_again(self.State.DONE)
+    def reopen(self, *states: JobState) -> bool:
+        """Begin it again without its reply, if it is in one of these states."""
+        rows = Job.objects.filter(pk=self.pk, state__in=states)
+        return bool(rows.reopen(reply=None, way=RequestStrategy.WHOLE, form=""))
 
     @transaction.atomic
     def cancel(self, by: User | None = None) -> bool:
-        """Do not make it; its messages count as left out by a person until `retry`. False when it
-        does not wait: what runs is paid, and is saved."""
-        waiting = Job.objects.filter(pk=self.pk, state=self.State.WAITING)
-        done = waiting.end(self.State.CANCELLED)
-        if done:
-            if self.segment is not None:
-                self.segment.settle_read(Segment.Outcome.CANCELLED, Segment.Outcome.WAITING)
+        """Cancel a waiting job. A running one goes on, as it is paid."""
+        is_cancelled = bool(Job.objects.filter(pk=self.pk, state=self.State.WAITING).cancel())
+        if is_cancelled:
             self._record("job_cancel", by)
-        return bool(done)
-
-    def reject(self, by: User | None) -> bool:
-        """The proposed text is not wanted; what it would have taken in stays owed to the next."""
-        done = self._own_row(self.State.PROPOSED).update(
-            state=self.State.REJECTED, finished_at=timezone.now()
-        )
-        if done:
-            self._record("proposal_reject", by)
-        return bool(done)
+        return is_cancelled
 
     def _record(self, action: str, by: User | None) -> None:
         workspace = self.memory.workspace
         AuditEvent.objects.record(action, by=by, workspace=workspace, subject=str(self))
 
-    def _offer_again(self, state: JobState, to: JobState | None = None) -> bool:
-        values: dict[str, Any] = (
-            {} if to else {"reply": None, "way": RequestStrategy.WHOLE, "form": ""}
-        )
-        rows = Job.objects.filter(pk=self.pk, state=state)
-        return bool(rows.offer(to or self.State.WAITING, **values))
-
-    def take_inputs(self, versions: Sequence[MemoryVersion]) -> None:
-        JobInput.objects.bulk_create(
-            JobInput(job=self, version=version, revision=version.revision) for version in versions
-        )
-
-    @property
-    def saved_reply(self) -> Reply | None:
-        data: dict[str, Any] | None = self.reply
-        return Reply.from_json(data) if data else None
-
 
 class JobInput(models.Model):
-    """A version that a merge reads, in the wording it had then."""
+    """A version that a merge reads, with its revision at that time."""
 
     job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="read")
     version = models.ForeignKey(MemoryVersion, on_delete=models.CASCADE, related_name="read_by")

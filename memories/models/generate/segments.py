@@ -1,44 +1,47 @@
-"""Segments: closed windows of a channel's, or a thread's, messages (rule 1)."""
+"""Segments: closed time windows of the messages of a channel or thread (rule 1)."""
+
+from collections.abc import Iterable
 
 from django.db import models
-from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
-from memories.models.access.readers import Reader
+from memories.models.access.readers import AudienceQuerySet
 from memories.models.ingest.channels import Channel
 from memories.rules.generate.segments import Trigger
 
 
-class SegmentQuerySet(models.QuerySet["Segment"]):
-    def visible_to(self, reader: Reader) -> "SegmentQuerySet":
-        """A channel's segments to its readers; what holds words said in private, to its members."""
-        member_channels = reader.keys(Channel.objects.of_members)
-        same = Segment.objects.filter(pk=models.OuterRef("pk"))
-        private = models.Exists(same.filter(messages__was_private=True)) | models.Exists(
-            same.filter(thread_messages__was_private=True)
-        )
-        readable = Q(channel__in=reader.keys(Channel.objects.visible_to))
-        return self.filter(Q(channel__in=member_channels) | readable & ~private)
-
+class SegmentQuerySet(AudienceQuerySet["Segment"]):
     def of_channel(self) -> "SegmentQuerySet":
         return self.filter(thread_ts="")
 
     def in_order(self) -> "SegmentQuerySet":
         return self.order_by("channel", "thread_ts", "number")
 
+    def settle_read(self, segments: Iterable["Segment | None"], outcome: str, before: str) -> None:
+        """Set the outcome of all that jobs of these segments read, where it is ``before``."""
+        of_channels = []
+        for segment in filter(None, segments):
+            if segment.thread_ts:
+                segment.settle_read(outcome, before)
+            else:
+                of_channels.append(segment.pk)
+        for begin in range(0, len(of_channels), 500):
+            rows = self.filter(pk__in=of_channels[begin : begin + 500], outcome=before)
+            rows.update(outcome=outcome)
+
 
 class Segment(models.Model):
-    """One window. Its bounds never move; ``number`` counts them as they were cut.
+    """A window of messages. Its bounds never move; ``number`` counts up in a channel or thread.
 
-    ``closed_us`` is the moment at which the rule closed it, whenever a job came to see that.
+    ``closed_us`` is the moment at which the rule closes it, which a pass may notice later.
     """
 
     class Outcome(models.TextChoices):
         WAITING = "waiting", _("waiting for its summary")
         REMEMBERED = "remembered", _("remembered")
-        NOTHING = "nothing", _("nothing to remember")  # the summariser's word
-        SKIPPED = "skipped", _("nothing to summarise")  # no text in it: no call was made
-        CANCELLED = "cancelled", _("left out by a person")  # until somebody wants it again
+        NOTHING = "nothing", _("nothing to remember")  # by the summariser
+        SKIPPED = "skipped", _("nothing to summarise")  # it has no text
+        CANCELLED = "cancelled", _("left out by a person")  # until a retry
 
     channel = models.ForeignKey(Channel, on_delete=models.CASCADE, related_name="segments")
     thread_ts = models.CharField(_("thread"), max_length=20, blank=True)
@@ -53,7 +56,7 @@ class Segment(models.Model):
     outcome = models.CharField(
         _("outcome"), max_length=20, choices=Outcome, default=Outcome.WAITING
     )
-    # An edit or a deletion inside: its version is to be made again, under the same number.
+    # A message was edited or deleted: its version is made again, under the same number.
     stale = models.BooleanField(_("edited since"), default=False)
 
     objects = SegmentQuerySet.as_manager()
@@ -76,8 +79,10 @@ class Segment(models.Model):
         self.save(update_fields=["outcome"])
 
     def settle_read(self, outcome: str, before: str | None = None) -> None:
-        """What became of all that a job of this segment reads: itself, or the segments of
-        its thread so far. ``before``: only of those with this outcome."""
+        """Set the outcome of this segment or, in a thread, of all its segments so far.
+
+        ``before``: only where the outcome is this one.
+        """
         read = Segment.objects.filter(pk=self.pk)
         if self.thread_ts:
             read = Segment.objects.filter(
@@ -87,7 +92,6 @@ class Segment(models.Model):
             read = read.filter(outcome=before)
         read.update(outcome=outcome)
 
-    def is_read_again(self) -> None:
-        """Its edit is taken up: its version is being made again."""
+    def clear_stale(self) -> None:
         self.stale = False
         self.save(update_fields=["stale"])

@@ -1,4 +1,4 @@
-"""Messages, as Slack sent them. Readable text is made from them when it is needed."""
+"""Messages in Slack's own markup. Code that shows them makes readable text of it."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -11,40 +11,41 @@ from django.db.models.functions import Coalesce
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-from memories.models.access.readers import Reader
 from memories.models.generate.segments import Segment
 from memories.models.ingest.channels import Channel
 from memories.models.ingest.people import Person
 from memories.models.search.documents import MESSAGE, SearchableQuerySet
 
 
-def name_of_author(person: str, username: str) -> str:
-    """The name a message came with, which a bot chooses for each, else its author's."""
+def author_name(person: str, username: str) -> str:
+    """Return the message's own username, which bots choose, else the author's name."""
     return username or person
 
 
-# What is left of a message that was deleted, forgotten or too old: its place in the conversation.
+# The fields of a deleted, forgotten or expired message. Its place in the conversation stays.
 PURGED: dict[str, Any] = {
     **dict.fromkeys(["is_notice", "is_bot", "broadcast"], False),
     **dict.fromkeys(["username", "subtype", "text", "raw", "edited_ts"], ""),
 }
 
 
-def _left_of(state: str) -> dict[str, Any]:
-    """Whose it was is kept of what is only too old: its memories stay, and go when its author is
-    forgotten."""
+def _purged_fields(state: str) -> dict[str, Any]:
+    """Return the fields after a purge. An expired message keeps its author.
+
+    Its memories stay, and a later forget of the author must find them.
+    """
     return PURGED if state == Message.State.EXPIRED else {**PURGED, "author_id": None}
 
 
-def is_rememberable() -> Q:
+def rememberable_condition() -> Q:
     return Q(state=Message.State.LIVE, is_notice=False, is_revoked=False) & ~Q(
         is_bot=True, channel__remember_bots=False
     )
 
 
-def waits_in_thread() -> Q:
-    """Of messages in threads: from the start mark on, and in no segment of the thread yet."""
-    return is_rememberable() & Q(
+def waiting_in_thread_condition() -> Q:
+    """Messages of a thread from the start mark on that are in no segment of the thread."""
+    return rememberable_condition() & Q(
         thread_segment__isnull=True, micros__gte=models.F("channel__start_us")
     )
 
@@ -52,41 +53,30 @@ def waits_in_thread() -> Q:
 class MessageQuerySet(SearchableQuerySet["Message"]):
     searched_as = MESSAGE
 
-    def visible_to(self, reader: Reader) -> "MessageQuerySet":
-        """A channel's messages to its readers; what was said while it was private, to its members."""
-        member_channels = reader.keys(Channel.objects.of_members)
-        return self.filter(
-            Q(channel__in=member_channels)
-            | Q(
-                channel__in=reader.keys(Channel.objects.visible_to),
-                was_private=False,
-            )
-        )
-
     def roots(self) -> "MessageQuerySet":
-        """Messages that have, or had, a thread."""
+        """Messages that have or had a thread."""
         return self.filter(thread_ts=models.F("ts"))
 
-    def owing_replies(self) -> "MessageQuerySet":
-        """Roots whose threads have moved and were not read since, newest first."""
+    def with_unread_replies(self) -> "MessageQuerySet":
+        """Roots whose threads changed and were not read since, newest first."""
         return self.filter(thread_moved=True).order_by("-micros")
 
-    def thread_has_moved(self) -> None:
+    def mark_threads_unread(self) -> None:
         self.update(thread_moved=True, thread_at_ts="")
 
     def until(self, now_us: int) -> "MessageQuerySet":
         return self.filter(micros__lte=now_us)
 
-    def still_there(self) -> "MessageQuerySet":
-        """In Slack, as far as we know: also what is too old to be kept here."""
+    def existing_in_slack(self) -> "MessageQuerySet":
+        """Messages that were not deleted in Slack, with those that are too old to keep here."""
         return self.filter(state__in=(Message.State.LIVE, Message.State.EXPIRED))
 
     def rememberable(self) -> "MessageQuerySet":
-        """What a summary may be made of: no notices, nothing deleted, no unwanted bots (rule 3)."""
-        return self.filter(is_rememberable())
+        """Messages that a summary may use: no notices, deletions or excluded bots (rule 3)."""
+        return self.filter(rememberable_condition())
 
-    def gone_of(self, places: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
-        """Which of these (channel's Slack id, ts) were deleted or forgotten."""
+    def deleted_among(self, places: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
+        """Return which of these (channel's Slack id, ts) were deleted or forgotten."""
         keys = set(places)
         rows = self.filter(
             state=Message.State.DELETED,
@@ -95,29 +85,33 @@ class MessageQuerySet(SearchableQuerySet["Message"]):
         )
         return keys.intersection(rows.values_list("channel__slack_id", "ts"))
 
-    def said_from_outside(self) -> "MessageQuerySet":
-        """By guests, people who are not of the team, and in a connected workspace by nobody known."""
-        nobody = Q(author=None, is_bot=False, channel__workspace__connected_at__isnull=False)
-        return self.filter(nobody | Q(author__in=Person.objects.from_outside()))
+    def from_outsiders(self) -> "MessageQuerySet":
+        """Messages of guests and outsiders, and of unknown authors in a connected workspace."""
+        is_unsigned = Q(author=None, is_bot=False, channel__workspace__connected_at__isnull=False)
+        return self.filter(is_unsigned | Q(author__in=Person.objects.from_outside()))
 
     def waiting(self) -> "MessageQuerySet":
-        """From the start mark on and in no segment of the channel yet."""
+        """Messages from the start mark on that are in no segment of the channel."""
         return self.rememberable().filter(
             segment__isnull=True, micros__gte=models.F("channel__start_us")
         )
 
     def waiting_in_threads(self) -> "MessageQuerySet":
-        """From the start mark on, in a thread, and in none of its segments yet."""
-        return self.filter(waits_in_thread()).exclude(thread_ts="")
+        """Messages of threads from the start mark on that are in no segment of their thread."""
+        return self.filter(waiting_in_thread_condition()).exclude(thread_ts="")
 
     def in_threads(self, timestamps: Iterable[str]) -> "MessageQuerySet":
-        """Those of the threads with these ts. SQLite takes the index of messages in threads only when
-        the question says that it is about such."""
+        """Messages of the threads with these ts.
+
+        SQLite uses the partial index of threads only when the query repeats its condition.
+        """
         return self.filter(thread_ts__in=list(timestamps)).exclude(thread_ts="")
 
     def latest_replies(self) -> "MessageQuerySet":
-        """Of each thread the newest of these replies, newest first: of an index of the replies of a
-        channel as many are read as are asked for, whatever the number of its threads."""
+        """The newest reply of each thread, newest first.
+
+        A slice of it reads a part of the index only, whatever the number of threads.
+        """
         replies = self.exclude(thread_ts="").exclude(ts=models.F("thread_ts"))
         later = replies.filter(
             channel=models.OuterRef("channel"),
@@ -127,9 +121,9 @@ class MessageQuerySet(SearchableQuerySet["Message"]):
         return replies.filter(~models.Exists(later)).order_by("-micros")
 
     def before_start(self, channels: Iterable[Channel], would_be_us: int) -> dict[int, int]:
-        """Per channel (row id), what could be remembered but lies before its start mark.
+        """Return the number of rememberable messages before the start mark, by channel (row id).
 
-        ``would_be_us`` stands in for a mark that no pass has fixed yet.
+        ``would_be_us`` is the mark of channels that have none yet.
         """
         start = Coalesce(models.F("channel__start_us"), models.Value(would_be_us))
         return dict(
@@ -141,10 +135,10 @@ class MessageQuerySet(SearchableQuerySet["Message"]):
         )
 
     def insert(self, rows: Sequence["Message"]) -> None:
-        """Add rows that are in no table yet, several times faster than ``bulk_create``.
+        """Insert new rows, several times faster than ``bulk_create``, without setting primary keys.
 
-        The fields of a message are plain values, so nothing is gained by asking each field of
-        each row how it is to be stored, which is what takes the time. Sets no primary keys.
+        ``bulk_create`` spends its time on the conversion of each value by its field. The values of
+        a message need no conversion.
         """
         fields = [field for field in Message._meta.concrete_fields if not field.primary_key]
         now = connections[self.db].ops.adapt_datetimefield_value(timezone.now())
@@ -156,7 +150,7 @@ class MessageQuerySet(SearchableQuerySet["Message"]):
         self._each(f"INSERT INTO {{}} ({columns}) VALUES ({places})", rows, names)
 
     def rewrite(self, rows: Sequence["Message"], names: Sequence[str]) -> None:
-        """Save these fields (``author_id``, not ``author``) of stored rows; see `insert`."""
+        """Save these fields (``author_id``, not ``author``) of stored rows, as fast as `insert`."""
         columns = ", ".join(f"{column} = %s" for column in self._columns(names))
         self._each(f"UPDATE {{}} SET {columns} WHERE id = %s", rows, [*names, "id"])
 
@@ -165,7 +159,7 @@ class MessageQuerySet(SearchableQuerySet["Message"]):
         return [connections[self.db].ops.quote_name(by_name[name]) for name in names]
 
     def _each(self, sql: str, rows: Sequence["Message"], names: Sequence[str]) -> None:
-        """Run a statement once for each row, with these of its values."""
+        """Run a statement once for each row, with the values of these attributes."""
         if not rows:
             return
         connection = connections[self.db]
@@ -177,25 +171,25 @@ class MessageQuerySet(SearchableQuerySet["Message"]):
             )
 
     def purge(self, state: str) -> int:
-        """Forget what was said and how (`Message.purge`); how many it were."""
-        return self.update(state=state, **_left_of(state))
+        """Purge messages as `Message.purge` does; return their number."""
+        return self.update(state=state, **_purged_fields(state))
 
     def in_order(self) -> "MessageQuerySet":
         return self.order_by("micros", "pk")
 
 
 class Message(models.Model):
-    """One message, known by (channel, ts). ``micros`` is its ts as an exact number.
+    """A message, identified by (channel, ts). ``micros`` is its ts in microseconds since 1970.
 
-    ``text`` holds Slack's own markup; ``raw`` the whole object as ASCII JSON, so that even a NUL
-    or half a surrogate pair survives on every database.
+    ``text`` is Slack's markup. ``raw`` is the whole object as ASCII JSON, so that every database
+    stores a NUL and half a surrogate pair.
     """
 
     class State(models.TextChoices):
         LIVE = "live", _("live")
         DELETED = "deleted", _("deleted")
-        EXPIRED = "expired", _("older than messages are kept")  # as deleted; memories stay
-        MISSING = "missing", _("root not seen")  # replies are here, their root is not (yet)
+        EXPIRED = "expired", _("older than messages are kept")  # its memories stay
+        MISSING = "missing", _("root not seen")  # replies are stored, the root is not
 
     REMOVED = (State.DELETED, State.EXPIRED)
 
@@ -215,18 +209,18 @@ class Message(models.Model):
     text = models.TextField(_("text"), blank=True)
     raw = models.TextField(_("as received"), blank=True)
     edited_ts = models.CharField(_("edited"), max_length=20, blank=True)
-    # Of a root, as Slack last told: a sync reads a thread again when these move.
+    # Of a root, the last values from Slack: a sync reads the thread again when they change.
     reply_count = models.PositiveIntegerField(_("replies"), default=0)
     latest_reply = models.CharField(_("latest reply"), max_length=20, blank=True)
     # Of a root: when its thread was last read to the end.
     replies_read_at = models.DateTimeField(null=True, blank=True, editable=False)
-    # Of a root: its thread is not the same in Slack any more, and has to be read.
+    # Of a root: its thread changed in Slack and has to be read.
     thread_moved = models.BooleanField(default=False, editable=False)
-    # Of a root: how far a reading of its thread has come that did not reach the end (a ts).
+    # Of a root: the ts up to which an unfinished read of its thread has come.
     thread_at_ts = models.CharField(max_length=20, blank=True, editable=False)
-    # Said while the channel was private: for its members, whatever the channel is now.
+    # Written while the channel was private: visible to its members only, whatever it is now.
     was_private = models.BooleanField(_("said in private"), default=False)
-    # A person's word that it is no source for memories (again).
+    # A person decided that it is no source for memories.
     is_revoked = models.BooleanField(_("revoked as a source"), default=False)
     stored_at = models.DateTimeField(_("stored"), auto_now_add=True)
     # A message is in at most one segment of its channel, and at most one of its thread.
@@ -244,9 +238,9 @@ class Message(models.Model):
             models.UniqueConstraint(fields=["channel", "ts"], name="message_once"),
         ]
         indexes = [
-            # Pages of a channel, in order of time.
+            # Pages of a channel.
             models.Index(fields=["channel", "micros"], name="message_time"),
-            # A thread, in order of time.
+            # Pages of a thread.
             models.Index(
                 fields=["channel", "thread_ts", "micros"],
                 name="message_thread",
@@ -256,7 +250,7 @@ class Message(models.Model):
             models.Index(
                 fields=["channel", "-micros"], name="message_in_thread", condition=~Q(thread_ts="")
             ),
-            # What a pass looks for: MessageQuerySet.waiting and waiting_in_threads.
+            # MessageQuerySet.waiting and waiting_in_threads.
             models.Index(
                 fields=["channel", "micros"],
                 name="message_waiting",
@@ -267,7 +261,7 @@ class Message(models.Model):
                 name="message_waiting_in_thread",
                 condition=Q(thread_segment__isnull=True, is_notice=False) & ~Q(thread_ts=""),
             ),
-            # What a sync looks for: MessageQuerySet.owing_replies, and the ring of threads.
+            # MessageQuerySet.with_unread_replies, and the resync schedule of threads.
             models.Index(
                 fields=["channel", "-micros"],
                 name="message_owing_replies",
@@ -278,7 +272,7 @@ class Message(models.Model):
                 name="message_ring",
                 condition=Q(thread_ts=models.F("ts")),
             ),
-            # Private messages of a channel, a segment or a thread: JobQuerySet.visible_to.
+            # JobQuerySet.visible_to.
             models.Index(fields=["channel"], name="message_private", condition=Q(was_private=True)),
             models.Index(
                 fields=["segment"], name="message_private_in_segment", condition=Q(was_private=True)
@@ -297,16 +291,16 @@ class Message(models.Model):
 
     @property
     def author_name(self) -> str:
-        """Who wrote it, in prompts, contexts and pages alike; "" when nobody knows."""
-        return name_of_author(self.author.name if self.author else "", self.username)
+        """The author's name in prompts, contexts and pages; "" when unknown."""
+        return author_name(self.author.name if self.author else "", self.username)
 
-    def thread_goes_on(self, at_ts: str) -> None:
-        """Of a root: its thread is read up to here."""
+    def record_thread_progress(self, at_ts: str) -> None:
+        """Record that the thread of this root is read up to here."""
         self.thread_at_ts = at_ts
         self.save(update_fields=["thread_at_ts"])
 
-    def thread_was_read(self, now: datetime) -> None:
-        """Of a root: its thread is as in Slack."""
+    def record_thread_read(self, now: datetime) -> None:
+        """Record that the thread of this root is read to its end."""
         self.replies_read_at, self.thread_moved, self.thread_at_ts = now, False, ""
         self.save(update_fields=["replies_read_at", "thread_moved", "thread_at_ts"])
 
@@ -319,13 +313,15 @@ class Message(models.Model):
         return self.thread_ts not in ("", self.ts)
 
     @property
-    def is_gone(self) -> bool:
-        """A tombstone: no import and no event brings its text back."""
+    def is_tombstone(self) -> bool:
+        """Whether the text was removed. No import and no event brings it back."""
         return self.state in self.REMOVED
 
     def purge(self, state: "Message.State | None" = None) -> None:
-        """Forget what was said, how, and, unless it is only too old, by whom; its place in the
-        conversation stays. Unsaved."""
+        """Remove the content, and the author unless it only expired. Does not save.
+
+        Its place in the conversation stays.
+        """
         self.state = state or self.State.DELETED
-        for name, value in _left_of(self.state).items():
+        for name, value in _purged_fields(self.state).items():
             setattr(self, name, value)

@@ -1,4 +1,4 @@
-"""Names of people and channels, as one reader may see them: for `rules.ingest.markup`."""
+"""Names of people and channels that one reader may see, for `rules.ingest.markup`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,14 +8,14 @@ from memories.models.access.workspaces import Workspace
 
 @dataclass(frozen=True)
 class Names:
-    """Look-ups by Slack id; None where unknown, or a channel that is not the reader's to see."""
+    """Look-ups by Slack id; None for unknown ids and for channels that the reader may not see."""
 
     people: Mapping[str, str] = field(default_factory=dict)
     channels: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def public(cls, workspace: Workspace) -> "Names":
-        """Names that every reader of the workspace may meet: for texts that many will read."""
+        """Return the names that every reader of the workspace may see."""
         return cls(workspace.people.all().names(), workspace.channels.public().names())
 
     def person(self, slack_id: str) -> str | None:

@@ -1,4 +1,4 @@
-"""People and bots, as Slack knows them."""
+"""People and bots of a Slack workspace, and their links to accounts."""
 
 from datetime import datetime
 from typing import Any
@@ -9,53 +9,51 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from memories.models.access.audit import AuditEvent
-from memories.models.access.readers import Reader
+from memories.models.access.readers import AudienceQuerySet
 from memories.models.access.users import ACCESS_LASTS, User
 from memories.models.access.workspaces import Workspace
 
 FORGOTTEN = "forgotten person"  # in place of a name
-# How a person is linked to an account. All but an operator's word prove that it is theirs.
+# How a person was linked to an account. Every way but BY_OPERATOR proves that it is theirs.
 BY_OPERATOR, BY_EMAIL, BY_SLACK, IN_DEMO = "", "email", "slack", "demo"
 PROOFS = (BY_EMAIL, BY_SLACK, IN_DEMO)
 
 
-class PersonQuerySet(models.QuerySet["Person"]):
-    def visible_to(self, reader: Reader) -> "PersonQuerySet":
-        """The people of the workspaces that the reader enters."""
-        return self.filter(workspace__in=Workspace.objects.entered_by(reader))
-
+class PersonQuerySet(AudienceQuerySet["Person"]):
     def names(self) -> dict[str, str]:
-        """Display names by Slack id."""
+        """Return display names by Slack id."""
         return dict(self.values_list("slack_id", "name"))
 
-    def full(self) -> "PersonQuerySet":
-        """Members of the team, as a list of people told: they see all public channels."""
+    def full_members(self) -> "PersonQuerySet":
+        """Full members of the team in a list of people. They see all public channels."""
         return self.filter(is_guest=False, is_external=False, is_placeholder=False)
 
-    def narrow(self) -> "PersonQuerySet":
-        """Guests, people from outside, and those whom no list of people knows: they see only what
-        they are in. Bots are in no list either, and read nothing here."""
-        is_unknown = Q(is_placeholder=True, is_bot=False)
-        return self.filter(Q(is_guest=True) | Q(is_external=True) | is_unknown)
+    def restricted(self) -> "PersonQuerySet":
+        """Guests, people from outside, and people in no list. They see only channels they are in.
 
-    def who_open(self, now: datetime) -> "PersonQuerySet":
-        """Those whose link opens the channels they are in: it was proven, or an operator's word has
-        not ended yet."""
+        Bots are in no list either, but read nothing here.
+        """
+        is_unlisted = Q(is_placeholder=True, is_bot=False)
+        return self.filter(Q(is_guest=True) | Q(is_external=True) | is_unlisted)
+
+    def with_open_link(self, now: datetime) -> "PersonQuerySet":
+        """People whose link gives access: it is proven, or an operator's link has not expired."""
         return self.filter(Q(opens_until__isnull=True) | Q(opens_until__gt=now))
 
     def unproven(self) -> "PersonQuerySet":
-        """Those whose account an operator named, or gave a password, and who have not signed in with
-        Slack since."""
+        """People whose link to an account rests on an operator, and on no sign-in with Slack yet."""
         return self.filter(opens_until__isnull=False, user__isnull=False)
 
     def from_outside(self) -> "PersonQuerySet":
-        """Guests and people from outside, and whom Slack's own list of people does not name. An
-        export may leave out anybody: unnamed there is not from outside."""
-        unnamed = Q(is_placeholder=True, is_bot=False, workspace__connected_at__isnull=False)
-        return self.filter(Q(is_guest=True) | Q(is_external=True) | unnamed)
+        """Guests, people from outside, and people that a connected Slack does not list.
+
+        An export may omit people, so a person that it does not list is not from outside.
+        """
+        unlisted = Q(is_placeholder=True, is_bot=False, workspace__connected_at__isnull=False)
+        return self.filter(Q(is_guest=True) | Q(is_external=True) | unlisted)
 
     def who_may_sign_in(self) -> "PersonQuerySet":
-        """Members and guests of the team itself, as Slack lists them now."""
+        """Active members and guests of the team itself."""
         return self.filter(
             is_bot=False,
             is_deleted=False,
@@ -66,9 +64,9 @@ class PersonQuerySet(models.QuerySet["Person"]):
 
 
 class Person(models.Model):
-    """A Slack identity (U…, W…, or a bot's B…). One human may have two of them (shared channels).
+    """A Slack identity (U…, W…, or a bot's B…). One human may have two, in shared channels.
 
-    ``is_placeholder``: seen as an author, not (yet) in any list of people.
+    ``is_placeholder``: the person is known as an author or member, but from no list of people.
     """
 
     workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="people")
@@ -81,11 +79,11 @@ class Person(models.Model):
     is_external = models.BooleanField(_("from another team"), default=False)
     is_deleted = models.BooleanField(_("deactivated"), default=False)
     is_placeholder = models.BooleanField(_("not in any list of people"), default=False)
-    # Slack's own clock of this profile, in seconds since 1970: an older export loses to it.
+    # Slack's time of this profile, in seconds since 1970. An older export does not change it.
     updated = models.BigIntegerField(default=0, editable=False)
-    # A person's word that nothing they say is a source for memories.
+    # None of their messages is a source for memories.
     is_revoked = models.BooleanField(_("revoked as a source"), default=False)
-    # What they said before was forgotten then, and is not taken in again.
+    # Their messages from before were forgotten then, and are not stored again.
     forgotten_at = models.DateTimeField(_("forgotten"), null=True, blank=True)
     user = models.ForeignKey(
         User,
@@ -95,9 +93,9 @@ class Person(models.Model):
         blank=True,
         help_text=_("The account that reads what this person may read in Slack."),
     )
-    # BY_OPERATOR: no address changes it. BY_EMAIL: as long as the verified address is theirs.
+    # A BY_EMAIL link ends when the verified address changes. A BY_OPERATOR link does not.
     linked_by = models.CharField(max_length=10, blank=True, editable=False)
-    # An unproven link opens the channels they are in until then; null: it is proven.
+    # An unproven link gives access to their channels until then; null: it is proven.
     opens_until = models.DateTimeField(
         _("opens private channels until"), null=True, blank=True, editable=False
     )
@@ -123,7 +121,7 @@ class Person(models.Model):
 
     @property
     def role(self) -> str:
-        """What Slack makes of whoever they are, as a word of `rules.roles`."""
+        """The role in Slack, as in `rules.access.roles`."""
         if self.is_deleted:
             return ""
         return "guest" if self.is_guest or self.is_external or self.is_placeholder else "member"
@@ -142,13 +140,13 @@ class Person(models.Model):
         by: User | None = None,
         reason: str = "",
     ) -> bool:
-        """Let the account read as this person, or no account any more; on the record. False, and
-        nothing is done, when it is not linked as it ``was``.
+        """Link the person to an account, or to none, with an audit event.
 
-        ``how`` is one of `PROOFS`, or BY_OPERATOR. An operator's word opens private channels for an
-        hour, and only with a ``reason``. It never takes the place of a proof for the same account.
-        An address proves nothing where Slack did not list it: whoever imports an export may write
-        any into it. Raises ValueError when ``by`` is no operator.
+        Return False and change nothing unless the linked account is ``was``. ``how`` is one of
+        `PROOFS` or BY_OPERATOR. An operator's link gives access to private channels for an hour,
+        and only with a ``reason``. It does not replace a proof for the same account. An e-mail
+        address proves nothing in a workspace that is not connected, because the author of an export
+        can write any address into it. Raise ValueError when ``by`` is no operator.
         """
         if how == BY_OPERATOR and by is not None and not by.is_operator:
             raise ValueError("Only an operator links a person to an account.")
@@ -180,7 +178,7 @@ class Person(models.Model):
         return True
 
     def forget(self, now: datetime) -> None:
-        """Nothing is known of them but their id: no list of people fills it in again."""
+        """Delete all data of the person but the id. No list of people sets it again."""
         self.forgotten_at = now
         self.name, self.real_name, self.email = FORGOTTEN, "", ""
         self.user, self.opens_until = None, None

@@ -1,4 +1,4 @@
-"""Slack exports that an operator uploads, from looking into them until they are stored."""
+"""Slack exports that an operator uploads, from the inspection to the import."""
 
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -12,47 +12,47 @@ from django.utils.translation import gettext_lazy as _
 from memories.models.access.audit import AuditEvent
 from memories.models.access.users import User
 
-SILENCE = timedelta(minutes=2)  # without a sign for so long, whoever worked on it is gone
-MOST_ATTEMPTS = 5
-KEPT = timedelta(days=7)  # nobody decided for so long: the file goes
+HEARTBEAT_TIMEOUT = timedelta(minutes=2)
+MAX_ATTEMPTS = 5
+UPLOAD_RETENTION = timedelta(days=7)  # for uploads that wait for a person
 
 
-class AnotherUpload(Exception):
-    """One for the same workspace is not over yet; two would store over each other."""
+class UploadInProgress(Exception):
+    """Another upload for the same workspace is unfinished."""
 
 
 class UploadQuerySet(models.QuerySet["Upload"]):
     def unfinished(self) -> "UploadQuerySet":
         return self.filter(state__in=Upload.UNFINISHED)
 
-    def left_alone(self, now: datetime) -> "UploadQuerySet":
-        """A worker has to do something, and none shows signs of doing it."""
-        is_silent = Q(alive_at=None) | Q(alive_at__lt=now - SILENCE)
-        return self.filter(is_silent, state__in=Upload.AT_WORK)
+    def abandoned(self, now: datetime) -> "UploadQuerySet":
+        """Uploads that need a worker and have no heartbeat of one."""
+        has_no_heartbeat = Q(alive_at=None) | Q(alive_at__lt=now - HEARTBEAT_TIMEOUT)
+        return self.filter(has_no_heartbeat, state__in=Upload.AT_WORK)
 
-    def forgotten(self, now: datetime) -> "UploadQuerySet":
-        """They wait for a person who does not come."""
-        waits = self.unfinished().exclude(state__in=Upload.AT_WORK)
-        return waits.filter(changed_at__lt=now - KEPT)
+    def stale(self, now: datetime) -> "UploadQuerySet":
+        """Uploads that have waited too long for a person."""
+        waiting = self.unfinished().exclude(state__in=Upload.AT_WORK)
+        return waiting.filter(changed_at__lt=now - UPLOAD_RETENTION)
 
     @transaction.atomic
     def begin(self, folder: str, *, slug: str, name: str, size: int, by: User) -> "Upload":
-        """A file was kept. Raises AnotherUpload."""
+        """Create the row of a stored file, with an audit event. Raise UploadInProgress."""
         try:
             with transaction.atomic():
                 upload = self.create(folder=folder, slug=slug, name=name, size=size, author=by)
         except IntegrityError as error:
-            raise AnotherUpload from error
+            raise UploadInProgress from error
         upload.record("upload", by, size=size)
         return upload
 
 
 class Upload(models.Model):
-    """One export, and how far it is. ``slug`` names the workspace that it is for, which is made
-    when storing begins. ``found`` is what lies in it, ``choice`` what a person wants of that,
-    ``report`` what became of it: numbers, reasons as words that each reader is told in their own
-    language, and names of public channels alone, for those of private ones are not every
-    operator's to see. The file stays as it came until the upload is over.
+    """An uploaded export and its state. The file stays unchanged until the upload is over.
+
+    ``slug`` names the workspace, which the import creates. ``found`` is the content of the export,
+    ``choice`` the part that a person chose, and ``report`` the result. They hold numbers, reasons as
+    codes, and names of public channels only, because an operator may not see the private ones.
     """
 
     class State(models.TextChoices):
@@ -77,9 +77,9 @@ class Upload(models.Model):
     report = models.JSONField(default=dict, blank=True)
     fault = models.CharField(_("fault"), max_length=300, blank=True)
     seen = models.PositiveBigIntegerField(_("read"), default=0)
-    # Of that, by the id of a public channel; "private" and "direct" for all of a kind.
+    # Objects read, by the id of a public channel, or "private" and "direct" for all of that kind.
     parts = models.JSONField(default=dict, blank=True)
-    # When whoever works on it began, their last sign, and how often somebody began to.
+    # When a worker claimed it, the worker's last heartbeat, and the number of claims.
     begun_at = models.DateTimeField(null=True, blank=True)
     alive_at = models.DateTimeField(null=True, blank=True)
     attempts = models.PositiveSmallIntegerField(_("attempts"), default=0)
@@ -108,7 +108,7 @@ class Upload(models.Model):
 
     @property
     def path(self) -> Path:
-        """Always of the same name: what it was called may be made to deceive."""
+        """The path of the file. It does not contain the uploaded name."""
         return Path(settings.MEMORYHUB_VAR, "uploads", self.folder, "export.zip")
 
     @property
@@ -119,37 +119,43 @@ class Upload(models.Model):
     def is_unfinished(self) -> bool:
         return self.state in self.UNFINISHED
 
-    # What a worker does
+    # Changes by a worker
 
     def claim(self, now: datetime) -> bool:
-        """Begin to work on it. False: somebody does, or there is nothing to do."""
-        free = Upload.objects.left_alone(now).filter(pk=self.pk, attempts__lt=MOST_ATTEMPTS)
-        done = free.update(begun_at=now, alive_at=now, seen=0, parts={}, attempts=F("attempts") + 1)
+        """Claim the upload; return False when a worker has it or it needs none."""
+        free = Upload.objects.abandoned(now).filter(pk=self.pk, attempts__lt=MAX_ATTEMPTS)
+        rows = free.update(begun_at=now, alive_at=now, seen=0, parts={}, attempts=F("attempts") + 1)
         self.refresh_from_db()
-        return bool(done)
+        return bool(rows)
 
-    def is_given_up(self, now: datetime) -> bool:
-        """Everybody who began to work on it is gone."""
-        rows = Upload.objects.left_alone(now).filter(pk=self.pk)
-        return rows.filter(attempts__gte=MOST_ATTEMPTS).exists()
+    def has_exhausted_attempts(self, now: datetime) -> bool:
+        """Return whether the worker of the last attempt is gone too."""
+        rows = Upload.objects.abandoned(now).filter(pk=self.pk)
+        return rows.filter(attempts__gte=MAX_ATTEMPTS).exists()
 
-    def put_back(self) -> None:
-        """It could not be begun, which counts for nothing: it is tried again later."""
+    def uncount_attempt(self) -> None:
+        """Take back an attempt that could not begin, so that it is retried later."""
         Upload.objects.filter(pk=self.pk).update(attempts=F("attempts") - 1)
 
-    def is_wanted(self, seen: int, now: datetime, parts: dict[str, int] | None = None) -> bool:
-        """A sign of life: so much is read. False: it was paused or cancelled meanwhile."""
+    def record_progress(
+        self, seen: int, now: datetime, parts: dict[str, int] | None = None
+    ) -> bool:
+        """Save a heartbeat with the progress; return False when it was paused or cancelled."""
         same = Upload.objects.filter(pk=self.pk, state=self.state)
         return bool(same.update(seen=seen, parts=parts or {}, alive_at=now))
 
     def is_silent(self, now: datetime) -> bool:
-        """Whoever worked on it gives no sign any more."""
-        return self.is_at_work and self.alive_at is not None and self.alive_at < now - SILENCE
+        """Return whether its worker has stopped sending heartbeats."""
+        return (
+            self.is_at_work
+            and self.alive_at is not None
+            and self.alive_at < now - HEARTBEAT_TIMEOUT
+        )
 
-    def was_looked_into(self, findings: dict[str, Any], now: datetime) -> bool:
+    def finish_inspection(self, findings: dict[str, Any], now: datetime) -> bool:
         return self._move((self.State.LOOKING,), self.State.READY, now, found=findings)
 
-    def was_stored(self, report: dict[str, Any], now: datetime) -> bool:
+    def finish_import(self, report: dict[str, Any], now: datetime) -> bool:
         return self._move((self.State.STORING,), self.State.DONE, now, report=report)
 
     def fail(self, fault: str, now: datetime, values: dict[str, str] | None = None) -> bool:
@@ -157,35 +163,32 @@ class Upload(models.Model):
         report = {"fault": values} if values else {}
         return self._move(self.AT_WORK, self.State.FAILED, now, fault=fault, report=report)
 
-    # What a person does
+    # Changes by a person
 
     def start(self, choice: dict[str, Any], *, by: User, now: datetime) -> bool:
-        """Store what was chosen. False: it began already."""
-        return self._decide(
-            "upload_start", (self.State.READY,), self.State.STORING, by, now, choice
-        )
+        """Schedule the import of the chosen part; return False when it has begun."""
+        before = (self.State.READY,)
+        return self._decide("upload_start", before, self.State.STORING, by, now, choice=choice)
 
     def retry(self, *, by: User, now: datetime) -> bool:
-        """Once more from where it failed; what is stored already counts as there."""
-        again = self.State.STORING if self.choice else self.State.LOOKING
-        return self._decide("upload_retry", (self.State.FAILED,), again, by, now, self.choice)
+        """Repeat the step that failed. Stored objects count as duplicates."""
+        state = self.State.STORING if self.choice else self.State.LOOKING
+        return self._decide("upload_retry", (self.State.FAILED,), state, by, now)
 
     def pause(self, *, by: User, now: datetime) -> bool:
-        """No more is stored until it is resumed. False: nothing is being stored."""
-        return self._decide(
-            "upload_pause", (self.State.STORING,), self.State.PAUSED, by, now, self.choice
-        )
+        """Stop the import until `resume`; return False when none runs."""
+        before = (self.State.STORING,)
+        return self._decide("upload_pause", before, self.State.PAUSED, by, now)
 
     def resume(self, *, by: User, now: datetime) -> bool:
-        """Store on; what is stored already counts as there. False: it is not paused."""
-        return self._decide(
-            "upload_resume", (self.State.PAUSED,), self.State.STORING, by, now, self.choice
-        )
+        """Continue a paused import. Stored objects count as duplicates."""
+        before = (self.State.PAUSED,)
+        return self._decide("upload_resume", before, self.State.STORING, by, now)
 
     def cancel(self, *, by: User | None, now: datetime) -> bool:
-        """What is stored by then stays."""
-        over = self.State.CANCELLED
-        return self._decide("upload_cancel", self.UNFINISHED, over, by, now, self.choice)
+        """Cancel an unfinished upload. Stored objects stay."""
+        cancelled = self.State.CANCELLED
+        return self._decide("upload_cancel", self.UNFINISHED, cancelled, by, now)
 
     @transaction.atomic
     def _decide(
@@ -195,12 +198,12 @@ class Upload(models.Model):
         after: "Upload.State",
         by: User | None,
         now: datetime,
-        choice: dict[str, Any],
+        **values: Any,
     ) -> bool:
-        done = self._move(before, after, now, choice=choice, fault="")
-        if done:
-            self.record(action, by)
-        return done
+        if not self._move(before, after, now, fault="", **values):
+            return False
+        self.record(action, by)
+        return True
 
     def _move(
         self,
@@ -209,14 +212,14 @@ class Upload(models.Model):
         now: datetime,
         **values: Any,
     ) -> bool:
-        """The next step is a new one: nobody works on it yet, and nobody tried."""
-        rows = Upload.objects.filter(pk=self.pk, state__in=before)
-        anew: dict[str, Any] = {"begun_at": None, "alive_at": None, "attempts": 0}
-        if after != self.State.PAUSED:  # the page tells how far it was
-            anew |= {"seen": 0, "parts": {}}
-        done = rows.update(state=after, changed_at=now, **anew, **values)
+        """Change the state and reset the claim; return False unless the state was in ``before``."""
+        values |= {"state": after, "changed_at": now}
+        values |= {"begun_at": None, "alive_at": None, "attempts": 0}
+        if after != self.State.PAUSED:  # the page of a paused upload shows its progress
+            values |= {"seen": 0, "parts": {}}
+        rows = Upload.objects.filter(pk=self.pk, state__in=before).update(**values)
         self.refresh_from_db()
-        return bool(done)
+        return bool(rows)
 
     def record(self, action: str, by: User | None, **details: Any) -> None:
         subject = f"upload {self.pk}"

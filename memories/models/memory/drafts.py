@@ -1,4 +1,4 @@
-"""What people typed into an editor and have not saved: kept for a day, each for its author alone."""
+"""Drafts: unsaved texts of an editor. Each is kept for a day, for its author alone."""
 
 from datetime import datetime, timedelta
 
@@ -14,17 +14,16 @@ KEPT_FOR = timedelta(hours=24)
 
 
 class DraftQuerySet(models.QuerySet["Draft"]):
-    def of(self, reader: Reader, memory: Memory, now: datetime) -> "Draft | None":
-        """Their text; None also when they may not read any more what they typed it over."""
-        fresh = self.filter(user=reader.user_id, memory=memory, at__gt=now - KEPT_FOR)
-        draft = fresh.first()
+    def find(self, reader: Reader, memory: Memory, now: datetime) -> "Draft | None":
+        """Return the reader's draft. Return None if they may no longer read its base version."""
+        draft = self.filter(user=reader.user_id, memory=memory, at__gt=now - KEPT_FOR).first()
         if draft is None or not draft.based_on:
             return draft
         base = memory.versions.visible_to(reader).filter(number=draft.based_on)
         return draft if base.exists() else None
 
     @transaction.atomic
-    def keep(
+    def save_text(
         self,
         reader: Reader,
         memory: Memory,
@@ -34,8 +33,11 @@ class DraftQuerySet(models.QuerySet["Draft"]):
         revision: int,
         now: datetime,
     ) -> "Draft | None":
-        """In place of what they kept before. None, and nothing done, where nothing is different,
-        and where what they typed it over has other words by now: some may have been forgotten."""
+        """Save a text in place of the reader's earlier draft.
+
+        Return None and save nothing if the text equals its base or the current version. The same
+        happens if the base has another revision: its words may have been redacted.
+        """
         memory.lock()
         base = memory.versions.visible_to(reader).filter(number=based_on, revision=revision).first()
         if reader.user_id is None or (based_on and base is None):
@@ -46,14 +48,13 @@ class DraftQuerySet(models.QuerySet["Draft"]):
         values = {"text": text, "based_on": based_on, "revision": revision, "at": now}
         return self.update_or_create(user_id=reader.user_id, memory=memory, defaults=values)[0]
 
-    def drop(self, reader: Reader, memory: Memory) -> None:
-        """It was saved, or is not wanted any more."""
+    def discard(self, reader: Reader, memory: Memory) -> None:
         self.filter(user=reader.user_id, memory=memory).delete()
 
-    def drop_quoting(self, matcher: QuoteMatcher) -> None:
-        """Words were forgotten: what holds them goes as a whole."""
+    def delete_quoting(self, matcher: QuoteMatcher) -> None:
+        """Delete the drafts that contain redacted words."""
         texts = self.values_list("pk", "text").iterator(200)
-        quoting = [pk for pk, text in texts if matcher.in_text(text)]
+        quoting = [pk for pk, text in texts if matcher.find_in(text)]
         self.filter(pk__in=quoting).delete()
 
     def delete_old(self, now: datetime) -> None:
@@ -61,7 +62,7 @@ class DraftQuerySet(models.QuerySet["Draft"]):
 
 
 class Draft(models.Model):
-    """A text and the version, in the wording, that it was typed over (0: over nothing)."""
+    """A text with its base: the number and revision of a version, 0 for a memory without any."""
 
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="unsaved")
     memory = models.ForeignKey(Memory, on_delete=models.CASCADE, related_name="unsaved")

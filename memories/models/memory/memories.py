@@ -1,30 +1,21 @@
-"""Memories: identities whose text stands in numbered versions."""
+"""Memories: identities (S0) whose texts are numbered versions."""
 
 from collections.abc import Collection
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.db import models, transaction
-from django.db.models import Count, Exists, F, OuterRef, Q, Subquery, Value
-from django.db.models.functions import Coalesce
+from django.db.models import Exists, F, OuterRef, Q
 from django.utils.text import normalize_newlines
 from django.utils.translation import gettext_lazy as _
 
 from memories.models.access.audit import AuditEvent
-from memories.models.access.readers import Reader
+from memories.models.access.readers import AudienceQuerySet
 from memories.models.access.users import User
 from memories.models.access.workspaces import Workspace
 from memories.models.ingest.channels import Channel
 from memories.models.memory.lines import Audience, Line, LineQuerySet
-from memories.models.memory.new_version import (
-    ChangedSince,
-    NewVersion,
-    StaleBase,
-    Unchanged,
-    columns_of,
-    value_of,
-)
-from memories.models.memory.versions import MemoryVersion
+from memories.models.memory.new_version import ChangedSince, NewVersion, StaleBase, Unchanged
 from memories.rules.memory import compare
 from memories.rules.memory import lines as line_rules
 from memories.rules.memory.identity import (
@@ -38,114 +29,76 @@ from memories.rules.memory.identity import (
 )
 from memories.rules.memory.lines import Origin
 
+if TYPE_CHECKING:
+    from memories.models.memory.versions import MemoryVersion
 
-class MemoryQuerySet(models.QuerySet["Memory"]):
-    def visible_to(self, reader: Reader) -> "MemoryQuerySet":
-        """A memory's readers are those who may read all its sources (docs/rules.md)."""
-        return self.filter(
-            Q(channel__in=reader.keys(Channel.objects.visible_to))
-            | Q(
-                channel__isnull=True,
-                workspace__in=reader.keys(Workspace.objects.read_as_a_whole_by),
-            )
-        )
 
+class MemoryQuerySet(AudienceQuerySet["Memory"]):
     def with_current(self) -> "MemoryQuerySet":
         return self.select_related("current", "channel", "workspace")
 
-    def with_mark(self, user_id: int | None) -> "MemoryQuerySet":
-        """With ``seen``, the number of the version that this account marked last (0: none), and
-        ``seen_at``; ``news`` counts the versions for all readers since then, up to the current one.
-        """
-        from memories.models.memory.seen import Seen
-
-        mark = Seen.objects.filter(memory=OuterRef("pk"), user=user_id)
-        newer = MemoryVersion.objects.filter(
-            memory=OuterRef("pk"),
-            audience=Audience.SCOPE,
-            number__gt=OuterRef("seen"),
-            number__lte=OuterRef("current__number"),
-        )
-        counted = newer.order_by().values("memory").annotate(n=Count("pk")).values("n")
-        return self.annotate(  # type: ignore[no-redef]
-            seen=Coalesce(Subquery(mark.values("number")), Value(0)),
-            seen_at=Subquery(mark.values("at")),
-        ).annotate(news=Coalesce(Subquery(counted), Value(0)))
-
-    def unseen(self, user_id: int | None) -> "MemoryQuerySet":
-        """Those whose current version is newer than the one that this account marked last."""
-        from memories.models.memory.seen import Seen
-
-        # Only what was marked is held against its version: a list of versions is slow to read.
-        marks = Seen.objects.filter(
-            user=user_id, memory=OuterRef("pk"), number__gte=F("memory__current__number")
-        )
-        return self.filter(~Exists(marks), current__isnull=False)
-
-    def dated(self) -> "MemoryQuerySet":
-        """With when the current text was written, up to when it covers, and by whom it is, without
-        the text."""
+    def with_current_dates(self) -> "MemoryQuerySet":
+        """Annotate the creation time, end of period and origin of the current version."""
         return self.annotate(  # type: ignore[no-redef]
             written_at=F("current__created_at"),
             until_us=F("current__until_us"),
             origin=F("current__origin"),
         )
 
-    def long_before_short(self) -> "MemoryQuerySet":
-        """Of each place the long-term memory, or the short-term one as long as there is no other."""
-        long = Memory.objects.filter(
+    def prefer_long_term(self) -> "MemoryQuerySet":
+        """Exclude the short-term memories of channels that have a long-term text."""
+        long_term = Memory.objects.filter(
             memory_type=MemoryType.LONG_TERM, channel=OuterRef("channel"), current__isnull=False
         )
-        return self.filter(Q(memory_type=MemoryType.LONG_TERM) | ~Exists(long))
+        return self.filter(Q(memory_type=MemoryType.LONG_TERM) | ~Exists(long_term))
 
     def of_workspace(self, workspace: Workspace, memory_type: MemoryType) -> "Memory":
-        """The workspace's memory of this type; made on first use."""
-        return self._identity(workspace, MemoryScope.WORKSPACE, WORKSPACE_SCOPE_ID, memory_type)
+        """Return the memory of a workspace. Create it on first use."""
+        return self._get_or_create(
+            workspace, MemoryScope.WORKSPACE, WORKSPACE_SCOPE_ID, memory_type
+        )
 
     def of_channel(self, channel: Channel, memory_type: MemoryType) -> "Memory":
-        return self._identity(
+        """Return the memory of a channel. Create it on first use."""
+        return self._get_or_create(
             channel.workspace, MemoryScope.CHANNEL, channel.slack_id, memory_type, channel=channel
         )
 
     def of_thread(
         self, channel: Channel, thread_ts: str, memory_type: MemoryType = MemoryType.SHORT_TERM
     ) -> "Memory":
-        """A thread's short-term memory; thread + long_term raises InvalidMemoryCombination."""
-        scope_id = make_thread_scope_id(channel.slack_id, thread_ts)
-        return self._identity(
+        """Return the memory of a thread. Create it on first use.
+
+        Raise InvalidMemoryCombination for a long-term memory.
+        """
+        return self._get_or_create(
             channel.workspace,
             MemoryScope.THREAD,
-            scope_id,
+            make_thread_scope_id(channel.slack_id, thread_ts),
             memory_type,
             channel=channel,
             thread_ts=thread_ts,
         )
 
-    def _identity(
+    def _get_or_create(
         self,
         workspace: Workspace,
         scope: MemoryScope,
         scope_id: str,
         memory_type: MemoryType,
-        **place: Any,
+        **defaults: Any,
     ) -> "Memory":
         if not is_valid_memory_combination(scope, memory_type):
             raise InvalidMemoryCombination(scope, memory_type)
-        memory, _made = self.get_or_create(
-            workspace=workspace,
-            scope=scope,
-            scope_id=scope_id,
-            memory_type=memory_type,
-            defaults=place,
-        )
-        return memory
+        identity = {"scope": scope, "scope_id": scope_id, "memory_type": memory_type}
+        return self.get_or_create(workspace=workspace, **identity, defaults=defaults)[0]
 
 
 class Memory(models.Model):
-    """An identity (S0): workspace, scope, scope_id, type. Its text stands in versions.
+    """An identity (S0): workspace, scope, scope_id, type. Its texts are versions.
 
-    ``head`` is the number of the newest version: every write compares and swaps it. ``current``
-    is what readers get: the newest version, unless it covers an older period (a late backfill).
+    ``head`` is the number of the newest version. Each write compares and swaps it. Readers get
+    ``current``: the newest version, unless that one covers an older period (a late backfill).
     """
 
     workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="memories")
@@ -181,11 +134,11 @@ class Memory(models.Model):
         verbose_name=_("current version"),
     )
 
-    # Of rows that were read by `MemoryQuerySet.with_mark`.
+    # Annotations of `seen.with_seen`.
     seen: int
     seen_at: datetime | None
     news: int
-    # And by `MemoryQuerySet.dated`.
+    # Annotations of `MemoryQuerySet.with_current_dates`.
     written_at: datetime
     until_us: int
     origin: str
@@ -226,52 +179,60 @@ class Memory(models.Model):
     def __str__(self) -> str:
         return f"{self.scope}:{self.scope_id}:{self.memory_type}"
 
-    def add_version(self, draft: NewVersion, expected_head: int) -> "MemoryVersion":
-        """Write the next version if ``expected_head`` is still the newest number.
+    def add_version(self, new: NewVersion, expected_head: int) -> "MemoryVersion":
+        """Write the next version if ``expected_head`` is the newest number.
 
-        The comparison is part of the write; raises StaleBase and writes nothing when it moved.
+        The write includes the comparison. Raise StaleBase and write nothing if the number has
+        changed.
         """
         with transaction.atomic():
-            swapped = Memory.objects.filter(pk=self.pk, head=expected_head).update(
-                head=expected_head + 1
-            )
-            if not swapped:
+            unchanged = Memory.objects.filter(pk=self.pk, head=expected_head)
+            if not unchanged.update(head=expected_head + 1):
                 self.refresh_from_db()
                 raise StaleBase(self.current)
-            value = value_of(draft, self)
-            version = MemoryVersion.objects.create(
-                memory=self,
+            columns = new.columns(self)
+            version = self.versions.create(
                 number=expected_head + 1,
-                created_at=value.created_at,
-                origin=draft.origin,
-                author=draft.author,
-                base=draft.base,
-                restored_from=draft.restored_from,
-                **columns_of(draft, value),
+                created_at=columns["updated_at"],
+                origin=new.origin,
+                author=new.author,
+                base=new.base,
+                restored_from=new.restored_from,
+                **columns,
             )
-            version.write_lines(draft.lines)
-            back = self.archived_lines().filter(text__in=[line.text for line in draft.lines])
-            back.update(fate=Line.Fate.RETURNED)
-            self.show_newest()
+            version.write_lines(new.lines)
+            returned = self.archived_lines().filter(text__in=[line.text for line in new.lines])
+            returned.update(fate=Line.Fate.RETURNED)
+            self.update_current()
         return version
 
+    def add_version_by_person(
+        self, base: "MemoryVersion | None", by: User | None, origin: Origin, **values: Any
+    ) -> "MemoryVersion":
+        """Write a person's change of ``base``, or a restore of an older version.
+
+        Segment and message counts are those of ``restored_from``, or else of ``base``.
+        """
+        source = values.get("restored_from") or base
+        if source is not None:
+            values["segment"] = source.segment
+            values["source_message_count"] = source.source_message_count
+            values["source_latest_message_ts"] = source.source_latest_message_ts
+        until_us = base.until_us if base else 0  # an edit does not extend the period
+        new = NewVersion(origin=origin, author=by, base=base, until_us=until_us, **values)
+        return self.add_version(new, expected_head=self.head)
+
     def archived_lines(self) -> "LineQuerySet":
-        """Its archive: lines that left the text because there was no room."""
         return Line.objects.archived().filter(version__memory=self)
 
     def lock(self) -> None:
-        """Take the row until the transaction ends and see it as it is now: whoever writes by what
-        is there takes turns."""
+        """Lock the row until the end of the transaction, and reload it."""
         self.refresh_from_db(from_queryset=Memory.objects.select_for_update(no_key=True))
 
-    def show_newest(self) -> None:
-        """Let readers get the newest version that all of them may read; none, if there is none."""
-        current = (
-            self.versions.saying_something()
-            .filter(audience=Audience.SCOPE)
-            .order_by("-until_us", "-number")
-            .first()
-        )
+    def update_current(self) -> None:
+        """Set ``current`` to the newest version that all readers may read, or to None."""
+        readable = self.versions.with_text().filter(audience=Audience.SCOPE)
+        current = readable.order_by("-until_us", "-number").first()
         Memory.objects.filter(pk=self.pk).update(current=current)
         self.refresh_from_db()
 
@@ -279,37 +240,24 @@ class Memory(models.Model):
     def revise(
         self, text: str, *, by: User | None, based_on: int, revision: int | None = None
     ) -> "MemoryVersion":
-        """A person's edit of the current version as they saw it: its number (0 for a memory
-        without a text yet) and, where known, its revision (a job may have rewritten it in place).
+        """Save a person's edit of the version that they saw.
 
-        Raises StaleBase when readers get another text by now, Unchanged when nothing is different,
-        ValueError when the text says nothing (rule 8).
+        ``based_on`` is its number, 0 for a memory without a text. ``revision`` counts the rewrites
+        of that version by jobs. Raise StaleBase if readers get another text now, Unchanged if the
+        text is the same, and ValueError if it is empty (rule 8).
         """
         text = normalize_newlines(text).strip("\n")
         if not line_rules.split_text(text):
             raise ValueError("There is no text in this edit.")
-        base = self.as_seen(based_on, revision)
-        if base is not None and text == base.content:
-            raise Unchanged
+        base = self.get_seen_version(based_on, revision)
         if base is not None:
-            text = base.without_masked(text)
+            if text == base.content:
+                raise Unchanged
+            text = base.without_redacted(text)
             if not line_rules.split_text(text):
                 raise ValueError("Nothing is left in this edit but what was forgotten.")
-        old = base.line_values() if base else []
-        version = self.add_version(
-            NewVersion(
-                lines=line_rules.revised(old, text),
-                content=text,
-                origin=Origin.PERSON,
-                author=by,
-                base=base,
-                segment=base.segment if base else None,
-                until_us=self._latest_until(),
-                source_message_count=base.source_message_count if base else 0,
-                source_latest_message_ts=base.source_latest_message_ts if base else None,
-            ),
-            expected_head=self.head,
-        )
+        lines = line_rules.revise_lines(base.line_values() if base else [], text)
+        version = self.add_version_by_person(base, by, Origin.PERSON, lines=lines, content=text)
         self.record("memory_edit", by, version=version.number, based_on=based_on)
         return version
 
@@ -322,32 +270,25 @@ class Memory(models.Model):
         based_on: int,
         revision: int | None = None,
     ) -> "MemoryVersion":
-        """Bring an older version back as a new one; history only grows. Raises like revise."""
+        """Add a version with the text of an older one. Raise the errors of `revise`."""
         if version.memory_id != self.pk:
             raise ValueError("a version of another memory")
-        base = self.as_seen(based_on, revision)
-        content = version.without_masked(version.content)
+        base = self.get_seen_version(based_on, revision)
+        content = version.without_redacted(version.content)
         if not content or (base is not None and base.content == content):
             raise Unchanged
         current = base.line_values() if base else []
-        made = self.add_version(
-            NewVersion(
-                lines=line_rules.restored(current, version.line_values()),
-                content=content,
-                origin=Origin.RESTORE,
-                author=by,
-                base=base,
-                restored_from=version,
-                segment=version.segment,
-                until_us=self._latest_until(),
-                source_message_count=version.source_message_count,
-                source_latest_message_ts=version.source_latest_message_ts,
-                audience=version.audience,  # bringing it back publishes nothing
-            ),
-            expected_head=self.head,
+        new_version = self.add_version_by_person(
+            base,
+            by,
+            Origin.RESTORE,
+            lines=line_rules.restore_lines(current, version.line_values()),
+            content=content,
+            restored_from=version,
+            audience=version.audience,  # a restore publishes nothing
         )
-        self.record("memory_restore", by, version=made.number, restored=version.number)
-        return made
+        self.record("memory_restore", by, version=new_version.number, restored=version.number)
+        return new_version
 
     @transaction.atomic
     def undo(
@@ -360,45 +301,34 @@ class Memory(models.Model):
         based_on: int,
         revision: int | None = None,
     ) -> "MemoryVersion":
-        """Take one change between two versions (its place among `compare.changes`) back, as a new
-        version of the current text.
+        """Add a version without one change between two versions.
 
-        Raises StaleBase like revise, ChangedSince when what the change left is different by now,
-        ValueError when nothing would be left, IndexError when there is no such change.
+        ``change`` is its index among `compare.changed_rows`. Raise StaleBase as `revise` does,
+        ChangedSince if the lines are different now, ValueError if no text remains, and IndexError
+        if there is no such change.
         """
-        base = self.as_seen(based_on, revision)
+        base = self.get_seen_version(based_on, revision)
         if base is None:
             raise ChangedSince
-        text = compare.taken_back(older.content, newer.content, change, base.content)
+        text = compare.revert_change(older.content, newer.content, change, base.content)
         if text is None:
             raise ChangedSince
-        text = base.without_masked(text)
+        text = base.without_redacted(text)
         current = base.line_values()
-        lines = line_rules.brought_back(current, older.line_values(), text)
-        if lines is None:  # what was forgotten does not come back
+        lines = line_rules.restore_text(current, older.line_values(), text)
+        if lines is None:  # a redacted line is not restored
             raise ChangedSince
         if not lines:
             raise ValueError("Nothing would be left.")
-        stood = {line_rules.words_of(line.text) for line in current}
-        brings = any(line_rules.words_of(line.text) not in stood for line in lines)
-        made = self.add_version(
-            NewVersion(
-                lines=lines,
-                content=text,
-                origin=Origin.RESTORE,
-                author=by,
-                base=base,
-                segment=base.segment,
-                until_us=base.until_us,
-                source_message_count=base.source_message_count,
-                source_latest_message_ts=base.source_latest_message_ts,
-                trigger={"reason": "undo", "of": newer.number},
-                audience=older.audience if brings else base.audience,  # as in restore
-            ),
-            expected_head=self.head,
+        current_words = {line_rules.words_of(line.text) for line in current}
+        restores_line = {line_rules.words_of(line.text) for line in lines} - current_words
+        trigger = {"reason": "undo", "of": newer.number}
+        audience = older.audience if restores_line else base.audience  # as in restore
+        version = self.add_version_by_person(
+            base, by, Origin.RESTORE, lines=lines, content=text, trigger=trigger, audience=audience
         )
-        self.record("memory_undo", by, version=made.number, of=[older.number, newer.number])
-        return made
+        self.record("memory_undo", by, version=version.number, of=[older.number, newer.number])
+        return version
 
     @transaction.atomic
     def pin(
@@ -410,39 +340,36 @@ class Memory(models.Model):
         revision: int | None = None,
         pinned: bool = True,
     ) -> bool:
-        """A person's word that a line (its position, from 0) of the current version, as they saw
-        it, stays as it is from now on; or no longer. The text is the same, so it is no new version.
+        """Pin or unpin a line of the current version, without a new version.
 
-        False when it was so already. Raises StaleBase like revise, LookupError for no such line.
+        ``position`` counts from 0. Return False if nothing changes. Raise StaleBase as `revise`
+        does, and LookupError if there is no such line.
         """
-        current = self.as_seen(based_on, revision)
+        current = self.get_seen_version(based_on, revision)
         lines = list(current.lines.all()) if current else []
         if not 0 <= position < len(lines):
             raise LookupError(f"There is no line {position}.")
         words = line_rules.words_of(lines[position].text)
-        # Equal lines are one: a merge does not tell them apart.
+        # Equal lines change together: a merge treats them as one line.
         equal = [line.pk for line in lines if line_rules.words_of(line.text) == words]
         changed = Line.objects.filter(pk__in=equal, pinned=not pinned).update(pinned=pinned)
-        if changed and current:
+        if changed:
             action = "line_pin" if pinned else "line_unpin"
-            self.record(action, by, version=current.number, line=position)
+            self.record(action, by, version=based_on, line=position)
         return bool(changed)
 
     @transaction.atomic
     def pin_texts(
-        self,
-        texts: Collection[str],
-        *,
-        by: User | None,
-        based_on: int,
-        revision: int | None = None,
+        self, texts: Collection[str], *, by: User | None, based_on: int, revision: int | None = None
     ) -> int:
-        """Pin all lines of the current version that say the same as one of these texts, as `pin`
-        does; words that do not stand in it are passed over. How many were not pinned yet."""
-        current = self.as_seen(based_on, revision)
+        """Pin all lines of the current version with one of these texts.
+
+        Return the number of lines that were not pinned. Raise StaleBase as `revise` does.
+        """
+        current = self.get_seen_version(based_on, revision)
         words = {line_rules.words_of(text) for text in texts}
-        lines = Line.objects.filter(version=current, masked=False, pinned=False)
-        matches = [line for line in lines if line_rules.words_of(line.text) in words]
+        unpinned = Line.objects.filter(version=current, masked=False, pinned=False)
+        matches = [line for line in unpinned if line_rules.words_of(line.text) in words]
         Line.objects.filter(pk__in=[line.pk for line in matches]).update(pinned=True)
         for line in matches:
             self.record("line_pin", by, version=based_on, line=line.position)
@@ -453,19 +380,15 @@ class Memory(models.Model):
             action, by=by, workspace=self.workspace, subject=f"memory {self.pk}", **details
         )
 
-    def as_seen(self, number: int, revision: int | None = None) -> "MemoryVersion | None":
-        """The current version if it still is the one a person saw, else StaleBase.
+    def get_seen_version(self, number: int, revision: int | None = None) -> "MemoryVersion | None":
+        """Lock the memory and return its current version, None for a memory without a text.
 
-        Seen is the current one, never the head: after a late backfill the newest number belongs
-        to an older period.
+        Raise StaleBase if it is not the one that a person saw. The current version is compared, not
+        the head: after a late backfill the newest number belongs to an older period.
         """
         self.lock()
         current = self.current
-        number_now, revision_now = (current.number, current.revision) if current else (0, 0)
-        if number != number_now or revision not in (None, revision_now):
+        current_number, current_revision = (current.number, current.revision) if current else (0, 0)
+        if number != current_number or revision not in (None, current_revision):
             raise StaleBase(current)
         return current
-
-    def _latest_until(self) -> int:
-        """What a person decides counts as the newest word."""
-        return self.current.until_us if self.current else 0

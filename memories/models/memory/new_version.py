@@ -1,4 +1,4 @@
-"""What a version is made from, and why one was not written."""
+"""The value that a version is made from, and the errors of writing one."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -8,7 +8,6 @@ from django.utils import timezone
 
 from memories.models.access.users import User
 from memories.models.generate.segments import Segment
-from memories.rules.memory.identity import Memory as MemoryValue
 from memories.rules.memory.identity import MemoryScope, MemoryType, create_memory
 from memories.rules.memory.lines import Line, Origin
 
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class StaleBase(Exception):
-    """Somebody, or a job, saved a version since the one this change was based on."""
+    """Another version was saved after the base of this change."""
 
     def __init__(self, current: "MemoryVersion | None") -> None:
         super().__init__("The memory has a newer version.")
@@ -26,20 +25,20 @@ class StaleBase(Exception):
 
 
 class Unchanged(Exception):
-    """The text is the one that is there already."""
+    """The new text equals the current one."""
 
 
 class ChangedSince(Exception):
-    """What is to be taken back is not there any more as it was left."""
+    """The lines of a change to undo are different now."""
 
 
 @dataclass(frozen=True)
 class NewVersion:
-    """A version to be written. ``until_us`` is the end of what it covers."""
+    """A version to write. ``until_us`` is the end of its period."""
 
     lines: Sequence[Line]
     origin: Origin
-    content: str = ""  # a person's text word for word; else made from the lines
+    content: str = ""  # the exact text of a person; by default the lines
     until_us: int = 0
     source_message_count: int = 0
     source_latest_message_ts: str | None = None
@@ -59,34 +58,32 @@ class NewVersion:
     def text(self) -> str:
         return self.content or "\n".join(line.text for line in self.lines)
 
+    def columns(self, memory: "Memory") -> dict[str, Any]:
+        """Return the columns that a new version and a rewritten one have in common.
 
-def value_of(draft: NewVersion, memory: "Memory") -> MemoryValue:
-    """The draft as S0's value, which refuses pairs that do not exist."""
-    return create_memory(
-        MemoryScope(memory.scope),
-        memory.scope_id,
-        MemoryType(memory.memory_type),
-        draft.text,
-        draft.source_message_count,
-        draft.source_latest_message_ts or None,
-        now=timezone.now(),
-    )
-
-
-def columns_of(draft: NewVersion, value: MemoryValue) -> dict[str, Any]:
-    """What a new version and one that is rewritten in place store alike."""
-    return {
-        "content": value.content,
-        "source_message_count": value.source_message_count,
-        "source_latest_message_ts": value.source_latest_message_ts or "",
-        "updated_at": value.updated_at,
-        "job": draft.job,
-        "segment": draft.segment,
-        "provisional": draft.provisional,
-        "until_us": draft.until_us,
-        "trigger": draft.trigger,
-        "put_back": list(draft.put_back),
-        "kept": list(draft.kept),
-        "dropped": list(draft.dropped),
-        "audience": draft.audience,
-    }
+        Raise InvalidMemoryCombination as S0 does.
+        """
+        value = create_memory(
+            MemoryScope(memory.scope),
+            memory.scope_id,
+            MemoryType(memory.memory_type),
+            self.text,
+            self.source_message_count,
+            self.source_latest_message_ts or None,
+            now=timezone.now(),
+        )
+        return {
+            "content": value.content,
+            "source_message_count": value.source_message_count,
+            "source_latest_message_ts": value.source_latest_message_ts or "",
+            "updated_at": value.updated_at,
+            "job": self.job,
+            "segment": self.segment,
+            "provisional": self.provisional,
+            "until_us": self.until_us,
+            "trigger": self.trigger,
+            "put_back": list(self.put_back),
+            "kept": list(self.kept),
+            "dropped": list(self.dropped),
+            "audience": self.audience,
+        }

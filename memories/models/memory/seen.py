@@ -1,28 +1,31 @@
-"""What each account has marked as seen: the texts that its catching up starts from."""
+"""Marks as seen: for each account and memory, the version from which "Catch up" starts."""
 
 from datetime import datetime
 
 from django.db import models
-from django.db.models import F, Q
+from django.db.models import Count, Exists, F, OuterRef, Q, Subquery, Value
+from django.db.models.functions import Coalesce
 from django.utils.translation import gettext_lazy as _
 
 from memories.models.access.users import User
-from memories.models.memory.memories import Memory
+from memories.models.memory.lines import Audience
+from memories.models.memory.memories import Memory, MemoryQuerySet
+from memories.models.memory.versions import MemoryVersion
 
 
 class SeenQuerySet(models.QuerySet["Seen"]):
     def of(self, user: User, memory: Memory) -> "Seen":
-        """The account's row of this memory; made on first use."""
-        seen, _made = self.get_or_create(user=user, memory=memory)
+        """Return the mark of an account and a memory. Create it on first use."""
+        seen, _created = self.get_or_create(user=user, memory=memory)
         return seen
 
 
 class Seen(models.Model):
-    """The number of the version that an account marked last, and when; 0 and never at first.
+    """The number of the version that an account marked last, and when. At first 0 and None.
 
-    ``was_number`` and ``was_at`` are the mark before that, which an undo brings back; None when
-    there is nothing to undo. It holds nobody's words, and is no way to a memory: whoever may not
-    read that any more is not told of the mark either.
+    ``was_number`` and ``was_at`` are the mark before it, for an undo. They are None if there is
+    nothing to undo. A mark holds no text and gives no access: it is shown only to readers of the
+    memory.
     """
 
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="seen")
@@ -49,16 +52,43 @@ class Seen(models.Model):
         return f"{self.user_id} saw {self.number} of {self.memory_id}"
 
     def mark(self, number: int, now: datetime) -> bool:
-        """Seen up to this version. False when it was already: a mark goes back only by `undo`."""
+        """Mark a version. Return False if the mark is at it or a newer one already."""
         older = Seen.objects.filter(pk=self.pk, number__lt=number)
-        done = older.update(was_number=F("number"), was_at=F("at"), number=number, at=now)
+        updated = older.update(was_number=F("number"), was_at=F("at"), number=number, at=now)
         self.refresh_from_db()
-        return bool(done)
+        return bool(updated)
 
     def undo(self, number: int) -> bool:
-        """Take the mark of this version back: the one before holds again. False when that is not
-        the last mark any more."""
+        """Restore the mark before this version. Return False if it is not the last mark."""
         last = Seen.objects.filter(pk=self.pk, number=number, was_number__isnull=False)
-        done = last.update(number=F("was_number"), at=F("was_at"), was_number=None, was_at=None)
+        updated = last.update(number=F("was_number"), at=F("was_at"), was_number=None, was_at=None)
         self.refresh_from_db()
-        return bool(done)
+        return bool(updated)
+
+
+def with_seen(memories: MemoryQuerySet, user_id: int | None) -> MemoryQuerySet:
+    """Annotate memories with an account's mark: ``seen`` (0 for none), ``seen_at`` and ``news``.
+
+    ``news`` counts the versions for all readers since the mark, up to the current one.
+    """
+    mark = Seen.objects.filter(memory=OuterRef("pk"), user=user_id)
+    newer = MemoryVersion.objects.filter(
+        memory=OuterRef("pk"),
+        audience=Audience.SCOPE,
+        number__gt=OuterRef("seen"),
+        number__lte=OuterRef("current__number"),
+    )
+    newer_count = newer.order_by().values("memory").annotate(n=Count("pk")).values("n")
+    return memories.annotate(  # type: ignore[no-redef]
+        seen=Coalesce(Subquery(mark.values("number")), Value(0)),
+        seen_at=Subquery(mark.values("at")),
+    ).annotate(news=Coalesce(Subquery(newer_count), Value(0)))
+
+
+def unseen_memories(memories: MemoryQuerySet, user_id: int | None) -> MemoryQuerySet:
+    """Return the memories whose current version is newer than the account's mark."""
+    # A subquery over the marks: a join of all versions is slow.
+    marks = Seen.objects.filter(
+        user=user_id, memory=OuterRef("pk"), number__gte=F("memory__current__number")
+    )
+    return memories.filter(~Exists(marks), current__isnull=False)

@@ -1,22 +1,22 @@
-"""Versions: the numbered texts of a memory, and the lines they are made of."""
+"""Versions: the numbered texts of a memory."""
 
 import re
 from collections.abc import Collection, Iterable, Mapping
 from functools import cached_property
 
 from django.db import models, transaction
-from django.db.models import F, Q
+from django.db.models import Exists, F, OuterRef, Q
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-from memories.models.access.readers import Reader
 from memories.models.access.users import User
 from memories.models.access.workspaces import Workspace
 from memories.models.generate.segments import Segment
 from memories.models.ingest.channels import Channel
 from memories.models.ingest.messages import Message
 from memories.models.memory.lines import Audience, Line
-from memories.models.memory.new_version import NewVersion, columns_of, value_of
+from memories.models.memory.memories import Memory
+from memories.models.memory.new_version import NewVersion
 from memories.models.search.documents import VERSION, SearchableQuerySet
 from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory import lines as line_rules
@@ -25,96 +25,81 @@ from memories.rules.memory.identity import MemoryScope, MemoryType
 from memories.rules.memory.lines import Origin
 from memories.rules.redaction.shingles import MARK, QuoteMatcher
 
-LONGEST_NAME = 80  # characters
+MAX_NAME_LENGTH = 80  # characters
 _HAS_WORDS = re.compile(r"\w")
 
 
 class MemoryVersionQuerySet(SearchableQuerySet["MemoryVersion"]):
     searched_as = VERSION
 
-    def visible_to(self, reader: Reader) -> "MemoryVersionQuerySet":
-        """A memory's versions to its readers, but for those that rest on what not all of them may
-        read (`Audience`)."""
-        from memories.models.memory.memories import Memory
-
-        member_channels = reader.keys(Channel.objects.of_members)
-        # No list of all memories: of many versions a page reads few, in an order that an index gives.
-        readable = Memory.objects.visible_to(reader).filter(pk=models.OuterRef("memory"))
-        return self.filter(
-            Q(models.Exists(readable), audience=Audience.SCOPE)
-            | Q(audience=Audience.MEMBERS, memory__channel__in=member_channels)
-        )
-
     def current_in(
         self, channels: Iterable[Channel], memory_type: MemoryType
     ) -> "MemoryVersionQuerySet":
-        """The current versions of these channels' own memories of a type."""
+        """Return the current versions of the memories of these channels, without threads."""
         return self.filter(
             current_of__channel__in=channels,
             current_of__scope=MemoryScope.CHANNEL,
             current_of__memory_type=memory_type,
         )
 
-    def saying_something(self) -> "MemoryVersionQuerySet":
-        """Without those of which nothing is left: all that they said was forgotten."""
+    def with_text(self) -> "MemoryVersionQuerySet":
+        """Exclude the versions whose whole text was redacted."""
         return self.exclude(content=MARK)
 
     def listed_in(self, workspace: Workspace) -> "MemoryVersionQuerySet":
-        """Those of a workspace, for lists in the order of their keys (`JobQuerySet.listed_in`)."""
-        from memories.models.memory.memories import Memory
+        """Return the versions of a workspace, for lists in order of primary keys."""
+        return self.filter(
+            Exists(Memory.objects.filter(pk=OuterRef("memory"), workspace=workspace))
+        )
 
-        memories = Memory.objects.filter(pk=models.OuterRef("memory"), workspace=workspace)
-        return self.filter(models.Exists(memories))
-
-    def not_for_all(self) -> "MemoryVersionQuerySet":
-        """Those that not all readers of their memory may read."""
+    def restricted(self) -> "MemoryVersionQuerySet":
+        """Return the versions that not all readers of their memory may read."""
         return self.filter(~Q(audience=Audience.SCOPE))
 
     def current(self) -> "MemoryVersionQuerySet":
-        """Those that stand now. `Exists`, for of a join by two columns PostgreSQL expects one row, and
-        then joins all rows before it sorts them."""
-        from memories.models.memory.memories import Memory
+        """Return the current versions.
 
-        return self.filter(models.Exists(Memory.objects.filter(current=models.OuterRef("pk"))))
+        It uses `Exists`: PostgreSQL expects one row of a join by two columns, and sorts after it
+        joins all.
+        """
+        return self.filter(Exists(Memory.objects.filter(current=OuterRef("pk"))))
 
-    def older(self) -> "MemoryVersionQuerySet":
-        """Those that another one stands for now."""
+    def not_current(self) -> "MemoryVersionQuerySet":
         return self.exclude(memory__current=F("pk"))
 
     def in_order(self) -> "MemoryVersionQuerySet":
-        """Oldest first, as contexts and merges read them: by period, then by number."""
+        """Order by period, then by number, as contexts and merges do."""
         return self.order_by("until_us", "number")
 
     def newest_first(self) -> "MemoryVersionQuerySet":
         return self.order_by("-number")
 
     def not_merged(self) -> "MemoryVersionQuerySet":
-        """What the long-term memory above still owes (rules 5 and 6)."""
+        """Return the versions that a long-term memory has still to merge (rules 5 and 6)."""
         return self.mergeable().filter(merged=False)
 
     def mergeable(self) -> "MemoryVersionQuerySet":
-        """What a long-term memory is made from: of each segment its newest version, in the wording
-        it has now; provisional ones never."""
+        """Return the sources of a long-term memory: the newest version of each segment.
+
+        Provisional versions are excluded.
+        """
         newer = MemoryVersion.objects.filter(
-            segment=models.OuterRef("segment"),
-            memory=models.OuterRef("memory"),
-            number__gt=models.OuterRef("number"),
+            segment=OuterRef("segment"), memory=OuterRef("memory"), number__gt=OuterRef("number")
         )
-        return self.saying_something().filter(
-            Q(segment__isnull=True) | ~models.Exists(newer),
+        return self.with_text().filter(
+            Q(segment__isnull=True) | ~Exists(newer),
             provisional=False,
             audience=Audience.SCOPE,
         )
 
 
 class MemoryVersion(models.Model):
-    """A numbered text of a memory. It changes only in place by `rewrite` (rules 2, 4, 5 and 7);
-    a name that somebody gives it is beside the text, and stays through that.
+    """A numbered text of a memory. `rewrite` and `redact` change it in place (rules 2, 4, 5 and 7).
 
-    ``trigger`` says why it was made, in numbers: ``{"reason": "idle", "new": 12, "quiet_s": 7200}``.
-    ``put_back`` lists held lines (a person wrote or pinned them) that the model had lost and code
-    brought back, ``kept`` those that it left in. ``dropped`` are operations of a merge that were not
-    carried out, each as ``reason: text`` (`rules.operations.Drop`).
+    ``trigger`` is the reason in numbers: ``{"reason": "idle", "new": 12, "quiet_s": 7200}``.
+    ``put_back`` are protected lines (a person wrote or pinned them) that the model dropped and code
+    restored. ``kept`` are those that the model kept. ``dropped`` are operations of a merge that
+    were not applied, each as ``reason: text`` with an `operations.DropReason`.
     """
 
     Origin = Origin
@@ -123,7 +108,7 @@ class MemoryVersion(models.Model):
     memory = models.ForeignKey("Memory", on_delete=models.CASCADE, related_name="versions")
     number = models.PositiveIntegerField(_("version"))
     # What people call it, to find it again among many.
-    name = models.CharField(_("name"), max_length=LONGEST_NAME, blank=True, default="")
+    name = models.CharField(_("name"), max_length=MAX_NAME_LENGTH, blank=True, default="")
     content = models.TextField(_("text"))
     revision = models.PositiveIntegerField(_("times rewritten"), default=0)
     origin = models.CharField(
@@ -173,13 +158,13 @@ class MemoryVersion(models.Model):
             models.CheckConstraint(name="version_says_something", condition=~Q(content="")),
         ]
         indexes = [
-            # MemoryVersionQuerySet.not_merged: few rows, however long the history.
+            # For MemoryVersionQuerySet.not_merged: it returns few of many rows.
             models.Index(
                 fields=["memory"],
                 name="version_not_merged",
                 condition=Q(merged=False, provisional=False),
             ),
-            # MemoryVersionQuerySet.not_for_all: few rows as well.
+            # For MemoryVersionQuerySet.restricted: it returns few rows too.
             models.Index(
                 fields=["memory"], name="version_not_for_all", condition=~Q(audience="scope")
             ),
@@ -191,13 +176,13 @@ class MemoryVersion(models.Model):
         return f"v{self.number}"
 
     @property
-    def is_persons(self) -> bool:
-        """Written or brought back by a person: no job touches it in place."""
+    def is_by_person(self) -> bool:
+        """Whether a person wrote or restored it. No job rewrites such a version."""
         return self.origin != Origin.MODEL
 
     @property
     def value(self) -> MemoryValue:
-        """This text as S0's immutable value: what contexts read."""
+        """The immutable value of S0, which contexts read."""
         memory = self.memory
         return MemoryValue(
             scope=MemoryScope(memory.scope),
@@ -211,60 +196,64 @@ class MemoryVersion(models.Model):
         )
 
     def line_values(self) -> list[line_rules.Line]:
-        """The lines as plain values, with the keys of their messages. Without masked ones: nothing
-        is made from what was forgotten, though a person wrote or pinned it."""
+        """Return the lines as plain values, without redacted ones."""
         return self.lines.filter(masked=False).order_by("position").as_values()
 
-    @transaction.atomic
-    def call(self, name: str, *, by: User | None) -> bool:
-        """A person's name for this version, "" for none any more; False when it had that already."""
-        done = MemoryVersion.objects.filter(pk=self.pk).exclude(name=name).update(name=name)
-        if done:
-            self.name = name
-            self.memory.record("version_name", by, version=self.number, named=bool(name))
-        return bool(done)
+    def protected_lines(self) -> list[line_rules.Line]:
+        """Return the lines that a person wrote or pinned."""
+        return [line for line in self.line_values() if line.is_protected]
 
-    @cached_property
-    def left_lines(self) -> "list[Line]":
-        """The lines of the version before that a merge took away, with the ``successor_text`` of those
-        that were superseded."""
-        standing = self.lines.values("text")
-        removed_lines = Line.objects.filter(version=self.base_id).exclude(fate="")
-        left = list(removed_lines.exclude(text__in=standing))
-        places = [line.successor for line in left if line.successor is not None]
-        texts = dict(self.lines.filter(position__in=places).values_list("position", "text"))
-        for line in left:
-            line.successor_text = (
-                texts.get(line.successor, "") if line.successor is not None else ""
-            )
-        return left
-
-    def held_lines(self) -> list[line_rules.Line]:
-        """What a person wrote or pinned: no job loses it."""
-        return [line for line in self.line_values() if line.is_held]
-
-    def without_masked(self, text: str) -> str:
-        """A text made over this version's, without the lines that were masked in it."""
-        masked = {
-            line_rules.words_of(line) for line in self.masked_lines().values_list("text", flat=True)
-        }
-        if not masked:
-            return text
-        kept = [line for line in text.split("\n") if line_rules.words_of(line) not in masked]
-        return "\n".join(kept).strip("\n")
-
-    def free_lines(self) -> "models.QuerySet[Line]":
-        """Those that an update may reword."""
+    def unprotected_lines(self) -> "models.QuerySet[Line]":
+        """Return the lines that an update may change."""
         return self.lines.filter(masked=False, pinned=False).exclude(origin=Origin.PERSON)
 
-    def masked_lines(self) -> "models.QuerySet[Line]":
+    def redacted_lines(self) -> "models.QuerySet[Line]":
         return self.lines.filter(masked=True)
+
+    def without_redacted(self, text: str) -> str:
+        """Return an edit of this version without the lines that were redacted in it."""
+        redacted = {
+            line_rules.words_of(line)
+            for line in self.redacted_lines().values_list("text", flat=True)
+        }
+        if not redacted:
+            return text
+        kept = [line for line in text.split("\n") if line_rules.words_of(line) not in redacted]
+        return "\n".join(kept).strip("\n")
+
+    @cached_property
+    def removed_lines(self) -> "list[Line]":
+        """The lines of the base that a merge removed, each with its ``successor_text``."""
+        base_lines = Line.objects.filter(version=self.base_id).exclude(fate="")
+        removed = list(base_lines.exclude(text__in=self.lines.values("text")))
+        positions = [line.successor for line in removed if line.successor is not None]
+        texts: dict[int | None, str] = dict(
+            self.lines.filter(position__in=positions).values_list("position", "text")
+        )
+        for line in removed:
+            line.successor_text = texts.get(line.successor, "")
+        return removed
+
+    @transaction.atomic
+    def rename(self, name: str, *, by: User | None) -> bool:
+        """Set the name, "" for none. Return False if it is the same."""
+        renamed = MemoryVersion.objects.filter(pk=self.pk).exclude(name=name).update(name=name)
+        if renamed:
+            self.name = name
+            self.memory.record("version_name", by, version=self.number, named=bool(name))
+        return bool(renamed)
 
     def write_lines(self, lines: Iterable[line_rules.Line]) -> None:
         values = list(lines)
-        times = self._times_of({key for line in values if not line.at_us for key in line.sources})
-        written_us = to_micros(self.created_at)
-        period_us = self.until_us or written_us
+        undated = {key for line in values if not line.at_us for key in line.sources}
+        sent_us = dict(Message.objects.filter(pk__in=undated).values_list("pk", "micros"))
+        created_us = to_micros(self.created_at)
+
+        def time_of(line: line_rules.Line) -> int:
+            default = created_us if line.origin is Origin.PERSON else self.until_us or created_us
+            times = (sent_us[key] for key in line.sources if key in sent_us)
+            return line.at_us or max(times, default=default)
+
         rows = Line.objects.bulk_create(
             Line(
                 version=self,
@@ -274,11 +263,7 @@ class MemoryVersion(models.Model):
                 since=line.since or self.number,
                 pinned=line.pinned,
                 kind=line.kind,
-                at_us=line.at_us
-                or max(
-                    (times[key] for key in line.sources if key in times),
-                    default=written_us if line.origin is Origin.PERSON else period_us,
-                ),
+                at_us=time_of(line),
                 unverified=line.unverified,
             )
             for i, line in enumerate(values)
@@ -290,53 +275,45 @@ class MemoryVersion(models.Model):
             for message_id in dict.fromkeys(line.sources)
         )
 
-    @staticmethod
-    def _times_of(messages: Collection[int]) -> dict[int, int]:
-        rows = Message.objects.filter(pk__in=messages) if messages else Message.objects.none()
-        return dict(rows.values_list("pk", "micros"))
-
-    def mask(
+    def redact(
         self,
         matcher: QuoteMatcher,
         whole: Collection[int] = (),
         short: Mapping[int, QuoteMatcher] | None = None,
     ) -> int:
-        """Take out what may not be read any more, number kept: the lines with these keys as a whole,
-        elsewhere what quotes ``known``, or in a line of ``short`` that. How many lines it changed.
+        """Redact the text in place, also a person's. Return the number of changed lines.
 
-        Unlike `rewrite` it touches texts of people too; their pages then refuse what was based on
-        the text from before, and what was typed over it and not saved yet is gone. Call `Memory.show_newest` afterwards.
+        ``whole`` are primary keys of lines to redact completely. ``short`` are matchers for single
+        lines, by primary key; all other lines use ``matcher``. The new revision makes open editors
+        stale, and the drafts of the memory are deleted. Call `Memory.update_current` afterwards.
         """
         lines = list(self.lines.order_by("position"))
         texts = [
-            line_rules.emptied(line.text)
+            line_rules.redacted_line(line.text)
             if line.pk in whole
-            else (short or {}).get(line.pk, matcher).masked(line.text)
+            else (short or {}).get(line.pk, matcher).redact(line.text)
             for line in lines
         ]
-        together = matcher.masked("\n".join(texts)).split(
-            "\n"
-        )  # a quotation may fill several lines
-        if len(together) == len(texts):
-            texts = together
-        masked_texts = {line.text: text for line, text in zip(lines, texts, strict=True)}
+        joined = matcher.redact("\n".join(texts)).split("\n")  # a quotation may have several lines
+        if len(joined) == len(texts):
+            texts = joined
+        redacted = {line.text: text for line, text in zip(lines, texts, strict=True)}
         changed = [line for line, text in zip(lines, texts, strict=True) if text != line.text]
-        content = "\n".join(
-            masked_texts.get(part.rstrip(), part) for part in self.content.split("\n")
+        content = matcher.redact(
+            "\n".join(redacted.get(part.rstrip(), part) for part in self.content.split("\n"))
         )
-        content = matcher.masked(content)
-        says_something = bool(_HAS_WORDS.search(content.replace(MARK, "")))
+        has_words = bool(_HAS_WORDS.search(content.replace(MARK, "")))
         values = {
-            "name": matcher.masked(self.name)[:LONGEST_NAME] if says_something else "",
-            "content": content if says_something else MARK,
-            "put_back": [matcher.masked(masked_texts.get(text, text)) for text in self.put_back],
-            "kept": [matcher.masked(masked_texts.get(text, text)) for text in self.kept],
-            "dropped": [matcher.masked(text) for text in self.dropped],
+            "name": matcher.redact(self.name)[:MAX_NAME_LENGTH] if has_words else "",
+            "content": content if has_words else MARK,
+            "put_back": [matcher.redact(redacted.get(text, text)) for text in self.put_back],
+            "kept": [matcher.redact(redacted.get(text, text)) for text in self.kept],
+            "dropped": [matcher.redact(text) for text in self.dropped],
         }
         if not changed and all(getattr(self, name) == value for name, value in values.items()):
             return 0
         for line in changed:
-            line.text, line.masked = masked_texts[line.text], True
+            line.text, line.masked = redacted[line.text], True
         Line.objects.bulk_update(changed, ["text", "masked"], batch_size=200)
         MemoryVersion.objects.filter(pk=self.pk).update(
             revision=F("revision") + 1, updated_at=timezone.now(), **values
@@ -346,25 +323,27 @@ class MemoryVersion(models.Model):
         return len(changed)
 
     def withdraw(self) -> int:
-        """Nothing that it was made from is left: only what people hold stays."""
-        kept_origins = {Origin.PERSON}
-        lines = [
-            line.pk for line in self.lines.all() if not (line.pinned or line.origin in kept_origins)
+        """Redact all lines except protected ones: the sources of the version are gone."""
+        keys = [
+            line.pk for line in self.lines.all() if not line.pinned and line.origin != Origin.PERSON
         ]
-        return self.mask(QuoteMatcher(frozenset()), lines)
+        return self.redact(QuoteMatcher(frozenset()), keys)
 
-    def rewrite(self, draft: NewVersion) -> bool:
-        """Replace the text in place, number kept. False, and nothing done, if it is a person's or
-        was rewritten meanwhile; the caller then adds a version instead."""
-        value = value_of(draft, self.memory)
+    def rewrite(self, new: NewVersion) -> bool:
+        """Replace the text in place.
+
+        Return False and do nothing if a person wrote the version, or if it was rewritten since it
+        was loaded. The caller then adds a version.
+        """
+        columns = new.columns(self.memory)
         with transaction.atomic():
-            done = MemoryVersion.objects.filter(
+            rewritten = MemoryVersion.objects.filter(
                 pk=self.pk, revision=self.revision, origin=Origin.MODEL
-            ).update(revision=F("revision") + 1, merged=False, **columns_of(draft, value))
-            if not done:
+            ).update(revision=F("revision") + 1, merged=False, **columns)
+            if not rewritten:
                 return False
             self.lines.all().delete()
             self.refresh_from_db()
-            self.write_lines(draft.lines)
-            self.memory.show_newest()
+            self.write_lines(new.lines)
+            self.memory.update_current()
         return True

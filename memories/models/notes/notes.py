@@ -1,8 +1,7 @@
-"""Notes: lasting statements that people and agents write down (S4), and what they said before.
+"""Notes: lasting statements by people and agents (S4), and their earlier versions.
 
-A note's row holds its newest wording; each change leaves the wording from before in a row of its
-own. A deleted note waits in the trash, where nobody but editors sees it, until it is brought back
-or purged.
+The row of a note has its newest wording. Each change stores the wording before it as a NoteVersion.
+A deleted note stays in the trash, visible to editors only, until it is restored or purged.
 """
 
 import datetime as dt
@@ -23,6 +22,7 @@ from memories.models.access.readers import Reader
 from memories.models.access.users import User
 from memories.models.access.workspaces import Workspace
 from memories.models.ingest.channels import Channel
+from memories.models.notes.note_versions import NoteKind, NoteVersion
 from memories.models.search.documents import NOTE, SearchableQuerySet
 from memories.rules.ingest.timestamps import to_micros
 from memories.rules.notes import fields as rules
@@ -30,82 +30,64 @@ from memories.rules.notes.fields import NoteText
 
 
 class NotesDisabled(Exception):
-    """Notes are switched off in this workspace: nothing is shown, written or removed."""
+    """Notes are switched off in the workspace. Nothing is shown, written or removed."""
 
     def __init__(self) -> None:
         super().__init__("Notes are switched off in this workspace (notes_enabled).")
 
 
 class StaleNote(Exception):
-    """Somebody changed or deleted the note since this change was based on it; nothing was saved."""
+    """The note was changed or deleted after the version that this change is based on."""
 
     def __init__(self, current: "Note") -> None:
         super().__init__("The note has other words by now, or is in the trash.")
         self.current = current
 
 
-def _read_by(reader: Reader, workspace: str) -> Q:
-    """A channel's words to its readers, those from its private days to its members; the others to
-    members of the workspace."""
-    whole = reader.keys(Workspace.objects.read_as_a_whole_by)
-    return (
-        Q(channel__in=reader.keys(Channel.objects.of_members))
-        | Q(channel__in=reader.keys(Channel.objects.visible_to), was_private=False)
-        | Q(channel__isnull=True, **{f"{workspace}__in": whole})
-    )
-
-
-check_length = MaxLengthValidator(rules.LONGEST_CONTENT)  # of what a form brings
+check_length = MaxLengthValidator(rules.LONGEST_CONTENT)  # for forms
 
 
 class NoteQuerySet(SearchableQuerySet["Note"]):
     searched_as = NOTE
 
-    def visible_to(self, reader: Reader) -> "NoteQuerySet":
-        """Those that the reader may read. What lies in the trash is visible to nobody."""
-        return self.kept_for(reader).live()
+    def with_trash(self, reader: Reader) -> "NoteQuerySet":
+        """Filter readable notes, also those in the trash, for its pages and for exports."""
+        # The audience rules import this module.
+        from memories.models.access.audience import note_words
 
-    def kept_for(self, reader: Reader) -> "NoteQuerySet":
-        """Those in the trash as well: for the pages that bring them back, and for bundles."""
-        return self.filter(_read_by(reader, "workspace"))
+        return self.filter(note_words(reader, "workspace"))
 
     def live(self) -> "NoteQuerySet":
         return self.filter(deleted_at__isnull=True)
 
     def in_trash(self) -> "NoteQuerySet":
-        """The last deleted one first."""
+        """Filter deleted notes, the last deleted first."""
         return self.filter(deleted_at__isnull=False).order_by("-deleted_at", "-pk")
 
     def in_use(self, workspace: Workspace) -> "NoteQuerySet":
-        """The workspace's notes, oldest first; none while notes are switched off (S4)."""
+        """Filter the workspace's notes, oldest first; none while notes are switched off (S4)."""
         if not workspace.memory_settings.notes_enabled:
             return self.none()
         return self.live().filter(workspace=workspace).select_related("channel").order_by("pk")
 
     def deleted_keys(self, workspace: Workspace) -> set[tuple[int | None, int | None]]:
-        """The id and the time of making, in microseconds, of each note that was deleted: those in
-        the trash, and those that were purged."""
+        """Return the ids and creation times in microseconds of notes in the trash and purged notes."""
         trash = self.in_trash().filter(workspace=workspace).values_list("pk", "created_at")
         purged = AuditEvent.objects.filter(action="note_purge", workspace=workspace.slug)
         details = purged.values_list("details__note", "details__made_us")
         return {(pk, to_micros(created_at)) for pk, created_at in trash} | set(details)
 
     def for_contexts(self) -> "NoteQuerySet":
-        """Without those that somebody left out of contexts."""
         return self.filter(in_context=True)
 
     def first_pinned(self) -> "NoteQuerySet":
-        """As pages list them: pinned ones, then the newest."""
+        """Order by pin, then newest first."""
         return self.order_by("-is_pinned", "-date", "-pk")
 
-    def for_channel(self, slack_id: str) -> "NoteQuerySet":
-        """Those that hold in a channel: its own and the workspace's."""
-        return self.filter(Q(channel__isnull=True) | Q(channel__slack_id=slack_id))
-
     def search(self, query: str) -> list["Note"]:
-        """Those whose title, content or tags hold the query, whatever the case (S4).
+        """Return the notes whose title, content or tags contain the query, ignoring case (S4).
 
-        Not a database's own comparison: SQLite knows the cases of ASCII letters only.
+        The comparison is in Python, since SQLite ignores the case of ASCII letters only.
         """
         return [note for note in self if rules.matches(query, note.value)]
 
@@ -123,33 +105,34 @@ class NoteQuerySet(SearchableQuerySet["Note"]):
         author: User | None = None,
         now: datetime | None = None,
     ) -> "Note":
-        """A new note. Without a title it is made from the content, without a date it is today's
-        in the workspace's zone. Raises NotesDisabled, or InvalidNote when the text is
-        blank or too long."""
+        """Save a new note.
+
+        A missing title is made from the content. A missing date is today in the workspace's zone.
+        Raises NotesDisabled, and InvalidNote for a blank or too long content.
+        """
         settings = workspace.memory_settings
         if not settings.notes_enabled:
             raise NotesDisabled
         note = Note(workspace=workspace, channel=channel, author=author, worded_by=author)
         note.date = date or rules.today(now or timezone.now(), settings.zone)
         note.review_on = review_on
-        note.word(content, tags=tags, kind=kind, title=title)
+        note.set_wording(content, tags=tags, kind=kind, title=title)
         note.save()
         return note
 
 
-# What a version keeps. A note that moved is, in its old wording, still its old channel's.
+# The fields of a version. A version of a moved note stays in the old channel.
 WORDING = ("title", "kind", "tags", "date", "content", "channel")
 
 
 class Note(models.Model):
-    """One note in its newest wording, which has this ``number``. ``tags`` is a list of words; the
-    kind, where given, is the first of them. ``revision`` counts whatever happened to the words,
-    also what was taken out of them without a new number."""
+    """A note in its newest wording, version ``number``.
 
-    class Kind(models.TextChoices):
-        PATTERN = "pattern", _("pattern")
-        ARCHITECTURE = "architecture", _("architecture")
-        SOLUTION = "solution", _("solution")
+    ``tags`` is a list of words. The kind, if given, is the first of them. ``revision`` counts all
+    changes of the wording, also redactions, which have no new number.
+    """
+
+    Kind = NoteKind
 
     workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="notes")
     channel = models.ForeignKey(
@@ -160,14 +143,14 @@ class Note(models.Model):
     tags = models.JSONField(_("tags"), default=list, blank=True)
     date = models.DateField(_("date"))
     content = models.TextField(_("content"))
-    # Written while its channel was private: for the members, whatever the channel is now.
+    # Written while its channel was private: only its members may read it.
     was_private = models.BooleanField(_("written in private"), default=False)
     author = models.ForeignKey(
         User, on_delete=models.SET_NULL, related_name="notes", null=True, blank=True
     )
     number = models.PositiveIntegerField(_("version"), default=1, editable=False)
     revision = models.PositiveIntegerField(default=0, editable=False)
-    # Who wrote the newest wording, when, and from which version it was brought back.
+    # The author and time of the newest wording, and the version that it restores.
     worded_by = models.ForeignKey(
         User,
         on_delete=models.SET_NULL,
@@ -210,7 +193,7 @@ class Note(models.Model):
 
     @property
     def value(self) -> NoteText:
-        """The note as contexts and files show it."""
+        """The note as a plain value, for contexts and files."""
         return NoteText(
             title=self.title,
             tags=tuple(self.tags),
@@ -222,10 +205,10 @@ class Note(models.Model):
             is_pinned=self.is_pinned,
         )
 
-    def word(
+    def set_wording(
         self, content: str, *, tags: Iterable[str] = (), kind: str = "", title: str = ""
     ) -> None:
-        """Set the text and what follows from it, unsaved. Raises InvalidNote, changing nothing."""
+        """Set the wording without saving it. Raises InvalidNote before any change."""
         content = rules.clean_content(content)
         if content != self.content:
             rules.check_length(content)
@@ -246,18 +229,18 @@ class Note(models.Model):
         based_on: int | None = None,
         revision: int | None = None,
     ) -> bool:
-        """Save another text under the same id; what it said before becomes a version. False when
-        nothing is different. Raises NotesDisabled and InvalidNote; StaleNote when it was deleted,
-        or is not the version (and its revision) any more that this one is based on.
+        """Save another wording; the wording before it becomes a version.
 
-        A title that was made from the old text is made anew unless another one is given, and so is
-        one that is "". None keeps the one that somebody gave.
+        Returns False if nothing differs. A title that was made from the content is made again,
+        unless a new one is given; ``title`` None keeps a given one. Raises NotesDisabled and
+        InvalidNote. Raises StaleNote if the note was deleted, or if it is not version ``based_on``
+        with this revision any more.
         """
-        self._must_be_on()
+        self._check_enabled()
         title = self.title if title is None else title
         if title == self.title == rules.title_of(self.content):
             title = ""
-        self.word(content, tags=tags, kind=kind, title=title)
+        self.set_wording(content, tags=tags, kind=kind, title=title)
         return self.save_wording(by=by, based_on=based_on, revision=revision)
 
     @transaction.atomic
@@ -270,27 +253,32 @@ class Note(models.Model):
         restored_from: int | None = None,
         now: datetime | None = None,
     ) -> bool:
-        """Make the wording that was set here the newest one. As `rewrite`.
+        """Save the wording of this instance as the newest. Returns and raises as `rewrite`.
 
-        What was there before is read behind a lock: of two who save at once the second one keeps
-        the first one's words, or is refused where it says what it was based on.
+        The stored wording is read behind a lock. Of two simultaneous changes the second stores the
+        first as a version, or raises StaleNote if it gives ``based_on``.
         """
-        was = Note.objects.select_for_update(of=("self",)).get(pk=self.pk)
-        is_stale = based_on is not None and (based_on, revision or 0) != (was.number, was.revision)
-        if was.deleted_at is not None or is_stale:
-            raise StaleNote(was)
-        if all(getattr(was, name) == getattr(self, name) for name in (*WORDING[:-1], "channel_id")):
+        stored = Note.objects.select_for_update(of=("self",)).get(pk=self.pk)
+        is_stale = based_on is not None and (based_on, revision or 0) != (
+            stored.number,
+            stored.revision,
+        )
+        if stored.deleted_at is not None or is_stale:
+            raise StaleNote(stored)
+        if all(
+            getattr(stored, name) == getattr(self, name) for name in (*WORDING[:-1], "channel_id")
+        ):
             return False
         NoteVersion.objects.create(
-            note=was,
-            number=was.number,
-            written_by=was.worded_by,
-            written_at=was.worded_at,
-            restored_from=was.restored_from,
-            was_private=was.was_private,
-            **{name: getattr(was, name) for name in WORDING},
+            note=stored,
+            number=stored.number,
+            written_by=stored.worded_by,
+            written_at=stored.worded_at,
+            restored_from=stored.restored_from,
+            was_private=stored.was_private,
+            **{name: getattr(stored, name) for name in WORDING},
         )
-        self.number, self.revision = was.number + 1, was.revision + 1
+        self.number, self.revision = stored.number + 1, stored.revision + 1
         self.worded_by, self.worded_at = by, now or timezone.now()
         self.restored_from = restored_from
         written = ("number", "revision", "worded_by", "worded_at", "restored_from", "updated_at")
@@ -298,25 +286,27 @@ class Note(models.Model):
         return True
 
     def restore(self, version: "NoteVersion", *, by: User, based_on: int, revision: int) -> bool:
-        """Its words once more, as the newest version; the note stays where it holds. As `rewrite`."""
-        self._must_be_on()
+        """Save the wording of a version again, in the note's channel. Returns as `rewrite`."""
+        self._check_enabled()
         for name in ("title", "kind", "tags", "date", "content"):
             setattr(self, name, getattr(version, name))
         return self.save_wording(
             by=by, based_on=based_on, revision=revision, restored_from=version.number
         )
 
-    def mark(self, **flags: Any) -> None:
-        """Set ``is_pinned``, ``in_context`` or ``review_on``: no new version, the words stay."""
-        self._must_be_on()
+    def set_flags(self, **flags: Any) -> None:
+        """Set ``is_pinned``, ``in_context`` or ``review_on``. There is no new version."""
+        self._check_enabled()
         assert flags.keys() <= {"is_pinned", "in_context", "review_on"}
         Note.objects.filter(pk=self.pk).live().update(**flags)
         for name, value in flags.items():
             setattr(self, name, value)
 
     def mask(self, content: str, title: str, tags: list[str]) -> None:
-        """Words of it were forgotten: what is left, and a sentence that says so. Also where notes
-        are switched off, and in the trash. Whoever has the words from before on screen is refused."""
+        """Store a redacted wording with a sentence that explains it, and raise the revision.
+
+        It also works in the trash and while notes are switched off.
+        """
         explanation = gettext("[…] stands for words of a message that was deleted.")
         if explanation not in content:
             content = f"{content}\n\n{explanation}"
@@ -329,9 +319,8 @@ class Note(models.Model):
         )
 
     def remove(self, *, by: User | None = None, now: datetime | None = None) -> bool:
-        """Put it into the trash. False: it is there. Raises NotesDisabled: what is switched off
-        is kept."""
-        self._must_be_on()
+        """Move the note to the trash. Returns False if it is there. Raises NotesDisabled."""
+        self._check_enabled()
         return bool(
             Note.objects.filter(pk=self.pk)
             .live()
@@ -339,40 +328,38 @@ class Note(models.Model):
         )
 
     def undelete(self) -> bool:
-        """Bring it back out of the trash, as it was. False: it is not there."""
-        self._must_be_on()
-        there = Note.objects.filter(pk=self.pk, deleted_at__isnull=False)
-        return bool(there.update(deleted_at=None, deleted_by=None))
+        """Restore the note from the trash. Returns False if it is not there."""
+        self._check_enabled()
+        deleted = Note.objects.filter(pk=self.pk, deleted_at__isnull=False)
+        return bool(deleted.update(deleted_at=None, deleted_by=None))
 
     @transaction.atomic
     def purge(self, *, by: User | None) -> bool:
-        """Take it out of the trash for good, with all that it ever said. On the record. False: it
-        is not there."""
-        self._must_be_on()
-        pk, made_us = self.pk, to_micros(self.created_at)
+        """Delete the note in the trash with its versions, and audit it. Returns False if not there."""
+        self._check_enabled()
+        pk, created_us = self.pk, to_micros(self.created_at)
         if not Note.objects.filter(pk=pk, deleted_at__isnull=False).delete()[0]:
             return False
-        # An import of an older file finds here that the note is gone.
+        # An import of an older file reads here that the note was deleted.
         AuditEvent.objects.record(
             "note_purge",
             by=by,
             workspace=self.workspace,
             subject=f"note {pk}",
             note=pk,
-            made_us=made_us,
+            made_us=created_us,
         )
         return True
 
     def is_due(self, today: dt.date) -> bool:
-        """Whether it is time to look at it again."""
         return rules.is_due(self.review_on, today)
 
-    def _must_be_on(self) -> None:
+    def _check_enabled(self) -> None:
         if not self.workspace.memory_settings.notes_enabled:
             raise NotesDisabled
 
     def clean(self) -> None:
-        """Forms: the same wording as everywhere, and a channel of the same workspace."""
+        """Check the wording and the workspace of the channel, for forms."""
         super().clean()
         tags: Any = self.tags
         if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
@@ -381,56 +368,8 @@ class Note(models.Model):
             raise ValidationError({"channel": _("This channel is in another workspace.")})
         try:
             check_length(self.content)
-            self.word(self.content, tags=tags, kind=self.kind, title=self.title)
+            self.set_wording(self.content, tags=tags, kind=self.kind, title=self.title)
         except rules.InvalidNote as error:
             raise ValidationError({"content": _("A note needs a text.")}) from error
         except ValidationError as error:
             raise ValidationError({"content": error.messages}) from error
-
-
-class NoteVersionQuerySet(models.QuerySet["NoteVersion"]):
-    def visible_to(self, reader: Reader) -> "NoteVersionQuerySet":
-        """To readers of the note who may also read the channel that it held in then."""
-        notes = Note.objects.kept_for(reader).values("pk")
-        return self.filter(_read_by(reader, "note__workspace"), note__in=notes)
-
-    def newest_first(self) -> "NoteVersionQuerySet":
-        return self.order_by("-number")
-
-
-class NoteVersion(models.Model):
-    """What a note said before it was changed. It changes only when words are forgotten."""
-
-    note = models.ForeignKey(Note, on_delete=models.CASCADE, related_name="versions")
-    number = models.PositiveIntegerField(_("version"))
-    channel = models.ForeignKey(
-        Channel, on_delete=models.CASCADE, related_name="note_versions", null=True, blank=True
-    )
-    title = models.CharField(_("title"), max_length=60)
-    kind = models.CharField(_("type"), max_length=12, choices=Note.Kind, blank=True)
-    tags = models.JSONField(_("tags"), default=list, blank=True)
-    date = models.DateField(_("date"))
-    content = models.TextField(_("content"))
-    was_private = models.BooleanField(_("written in private"), default=False)
-    written_by = models.ForeignKey(
-        User, on_delete=models.SET_NULL, related_name="note_versions", null=True, blank=True
-    )
-    written_at = models.DateTimeField(_("written"))
-    restored_from = models.PositiveIntegerField(null=True, blank=True)
-
-    objects = NoteVersionQuerySet.as_manager()
-
-    class Meta:
-        constraints = [
-            models.UniqueConstraint(fields=["note", "number"], name="note_version_number"),
-            models.CheckConstraint(name="note_version_counts_from_1", condition=Q(number__gte=1)),
-        ]
-        verbose_name = _("version of a note")
-        verbose_name_plural = _("versions of notes")
-
-    def __str__(self) -> str:
-        return f"v{self.number}"
-
-    def mask(self, content: str, title: str, tags: list[str]) -> None:
-        """Words of it were forgotten: what is left."""
-        NoteVersion.objects.filter(pk=self.pk).update(content=content, title=title, tags=tags)

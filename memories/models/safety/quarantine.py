@@ -1,4 +1,4 @@
-"""Lines that a model wrote and code did not let into a memory: a person looks at them."""
+"""Quarantine: lines of a model that a safety rule stopped, for review by a person."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from memories.models.access.audit import AuditEvent
-from memories.models.access.readers import Reader
+from memories.models.access.readers import AudienceQuerySet
 from memories.models.access.users import User
 from memories.models.generate.jobs import Job
 from memories.models.ingest.messages import Message
@@ -17,23 +17,7 @@ from memories.models.memory.versions import MemoryVersion
 from memories.rules.memory.lines import Origin, words_of
 
 
-class QuarantineQuerySet(models.QuerySet["QuarantinedLine"]):
-    def visible_to(self, reader: Reader) -> "QuarantineQuerySet":
-        """To readers of the memory, where they may read all that the line was made of."""
-        # Correlated subqueries: a list of all readable messages or jobs grows with their number.
-        readable = Message.objects.visible_to(reader).filter(pk=models.OuterRef("message"))
-        hidden = QuarantinedLine.sources.through.objects.filter(
-            ~models.Exists(readable), quarantinedline=models.OuterRef("pk")
-        )
-        made_by = models.Q(job__isnull=True) | models.Exists(
-            Job.objects.visible_to(reader).filter(pk=models.OuterRef("job"))
-        )
-        return self.filter(
-            ~models.Exists(hidden),
-            made_by,
-            models.Exists(Memory.objects.visible_to(reader).filter(pk=models.OuterRef("memory"))),
-        )
-
+class QuarantineQuerySet(AudienceQuerySet["QuarantinedLine"]):
     def not_accepted(self) -> "QuarantineQuerySet":
         return self.exclude(state=QuarantinedLine.State.ACCEPTED)
 
@@ -41,8 +25,7 @@ class QuarantineQuerySet(models.QuerySet["QuarantinedLine"]):
         through = QuarantinedLine.sources.through.objects.filter(message__in=messages.values("pk"))
         return self.filter(pk__in=through.values("quarantinedline"))
 
-    def with_place(self) -> "QuarantineQuerySet":
-        """With all that a list says of where a line would stand."""
+    def with_memory(self) -> "QuarantineQuerySet":
         return self.select_related("memory__channel", "memory__workspace", "memory__current")
 
     def waiting(self) -> "QuarantineQuerySet":
@@ -50,7 +33,7 @@ class QuarantineQuerySet(models.QuerySet["QuarantinedLine"]):
 
 
 class QuarantinedLine(models.Model):
-    """``rule`` names what was broken, ``sources`` are the messages that the line rests on."""
+    """A stopped line, the rule that it broke, and the messages that it rests on."""
 
     class State(models.TextChoices):
         WAITING = "waiting", _("waits for a person's word")
@@ -85,8 +68,10 @@ class QuarantinedLine(models.Model):
     def accept(
         self, *, by: User | None, based_on: int, revision: int | None = None
     ) -> MemoryVersion | None:
-        """A person answers for it: their line, with its sources, in the next version of the memory
-        as they saw it. None: it did not wait any more. Raises StaleBase like `Memory.revise`."""
+        """Add the line, as one by this person, with its sources to the next version of the memory.
+
+        Returns None if the line does not wait any more. Raises StaleBase as `Memory.revise` does.
+        """
         if not self._decide(self.State.ACCEPTED, by):
             return None
         memory = self.memory
@@ -108,7 +93,7 @@ class QuarantinedLine(models.Model):
 
     @transaction.atomic
     def reject(self, *, by: User | None) -> bool:
-        """It stays out, also when it comes again. False: it did not wait any more."""
+        """Keep the line out, also if a model repeats it. Returns False if it does not wait."""
         rejected = self._decide(self.State.REJECTED, by)
         if rejected:
             self._record("quarantine_reject", by)

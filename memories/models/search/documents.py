@@ -1,30 +1,31 @@
-"""What is searched: the words of each text, kept beside it, and which texts still wait for that.
+"""The search index: the tokens of each text, and the texts that wait for indexing.
 
-Triggers (`models/search_triggers.py`) take the words of a text out in the very statement that
-changes or deletes it, whoever does so, and note it here; `pipeline/search.py` then reads it anew.
+Triggers (`search_triggers.py`) remove the tokens of a text in the statement that changes or deletes
+it, and mark it as pending. `pipeline/search/indexing.py` then indexes it again.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
 from django.db import connections, models
 from django.db.models import F
 
+from memories.models.access.readers import AudienceQuerySet, Row
 from memories.rules.search.tokenizer import KEY_WIDTH, Term
 
-Row = TypeVar("Row", bound=models.Model)
-
-SLOTS = 1024  # texts of the same microsecond
-MOST_LOOKUPS = 2_000  # tokens times keys; of more tokens the stored text alone says where they are
-WORDS = "memories_searchwords"  # SQLite's index of the tokens; PostgreSQL has it in a column
-# What is searched, and by which column its words are found again.
+SLOTS = 1024  # texts with the same microsecond
+MOST_LOOKUPS = 2_000  # tokens times keys; further tokens are checked in the stored text only
+WORDS = "memories_searchwords"  # SQLite's FTS5 table; PostgreSQL has a column
+# The kinds of texts, and the columns with their keys.
 MESSAGE, VERSION, NOTE = "message", "version", "note"
 
 
 class SearchDocumentQuerySet(models.QuerySet["SearchDocument"]):
     def members_keys_in_use(self, keys: Sequence[str]) -> list[str]:
-        """Of these keys of audiences of a channel's members those that any text has: few, for most
-        channels were always public. A look into an index for each."""
+        """Return those of these keys of channel members that any text has.
+
+        They are few, since most channels were always public. Each takes one index lookup.
+        """
         if not keys:
             return []
         table = SearchDocument._meta.db_table
@@ -39,15 +40,15 @@ class SearchDocumentQuerySet(models.QuerySet["SearchDocument"]):
 
 
 class SearchDocument(models.Model):
-    """The tokens of one text. The key is its moment: microseconds times SLOTS, and a few more where
-    several share one, so the newest are the highest keys, and an index hands them out in order.
+    """The tokens of a text.
 
-    ``message``, ``version`` and ``note`` are no foreign keys: triggers keep them, and a check would
-    only look twice. In the index each token stands behind ``workspace_key``, and once more behind
-    ``channel_key``, where these are given (`rules.search.audience_key`).
+    The primary key is its time in microseconds times SLOTS, plus a few if several texts share the
+    time. So the order of keys is the order of time. ``message``, ``version`` and ``note`` are no
+    foreign keys, since triggers maintain them. In the index each token has the prefix
+    ``workspace_key``, and once more ``channel_key``, if given (`tokenizer.audience_key`).
     """
 
-    # Always given; of this kind because SQLite then finds a row by it without an index beside.
+    # Always set explicitly. An auto field, because SQLite then uses the rowid.
     id = models.BigAutoField(primary_key=True)
     message = models.BigIntegerField(null=True, unique=True)
     version = models.BigIntegerField(null=True, unique=True)
@@ -73,7 +74,7 @@ class SearchDocument(models.Model):
 
 
 class SearchPending(models.Model):
-    """A text whose words are not in the index (any more)."""
+    """A text that is not in the index, or not any more."""
 
     kind = models.CharField(max_length=8)
     text_id = models.BigIntegerField()
@@ -89,8 +90,8 @@ class SearchPending(models.Model):
         return f"{self.kind} {self.text_id}"
 
 
-class SearchableQuerySet(models.QuerySet[Row], Generic[Row]):
-    """For the querysets of texts that are searched."""
+class SearchableQuerySet(AudienceQuerySet[Row], Generic[Row]):
+    """A queryset of texts with a search index."""
 
     searched_as = ""
 
@@ -103,13 +104,12 @@ class SearchableQuerySet(models.QuerySet[Row], Generic[Row]):
         before_us: int | None = None,
         below: int | None = None,
     ) -> Any:
-        """Those that hold all terms, newest first; each row then has ``found_at``, its key in the
-        index. ``below`` such a key go those that come after it.
+        """Filter rows that match all terms, newest first, with ``found_at``, their index keys.
 
-        The index is read for the audiences of ``keys`` alone (`rules.search.audience_key`), so texts
-        of others cost no work. Which rows a reader may read is still for `visible_to` to say.
-        The index says where the tokens are; of several, the stored text says whether they stand there
-        as asked. So SQLite and PostgreSQL find the same.
+        ``below`` is an index key where the next page begins. Only the index of the audiences
+        ``keys`` is read (`tokenizer.audience_key`), so texts of others cost no work. `visible_to`
+        still decides which rows a reader may read. For terms of several tokens the stored text
+        decides, so SQLite and PostgreSQL give the same hits.
         """
         terms, keys = list(terms), [key for key in keys if key[0] == self.searched_as[0]]
         if not keys:
@@ -133,8 +133,8 @@ class SearchableQuerySet(models.QuerySet[Row], Generic[Row]):
             found_in = "strpos({}, %s)"
         params: list[Any] = [index_query]
         for term in terms:
-            is_known = term.is_one_token and _tokens([term], selective=False)[0] in tokens
-            if is_known and not term.excluded:
+            in_index = term.is_one_token and _tokens([term], selective=False)[0] in tokens
+            if in_index and not term.excluded:
                 continue
             has = found_in.format(f"{document}.tokens")
             where.append(f"{has} = 0" if term.excluded else f"{has} > 0")
@@ -150,7 +150,7 @@ class SearchableQuerySet(models.QuerySet[Row], Generic[Row]):
         return matches.extra(order_by=["-found_at"])
 
     def matching_any(self, words: Iterable[str], keys: Iterable[str]) -> Any:
-        """Those that hold any of these tokens, newest first; rows and keys are as in `matching`."""
+        """Filter rows with any of these tokens, newest first, as `matching` does."""
         keys = [key for key in keys if key[0] == self.searched_as[0]]
         if not keys:
             return self.none()
@@ -171,28 +171,32 @@ class SearchableQuerySet(models.QuerySet[Row], Generic[Row]):
         )
         return matches.extra(order_by=["-found_at"])
 
-    def counted(self, most: int) -> int:
-        """Of what is `matching`: how many, up to so many. In the order of its index SQLite begins with
-        the words, else with the rows; PostgreSQL would sort all hits for an order."""
-        in_order = connections[self.db].vendor == "sqlite"
-        return (self if in_order else self.order_by())[:most].count()
+    def count_up_to(self, limit: int) -> int:
+        """Return the number of `matching` rows, at most ``limit``.
 
-    def tokens_found(self) -> Any:
-        """Of what is `matching`: (key, key in the index, tokens)."""
+        With the order of the index SQLite begins with the index. PostgreSQL would sort all hits.
+        """
+        in_order = connections[self.db].vendor == "sqlite"
+        return (self if in_order else self.order_by())[:limit].count()
+
+    def keys_and_tokens(self) -> Any:
+        """Return (key, index key, tokens) of `matching` rows."""
         with_tokens = self.extra(select={"tokens": f"{SearchDocument._meta.db_table}.tokens"})
         return with_tokens.values_list("pk", "found_at", "tokens")
 
-    def holding(self, column: str, words: str) -> Any:
-        """Those with these very characters in a column: LIKE knows cases, and differently."""
-        return self.alias(at=models.functions.StrIndex(F(column), models.Value(words))).filter(
+    def containing(self, column: str, text: str) -> Any:
+        """Filter rows with these characters in a column. LIKE treats case differently by database."""
+        return self.alias(at=models.functions.StrIndex(F(column), models.Value(text))).filter(
             at__gt=0
         )
 
 
 def _tokens(terms: Iterable[Term], *, selective: bool) -> list[tuple[str, bool]]:
-    """The tokens by which an index finds these, and whether a text's token may be longer."""
+    """Return the index tokens of terms, and whether each is only the beginning of a token."""
     tokens = [
-        (word, False) for term in terms for word in (term.telling if selective else term.words)
+        (word, False)
+        for term in terms
+        for word in (term.selective_words if selective else term.words)
     ]
     tokens += [(word, True) for term in terms for word in term.beginnings]
     return list(dict.fromkeys(tokens))
@@ -210,7 +214,10 @@ def _tsquery(keys: Iterable[str], tokens: Iterable[tuple[str, bool]]) -> str:
 def _all_of(
     key: str, tokens: Iterable[tuple[str, bool]], also: str, written: tuple[str, str]
 ) -> str:
-    """All these tokens behind a key; the key alone, which stands in each text of its audience, where
-    there are none. Nothing in a token ends a quotation: it has letters and digits alone."""
+    """Return a condition for all tokens with a key, or for the key alone without tokens.
+
+    The key alone is in each text of its audience. Tokens have letters and digits only, so they
+    need no quoting.
+    """
     conditions = [written[begins].format(key, token) for token, begins in tokens]
     return f"({also.join(conditions or [written[0].format(key, '')])})"

@@ -1,8 +1,8 @@
-"""What keeps the index of the search: triggers, and the index of the tokens itself.
+"""The triggers that maintain the search index, and the index of the tokens.
 
-They belong to no model, and SQLite drops a table's triggers whenever a migration makes the table
-anew. So they are looked for after each `migrate`; where any was missing, everything is read again.
-A migration that changes the two tables of the search has to drop the triggers first.
+They belong to no model, and SQLite drops the triggers of a table when a migration rebuilds it. So
+each `migrate` checks them. If one is missing, all texts are indexed again. A migration that changes
+the two tables of the search has to drop the triggers first.
 """
 
 import sqlite3
@@ -15,9 +15,12 @@ from memories.rules.search.tokenizer import KEY_WIDTH
 
 
 class Text(NamedTuple):
-    """``words``: columns whose change takes the text out of the index at once. After a change of
-    ``readers`` it is only read again: until then `visible_to` hides it. ``searched``: which rows are
-    searched at all; ``of_channel``: those of a channel."""
+    """A table with searched texts.
+
+    A change of the columns ``words`` removes the text from the index at once. After a change of
+    ``readers`` it is only indexed again, since `visible_to` hides it. ``searched`` is the condition
+    for rows in the index, ``of_channel`` that for the rows of a channel.
+    """
 
     table: str
     words: tuple[str, ...]
@@ -49,11 +52,11 @@ TEXTS = {
 }
 CHANNEL = "memories_channel"
 DOCUMENT, PENDING = "memories_searchdocument", "memories_searchpending"
-ERASED = "erased"  # a row of PENDING: FTS5 may hold tokens of what is gone (see pipeline/search.py)
+ERASED = "erased"  # a row of PENDING: FTS5 may have tokens of deleted texts (`indexing.erase`)
 
 
 def install(connection: BaseDatabaseWrapper) -> bool:
-    """Make all of it where any of it is missing, and put down all texts as waiting; whether it did."""
+    """Create the index and its triggers if one is missing, with all texts pending. Return if so."""
     if PENDING not in connection.introspection.table_names():
         return False
     is_sqlite = connection.vendor == "sqlite"
@@ -62,22 +65,22 @@ def install(connection: BaseDatabaseWrapper) -> bool:
         return False
     remove(connection)
     with connection.cursor() as cursor:
-        cursor.execute(f"DELETE FROM {DOCUMENT}")  # nobody kept it while triggers were missing
+        cursor.execute(f"DELETE FROM {DOCUMENT}")  # it is outdated without triggers
         for statement in _sqlite_index(connection) if is_sqlite else _postgres_index():
             cursor.execute(statement)
         for name, trigger in triggers.items():
             cursor.execute(f"CREATE TRIGGER {name} {trigger}")
         for kind, text in TEXTS.items():
-            cursor.execute(_note_rows(kind, text))
+            cursor.execute(_mark_rows_pending(kind, text))
     return True
 
 
 def remove(connection: BaseDatabaseWrapper) -> None:
-    """Before the tables of the search go, and before all of it is made anew."""
-    there = _triggers(connection)
+    """Drop the index and its triggers."""
+    existing = _triggers(connection)
     with connection.cursor() as cursor:
         if connection.vendor == "sqlite":
-            for name in there & _sqlite_triggers(connection).keys():
+            for name in existing & _sqlite_triggers(connection).keys():
                 cursor.execute(f"DROP TRIGGER {name}")
             cursor.execute(f"DROP TABLE IF EXISTS {WORDS}")
             return
@@ -87,31 +90,30 @@ def remove(connection: BaseDatabaseWrapper) -> None:
 
 
 def erases_at_once(connection: BaseDatabaseWrapper) -> bool:
-    """Whether the index drops deleted tokens by itself; FTS5 only learned to in SQLite 3.42."""
+    """Return whether the index erases deleted tokens by itself: FTS5 does so from SQLite 3.42 on."""
     return connection.vendor != "sqlite" or sqlite3.sqlite_version_info >= (3, 42)
 
 
-def _note(kind: str, key: str) -> str:
+def _mark_pending(kind: str, key: str) -> str:
     return f"INSERT INTO {PENDING} (kind, text_id) VALUES ('{kind}', {key}) ON CONFLICT DO NOTHING;"
 
 
-def _note_rows(kind: str, text: Text, where: str = "") -> str:
+def _mark_rows_pending(kind: str, text: Text, where: str = "") -> str:
     return (
         f"INSERT INTO {PENDING} (kind, text_id) SELECT '{kind}', id FROM {text.table}"
         f" WHERE {where}{text.searched.format('')} ORDER BY id ON CONFLICT DO NOTHING;"
     )
 
 
-def _note_channel() -> str:
-    """What a channel's new kind does to the audience of its texts is read again."""
+def _mark_channel_pending() -> str:
+    """Return SQL that marks the texts of a channel, whose audience depends on its kind."""
     return " ".join(
-        _note_rows(kind, text, f"{text.of_channel} AND ") for kind, text in TEXTS.items()
+        _mark_rows_pending(kind, text, f"{text.of_channel} AND ") for kind, text in TEXTS.items()
     )
 
 
 def _keyed(row: str = "") -> str:
-    """The tokens as the index has them, in SQL of both databases: each behind each key, and each key
-    once by itself."""
+    """Return SQL for the tokens in the index: each with each key, and each key alone."""
     keyed = (
         f"CASE {row}{key} WHEN '' THEN ''"
         f" ELSE {row}{key} || replace(rtrim({row}tokens), ' ', ' ' || {row}{key}) END"
@@ -135,10 +137,9 @@ def _triggers(connection: BaseDatabaseWrapper) -> set[str]:
 def _sqlite_index(connection: BaseDatabaseWrapper) -> list[str]:
     lengths = " ".join(str(KEY_WIDTH + letters) for letters in (1, 3, 4, 5, 6, 7, 8))
     made = [
-        # Only which text has which token: phrases are looked up in the stored text. To this
-        # tokenizer everything beyond ASCII is a letter, so tokens stay as they were cut. With the
-        # beginnings of words kept as well, the newest of very many come without reading the rest.
-        # Sizes of columns are kept because a backup counts the rows, which needs them.
+        # Without positions: phrases are checked in the stored text. For this tokenizer all
+        # characters beyond ASCII are letters, so it keeps our tokens. The prefix indexes find the
+        # newest of many hits fast. The sizes of columns stay, since a backup counts the rows.
         f"CREATE VIRTUAL TABLE {WORDS} USING fts5(tokens, content='', detail=none,"
         f" tokenize='ascii', prefix='{lengths}')"
     ]
@@ -152,13 +153,13 @@ def _sqlite_triggers(connection: BaseDatabaseWrapper) -> dict[str, str]:
         f"INSERT INTO {WORDS} ({WORDS}, rowid, tokens) VALUES ('delete', old.id, {_keyed('old.')});"
     )
     if not erases_at_once(connection):
-        on_delete += _note(ERASED, "0")
+        on_delete += _mark_pending(ERASED, "0")
     triggers = {
         f"{DOCUMENT}_added": f"AFTER INSERT ON {DOCUMENT} BEGIN"
         f" INSERT INTO {WORDS} (rowid, tokens) VALUES (new.id, {_keyed('new.')}); END",
         f"{DOCUMENT}_gone": f"AFTER DELETE ON {DOCUMENT} BEGIN {on_delete} END",
         f"{CHANNEL}_search_changed": f"AFTER UPDATE OF kind ON {CHANNEL}"
-        f" WHEN old.kind IS NOT new.kind BEGIN {_note_channel()} END",
+        f" WHEN old.kind IS NOT new.kind BEGIN {_mark_channel_pending()} END",
     }
     for kind, text in TEXTS.items():
         table = text.table
@@ -166,12 +167,12 @@ def _sqlite_triggers(connection: BaseDatabaseWrapper) -> dict[str, str]:
         changed = " OR ".join(f"old.{column} IS NOT new.{column}" for column in text.words)
         triggers |= {
             f"{table}_search_added": f"AFTER INSERT ON {table}"
-            f" WHEN {text.searched.format('new.')} BEGIN {_note(kind, 'new.id')} END",
+            f" WHEN {text.searched.format('new.')} BEGIN {_mark_pending(kind, 'new.id')} END",
             f"{table}_search_changed": f"AFTER UPDATE OF {', '.join(text.words)} ON {table}"
-            f" WHEN {changed} BEGIN {on_delete} {_note(kind, 'new.id')} END",
+            f" WHEN {changed} BEGIN {on_delete} {_mark_pending(kind, 'new.id')} END",
             f"{table}_search_readers": f"AFTER UPDATE OF {text.readers} ON {table}"
             f" WHEN old.{text.readers} IS NOT new.{text.readers}"
-            f" BEGIN {_note(kind, 'new.id')} END",
+            f" BEGIN {_mark_pending(kind, 'new.id')} END",
             f"{table}_search_gone": f"AFTER DELETE ON {table} BEGIN {on_delete} END",
         }
     return triggers
@@ -179,22 +180,22 @@ def _sqlite_triggers(connection: BaseDatabaseWrapper) -> dict[str, str]:
 
 def _postgres_index() -> list[str]:
     made = [
-        # Not by to_tsvector: its parser would cut our tokens once more, and positions have an end.
+        # Not to_tsvector: its parser would split our tokens, and positions are limited.
         f"ALTER TABLE {DOCUMENT} ADD COLUMN words tsvector GENERATED ALWAYS AS (array_to_tsvector("
         f"string_to_array(btrim({_keyed()}), ' '))) STORED",
         f"CREATE INDEX {WORDS} ON {DOCUMENT} USING gin (words)",
-        # How common the ten thousand most common tokens are: of the usual thousand it takes a word
-        # that nobody says for one said often, and walks through all texts to find none.
+        # Statistics of 10,000 tokens. With the usual 1,000 the planner takes a missing word for a
+        # frequent one, and reads all texts to find none.
         f"ALTER TABLE {DOCUMENT} ALTER COLUMN words SET STATISTICS 1000",
         f"CREATE FUNCTION {CHANNEL}_search() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
-        f" {_note_channel()} RETURN NULL; END $$",
+        f" {_mark_channel_pending()} RETURN NULL; END $$",
     ]
     for kind, text in TEXTS.items():
         made.append(
             f"CREATE FUNCTION {text.table}_search() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
             f" IF TG_OP <> 'INSERT' AND TG_ARGV[0] = 'words' THEN"
             f" DELETE FROM {DOCUMENT} WHERE {kind} = old.id; END IF;"
-            f" IF TG_OP <> 'DELETE' THEN {_note(kind, 'new.id')} END IF; RETURN NULL; END $$"
+            f" IF TG_OP <> 'DELETE' THEN {_mark_pending(kind, 'new.id')} END IF; RETURN NULL; END $$"
         )
     return made
 

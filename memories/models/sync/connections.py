@@ -1,4 +1,4 @@
-"""How a workspace is connected to Slack: whose token, what it may do, and whether it still works."""
+"""Connections of workspaces to Slack: the token, its scopes, and its state."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -8,45 +8,35 @@ from django.db import models, transaction
 from django.utils.translation import gettext_lazy as _
 
 from memories.models.access.audit import AuditEvent
-from memories.models.access.readers import Reader
+from memories.models.access.readers import AudienceQuerySet
 from memories.models.access.users import User
-from memories.models.access.workspaces import Member, Workspace
+from memories.models.access.workspaces import Workspace
 from memories.rules.safety import encryption
 
 
-class SlackConnectionQuerySet(models.QuerySet["SlackConnection"]):
-    def visible_to(self, reader: Reader) -> "SlackConnectionQuerySet":
-        """Operators see all of them, workspace admins their own workspace's."""
-        if reader.is_operator:
-            return self
-        administered = Workspace.objects.visible_to(reader).filter(
-            members__user=reader.user_id, members__role=Member.Role.ADMIN
-        )
-        return self.filter(workspace__in=administered.values("pk"))
-
-    def live(self) -> "SlackConnectionQuerySet":
-        """Those that Slack still answers, as far as is known."""
-        return self.filter(state=SlackConnection.State.LIVE)
-
+class SlackConnectionQuerySet(AudienceQuerySet["SlackConnection"]):
     def stopped(self) -> "SlackConnectionQuerySet":
-        """Those whose token Slack takes no more, by its own word."""
+        """Return connections whose token Slack has rejected."""
         return self.exclude(state=SlackConnection.State.LIVE)
 
     def with_token(self) -> "SlackConnectionQuerySet":
-        """Those that keep a token of their own; the others rest on the environment's."""
+        """Return connections with a stored token. The others use SLACK_BOT_TOKEN."""
         return self.exclude(sealed_token="")
 
     def of(self, workspace: Workspace) -> "SlackConnection":
-        """The workspace's, made when there is none yet."""
-        connection, _made = self.get_or_create(workspace=workspace)
+        """Return the workspace's connection. Create it if it has none."""
+        connection, _created = self.get_or_create(workspace=workspace)
         connection.workspace = workspace
         return connection
 
 
 class SlackConnection(models.Model):
-    """One workspace's app in Slack. A token that was pasted is kept sealed (rules/encryption.py); one
-    from the environment is not kept. ``token_end``: the last four characters of the one in use,
-    which is all that pages show; state, scopes and ids tell of that one."""
+    """The Slack app of one workspace.
+
+    A stored token is encrypted (rules/safety/encryption.py). A token from the environment is not
+    stored. ``token_end`` contains the last four characters of the token in use, and all that pages
+    show. State, scopes and ids belong to that token.
+    """
 
     class State(models.TextChoices):
         LIVE = "live", _("connected")
@@ -63,7 +53,7 @@ class SlackConnection(models.Model):
     scopes = models.JSONField(_("scopes"), default=list, blank=True)
     state = models.CharField(_("state"), max_length=12, choices=State, default=State.LIVE)
     trouble = models.TextField(_("trouble"), blank=True)
-    # Slack gives history one page a minute, and 15 messages a page.
+    # Slack allows one page of history a minute, with 15 messages.
     slow_plan = models.BooleanField(_("slow plan"), default=False)
     checked_at = models.DateTimeField(_("checked"), null=True, blank=True)
     event_at = models.DateTimeField(_("last event"), null=True, blank=True)
@@ -84,88 +74,88 @@ class SlackConnection(models.Model):
 
     @property
     def has_token(self) -> bool:
-        """Whether one is kept here."""
         return bool(self.sealed_token)
 
-    def token(self) -> str:
-        """The kept one, "" for none. Raises `rules.sealed.Unsealable` when the keys are not those
-        that it was sealed with."""
+    def decrypt_token(self) -> str:
+        """Return the stored token, "" for none. Raises `DecryptionError` if no key fits."""
         return (
-            encryption.unseal(self.sealed_token, settings.MEMORYHUB_KEYS) if self.has_token else ""
+            encryption.decrypt(self.sealed_token, settings.MEMORYHUB_KEYS) if self.has_token else ""
         )
 
     @transaction.atomic
-    def keep_token(self, token: str, *, by: User | None) -> None:
-        """Keep this one, in place of what was there. On the record, without a letter of it."""
-        self.sealed_token = encryption.seal(token, settings.MEMORYHUB_KEYS)
-        self._begins_anew(token)
+    def set_token(self, token: str, *, by: User | None) -> None:
+        """Store the token in place of another one. The audit log has no part of it."""
+        self.sealed_token = encryption.encrypt(token, settings.MEMORYHUB_KEYS)
+        self._reset(token)
         AuditEvent.objects.record("slack_token_set", by=by, workspace=self.workspace)
 
     @transaction.atomic
-    def drop_token(self, *, by: User | None) -> bool:
-        """Forget the kept one. False: there was none."""
+    def remove_token(self, *, by: User | None) -> bool:
+        """Remove the stored token. Return False if there is none."""
         if not self.has_token:
             return False
         self.sealed_token = ""
-        self._begins_anew("")
+        self._reset("")
         AuditEvent.objects.record("slack_token_removed", by=by, workspace=self.workspace)
         return True
 
-    def uses(self, token: str) -> None:
-        """The environment's token serves. What was known of another one is nothing to it."""
+    def use_environment_token(self, token: str) -> None:
+        """Use this token unless one is stored. Forget the state of another token."""
         if self.has_token or self.token_end == token[-4:]:
             return
-        self._begins_anew(token)
+        self._reset(token)
 
     def reseal(self) -> bool:
-        """Seal what is kept with the first key; False: it is, or another token came meanwhile.
-        Raises `rules.sealed.Unsealable`."""
-        again = encryption.reseal(self.sealed_token, settings.MEMORYHUB_KEYS)
-        unchanged = SlackConnection.objects.filter(pk=self.pk, sealed_token=self.sealed_token)
-        return again != self.sealed_token and bool(unchanged.update(sealed_token=again))
+        """Encrypt the stored token with the first key. Raises `DecryptionError`.
 
-    def was_checked(
+        Return False if it is encrypted so already, or if another token was stored meanwhile.
+        """
+        resealed = encryption.reencrypt(self.sealed_token, settings.MEMORYHUB_KEYS)
+        unchanged = SlackConnection.objects.filter(pk=self.pk, sealed_token=self.sealed_token)
+        return resealed != self.sealed_token and bool(unchanged.update(sealed_token=resealed))
+
+    def record_check(
         self, *, scopes: Sequence[str], bot_id: str, app_id: str, now: datetime
     ) -> None:
-        """Slack has answered: it works, as whom, and what it may do."""
-        self._is_live_again()
+        """Record that Slack accepts the token, with its scopes and ids."""
+        self._hide_if_stopped()
         self.state, self.trouble = self.State.LIVE, ""
         self.scopes, self.bot_id = sorted(scopes), bot_id[:32]
         self.app_id, self.checked_at = app_id[:32] or self.app_id, now
         fields = ["state", "trouble", "scopes", "bot_id", "app_id", "checked_at"]
         self.save(update_fields=fields)
 
-    def has_trouble(self, why: str, now: datetime) -> None:
-        """The token works and may not be used here; ``why`` is a sentence."""
-        self.trouble, self.checked_at = why, now
+    def record_trouble(self, text: str, now: datetime) -> None:
+        """Record why a working token may not be used here. ``text`` is a sentence."""
+        self.trouble, self.checked_at = text, now
         self.save(update_fields=["trouble", "checked_at"])
 
     @transaction.atomic
-    def stops(self, state: str, why: str, now: datetime) -> None:
-        """Slack takes nothing from this token any more; the sync waits until there is a new one."""
+    def stop(self, state: str, text: str, now: datetime) -> None:
+        """Record that Slack rejects the token. The sync waits for a new one."""
         if state != self.state:
             AuditEvent.objects.record(
                 "slack_stopped", by=None, workspace=self.workspace, state=str(state)
             )
-        self.state, self.trouble, self.checked_at = state, why, now
-        # Of which token it is: another one of the environment begins anew.
+        self.state, self.trouble, self.checked_at = state, text, now
+        # A later token of the environment has another end, and so resets the state.
         self.token_end = self.token_end or settings.SLACK_BOT_TOKEN[-4:]
         self.save(update_fields=["state", "trouble", "checked_at", "token_end"])
 
-    def is_slow(self) -> None:
-        """It shows that Slack has the app on its slow plan."""
+    def mark_slow(self) -> None:
+        """Record that Slack has the app on its slow plan."""
         if not self.slow_plan:
             self.slow_plan = True
             self.save(update_fields=["slow_plan"])
 
-    def _begins_anew(self, token: str) -> None:
-        self._is_live_again()
+    def _reset(self, token: str) -> None:
+        self._hide_if_stopped()
         self.token_end = token[-4:]
         self.state, self.trouble, self.slow_plan = self.State.LIVE, "", False
         self.scopes, self.bot_id, self.app_id, self.checked_at = [], "", "", None
         self.save()
 
-    def _is_live_again(self) -> None:
-        """After an end all stays hidden until Slack has listed who is there."""
+    def _hide_if_stopped(self) -> None:
+        """After a stop everything stays hidden until Slack lists people and channels again."""
         if not self.is_live:
-            self.workspace.must_be_listed_anew()
+            self.workspace.mark_unlisted()

@@ -1,4 +1,4 @@
-"""How often a method of Slack may be called with a token: shared by all processes."""
+"""Rate limits of Slack's methods, shared by all processes."""
 
 from django.db import models
 
@@ -6,7 +6,7 @@ from memories.rules.sync.rate_limits import Bucket
 
 
 class SlackBudget(models.Model):
-    """A bucket of calls for one method and one token (known by a digest, never by itself)."""
+    """A token bucket for one method and one Slack token. The token is stored as a digest."""
 
     token_key = models.CharField(max_length=16)
     method = models.CharField(max_length=60)
@@ -26,8 +26,7 @@ class SlackBudget(models.Model):
     def bucket(self) -> Bucket:
         return Bucket(self.calls_left, self.counted_at, self.not_before)
 
-    def holds(self, bucket: Bucket) -> None:
-        """This is in it now."""
+    def save_bucket(self, bucket: Bucket) -> None:
         self.calls_left, self.counted_at = bucket.calls_left, bucket.counted_at
         self.not_before = bucket.not_before
         self.save(update_fields=["calls_left", "counted_at", "not_before"])

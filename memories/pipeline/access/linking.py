@@ -1,9 +1,7 @@
-"""Which accounts are which people in Slack, by e-mail addresses that were verified.
+"""Link Slack people to accounts by verified e-mail addresses.
 
-Nobody is linked by an address that somebody merely typed, nor is anybody from another team. Who an
-operator linked, or who signed in with Slack, stays; a link by address ends with the address.
-
-What links a person and what that opens: `Person.link`.
+An address that was only typed, or a person of another team, links nobody. A link by an operator or
+by a sign-in with Slack stays. A link by address ends with the address. See also `Person.link`.
 """
 
 from typing import Any
@@ -19,28 +17,32 @@ TEAM, PERSON = "https://slack.com/team_id", "https://slack.com/user_id"
 
 
 def link_user(user: User) -> None:
-    """The account's verified addresses have changed, perhaps."""
-    accounts = _verified(user)
+    """Update the links of an account after its verified addresses may have changed."""
+    accounts = _accounts_by_address(user)
     _unlink(Person.objects.filter(user=user, linked_by=BY_EMAIL), accounts)
     _link(Person.objects.all(), accounts)
 
 
 def link_people(workspace: Workspace) -> None:
-    """The people's addresses have changed, perhaps."""
-    accounts = _verified()
+    """Update the links of a workspace's people after their addresses may have changed."""
+    accounts = _accounts_by_address()
     _unlink(Person.objects.filter(workspace=workspace, linked_by=BY_EMAIL), accounts)
     _link(workspace.people.all(), accounts)
 
 
 def claims(extra_data: dict[str, Any]) -> dict[str, Any]:
-    """What Slack vouched for at a login with it, out of what is kept of that."""
+    """Return the claims of a sign-in with Slack from a `SocialAccount.extra_data`."""
     return {**(extra_data.get("id_token") or {}), **(extra_data.get("userinfo") or {})}
 
 
 @transaction.atomic
 def forget(person: Person) -> None:
-    """What a login with Slack told of them, and their addresses, leave their accounts. An account
-    itself, and its user name, are an operator's to remove. Call it while they are still linked."""
+    """Remove sign-ins with Slack and addresses of a person from their accounts.
+
+    Call it while the person is still linked. The account itself and its user name stay, for an
+    operator to remove.
+    """
+    # allauth's models can only be imported after all apps are loaded.
     from allauth.account.models import EmailAddress
     from allauth.socialaccount.models import SocialAccount
 
@@ -63,33 +65,33 @@ def forget(person: Person) -> None:
             address.delete()
 
 
-def _verified(user: User | None = None) -> dict[str, User]:
-    """Accounts by their verified addresses, in small letters; what two accounts have is nobody's."""
-    from allauth.account.models import EmailAddress
+def _accounts_by_address(user: User | None = None) -> dict[str, User]:
+    """Return active accounts by verified address in lower case.
+
+    An address of several accounts is left out.
+    """
+    from allauth.account.models import EmailAddress  # as in `forget`
 
     rows = EmailAddress.objects.filter(verified=True, user__is_active=True)
-    owners: dict[str, set[int]] = {}
+    rows = rows.annotate(lower=Lower("email"))
     if user is not None:
-        addresses = (
-            rows.filter(user=user).annotate(small=Lower("email")).values_list("small", flat=True)
-        )
-        rows = rows.annotate(small=Lower("email")).filter(small__in=list(addresses))
+        rows = rows.filter(lower__in=list(rows.filter(user=user).values_list("lower", flat=True)))
+    owners: dict[str, set[int]] = {}
     for email, key in rows.values_list("email", "user_id"):
         owners.setdefault(email.lower(), set()).add(key)
-    keys = {key for keys in owners.values() for key in keys}
-    users = User.objects.in_bulk(list(keys))
+    users = User.objects.in_bulk({key for keys in owners.values() for key in keys})
     return {email: users[next(iter(keys))] for email, keys in owners.items() if len(keys) == 1}
 
 
 def _link(people: "QuerySet[Person]", accounts: dict[str, User]) -> None:
     unlinked = Person.objects.who_may_sign_in().filter(pk__in=people, user=None).exclude(email="")
-    matches = unlinked.annotate(small=Lower("email")).filter(small__in=list(accounts))
+    matches = unlinked.annotate(lower=Lower("email")).filter(lower__in=list(accounts))
     for person in matches.select_related("workspace"):
         person.link(accounts[person.email.lower()], BY_EMAIL)
 
 
 def _unlink(people: "QuerySet[Person]", accounts: dict[str, User]) -> None:
-    """Those whose address is no longer a verified one of their account, or who may not sign in."""
+    """Unlink people who may not sign in, or whose address is no longer verified for the account."""
     may = set(Person.objects.who_may_sign_in().filter(pk__in=people).values_list("pk", flat=True))
     for person in people.select_related("user", "workspace"):
         if person.pk not in may or accounts.get(person.email.lower()) != person.user:

@@ -1,5 +1,4 @@
-"""Who runs the installation: given and taken, on the record, and never nobody. And the passwords that
-operators set for others."""
+"""Operators: appoint and dismiss them, and set the passwords of other accounts."""
 
 from typing import Any
 
@@ -15,34 +14,37 @@ from memories.rules.access.roles import LAST_OPERATOR
 
 @transaction.atomic
 def appoint(user: User, *, by: User | None) -> bool:
-    """From now on an operator, with the admin. False: they are."""
-    user = _alone(user)
+    """Make an account an operator with access to the admin. Returns False if it is one."""
+    user = _lock(user)
     if user.is_operator and user.is_staff:
         return False
     user.is_active = user.is_staff = user.is_superuser = True
-    return _keep(user, by)
+    return _save(user, by)
 
 
 @transaction.atomic
 def dismiss(user: User, *, by: User | None) -> bool:
-    """No operator any more. False: they are none. Raises `RoleRefused` for the last one."""
-    user = _alone(user)
+    """End the role of an operator. Returns False if the account is none.
+
+    Raises `RoleRefused` for the last operator.
+    """
+    user = _lock(user)
     if not user.is_superuser:
         return False
-    if user.would_leave_none():
+    if user.is_last_operator():
         raise RoleRefused(LAST_OPERATOR)
     user.is_staff = user.is_superuser = False
-    return _keep(user, by)
+    return _save(user, by)
 
 
-def _alone(user: User) -> User:
-    """As it is now, while nobody else changes any operator: two of them may dismiss each other."""
+def _lock(user: User) -> User:
+    """Lock all operators, who could dismiss each other at once, and return the account anew."""
     operators = User.objects.select_for_update().filter(is_superuser=True).order_by("pk")
     list(operators.values_list("pk", flat=True))
     return User.objects.select_for_update().get(pk=user.pk)
 
 
-def _keep(user: User, by: User | None) -> bool:
+def _save(user: User, by: User | None) -> bool:
     user.save(update_fields=["is_active", "is_staff", "is_superuser"])
     AuditEvent.objects.record(
         "account",
@@ -57,9 +59,11 @@ def _keep(user: User, by: User | None) -> bool:
 
 @transaction.atomic
 def give_password(user: User, password: str | None, *, by: User, reason: str = "") -> None:
-    """Set somebody else's password, or take it away (None); on the record. Whoever knows a password
-    is not shown to be the account's person: until they sign in with Slack, the account opens private
-    channels for an hour, and only with a ``reason``. Raises ValueError when ``by`` is no operator.
+    """Set the password of another account, or remove it (None), with an audit event.
+
+    A person who signs in with this password is not proven to own the account. Until a sign-in with
+    Slack the account opens private channels for an hour, and only with a ``reason``. Raises
+    ValueError if ``by`` is no operator.
     """
     if not by.is_operator:
         raise ValueError("Only an operator sets the password of somebody else.")

@@ -1,4 +1,4 @@
-"""Second factors where they are kept: sealed with a new key, and taken from who lost them."""
+"""Second factors: encrypt them with a new key, and reset those of an account."""
 
 from allauth.mfa.models import Authenticator
 from django.conf import settings
@@ -7,37 +7,39 @@ from django.db import transaction
 from memories.models import AuditEvent, User
 from memories.rules.safety import encryption
 
-SECRETS = ("secret", "seed")  # of an app's codes, of recovery codes; a key's are in the key
+SECRETS = ("secret", "seed")  # of codes by an app, and of recovery codes
 
 
 def with_secrets() -> list[Authenticator]:
-    """Those that keep something sealed, with their accounts."""
+    """Return the authenticators that hold encrypted secrets, with their accounts."""
     kept = Authenticator.objects.exclude(type=Authenticator.Type.WEBAUTHN)
     return list(kept.select_related("user").order_by("pk"))
 
 
 @transaction.atomic
-def reseal(factor: Authenticator) -> bool:
-    """Seal what it keeps with the first key; False: it is, or it is gone meanwhile. Raises
-    `rules.sealed.Unsealable`."""
+def reencrypt(factor: Authenticator) -> bool:
+    """Encrypt the secrets of an authenticator with the first key. Raises DecryptionError.
+
+    Returns False if nothing changed, or the authenticator was deleted meanwhile.
+    """
     row = Authenticator.objects.select_for_update().filter(pk=factor.pk).first()
     if row is None:
         return False
-    again = {
-        name: encryption.reseal(row.data[name], settings.MEMORYHUB_KEYS)
+    secrets = {
+        name: encryption.reencrypt(row.data[name], settings.MEMORYHUB_KEYS)
         for name in SECRETS
         if name in row.data
     }
-    if row.data == {**row.data, **again}:
+    if row.data == {**row.data, **secrets}:
         return False
-    row.data = {**row.data, **again}
+    row.data = {**row.data, **secrets}
     row.save(update_fields=["data"])
     return True
 
 
 @transaction.atomic
 def reset(user: User, *, by: User | None) -> list[str]:
-    """Take all second factors of an account away, on the record; returns what kinds there were."""
+    """Delete all second factors of an account, with an audit event. Returns their kinds."""
     rows = Authenticator.objects.filter(user=user)
     kinds = sorted(rows.values_list("type", flat=True))
     if kinds:

@@ -1,4 +1,4 @@
-"""rows → quote: what a backfill would cost, read from the messages and written nowhere (rule 3)."""
+"""Estimate the costs of a backfill from the stored messages. Nothing is written (rule 3)."""
 
 from array import array
 from collections import Counter, defaultdict
@@ -22,17 +22,16 @@ from memories.models import (
 )
 from memories.rules.costs.estimate import (
     LINE,
-    OFFLINE,
-    Load,
-    Means,
-    Quote,
+    OFFLINE_STATISTICS,
+    CallStatistics,
+    Estimate,
     Range,
-    answer_length,
-    quote_of,
+    Workload,
+    estimate_costs,
+    reply_tokens,
 )
-from memories.rules.generate.segments import should_update_short_term_memory
-from memories.rules.generate.tokens import counts, estimate, of_counts
-from memories.rules.generate.windows import windows
+from memories.rules.generate.segments import cut_waiting_messages, should_update_short_term_memory
+from memories.rules.generate.tokens import count_characters, estimate_tokens, tokens_of_counts
 from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory.identity import MemoryScope, MemoryType
 from memories.rules.settings import MemorySettings
@@ -41,50 +40,52 @@ MOST_SAMPLES = 24
 AT_ONCE = 2000  # rows read at a time
 
 
-def quote_backfill(
+def estimate_backfill(
     workspace: Workspace, channels: Iterable[Channel], since_us: int, now: datetime
-) -> Quote:
-    """What remembering these channels from ``since_us`` on would cost now."""
+) -> Estimate:
+    """Return the estimate for remembering these channels from ``since_us`` on."""
     background = _workspace_memory(workspace)
-    in_order = sorted(channels, key=lambda channel: channel.pk)  # as passes plan them
-    loads = (
-        load_of(channel, workspace.memory_settings, since_us, to_micros(now), background)
+    in_order = sorted(channels, key=lambda channel: channel.pk)  # the order of a pass
+    workloads = (
+        measure_workload(channel, workspace.memory_settings, since_us, to_micros(now), background)
         for channel in in_order
     )
-    return _quote(loads, workspace.memory_settings, background)
+    return _estimate(workloads, workspace.memory_settings, background)
 
 
-def quote_update(memory: Memory, now: datetime) -> Quote:
-    """What it costs to remember at once what waits in the memory's channel, or in its thread."""
+def estimate_update(memory: Memory, now: datetime) -> Estimate:
+    """Return the estimate for the waiting messages of a memory's channel or thread."""
     assert memory.channel is not None
     channel, thread_ts, workspace = memory.channel, memory.thread_ts, memory.workspace
-    as_of_us = since_us = to_micros(workspace.known_until(now) or now)
-    if channel.start_us is None:  # as a first pass would fix it
+    as_of_us = since_us = to_micros(workspace.synced_until(now) or now)
+    if channel.start_us is None:  # the start that a first pass would set
         since_us -= workspace.memory_settings.window_us
     background = _workspace_memory(workspace)
-    load = load_of(
+    load = measure_workload(
         channel, workspace.memory_settings, since_us, as_of_us, background, close_now=thread_ts
     )
     load = replace(load, segments=(), messages=0) if thread_ts else replace(load, threads=())
-    return _quote([load], workspace.memory_settings, background)
+    return _estimate([load], workspace.memory_settings, background)
 
 
-def _quote(loads: Iterable[Load], memory_settings: MemorySettings, background: int) -> Quote:
+def _estimate(
+    workloads: Iterable[Workload], memory_settings: MemorySettings, background: int
+) -> Estimate:
     model = settings.MEMORYHUB_MODEL
     price = Price.objects.of_model(model) if model else None
-    return quote_of(
-        loads,
+    return estimate_costs(
+        workloads,
         memory_settings,
-        means_of(model) if model else OFFLINE,
+        measure_calls(model) if model else OFFLINE_STATISTICS,
         price.micros if price else None,
-        side_by_side=settings.MEMORYHUB_LLM_CONCURRENCY if model else 1,
+        concurrency=settings.MEMORYHUB_LLM_CONCURRENCY if model else 1,
         workspace_memory=background,
         is_free=not model,
     )
 
 
-def means_of(model: str) -> Means:
-    """The means of this model's newest answers to segments and threads, repeated calls included."""
+def measure_calls(model: str) -> CallStatistics:
+    """Return statistics of this model's newest calls for segments and threads, with repeated ones."""
     calls = ModelCall.objects.filter(model=model, prompt_tokens__gt=0, ended_at__isnull=False)
     jobs = list(
         Job.objects.filter(state=Job.State.DONE, segment__isnull=False)
@@ -94,33 +95,33 @@ def means_of(model: str) -> Means:
         .order_by("-pk")[:MOST_SAMPLES]
     )
     if not jobs:
-        return Means()
+        return CallStatistics()
     segments = [job.segment_id for job in jobs]
     sizes = Counter[int]()
     messages = Message.objects.filter(Q(segment__in=segments) | Q(thread_segment__in=segments))
     for *keys, text in messages.values_list("segment", "thread_segment", "text"):
         for key in keys:
-            sizes[key] += estimate(text) + LINE
-    besides, answers, seconds = [], [], []
+            sizes[key] += estimate_tokens(text) + LINE
+    overheads, reply_ratios, seconds = [], [], []
     for job in jobs:
         assert job.segment_id
         tokens = sizes[job.segment_id]
         limit = job.memory.workspace.memory_settings.short_term_max_tokens
         for call in job.claims.all():
             assert call.ended_at
-            besides.append(call.prompt_tokens - tokens)
-            answers.append(call.completion_tokens / answer_length(limit, tokens))
+            overheads.append(call.prompt_tokens - tokens)
+            reply_ratios.append(call.completion_tokens / reply_tokens(limit, tokens))
             seconds.append((call.ended_at - call.began_at).total_seconds())
-    return Means(
-        besides=max(0.0, mean(besides)),
-        answer=mean(answers),
+    return CallStatistics(
+        overhead=max(0.0, mean(overheads)),
+        reply_ratio=mean(reply_ratios),
         seconds=Range(0.75, 1.0, 1.5).times(mean(seconds)),
-        repeats=len(seconds) / len(jobs),
-        measured=len(seconds),
+        attempts=len(seconds) / len(jobs),
+        sample=len(seconds),
     )
 
 
-def load_of(
+def measure_workload(
     channel: Channel,
     settings: MemorySettings,
     since_us: int,
@@ -128,11 +129,14 @@ def load_of(
     background: int,
     *,
     close_now: str | None = None,
-) -> Load:
-    """What is to be remembered of a channel. ``asked`` as for `plan_channel`."""
+) -> Workload:
+    """Return the messages of a channel without a memory, cut into segments as a pass does.
+
+    ``close_now`` is the ts of a thread, or "" for the channel, whose open segment ends now.
+    """
     waiting, is_japanese = _waiting(channel, settings, since_us, now_us)
-    messages, segments = _left_out(channel, since_us, "segment")
-    _, threads = _left_out(channel, since_us, "thread_segment")
+    messages, segments = _cancelled(channel, since_us, "segment")
+    _, threads = _cancelled(channel, since_us, "thread_segment")
     last_cuts = channel.segments.values_list("thread_ts").annotate(Max("last_us")).order_by()
     frontiers = dict(last_cuts)
     for thread_ts, (times, tokens) in waiting.items():
@@ -145,15 +149,17 @@ def load_of(
         )
         is_closed_now = close_now == thread_ts
         from_us = channel.cut_from_us
-        cuts = windows(times, from_us, frontier, due, now_us, settings, asked=is_closed_now)
-        if thread_ts and cuts:  # one version of all that a thread has
+        cuts = cut_waiting_messages(
+            times, from_us, frontier, due, now_us, settings, is_requested=is_closed_now
+        )
+        if thread_ts and cuts:  # a thread has one version of all its messages
             cuts = [replace(cuts[-1], begin=cuts[0].begin)]
         for cut in cuts:
             if length := sum(tokens[cut.begin : cut.end]):
                 (threads if thread_ts else segments).append(length)
                 messages += 0 if thread_ts else cut.end - cut.begin
     lengths = _lengths(Memory.objects.filter(channel=channel, scope=MemoryScope.CHANNEL))
-    return Load(
+    return Workload(
         channel.slack_id,
         channel.name,
         messages,
@@ -171,9 +177,9 @@ def load_of(
 def _waiting(
     channel: Channel, settings: MemorySettings, since_us: int, now_us: int
 ) -> tuple[dict[str, tuple["array[int]", "array[int]"]], bool]:
-    """Times and tokens of the messages in no segment, by thread ("" is the channel itself).
+    """Return the times and tokens of messages without a segment, by thread ("" for the channel).
 
-    Also whether most of their text is Japanese.
+    Also return whether most of their text is Japanese.
     """
     waiting: dict[str, tuple[array[int], array[int]]] = defaultdict(
         lambda: (array("q"), array("l"))
@@ -187,7 +193,7 @@ def _waiting(
     rows = messages.until(now_us).in_order().values_list(*columns)
     wide = others = 0
     for us, thread_ts, segment, in_thread, text in rows.iterator(AT_ONCE):
-        size = counts(text)
+        size = count_characters(text)
         wide, others = wide + size[0], others + size[1]
         keys = [] if segment else [""]
         if thread_ts and in_thread is None and settings.thread_memories:
@@ -195,22 +201,22 @@ def _waiting(
         for key in keys:
             times, tokens = waiting[key]
             times.append(us)
-            tokens.append(of_counts(*size) + LINE if text.strip() else 0)
+            tokens.append(tokens_of_counts(*size) + LINE if text.strip() else 0)
     return waiting, 2 * wide > others
 
 
-def _left_out(channel: Channel, since_us: int, column: str) -> tuple[int, list[int]]:
-    """Of cancelled segments in the period: their messages, and the tokens of each."""
+def _cancelled(channel: Channel, since_us: int, column: str) -> tuple[int, list[int]]:
+    """Return the number of messages in cancelled segments, and the tokens of each segment."""
     cancelled = Segment.objects.filter(
         channel=channel, outcome=Segment.Outcome.CANCELLED, last_us__gte=since_us
     )
     messages = Message.objects.rememberable().filter(**{f"{column}__in": cancelled.values("pk")})
     sizes, numbers = Counter[int](), Counter[int]()
     for key, text in messages.values_list(column, "text").iterator(AT_ONCE):
-        sizes[key] += estimate(text) + LINE if text.strip() else 0
+        sizes[key] += estimate_tokens(text) + LINE if text.strip() else 0
         numbers[key] += 1
-    kept = [key for key in sizes if sizes[key]]
-    return sum(numbers[key] for key in kept), [sizes[key] for key in kept]
+    filled = [key for key in sizes if sizes[key]]
+    return sum(numbers[key] for key in filled), [sizes[key] for key in filled]
 
 
 def _workspace_memory(workspace: Workspace) -> int:
@@ -219,9 +225,9 @@ def _workspace_memory(workspace: Workspace) -> int:
 
 
 def _lengths(memories: "QuerySet[Memory]") -> dict[str, int]:
-    """Tokens of the current texts, by type."""
+    """Return the tokens of the current texts by memory type."""
     current = memories.filter(current__isnull=False, current__provisional=False)
     return {
-        memory_type: estimate(content)
+        memory_type: estimate_tokens(content)
         for memory_type, content in current.values_list("memory_type", "current__content")
     }

@@ -1,7 +1,7 @@
-"""question → call: whether it may be asked now, what it may cost, and what it did cost.
+"""Reserve the upper bound of a model call under caps, and settle what it used.
 
-Everything is counted before it is spent. A reservation is one transaction that holds the endpoint's
-row and the caps' rows, so parallel workers cannot overshoot; what never comes back stays counted.
+A reservation is one transaction that locks the endpoint's row and the caps' rows, so parallel
+workers cannot exceed a cap. A call without a reply stays counted at its upper bound.
 """
 
 import math
@@ -14,11 +14,10 @@ from django.conf import settings
 from django.db import transaction
 
 from memories.models import Backfill, Cap, Endpoint, Job, ModelCall, Price, Workspace
-from memories.rules.costs.money import Asked, Limit, refusal
-from memories.rules.generate.breaker import Breaker
-from memories.rules.generate.summary import (
-    Bound,
-    Form,
+from memories.rules.costs.money import Limit, find_refusal
+from memories.rules.generate.circuit_breaker import CircuitBreaker
+from memories.rules.generate.summariser import (
+    PromptForm,
     Reply,
     Request,
     Summariser,
@@ -26,52 +25,56 @@ from memories.rules.generate.summary import (
     Usage,
 )
 
-SAFETY = 1.3  # at least so many times our estimate of the tokens that go in
-WORST = 10.0  # at most: one absurd count must not make every later call look too dear
-COPIED_JOBS = 2  # in a row, after which a copied reply is not asked for again
+SAFETY = 1.3  # least factor on the estimate of input tokens
+WORST = 10.0  # largest factor: one wrong count must not block all later calls
+COPIED_JOBS = 2  # jobs in a row with a copied reply, after which no such job is repeated
 
 
 @dataclass(frozen=True)
 class Refused:
-    """No call now. ``of_all``: no other call of this pass may begin either."""
+    """A refused call. With ``stops_pass`` no other call of the pass may begin either."""
 
     why: str
     text: str
     until: datetime | None = None
-    of_all: bool = False
+    stops_pass: bool = False
 
 
 @dataclass
 class CallBudget:
     """The calls of one pass: one workspace, one summariser."""
 
-    workspace: Workspace | None  # None: a probe, which is for all of them
+    workspace: Workspace | None  # None for a probe of the endpoint
     summariser: Summariser
 
     def __post_init__(self) -> None:
         self.lease = timedelta(seconds=settings.MEMORYHUB_LEASE)
         self.pause = timedelta(seconds=settings.MEMORYHUB_BACK_OFF)
         self.endpoint = (
-            Endpoint.objects.known_as(self.summariser.endpoint, self.summariser.endpoint_name)
+            Endpoint.objects.get_or_create_for(
+                self.summariser.endpoint, self.summariser.endpoint_name
+            )
             if self.summariser.endpoint
-            else None  # the offline summariser: no call, no money
+            else None  # the offline summariser costs nothing
         )
 
-    def closed(self, now: datetime) -> Refused | None:
-        """Whether the endpoint takes no call at all now. Only a look: `reserve` decides."""
+    def find_refusal(self, now: datetime) -> Refused | None:
+        """Return why the endpoint's breaker refuses all calls now. `reserve` checks it again."""
         if self.endpoint is None:
             return None
         self.endpoint.refresh_from_db()
         return _refused_by(self.endpoint.breaker, now)
 
-    def form_for(self, job: Job, request: Request) -> Form:
-        """In which form of the prompt it is asked: its own after a bad answer, else the endpoint's. A
-        model that cannot write operations only adds."""
+    def form_for(self, job: Job, request: Request) -> PromptForm:
+        """Return the form of the prompt: the job's after a bad reply, else the endpoint's.
+
+        A model that cannot write operations gets the simple form.
+        """
         if job.form or self.endpoint is None:
-            return Form(job.form or Form.FULL)
+            return PromptForm(job.form or PromptForm.FULL)
         if request.uses_operations and self.endpoint.writes_operations is False:
-            return Form.SIMPLE
-        return Form(self.endpoint.form or Form.FULL)
+            return PromptForm.SIMPLE
+        return PromptForm(self.endpoint.form or PromptForm.FULL)
 
     @property
     def thinking_tokens(self) -> int:
@@ -83,7 +86,7 @@ class CallBudget:
 
     @property
     def answered_at(self) -> datetime | None:
-        """When the endpoint first answered after it had failed."""
+        """The first reply of the endpoint after its last failure."""
         if self.endpoint is None:
             return None
         self.endpoint.refresh_from_db()
@@ -91,7 +94,7 @@ class CallBudget:
 
     @property
     def only_copies(self) -> bool:
-        """Whether the model copied messages in both forms of the prompt, for the last few jobs."""
+        """Whether the model copied messages in both forms of the prompt for the last jobs."""
         if self.endpoint is None:
             return False
         self.endpoint.refresh_from_db()
@@ -101,52 +104,52 @@ class CallBudget:
         if self.endpoint is not None:
             self.endpoint.count_copied(copied=copied)
 
-    def give_room(self, reply: Reply | None) -> None:
+    def raise_thinking_tokens(self, reply: Reply | None) -> None:
         if self.endpoint is not None and reply is not None:
-            self.endpoint.give_room(reply.thinking_tokens)
+            self.endpoint.raise_thinking_tokens(reply.thinking_tokens)
             self.endpoint.refresh_from_db()
 
     @transaction.atomic
-    def reserve(self, job: Job, bound: Bound, now: datetime) -> ModelCall | Refused | None:
-        """Count the most it can cost and let it begin, or say why not and put it back, in the same
-        transaction: a cap that is raised meanwhile finds it. None: nothing to count."""
+    def reserve(self, job: Job, bound: Usage, now: datetime) -> ModelCall | Refused | None:
+        """Reserve the upper bound of a job's call. Return None for the offline summariser.
+
+        A refusal releases the job in the same transaction, so a raised cap finds it waiting.
+        """
         if self.endpoint is None:
             return None
         call = self._reserve(self._locked(), job, bound, now)
         if isinstance(call, Refused):
             soon = now + self.pause
-            # What holds back all calls may end sooner than it says: a probe may be answered.
-            until = min(call.until or soon, soon) if call.of_all else call.until or soon
-            # That backfill is paused now, or has room when what is under way has ended.
+            # A breaker may close sooner than `until`: a probe may get a reply.
+            until = min(call.until or soon, soon) if call.stops_pass else call.until or soon
+            # The backfill is paused, or has room when its open calls have ended.
             waits = call.why != "over_backfill_cap"
-            job.put_back(call.why, call.text, until if waits else None)
+            job.release(call.why, call.text, until if waits else None)
         return call
 
     @transaction.atomic
-    def reserve_probe(self, bound: Bound, now: datetime) -> ModelCall | Refused:
-        """Count the most that a call for no job can cost, under the caps of the installation."""
+    def reserve_probe(self, bound: Usage, now: datetime) -> ModelCall | Refused:
+        """Reserve the upper bound of a call without a job under the caps of the installation."""
         return self._reserve(self._locked(), None, bound, now)
 
     def _reserve(
-        self, endpoint: Endpoint, job: Job | None, bound: Bound, now: datetime
+        self, endpoint: Endpoint, job: Job | None, bound: Usage, now: datetime
     ) -> ModelCall | Refused:
         breaker = endpoint.breaker
         if refused := _refused_by(breaker, now):
             return refused
         price = Price.objects.of_model(self.summariser.name)
         tokens_in = math.ceil(bound.prompt_tokens * max(SAFETY, endpoint.worst_ratio))
-        request = Asked(
-            tokens_in + bound.completion_tokens,
-            price.micros(tokens_in, bound.completion_tokens) if price else None,
-        )
+        tokens = tokens_in + bound.completion_tokens
+        micros = price.micros(tokens_in, bound.completion_tokens) if price else None
         for why, limit in self._limits(job, now):
-            if text := refusal(request, limit):
+            if text := find_refusal(tokens, micros, limit):
                 return Refused(why, text, limit.until)
         if job is not None and not job.renew(now, self.lease):
             return Refused("lost", "Another worker has it.")
-        began = breaker.began(now, self.lease)
+        began = breaker.after_start(now, self.lease)
         if began != breaker:
-            endpoint.becomes(began)
+            endpoint.set_breaker(began)
         return ModelCall.objects.create(
             job=job,
             fence=job.fence if job else 0,
@@ -155,58 +158,57 @@ class CallBudget:
             model=self.summariser.name,
             day=_day(now),
             began_at=now,
-            tokens=request.tokens,
-            micros=request.micros,
+            tokens=tokens,
+            micros=micros,
         )
 
     def _limits(self, job: Job | None, now: datetime) -> Iterator[tuple[str, Limit]]:
         today = _day(now)
-        for cap in Cap.objects.that_bind(self.workspace).select_for_update(of=("self",)):
-            used = ModelCall.objects.under(cap, today).committed()
-            yield "over_cap", Limit(str(cap), cap.tokens, cap.micros, *used, cap.ends(today))
+        for cap in Cap.objects.binding(self.workspace).select_for_update(of=("self",)):
+            used = ModelCall.objects.counting_against(cap, today).committed()
+            yield "over_cap", Limit(str(cap), cap.tokens, cap.micros, *used, cap.ends_at(today))
         if job is not None and job.backfill_id is not None:
             backfill = Backfill.objects.select_for_update().get(pk=job.backfill_id)
             used = backfill.calls.all().committed()
             limit = Limit(str(backfill), backfill.cap_tokens, backfill.cap_micros, *used, None)
             yield "over_backfill_cap", limit
 
-    def settle(self, call: ModelCall | None, usage: Usage, bound: Bound, now: datetime) -> None:
-        """What it used, in place of what it was allowed to. Call it in the reply's transaction."""
+    def settle(self, call: ModelCall | None, usage: Usage, bound: Usage, now: datetime) -> None:
+        """Replace the reservation by what the call used, in the transaction of its reply."""
         if call is None:
             return
         self._settle(call, usage, now)
-        self._heard(usage.prompt_tokens / max(bound.prompt_tokens, 1), now)
+        self._record_reply(usage.prompt_tokens / max(bound.prompt_tokens, 1), now)
 
     @transaction.atomic
-    def failed(self, call: ModelCall | None, error: SummariserError, now: datetime) -> None:
-        """It ended without an answer: what it surely did not use is given back, and the endpoint's
-        breaker hears of it."""
+    def record_failure(self, call: ModelCall | None, error: SummariserError, now: datetime) -> None:
+        """Record a call without a reply: settle it if its usage is certain, update the breaker."""
         if call is None:
             return
-        endpoint = self._locked()  # first, as in `reserve`
-        if error.unknown:  # perhaps paid: the whole bound stays counted
+        endpoint = self._locked()  # locked first, as in `reserve`
+        if error.may_be_charged:  # it may be charged: the whole bound stays counted
             call.settle(now, fault=error.code, requests=error.spent.calls + 1)
         else:
             self._settle(call, error.spent, now, error.code)
         if call.job is not None:
-            call.job.spent(error.spent)
-        breaker = endpoint.breaker.failed(
+            call.job.add_usage(error.spent)
+        breaker = endpoint.breaker.after_failure(
             error.code,
             str(error),
             now,
             retry_after=error.retry_after,
             pause=self.pause,
-            luck=random.random(),  # noqa: S311  # spreads retries, guards nothing
+            jitter=random.random(),  # noqa: S311  # spreads retries, guards nothing
         )
         if breaker != endpoint.breaker:
-            endpoint.becomes(breaker)
+            endpoint.set_breaker(breaker)
 
     def _settle(self, call: ModelCall, usage: Usage, now: datetime, fault: str = "") -> None:
         tokens = usage.prompt_tokens + usage.completion_tokens
         price = Price.objects.of_model(call.model)
         micros = price.micros(usage.prompt_tokens, usage.completion_tokens) if price else None
         if call.micros is not None and tokens <= call.tokens:
-            # Its price went or rose since: what was promised then is the most it counts.
+            # The price may have changed since: the reservation is the most that counts.
             micros = call.micros if micros is None else min(micros, call.micros)
         call.settle(
             now,
@@ -218,17 +220,17 @@ class CallBudget:
             fault=fault,
         )
 
-    def _heard(self, ratio: float, now: datetime) -> None:
-        """The endpoint answered: it is well, and told how it counts tokens."""
+    def _record_reply(self, ratio: float, now: datetime) -> None:
+        """Close the endpoint's breaker, and store its worst ratio of tokens to the estimate."""
         current = Endpoint.objects.get(pk=self._pk)
         if (
-            current.breaker == current.breaker.answered()
+            current.breaker == current.breaker.after_answer()
             and min(ratio, WORST) <= current.worst_ratio
         ):
-            return  # as always: nothing to write, nobody to wait for
+            return  # the usual case: no write, no lock
         endpoint = self._locked()
         worst = min(max(ratio, endpoint.worst_ratio), WORST)
-        endpoint.becomes(endpoint.breaker.answered(), worst_ratio=worst, answered_at=now)
+        endpoint.set_breaker(endpoint.breaker.after_answer(), worst_ratio=worst, answered_at=now)
 
     def _locked(self) -> Endpoint:
         return Endpoint.objects.select_for_update().get(pk=self._pk)
@@ -240,12 +242,12 @@ class CallBudget:
         return self.endpoint.pk
 
 
-def _refused_by(breaker: Breaker, now: datetime) -> Refused | None:
-    refused = breaker.refusal(now)
+def _refused_by(breaker: CircuitBreaker, now: datetime) -> Refused | None:
+    refused = breaker.find_refusal(now)
     if refused is None:
         return None
     why, until = refused
-    return Refused(why.value, breaker.fault_text, until, of_all=True)
+    return Refused(why.value, breaker.fault_text, until, stops_pass=True)
 
 
 def _day(now: datetime) -> date:

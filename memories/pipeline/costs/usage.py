@@ -1,6 +1,6 @@
-"""calls → sums: what was used, what is promised, what may be lost, and how much of each cap that is.
+"""Sum up model calls: used, reserved and lost tokens and money, and the use of each cap.
 
-Money is in millionths of a dollar throughout, so that sums are exact. Days are UTC's.
+Money is in millionths of a dollar, so that sums are exact. Days are in UTC.
 """
 
 from collections.abc import Collection, Iterable
@@ -16,12 +16,12 @@ from django.db.models.functions import Coalesce
 from memories.models import Cap, Channel, Job, ModelCall, Reader, Workspace
 from memories.models.costs.model_calls import ModelCallQuerySet
 
-PRIVATE = "private"  # channels that the reader may not see are one row
-_WHOLE, _HIDDEN = 0, -1  # in place of a channel's key
+PRIVATE = "private"  # the row of all channels that the reader may not read
+_WHOLE, _HIDDEN = 0, -1  # keys that are no channel
 
 
 class By(StrEnum):
-    """What sums are told apart by."""
+    """The groups of calls."""
 
     DAY = "day"
     MODEL = "model"
@@ -38,11 +38,11 @@ _COLUMNS = {
 
 @dataclass(frozen=True)
 class Sums:
-    """Of some calls. ``micros`` is what is known of the price of ``tokens_in`` and ``tokens_out``,
-    of which ``unpriced_tokens`` have none. Promised: calls that are under way, at their upper
-    bound. Lost: calls whose answer never came, at their upper bound; they may have been charged.
+    """Sums over calls. Micros are None, never 0, if no call has a price.
 
-    Micros are None where nothing has a price, never 0.
+    ``micros`` is the price of ``tokens_in`` and ``tokens_out``, without ``unpriced_tokens``.
+    Promised tokens are the upper bounds of open calls. Lost tokens are the upper bounds of calls
+    without a reply, which may have been charged.
     """
 
     calls: int = 0
@@ -71,8 +71,11 @@ MONEY = tuple(name for name in NAMES if name.endswith("micros"))
 
 @dataclass(frozen=True)
 class Row:
-    """``key`` is a day in ISO 8601, a model, a slug, or the id of a channel ("" for memories of a
-    whole workspace, PRIVATE for what the reader may not see); ``name`` is for people."""
+    """The sums of a group. ``name`` is for people.
+
+    ``key`` is a day in ISO 8601, a model, a slug, or the id of a channel. It is "" for memories of
+    a whole workspace, and PRIVATE for channels that the reader may not read.
+    """
 
     key: str
     name: str
@@ -81,7 +84,7 @@ class Row:
 
 @dataclass(frozen=True)
 class CapUse:
-    """A cap, and what counts against it since its first day: used, promised and lost."""
+    """A cap, and the sums that count against it: used, promised and lost."""
 
     cap: Cap
     first_day: date
@@ -91,7 +94,7 @@ class CapUse:
 
     @property
     def is_reached(self) -> bool:
-        """Nothing more fits. A call that is too long for the rest is refused before that."""
+        """Whether no call at all fits. A long call is refused before that."""
         limit = self.cap.micros
         return (self.cap.tokens is not None and self.tokens >= self.cap.tokens) or (
             limit is not None and self.micros >= limit
@@ -101,25 +104,25 @@ class CapUse:
 def costs(
     reader: Reader, workspace: Workspace | None, first: date, last: date, by: By
 ) -> list[Row]:
-    """Sums from the first to the last day: days in order, all else by tokens, most first."""
+    """Return sums from the first to the last day: days in order, other groups by tokens."""
     calls = ModelCall.objects.visible_to(reader)
     if workspace is not None:
         calls = calls.filter(workspace=workspace)
-    return costs_of(calls, reader, first, last, by)
+    return sum_calls(calls, reader, first, last, by)
 
 
-def costs_of(
+def sum_calls(
     calls: ModelCallQuerySet,
     reader: Reader,
     first: date,
     last: date,
     by: By,
-    most: int | None = None,
+    limit: int | None = None,
 ) -> list[Row]:
-    """The same of certain calls; of channels the ``most`` with the most tokens, where that is given."""
+    """Return the sums of certain calls, of at most ``limit`` channels with the most tokens."""
     calls = calls.filter(day__gte=first, day__lte=last)
     if by is By.CHANNEL:
-        return _by_channel(calls, reader, most)
+        return _by_channel(calls, reader, limit)
     groups: Any = calls.values(key=F(_COLUMNS[by])).order_by("key").annotate(**_sums())
     sums = [(group["key"], _sums_of(group)) for group in groups]
     if by is By.DAY:
@@ -127,7 +130,7 @@ def costs_of(
     return sorted((Row(k, k, s) for k, s in sums), key=lambda row: -row.sums.tokens)
 
 
-def by_day_and_model(
+def sum_by_day_and_model(
     calls: ModelCallQuerySet, first: date, last: date
 ) -> dict[tuple[date, str], Sums]:
     groups: Any = calls.filter(day__gte=first, day__lte=last).order_by().values("day", "model")
@@ -136,15 +139,17 @@ def by_day_and_model(
 
 @dataclass(frozen=True)
 class Cause:
-    """What calls were made for: a memory of this scope and type, and why it was due ("" for what
-    is gone by now)."""
+    """The purpose of calls: the scope and type of a memory, and the reason of its update.
+
+    Each is "" if the job was deleted.
+    """
 
     scope: str
     memory_type: str
     reason: str
 
 
-def by_cause(calls: ModelCallQuerySet, first: date, last: date) -> dict[Cause, Sums]:
+def sum_by_cause(calls: ModelCallQuerySet, first: date, last: date) -> dict[Cause, Sums]:
     groups: Any = (
         calls.filter(day__gte=first, day__lte=last)
         .order_by()
@@ -163,14 +168,14 @@ def by_cause(calls: ModelCallQuerySet, first: date, last: date) -> dict[Cause, S
     }
 
 
-def of_jobs(keys: Collection[int]) -> dict[int, Sums]:
-    """What each of these cost; those that went to no model are not among them."""
+def sum_by_job(keys: Collection[int]) -> dict[int, Sums]:
+    """Return the sums of each job that called a model."""
     groups: Any = ModelCall.objects.filter(job__in=keys).order_by().values("job")
     return {group["job"]: _sums_of(group) for group in groups.annotate(**_sums())}
 
 
-def this_month(calls: ModelCallQuerySet, now: datetime) -> Sums:
-    """What these calls took, of days as they are counted everywhere: UTC's."""
+def sum_this_month(calls: ModelCallQuerySet, now: datetime) -> Sums:
+    """Return the sums of the current month in UTC."""
     first = now.astimezone(UTC).date().replace(day=1)
     totals: Any = calls.filter(day__gte=first).aggregate(**_sums())
     return _sums_of(totals)
@@ -181,8 +186,8 @@ def total(sums: Iterable[Sums]) -> Sums:
 
 
 def cap_uses(reader: Reader, workspace: Workspace | None, now: datetime) -> list[CapUse]:
-    """All caps that the reader may know of, or those that bind a workspace."""
-    caps = Cap.objects.that_bind(workspace) if workspace else Cap.objects.order_by("pk")
+    """Return the use of all visible caps, or of those that bind a workspace."""
+    caps = Cap.objects.binding(workspace) if workspace else Cap.objects.order_by("pk")
     if not reader.is_operator:
         visible = Workspace.objects.visible_to(reader).values("pk")
         caps = caps.filter(Q(workspace=None) | Q(workspace__in=visible))
@@ -190,10 +195,14 @@ def cap_uses(reader: Reader, workspace: Workspace | None, now: datetime) -> list
 
 
 def cap_use(cap: Cap, now: datetime, calls: ModelCallQuerySet | None = None) -> CapUse:
-    """``calls``: count no others."""
+    """Return the use of a cap, by these calls alone if given."""
     today = now.astimezone(UTC).date()
-    used = (ModelCall.objects.all() if calls is None else calls).under(cap, today).committed()
-    return CapUse(cap, cap.first_day(today), *used, cap.ends(today))
+    used = (
+        (ModelCall.objects.all() if calls is None else calls)
+        .counting_against(cap, today)
+        .committed()
+    )
+    return CapUse(cap, cap.first_day(today), *used, cap.ends_at(today))
 
 
 def _sums_of(group: dict[str, Any]) -> Sums:
@@ -201,15 +210,15 @@ def _sums_of(group: dict[str, Any]) -> Sums:
 
 
 def _sum(name: str, value: int | None) -> Any:
-    """SQL's sum of nothing is null; of money that is what it is."""
+    """Return 0 for a sum without rows, but None for money."""
     return value if name in MONEY else value or 0
 
 
 def _sums() -> dict[str, Any]:
-    """The columns of `Sums`, as SQL."""
+    """Return the aggregates for the fields of `Sums`."""
     is_open = Q(ended_at=None)
     under_way = is_open & Q(job__fence=F("fence"), job__state=Job.State.CLAIMED)
-    # An end without an answer leaves the whole bound counted.
+    # A call that ended without a reply keeps its whole bound.
     is_lost = (is_open & ~under_way) | Q(
         ended_at__isnull=False, tokens__gt=F("prompt_tokens") + F("completion_tokens")
     )
@@ -228,16 +237,16 @@ def _sums() -> dict[str, Any]:
     }
 
 
-def _by_channel(calls: ModelCallQuerySet, reader: Reader, most: int | None) -> list[Row]:
-    """Channels by name; those that the reader may not see are one row."""
+def _by_channel(calls: ModelCallQuerySet, reader: Reader, limit: int | None) -> list[Row]:
+    """Return the channels with the most tokens. Unreadable channels are one row."""
     channel = F("job__memory__channel")
-    visible = Q(job__memory__channel__in=reader.keys(Channel.objects.visible_to))
+    visible = Q(job__memory__channel__in=Channel.objects.visible_to(reader))
     key = Case(
         When(visible, then=channel), When(channel__isnull=True, then=_WHOLE), default=_HIDDEN
     )
     groups: Any = calls.order_by().annotate(channel=channel).values(key=key).annotate(**_sums())
     tokens = Coalesce(F("sum_tokens_in"), 0) + Coalesce(F("sum_tokens_out"), 0)
-    ranked = groups.order_by(tokens.desc(), "key")[:most]
+    ranked = groups.order_by(tokens.desc(), "key")[:limit]
     sums = {group["key"]: _sums_of(group) for group in ranked}
     channels = Channel.objects.in_bulk(sums.keys() - {_WHOLE, _HIDDEN})
     names = {pk: (channel.slack_id, f"#{channel.name}") for pk, channel in channels.items()}

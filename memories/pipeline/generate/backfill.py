@@ -1,4 +1,4 @@
-"""A backfill in the foreground, and how far one is: made, spent, and about how long it still takes."""
+"""Run a backfill in the foreground, and measure its progress."""
 
 import time
 from collections import Counter
@@ -11,24 +11,24 @@ from django.conf import settings
 from django.db.models import Count, Min, Q, Sum
 from django.utils import timezone
 
-from memories.models import Backfill, Channel, Job, Message, Price
+from memories.models import Backfill, Channel, Job, Price
 from memories.pipeline.generate.passes import run_pass
-from memories.rules.costs.estimate import Range, time_left
+from memories.rules.costs.estimate import Range, estimate_time_left
 from memories.rules.costs.money import MICROS
-from memories.rules.generate.breaker import Refusal
+from memories.rules.generate.circuit_breaker import Refusal
 from memories.rules.ingest.timestamps import from_micros
 
-PATIENCE = 60  # seconds without anything to do, such as while another worker has the rest
-RATE_OVER = timedelta(minutes=5)  # the newest calls tell how fast it goes
+MOST_IDLE_SECONDS = 60  # without a call or a version: other workers may have the jobs
+RATE_OVER = timedelta(minutes=5)  # the calls of this time give the rate
 
 
 class NeedsPrice(Exception):
-    """A cap in dollars, and nobody said what the model costs: it could not be kept."""
+    """A cap in dollars needs a price of the model."""
 
 
 @dataclass(frozen=True)
 class Share:
-    """Summaries of a channel's segments and threads: made, given up, and wanted at all."""
+    """Counts of a channel's jobs for segments and threads."""
 
     channel: Channel
     made: int
@@ -38,10 +38,11 @@ class Share:
 
 @dataclass(frozen=True)
 class Progress:
-    """``is_cut``: every channel's older messages are in segments, so ``wanted`` is final.
+    """The progress of a backfill.
 
-    Spent are tokens and millionths of a dollar (None: of a model without a price); promised is
-    what running calls may use at most. ``seconds_left`` is None before there is a rate.
+    ``is_cut``: all its messages are in segments, so ``total`` is final. ``micros`` are millionths of
+    a dollar, None without a price. ``promised_tokens`` are reserved by running calls.
+    ``seconds_left`` is None while there is no rate.
     """
 
     is_cut: bool
@@ -49,7 +50,7 @@ class Progress:
     made: int
     given_up: int
     total: int
-    merges: int  # made so far
+    merges: int  # done
     tokens: int
     micros: int | None
     promised_tokens: int
@@ -84,51 +85,45 @@ class Progress:
 
 
 def check_cap(cap_micros: int | None) -> None:
-    """Raises NeedsPrice for a cap that nothing could be held against, by the prices of today."""
+    """Raise NeedsPrice for a cap in dollars while the model has no price."""
     model = settings.MEMORYHUB_MODEL
     if cap_micros is not None and model and Price.objects.of_model(model) is None:
         raise NeedsPrice
 
 
-def carry_out(backfill: Backfill, alive: Callable[[], None]) -> str:
-    """Passes until it runs no longer. "" then, else why it cannot go on by itself for now."""
-    workspace, idle = backfill.workspace, 0
+def carry_out(backfill: Backfill, on_progress: Callable[[], None]) -> str:
+    """Run passes until the backfill is not running. Return "", or why it cannot continue now."""
+    workspace, idle_seconds = backfill.workspace, 0
     while True:
-        report = run_pass(workspace, _as_of(backfill), alive=alive)
+        now = timezone.now()
+        as_of = workspace.synced_until(now) or now
+        report = run_pass(workspace, as_of, on_progress=on_progress)
         backfill.refresh_from_db()
         backfill.finish_if_done(timezone.now())
         if backfill.state != Backfill.State.RUNNING:
             return ""
         if report.calls or report.made.total():
-            idle = 0
+            idle_seconds = 0
             continue
         waits_for_long = any(
-            held_back["until"] is None or held_back["why"] == Refusal.NEEDS_PERSON
-            for held_back in report.held
+            refusal["until"] is None or refusal["why"] == Refusal.NEEDS_PERSON
+            for refusal in report.refusals
         )
-        if waits_for_long or idle >= PATIENCE:
-            return (
-                ", ".join(dict.fromkeys(held_back["why"] for held_back in report.held)) or "waiting"
-            )
+        if waits_for_long or idle_seconds >= MOST_IDLE_SECONDS:
+            reasons = dict.fromkeys(refusal["why"] for refusal in report.refusals)
+            return ", ".join(reasons) or "waiting"
         time.sleep(1)
-        idle += 1
-        alive()
-
-
-def _as_of(backfill: Backfill) -> datetime:
-    """Later messages of a workspace that is read live are not known yet."""
-    now = timezone.now()
-    return backfill.workspace.known_until(now) or now
+        idle_seconds += 1
+        on_progress()
 
 
 def progress_of(backfill: Backfill, now: datetime) -> Progress:
-    """Read from the rows, so it is the same for every page and every process."""
     quoted = {channel["channel_id"]: channel for channel in backfill.quote.get("channels", [])}
-    uncut = _uncut(backfill)
-    firsts = backfill.jobs.exclude(segment=None)
+    uncut = set(backfill.uncut_messages().values_list("channel", flat=True).distinct())
+    summaries = backfill.jobs.exclude(segment=None).values_list("memory__channel", "state")
     states: dict[int | None, Counter[str]] = {}
-    for channel, state, n in firsts.values_list("memory__channel", "state").annotate(Count("pk")):
-        states.setdefault(channel, Counter())[state] = n
+    for channel_id, state, n in summaries.annotate(Count("pk")):
+        states.setdefault(channel_id, Counter())[state] = n
     shares = []
     for channel in backfill.channels.order_by("name"):
         counts = states.get(channel.pk, Counter())
@@ -144,6 +139,7 @@ def progress_of(backfill: Backfill, now: datetime) -> Progress:
         all_micros=Sum("micros"),
     )
     tokens = spent["all_tokens"] or 0
+    has_price = not spent["unpriced"] and bool(backfill.quote.get("priced"))
     return Progress(
         is_cut=not uncut,
         shares=shares,
@@ -152,26 +148,16 @@ def progress_of(backfill: Backfill, now: datetime) -> Progress:
         total=sum(share.total for share in shares),
         merges=backfill.jobs.filter(segment=None, state=Job.State.DONE).count(),
         tokens=tokens,
-        micros=None if spent["unpriced"] or not _is_priced(backfill) else spent["all_micros"] or 0,
+        micros=spent["all_micros"] or 0 if has_price else None,
         promised_tokens=backfill.calls.all().committed()[0] - tokens,
-        seconds_left=_left(backfill, now),
+        seconds_left=_estimate_seconds_left(backfill, now),
     )
 
 
-def _uncut(backfill: Backfill) -> set[int]:
-    waiting = Message.objects.waiting().filter(backfill.uncut()).until(backfill.until_us)
-    parts = backfill.parts.values("channel")
-    return set(waiting.filter(channel__in=parts).values_list("channel", flat=True).distinct())
-
-
-def _is_priced(backfill: Backfill) -> bool:
-    return bool(backfill.quote.get("priced"))
-
-
-def _left(backfill: Backfill, now: datetime) -> Range | None:
+def _estimate_seconds_left(backfill: Backfill, now: datetime) -> Range | None:
     if backfill.state != Backfill.State.RUNNING:
         return None
-    ended = backfill.calls.exclude(ended_at=None).filter(fault="")  # what failed is no progress
+    ended = backfill.calls.exclude(ended_at=None).filter(fault="")
     lately = ended.filter(ended_at__gte=now - RATE_OVER).aggregate(
         n=Count("pk"), first=Min("began_at")
     )
@@ -179,18 +165,18 @@ def _left(backfill: Backfill, now: datetime) -> Range | None:
         return None
     quoted = backfill.quote.get("total", {}).get("calls", {}).get("middle", 0)
     left = max(quoted - ended.count(), backfill.jobs.unfinished().count())
-    return time_left(lately["n"], left, (now - lately["first"]).total_seconds())
+    return estimate_time_left(lately["n"], left, (now - lately["first"]).total_seconds())
 
 
 def document_of(
     workspace_slug: str, quote: dict[str, Any] | None, backfill: Backfill | None, now: datetime
 ) -> dict[str, Any]:
-    """The order, its quote and how far it is; null where there is none."""
+    """Return the backfill, its quote and its progress as JSON values; null for what is missing."""
     facts: dict[str, Any] = dict.fromkeys(
         ("id", "state", "paused_by", "since", "until", "cap_tokens", "cap_dollars", "progress")
     )
     if backfill is not None:
-        quote = backfill.quote_by_names()
+        quote = backfill.quote_with_current_names()
         facts |= {
             "id": backfill.pk,
             "state": str(backfill.state),

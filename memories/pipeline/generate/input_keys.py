@@ -1,4 +1,4 @@
-"""Input keys: the same wanted output has the same key, so it is never paid for twice."""
+"""Input keys: equal inputs have an equal key, so that no output is paid for twice."""
 
 import hashlib
 import json
@@ -9,7 +9,7 @@ from memories.rules.generate.prompt_texts import TEXTS
 
 PROMPTS = hashlib.sha256(repr(TEXTS).encode()).hexdigest()[:12]
 
-Numbered = tuple[int, int]  # a version's number and revision: its wording
+BaseKey = tuple[int, int]  # a version's number and revision
 
 
 def input_key(*parts: object) -> str:
@@ -17,31 +17,34 @@ def input_key(*parts: object) -> str:
 
 
 def segment_key(memory: Memory, segment: Segment, messages: Iterable[tuple[str, str]]) -> str:
-    """``messages``: (ts, edited ts) of each."""
-    what = f"segment {segment.number} {segment.first_us}-{segment.last_us}"
-    return input_key(memory.pk, what, list(messages))
+    """``messages``: the ts and edited ts of each."""
+    window = f"segment {segment.number} {segment.first_us}-{segment.last_us}"
+    return input_key(memory.pk, window, list(messages))
 
 
 def provisional_key(memory: Memory) -> str:
-    """There is one for each memory, whatever it reads."""
+    """Each memory has one provisional job, whatever it reads."""
     return input_key(memory.pk, "provisional", [])
 
 
 def thread_key(
-    memory: Memory, base: Numbered | None, messages: Iterable[tuple[str, str, str]]
+    memory: Memory, base: BaseKey | None, messages: Iterable[tuple[str, str, str]]
 ) -> str:
-    """``messages``: (ts, edited ts, state) of each that waits."""
+    """``messages``: the ts, edited ts and state of each that waits."""
     return input_key(memory.pk, "thread", base, list(messages))
 
 
-def merge_key(memory: Memory, base: Numbered | None, read: Iterable[tuple[int, int]]) -> str:
-    """``read``: (row id of a version, its revision) of each."""
+def merge_key(memory: Memory, base: BaseKey | None, read: Iterable[tuple[int, int]]) -> str:
+    """``read``: the key and revision of each version."""
     return input_key(memory.pk, "merge", base, list(read))
 
 
-def numbered(version: MemoryVersion | None, memory: Memory) -> Numbered | None:
-    """The base of a merge. A memory whose versions are all withheld begins anew, once for each
-    version that was withheld: with the same inputs as long ago, perhaps, and yet wanted."""
+def base_key(version: MemoryVersion | None, memory: Memory) -> BaseKey | None:
+    """Return the part of an input key that identifies the base of a merge.
+
+    A memory whose versions are all withheld starts anew, perhaps with the inputs of an earlier
+    merge. The number of its newest version makes that key a new one.
+    """
     if version is not None:
         return version.number, version.revision
     return (memory.head, -1) if memory.head else None

@@ -1,4 +1,4 @@
-"""One pass: plan every channel that has something, then work until nothing is left to do."""
+"""One pass: close the segments that are due, schedule jobs, and run them."""
 
 import logging
 import time
@@ -13,15 +13,15 @@ from memories.pipeline.generate import followups
 from memories.pipeline.generate.plan import channels_to_plan, plan_channel
 from memories.pipeline.generate.report import Report
 from memories.pipeline.generate.work import Worker
-from memories.rules.generate.summary import Summariser
+from memories.rules.generate.summariser import Summariser
 from memories.rules.ingest.timestamps import from_micros, to_micros
 
 logger = logging.getLogger(__name__)
 
 
 def configured_summariser() -> Summariser:
-    """The model of the settings, else the offline highlights."""
-    return llm.configured(
+    """Return the model of the settings, or the offline highlights without one."""
+    return llm.get_summariser(
         api_key=settings.OPENAI_API_KEY,
         base_url=settings.OPENAI_BASE_URL,
         model=settings.MEMORYHUB_MODEL,
@@ -35,42 +35,41 @@ def run_pass(
     summariser: Summariser | None = None,
     *,
     for_seconds: float | None = None,
-    alive: Callable[[], None] = lambda: None,
+    on_progress: Callable[[], None] = lambda: None,
 ) -> Report:
-    """One complete pass as of ``now``, which moves the rules' clock only; leases use the real one.
+    """Run one pass as of ``now``. Rules use this time; leases and limits use the real clock.
 
-    ``for_seconds`` ends it early: no new call begins after that, and ``left`` says what remains.
-    ``alive`` is called now and then while there is something to wait for.
+    No call begins after ``for_seconds``; the report's ``left`` counts the jobs that remain.
+    ``on_progress`` is called often while the pass runs.
     """
     began = time.monotonic()
     report = Report(workspace.slug, now)
-    worker = Worker(workspace, summariser or configured_summariser(), report, alive)
+    worker = Worker(workspace, summariser or configured_summariser(), report, on_progress)
     for channel in channels_to_plan(workspace, to_micros(now)):
-        alive()
+        on_progress()
         try:
-            planned = plan_channel(channel.pk, now)
-        except Exception as error:  # one channel's failure stops no other
+            plan = plan_channel(channel.pk, now)
+        except Exception as error:  # the other channels are planned
             logger.exception("channel %s could not be planned", channel.pk)
             report.errors.append(f"channel {channel.slack_id}: {type(error).__name__}")
             continue
-        if planned is None:
+        if plan is None:
             continue
-        report.closed.update(segment.reason for segment in planned.segments)
-        if planned.due.new_count and not planned.due.due:
-            look_again = planned.due.look_again_us
+        report.closed.update(segment.reason for segment in plan.segments)
+        if plan.due.new_count and not plan.due.is_due:
+            look_again = plan.due.recheck_us
             report.waiting.append(
                 {
                     "channel": channel.slack_id,
-                    "new": planned.due.new_count,
+                    "new": plan.due.new_count,
                     "of": workspace.memory_settings.message_threshold,
-                    "quiet_s": planned.due.quiet_us // 1_000_000,
+                    "quiet_s": plan.due.quiet_us // 1_000_000,
                     "look_again": from_micros(look_again).isoformat() if look_again else None,
                 }
             )
     followups.schedule_pending(workspace, to_micros(now))
-    worker.work(None if for_seconds is None else began + for_seconds)
-    unfinished = Job.objects.of_workspace(workspace).unfinished()
-    report.left = unfinished.count()
+    worker.run(None if for_seconds is None else began + for_seconds)
+    report.left = Job.objects.of_workspace(workspace).unfinished().count()
     report.seconds = time.monotonic() - began
     logger.info(
         "pass over workspace %s: %s versions, %s calls, %s left",

@@ -1,4 +1,4 @@
-"""What a pass did, counted."""
+"""Counts of one pass."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -15,28 +15,16 @@ class Report:
     closed: Counter[str] = field(default_factory=Counter)  # segments by trigger
     made: Counter[str] = field(default_factory=Counter)  # versions by scope and type
     skipped: Counter[str] = field(default_factory=Counter)  # outcomes without a version
-    waiting: list[dict[str, Any]] = field(default_factory=list)  # channels, and why not yet
+    waiting: list[dict[str, Any]] = field(default_factory=list)  # channels, and why they wait
     errors: list[str] = field(default_factory=list)
-    left: int = 0  # jobs that will go on later
-    held: list[dict[str, Any]] = field(default_factory=list)  # why no call may begin, until when
+    left: int = 0  # unfinished jobs
+    refusals: list[dict[str, Any]] = field(default_factory=list)  # why no call may begin
     calls: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
     seconds: float = 0.0
 
     def as_json(self) -> dict[str, Any]:
-        return {
-            "workspace": self.workspace,
-            "now": self.now.isoformat(),
-            "closed": dict(self.closed),
-            "made": dict(self.made),
-            "skipped": dict(self.skipped),
-            "waiting": self.waiting,
-            "errors": self.errors,
-            "left": self.left,
-            "held": self.held,
-            "calls": self.calls,
-            "prompt_tokens": self.prompt_tokens,
-            "completion_tokens": self.completion_tokens,
-            "seconds": round(self.seconds, 3),
-        }
+        values = vars(self) | {"now": self.now.isoformat(), "seconds": round(self.seconds, 3)}
+        values["held"] = values.pop("refusals")
+        return values

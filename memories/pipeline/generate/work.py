@@ -1,7 +1,7 @@
-"""job → reply → version: the worker of one pass.
+"""Run the jobs of one pass: claim → reserve → call → save the reply → close.
 
-All rows are read and written by the calling thread; other threads only wait for the summariser.
-So there is one database connection, and never a transaction around a call.
+The calling thread reads and writes all rows. Other threads only wait for the summariser. So there
+is one database connection, and no transaction spans a call.
 """
 
 import logging
@@ -20,20 +20,13 @@ from memories import llm
 from memories.models import Job, ModelCall, Workspace
 from memories.pipeline.costs.spending import CallBudget, Refused
 from memories.pipeline.generate import followups
-from memories.pipeline.generate.ask import Asker, Question
-from memories.pipeline.generate.close import (
-    Closed,
-    close,
-    close_without_call,
-    dead_letter,
-    fail,
-    fail_closing,
-    supersede,
-)
+from memories.pipeline.generate.close import close, close_without_call, supersede
+from memories.pipeline.generate.failures import dead_letter, handle_closing_error, handle_failure
 from memories.pipeline.generate.report import Report
-from memories.rules.generate.reply import Fault
-from memories.rules.generate.summary import (
-    Bound,
+from memories.pipeline.generate.requests import JobRequest, RequestBuilder
+from memories.pipeline.generate.write_version import Closed
+from memories.rules.generate.faults import Fault
+from memories.rules.generate.summariser import (
     Reply,
     RequestStrategy,
     Summariser,
@@ -44,142 +37,249 @@ from memoryhub.failpoints import fail_point
 
 logger = logging.getLogger(__name__)
 
-PATIENCE = (0.1, 1.0, 5.0)  # seconds between tries to save what was paid for
-WORTH_WAITING = 5.0  # seconds: for a shorter pause a pass does not end
+SAVE_PAUSES = (0.1, 1.0, 5.0)  # seconds between attempts to save a paid reply
+LONGEST_WAIT = 5.0  # seconds: for a longer pause the pass ends
 
 
 @dataclass(frozen=True)
-class _Asked:
-    """A job that a thread waits for."""
+class RunningCall:
+    """A call that a thread waits for."""
 
     job: Job
-    question: Question
-    bound: Bound
-    call: ModelCall | None
+    job_request: JobRequest
+    bound: Usage
+    reservation: ModelCall | None
 
 
 @dataclass
 class Worker:
-    """Claims, asks side by side, saves each reply before using it, and closes in order."""
+    """Runs the jobs of a workspace: calls side by side, closing in the order of the segments."""
 
     workspace: Workspace
     summariser: Summariser
     report: Report
-    alive: Callable[[], None]
-    running: dict["Future[Reply]", _Asked] = field(default_factory=dict)
-    questions: dict[int, Question] = field(default_factory=dict)
-    is_closed: bool = False  # the endpoint refused: no other call of this round
+    on_progress: Callable[[], None]
+    running: dict["Future[Reply]", RunningCall] = field(default_factory=dict)
+    job_requests: dict[int, JobRequest] = field(default_factory=dict)  # of saved replies
+    is_refused: bool = False  # the endpoint refuses all calls of this round
 
     def __post_init__(self) -> None:
-        self.asker = Asker(self.workspace)
-        self.till = CallBudget(self.workspace, self.summariser)
+        self.builder = RequestBuilder(self.workspace)
+        self.budget = CallBudget(self.workspace, self.summariser)
         self.jobs = Job.objects.of_workspace(self.workspace)
         self.lease = timedelta(seconds=settings.MEMORYHUB_LEASE)
-        self.renew_every = settings.MEMORYHUB_LEASE / 3
-        self.renewed = time.monotonic()
-        self.side_by_side = settings.MEMORYHUB_LLM_CONCURRENCY
+        self.renew_seconds = settings.MEMORYHUB_LEASE / 3
+        self.renewed_at = time.monotonic()
 
-    def work(self, until: float | None) -> None:
-        """Until nothing is left to do now."""
-        with ThreadPoolExecutor(self.side_by_side) as pool:
+    def run(self, until: float | None) -> None:
+        """Work until no job is due soon. No call begins after ``until`` (of time.monotonic)."""
+        with ThreadPoolExecutor(settings.MEMORYHUB_LLM_CONCURRENCY) as pool:
             try:
-                self._work(pool, until)
+                self._run(pool, until)
             finally:
-                self._bring_home()
+                self._receive_all()
 
-    def _work(self, pool: ThreadPoolExecutor, until: float | None) -> None:
+    def _run(self, pool: ThreadPoolExecutor, until: float | None) -> None:
         while True:
-            self.alive()
+            self.on_progress()
             claimed = 0
             if until is None or time.monotonic() < until:
-                for job in self._claim(self.side_by_side - len(self.running)):
+                for job in self._claim(settings.MEMORYHUB_LLM_CONCURRENCY - len(self.running)):
                     claimed += 1
-                    with self._alone(job):
-                        self._ask(pool, job)
-            if self._close_replied() or (claimed and not self.running):
-                continue  # what follows from it may be claimed at once
-            if not self.running:
-                if not self._waited_for_the_next(until):
-                    return
-                continue
-            for asked in self.running.values():
-                fail_point("in_call", asked.job.pk)
-            patience = min(self.renew_every, settings.MEMORYHUB_HEARTBEAT / 2)
-            done, _ = wait(self.running, patience, return_when=FIRST_COMPLETED)
-            for future in done:
-                self._take(future)
-            self._renew()
+                    with self._failing_alone(job):
+                        self._begin_call(pool, job)
+            if self._close_replies() or (claimed and not self.running):
+                continue  # this may have scheduled jobs that can be claimed now
+            if self.running:
+                self._receive_next()
+            elif not self._wait_until_due(until):
+                return
 
-    def _bring_home(self) -> None:
-        """The pass breaks off, but these calls are made: what they answer is kept."""
-        wait(self.running)
-        for future in list(self.running):
-            try:
-                self._take(future)
-            except Exception:  # the one that ended the pass says more
-                logger.warning("a reply could not be kept")
-
-    def _renew(self) -> None:
-        """One call is shorter than a lease; the calls that a long input takes may not be."""
-        if time.monotonic() - self.renewed < self.renew_every:
-            return
-        self.renewed = time.monotonic()
-        for asked in self.running.values():
-            asked.job.renew(timezone.now(), self.lease)
+    # Claim
 
     def _claim(self, slots: int) -> Iterator[Job]:
-        """What may be asked now. One that lost a worker before is asked with nothing beside it, so
-        that it takes nobody with it."""
+        """Claim up to this many jobs. A job that lost a worker before runs alone."""
         now = timezone.now()
-        self.is_closed = False
+        self.is_refused = False
         if slots <= 0:
             return
         for job in self.jobs.exhausted(now).with_memory():
             self._count_error(job, "gave_no_answer")
             dead_letter(job, now)
-        if any(asked.job.lost for asked in self.running.values()):
+        if any(call.job.lost for call in self.running.values()):
             return
-        if refused := self.till.closed(now):
-            self._hold(refused)
+        if refused := self.budget.find_refusal(now):
+            self._report_refusal(refused)
             return
         for job in self.jobs.claimable(now).with_memory()[:slots]:
-            is_suspect = job.lost or job.state == Job.State.CLAIMED
-            if (is_suspect and self.running) or self.is_closed:
+            must_run_alone = job.lost or job.state == Job.State.CLAIMED
+            if (must_run_alone and self.running) or self.is_refused:
                 return
             fail_point("before_claim", job.pk)
             if job.claim(timezone.now(), self.lease):
                 yield job
-                if is_suspect:
+                if must_run_alone:
                     return
 
-    def _hold(self, refused: Refused) -> None:
-        held = {
-            "why": refused.why,
-            "text": refused.text,
-            "until": refused.until.isoformat() if refused.until else None,
-        }
-        if held not in self.report.held:
-            self.report.held.append(held)
-            logger.warning("workspace %s: no call now: %s", self.workspace.pk, refused.why)
-
-    def _waited_for_the_next(self, until: float | None) -> bool:
-        """Whether something will be due within a moment, and the moment is over."""
+    def _wait_until_due(self, until: float | None) -> bool:
+        """Sleep until the next job is due. False, at once, if that is not soon."""
         now = timezone.now()
-        refused = self.till.closed(now)
-        due = now if self.jobs.claimable(now).exists() else self.jobs.soonest(now)
+        refused = self.budget.find_refusal(now)
+        due = now if self.jobs.claimable(now).exists() else self.jobs.next_due_at(now)
         if refused is not None and due is not None:
             due = max(due, refused.until) if refused.until else None
         if due is None:
             return False
         pause = (due - now).total_seconds() + 0.001
-        if pause > WORTH_WAITING or (until is not None and time.monotonic() + pause >= until):
+        if pause > LONGEST_WAIT or (until is not None and time.monotonic() + pause >= until):
             return False
         time.sleep(pause)
         return True
 
+    # Reserve and call
+
+    def _begin_call(self, pool: ThreadPoolExecutor, job: Job) -> None:
+        if not followups.is_current(job):
+            self._count(supersede(job, timezone.now()), job)
+            return
+        job_request = self.builder.build(job)
+        if job_request.request.is_empty:
+            self._count(close_without_call(job, timezone.now()), job)
+            return
+        strategy = RequestStrategy(job.way)
+        request = replace(
+            job_request.request,
+            form=self.budget.form_for(job, job_request.request),
+            thinking_tokens=self.budget.thinking_tokens,
+            input_limit=self.budget.input_limit,
+        )
+        bound = self.summariser.bound(request, strategy)
+        reservation = self.budget.reserve(job, bound, timezone.now())
+        if isinstance(reservation, Refused):
+            self._handle_refusal(job, reservation)
+            return
+        future = pool.submit(llm.summarise, request, self.summariser, strategy)
+        self.running[future] = RunningCall(job, job_request, bound, reservation)
+
+    def _handle_refusal(self, job: Job, refused: Refused) -> None:
+        self._report_refusal(refused)
+        self.is_refused = refused.stops_pass  # under a cap, a smaller call may still fit
+        if refused.why == "over_backfill_cap" and job.backfill is not None:
+            if self.running:  # these may use less than they reserved
+                self.is_refused = True
+            else:
+                job.backfill.pause(reason="over_cap")
+
+    # Receive and save the reply
+
+    def _receive_next(self) -> None:
+        """Wait for a reply, no longer than the leases and the heartbeat allow."""
+        for call in self.running.values():
+            fail_point("in_call", call.job.pk)
+        seconds = min(self.renew_seconds, settings.MEMORYHUB_HEARTBEAT / 2)
+        done, _ = wait(self.running, seconds, return_when=FIRST_COMPLETED)
+        for future in done:
+            self._receive(future)
+        self._renew_leases()
+
+    def _receive_all(self) -> None:
+        """Save the replies of all running calls, also when an error ends the pass."""
+        wait(self.running)
+        for future in list(self.running):
+            try:
+                self._receive(future)
+            except Exception:  # the error that ended the pass is the one to raise
+                logger.warning("a reply could not be kept")
+
+    def _renew_leases(self) -> None:
+        """Renew all leases now and then: the several calls of a long input outlast one."""
+        if time.monotonic() - self.renewed_at < self.renew_seconds:
+            return
+        self.renewed_at = time.monotonic()
+        for call in self.running.values():
+            call.job.renew(timezone.now(), self.lease)
+
+    def _receive(self, future: "Future[Reply]") -> None:
+        call = self.running.pop(future)
+        with self._failing_alone(call.job):
+            try:
+                reply = future.result()
+            except SummariserError as error:
+                self.budget.record_failure(call.reservation, error, timezone.now())
+                self._count_usage(error.spent)
+                raise
+            self._keep_reply(call, reply)
+
+    def _keep_reply(self, call: RunningCall, reply: Reply) -> None:
+        usage = reply.usage
+        self._count_usage(usage)
+        for seconds in SAVE_PAUSES:
+            try:
+                is_saved = self._save_reply(call, reply, usage)
+                break
+            except DatabaseError:  # a deadlock, a lock timeout, a server that restarts
+                if not connection.in_atomic_block:
+                    connection.close_if_unusable_or_obsolete()
+                time.sleep(seconds)
+        else:
+            is_saved = self._save_reply(call, reply, usage)
+        if is_saved:
+            self.job_requests[call.job.pk] = call.job_request
+        fail_point("reply_saved", call.job.pk)
+
+    @transaction.atomic
+    def _save_reply(self, call: RunningCall, reply: Reply, usage: Usage) -> bool:
+        self.budget.settle(call.reservation, usage, call.bound, timezone.now())
+        is_saved = call.job.save_reply(reply, call.job_request.sources)
+        if not is_saved:  # another worker has the job, but this call is paid too
+            call.job.add_usage(usage)
+        return is_saved
+
+    # Close
+
+    def _close_replies(self) -> int:
+        """Close every saved reply whose turn it is, also those of a worker that died."""
+        closed = 0
+        while jobs := self._closable_jobs():
+            for job in jobs:
+                self._close(job)
+                self._renew_leases()
+                closed += 1
+        return closed
+
+    def _closable_jobs(self) -> list[Job]:
+        now = timezone.now()
+        rows = self.jobs.filter(state=Job.State.REPLIED).due(now)
+        if not rows.exists():  # `closable` takes thirty times as long
+            return []
+        return list(rows.closable(now).with_memory().order_by("memory", "pk"))
+
+    def _close(self, job: Job) -> None:
+        now = timezone.now()
+        if not job.start_closing():
+            self._count_error(job, "not_closed")
+            dead_letter(job, now)
+            return
+        try:
+            job_request = self.job_requests.pop(job.pk, None) or self.builder.build(job)
+            reply = job.saved_reply
+            closed = close(job, job_request, now, only_copies=self.budget.only_copies)
+            if job.form and closed.version is not None:
+                self.budget.count_copied(copied=closed.is_copied)
+            if closed.outcome == f"fault: {Fault.NO_ROOM}":
+                self.budget.raise_thinking_tokens(reply)
+            self._count(closed, job)
+        except Exception as error:  # the reply is paid, and stays; other replies are closed
+            if not isinstance(error, DatabaseError):  # a deadlock or lock timeout needs no log
+                logger.exception("job %s could not be saved", job.pk)
+            handle_closing_error(job, error, now)
+            self._count_error(job, f"not saved yet ({type(error).__name__})")
+
+    # Failures and counts
+
     @contextmanager
-    def _alone(self, job: Job) -> Iterator[None]:
-        """Whatever goes wrong with this job is its own fault and stops no other."""
+    def _failing_alone(self, job: Job) -> Iterator[None]:
+        """Turn an error into the job's fault, so that it stops no other job."""
         try:
             yield
         except SummariserError as error:
@@ -188,72 +288,19 @@ class Worker:
             logger.exception("job %s", job.pk)
             self._fail(job, SummariserError("unexpected", type(error).__name__))
 
-    def _ask(self, pool: ThreadPoolExecutor, job: Job) -> None:
-        if not followups.is_as_owed(job):
-            self._count(supersede(job, timezone.now()), job)
-            return
-        question = self.asker.question(job)
-        if question.request.is_empty:
-            self._count(close_without_call(job, timezone.now()), job)
-            return
-        way = RequestStrategy(job.way)
-        request = replace(
-            question.request,
-            form=self.till.form_for(job, question.request),
-            thinking_tokens=self.till.thinking_tokens,
-            input_limit=self.till.input_limit,
-        )
-        bound = self.summariser.bound(request, way)
-        call = self.till.reserve(job, bound, timezone.now())
-        if isinstance(call, Refused):
-            self._refuse(job, call)
-            return
-        future = pool.submit(llm.summarise, request, self.summariser, way)
-        self.running[future] = _Asked(job, question, bound, call)
+    def _fail(self, job: Job, error: SummariserError) -> None:
+        handle_failure(job, error, timezone.now(), others_answered_at=self.budget.answered_at)
+        self._count_error(job, error.code)
 
-    def _refuse(self, job: Job, refused: Refused) -> None:
-        """A cap holds back this one; a smaller one may still fit."""
-        self._hold(refused)
-        self.is_closed = refused.of_all
-        if refused.why == "over_backfill_cap" and job.backfill is not None:
-            if self.running:  # these may use less than was promised, and leave room
-                self.is_closed = True
-            else:
-                job.backfill.pause_for("over_cap")
-
-    def _take(self, future: "Future[Reply]") -> None:
-        asked = self.running.pop(future)
-        with self._alone(asked.job):
-            try:
-                self._keep(asked, future.result())
-            except SummariserError as error:
-                self.till.failed(asked.call, error, timezone.now())
-                self._count_usage(error.spent)
-                raise
-
-    def _keep(self, asked: _Asked, reply: Reply) -> None:
-        usage = Usage(reply.prompt_tokens, reply.completion_tokens, reply.calls)
-        self._count_usage(usage)
-        for patience in PATIENCE:
-            try:
-                if self._save(asked, reply, usage):
-                    self.questions[asked.job.pk] = asked.question
-                break
-            except DatabaseError:  # a deadlock, no lock in time, a server that restarts
-                if not connection.in_atomic_block:
-                    connection.close_if_unusable_or_obsolete()
-                time.sleep(patience)
-        else:
-            self._save(asked, reply, usage)
-        fail_point("reply_saved", asked.job.pk)
-
-    @transaction.atomic
-    def _save(self, asked: _Asked, reply: Reply, usage: Usage) -> bool:
-        self.till.settle(asked.call, usage, asked.bound, timezone.now())
-        saved = asked.job.save_reply(reply, asked.question.cites)
-        if not saved:  # another worker has it by now: what this one paid is still told
-            asked.job.spent(usage)
-        return saved
+    def _report_refusal(self, refused: Refused) -> None:
+        refusal = {
+            "why": refused.why,
+            "text": refused.text,
+            "until": refused.until.isoformat() if refused.until else None,
+        }
+        if refusal not in self.report.refusals:
+            self.report.refusals.append(refusal)
+            logger.warning("workspace %s: no call now: %s", self.workspace.pk, refused.why)
 
     def _count_usage(self, usage: Usage) -> None:
         self.report.calls += usage.calls
@@ -263,48 +310,6 @@ class Worker:
     def _count_error(self, job: Job, code: str) -> None:
         self.report.errors.append(f"job {job.pk}: {code}")
         logger.warning("job %s failed: %s", job.pk, code)
-
-    def _fail(self, job: Job, error: SummariserError) -> None:
-        fail(job, error, timezone.now(), others_answered_at=self.till.answered_at)
-        self._count_error(job, error.code)
-
-    def _close_replied(self) -> int:
-        """Close every saved reply whose turn it is; also those of a worker that was killed."""
-        closed = 0
-        while replied := self._replied():
-            for job in replied:
-                self._close(job)
-                self._renew()
-                closed += 1
-        return closed
-
-    def _replied(self) -> list[Job]:
-        now = timezone.now()
-        rows = self.jobs.filter(state=Job.State.REPLIED).not_held(now)
-        if not rows.exists():  # whose turn it is takes thirty times as long to tell
-            return []
-        return list(rows.in_turn(now).with_memory().order_by("memory", "pk"))
-
-    def _close(self, job: Job) -> None:
-        now = timezone.now()
-        if not job.begin_closing():
-            self._count_error(job, "not_closed")
-            dead_letter(job, now)
-            return
-        try:
-            question = self.questions.pop(job.pk, None) or self.asker.question(job)
-            reply = job.saved_reply
-            closed = close(job, question, now, only_copies=self.till.only_copies)
-            if job.form and closed.version is not None:
-                self.till.count_copied(copied=closed.is_copied)
-            if closed.outcome == f"fault: {Fault.NO_ROOM}":
-                self.till.give_room(reply)
-            self._count(closed, job)
-        except Exception as error:  # one reply's failure stops no other; it is paid, and stays
-            if not isinstance(error, DatabaseError):  # a deadlock, or no lock in time: no news
-                logger.exception("job %s could not be saved", job.pk)
-            fail_closing(job, error, now)
-            self._count_error(job, f"not saved yet ({type(error).__name__})")
 
     def _count(self, closed: Closed, job: Job) -> None:
         memory = job.memory

@@ -1,7 +1,7 @@
-"""What Slack tells by itself → rows: stored at once, worked on later, idempotent like a sync.
+"""Slack events: receive and store them at once, process them later.
 
-Events are for speed. A lost one is made good by the next sync, so everything here may fail; and
-they narrow at once who may read, and never widen it.
+Events make the hub fast. The next sync repairs a lost one, so any step here may fail. An event may
+only reduce who reads a channel. Processing an event twice has the same result.
 """
 
 import json
@@ -16,7 +16,7 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from memories.models import Channel, SlackConnection, SlackEvent, Workspace
-from memories.pipeline.access import audience
+from memories.pipeline.access import channel_audience
 from memories.pipeline.ingest.roster import store_channels, store_people
 from memories.pipeline.ingest.store import store_messages
 from memories.rules.ingest.events import (
@@ -45,16 +45,16 @@ from memories.slack.signature import SIGNATURE, TIMESTAMP, is_signed
 
 logger = logging.getLogger(__name__)
 
-TAKEN_UP_AT_ONCE = 100
-# Slack's clock and ours: so much later than an event a check must be to outweigh it.
-CLOCKS_DIFFER = timedelta(minutes=1)
+BATCH = 100
+# Allowance for a difference between Slack's clock and ours, when a check is later than an event.
+CLOCK_TOLERANCE = timedelta(minutes=1)
 
 
-# -- as it comes in
+# Receiving
 
 
-def is_from_slack(body: bytes, headers: Mapping[str, str], now: datetime) -> bool:
-    """Whether the signature over the raw body is Slack's, and a fresh one."""
+def is_signed_by_slack(body: bytes, headers: Mapping[str, str], now: datetime) -> bool:
+    """Return whether Slack signed the raw body, not long before ``now``."""
     return is_signed(
         settings.SLACK_SIGNING_SECRET,
         headers.get(TIMESTAMP),
@@ -66,133 +66,143 @@ def is_from_slack(body: bytes, headers: Mapping[str, str], now: datetime) -> boo
 
 @dataclass(frozen=True)
 class ReceivedEvent:
-    """``call``: the workspaces (row ids) for which a task has to be queued; ``challenge``: what
-    Slack wants back, "" in every event."""
+    """``workspace_id`` is the workspace that needs a task, None when none does. ``challenge`` is the
+    text of the response, "" for events."""
 
-    call: tuple[int, ...] = ()
+    workspace_id: int | None = None
     challenge: str = ""
 
 
 def receive_event(body: bytes) -> ReceivedEvent | None:
-    """A signed body, stored; None when it is nothing that Slack sends."""
+    """Store a signed body; return None when Slack does not send such a body."""
     try:
         raw = json.loads(body.decode())
     except (ValueError, RecursionError):
         return None
-    return take(raw)
+    return store_payload(raw)
 
 
-def take(raw: object) -> ReceivedEvent | None:
-    """Store what Slack tells, once. No call of Slack or of a model, and nothing is decided here but
-    what need not be kept: of a team that is not ours, and of direct messages."""
+def store_payload(raw: object) -> ReceivedEvent | None:
+    """Store an event once; return None for a payload that Slack does not send.
+
+    It calls neither Slack nor a model. Events of unknown teams are not stored, and events without
+    an action are stored without their body.
+    """
     parsed = parse_payload(raw)
     if parsed is None or isinstance(parsed, Challenge):
         return None if parsed is None else ReceivedEvent(challenge=parsed.text)
-    ours = _workspaces(parsed.teams)
-    if not ours:
-        logger.info("an event of a team that is not ours")
+    workspaces = _workspaces_of_first(parsed.teams)
+    if not workspaces:
+        logger.info("event of an unknown team")
         return ReceivedEvent()
-    team_id = ours[0].team_id
+    team_id = workspaces[0].team_id
     if isinstance(parsed, RateLimited):
-        logger.warning("Slack leaves out the events of a minute: too many in team %s", team_id)
+        logger.warning("Slack drops the events of a minute: too many in team %s", team_id)
         limited = EventEnvelope(
             f"rate.{team_id}.{parsed.minute}", parsed.teams, "app_rate_limited", {}, ""
         )
-        SlackEvent.objects.keep(limited, team_id, body="", skipped="left out by Slack")
+        SlackEvent.objects.store(limited, team_id, body="", skipped="left out by Slack")
         return ReceivedEvent()
     action = action_for(parsed.event, [])
     if isinstance(action, Skip):
-        SlackEvent.objects.keep(parsed, team_id, body="", skipped=action.reason)
+        SlackEvent.objects.store(parsed, team_id, body="", skipped=action.reason)
         return ReceivedEvent()
-    SlackEvent.objects.keep(parsed, team_id, body=parsed.body)
-    first = SlackEvent.objects.of_team(team_id).is_first_in_hand(parsed.event_id)
-    return ReceivedEvent(call=(ours[0].pk,) if first else ())
+    SlackEvent.objects.store(parsed, team_id, body=parsed.body)
+    if SlackEvent.objects.of_team(team_id).is_first_queued(parsed.event_id):
+        return ReceivedEvent(workspaces[0].pk)
+    return ReceivedEvent()
 
 
-def _workspaces(teams: Iterable[str]) -> list[Workspace]:
-    """Those of the first of these teams that we have."""
+def _workspaces_of_first(teams: Iterable[str]) -> list[Workspace]:
+    """Return the workspaces of the first team that has any."""
     for team_id in teams:
         if workspaces := list(Workspace.objects.filter(team_id=team_id).order_by("pk")):
             return workspaces
     return []
 
 
-# -- later
+# Processing
 
 
 def workspaces_with_events(now: datetime) -> list[int]:
-    """For which (row ids) a task has something to do: one for each team."""
+    """Return the row id of one workspace of each team that has due events."""
     teams = set(SlackEvent.objects.due(now).order_by().values_list("team_id", flat=True).distinct())
-    return [ours[0].pk for team_id in sorted(teams) if (ours := _workspaces([team_id]))]
+    return [
+        workspaces[0].pk
+        for team_id in sorted(teams)
+        if (workspaces := _workspaces_of_first([team_id]))
+    ]
 
 
-def work_on_all(workspace: Workspace, *, seconds: float) -> bool:
-    """Work on what waits, the oldest first, until nothing does; True when time was up before."""
+def process_events(workspace: Workspace, *, seconds: float) -> bool:
+    """Process the team's due events, the oldest first; return whether time ran out."""
     deadline = time.monotonic() + seconds
     events = SlackEvent.objects.of_team(workspace.team_id)
-    worked = 0
-    while batch := list(events.due(timezone.now())[:TAKEN_UP_AT_ONCE]):
+    processed = 0
+    while batch := list(events.due(timezone.now())[:BATCH]):
         for event in batch:
             began = time.monotonic()
             if began > deadline:
                 return True
-            worked += work_on(event, timezone.now())
+            processed += process_event(event, timezone.now())
             if connection.vendor == "sqlite":
-                # One writes at a time, and whoever waits only looks now and then: leave the web
-                # every second moment to store what Slack tells next.
+                # SQLite has one writer, and waiting processes poll. Leave the web server half of
+                # the time for storing new events.
                 time.sleep(time.monotonic() - began)
-    if worked:
+    if processed:
         connections = SlackConnection.objects.filter(workspace__team_id=workspace.team_id)
         connections.update(event_at=timezone.now())
     return False
 
 
-def work_on(event: SlackEvent, now: datetime) -> bool:
-    """Do what one event tells, once. False: somebody else does, or it is over. An error is kept
-    with the event, which is tried again later."""
+def process_event(event: SlackEvent, now: datetime) -> bool:
+    """Carry out an event's action; return False without the claim. An error schedules a retry."""
     if not event.claim(now, now + timedelta(seconds=settings.MEMORYHUB_LEASE)):
         return False
     try:
         with transaction.atomic():
-            event.ends(skipped=_work(event, now))
+            event.finish(skipped=_run_action(event, now))
     except Exception as error:
         logger.exception("event %s, attempt %d", event.pk, event.attempts)
         pause = settings.MEMORYHUB_BACK_OFF * 2 ** (event.attempts - 1)
-        event.fails(type(error).__name__, now + timedelta(seconds=pause))
+        event.fail(type(error).__name__, now + timedelta(seconds=pause))
     return True
 
 
 def prune(now: datetime) -> int:
-    """Remove events that are old, done or not; how many those were."""
+    """Delete old events in any state; return their number."""
     return SlackEvent.objects.prune(now - EVENT_RETENTION)
 
 
-def _work(event: SlackEvent, now: datetime) -> str:
-    """Why there was nothing to do, "" when there was."""
+def _run_action(event: SlackEvent, now: datetime) -> str:
+    """Run an event's action in all workspaces of its team.
+
+    Return "" when one of them carried it out, else the reason why the first one did not.
+    """
     raw, bots, seconds = read_body(event.body)
     action = action_for(raw, bots)
     if isinstance(action, Skip):
         return action.reason
-    at = from_micros(seconds * 1_000_000) if seconds else event.received_at
+    sent_at = from_micros(seconds * 1_000_000) if seconds else event.received_at
     reasons = [
-        _do(workspace, action, event, at=at, now=now)
+        _run_in_workspace(workspace, action, event, sent_at=sent_at, now=now)
         for workspace in Workspace.objects.filter(team_id=event.team_id)
     ]
     return "" if "" in reasons else next(iter(reasons), "a team that is not ours")
 
 
-def _do(
-    workspace: Workspace, action: Action, event: SlackEvent, *, at: datetime, now: datetime
+def _run_in_workspace(
+    workspace: Workspace, action: Action, event: SlackEvent, *, sent_at: datetime, now: datetime
 ) -> str:
     match action:
         case UpdatePerson(raw):
-            return _left_out(store_people(workspace, [raw]))
+            return _skip_reason(store_people(workspace, [raw]))
         case Stop(state, reason):
-            return _stop(workspace, state, reason, at=at, now=now)
+            return _stop(workspace, state, reason, sent_at=sent_at, now=now)
         case Create(slack_id, raw, kind):
             if workspace.channels.filter(slack_id=slack_id).exists():
                 return "channel is known"
-            return _left_out(store_channels(workspace, [(raw, kind)], known_at=now))
+            return _skip_reason(store_channels(workspace, [(raw, kind)], known_at=now))
         case Skip(reason):
             return reason
     channel = workspace.channels.filter(slack_id=action.channel).first()
@@ -204,17 +214,20 @@ def _do(
         case Join(is_bot=True):
             channel.describe({"bot_is_in": True})
         case Join():
-            channel.read_members_again(now)
+            channel.mark_members_changed(now)
         case Leave(person=""):
-            _without_bot(channel)
+            values: dict[str, object] = {"bot_is_in": False}
+            if not channel.is_public:  # no event will report who leaves it
+                values["members_known_at"] = None
+            channel.describe(values)
         case Leave(person=person):
-            # In this order: a sync under way that holds the old list sees it, or is undone.
-            channel.read_members_again(now)
+            # In this order: a running sync with the old list sees the mark, or its list is undone.
+            channel.mark_members_changed(now)
             channel.memberships.filter(person__slack_id=person).delete()
         case Describe(values=values):
             channel.describe(values)
-        case Narrow(reason=reason):
-            _narrow(channel, reason, now)
+        case Narrow(reason=narrowing):
+            _narrow(channel, narrowing, now)
     return ""
 
 
@@ -222,7 +235,7 @@ def _store(channel: Channel, action: Store, event: SlackEvent, now: datetime) ->
     if action.private and channel.is_public:
         _narrow(channel, Narrowing.PRIVATE, now)
     deleted_ts = action.deleted_ts
-    # What is deleted in Slack goes, wherever we have it from.
+    # A deletion counts in channels that are no longer followed, too.
     if not Channel.objects.followed().filter(pk=channel.pk).exists() and not (
         deleted_ts and channel.messages.filter(ts=deleted_ts).exists()
     ):
@@ -230,47 +243,41 @@ def _store(channel: Channel, action: Store, event: SlackEvent, now: datetime) ->
     if not (channel.may_be_read or deleted_ts):
         return "private channels are switched off"
     if deleted_ts:
-        SlackEvent.objects.of_team(event.team_id).given_up().release(deleted_ts)
-    return _left_out(store_messages(channel, [action.raw], now))
+        SlackEvent.objects.of_team(event.team_id).failed().redact(deleted_ts)
+    return _skip_reason(store_messages(channel, [action.raw], now))
 
 
-def _left_out(tally: Tally) -> str:
-    """Why the one object was not stored."""
-    for _thing, outcome, _count in tally.sorted_outcomes():
+def _skip_reason(tally: Tally) -> str:
+    """Return why the only object of a tally was not stored, "" when it was."""
+    for _type, outcome, _count in tally.sorted_outcomes():
         if outcome.result in (Result.SKIPPED, Result.QUARANTINED):
             return outcome.reason
     return ""
 
 
-def _narrow(channel: Channel, why: Narrowing, now: datetime) -> None:
-    """Fewer people read it from now on: what rests on it in the workspace's memories goes too."""
+def _narrow(channel: Channel, narrowing: Narrowing, now: datetime) -> None:
+    """Reduce the readers of a channel, and of the workspace's memories that rest on it."""
     was, was_shared = channel.kind, channel.is_shared
     values: dict[str, object] = {"narrowed_at": now}
-    if why is Narrowing.SHARED:
+    if narrowing is Narrowing.SHARED:
         values["is_shared"] = True
     elif channel.is_public:
         values["kind"] = Channel.Kind.PRIVATE
-    if why is Narrowing.DELETED:
+    if narrowing is Narrowing.DELETED:
         values["is_archived"] = True
     channel.describe(values)
-    audience.follow(channel, was, was_shared=was_shared)
+    channel_audience.update_audience(channel, was, was_shared=was_shared)
 
 
-def _without_bot(channel: Channel) -> None:
-    """Nobody tells us any more who leaves a private channel, so its members are unknown."""
-    values: dict[str, object] = {"bot_is_in": False}
-    if not channel.is_public:
-        values["members_known_at"] = None
-    channel.describe(values)
-
-
-def _stop(workspace: Workspace, state: str, why: str, *, at: datetime, now: datetime) -> str:
+def _stop(
+    workspace: Workspace, state: str, reason: str, *, sent_at: datetime, now: datetime
+) -> str:
     connection = SlackConnection.objects.of(workspace)
     if settings.SLACK_BOT_TOKEN:
-        connection.uses(settings.SLACK_BOT_TOKEN)
+        connection.use_environment_token(settings.SLACK_BOT_TOKEN)
     checked = connection.checked_at if connection.is_live else None
-    if checked and checked > at + CLOCKS_DIFFER:
+    if checked and checked > sent_at + CLOCK_TOLERANCE:
         return "older than the token"
-    connection.stops(state, why, now)
+    connection.stop(state, reason, now)
     logger.warning("Slack: %s, workspace %s", state, workspace.pk)
     return ""

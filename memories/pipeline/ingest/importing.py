@@ -1,4 +1,4 @@
-"""An export → people, channels and messages of a workspace."""
+"""Import an export: its people, channels and messages become rows of a workspace."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -12,7 +12,7 @@ from django.db.models import Max
 from memories.models import Channel, Message, Workspace
 from memories.pipeline.ingest.roster import store_channels, store_people
 from memories.pipeline.ingest.store import store_messages
-from memories.pipeline.locks import storing
+from memories.pipeline.locks import lock_workspace
 from memories.rules.ingest.message_text import as_dict
 from memories.rules.ingest.messages import parse_ts
 from memories.rules.ingest.outcomes import ObjectType, Outcome, Result, Tally, quarantined, skipped
@@ -21,25 +21,25 @@ from memories.rules.ingest.slack_objects import parse_slack_id
 from memories.rules.ingest.timestamps import HOUR, to_micros, ts_from_micros
 from memories.slack.export import Export, ExportFolder
 
-# How far back the imported channels are to be remembered: as they would be anyway (None), from
-# their first message on, or from so many days before now.
+# How far back the imported channels are remembered: from the usual window on (None), from the first
+# message on, or from this number of days before now.
 Backfill = Literal["all"] | int | None
 Progress = Callable[[str, int], None]
 
-TELL_EVERY = 200  # objects
-ROOTS_AT_ONCE = 500  # keys in one query
+REPORT_EVERY = 200  # objects
+KEYS_PER_QUERY = 500
 UNLISTED = quarantined("of a channel in no list")
 NOT_CHOSEN = skipped("not chosen")
 _T = TypeVar("_T")
 
 
 class WrongTeam(Exception):
-    """None of the people of this export belongs to the workspace's team."""
+    """None of the people in the export belongs to the workspace's team."""
 
 
 @dataclass
 class EarlierMessages:
-    """A channel's messages before its start mark: stored, and not remembered."""
+    """The number of a channel's messages before its start mark. They are not remembered."""
 
     channel: Channel
     start_ts: str
@@ -47,7 +47,7 @@ class EarlierMessages:
 
     @property
     def name(self) -> str:
-        """Empty of a private one: whoever reads the report may not be in it."""
+        """The channel's name, "" for a private one: a reader of the report may not be in it."""
         return self.channel.name if self.channel.is_public else ""
 
 
@@ -60,23 +60,23 @@ class ImportReport:
 
     @property
     def is_partial(self) -> bool:
-        """Something was not understood and left out, or its outcome is not known."""
+        """Whether an object was quarantined or has no outcome."""
         return bool(self.tally.count(result=Result.QUARANTINED)) or not self.tally.is_complete
 
     def as_json(self) -> dict[str, Any]:
         return {
             "partial": self.is_partial,
             **self.tally.as_json(),
-            "quarantined_files": [{"file": name, "reason": why} for name, why in self.files],
+            "quarantined_files": [{"file": name, "reason": reason} for name, reason in self.files],
             "unlisted_folders": [{"folder": name, "objects": n} for name, n in self.unlisted],
             "before_start": [
                 {
-                    "channel_id": channel_start.channel.slack_id,
-                    "channel_name": channel_start.name,
-                    "start_ts": channel_start.start_ts,
-                    "messages": channel_start.count,
+                    "channel_id": earlier.channel.slack_id,
+                    "channel_name": earlier.name,
+                    "start_ts": earlier.start_ts,
+                    "messages": earlier.count,
                 }
-                for channel_start in self.earlier
+                for earlier in self.earlier
             ],
         }
 
@@ -94,92 +94,89 @@ def import_export(
     admits: bool = True,
     progress: Progress = lambda where, seen: None,
 ) -> ImportReport:
-    """Store all that the export holds; ``progress`` is told where it is and how much it has seen.
+    """Store the export's people, channels and messages. A repeated import has the same result.
 
-    Direct and group messages only with ``direct_messages``: as channels of their members alone.
-    Of a folder that is not ``wanted`` the messages are counted and left out; so are those of before
-    ``since_us``. Unless it ``admits``, its lists let nobody into a private channel that is known.
-    ``domain`` is the part before .slack.com; without it, what most addresses of files and of shown
-    messages have is taken.
+    Direct and group messages are stored only with ``direct_messages``, for the members of their
+    conversations. Messages of folders that are not chosen, or from before ``since_us``, are counted
+    and not stored. Without ``admits`` its lists add nobody to a known private channel.
+    ``domain`` is the part before .slack.com; the default is the most frequent domain in the files'
+    addresses. ``progress`` is called with the folder and the number of objects read so far.
 
-    Stopped anywhere and run again it comes to the same end. Raises `Busy` when another import or
-    sync of the workspace is at work, and `WrongTeam`.
+    Raise `Busy` during another import or sync of the workspace, and `WrongTeam`.
     """
-    with storing(workspace):
+    with lock_workspace(workspace):
         report = ImportReport()
-        tell = _Teller(progress)
-        _settle_team(workspace, export)
-        # Without a day nobody knows how old its lists are: what Slack itself told is newer.
+        reporter = _ProgressReporter(progress)
+        _set_team(workspace, export)
+        # Without a day the age of its lists is unknown: what Slack itself reported is newer.
         known_at = min(now, export.newest_day or workspace.connected_at or now)
-        people = tell.through("people", export.people())
-        report.tally.add(store_people(workspace, people))
-        listed = tell.through("channels", export.channels())
-        report.tally.add(
-            store_channels(
-                workspace, listed, known_at=known_at, direct=direct_messages, admits=admits
-            )
-        )
+        report.tally.add(store_people(workspace, reporter.report("people", export.people())))
+        listed = reporter.report("channels", export.channels())
+        options = {"direct": direct_messages, "admits": admits}
+        report.tally.add(store_channels(workspace, listed, known_at=known_at, **options))
         channels = {row.slack_id: row for row in workspace.channels.select_related("workspace")}
         imported: dict[int, Channel] = {}
         domains: Counter[str] = Counter()
         for folder in export.folders():
-            raws = _counting(domains, tell.through(folder.name, export.messages(folder)))
+            raws = reporter.report(folder.name, export.messages(folder))
+            raws = _with_domains(domains, raws)
             channel = channels.get(folder.slack_id)
             if folder.is_direct and not direct_messages:
-                _leave_out(folder, raws, report, skipped("direct messages"))
+                _count_only(folder, raws, report, skipped("direct messages"))
             elif channel is None:
-                _leave_out(folder, raws, report, UNLISTED)
+                _count_only(folder, raws, report, UNLISTED)
             elif not is_chosen(folder):
-                _leave_out(folder, raws, report, NOT_CHOSEN)
+                _count_only(folder, raws, report, NOT_CHOSEN)
             else:
-                if since_us:
-                    raws = _said_since(since_us, raws, report, now)
-                store = store_messages if folder.is_public else _store_in_private
+                raws = _since(since_us, raws, report, now) if since_us else raws
+                store = store_messages if folder.is_public else _store_private_messages
                 report.tally.add(store(channel, raws, now))
                 imported[channel.pk] = channel
-        workspace.learn_domain(domain or "".join(name for name, _ in domains.most_common(1)))
+        workspace.save_domain(domain or "".join(name for name, _ in domains.most_common(1)))
         _count_files(export, report)
         for channel in imported.values():
-            _widen(channel, backfill, now)
-        report.earlier = _earlier(workspace, list(imported.values()), now)
+            _extend_start(channel, backfill, now)
+        report.earlier = _earlier_messages(workspace, list(imported.values()), now)
     return report
 
 
-class _Teller:
-    """Counts what goes through, and says so now and then."""
+class _ProgressReporter:
+    """Counts the objects that pass through it, and reports their number every 200 objects."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
         self._seen = 0
 
-    def through(self, where: str, items: Iterator[_T]) -> Iterator[_T]:
+    def report(self, where: str, items: Iterator[_T]) -> Iterator[_T]:
         self._progress(where, self._seen)
         for item in items:
             self._seen += 1
-            if self._seen % TELL_EVERY == 0:
+            if self._seen % REPORT_EVERY == 0:
                 self._progress(where, self._seen)
             yield item
 
 
-def _counting(domains: Counter[str], raws: Iterator[object]) -> Iterator[object]:
+def _with_domains(domains: Counter[str], raws: Iterator[object]) -> Iterator[object]:
     for raw in raws:
         domains.update(find_domains(raw))
         yield raw
 
 
-def _settle_team(workspace: Workspace, export: Export) -> None:
-    """Learn the workspace's team from its first export; refuse another team's."""
+def _set_team(workspace: Workspace, export: Export) -> None:
+    """Set the workspace's team from its first export; raise `WrongTeam` for another team's."""
     teams = Counter(parse_slack_id(as_dict(raw).get("team_id")) for raw in export.people())
     del teams[""]
     if not workspace.team_id and teams:
-        workspace.join_team(teams.most_common(1)[0][0])
+        workspace.save_team_id(teams.most_common(1)[0][0])
     elif teams and workspace.team_id not in teams:
         raise WrongTeam
 
 
-def _store_in_private(channel: Channel, raws: Iterator[object], now: datetime) -> Tally:
-    """What an export holds of a private channel is for its members, even where a later one has told
-    that the channel became public."""
+def _store_private_messages(channel: Channel, raws: Iterator[object], now: datetime) -> Tally:
+    """Store the messages of a channel that is private in the export.
+
+    They stay visible to members only, even when a later list made the channel public.
+    """
     if not channel.is_public:
         return store_messages(channel, raws, now)
     with transaction.atomic():
@@ -188,13 +185,13 @@ def _store_in_private(channel: Channel, raws: Iterator[object], now: datetime) -
         roots = list(missing.values_list("pk", flat=True))
         tally = store_messages(channel, raws, now)
         channel.messages.filter(pk__gt=before).update(was_private=True)
-        for begin in range(0, len(roots), ROOTS_AT_ONCE):
-            filled = channel.messages.filter(pk__in=roots[begin : begin + ROOTS_AT_ONCE])
+        for begin in range(0, len(roots), KEYS_PER_QUERY):
+            filled = channel.messages.filter(pk__in=roots[begin : begin + KEYS_PER_QUERY])
             filled.exclude(state=Message.State.MISSING).update(was_private=True)
     return tally
 
 
-def _leave_out(
+def _count_only(
     folder: ExportFolder, raws: Iterator[object], report: ImportReport, outcome: Outcome
 ) -> None:
     count = sum(1 for _ in raws)
@@ -204,10 +201,10 @@ def _leave_out(
         report.unlisted.append((folder.name, count))
 
 
-def _said_since(
+def _since(
     since_us: int, raws: Iterator[object], report: ImportReport, now: datetime
 ) -> Iterator[object]:
-    """What is older is counted; what tells no time is let through, to be counted as that."""
+    """Yield the messages from ``since_us`` on, and objects without a time; count the others."""
     now_us = to_micros(now)
     for raw in raws:
         us = parse_ts(as_dict(raw).get("ts"), now_us)
@@ -219,9 +216,8 @@ def _said_since(
 
 
 def _count_files(export: Export, report: ImportReport) -> None:
-    """Only files that hold no objects, or break; the others are counted by what they hold."""
-    # What the team's people are settled from is read twice.
-    report.files = sorted(set(export.broken))
+    """Count the files that are broken or hold no objects."""
+    report.files = sorted(set(export.broken))  # lists of people are read twice
     for _, reason in report.files:
         report.tally.count_seen(ObjectType.FILE)
         report.tally.count_outcome(ObjectType.FILE, quarantined(reason))
@@ -230,7 +226,7 @@ def _count_files(export: Export, report: ImportReport) -> None:
         report.tally.count_outcome(ObjectType.FILE, skipped(reason), count)
 
 
-def _widen(channel: Channel, backfill: Backfill, now: datetime) -> None:
+def _extend_start(channel: Channel, backfill: Backfill, now: datetime) -> None:
     if backfill == "all":
         first = channel.messages.rememberable().in_order().first()
         if first is not None:
@@ -239,10 +235,11 @@ def _widen(channel: Channel, backfill: Backfill, now: datetime) -> None:
         channel.remember_from(to_micros(now) - backfill * 24 * HOUR)
 
 
-def _earlier(workspace: Workspace, channels: list[Channel], now: datetime) -> list[EarlierMessages]:
-    """What lies before the start marks; where none is fixed yet, before where it would be now."""
-    window = workspace.memory_settings.window_us
-    would_be = to_micros(now) - window
+def _earlier_messages(
+    workspace: Workspace, channels: list[Channel], now: datetime
+) -> list[EarlierMessages]:
+    """Count the messages before each channel's start mark, or before the mark it would get now."""
+    would_be = to_micros(now) - workspace.memory_settings.window_us
     counts = Message.objects.before_start(channels, would_be)
     return [
         EarlierMessages(channel, ts_from_micros(channel.start_us or would_be), counts[channel.pk])

@@ -1,21 +1,21 @@
-"""What lies in an export, counted before anything of it is stored.
+"""Count the content of an export before any of it is stored.
 
-Names are told of public channels alone: of the others every operator may know how many there are.
+The result names public channels only. Of the other conversations it has the number.
 """
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from memories.rules.ingest.message_text import as_dict
 from memories.slack.export import Export
 
-MOST_NAMED = 50  # broken files; of more than that the number tells enough
+MAX_BROKEN_FILES = 50  # in the list; a summary counts them all
 HIDDEN = "…"  # in place of a folder that may be private
 
 
 @dataclass
-class Inside:
+class ConversationCount:
     """Conversations of one kind and the messages in them."""
 
     conversations: int = 0
@@ -24,16 +24,19 @@ class Inside:
 
 @dataclass
 class ExportSummary:
-    """``objects`` is all that will be read; ``linked`` messages point to files that no export
-    holds; ``first`` and ``last`` are days, "" where no file is named after one."""
+    """Numbers of objects in an export. ``objects`` is the number that an import reads.
+
+    ``linked`` messages have files, which no export contains. ``first`` and ``last`` are days, ""
+    without day files.
+    """
 
     people: int = 0
     with_email: int = 0
     listed: int = 0
     public: list[dict[str, Any]] = field(default_factory=list)  # id, folder, messages
-    private: Inside = field(default_factory=Inside)
-    direct: Inside = field(default_factory=Inside)
-    unlisted: Inside = field(default_factory=Inside)
+    private: ConversationCount = field(default_factory=ConversationCount)
+    direct: ConversationCount = field(default_factory=ConversationCount)
+    unlisted: ConversationCount = field(default_factory=ConversationCount)
     linked: int = 0
     first: str = ""
     last: str = ""
@@ -41,17 +44,9 @@ class ExportSummary:
     broken_count: int = 0
     objects: int = 0
 
-    @property
-    def public_names(self) -> set[str]:
-        """Folders that anybody may know of."""
-        return {channel["folder"] for channel in self.public}
 
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
-
-
-def inspect(export: Export, tell: Callable[[int], None]) -> ExportSummary:
-    """Read all of it once; ``tell`` hears how much is read and may raise to stop."""
+def inspect(export: Export, progress: Callable[[int], None]) -> ExportSummary:
+    """Read the whole export; call ``progress``, which may raise, with the number of objects."""
     summary = ExportSummary()
     for raw in export.people():
         summary.people += 1
@@ -65,7 +60,7 @@ def inspect(export: Export, tell: Callable[[int], None]) -> ExportSummary:
         for raw in export.messages(folder):
             messages += 1
             summary.linked += bool(as_dict(raw).get("files"))
-            tell(summary.objects + messages)
+            progress(summary.objects + messages)
         summary.objects += messages
         days.update(day.parts[-1][:10] for day in folder.days)
         if folder.is_public:
@@ -73,20 +68,22 @@ def inspect(export: Export, tell: Callable[[int], None]) -> ExportSummary:
                 {"id": folder.slack_id, "folder": folder.name, "messages": messages}
             )
             continue
-        kind = summary.direct if folder.is_direct else summary.unlisted
-        inside = summary.private if folder.kind == "private" else kind
-        inside.conversations += 1
-        inside.messages += messages
+        if folder.is_direct:
+            count = summary.direct
+        else:
+            count = summary.private if folder.kind == "private" else summary.unlisted
+        count.conversations += 1
+        count.messages += messages
     summary.first, summary.last = min(days, default=""), max(days, default="")
-    summary.broken = broken_files(export, summary.public_names)
+    summary.broken = broken_files(export, {channel["folder"] for channel in summary.public})
     summary.broken_count = len(set(export.broken))
     return summary
 
 
 def broken_files(export: Export, public: set[str]) -> list[tuple[str, str, int]]:
-    """File, reason, line; the folder of one that may be private is left out."""
+    """Return (file, reason, line) of broken files, without the names of folders not in ``public``."""
     files = []
-    for name, reason in sorted(set(export.broken))[:MOST_NAMED]:
+    for name, reason in sorted(set(export.broken))[:MAX_BROKEN_FILES]:
         folder, slash, day = name.rpartition("/")
         shown = name if not slash or folder in public else f"{HIDDEN}/{day}"
         files.append((shown, reason, export.broken_at.get(name, 0)))

@@ -1,7 +1,7 @@
-"""Raw people and channels → rows. Import and sync store through here.
+"""Store raw people and channels as rows, for imports, syncs and events.
 
-Everything may be read twice, in any order, and stopped anywhere: each batch is one transaction,
-and what a row already knows better is left alone.
+Objects may come twice, in any order, and storing may stop anywhere. Each batch is one transaction,
+and an older object does not overwrite a newer row.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from django.db import transaction
 
 from memories.models import Channel, ChannelMember, Person, Workspace
-from memories.pipeline.access import audience
+from memories.pipeline.access import channel_audience
 from memories.pipeline.access.linking import link_people
 from memories.rules.ingest.outcomes import (
     DUPLICATE,
@@ -33,50 +33,53 @@ from memories.rules.ingest.slack_objects import (
 )
 from memories.rules.redaction.shingles import MARK
 
-PEOPLE_IN_A_BATCH = 500
-CHANNELS_IN_A_BATCH = 50
+PEOPLE_PER_BATCH = 500
+CHANNELS_PER_BATCH = 50
 
 _PERSON_FIELDS = (
     *("name", "real_name", "email", "updated"),
     *("is_bot", "is_guest", "is_external", "is_deleted"),
 )
-_NARROWING = ("is_guest", "is_external", "is_deleted")
-_WORDS = ("topic", "purpose")
-_CHANNEL_FIELDS = ("name", "is_archived", "is_shared", *_WORDS)
+_NARROWING_FIELDS = ("is_guest", "is_external", "is_deleted")
+_TEXT_FIELDS = ("topic", "purpose")
+_CHANNEL_FIELDS = ("name", "is_archived", "is_shared", *_TEXT_FIELDS)
 _T = TypeVar("_T")
 
 
 def store_people(workspace: Workspace, raws: Iterable[object], *, live: bool = False) -> Tally:
-    """People as they are now; one known from a later profile (``updated``) stays as it is.
+    """Store people; a row from a later profile (``updated``) stays unchanged.
 
-    Of a workspace that is connected live no e-mail addresses are kept unless it wants them, and
-    there only ``live`` objects, those that Slack answers now, make somebody a full member, again or
-    at all: whom nothing else names stays a placeholder.
+    ``live`` objects are Slack's current answers. In a connected workspace only they make a person a
+    full member; people from other objects stay placeholders. It keeps e-mail addresses only when
+    its settings allow them.
     """
     with_emails = workspace.connected_at is None or workspace.memory_settings.read_emails
     tally = Tally()
-    for batch in _batches(raws, PEOPLE_IN_A_BATCH):
+    for batch in _batches(raws, PEOPLE_PER_BATCH):
         tally.count_seen(ObjectType.PERSON, len(batch))
         profiles: list[PersonIn] = []
         for raw in batch:
-            read = parse_person(raw, workspace.team_id)
-            if isinstance(read, Outcome):
-                tally.count_outcome(ObjectType.PERSON, read)
+            profile = parse_person(raw, workspace.team_id)
+            if isinstance(profile, Outcome):
+                tally.count_outcome(ObjectType.PERSON, profile)
             else:
-                profiles.append(read if with_emails else replace(read, email=""))
+                profiles.append(profile if with_emails else replace(profile, email=""))
         with transaction.atomic():
-            for outcome in _keep_people(workspace, profiles, live=live):
+            for outcome in _store_profiles(workspace, profiles, live=live):
                 tally.count_outcome(ObjectType.PERSON, outcome)
     link_people(workspace)
     return tally
 
 
 def _only_narrows(workspace: Workspace, *, live: bool) -> bool:
-    """Where Slack can be asked, only its own lists open anything: exports and events may be old."""
+    """Return whether these objects may only reduce access.
+
+    In a connected workspace only Slack's current lists extend it: exports and events may be old.
+    """
     return not live and workspace.connected_at is not None
 
 
-def _keep_people(
+def _store_profiles(
     workspace: Workspace, profiles: Sequence[PersonIn], *, live: bool
 ) -> list[Outcome]:
     only_narrows = _only_narrows(workspace, live=live)
@@ -88,10 +91,10 @@ def _keep_people(
     for profile in profiles:
         row = rows.get(profile.slack_id)
         values = {name: getattr(profile, name) for name in _PERSON_FIELDS}
-        if profile.is_guest is None:  # who was a guest stays one until Slack says otherwise
+        if profile.is_guest is None:  # unknown: a guest stays a guest
             values["is_guest"] = row is not None and row.is_guest
         if only_narrows and (row is None or row.email != profile.email):
-            values["email"] = ""  # an address links an account
+            values["email"] = ""  # an address can link an account
         if row is None:
             row = Person(workspace=workspace, slack_id=profile.slack_id, **values)
             row.is_placeholder = only_narrows
@@ -104,14 +107,14 @@ def _keep_people(
             continue
         before = {name: getattr(row, name) for name in _PERSON_FIELDS}
         if only_narrows:
-            values |= {name: values[name] or before[name] for name in _NARROWING}
+            values |= {name: values[name] or before[name] for name in _NARROWING_FIELDS}
         values["updated"] = profile.updated or row.updated
-        older = 0 < profile.updated < row.updated
-        completes = row.is_placeholder and not only_narrows
-        if older or (before == values and not completes):
+        is_older = 0 < profile.updated < row.updated
+        is_first_listing = row.is_placeholder and not only_narrows
+        if is_older or (before == values and not is_first_listing):
             outcomes.append(DUPLICATE)
             continue
-        outcomes.append(STORED if completes else UPDATED)
+        outcomes.append(STORED if is_first_listing else UPDATED)
         row.is_placeholder = row.is_placeholder and only_narrows
         for name, value in values.items():
             setattr(row, name, value)
@@ -124,22 +127,26 @@ def _keep_people(
     return outcomes
 
 
-def demote_unlisted_people(workspace: Workspace, named: Collection[str]) -> int:
-    """Slack's list names everybody, also who was deactivated. Whom a whole one leaves out is in no
-    list until one names them: it may have been cut. How many these were."""
-    full = workspace.people.full().filter(is_bot=False, is_deleted=False)
-    unnamed = [pk for pk, slack_id in full.values_list("pk", "slack_id") if slack_id not in named]
-    for keys in _batches(unnamed, PEOPLE_IN_A_BATCH):
+def demote_unlisted_people(workspace: Workspace, listed: Collection[str]) -> int:
+    """Make placeholders of members that a complete list of Slack leaves out; return their number.
+
+    Slack lists deactivated people too, so a missing one points to a cut list or to another team.
+    """
+    members = workspace.people.full_members().filter(is_bot=False, is_deleted=False)
+    unlisted = [
+        pk for pk, slack_id in members.values_list("pk", "slack_id") if slack_id not in listed
+    ]
+    for keys in _batches(unlisted, PEOPLE_PER_BATCH):
         workspace.people.filter(pk__in=keys).update(is_placeholder=True)
-    return len(unnamed)
+    return len(unlisted)
 
 
-def people_by_id(
+def add_row_ids(
     workspace: Workspace, authors: Mapping[str, tuple[str, str]], row_ids: dict[str, int]
 ) -> None:
-    """Complete ``known`` (Slack id → row id) for ``wanted``: Slack id → (name or "", team or "").
+    """Add the authors to ``row_ids`` (Slack id → row id); create placeholders for unknown people.
 
-    Who is in no list of people gets a placeholder; the list that has them completes it.
+    ``authors`` is Slack id → (name or "", team or ""). A list of people completes a placeholder.
     """
     missing = [slack_id for slack_id in authors if slack_id not in row_ids]
     if not missing:
@@ -152,7 +159,8 @@ def people_by_id(
             slack_id=slack_id,
             name="Slackbot" if slack_id == SLACKBOT else authors[slack_id][0] or slack_id,
             is_bot=slack_id == SLACKBOT or slack_id.startswith("B"),
-            is_external=_is_elsewhere(workspace, authors[slack_id][1]),
+            is_external=bool(workspace.team_id)
+            and authors[slack_id][1] not in ("", workspace.team_id),
             is_placeholder=True,
         )
         for slack_id in missing
@@ -160,13 +168,9 @@ def people_by_id(
     ]
     if new:
         Person.objects.bulk_create(new, ignore_conflicts=True)
-        made = [row.slack_id for row in new]
-        rows = workspace.people.filter(slack_id__in=made).values_list("slack_id", "pk")
+        created = [row.slack_id for row in new]
+        rows = workspace.people.filter(slack_id__in=created).values_list("slack_id", "pk")
         row_ids.update(rows)
-
-
-def _is_elsewhere(workspace: Workspace, team: str) -> bool:
-    return bool(team and workspace.team_id and team != workspace.team_id)
 
 
 def store_channels(
@@ -178,54 +182,53 @@ def store_channels(
     direct: bool = False,
     admits: bool = True,
 ) -> Tally:
-    """Channels with what their source calls them: public, private, im or mpim (only if ``direct``).
+    """Store channels with the kind of their list: public, private, and with ``direct`` im or mpim.
 
-    ``known_at``: the moment that the objects describe; one that tells of an earlier moment than
-    the row's changes nothing. Only ``live`` objects, those that Slack answers now, may turn a
-    private channel public, or bring a new one to a connected workspace that is public at once: an
-    export may be older than the day it became private. No other object lets anybody in there.
-    ``admits``: whether a list of members may let people into a private channel that is known.
+    ``known_at`` is the time that the objects describe; data from before the row's time changes
+    nothing. Only ``live`` objects, Slack's current answers, may make a private channel public, or
+    add a public one to a connected workspace: an export may be older than the day it became
+    private. Without ``admits``, lists of members add nobody to a known private channel.
     """
     tally = Tally()
-    for batch in _batches(raws, CHANNELS_IN_A_BATCH):
+    for batch in _batches(raws, CHANNELS_PER_BATCH):
         tally.count_seen(ObjectType.CHANNEL, len(batch))
         with transaction.atomic():
             for raw, kind in batch:
-                read = parse_channel(raw, kind, direct=direct)
-                if not isinstance(read, Outcome):
-                    read = _keep_channel(workspace, read, known_at, live=live, admits=admits)
-                tally.count_outcome(ObjectType.CHANNEL, read)
+                parsed = parse_channel(raw, kind, direct=direct)
+                if not isinstance(parsed, Outcome):
+                    parsed = _store_channel(workspace, parsed, known_at, live=live, admits=admits)
+                tally.count_outcome(ObjectType.CHANNEL, parsed)
     return tally
 
 
-def _keep_channel(
+def _store_channel(
     workspace: Workspace, incoming: ChannelIn, known_at: datetime, *, live: bool, admits: bool
 ) -> Outcome:
     only_narrows = _only_narrows(workspace, live=live)
     values: dict[str, Any] = {name: getattr(incoming, name) for name in _CHANNEL_FIELDS}
     if incoming.kind == Channel.Kind.IM:
-        values["name"] = _names_of(workspace, incoming)
+        values["name"] = _conversation_name(workspace, incoming)
     row = workspace.channels.filter(slack_id=incoming.slack_id).first()
     if row is None:
         values["kind"] = incoming.kind
         if only_narrows and incoming.kind == Channel.Kind.PUBLIC:
-            # Public once: until Slack itself lists it as such it may have been closed since.
+            # It may have become private since: it is public when Slack's own list says so.
             values |= {"kind": Channel.Kind.PRIVATE, "private_since": known_at}
         row = workspace.channels.create(slack_id=incoming.slack_id, **values)
         outcome, admits = STORED, True
     elif row.members_known_at and known_at < row.members_known_at:
         return DUPLICATE
     else:
-        # Slack was asked before an event told of fewer readers: the event is the later word.
+        # An event reduced the readers after these data were read.
         is_older = row.narrowed_at is not None and known_at <= row.narrowed_at
         if (live and not is_older) or row.is_public:
             values["kind"] = incoming.kind
         if is_older or only_narrows:
             values["is_shared"] = incoming.is_shared or row.is_shared
-        values |= _words_that_stay(row, live=live, only_narrows=only_narrows)
+        values |= _kept_texts(row, live=live, only_narrows=only_narrows)
         was, was_shared = row.kind, row.is_shared
         outcome = UPDATED if row.describe(values) else DUPLICATE
-        audience.follow(row, was, was_shared=was_shared)
+        channel_audience.update_audience(row, was, was_shared=was_shared)
     if incoming.members is not None and set_members(
         row, incoming.members, known_at, live=live, admits=admits or row.is_public
     ):
@@ -233,21 +236,23 @@ def _keep_channel(
     return outcome
 
 
-def _words_that_stay(row: Channel, *, live: bool, only_narrows: bool) -> dict[str, str]:
-    """Its topic and purpose, where an export may bring back what was forgotten or taken out of them
-    since. Of a channel that was forgotten Slack itself tells neither."""
+def _kept_texts(row: Channel, *, live: bool, only_narrows: bool) -> dict[str, str]:
+    """Return the topic and purpose that the objects may not change.
+
+    A forgotten channel has none. An export may not bring back redacted words.
+    """
     if row.forgotten_at is not None:
-        return dict.fromkeys(_WORDS, "")
+        return dict.fromkeys(_TEXT_FIELDS, "")
     if live:
         return {}
-    words = {name: getattr(row, name) for name in _WORDS}
+    texts = {name: getattr(row, name) for name in _TEXT_FIELDS}
     if only_narrows:
-        return words
-    return {name: text for name, text in words.items() if MARK in text}
+        return texts
+    return {name: text for name, text in texts.items() if MARK in text}
 
 
-def _names_of(workspace: Workspace, incoming: ChannelIn) -> str:
-    """What a conversation of two is called: Slack gives it no name."""
+def _conversation_name(workspace: Workspace, incoming: ChannelIn) -> str:
+    """Return the members' names as the name of a direct conversation. Slack gives it none."""
     names = workspace.people.filter(slack_id__in=incoming.members or ()).names()
     return ", ".join(sorted(names.values()))[:200] or incoming.name
 
@@ -260,16 +265,16 @@ def set_members(
     live: bool = False,
     admits: bool = True,
 ) -> bool:
-    """The channel's complete list of members as of ``known_at``; True when it changed.
+    """Set the channel's complete list of members as of ``known_at``; return whether it changed.
 
-    A ``live`` list that was asked for before somebody came or went lets nobody in: it may hold who
-    left meanwhile. The next sync asks again. In a connected workspace one that is not ``live`` lets
-    nobody in at all, and its members are as unknown as before. Nor does one that does not ``admit``.
+    A ``live`` list from before a join or leave adds nobody, because a person may have left since.
+    The next sync reads it again. In a connected workspace a list that is not ``live`` adds nobody
+    and leaves ``members_known_at`` unchanged. Without ``admits`` the list adds nobody either.
     """
     only_narrows = _only_narrows(channel.workspace, live=live)
     row_ids: dict[str, int] = {}
     with transaction.atomic():
-        people_by_id(channel.workspace, dict.fromkeys(slack_ids, ("", "")), row_ids)
+        add_row_ids(channel.workspace, dict.fromkeys(slack_ids, ("", "")), row_ids)
         member_ids = set(row_ids.values())
         locked = Channel.objects.select_for_update()
         channel.refresh_from_db(fields=["members_changed_at"], from_queryset=locked)
@@ -283,7 +288,7 @@ def set_members(
             ChannelMember(channel=channel, person_id=pk) for pk in sorted(member_ids - stored_ids)
         )
         if not only_narrows:
-            channel.members_were_known(known_at)
+            channel.set_members_known(known_at)
     return member_ids != stored_ids
 
 

@@ -1,7 +1,7 @@
-"""An uploaded export → what lies in it → the workspace, by the importer that the command uses.
+"""Uploaded exports: store the file, inspect it, import the chosen part.
 
-The row says what is wanted and how far it is; a killed task is found by its silence and begun
-again, and what was stored before counts as there already.
+The row holds the choice and the progress. A task that was killed sends no heartbeat: another one
+starts again, and objects that are stored already count as duplicates.
 """
 
 import logging
@@ -10,48 +10,49 @@ import shutil
 import time
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 from django.conf import settings
 from django.utils import timezone
 
-from memories.models import AnotherUpload, Upload, User, Workspace
-from memories.pipeline.ingest.importing import ImportReport, WrongTeam, import_export
+from memories.models import Upload, UploadInProgress, User, Workspace
+from memories.pipeline.ingest.importing import WrongTeam, import_export
 from memories.pipeline.ingest.inspecting import broken_files, inspect
 from memories.pipeline.locks import Busy
-from memories.rules.costs.estimate import Range, time_left
+from memories.rules.costs.estimate import Range, estimate_time_left
 from memories.rules.ingest.invisible import mark_invisible
 from memories.rules.ingest.outcomes import Result
 from memories.slack.export import Export, ExportFolder, NotAnExport
-from memories.slack.refusals import SENTENCES, sentence_of
+from memories.slack.refusals import SENTENCES, refusal_sentence
 
 logger = logging.getLogger(__name__)
 
-TELL_EVERY = 0.5  # seconds
-UNKNOWN_FOR = timedelta(days=1)  # a folder that no row names: its upload broke off
+REPORT_EVERY = 0.5  # seconds
+ORPHAN_AGE = timedelta(days=1)  # after which a folder without a row is deleted
 
-# Why one failed, for whoever can help; anything else is the code of a refusal.
+# Faults of an upload. Any other fault is a code of `refusals.SENTENCES`.
 WRONG_TEAM = "wrong_team"
 FILE_GONE = "file_gone"
 GAVE_UP = "gave_up"
 
 
-class NotTaken(Exception):
-    """A file that cannot be an export, or could do harm; the text says why and what to do."""
+class UploadRefused(Exception):
+    """The file is no export or may do harm; the text names the reason and a remedy."""
 
 
 class _Stopped(Exception):
-    """A person paused or cancelled it while it was worked on."""
+    """A person paused or cancelled the upload during its processing."""
 
 
-def keep(slug: str, name: str, chunks: Iterable[bytes], *, by: User) -> Upload:
-    """Store the file as it is, look at its directory, and note what is to be done. Nothing is
-    unpacked. Raises `NotTaken` and `AnotherUpload`, and keeps nothing then."""
+def store_upload(slug: str, name: str, chunks: Iterable[bytes], *, by: User) -> Upload:
+    """Store a file that can be an export, without unpacking it, and create its row.
+
+    Raise `UploadRefused` or `UploadInProgress`, and store nothing then.
+    """
     if Upload.objects.unfinished().filter(slug=slug).exists():
-        raise AnotherUpload
+        raise UploadInProgress
     folder = secrets.token_hex(8)
     path = Upload(folder=folder).path
     path.parent.mkdir(parents=True, mode=0o700)
@@ -65,32 +66,32 @@ def keep(slug: str, name: str, chunks: Iterable[bytes], *, by: User) -> Upload:
         return Upload.objects.begin(folder, slug=slug, name=name, size=size, by=by)
     except NotAnExport as error:
         shutil.rmtree(path.parent)
-        # As the person called it, and not where it lies.
-        raise NotTaken(
-            sentence_of(error.code, error.values | {"name": mark_invisible(name)})
+        # The message has the uploaded name, not the path on the server.
+        raise UploadRefused(
+            refusal_sentence(error.code, error.values | {"name": mark_invisible(name)})
         ) from error
     except BaseException:
         shutil.rmtree(path.parent)
         raise
 
 
-def work_on(upload: Upload, now: datetime) -> Workspace | None:
-    """Whatever a worker has to do next. The workspace, when its export was stored."""
+def process_upload(upload: Upload, now: datetime) -> Workspace | None:
+    """Run the next step of an upload; return the workspace when its import is complete."""
     if not upload.claim(now):
-        if upload.is_given_up(now):
+        if upload.has_exhausted_attempts(now):
             upload.fail(GAVE_UP, now)
         return None
     try:
         with Export(upload.path) as export:
             if upload.state == Upload.State.LOOKING:
-                findings = inspect(export, Teller(upload))
-                upload.was_looked_into(findings.as_json(), timezone.now())
+                summary = inspect(export, ProgressReporter(upload))
+                upload.finish_inspection(asdict(summary), timezone.now())
                 return None
-            return _store(upload, export, now)
+            return _import(upload, export, now)
     except _Stopped:
         logger.info("upload %s was stopped", upload.pk)
     except Busy:
-        upload.put_back()
+        upload.uncount_attempt()
     except WrongTeam:
         upload.fail(WRONG_TEAM, timezone.now())
     except NotAnExport as error:
@@ -104,14 +105,14 @@ def work_on(upload: Upload, now: datetime) -> Workspace | None:
     return None
 
 
-def _store(upload: Upload, export: Export, now: datetime) -> Workspace | None:
-    workspace, _made = Workspace.objects.get_or_create(
+def _import(upload: Upload, export: Export, now: datetime) -> Workspace | None:
+    workspace, _created = Workspace.objects.get_or_create(
         slug=upload.slug, defaults={"name": upload.slug}
     )
-    choice, tell = upload.choice, Teller(upload)
+    choice, progress = upload.choice, ProgressReporter(upload)
 
     def is_chosen(folder: ExportFolder) -> bool:
-        tell.knows(folder)
+        progress.add_folder(folder)
         if folder.is_public:
             return folder.slack_id not in choice["without"]
         return bool(folder.is_direct or choice["private"])
@@ -123,32 +124,26 @@ def _store(upload: Upload, export: Export, now: datetime) -> Workspace | None:
         direct_messages=choice["direct"],
         is_chosen=is_chosen,
         since_us=choice.get("since", 0),
-        admits=False,  # whoever writes an export could let themselves in, without a reason or an end
-        progress=lambda where, seen: tell(seen, where),
+        admits=False,  # the author of an export could add themselves to a private channel
+        progress=lambda where, seen: progress(seen, where),
     )
     public = {channel["folder"] for channel in upload.found["public"]}
-    outcome = {
-        **_report_json(report),
-        "files": broken_files(export, public),
-        "files_count": len(set(export.broken)),
-    }
-    return workspace if upload.was_stored(outcome, timezone.now()) else None
-
-
-def _report_json(report: ImportReport) -> dict[str, Any]:
-    return {
+    summary = {
         **report.tally.as_json(),
         "partial": report.is_partial,
         "left_out": report.tally.count(result=Result.QUARANTINED),
         "unlisted": sum(count for _, count in report.unlisted),
-        "before_start": sum(channel_start.count for channel_start in report.earlier),
+        "before_start": sum(earlier.count for earlier in report.earlier),
+        "files": broken_files(export, public),
+        "files_count": len(set(export.broken)),
     }
+    return workspace if upload.finish_import(summary, timezone.now()) else None
 
 
 @dataclass(frozen=True)
-class Share:
-    """How much of a channel is read. ``name`` is "" for all of a ``kind`` together: the names of
-    private ones are not every operator's to see."""
+class ChannelProgress:
+    """How much of a channel is read. All private or direct channels together have the name "",
+    because an operator may not see their names."""
 
     name: str
     kind: str
@@ -156,80 +151,86 @@ class Share:
     of: int
 
 
-def shares_of(upload: Upload) -> list[Share]:
-    """Of what was chosen, in the order in which it is read."""
+def channel_progress(upload: Upload) -> list[ChannelProgress]:
+    """Return the progress of the chosen channels, in the order of the import."""
     choice, findings, parts = upload.choice, upload.found, upload.parts
-    shares = [
-        Share(channel["folder"], "public", parts.get(channel["id"], 0), channel["messages"])
+    progress = [
+        ChannelProgress(
+            channel["folder"], "public", parts.get(channel["id"], 0), channel["messages"]
+        )
         for channel in findings.get("public", [])
         if channel["id"] not in choice.get("without", [])
     ]
     for kind in ("private", "direct"):
         if choice.get(kind) and findings.get(kind, {}).get("messages"):
-            shares.append(Share("", kind, parts.get(kind, 0), findings[kind]["messages"]))
-    return shares
+            progress.append(
+                ChannelProgress("", kind, parts.get(kind, 0), findings[kind]["messages"])
+            )
+    return progress
 
 
 def seconds_left(upload: Upload) -> Range | None:
-    """By the rate until the last sign of who works on it; None before there is one."""
+    """Estimate the time left by the rate up to the last heartbeat; None before the first one."""
     if not upload.is_at_work or upload.begun_at is None or upload.alive_at is None:
         return None
     left = max(0, upload.found.get("objects", 0) - upload.seen)
-    return time_left(upload.seen, left, (upload.alive_at - upload.begun_at).total_seconds())
+    return estimate_time_left(
+        upload.seen, left, (upload.alive_at - upload.begun_at).total_seconds()
+    )
 
 
-def refusal_of(upload: Upload) -> str:
-    """Why its file cannot be read, for who asks now; "" where something else is wrong."""
+def refusal_text(upload: Upload) -> str:
+    """Return why the file cannot be read, in the current language; "" for other faults."""
     if upload.fault not in SENTENCES:
         return ""
     values: dict[str, str] = upload.report.get("fault", {})
-    return mark_invisible(sentence_of(upload.fault, values))
+    return mark_invisible(refusal_sentence(upload.fault, values))
 
 
-class Teller:
-    """Says how far it is now and then, and hears whether it is still wanted."""
+class ProgressReporter:
+    """Saves the progress of an upload twice a second; raises `_Stopped` when it is not wanted."""
 
     def __init__(self, upload: Upload) -> None:
         self._upload = upload
-        self._told_at = time.monotonic()
+        self._saved_at = time.monotonic()
         self._parts: Counter[str] = Counter()
         self._part_of: dict[str, str] = {}  # by folder
         self._part, self._seen = "", 0
 
-    def knows(self, folder: ExportFolder) -> None:
-        """Private channels are one part, for their names are not told."""
-        closed = "direct" if folder.is_direct else "private"
-        self._part_of[folder.name] = folder.slack_id if folder.is_public else closed
+    def add_folder(self, folder: ExportFolder) -> None:
+        """Assign a folder to its public channel, or to all private or direct ones together."""
+        kind = "direct" if folder.is_direct else "private"
+        self._part_of[folder.name] = folder.slack_id if folder.is_public else kind
 
     def __call__(self, seen: int, where: str = "") -> None:
         if self._part:
             self._parts[self._part] += seen - self._seen
         self._part, self._seen = self._part_of.get(where, ""), seen
-        if time.monotonic() - self._told_at < TELL_EVERY:
+        if time.monotonic() - self._saved_at < REPORT_EVERY:
             return
-        self._told_at = time.monotonic()
-        if not self._upload.is_wanted(seen, timezone.now(), dict(self._parts)):
+        self._saved_at = time.monotonic()
+        if not self._upload.record_progress(seen, timezone.now(), dict(self._parts)):
             raise _Stopped
 
 
-def cancel(upload: Upload, *, by: User | None, now: datetime) -> bool:
-    """No more of it is stored, and its file goes."""
-    done = upload.cancel(by=by, now=now)
-    if done:
-        discard(upload)
-    return done
+def cancel_upload(upload: Upload, *, by: User | None, now: datetime) -> bool:
+    """Cancel an unfinished upload and delete its file; return False for a finished one."""
+    if not upload.cancel(by=by, now=now):
+        return False
+    discard(upload)
+    return True
 
 
 def discard(upload: Upload) -> None:
     shutil.rmtree(upload.path.parent, ignore_errors=True)
 
 
-def tidy(now: datetime) -> None:
-    """Files that nobody decides about, and those of uploads that broke off."""
-    for upload in Upload.objects.forgotten(now):
-        cancel(upload, by=None, now=now)
+def remove_stale_files(now: datetime) -> None:
+    """Cancel uploads that wait too long for a person, and delete folders without a row."""
+    for upload in Upload.objects.stale(now):
+        cancel_upload(upload, by=None, now=now)
     folders = set(Upload.objects.unfinished().values_list("folder", flat=True))
-    oldest = (now - UNKNOWN_FOR).timestamp()
+    oldest = (now - ORPHAN_AGE).timestamp()
     for folder in Path(settings.MEMORYHUB_VAR, "uploads").glob("*"):
         if folder.name not in folders and folder.stat().st_mtime < oldest:
             shutil.rmtree(folder, ignore_errors=True)

@@ -1,113 +1,116 @@
-"""Proposals: a long-term text that waits for a person's word. A merge that would shrink it (rule 8), or
-a rebuild."""
+"""Proposals: long-term texts that wait for approval.
+
+They come from a rebuild, or from a merge that shrinks the text too much (rule 8)."""
 
 from django.db import transaction
 from django.utils import timezone
 
 from memories.models import AuditEvent, Job, Memory, MemoryVersion, StaleBase, User
 from memories.pipeline.generate import followups
-from memories.pipeline.generate.ask import Asker
-from memories.pipeline.generate.close import hold_readers, made_lines, supersede, write
-from memories.pipeline.safety import guarding
-from memories.rules.generate.reply import read_reply
-from memories.rules.generate.tokens import estimate
+from memories.pipeline.generate.close import lock_readers, supersede
+from memories.pipeline.generate.requests import RequestBuilder
+from memories.pipeline.generate.write_version import build_lines, write_version
+from memories.pipeline.safety import quarantine
+from memories.rules.generate.reply import parse_reply
+from memories.rules.generate.tokens import estimate_tokens
 from memories.rules.memory.drift import Drift, find_drift
-from memories.rules.memory.lines import Line, merged
+from memories.rules.memory.lines import Line, merge_lines
 
 
-def of(memory: Memory) -> Job | None:
-    """The proposal that waits for this memory, the newest if there are several. One that read what
-    the memory's readers may not read any more is none."""
+def find_proposal(memory: Memory) -> Job | None:
+    """Return the newest waiting proposal for a memory.
+
+    Return None if its readers may no longer read one of its inputs.
+    """
     job = memory.jobs.proposed().with_memory().order_by("-pk").first()
-    return job if job is not None and followups.may_flow(job) else None
+    return job if job is not None and followups.has_allowed_inputs(job) else None
 
 
-def base_of(job: Job) -> MemoryVersion | None:
-    """The text that the proposal would replace. A rebuild rests on no other text, so it stands beside
-    the current one, also after merges."""
+def get_base(job: Job) -> MemoryVersion | None:
+    """Return the version that a proposal would replace: the current one for a rebuild."""
     return job.memory.current if job.is_rebuild else job.base
 
 
-def sizes(job: Job) -> tuple[int, int] | None:
-    """Tokens of the text as it is and as it is proposed; None when nothing is proposed."""
-    is_proposed = job.state == Job.State.PROPOSED
-    reply = job.saved_reply if is_proposed else None
+def token_counts(job: Job) -> tuple[int, int] | None:
+    """Return the tokens of the base and of the reply, or None if the job is no proposal."""
+    reply = job.saved_reply if job.state == Job.State.PROPOSED else None
     if reply is None:
         return None
-    base = base_of(job)
-    return estimate(base.content) if base else 0, estimate(reply.text)
+    base = get_base(job)
+    return estimate_tokens(base.content) if base else 0, estimate_tokens(reply.text)
 
 
-def lines(job: Job) -> list[Line]:
-    """The lines that the memory would have: what people hold is put back here too."""
-    question = Asker(job.memory.workspace).question(job)
+def proposed_lines(job: Job) -> list[Line]:
+    """Return the lines that the memory would have, with the protected lines of the base."""
     reply = job.saved_reply
     if reply is None:
         return []
-    reading = read_reply(reply, question.request)
-    made = made_lines(job.cites, guarding.judge(job, question, reading).reading)
-    base = base_of(job)
-    return merged(base.line_values() if base else [], made).lines
+    job_request = RequestBuilder(job.memory.workspace).build(job)
+    parsed = parse_reply(reply, job_request.request)
+    new_lines = build_lines(job.cites, quarantine.check_reply(job, job_request, parsed).parsed)
+    base = get_base(job)
+    return merge_lines(base.line_values() if base else [], new_lines).lines
 
 
-def drift(job: Job) -> list[Drift]:
-    """What a rebuilt text says and the current one lacks, and the other way round."""
-    memory, base = job.memory, base_of(job)
-    old = base.line_values() if base else []
-    new = lines(job)
+def proposal_drift(job: Job) -> list[Drift]:
+    """Return the facts that only one of the base and the proposed text has."""
+    base = get_base(job)
+    old, new = base.line_values() if base else [], proposed_lines(job)
     return find_drift(
         [line.text for line in old],
         [line.text for line in new],
-        people=memory.workspace.people.all().names().values(),
+        people=job.memory.workspace.people.all().names().values(),
         pinned=[line.text for line in (*old, *new) if line.pinned],
     )
 
 
 def accept(job: Job, *, by: User | None) -> MemoryVersion | None:
-    """Make it the next version. Raises StaleBase when the memory or what it reads moved on: then
-    the proposal is gone, and the merge is made again. None: somebody was faster."""
+    """Write a proposal as the next version. Return None if it was decided already.
+
+    Raise StaleBase if the memory or an input has changed. The job is then superseded, and a new
+    merge follows.
+    """
     now = timezone.now()
-    reply = job.saved_reply
-    if job.state != Job.State.PROPOSED or reply is None:
+    reply = job.saved_reply if job.state == Job.State.PROPOSED else None
+    if reply is None:
         return None
-    job.rebase(base_of(job))
-    question = Asker(job.memory.workspace).question(job)
+    job.rebase(get_base(job))
+    job_request = RequestBuilder(job.memory.workspace).build(job)
     try:
-        if not followups.is_as_owed(job):
+        if not followups.is_current(job):
             raise StaleBase(job.memory.current)
         with transaction.atomic():
-            hold_readers(job)
+            lock_readers(job)
             if not job.close(Job.State.DONE, now):
                 return None
-            reading = read_reply(reply, question.request)
-            if reading.fault:
-                raise guarding.NothingLeft(())
-            closed = write(job, question, reading, accepted=True)
+            parsed = parse_reply(reply, job_request.request)
+            if parsed.fault:
+                raise quarantine.AllLinesStopped(())
+            closed = write_version(job, job_request, parsed, accepted=True)
             if job.is_rebuild:
-                followups.merge_again_since(job)
-            followups.follow_ups(job)
+                followups.unmerge_unread(job)
+            followups.schedule_followups(job)
             AuditEvent.objects.record(
-                "proposal_accept",
-                by=by,
-                workspace=job.memory.workspace,
-                subject=str(job),
+                "proposal_accept", by=by, workspace=job.memory.workspace, subject=str(job)
             )
-            # A rebuild may say what a person has written meanwhile.
+            # No version is written if a person has saved the same text since.
             return closed.version or job.memory.current
-    except guarding.NothingLeft as left:  # the rules have grown since
-        guarding.keep(job, left.held)
+    except quarantine.AllLinesStopped as error:  # newer safety rules stop all lines
+        quarantine.quarantine_lines(job, error.stopped)
         supersede(job, now)
-        raise StaleBase(job.memory.current) from left
+        raise StaleBase(job.memory.current) from error
     except StaleBase:
         supersede(job, now)
         raise
 
 
 def reject(job: Job, *, by: User | None) -> bool:
-    """Keep the text as it is; what the merge read stays owed to the next one. False: it did not
-    wait any more."""
+    """Reject a proposal.
+
+    The next merge reads its inputs again. Return False if it was decided already.
+    """
     with transaction.atomic():
         rejected = job.reject(by)
         if rejected:
-            followups.follow_ups(job)
+            followups.schedule_followups(job)
     return rejected

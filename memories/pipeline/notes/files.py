@@ -1,23 +1,24 @@
-"""Notes ↔ files: export, import, and the link that shares one file between worktrees (S4).
+"""Export, import and sync notes with a file, and link the file into worktrees (S4).
 
-Nothing here ever loses a note: an export does not overwrite what was written in the file itself,
-an import removes nothing, and a file that cannot be read stops either before a word is written.
+No note is lost. An export does not overwrite notes that were written in the file, and an import
+removes nothing. An unreadable file stops both before anything is written.
 """
 
 import logging
 import os
 import tempfile
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
 from django.db import transaction
 
-from memories.models import Channel, Note, NotesDisabled, Reader, User, Workspace
+from memories.models import Note, NotesDisabled, Reader, User, Workspace
 from memories.rules.notes import notes_file
-from memories.rules.notes.fields import LONGEST_CONTENT
-from memories.rules.notes.notes_file import Entry, Fate
+from memories.rules.notes.fields import LONGEST_CONTENT, NoteText
+from memories.rules.notes.notes_file import Entry, Outcome
 
 logger = logging.getLogger(__name__)
 
@@ -25,34 +26,37 @@ DEFAULT_FILE = Path(".agent") / "memories.md"
 
 
 class NotesFileError(Exception):
-    """A file that cannot be read, written or linked, and why. Nothing was changed."""
+    """The file cannot be read, written or linked. Nothing was changed."""
 
 
 @dataclass
-class Imported:
-    """How many entries of a file met which fate; ``conflicts`` says line and reason of each."""
+class ImportResult:
+    """The outcomes of the entries of a file. ``conflicts`` has the line and reason of each."""
 
-    fates: Counter[str] = field(default_factory=Counter)
+    outcomes: Counter[str] = field(default_factory=Counter)
     conflicts: list[str] = field(default_factory=list)
-    size: int = 0  # of the file, in bytes
+    size: int = 0  # of the file in bytes
+    deleted: int = 0  # notes that were deleted in the file
+    unstored: list[Entry] = field(default_factory=list)
+    text: str = ""  # the file after a sync
 
     def as_json(self) -> dict[str, object]:
-        return {**{fate: self.fates[fate] for fate in Fate}, "conflicts": self.conflicts}
+        return {**{x: self.outcomes[x] for x in Outcome}, "conflicts": self.conflicts}
 
 
 def export_notes(workspace: Workspace, reader: Reader, path: Path) -> tuple[int, int]:
-    """Write all notes that the reader may see; returns how many, and the file's bytes.
+    """Write all notes that the reader may read. Return their number and the bytes of the file.
 
-    A link is followed. The file is replaced in one step. Raises NotesDisabled, and NotesFileError
-    when the file that is there is no list of notes or holds notes that were not imported.
+    A link is followed. The file is replaced in one step. Raises NotesDisabled. Raises
+    NotesFileError if the existing file is no list of notes or has notes that were not imported.
     """
     if not workspace.memory_settings.notes_enabled:
         raise NotesDisabled
     notes = [note.value for note in Note.objects.in_use(workspace).visible_to(reader)]
     target = Path(os.path.realpath(path))
-    there = notes_file.wordings(notes)
+    existing = notes_file.fingerprints(notes)
     entries = _entries(path, _bytes(target) or b"")
-    unsaved = [entry for entry in entries if notes_file.is_unsaved(entry, there)]
+    unsaved = [entry for entry in entries if notes_file.is_unsaved(entry, existing)]
     if unsaved:
         lines = ", ".join(str(entry.line) for entry in unsaved[:10])
         raise NotesFileError(
@@ -66,22 +70,75 @@ def export_notes(workspace: Workspace, reader: Reader, path: Path) -> tuple[int,
 
 def import_notes(
     workspace: Workspace, reader: Reader, path: Path, *, author: User | None, now: datetime
-) -> Imported:
-    """Take in a file's notes, all or none; see `rules.notes_file.fate` for what becomes of each.
+) -> ImportResult:
+    """Import the notes of a file in one transaction (`notes_file.import_outcome`).
 
-    Raises NotesDisabled, and NotesFileError when the file is missing or cannot be read.
+    Raises NotesDisabled, and NotesFileError if the file is missing or unreadable.
     """
+    data = _bytes(path)
+    if data is None and workspace.memory_settings.notes_enabled:
+        raise NotesFileError(f"There is no file {path}.")
+    done = _store(workspace, reader, _entries(path, data or b""), author=author, now=now)
+    done.size = len(data or b"")
+    return done
+
+
+@transaction.atomic
+def sync_text(
+    workspace: Workspace,
+    reader: Reader,
+    text: str,
+    base: str,
+    *,
+    author: User | None,
+    now: datetime,
+) -> ImportResult:
+    """Sync the notes with a file. ``text`` of the result is the new content of the file.
+
+    ``base`` is the file after the last sync. A note in ``base`` and not in the file moves to the
+    trash, unless it was changed in the hub. A blank file deletes nothing. If both sides changed a
+    note, the file's wording becomes a new note with the tag ``conflict``. An entry that cannot be
+    stored stays in the file. Raises NotesDisabled and NotesFileError.
+    """
+    entries = _entries(Path("memories.md"), text.encode())
+    before = _entries(Path("the base"), base.encode()) if text.strip() else []
+    done = _store(workspace, reader, entries, author=author, now=now, copies_conflicts=True)
+    notes = Note.objects.in_use(workspace).visible_to(reader)
+    rows = {note.pk: note for note in notes.select_for_update(of=("self",))}
+    for entry in notes_file.find_deleted(entries, before):
+        note = rows.get(entry.id or 0)
+        if note is None or note.value.created_us != entry.created_us:
+            continue
+        if notes_file.fingerprint_of(note.value) == entry.fingerprint:
+            note.remove(by=author, now=now)
+            done.deleted += 1
+        else:
+            done.conflicts.append(
+                f"note {note.pk} was deleted in the file and changed here: it is in the file again"
+            )
+    current = [note.value for note in notes.all()]
+    unstored = [
+        NoteText(entry.title, entry.tags, entry.date, entry.content, entry.channel_id)
+        for entry in done.unstored
+    ]
+    done.text = notes_file.write([*current, *unstored])
+    return done
+
+
+def _store(
+    workspace: Workspace,
+    reader: Reader,
+    entries: Sequence[Entry],
+    *,
+    author: User | None,
+    now: datetime,
+    copies_conflicts: bool = False,
+) -> ImportResult:
+    """Save the new and changed entries in one transaction."""
     if not workspace.memory_settings.notes_enabled:
         raise NotesDisabled
-    data = _bytes(path)
-    if data is None:
-        raise NotesFileError(f"There is no file {path}.")
-    entries = _entries(path, data)
-    done = Imported(size=len(data))
-    channels = {
-        channel.slack_id: channel
-        for channel in Channel.objects.filter(workspace=workspace).visible_to(reader)
-    }
+    done = ImportResult()
+    channels = {channel.slack_id: channel for channel in workspace.channels.visible_to(reader)}
     with transaction.atomic():
         rows = {
             note.pk: note
@@ -89,27 +146,41 @@ def import_notes(
             .visible_to(reader)
             .select_for_update(of=("self",))
         }
-        there = notes_file.wordings(note.value for note in rows.values())
+        existing = notes_file.fingerprints(note.value for note in rows.values())
         deleted = Note.objects.deleted_keys(workspace)
         for entry in entries:
             note = rows.get(entry.id) if entry.id is not None else None
-            fate = notes_file.fate(entry, note.value if note else None, there, deleted)
-            if fate in (Fate.ADDED, Fate.UPDATED) and entry.channel_id not in {"", *channels}:
-                fate = Fate.CONFLICT
+            outcome = notes_file.import_outcome(
+                entry, note.value if note else None, existing, deleted
+            )
+            if outcome is Outcome.CONFLICT and copies_conflicts:
+                done.conflicts.append(
+                    f"line {entry.line}: note {entry.id} was changed in the file, and changed or "
+                    "deleted here; the file's wording is a note of its own now, tagged conflict"
+                )
+                entry = notes_file.as_new_note(entry)
+                outcome = notes_file.import_outcome(entry, None, existing, deleted)
+            if outcome in (Outcome.ADDED, Outcome.UPDATED) and entry.channel_id not in {
+                "",
+                *channels,
+            }:
+                outcome = Outcome.CONFLICT
                 done.conflicts.append(f"line {entry.line}: no such channel: {entry.channel_id}")
-            elif fate is Fate.CONFLICT:
+            elif outcome is Outcome.CONFLICT:
                 done.conflicts.append(
                     f"line {entry.line}: note {entry.id} was changed in the file, and changed or "
                     "deleted here; take its Id line out to add it as a new note"
                 )
-            if fate in (Fate.ADDED, Fate.UPDATED) and len(entry.content) > LONGEST_CONTENT:
-                fate = Fate.CONFLICT
+            if outcome in (Outcome.ADDED, Outcome.UPDATED) and len(entry.content) > LONGEST_CONTENT:
+                outcome = Outcome.CONFLICT
                 done.conflicts.append(
                     f"line {entry.line}: a note is at most {LONGEST_CONTENT:,} characters; this one "
                     f"has {len(entry.content):,}"
                 )
-            done.fates[fate] += 1
-            if fate is Fate.ADDED:
+            if outcome is Outcome.CONFLICT:
+                done.unstored.append(entry)
+            done.outcomes[outcome] += 1
+            if outcome is Outcome.ADDED:
                 written = Note.objects.write(
                     workspace,
                     entry.content,
@@ -120,17 +191,17 @@ def import_notes(
                     author=author,
                     now=now,
                 )
-                there |= notes_file.wordings([written.value])
-            elif fate is Fate.UPDATED and note is not None:
+                existing |= notes_file.fingerprints([written.value])
+            elif outcome is Outcome.UPDATED and note is not None:
                 note.channel = channels.get(entry.channel_id)
                 note.date = entry.date or note.date
-                # Its title as it stands there, so that the same file changes nothing once more.
-                note.word(entry.content, tags=entry.tags, title=entry.title)
+                # With the title of the file a second import changes nothing.
+                note.set_wording(entry.content, tags=entry.tags, title=entry.title)
                 note.save_wording(by=author, now=now)
     logger.info(
         "workspace %s: notes imported: %s",
         workspace.pk,
-        {str(fate): many for fate, many in done.fates.items()},
+        {str(outcome): count for outcome, count in done.outcomes.items()},
     )
     return done
 
@@ -138,8 +209,8 @@ def import_notes(
 def link_worktree(workspace: Workspace, reader: Reader, checkout: Path, worktree: Path) -> bool:
     """Make ``worktree/.agent/memories.md`` a relative link to the checkout's file.
 
-    That file is made first where it is missing. False when the right link is there already.
-    Raises NotesFileError, overwriting nothing, when anything else is.
+    The file is created if it is missing. Returns False if the link exists. Raises NotesFileError,
+    without any change, if something else exists there.
     """
     if not worktree.is_dir():
         raise NotesFileError(f"{worktree} is no folder.")
@@ -148,22 +219,22 @@ def link_worktree(workspace: Workspace, reader: Reader, checkout: Path, worktree
     if not link.is_symlink() and Path(os.path.realpath(link)) == target:
         raise NotesFileError(f"{link} is the main checkout's file itself.")
     if os.path.lexists(link):
-        return _right_link(link, target)
+        return _check_link(link, target)
     if not target.exists():
         _make_target(workspace, reader, target)
     try:
         link.parent.mkdir(exist_ok=True)
         folder = os.path.realpath(link.parent)
         os.symlink(os.path.relpath(target, folder), link)
-    except FileExistsError:  # somebody was faster
-        return _right_link(link, target)
+    except FileExistsError:  # another process was faster
+        return _check_link(link, target)
     except OSError as error:
         raise NotesFileError(f"{link} cannot be made: {error.strerror}.") from error
     return True
 
 
-def _right_link(link: Path, target: Path) -> bool:
-    """False ("nothing made") for a link to the target; anything else is a conflict."""
+def _check_link(link: Path, target: Path) -> bool:
+    """Return False for a link to the target. Raise NotesFileError for anything else."""
     if link.is_symlink() and Path(os.path.realpath(link)) == target:
         return False
     what = f"a link to {os.readlink(link)}" if link.is_symlink() else "a file of its own"
@@ -187,17 +258,17 @@ def _bytes(path: Path) -> bytes | None:
 
 
 def _entries(path: Path, data: bytes) -> list[Entry]:
-    """The notes of a file, its line breaks as they are."""
+    """Return the notes of a file without a conversion of line breaks."""
     try:
         return notes_file.read(data.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         raise NotesFileError(f"{path} is not UTF-8 text.") from error
-    except notes_file.NotNotes as error:
+    except notes_file.NotANotesFile as error:
         raise NotesFileError(f"{path}: {error}") from error
 
 
 def _replace(target: Path, data: bytes) -> None:
-    """Write beside the file and move over it, so that no reader ever sees a half."""
+    """Write a temporary file and move it over the target, so that no reader sees a part."""
     temporary = None
     try:
         target.parent.mkdir(parents=True, exist_ok=True)

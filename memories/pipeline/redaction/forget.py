@@ -1,7 +1,7 @@
-"""A person's word that a message, all of a person, or a channel is forgotten, and kept out.
+"""The forget command: remove a message, a person or a channel for good.
 
-Each is done in batches, one transaction each; stopped anywhere and run again it comes to the same
-end. What is told of it are keys and counts, here, in the record and in the log, never a text.
+Work is done in batches, one transaction each. An interrupted run can be repeated. Reports, audit
+events and logs hold keys and counts, never texts.
 """
 
 from collections.abc import Callable, Iterator
@@ -27,8 +27,8 @@ from memories.models.ingest.messages import MessageQuerySet
 from memories.models.ingest.names import Names
 from memories.models.ingest.people import FORGOTTEN
 from memories.pipeline.access import linking
-from memories.pipeline.locks import storing
-from memories.pipeline.redaction import forgetting
+from memories.pipeline.locks import lock_workspace
+from memories.pipeline.redaction.redactor import redact_messages, redact_names
 from memories.pipeline.redaction.removed import RedactionResult, RemovedMessage
 from memories.rules.ingest.names import safe_name
 from memories.rules.ingest.profiles import strip_mention_labels, strip_names
@@ -40,91 +40,100 @@ Progress = Callable[[int], None]
 
 
 @dataclass
-class Forgotten:
-    """``what`` and its key, what was touched, and how much of other people's messages was cleaned."""
+class ForgetReport:
+    """What was forgotten, its key, and the numbers of changed rows."""
 
-    what: str
-    subject: int | None
-    touched: RedactionResult = field(default_factory=RedactionResult)
-    deleted: int = 0  # versions of a forgotten channel, gone as a whole
-    cleaned: int = 0  # messages of others that told of the person
+    subject: str
+    pk: int
+    redaction: RedactionResult = field(default_factory=RedactionResult)
+    versions_deleted: int = 0  # with the memories of a forgotten channel
+    messages_cleaned: int = 0  # messages of others that named the forgotten person
 
     def as_json(self) -> dict[str, Any]:
-        counts = {"versions_deleted": self.deleted, "messages_cleaned": self.cleaned}
-        return {"forgotten": self.what, "id": self.subject, **self.touched.as_json(), **counts}
+        return {
+            "forgotten": self.subject,
+            "id": self.pk,
+            **self.redaction.as_json(),
+            "versions_deleted": self.versions_deleted,
+            "messages_cleaned": self.messages_cleaned,
+        }
 
 
-def message(channel: Channel, ts: str, *, by: User | None) -> Forgotten:
-    """One message, by its ts. One that is not stored leaves a tombstone: no export brings it in.
+def message(channel: Channel, ts: str, *, by: User | None) -> ForgetReport:
+    """Forget one message. A message that is not stored leaves a tombstone, against later imports.
 
-    Raises ValueError when the ts is none, `Busy` while the workspace is being stored into.
+    Raises ValueError for an invalid ts, and `Busy` while an import or sync of the workspace runs.
     """
     us = micros(ts)
-    with storing(channel.workspace), transaction.atomic():
+    with lock_workspace(channel.workspace), transaction.atomic():
         Channel.objects.select_for_update().get(pk=channel.pk)
         ts = ts_from_micros(us)
         rows = channel.messages.filter(ts=ts)
         if not rows.exists():
             Message(channel=channel, ts=ts, micros=us, state=Message.State.DELETED).save()
-        report = Forgotten("message", rows.get().pk)
-        report.touched = _purge(channel.workspace, rows, None)
+        report = ForgetReport("message", rows.get().pk)
+        report.redaction = _purge(channel.workspace, rows, None)
         _record(channel.workspace, report, by)
     return report
 
 
 def person(
     person: Person, now: datetime, *, by: User | None, progress: Progress = lambda done: None
-) -> Forgotten:
-    """All that they said until now, their name, address and account, what they were called in texts
-    that were made of other messages, and what these tell of them beside their id. What they say
-    later is stored like anybody's, without a name."""
+) -> ForgetReport:
+    """Forget a person: their messages until now, name, address, account, and names in other texts.
+
+    Their later messages are stored as usual, without a name.
+    """
     workspace = person.workspace
     names = Names.public(workspace)
-    report = Forgotten("person", person.pk)
-    with storing(workspace):
+    report = ForgetReport("person", person.pk)
+    with lock_workspace(workspace):
         with transaction.atomic():
-            called = {person.name, person.real_name} - {FORGOTTEN, person.slack_id}
-            called |= set(map(safe_name, called))  # as lines hold them
+            person_names = {person.name, person.real_name} - {FORGOTTEN, person.slack_id}
+            person_names |= set(map(safe_name, person_names))  # as lines contain them
             linking.forget(person)
             person.forget(now)
-            report.touched.add(forgetting.mask_names(workspace, called))
+            report.redaction.add(redact_names(workspace, person_names))
         for rows in _batches(Message.objects.filter(author=person, micros__lte=to_micros(now))):
             with transaction.atomic():
-                report.touched.add(_purge(workspace, rows, names))
-            progress(report.touched.messages)
-        report.cleaned = _clean_others(person)
+                report.redaction.add(_purge(workspace, rows, names))
+            progress(report.redaction.messages)
+        report.messages_cleaned = _clean_messages_of_others(person)
         _record(workspace, report, by)
     return report
 
 
 def channel(
     channel: Channel, now: datetime, *, by: User | None, progress: Progress = lambda done: None
-) -> Forgotten:
-    """All that was said in it until now, all that was remembered of it, its notes, topic and purpose;
-    it is followed no more."""
+) -> ForgetReport:
+    """Forget a channel: its messages until now, memories, notes, topic and purpose.
+
+    The channel is no longer followed.
+    """
     workspace = channel.workspace
-    report = Forgotten("channel", channel.pk)
-    with storing(workspace):
+    report = ForgetReport("channel", channel.pk)
+    with lock_workspace(workspace):
         with transaction.atomic():
             channel.forget(now)
         for rows in _batches(channel.messages.filter(micros__lte=to_micros(now))):
             with transaction.atomic():
-                report.touched.add(_purge(workspace, rows, None))
-            progress(report.touched.messages)
+                report.redaction.add(_purge(workspace, rows, None))
+            progress(report.redaction.messages)
         with transaction.atomic():
-            report.deleted = _drop_memories(channel)
-            channel.note_versions.all().delete()  # also of notes that hold elsewhere by now
-            report.touched.notes += channel.notes.all().delete()[1].get("memories.Note", 0)
+            report.versions_deleted = _delete_memories(channel)
+            channel.note_versions.all().delete()  # also of notes that have moved elsewhere
+            deleted = channel.notes.all().delete()[1]
+            report.redaction.notes += deleted.get("memories.Note", 0)
             channel.describe({"topic": "", "purpose": ""})
         _record(workspace, report, by)
     return report
 
 
 def _batches(rows: MessageQuerySet) -> Iterator[MessageQuerySet]:
-    """What has not been purged yet, some at a time, oldest row first."""
+    """Yield the messages that are not purged yet, some at a time, by key."""
     last = 0
-    left = rows.exclude(state=Message.State.DELETED).order_by("pk")
-    while keys := list(left.filter(pk__gt=last).values_list("pk", flat=True)[:BATCH]):
+    remaining = rows.exclude(state=Message.State.DELETED).order_by("pk")
+    while keys := list(remaining.filter(pk__gt=last).values_list("pk", flat=True)[:BATCH]):
         last = keys[-1]
         yield Message.objects.filter(pk__in=keys)
 
@@ -134,13 +143,13 @@ def _purge(workspace: Workspace, rows: MessageQuerySet, names: Names | None) -> 
     locked = Message.objects.filter(pk__in=keys).select_for_update().defer("raw")
     removed = [RemovedMessage.of(row) for row in locked]
     Message.objects.filter(pk__in=keys).purge(Message.State.DELETED)
-    return forgetting.mask(workspace, removed, names)
+    return redact_messages(workspace, removed, names)
 
 
-def _clean_others(person: Person) -> int:
-    """Messages of others that carry their name along: mentions with a label, shared messages."""
-    others = Message.objects.filter(channel__workspace=person.workspace_id)
-    mentions = others.filter(
+def _clean_messages_of_others(person: Person) -> int:
+    """Remove the person's name from mentions with a label, shared messages and stored events."""
+    messages = Message.objects.filter(channel__workspace=person.workspace_id)
+    mentions = messages.filter(
         Q(raw__contains=person.slack_id) | Q(text__contains=f"<@{person.slack_id}|")
     )
     cleaned = 0
@@ -149,7 +158,7 @@ def _clean_others(person: Person) -> int:
         raw = strip_names(row.raw, person.slack_id)
         if (text, raw) != (row.text, row.raw):
             cleaned += Message.objects.filter(pk=row.pk).update(text=text, raw=raw)
-    SlackEvent.objects.of_team(person.workspace.team_id).given_up().release(person.slack_id)
+    SlackEvent.objects.of_team(person.workspace.team_id).failed().redact(person.slack_id)
     for talk in Channel.objects.filter(kind=Channel.Kind.IM, memberships__person=person):
         names = Person.objects.filter(memberships__channel=talk).names().values()
         talk.describe({"name": ", ".join(sorted(names))[:200]})
@@ -159,8 +168,11 @@ def _clean_others(person: Person) -> int:
     return cleaned
 
 
-def _drop_memories(channel: Channel) -> int:
-    """The workspace's memories that its texts went into were masked before."""
+def _delete_memories(channel: Channel) -> int:
+    """Delete the channel's memories and return the number of their versions.
+
+    `_purge` has redacted the memories of the workspace that rest on them.
+    """
     memories = Memory.objects.filter(channel=channel).exclude(scope=MemoryScope.WORKSPACE)
     versions = sum(memory.versions.count() for memory in memories)
     memories.delete()
@@ -168,12 +180,12 @@ def _drop_memories(channel: Channel) -> int:
     return versions
 
 
-def _record(workspace: Workspace, report: Forgotten, by: User | None) -> None:
+def _record(workspace: Workspace, report: ForgetReport, by: User | None) -> None:
     counts = report.as_json()
     AuditEvent.objects.record(
         f"{counts.pop('forgotten')}_forget",
         by=by,
         workspace=workspace,
-        subject=f"{report.what} {counts.pop('id')}",
+        subject=f"{report.subject} {counts.pop('id')}",
         **counts,
     )

@@ -1,16 +1,22 @@
-"""What is gone, and what was touched because of it."""
+"""Removed messages, and the result of their redaction."""
 
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Self, TypeVar
 
 from memories.models import Message
+
+Key = TypeVar("Key")
+
+KEYS_PER_QUERY = 500
 
 
 @dataclass(frozen=True)
 class RemovedMessage:
-    """A message with the text that is gone. ``instead``: what an edit put in its place.
+    """A message with the text to remove. After an edit ``new_text`` is the text that replaced it.
 
-    ``cited``: lines that cite it go as well, which an edit does not ask for.
+    Lines that have a deleted or revoked message as a source are removed whole. An edit removes
+    quotations only.
     """
 
     pk: int
@@ -19,26 +25,26 @@ class RemovedMessage:
     thread_ts: str
     text: str
     segments: tuple[int, ...]
-    instead: str = ""
-    cited: bool = True
+    new_text: str = ""
+    is_edit: bool = False
 
     @classmethod
-    def of(cls, row: Message) -> "RemovedMessage":
-        """A stored message as it is now, before it is purged or revoked."""
+    def of(cls, row: Message) -> Self:
+        """Return the value of a stored message before it is purged or revoked."""
         segments = tuple(pk for pk in (row.segment_id, row.thread_segment_id) if pk)
         return cls(row.pk, row.channel_id, row.ts, row.thread_ts, row.text, segments)
 
     @classmethod
-    def edited(cls, row: Message, was: str) -> "RemovedMessage":
-        """A stored message that has its new text already."""
+    def edited(cls, row: Message, old_text: str) -> Self:
+        """Return the value of a stored message that has its new text already."""
         segments = tuple(pk for pk in (row.segment_id, row.thread_segment_id) if pk)
-        place = (row.pk, row.channel_id, row.ts, row.thread_ts)
-        return cls(*place, was, segments, instead=row.text, cited=False)
+        address = (row.pk, row.channel_id, row.ts, row.thread_ts)
+        return cls(*address, old_text, segments, new_text=row.text, is_edit=True)
 
 
 @dataclass
 class RedactionResult:
-    """How many of what were changed, and which memories."""
+    """The number of changed rows of each kind, and the keys of the changed memories."""
 
     messages: int = 0
     versions: int = 0
@@ -58,3 +64,9 @@ class RedactionResult:
 
     def as_json(self) -> dict[str, Any]:
         return {**asdict(self), "memories": sorted(self.memories)}
+
+
+def in_batches(keys: Iterable[Key]) -> Iterator[list[Key]]:
+    """Split keys into lists that fit into one query."""
+    keys = list(keys)
+    return (keys[begin : begin + KEYS_PER_QUERY] for begin in range(0, len(keys), KEYS_PER_QUERY))

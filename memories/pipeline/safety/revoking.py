@@ -1,9 +1,8 @@
-"""One message, or one person, is no source any more: what rested on them goes, and is made again.
+"""Revoke messages and people as sources of memories, and restore them.
 
-A person's word, and one that can be taken back. Lines that rest on a revoked message leave all
-versions at once (`forgetting.mask`); its segments are stale, and the next passes make everything again
-without it, up to the workspace's memory. What such a person says later is stored, and no source either
-(`store`).
+Lines that rest on a revoked message leave all versions at once (`redact_messages`). The message's
+segments become stale, so the next passes make all memories above them again without it. Later
+messages of a revoked person are stored, and are no sources either (`store`).
 """
 
 from collections.abc import Iterable
@@ -21,23 +20,23 @@ from memories.models import (
     Workspace,
 )
 from memories.models.ingest.messages import MessageQuerySet
-from memories.pipeline.redaction import forgetting
+from memories.pipeline.redaction.redactor import redact_messages
 from memories.pipeline.redaction.removed import RedactionResult, RemovedMessage
 
 
 @transaction.atomic
 def revoke_message(message: Message, *, by: User | None) -> RedactionResult | None:
-    """None: it was revoked already."""
+    """Revoke one message. Returns None if it was revoked before."""
     channel = _lock(Channel.objects.filter(pk=message.channel_id))[0]
-    touched = _revoke(channel.workspace, Message.objects.filter(pk=message.pk), by)
-    if touched is not None:
-        _record("source_revoke", by, channel.workspace, f"message {message.pk}", touched)
-    return touched
+    result = _revoke(channel.workspace, Message.objects.filter(pk=message.pk), by)
+    if result is not None:
+        _record("source_revoke", by, channel.workspace, f"message {message.pk}", result)
+    return result
 
 
 @transaction.atomic
 def restore_message(message: Message, *, by: User | None) -> bool:
-    """It is a source again. False: it was one, or its author is none."""
+    """Make a message a source again. Returns False if it is one, or its author is revoked."""
     channel = _lock(Channel.objects.filter(pk=message.channel_id))[0]
     rows = Message.objects.filter(pk=message.pk).exclude(author__is_revoked=True)
     if not _restore(rows):
@@ -48,21 +47,22 @@ def restore_message(message: Message, *, by: User | None) -> bool:
 
 @transaction.atomic
 def revoke_person(person: Person, *, by: User | None) -> RedactionResult | None:
-    """All that they said, and will say. None: they were revoked already."""
-    _lock(Channel.objects.filter(workspace=person.workspace_id))  # nothing is stored meanwhile
+    """Revoke all past and future messages of a person. Returns None if revoked before."""
+    _lock(Channel.objects.filter(workspace=person.workspace_id))
     if not Person.objects.filter(pk=person.pk, is_revoked=False).update(is_revoked=True):
         return None
-    touched = (
-        _revoke(person.workspace, Message.objects.filter(author=person), by) or RedactionResult()
-    )
-    _record("source_revoke", by, person.workspace, f"person {person.pk}", touched)
-    return touched
+    messages = Message.objects.filter(author=person)
+    result = _revoke(person.workspace, messages, by) or RedactionResult()
+    _record("source_revoke", by, person.workspace, f"person {person.pk}", result)
+    return result
 
 
 @transaction.atomic
 def restore_person(person: Person, *, by: User | None) -> bool:
-    """Also their messages that were revoked one by one: which, nobody remembers. False: they were
-    a source."""
+    """Make a person a source again. Returns False if they are one.
+
+    This also restores messages of the person that were revoked one by one.
+    """
     _lock(Channel.objects.filter(workspace=person.workspace_id))
     if not Person.objects.filter(pk=person.pk, is_revoked=True).update(is_revoked=False):
         return False
@@ -72,7 +72,7 @@ def restore_person(person: Person, *, by: User | None) -> bool:
 
 
 def _lock(channels: Iterable[Channel]) -> list[Channel]:
-    """In turn with who stores in these channels, cuts them, or writes what came of them."""
+    """Lock channels against imports, segments and new versions until the transaction ends."""
     rows = Channel.objects.select_for_update(of=("self",), no_key=True).select_related("workspace")
     keys = [channel.pk for channel in channels]
     return list(rows.filter(pk__in=keys).order_by("pk"))
@@ -84,12 +84,11 @@ def _revoke(
     rows = list(messages.filter(is_revoked=False).order_by("pk"))
     if not rows:
         return None
-    keys = [row.pk for row in rows]
-    revoked = Message.objects.filter(pk__in=keys)
+    revoked = Message.objects.filter(pk__in=[row.pk for row in rows])
     revoked.update(is_revoked=True)
     for line in QuarantinedLine.objects.waiting().resting_on(revoked):
         line.reject(by=by)
-    return forgetting.mask(workspace, [RemovedMessage.of(row) for row in rows])
+    return redact_messages(workspace, [RemovedMessage.of(row) for row in rows])
 
 
 def _restore(messages: MessageQuerySet) -> int:
@@ -104,7 +103,8 @@ def _record(
     by: User | None,
     workspace: Workspace,
     subject: str,
-    touched: RedactionResult | None = None,
+    result: RedactionResult | None = None,
 ) -> None:
-    counts = {k: v for k, v in touched.as_json().items() if k != "memories"} if touched else {}
+    counts = result.as_json() if result else {}
+    counts.pop("memories", None)
     AuditEvent.objects.record(action, by=by, workspace=workspace, subject=subject, **counts)

@@ -1,16 +1,16 @@
-"""A query → what its reader may see of it: notes, memories, older versions, threads and messages.
+"""Search notes, memories, older versions, threads and messages for a reader.
 
-The index is read for the reader's audiences alone, so neither its time nor its work depends on a text
-that is not theirs. `visible_to` is asked before anything is counted, so a number does not either.
-The number of questions to the database is the same for ten hits and for a million.
+Only the index of the reader's audiences is read, so neither the time nor the work depends on
+unreadable texts. Rows are filtered by `visible_to` before they are counted. The number of queries
+does not depend on the number of hits.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, tzinfo
 from typing import Any
 
-from django.db.models import Exists, F, OuterRef, Q
+from django.db.models import Exists, F, OuterRef, Q, Subquery
 
 from memories.models import (
     Channel,
@@ -24,6 +24,12 @@ from memories.models import (
     User,
     Workspace,
 )
+from memories.models.access.audience import (
+    fetch_keys,
+    member_channels,
+    people_of,
+    readable_workspaces,
+)
 from memories.models.ingest.messages import MessageQuerySet
 from memories.models.search.documents import MESSAGE, NOTE, VERSION, SearchableQuerySet
 from memories.rules.generate import salience
@@ -33,21 +39,21 @@ from memories.rules.search import tokenizer
 from memories.rules.search.query import Has, Kind, Query, Sort
 from memories.rules.search.tokenizer import Audience, audience_key
 
-COUNTED = 1_000  # beyond it the number is "1,000+"
-RANKED = 10_000  # the newest hits, of which the best are chosen
-QUESTION_HITS = 3_000  # the newest hits of a question, of which BEST_ASKED go into a context
-BEST_ASKED = 200
-IN_EACH = 5  # hits of a kind, where all kinds are shown
+COUNTED = 1_000  # larger numbers are shown as "1,000+"
+RANKED = 10_000  # the newest hits, of which the best are shown
+QUESTION_HITS = 3_000  # the newest hits of a question; a context takes QUESTION_BEST of them
+QUESTION_BEST = 200
+IN_EACH = 5  # hits of each kind on a page of all kinds
 OF_MESSAGES = 20
-OF_ONE = 50  # where one kind is asked for
-ARCHIVES = 200  # the newest versions with the words in which archived lines are looked for
+OF_ONE = 50  # hits on a page of one kind
+ARCHIVES = 200  # the newest versions with the words whose archived lines are searched
 
-_LINKS = {Kind.MESSAGES: "<http"}  # as Slack writes it; people and models write the address alone
+_LINKS = {Kind.MESSAGES: "<http"}  # Slack's markup; people and models write plain addresses
 
 
 @dataclass(frozen=True)
 class Group:
-    """Hits of one kind. ``count`` stops at COUNTED; ``below`` is where the next ones begin."""
+    """Hits of one kind. ``count`` is exact up to COUNTED; ``below`` begins the next page."""
 
     kind: Kind
     rows: Sequence[Any]
@@ -62,7 +68,7 @@ class Group:
 @dataclass(frozen=True)
 class SearchResults:
     groups: list[Group] = field(default_factory=list)
-    unknown: str = ""  # the channel that was named, and which the reader cannot mean
+    unknown: str = ""  # the name of a channel that is unknown or unreadable
 
     @property
     def count(self) -> int:
@@ -70,7 +76,7 @@ class SearchResults:
 
     @property
     def is_more(self) -> bool:
-        """Whether there are more than `count`."""
+        """Whether the number of hits exceeds `count`."""
         return any(group.count > COUNTED for group in self.groups)
 
 
@@ -83,28 +89,30 @@ def find(
     zone: tzinfo = UTC,
     below: int | None = None,
 ) -> SearchResults:
-    """What matches, newest first or best first; ``channels`` are all that the reader may read
-    and that the query may name; a day is one of ``zone``."""
+    """Return the hits, newest first or best first.
+
+    ``channels`` are the readable channels with the name in the query. Days are in ``zone``.
+    """
     if query.is_empty:
         return SearchResults()
-    reader = reader.settled()
+    reader = fetch_keys(reader)
     channel = None
     if query.channel:
         channel = _channel(query.channel, channels)
         if channel is None:
             return SearchResults(unknown=query.channel)
     since, before = query.bounds(zone)
-    who = _Who.named(query.person, workspace, reader) if query.person else None
-    keys = keys_of(workspace, reader, channel)
+    author = _Author.named(query.person, workspace, reader) if query.person else None
+    keys = audience_keys(workspace, reader, channel)
     groups = []
     for kind in _kinds(query):
-        rows = _narrowed(_readable(kind, workspace, reader), kind, query, who)
+        rows = _filtered(_readable(kind, workspace, reader), kind, query, author)
         if channel is not None:
-            place = "memory__channel" if rows.model is MemoryVersion else "channel"
-            rows = rows.filter(**{place: channel})
+            column = "memory__channel" if rows.model is MemoryVersion else "channel"
+            rows = rows.filter(**{column: channel})
         of_archive = kind is Kind.ARCHIVE
         matching = rows.matching(
-            # What a line must not say, another line of its version may.
+            # An excluded word may be in another line of the version.
             [term for term in query.terms if not (of_archive and term.excluded)],
             keys,
             since_us=since,
@@ -115,50 +123,58 @@ def find(
     return SearchResults([group for group in groups if group.rows])
 
 
-def keys_of(workspace: Workspace, reader: Reader, channel: Channel | None) -> list[str]:
-    """The keys of the audiences that the reader is in, of the whole workspace or of one channel."""
-    of_members = reader.keys(Channel.objects.of_members)
-    own_channels = workspace.channels.filter(pk__in=of_members).order_by("pk")
+def audience_keys(workspace: Workspace, reader: Reader, channel: Channel | None) -> list[str]:
+    """Return the index keys of the reader's audiences in the workspace or in one channel."""
+    own_channels = member_channels(reader).filter(workspace=workspace).order_by("pk")
     if channel is not None:
         own_channels = own_channels.filter(pk=channel.pk)
     channels = list(own_channels.values_list("pk", flat=True))
-    known_workspaces = Workspace.objects.filter(pk__in=reader.keys(Workspace.objects.known_to))
     if channel is not None:
         open_to = [(Audience.CHANNEL, channel.pk)]
     elif reader.is_narrowed:
         named = Channel.objects.visible_to(reader).filter(workspace=workspace).order_by("pk")
         open_to = [(Audience.CHANNEL, pk) for pk in named.values_list("pk", flat=True)]
-    elif known_workspaces.filter(pk=workspace.pk).exists():
+    elif readable_workspaces(reader).filter(pk=workspace.pk).exists():
         open_to = [(Audience.WORKSPACE, workspace.pk)]
     else:
         open_to = [(Audience.CHANNEL, pk) for pk in channels]
     kinds = (MESSAGE, VERSION, NOTE)
-    of_all = [audience_key(kind, *audience) for kind in kinds for audience in open_to]
-    of_mine = [audience_key(kind, Audience.MEMBERS, pk) for kind in kinds for pk in channels]
-    return of_all + SearchDocument.objects.members_keys_in_use(of_mine)
+    open_keys = [audience_key(kind, *audience) for kind in kinds for audience in open_to]
+    member_keys = [audience_key(kind, Audience.MEMBERS, pk) for kind in kinds for pk in channels]
+    return open_keys + SearchDocument.objects.members_keys_in_use(member_keys)
 
 
-def best_for(question: str, messages: MessageQuerySet, keys: Sequence[str]) -> list[Message]:
-    """Those that are most about a question, of the newest hits of any of its words, the best first,
-    with the keys of the reader's audiences. Two queries."""
-    question_words = salience.words_in(question)
-    if not question_words:
-        return []
-    hits = list(messages.matching_any(sorted(question_words), keys).tokens_found()[:QUESTION_HITS])
+def question_hits(question: str, messages: MessageQuerySet, keys: Sequence[str]) -> Any:
+    """Return the newest messages with any word of a question, annotated with their `tokens`.
+
+    ``keys`` are those of the reader's audiences.
+    """
+    newest = messages.matching_any(sorted(salience.content_words(question)), keys)[:QUESTION_HITS]
+    tokens = SearchDocument.objects.filter(message=OuterRef("pk")).values("tokens")
+    hits = Message.objects.filter(pk__in=newest.values("pk"))
+    return hits.annotate(tokens=Subquery(tokens))
+
+
+def most_relevant(question: str, hits: Iterable[tuple[int, int, str]]) -> list[int]:
+    """Return the keys of the messages that are most about a question, best first.
+
+    ``hits`` are (key, time, tokens) of `question_hits`.
+    """
+    hits = list(hits)
     texts = [frozenset(tokens.split()) for _, _, tokens in hits]
-    scores = salience.relevance(question_words, texts, salience.rarity(texts))
+    scores = salience.bm25_scores(
+        salience.content_words(question), texts, salience.word_rarity(texts)
+    )
     ranked = sorted(zip(scores, hits, strict=True), key=lambda hit: (-hit[0], -hit[1][1]))
-    best = [hit[0] for _, hit in ranked[:BEST_ASKED]]
-    rows = messages.in_bulk(best)
-    return [rows[pk] for pk in best if pk in rows]
+    return [key for _, (key, _, _) in ranked[:QUESTION_BEST]]
 
 
 def _kinds(query: Query) -> list[Kind]:
-    """Those in which there can be any hit."""
+    """Return the kinds that can have hits."""
     kinds = [query.kind] if query.kind else list(Kind)
     if query.writer:
         kinds = [kind for kind in kinds if kind not in (Kind.NOTES, Kind.MESSAGES)]
-    if query.person:  # nobody is known to have said or written a single line
+    if query.person:  # lines have no author
         kinds = [kind for kind in kinds if kind is not Kind.ARCHIVE]
     if query.has & {Has.FILE, Has.THREAD}:
         kinds = [kind for kind in kinds if kind is Kind.MESSAGES]
@@ -166,65 +182,65 @@ def _kinds(query: Query) -> list[Kind]:
 
 
 def _readable(kind: Kind, workspace: Workspace, reader: Reader) -> SearchableQuerySet[Any]:
-    """All of a kind that this reader may read, with what is shown of it."""
+    """Filter the rows of a kind that the reader may read, with related rows for the page."""
     if kind is Kind.NOTES:
         return Note.objects.visible_to(reader).in_use(workspace).select_related("author")
     if kind is Kind.MESSAGES:
         messages = Message.objects.visible_to(reader).filter(channel__workspace=workspace)
         return messages.select_related("channel", "author")
-    versions = MemoryVersion.objects.visible_to(reader).saying_something()
+    versions = MemoryVersion.objects.visible_to(reader).with_text()
     versions = versions.filter(memory__workspace=workspace).select_related(
         "memory__channel", "memory__workspace", "author", "job"
     )
     versions = versions.defer("job__reply", "job__cites")
     if kind is Kind.OLDER:
-        return versions.older()
+        return versions.not_current()
     if kind is Kind.ARCHIVE:
         return versions.filter(Exists(Line.objects.archived().filter(version=OuterRef("pk"))))
     of_thread = Q(memory__scope=MemoryScope.THREAD)
     return versions.current().filter(of_thread if kind is Kind.THREADS else ~of_thread)
 
 
-def _narrowed(
-    rows: SearchableQuerySet[Any], kind: Kind, query: Query, who: "_Who | None"
+def _filtered(
+    rows: SearchableQuerySet[Any], kind: Kind, query: Query, author: "_Author | None"
 ) -> SearchableQuerySet[Any]:
     text = "text" if kind is Kind.MESSAGES else "content"
     if Has.LINK in query.has:
-        rows = rows.holding(text, _LINKS.get(kind, "://"))
+        rows = rows.containing(text, _LINKS.get(kind, "://"))
     if Has.CODE in query.has:
-        rows = rows.holding(text, "`")
+        rows = rows.containing(text, "`")
     if Has.FILE in query.has:
-        rows = rows.holding("raw", '"files"')
+        rows = rows.containing("raw", '"files"')
     if Has.THREAD in query.has:
         rows = rows.filter(thread_ts=F("ts"), reply_count__gt=0)
     if query.writer and kind is not Kind.ARCHIVE:
         rows = rows.filter(origin=query.writer)
-    if who is not None:
-        rows = rows.filter(who.wrote_message if kind is Kind.MESSAGES else who.wrote)
+    if author is not None:
+        rows = rows.filter(author.of_message if kind is Kind.MESSAGES else author.of_text)
     return rows
 
 
 def _group(kind: Kind, matching: Any, query: Query) -> Group:
-    most = OF_ONE if query.kind else OF_MESSAGES if kind is Kind.MESSAGES else IN_EACH
+    limit = OF_ONE if query.kind else OF_MESSAGES if kind is Kind.MESSAGES else IN_EACH
     if query.sort is Sort.BEST and query.terms:
-        return _best(kind, matching, query, most)
-    rows = list(matching[: most + 1])
+        return _best(kind, matching, query, limit)
+    rows = list(matching[: limit + 1])
     count = len(rows)
-    if count > most:
-        count = matching.counted(COUNTED + 1)
-    below = rows[most - 1].found_at if len(rows) > most else None
-    return Group(kind, rows[:most], count, below)
+    if count > limit:
+        count = matching.count_up_to(COUNTED + 1)
+    below = rows[limit - 1].found_at if len(rows) > limit else None
+    return Group(kind, rows[:limit], count, below)
 
 
 def _archived(matching: Any, query: Query) -> Group:
-    """Archived lines that hold the words by themselves, of the newest versions that do."""
+    """Return archived lines that match the terms, of the newest versions that do."""
     versions = list(matching[: ARCHIVES + 1])
     found_at = {version.pk: version.found_at for version in versions[:ARCHIVES]}
     lines = Line.objects.archived().filter(version__in=found_at)
     rows = [
         line
         for line in lines.select_related("version__memory__channel", "version__memory__workspace")
-        if tokenizer.holds(tokenizer.stored(strip_invisible(line.text)), query.terms)
+        if tokenizer.matches_terms(tokenizer.tokenize(strip_invisible(line.text)), query.terms)
         and query.writer in ("", line.origin)
         and (Has.LINK not in query.has or "://" in line.text)
         and (Has.CODE not in query.has or "`" in line.text)
@@ -237,58 +253,58 @@ def _archived(matching: Any, query: Query) -> Group:
     return Group(Kind.ARCHIVE, rows, len(rows) + has_more, below)
 
 
-def _best(kind: Kind, matching: Any, query: Query, most: int) -> Group:
-    """Of the newest hits those that say the words most; of equals the newer first."""
-    hits = list(matching.tokens_found()[:RANKED])
+def _best(kind: Kind, matching: Any, query: Query, limit: int) -> Group:
+    """Return the newest hits by relevance, then newest first."""
+    hits = list(matching.keys_and_tokens()[:RANKED])
     ranked = sorted(hits, key=lambda hit: (-tokenizer.score(hit[2], query.terms), -hit[1]))
-    keys = [pk for pk, _, _ in ranked[:most]]
+    keys = [pk for pk, _, _ in ranked[:limit]]
     by_key = {row.pk: row for row in matching.filter(pk__in=keys)}
     rows = [by_key[key] for key in keys if key in by_key]
     return Group(kind, rows, min(len(hits), COUNTED + 1))
 
 
 def _channel(name: str, channels: Sequence[Channel]) -> Channel | None:
-    """By its id, or by its name: of several, the one in use."""
+    """Return the channel by id or name; of several with the name, the first."""
     folded_name = name.casefold()
     named = [c for c in channels if c.slack_id == name or c.name.casefold() == folded_name]
     return named[0] if named else None
 
 
 @dataclass(frozen=True)
-class _Who:
-    """People and accounts of a name; bots by the name that their messages came with."""
+class _Author:
+    """The people and accounts with a name. Bots match by the name of their messages."""
 
     name: str
     people: tuple[int, ...]
     users: tuple[int, ...]
 
     @classmethod
-    def named(cls, name: str, workspace: Workspace, reader: Reader) -> "_Who":
+    def named(cls, name: str, workspace: Workspace, reader: Reader) -> "_Author":
         if name.casefold() == "me" and reader.user_id is not None:
-            own_people = reader.people().filter(workspace=workspace).values_list("pk", flat=True)
+            own_people = people_of(reader).filter(workspace=workspace).values_list("pk", flat=True)
             return cls("", tuple(own_people), (reader.user_id,))
-        term = tokenizer.term(name)
+        term = tokenizer.parse_term(name)
         if term is None:
             return cls(name, (), ())
         people: list[int] = []
         users: list[int | None] = []
         of_people = workspace.people.values_list("pk", "user", "name", "real_name", "slack_id")
         for pk, user, *names in of_people:
-            if any(tokenizer.holds(tokenizer.stored(text), [term]) for text in names):
+            if any(tokenizer.matches_terms(tokenizer.tokenize(text), [term]) for text in names):
                 people.append(pk)
                 users.append(user)
         members = Member.objects.filter(workspace=workspace).values("user")
         for account in User.objects.filter(pk__in=members):
             names = [account.username, account.get_full_name()]
-            if any(tokenizer.holds(tokenizer.stored(text), [term]) for text in names):
+            if any(tokenizer.matches_terms(tokenizer.tokenize(text), [term]) for text in names):
                 users.append(account.pk)
         return cls(name, tuple(people), tuple(user for user in users if user is not None))
 
     @property
-    def wrote(self) -> Q:
+    def of_text(self) -> Q:
         return Q(author__in=self.users)
 
     @property
-    def wrote_message(self) -> Q:
+    def of_message(self) -> Q:
         by_name = Q(username=self.name) if self.name else Q(pk__in=())
         return Q(author__in=self.people) | by_name

@@ -1,4 +1,4 @@
-"""Texts → the index of the search. Triggers say which wait; each is read as it is now."""
+"""Index the pending texts for the search. Triggers mark texts as pending."""
 
 import logging
 import time
@@ -14,20 +14,20 @@ from memories.models.search.search_triggers import ERASED, erases_at_once
 from memories.rules.ingest.invisible import strip_invisible
 from memories.rules.ingest.markup import render_plain
 from memories.rules.ingest.timestamps import to_micros
-from memories.rules.search.tokenizer import Audience, audience_key, stored
+from memories.rules.search.tokenizer import Audience, audience_key, tokenize
 
 logger = logging.getLogger(__name__)
 
 _Read = Callable[[Collection[int]], tuple[set[int], list[SearchDocument]]]
 
 AT_ONCE = 500
-MOST_US = 2**52  # a moment whose key still fits into a column
-THE_INDEXER = 7_316_001  # PostgreSQL's advisory lock: one at a time hands out keys
-SMALL_PAGES = 4_000  # of an index that is written anew whenever something was forgotten
+MOST_US = 2**52  # the latest time whose key fits into a column
+THE_INDEXER = 7_316_001  # PostgreSQL's advisory lock: one process at a time assigns keys
+SMALL_PAGES = 4_000  # of an index that is rewritten after every erasure
 
 
 class _NoNames:
-    """Mentions are searched under no name: it is their reader who sees one, and it changes."""
+    """Mentions are indexed without names, which depend on the reader and change."""
 
     def person(self, slack_id: str) -> str | None:
         return " "
@@ -36,23 +36,25 @@ class _NoNames:
         return " "
 
 
-def waits() -> bool:
-    """Whether some text cannot be found yet."""
+def is_behind() -> bool:
+    """Return whether a text is not indexed yet."""
     return SearchPending.objects.exclude(kind=ERASED).exists()
 
 
 def has_work() -> bool:
-    """Whether a text waits, or tokens of what is gone."""
+    """Return whether a text is pending, or tokens of deleted texts have to be erased."""
     return SearchPending.objects.exists()
 
 
 def catch_up(*, seconds: float | None = None, most: int | None = None) -> int:
-    """Put what waits into the index, the newest first, a few at a time; how many it were. What
-    somebody else is changing right now is left to the next time."""
+    """Index pending texts in batches, newest first. Return their number.
+
+    Rows that another transaction changes stay pending.
+    """
     until = None if seconds is None else time.monotonic() + seconds
     done, below = 0, None
     while (most is None or done < most) and (until is None or time.monotonic() < until):
-        indexed, below = _some(below, AT_ONCE if most is None else min(AT_ONCE, most - done))
+        indexed, below = _index_batch(below, AT_ONCE if most is None else min(AT_ONCE, most - done))
         if below is None:
             break
         done += indexed
@@ -62,7 +64,7 @@ def catch_up(*, seconds: float | None = None, most: int | None = None) -> int:
 
 
 def catch_up_or_wait(*, most: int) -> None:
-    """Beside other work: a database that is busy is no reason for that to fail; a task does it later."""
+    """Index pending texts after other work. If the database is busy, a task does it later."""
     try:
         catch_up(most=most)
     except DatabaseError:
@@ -70,8 +72,11 @@ def catch_up_or_wait(*, most: int) -> None:
 
 
 def erase(*, whole: bool = True) -> None:
-    """Where FTS5 only marks deleted tokens as such: write its index anew without them. One that is
-    large only once a day (``whole``); in it such tokens stand without their order, and by no text."""
+    """Rewrite the FTS5 index without deleted tokens, where FTS5 only marks them.
+
+    A large index is rewritten once a day (``whole``). Until then it has deleted tokens without
+    order or text.
+    """
     if erases_at_once(connection):
         return
     with transaction.atomic(), connection.cursor() as cursor:
@@ -82,8 +87,8 @@ def erase(*, whole: bool = True) -> None:
 
 
 @transaction.atomic
-def _some(below: int | None, most: int) -> tuple[int, int | None]:
-    """How many were put in, and the lowest key that was looked at: None when none was left."""
+def _index_batch(below: int | None, most: int) -> tuple[int, int | None]:
+    """Index a batch below a key. Return its size and its lowest key, None without pending texts."""
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
             cursor.execute("SELECT pg_try_advisory_xact_lock(%s)", [THE_INDEXER])
@@ -97,29 +102,28 @@ def _some(below: int | None, most: int) -> tuple[int, int | None]:
         return 0, None
     documents: list[SearchDocument] = []
     done: list[int] = []
-    read_by: tuple[tuple[str, type[Model], _Read], ...] = (
+    readers: tuple[tuple[str, type[Model], _Read], ...] = (
         (MESSAGE, Message, _messages),
         (VERSION, MemoryVersion, _versions),
         (NOTE, Note, _notes),
     )
-    for kind, model, read in read_by:
+    for kind, model, read in readers:
         keys = {row.text_id: row.pk for row in rows if row.kind == kind}
         if not keys:
             continue
-        read_now, made = read(keys)
-        SearchDocument.objects.filter(**{f"{kind}__in": keys.keys() & read_now}).delete()
+        texts_read, made = read(keys)
+        SearchDocument.objects.filter(**{f"{kind}__in": keys.keys() & texts_read}).delete()
         documents += made
-        there = set(model._default_manager.filter(pk__in=keys).values_list("pk", flat=True))
-        done += [keys[key] for key in keys if key in read_now or key not in there]
-    _hand_out_keys(documents)
+        existing = set(model._default_manager.filter(pk__in=keys).values_list("pk", flat=True))
+        done += [keys[key] for key in keys if key in texts_read or key not in existing]
+    _assign_keys(documents)
     SearchDocument.objects.bulk_create(documents)
     SearchPending.objects.filter(pk__in=done).delete()
     return len(documents), rows[-1].pk
 
 
 def _locked(model: type[Model], keys: Iterable[int] | QuerySet[Any]) -> QuerySet[Any]:
-    """These rows, but for those that somebody is changing: nobody forgets one between here and the
-    commit, and nobody waits for anybody."""
+    """Lock these rows until the commit, without those that another transaction has locked."""
     rows = model._default_manager.filter(pk__in=keys)
     if connection.vendor == "postgresql":
         return rows.select_for_update(skip_locked=True, no_key=True, of=("self",))
@@ -127,7 +131,7 @@ def _locked(model: type[Model], keys: Iterable[int] | QuerySet[Any]) -> QuerySet
 
 
 def _channels(keys: QuerySet[Any]) -> dict[int | None, Channel | None]:
-    """The channels of texts by their key, locked in the same way; None for a text of no channel."""
+    """Return the locked channels of texts by key, with None for texts without a channel."""
     rows = _locked(Channel, keys).only("workspace", "kind")
     return {None: None, **{channel.pk: channel for channel in rows}}
 
@@ -135,7 +139,7 @@ def _channels(keys: QuerySet[Any]) -> dict[int | None, Channel | None]:
 def _keys(
     kind: str, workspace: int, channel: Channel | None, *, for_members: bool
 ) -> dict[str, str]:
-    """The keys of a text's audience, as fields of its document."""
+    """Return the keys of a text's audience as fields of its document."""
     if channel is not None and (for_members or not channel.is_public):
         return {"channel_key": audience_key(kind, Audience.MEMBERS, channel.pk)}
     keys = {"workspace_key": audience_key(kind, Audience.WORKSPACE, workspace)}
@@ -158,13 +162,13 @@ def _messages(keys: Collection[int]) -> tuple[set[int], list[SearchDocument]]:
         seen.add(message.pk)
         if message.state != Message.State.LIVE or message.is_notice:
             continue
-        tokens = stored(strip_invisible(render_plain(message.text, _NO_NAMES)))
+        tokens = tokenize(strip_invisible(render_plain(message.text, _NO_NAMES)))
         if tokens:
-            found_by = _keys(
+            index_keys = _keys(
                 MESSAGE, channel.workspace_id, channel, for_members=message.was_private
             )
             made.append(
-                SearchDocument(id=message.micros, message=message.pk, tokens=tokens, **found_by)
+                SearchDocument(id=message.micros, message=message.pk, tokens=tokens, **index_keys)
             )
     return seen, made
 
@@ -182,11 +186,11 @@ def _versions(keys: Collection[int]) -> tuple[set[int], list[SearchDocument]]:
         seen.add(version.pk)
         for_members = version.audience == MemoryVersion.Audience.MEMBERS
         is_read = version.audience != MemoryVersion.Audience.NOBODY
-        tokens = stored(strip_invisible(version.content)) if is_read else ""
+        tokens = tokenize(strip_invisible(version.content)) if is_read else ""
         if tokens and not (for_members and memory.channel_id is None):
             at, channel = to_micros(version.created_at), channels[memory.channel_id]
-            found_by = _keys(VERSION, memory.workspace_id, channel, for_members=for_members)
-            made.append(SearchDocument(id=at, version=version.pk, tokens=tokens, **found_by))
+            index_keys = _keys(VERSION, memory.workspace_id, channel, for_members=for_members)
+            made.append(SearchDocument(id=at, version=version.pk, tokens=tokens, **index_keys))
     return seen, made
 
 
@@ -200,23 +204,25 @@ def _notes(keys: Collection[int]) -> tuple[set[int], list[SearchDocument]]:
             continue
         seen.add(note.pk)
         text = "\n".join([note.title, note.content, *note.tags])
-        tokens = stored(strip_invisible(text)) if note.deleted_at is None else ""
+        tokens = tokenize(strip_invisible(text)) if note.deleted_at is None else ""
         if tokens:
             at, channel = to_micros(note.created_at), channels[note.channel_id]
-            found_by = _keys(NOTE, note.workspace_id, channel, for_members=note.was_private)
-            made.append(SearchDocument(id=at, note=note.pk, tokens=tokens, **found_by))
+            index_keys = _keys(NOTE, note.workspace_id, channel, for_members=note.was_private)
+            made.append(SearchDocument(id=at, note=note.pk, tokens=tokens, **index_keys))
     return seen, made
 
 
-def _hand_out_keys(documents: list[SearchDocument]) -> None:
-    """A key of its own for each, in the order of their moments; so far ``id`` is the moment. In
-    ascending order, or FTS5 would write a piece of its index for each."""
+def _assign_keys(documents: list[SearchDocument]) -> None:
+    """Replace the times in ``id`` by unique keys in the order of time.
+
+    The keys ascend, since FTS5 would else write a segment for each document.
+    """
     documents.sort(key=lambda document: document.pk)
     firsts = [min(max(document.pk, 0), MOST_US) * SLOTS for document in documents]
     used_keys = set(SearchDocument.objects.filter(pk__in=firsts).values_list("pk", flat=True))
     for first in list(used_keys):
-        beside = SearchDocument.objects.filter(pk__gte=first, pk__lt=first + SLOTS)
-        used_keys.update(beside.values_list("pk", flat=True))
+        same_time = SearchDocument.objects.filter(pk__gte=first, pk__lt=first + SLOTS)
+        used_keys.update(same_time.values_list("pk", flat=True))
     for document, first in zip(documents, firsts, strict=True):
         key = first
         while key in used_keys or (

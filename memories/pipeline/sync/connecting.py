@@ -1,7 +1,7 @@
-"""A workspace's way to Slack: which token serves, what Slack lets it do, and what is read of it."""
+"""The connection of a workspace to Slack: its token, the check of it, and the followed channels."""
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -13,26 +13,26 @@ from django.utils.translation import gettext_lazy as _
 
 from memories.models import Channel, Reader, SlackConnection, User, Workspace
 from memories.models.ingest.channels import ChannelQuerySet
-from memories.pipeline.sync.slack_budget import Budget
+from memories.pipeline.sync.slack_budget import SharedLimiter
 from memories.rules.safety.encryption import DecryptionError
 from memories.rules.sync import scopes
-from memories.rules.sync.scopes import Part
+from memories.rules.sync.scopes import Feature
 from memories.slack.web import Identity, SlackClient, SlackError
 
-_Words = str | Promise
+_Text = str | Promise
 State = SlackConnection.State
 
 _STOPPED = {State.REVOKED: "token_revoked", State.UNINSTALLED: "account_inactive"}
-# Slack's word → what became of the token. Any other refusal may be a matter of minutes.
-_ENDS = {
+# Error codes of Slack that mean a rejected token. Any other error may be temporary.
+_REJECTIONS = {
     "account_inactive": State.UNINSTALLED,
     "invalid_auth": State.REVOKED,
     "token_expired": State.REVOKED,
     "token_revoked": State.REVOKED,
 }
 
-# What a person does about what stops all of it; whatever else Slack says is told in its own words.
-SENTENCES: dict[str, _Words] = {
+# Texts for error codes. Other codes use Slack's own message.
+ERROR_TEXTS: dict[str, _Text] = {
     "no_token": _(
         "There is no token. An operator keeps one in the admin or with `manage.py slack_token set`,"
         " or sets SLACK_BOT_TOKEN."
@@ -54,52 +54,56 @@ SENTENCES: dict[str, _Words] = {
     "untested": _("It was not tested yet."),
 }
 
-# What stands still without a scope.
-PART_WORDS: dict[Part, _Words] = {
-    Part.CHANNELS: _("the list of public channels and of who is in them"),
-    Part.MESSAGES: _("messages and threads of public channels"),
-    Part.PEOPLE: _("the names of people"),
-    Part.PRIVATE_CHANNELS: _("the list of private channels and of who is in them"),
-    Part.PRIVATE_MESSAGES: _("messages and threads of private channels"),
-    Part.EMAILS: _("e-mail addresses, by which people are linked to their accounts"),
+# What does not work without the scope of a feature.
+FEATURE_NAMES: dict[Feature, _Text] = {
+    Feature.CHANNELS: _("the list of public channels and of who is in them"),
+    Feature.MESSAGES: _("messages and threads of public channels"),
+    Feature.PEOPLE: _("the names of people"),
+    Feature.PRIVATE_CHANNELS: _("the list of private channels and of who is in them"),
+    Feature.PRIVATE_MESSAGES: _("messages and threads of private channels"),
+    Feature.EMAILS: _("e-mail addresses, by which people are linked to their accounts"),
 }
-_OPTIONAL = {
+# Settings that need these scopes.
+_SETTINGS = {
     **dict.fromkeys(scopes.FOR_PRIVATE_CHANNELS, "read_private_channels"),
     **dict.fromkeys(scopes.FOR_EMAILS, "read_emails"),
 }
 
 
-class Source(StrEnum):
-    """Where a workspace's token comes from."""
+class TokenSource(StrEnum):
+    """Where the token of a workspace comes from."""
 
-    KEPT = "kept"  # set for it, sealed in the database
+    STORED = "kept"  # encrypted in the database
     ENVIRONMENT = "environment"
     NONE = "none"
 
 
-def source_of(workspace: Workspace) -> Source:
+def token_source(workspace: Workspace) -> TokenSource:
     if SlackConnection.objects.with_token().filter(workspace=workspace).exists():
-        return Source.KEPT
-    return Source.ENVIRONMENT if settings.SLACK_BOT_TOKEN else Source.NONE
+        return TokenSource.STORED
+    return TokenSource.ENVIRONMENT if settings.SLACK_BOT_TOKEN else TokenSource.NONE
 
 
-def client_for(workspace: Workspace, *, even_stopped: bool = False, **options: Any) -> SlackClient:
-    """Slack with the token of this workspace: the one kept for it, else SLACK_BOT_TOKEN.
+def client_for(workspace: Workspace, *, allow_stopped: bool = False, **options: Any) -> SlackClient:
+    """Return a client with the stored token of this workspace, or with SLACK_BOT_TOKEN.
 
-    Raises a `SlackError` that refuses the token when there is none, when no key opens it, or when
-    Slack took it back; ``even_stopped`` asks Slack once more whether it did. ``options`` are those
-    of `SlackClient`.
+    Raises `SlackError` if there is no token, if no key decrypts it, or if Slack has rejected it.
+    With ``allow_stopped`` a rejected token is tried again. ``options`` are those of `SlackClient`.
     """
     connection = SlackConnection.objects.filter(workspace=workspace).first()
-    token = _token(connection)
+    try:
+        stored = connection.decrypt_token() if connection else ""
+    except DecryptionError as error:
+        raise SlackError("no_key", str(ERROR_TEXTS["no_key"]), permanent=True) from error
+    token = stored or settings.SLACK_BOT_TOKEN
     if token and (connection is None or not connection.has_token):
         connection = connection or SlackConnection.objects.of(workspace)
-        connection.uses(token)
-    if connection and not connection.is_live and not even_stopped:
+        connection.use_environment_token(token)
+    if connection and not connection.is_live and not allow_stopped:
         code = _STOPPED[State(connection.state)]
-        raise SlackError(code, str(SENTENCES[code]), permanent=True)
+        raise SlackError(code, str(ERROR_TEXTS[code]), permanent=True)
     defaults: dict[str, Any] = {
-        "limiter": Budget(token),
+        "limiter": SharedLimiter(token),
         "slow_plan": connection is not None and connection.slow_plan,
     }
     return SlackClient(token, settings.SLACK_BASE_URL, **defaults | options)
@@ -108,19 +112,21 @@ def client_for(workspace: Workspace, *, even_stopped: bool = False, **options: A
 def disconnect_if_rejected(
     workspace: Workspace, client: SlackClient, error: SlackError, now: datetime
 ) -> bool:
-    """What Slack refused with ``error`` may be the end of the client's token: then nothing more is
-    asked until there is a new one. False: it is not, or there is a new one already."""
-    if error.code not in _ENDS:
+    """Stop the connection if the error means that Slack rejects the client's token.
+
+    Return False for other errors, and if the connection has another token by now.
+    """
+    if error.code not in _REJECTIONS:
         return False
     connection = SlackConnection.objects.of(workspace)
     if connection.token_end not in ("", client.token_end):
         return False
-    connection.stops(_ENDS[error.code], error.message, now)
+    connection.stop(_REJECTIONS[error.code], error.message, now)
     return True
 
 
-def may_be_asked(workspace: Workspace) -> bool:
-    """Whether there is a token that Slack has not taken back; asks nobody."""
+def has_usable_token(workspace: Workspace) -> bool:
+    """Return if there is a token that Slack has not rejected. Makes no call."""
     try:
         client_for(workspace)
     except SlackError:
@@ -128,31 +134,23 @@ def may_be_asked(workspace: Workspace) -> bool:
     return True
 
 
-def _token(connection: SlackConnection | None) -> str:
-    try:
-        kept = connection.token() if connection else ""
-    except DecryptionError as error:
-        raise SlackError("no_key", str(SENTENCES["no_key"]), permanent=True) from error
-    return kept or settings.SLACK_BOT_TOKEN
-
-
-# What Slack lets it do
+# Check of the connection
 
 
 @dataclass(frozen=True)
-class Missing:
-    """A scope that the app lacks: what stands still without it, and what to do."""
+class MissingScope:
+    """A required scope that the app lacks."""
 
     scope: str
-    part: Part
+    feature: Feature
 
     @property
-    def off(self) -> _Words:
-        return PART_WORDS[self.part]
+    def effect(self) -> _Text:
+        return FEATURE_NAMES[self.feature]
 
     @property
-    def fix(self) -> str:
-        setting = _OPTIONAL.get(self.scope)
+    def remedy(self) -> str:
+        setting = _SETTINGS.get(self.scope)
         if setting is None:
             return _(
                 "Add the scope %(scope)s to the app (OAuth & Permissions, Bot Token Scopes) and"
@@ -166,31 +164,33 @@ class Missing:
 
 @dataclass(frozen=True)
 class Findings:
-    """What a test of the connection found. ``code`` is the word for what stops all of it, "" for
-    nothing, ``error`` its sentence; ``scopes`` None: Slack did not tell them."""
+    """The result of a check. ``code`` and ``error``, its sentence, say what stops everything.
+
+    Both are "" if nothing does. ``scopes`` is None if Slack did not report them.
+    """
 
     workspace: str
-    source: Source
+    source: TokenSource
     token_end: str = ""
     code: str = ""
-    error: _Words = ""
+    error: _Text = ""
     identity: Identity | None = None
     scopes: tuple[str, ...] | None = None
-    missing: tuple[Missing, ...] = ()
+    missing: tuple[MissingScope, ...] = ()
     surplus: tuple[str, ...] = ()
     slow_plan: bool = False
-    notes: tuple[_Words, ...] = field(default=())
+    notes: tuple[_Text, ...] = ()
 
     @property
-    def is_good(self) -> bool:
-        """Everything that this workspace's settings ask for can be read."""
+    def is_ok(self) -> bool:
+        """Return if everything that the settings of the workspace need can be read."""
         return not self.code and not self.missing
 
     def as_json(self) -> dict[str, Any]:
         identity = self.identity
         return {
             "workspace": self.workspace,
-            "ok": self.is_good,
+            "ok": self.is_ok,
             "token": {"source": self.source.value, "end": self.token_end},
             "code": self.code,
             "error": str(self.error),
@@ -199,7 +199,7 @@ class Findings:
             "bot_id": identity.bot_id if identity else "",
             "scopes": None if self.scopes is None else list(self.scopes),
             "missing": [
-                {"scope": missing.scope, "off": str(missing.off), "fix": str(missing.fix)}
+                {"scope": missing.scope, "off": str(missing.effect), "fix": str(missing.remedy)}
                 for missing in self.missing
             ],
             "surplus": list(self.surplus),
@@ -208,22 +208,27 @@ class Findings:
         }
 
 
-def examine(workspace: Workspace, now: datetime, **options: Any) -> Findings:
-    """Ask Slack, also about a token that it refused before. Never raises: what goes wrong is what
-    was to be found. One call, outside any transaction."""
+def check_connection(workspace: Workspace, now: datetime, **options: Any) -> Findings:
+    """Check the token with one call to Slack, even if Slack rejected it before.
+
+    Errors are part of the findings. Call it outside of transactions.
+    """
     try:
-        client = client_for(workspace, even_stopped=True, **options)
+        client = client_for(workspace, allow_stopped=True, **options)
     except SlackError as error:
         return Findings(
-            workspace.slug, source_of(workspace), code=error.code, error=_sentence(error)
+            workspace.slug,
+            token_source(workspace),
+            code=error.code,
+            error=ERROR_TEXTS.get(error.code, error.message),
         )
-    return check(workspace, client, now)
+    return check_client(workspace, client, now)
 
 
-def check(workspace: Workspace, client: SlackClient, now: datetime) -> Findings:
-    """What the token may do, measured against the workspace's settings; kept on its connection."""
+def check_client(workspace: Workspace, client: SlackClient, now: datetime) -> Findings:
+    """Compare the scopes of the token with the settings, and save the result."""
     connection = SlackConnection.objects.of(workspace)
-    source = source_of(workspace)
+    source = token_source(workspace)
 
     def findings(**values: Any) -> Findings:
         return Findings(workspace.slug, source, token_end=connection.token_end, **values)
@@ -232,65 +237,62 @@ def check(workspace: Workspace, client: SlackClient, now: datetime) -> Findings:
         identity = client.identity()
     except SlackError as error:
         disconnect_if_rejected(workspace, client, error, now)
-        return findings(code=error.code, error=_sentence(error))
-    refused = _refused(workspace, identity)
-    if refused:
-        code, sentence = refused
-        connection.has_trouble(str(sentence), now)
-        return findings(code=code, error=sentence, identity=identity)
+        return findings(code=error.code, error=ERROR_TEXTS.get(error.code, error.message))
+    if refusal := _find_refusal(workspace, identity):
+        code, error_text = refusal
+        connection.record_trouble(str(error_text), now)
+        return findings(code=code, error=error_text, identity=identity)
     if client.scopes is None:
-        sentence = _("Slack did not say what the token may do: test again.")
-        return findings(code="no_scopes", error=sentence, identity=identity)
-    connection.was_checked(
+        error_text = _("Slack did not say what the token may do: test again.")
+        return findings(code="no_scopes", error=error_text, identity=identity)
+    connection.record_check(
         scopes=client.scopes, bot_id=identity.bot_id, app_id=identity.app_id, now=now
     )
-    return findings(identity=identity, **_measured(connection, workspace))
+    return findings(identity=identity, **_scope_findings(connection, workspace))
 
 
 def last_check(workspace: Workspace) -> Findings:
-    """What the last test found, measured against the settings of now. Asks nobody, writes nothing."""
-    source = source_of(workspace)
+    """Return the result of the last check, for the current settings. Makes no call."""
+    source = token_source(workspace)
     connection = SlackConnection.objects.filter(workspace=workspace).first()
-    end = settings.SLACK_BOT_TOKEN[-4:] if source is Source.ENVIRONMENT else None
-    if source is Source.NONE or connection is None or end not in (None, connection.token_end):
-        code = "no_token" if source is Source.NONE else "untested"
-        return Findings(workspace.slug, source, end or "", code=code, error=SENTENCES[code])
+    end = settings.SLACK_BOT_TOKEN[-4:] if source is TokenSource.ENVIRONMENT else None
+    if source is TokenSource.NONE or connection is None or end not in (None, connection.token_end):
+        code = "no_token" if source is TokenSource.NONE else "untested"
+        return Findings(workspace.slug, source, end or "", code=code, error=ERROR_TEXTS[code])
     values: dict[str, Any]
     if not connection.is_live:
         code = _STOPPED[State(connection.state)]
-        values = {"code": code, "error": SENTENCES[code]}
+        values = {"code": code, "error": ERROR_TEXTS[code]}
     elif connection.trouble:
         values = {"code": "refused", "error": connection.trouble}
     elif connection.checked_at is None:
-        values = {"code": "untested", "error": SENTENCES["untested"]}
+        values = {"code": "untested", "error": ERROR_TEXTS["untested"]}
     else:
-        values = _measured(connection, workspace)
+        values = _scope_findings(connection, workspace)
     return Findings(workspace.slug, source, token_end=connection.token_end, **values)
 
 
-def _measured(connection: SlackConnection, workspace: Workspace) -> dict[str, Any]:
-    """The scopes that Slack told, beside those that the settings ask for."""
+def _scope_findings(connection: SlackConnection, workspace: Workspace) -> dict[str, Any]:
+    """Compare the scopes of the last check with the scopes that the settings need."""
     memory_settings = workspace.memory_settings
-    grant = scopes.compare(
+    difference = scopes.compare_scopes(
         connection.scopes,
         private_channels=memory_settings.read_private_channels,
         emails=memory_settings.read_emails,
     )
     return {
         "scopes": tuple(connection.scopes),
-        "missing": tuple(Missing(scope, part) for scope, part in grant.missing.items()),
-        "surplus": tuple(grant.surplus),
+        "missing": tuple(
+            MissingScope(scope, feature) for scope, feature in difference.missing.items()
+        ),
+        "surplus": tuple(difference.surplus),
         "slow_plan": connection.slow_plan,
-        "notes": tuple(_notes(grant.surplus, slow_plan=connection.slow_plan)),
+        "notes": tuple(_notes(difference.surplus, slow_plan=connection.slow_plan)),
     }
 
 
-def _sentence(error: SlackError) -> _Words:
-    return SENTENCES.get(error.code, error.message)
-
-
-def _refused(workspace: Workspace, identity: Identity) -> tuple[str, _Words] | None:
-    """Why nothing may be read with a token that works."""
+def _find_refusal(workspace: Workspace, identity: Identity) -> tuple[str, _Text] | None:
+    """Return code and text if a working token may not be used for this workspace."""
     if not identity.team_id:
         return "malformed", _("This is not an answer of Slack: it names no team.")
     if workspace.team_id and workspace.team_id != identity.team_id:
@@ -306,8 +308,8 @@ def _refused(workspace: Workspace, identity: Identity) -> tuple[str, _Words] | N
     return None
 
 
-def _notes(surplus: Collection[str], *, slow_plan: bool) -> list[_Words]:
-    notes: list[_Words] = []
+def _notes(surplus: Collection[str], *, slow_plan: bool) -> list[_Text]:
+    notes: list[_Text] = []
     if surplus:
         notes.append(
             _("The app may do more than is asked of it; these scopes can go: %(scopes)s.")
@@ -323,21 +325,23 @@ def _notes(surplus: Collection[str], *, slow_plan: bool) -> list[_Words]:
     return notes
 
 
-def begin(workspace: Workspace, findings: Findings, now: datetime) -> bool:
-    """Take the team over after a good test, so that the worker reads who and what is there. False:
-    the test was not good."""
+def connect(workspace: Workspace, findings: Findings, now: datetime) -> bool:
+    """Connect the workspace to the team of the token, so that the worker starts to sync.
+
+    Return False if the check failed.
+    """
     identity = findings.identity
-    if not findings.is_good or identity is None:
+    if not findings.is_ok or identity is None:
         return False
     workspace.connect(identity.team_id, name=identity.team_name, domain=identity.domain, now=now)
     return True
 
 
-# What is read of it
+# Followed channels
 
 
-def choosable(workspace: Workspace, reader: Reader) -> ChannelQuerySet:
-    """Channels whose messages this reader may have read from Slack, by name; no direct messages."""
+def selectable_channels(workspace: Workspace, reader: Reader) -> ChannelQuerySet:
+    """Return the channels that this reader may follow, by name. No direct messages."""
     return (
         Channel.objects.visible_to(reader)
         .filter(workspace=workspace, kind__in=(Channel.Kind.PUBLIC, Channel.Kind.PRIVATE))
@@ -346,7 +350,7 @@ def choosable(workspace: Workspace, reader: Reader) -> ChannelQuerySet:
 
 
 @transaction.atomic
-def choose(
+def update_followed(
     workspace: Workspace,
     reader: Reader,
     *,
@@ -354,11 +358,13 @@ def choose(
     after: Collection[str],
     by: User | None,
 ) -> tuple[int, int]:
-    """Follow the channels in ``after`` and no more those in ``before`` alone (Slack ids): only what
-    the person changed is changed, so that two choices at a time do not undo each other. Ids that
-    the reader does not see are left alone. Returns how many are followed now, and no more."""
+    """Follow channels that are only in ``after``, and unfollow those only in ``before`` (Slack ids).
+
+    Other channels stay as they are, so that two forms at a time do not undo each other. So do
+    channels that the reader cannot see. Return the numbers of followed and unfollowed channels.
+    """
     on, off = set(after) - set(before), set(before) - set(after)
-    rows = choosable(workspace, reader)
+    rows = selectable_channels(workspace, reader)
     followed = sum(row.follow(by=by, on=True) for row in rows.filter(slack_id__in=on))
-    left = sum(row.follow(by=by, on=False) for row in rows.filter(slack_id__in=off))
-    return followed, left
+    unfollowed = sum(row.follow(by=by, on=False) for row in rows.filter(slack_id__in=off))
+    return followed, unfollowed

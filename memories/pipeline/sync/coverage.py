@@ -1,4 +1,4 @@
-"""How far a channel is read from Slack, and why not further: what a person has to know of it."""
+"""Coverage: how far a channel is read from Slack, and why not further."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -8,32 +8,33 @@ from django.utils.functional import Promise
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
-from memories.models import Channel, Workspace
-from memories.rules.health import SYNC_LASTS
+from memories.models import Channel, ChannelSync, Workspace
+from memories.models.sync.channel_sync import sync_of
+from memories.rules.health import SYNC_MAX_AGE
 from memories.rules.ingest.timestamps import from_micros, micros
 
-BY_ITSELF = ("", "new", "walking", "threads", "ratelimited")  # codes that nobody has to act on
+TEMPORARY_CODES = ("", "new", "walking", "threads", "ratelimited")  # need no person
 
-_TOKEN = _("Slack refuses the token of the app.")
-_SLACKS_OWN = _("Slack had an error of its own; the next sync tries again.")
-# What the last sync met, by its code: said when it is read, in its reader's language.
-_MET: dict[str, str | Promise] = {
+_TOKEN_TEXT = _("Slack refuses the token of the app.")
+_SLACK_ERROR_TEXT = _("Slack had an error of its own; the next sync tries again.")
+# Lazy texts for the error codes of a sync, in the language of the reader.
+_ERROR_TEXTS: dict[str, str | Promise] = {
     "ratelimited": _("Slack gives no more for now; it goes on by itself."),
     "failed": _("Some threads were not read; the next sync tries again."),
     "unreachable": _("Slack cannot be reached; the next sync tries again."),
     "channel_not_found": _("Slack shows it to the bot no more: invite the bot again."),
     "switched_off": _("Private channels are switched off in the workspace's settings."),
     "missing_scope": _("The app lacks a scope that this needs."),
-    **dict.fromkeys(("internal_error", "fatal_error", "service_unavailable"), _SLACKS_OWN),
-    **dict.fromkeys(("request_timeout", "invalid_cursor", "malformed"), _SLACKS_OWN),
-    **dict.fromkeys(("invalid_auth", "not_authed", "account_inactive"), _TOKEN),
-    **dict.fromkeys(("token_revoked", "token_expired", "no_permission"), _TOKEN),
+    **dict.fromkeys(("internal_error", "fatal_error", "service_unavailable"), _SLACK_ERROR_TEXT),
+    **dict.fromkeys(("request_timeout", "invalid_cursor", "malformed"), _SLACK_ERROR_TEXT),
+    **dict.fromkeys(("invalid_auth", "not_authed", "account_inactive"), _TOKEN_TEXT),
+    **dict.fromkeys(("token_revoked", "token_expired", "no_permission"), _TOKEN_TEXT),
 }
 
 
 @dataclass(frozen=True)
 class Gap:
-    """Messages between these moments are not all read yet; None: from the very beginning."""
+    """A range of time with unread messages. ``begin`` None: from the very beginning."""
 
     begin: datetime | None
     end: datetime
@@ -41,11 +42,11 @@ class Gap:
 
 @dataclass(frozen=True)
 class Coverage:
-    """What is read of a channel. ``begin`` None: from its very beginning; ``end`` None: nothing yet.
+    """What is read of a channel.
 
-    ``behind``: seconds since Slack was last compared with it up to its newest message, None when
-    never. ``code`` is a word for why it is not further, "" when it is as far as can be, and ``why``
-    its sentence.
+    ``begin`` None: from its very beginning. ``end`` None: nothing yet. ``behind``: seconds since
+    the last complete read, None for never. ``code`` and ``why``, its sentence, give the reason why
+    the coverage is incomplete, "" if it is complete.
     """
 
     begin: datetime | None
@@ -54,9 +55,11 @@ class Coverage:
     behind: int | None
     code: str
     why: str | Promise
+    synced_at: datetime | None
+    retry_at: datetime | None
 
     @property
-    def is_whole(self) -> bool:
+    def is_complete(self) -> bool:
         return not self.code
 
     def as_json(self) -> dict[str, Any]:
@@ -74,18 +77,19 @@ class Coverage:
 
 
 def is_late(workspace: Workspace, now: datetime) -> bool:
-    """Whether a connected workspace's last sync was so long ago that somebody has to look."""
+    """Return if the last sync of a connected workspace is older than SYNC_MAX_AGE."""
     last = workspace.synced_at or workspace.connected_at
-    return workspace.connected_at is not None and last is not None and now - last > SYNC_LASTS
+    return workspace.connected_at is not None and last is not None and now - last > SYNC_MAX_AGE
 
 
 def coverage_of(channel: Channel, now: datetime) -> Coverage:
-    """From the channel's own row: no query."""
-    gaps = tuple(_gaps(channel))
-    end = _moment(channel.walk_top_ts or channel.synced_ts)
+    """Return the coverage. No query if the channel was read with its ``sync``."""
+    sync = sync_of(channel)
+    gaps = tuple(_gaps(sync))
+    end = _moment(sync.history_newest_ts or sync.synced_ts)
     first = bool(gaps) and gaps[0].begin is None
-    behind = int((now - channel.walked_at).total_seconds()) if channel.walked_at else None
-    code, why = _why(channel, gaps, behind)
+    behind = int((now - sync.synced_at).total_seconds()) if sync.synced_at else None
+    code, why = _explain(channel, sync, gaps, behind)
     return Coverage(
         begin=gaps[0].end if first else None,
         end=end,
@@ -93,34 +97,40 @@ def coverage_of(channel: Channel, now: datetime) -> Coverage:
         behind=max(0, behind) if behind is not None else None,
         code=code,
         why=why,
+        synced_at=sync.synced_at,
+        retry_at=sync.retry_at,
     )
 
 
-def _gaps(channel: Channel) -> list[Gap]:
-    """A walk under way leaves one between the mark and how far down it has come."""
-    at = _moment(channel.walk_at_ts)
-    mark = _moment(channel.synced_ts)
+def _gaps(sync: ChannelSync) -> list[Gap]:
+    """Return the gap that a read in progress leaves above ``synced_ts``."""
+    at = _moment(sync.history_reached_ts)
+    mark = _moment(sync.synced_ts)
     if at is None or (mark is not None and at <= mark):
         return []
     return [Gap(mark, at)]
 
 
-def _why(channel: Channel, gaps: tuple[Gap, ...], behind: int | None) -> tuple[str, str | Promise]:
+def _explain(
+    channel: Channel, sync: ChannelSync, gaps: tuple[Gap, ...], behind: int | None
+) -> tuple[str, str | Promise]:
     if channel.forgotten_at is not None and not channel.is_followed:
         return "forgotten", _("Everything in it was forgotten.")
     if not channel.is_followed:
         return "not_followed", _("Nobody chose it: its messages are not read from Slack.")
     if not channel.bot_is_in:
         return "not_in_channel", _("The bot is not in it: invite it in Slack.")
-    if code := channel.sync_code:
-        return code, _MET.get(code) or format_lazy(_("Slack refuses it: {code}."), code=code)
+    if code := sync.error_code:
+        return code, _ERROR_TEXTS.get(code) or format_lazy(
+            _("Slack refuses it: {code}."), code=code
+        )
     if gaps:
         return "walking", _("Older messages are being read.")
     if behind is None:
         return "new", _("It was not read to the end yet.")
-    if channel.walk_began_at is not None:
+    if sync.history_started_at is not None:
         return "threads", _("Replies of threads are being read.")
-    if behind > SYNC_LASTS.total_seconds():
+    if behind > SYNC_MAX_AGE.total_seconds():
         return "late", _("The last sync was long ago: is the worker running?")
     return "", ""
 

@@ -1,9 +1,9 @@
-"""The history of one channel, read from its newest message down.
+"""Reads the history of one channel, from the newest message to older ones.
 
-A walk goes to the mark, or through the hot window; where a sweep is due it goes on to the very
-beginning. It may take many runs: its place is kept with each page, and the mark moves to its top
-only when it came to its end. A message that we hold and that its page lacks was deleted; where a
-page lacks many, Slack is asked about one of them first.
+A read ends at ``synced_ts`` or at the start of the hot window. If a resync is due, it continues to
+the very beginning. It may take many runs: each page saves its position, and ``synced_ts`` moves to
+the first message at the end. A stored message that its page lacks was deleted. If a page lacks
+many, a second call confirms one of the deletions.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,111 +12,117 @@ from datetime import datetime
 from django.db import transaction
 from django.db.models import Count, F, Max, Q
 
-from memories.pipeline.sync.channel_fetcher import ChannelFetcher, highest, lowest, us_or_none
+from memories.pipeline.sync.channel_fetcher import ChannelFetcher
 from memories.rules.ingest.message_text import as_dict
 from memories.rules.ingest.messages import parse_reply_info
-from memories.rules.ingest.timestamps import micros_or_0, ts_from_micros
+from memories.rules.ingest.timestamps import micros, micros_or_0, ts_from_micros
 from memories.rules.sync import resync_schedule
-from memories.rules.sync.covered_range import Seen, going_down, key_of, see, takes_much
-from memories.slack.web import HistoryPage, SlackError
+from memories.rules.sync.covered_range import (
+    history_range,
+    message_ts,
+    needs_confirmation,
+    page_times,
+)
+from memories.slack.web import Page, SlackError
 
-_Replies = tuple[int, int]  # how many, and the moment of the last one
+_Replies = tuple[int, int]  # their number, and the time of the last one in microseconds
 _IN_CHANNEL = Q(thread_ts="") | Q(thread_ts=F("ts")) | Q(broadcast=True)
 
 
 class HistoryReader:
-    def __init__(self, reading: ChannelFetcher) -> None:
-        self.reading = reading
-        self.channel = reading.channel
-        self.now = reading.now
+    """Raises `SlackError` or `OutOfTime`. Everything stored before is correct and stays."""
 
-    def run(self, *, goes_on: bool = False) -> None:
-        """Raises `SlackError` or `OutOfTime`; what was stored until then is right and stays.
-        ``goes_on``: a walk of minutes ago is as good as one now."""
-        if self.channel.is_being_walked:
-            self._go_on()
-        if not (goes_on and resync_schedule.is_fresh(self.channel.known_as_of, self.now)):
-            self._begin()
+    def __init__(self, fetcher: ChannelFetcher) -> None:
+        self.fetcher = fetcher
+        self.channel, self.sync = fetcher.channel, fetcher.sync
+        self.now = fetcher.now
 
-    def sweep_on(self) -> None:
-        """Go on with a sweep that was begun below an earlier walk."""
-        if self.channel.sweep_at_ts:
-            for page in self._pages(self.channel.sweep_at_ts, ""):
+    def read(self, *, resume: bool = False) -> None:
+        """Finish a read in progress and start a new one.
+
+        With ``resume`` a complete read of the last minutes counts as the new one.
+        """
+        sync = self.sync
+        if sync.is_reading_history:
+            self._read_down(
+                sync.history_reached_ts,
+                sync.history_until_ts,
+                sync.history_newest_ts,
+                sync.history_started_at,
+            )
+        if not (resume and resync_schedule.is_fresh(sync.history_complete_as_of, self.now)):
+            end_us = resync_schedule.history_end(sync.synced_ts, self.fetcher.now_us)
+            self._read_down("", ts_from_micros(end_us) if end_us else "", "", self.now)
+
+    def continue_resync(self) -> None:
+        """Continue a resync that an earlier read started."""
+        if self.sync.resync_reached_ts:
+            for page in self._pages(self.sync.resync_reached_ts, ""):
                 with transaction.atomic():
-                    at_ts = page.keep()
-                    self._sweep_to(at_ts, is_last=page.is_last)
+                    self._save_resync(page.save(), is_last=page.is_last)
 
-    def _begin(self) -> None:
-        channel = self.channel
-        end_us = resync_schedule.end_of_walk(channel.synced_ts, self.reading.now_us)
-        self._descend("", ts_from_micros(end_us) if end_us else "", "", self.now)
-
-    def _go_on(self) -> None:
-        channel = self.channel
-        self._descend(
-            channel.walk_at_ts, channel.walk_end_ts, channel.walk_top_ts, channel.walk_began_at
-        )
-
-    def _descend(self, at_ts: str, end_ts: str, top_ts: str, began_at: datetime | None) -> None:
-        """From ``at_ts`` ("": the newest) down to ``end_ts``, and as a sweep below it."""
-        self.reading.walked.asked_from = end_ts
-        is_sweep = not end_ts or self._sweep_is_due()
-        channel = self.channel
-        walking = True
-        for page in self._pages(at_ts, "" if is_sweep else end_ts):
+    def _read_down(
+        self, reached_ts: str, until_ts: str, newest_ts: str, started_at: datetime | None
+    ) -> None:
+        """Read from ``reached_ts`` ("": the newest) to ``until_ts``, and below it as a resync."""
+        sync, stats = self.sync, self.fetcher.stats
+        stats.start_ts = until_ts
+        is_resync_due = resync_schedule.is_resync_due(sync.resynced_at, self.now)
+        is_resync = not until_ts or (is_resync_due and not sync.resync_reached_ts)
+        is_complete = False
+        for page in self._pages(reached_ts, "" if is_resync else until_ts):
             with transaction.atomic():
-                at_ts = page.keep()
-                top_ts = top_ts or highest(page.seen.moments, "")
-                passed = bool(end_ts and at_ts) and micros_or_0(at_ts) <= micros_or_0(end_ts)
-                if walking and (page.is_last or passed):
-                    walking = False
-                    channel.walk_ends(top_ts, began_at)
-                elif walking and top_ts:
-                    channel.walk_goes_on(
-                        top_ts=top_ts, at_ts=at_ts, end_ts=end_ts, began_at=began_at
+                reached_ts = page.save()
+                newest_ts = newest_ts or _highest(page.times.moments)
+                passed = bool(until_ts and reached_ts) and (
+                    micros_or_0(reached_ts) <= micros_or_0(until_ts)
+                )
+                if not is_complete and (page.is_last or passed):
+                    is_complete = True
+                    sync.finish_history(newest_ts, started_at)
+                elif not is_complete and newest_ts:
+                    sync.save_history_progress(
+                        newest_ts=newest_ts,
+                        reached_ts=reached_ts,
+                        until_ts=until_ts,
+                        started_at=started_at,
                     )
-                if is_sweep and not walking:
-                    self._sweep_to(at_ts, is_last=page.is_last)
-            self.reading.walked.mark = channel.synced_ts
+                if is_resync and is_complete:
+                    self._save_resync(reached_ts, is_last=page.is_last)
+            stats.end_ts = sync.synced_ts
 
-    def _sweep_is_due(self) -> bool:
-        """None is under way, and the last one was long ago."""
-        channel = self.channel
-        return not channel.sweep_at_ts and resync_schedule.sweep_is_due(channel.swept_at, self.now)
-
-    def _sweep_to(self, at_ts: str, *, is_last: bool) -> None:
+    def _save_resync(self, reached_ts: str, *, is_last: bool) -> None:
         if is_last:
-            self.channel.sweep_ends(self.now)
+            self.sync.finish_resync(self.now)
         else:
-            self.channel.sweep_goes_on(at_ts)
+            self.sync.save_resync_progress(reached_ts)
 
-    def _pages(self, at_ts: str, end_ts: str) -> Iterator["_Page"]:
-        """Every page between the two places, to be kept one after the other."""
-        answers = self.reading.client.history(self.channel.slack_id, end_ts or "0", at_ts)
-        for answer, newest in self.reading.each(answers):
-            page = _Page(self.reading, answer, newest, at_ts, end_ts)
-            self._doubt(page)
+    def _pages(self, latest_ts: str, oldest_ts: str) -> Iterator["_Page"]:
+        """Yield the pages between two positions. The caller saves each before the next."""
+        answers = self.fetcher.client.history(self.channel.slack_id, oldest_ts or "0", latest_ts)
+        for answer, newest in self.fetcher.fetch(answers):
+            page = _Page(self.fetcher, answer, newest, latest_ts, oldest_ts)
+            self._confirm_deletions(page)
             yield page
-            at_ts = lowest(page.seen.moments, at_ts)
+            latest_ts = page.reached_ts
 
-    def _doubt(self, page: "_Page") -> None:
-        """Raises `SlackError` where a page lacks what is there: it is asked for again by the next sync,
-        and until then nothing is concluded from it."""
+    def _confirm_deletions(self, page: "_Page") -> None:
+        """Raise `SlackError` if a page lacks a message that exists. The next sync reads it again."""
         missing = page.missing
-        if not takes_much(len(missing), len(page.seen.moments)):
+        if not needs_confirmation(len(missing), len(page.times.moments)):
             return
-        # People take back what is new, and Slack's retention what is old: at either end a message may
-        # be gone although the page is wrong.
+        # People delete new messages, and Slack's retention deletes old ones. A message at either
+        # end may be deleted although the page is wrong.
         ts = missing[len(missing) // 2]
-        if self._is_there(ts):
-            what = f"conversations.history: a page lacks {ts} and more that is still there."
-            raise SlackError("malformed", what, permanent=False)
+        if self._exists_in_slack(ts):
+            text = f"conversations.history: a page lacks {ts} and more that is still there."
+            raise SlackError("malformed", text, permanent=False)
 
-    def _is_there(self, ts: str) -> bool:
-        """Asked of the method for threads: of a message without replies it gives the message."""
-        answers = self.reading.client.replies(self.channel.slack_id, ts)
+    def _exists_in_slack(self, ts: str) -> bool:
+        """Read the message as a thread. Slack returns it even if it has no replies."""
+        answers = self.fetcher.client.replies(self.channel.slack_id, ts)
         try:
-            page, _ = next(self.reading.each(answers))
+            page, _ = next(self.fetcher.fetch(answers))
         except SlackError as error:
             if error.code != "thread_not_found":
                 raise
@@ -126,77 +132,88 @@ class HistoryReader:
 
 
 class _Page:
-    """A page of history below ``at_ts``; ``newest``: see `Reading.each`."""
+    """A page of history below ``latest_ts``. ``newest``: see `ChannelFetcher.fetch`."""
 
     def __init__(
-        self, reading: ChannelFetcher, answer: HistoryPage, newest: int, at_ts: str, end_ts: str
+        self,
+        fetcher: ChannelFetcher,
+        answer: Page,
+        newest: int,
+        latest_ts: str,
+        oldest_ts: str,
     ) -> None:
-        self.reading = reading
+        self.fetcher = fetcher
+        self.rows = fetcher.channel.messages
         self.messages = answer.messages
         self.is_last = answer.is_last
-        self.seen: Seen = see(answer.messages, reading.now_us)
-        self._at_ts = at_ts
-        covered = going_down(
-            self.seen,
-            before_us=us_or_none(at_ts),
-            end_us=micros_or_0(end_ts),
+        self.times = page_times(answer.messages, fetcher.now_us)
+        moments = self.times.moments
+        self.reached_ts = ts_from_micros(min(moments)) if moments else latest_ts
+        covered = history_range(
+            self.times,
+            before_us=micros(latest_ts) if latest_ts else None,
+            end_us=micros_or_0(oldest_ts),
             is_last=answer.is_last,
             is_limited=answer.is_limited,
         )
-        stored = reading.channel.messages.filter(_IN_CHANNEL)
-        self.missing = reading.missing(covered, self.seen.ts, stored, newest)
+        stored = self.rows.filter(_IN_CHANNEL)
+        self.missing = fetcher.find_missing(covered, self.times.ts, stored, newest)
 
-    def keep(self) -> str:
-        """Store it, delete what it lacks, and note which threads have to be read; in a transaction of
-        the caller's. Returns how far down it goes."""
-        reading = self.reading
-        rows = reading.channel.messages
-        before = self._told_before()
-        reading.store(reversed(self.messages))
-        reading.delete(self.missing)
-        if moved := self._moved(before) | self._alive_below(self.missing):
-            rows.filter(ts__in=moved).thread_has_moved()
-        return lowest(self.seen.moments, self._at_ts)
+    def save(self) -> str:
+        """Store the page, delete missing messages and mark changed threads as unread.
 
-    def _told_before(self) -> dict[str, tuple[bool, _Replies]]:
-        """By root: whether it owes its thread, and how many replies Slack gave it when it last told."""
-        rows = self.reading.channel.messages.filter(ts__in=self.seen.ts).values_list(
+        The caller opens the transaction. Return the ts of the oldest message.
+        """
+        before = self._replies_before()
+        self.fetcher.store(reversed(self.messages))
+        self.fetcher.delete(self.missing)
+        if changed := self._changed_threads(before) | self._threads_without_root(self.missing):
+            self.rows.filter(ts__in=changed).mark_threads_unread()
+        return self.reached_ts
+
+    def _replies_before(self) -> dict[str, tuple[bool, _Replies]]:
+        """Return if each root's thread is unread, and the replies that Slack reported last."""
+        rows = self.rows.filter(ts__in=self.times.ts).values_list(
             "ts", "thread_moved", "reply_count", "latest_reply"
         )
-        return {ts: (owed, (count, micros_or_0(latest))) for ts, owed, count, latest in rows}
+        return {ts: (is_unread, (n, micros_or_0(latest))) for ts, is_unread, n, latest in rows}
 
-    def _moved(self, told_before: dict[str, tuple[bool, _Replies]]) -> set[str]:
-        """Roots whose threads differ from what we hold.
+    def _changed_threads(self, before: dict[str, tuple[bool, _Replies]]) -> set[str]:
+        """Return roots whose replies in Slack differ from the stored ones.
 
-        What counts are the replies that are here: an export may know of more replies than it
-        holds. Where Slack counts fewer than it once gave, and said so before, it has nothing new;
-        nor where it says what made us owe the thread already.
+        An export may report more replies than it contains, so only stored rows count. A repeated
+        report counts only if the thread is not unread yet and has more replies than are stored.
         """
-        now_us = self.reading.now_us
-        slack_counts: dict[str, _Replies] = {}
+        reported: dict[str, _Replies] = {}
         for raw in self.messages:
-            if ts := key_of(raw, now_us):
+            if ts := message_ts(raw, self.fetcher.now_us):
                 count, latest = parse_reply_info(as_dict(raw))
-                slack_counts[ts] = (count, micros_or_0(latest))
-        there = self.reading.channel.messages.still_there().filter(thread_ts__in=slack_counts)
+                reported[ts] = (count, micros_or_0(latest))
+        replies = self.rows.existing_in_slack().filter(thread_ts__in=reported)
         counted = (
-            there.exclude(ts=F("thread_ts"))
+            replies.exclude(ts=F("thread_ts"))
             .values_list("thread_ts")
             .annotate(Count("pk"), Max("micros"))
         )
-        stored_counts = {ts: (count, latest_us) for ts, count, latest_us in counted}
-        moved = set()
-        for ts, now in slack_counts.items():
-            here = stored_counts.get(ts, (0, 0))
-            owed, before = told_before.get(ts, (False, None))
-            is_old_news = now == before and (owed or here[0] >= now[0])
-            if here != now and not is_old_news:
-                moved.add(ts)
-        return moved
+        all_stored = {ts: (count, latest_us) for ts, count, latest_us in counted}
+        changed = set()
+        for ts, now in reported.items():
+            stored = all_stored.get(ts, (0, 0))
+            is_unread, reported_before = before.get(ts, (False, None))
+            is_known = now == reported_before and (is_unread or stored[0] >= now[0])
+            if stored != now and not is_known:
+                changed.add(ts)
+        return changed
 
-    def _alive_below(self, deleted: Sequence[str]) -> set[str]:
-        """Of roots that are gone, those whose replies we still hold."""
+    def _threads_without_root(self, deleted: Sequence[str]) -> set[str]:
+        """Return deleted roots that still have stored replies."""
         if not deleted:
             return set()
-        there = self.reading.channel.messages.still_there().filter(thread_ts__in=deleted)
-        return set(there.exclude(ts=F("thread_ts")).values_list("thread_ts", flat=True).distinct())
+        replies = self.rows.existing_in_slack().filter(thread_ts__in=deleted)
+        return set(
+            replies.exclude(ts=F("thread_ts")).values_list("thread_ts", flat=True).distinct()
+        )
+
+
+def _highest(moments: Sequence[int]) -> str:
+    return ts_from_micros(max(moments)) if moments else ""

@@ -1,7 +1,7 @@
-"""One budget of calls for each token and method of Slack, whoever makes them.
+"""Rate limit of Slack calls, shared by all processes that use the same token.
 
-A call is taken from the row under its lock, in a short transaction of its own that ends before the
-call begins. What Slack itself refuses is kept there too, so that every process knows of it.
+A call is taken from the bucket's row under a lock. The transaction ends before the call starts.
+The row also stores refusals by Slack.
 """
 
 import hashlib
@@ -16,32 +16,32 @@ from memories.models import SlackBudget
 from memories.rules.sync import rate_limits
 
 
-class Budget:
-    """The `Limiter` of a client. ``now`` is the clock that the minutes are counted by."""
+class SharedLimiter:
+    """A `Limiter` for `SlackClient`."""
 
     def __init__(self, token: str, now: Callable[[], datetime] = timezone.now) -> None:
-        self._key = hashlib.sha256(token.encode()).hexdigest()[:16]
+        self._token_key = hashlib.sha256(token.encode()).hexdigest()[:16]
         self._now = now
 
     def take(self, method: str, *, slow: bool = False) -> float:
-        rate = rate_limits.per_minute(method, slow=slow)
-        with self._row(method, rate) as row:
+        rate = rate_limits.calls_per_minute(method, slow=slow)
+        with self._locked_row(method, rate) as row:
             bucket, wait = rate_limits.take(row.bucket, rate, self._now())
-            row.holds(bucket)
+            row.save_bucket(bucket)
         return wait
 
     def limited(self, method: str, seconds: float) -> None:
-        with self._row(method, rate_limits.per_minute(method)) as row:
-            row.holds(rate_limits.refuse(row.bucket, seconds, self._now()))
+        with self._locked_row(method, rate_limits.calls_per_minute(method)) as row:
+            row.save_bucket(rate_limits.block(row.bucket, seconds, self._now()))
 
     @contextmanager
-    def _row(self, method: str, rate: int) -> Iterator[SlackBudget]:
+    def _locked_row(self, method: str, rate: int) -> Iterator[SlackBudget]:
         with transaction.atomic():
-            full = rate_limits.full(rate, self._now())
+            full = rate_limits.full_bucket(rate, self._now())
             SlackBudget.objects.get_or_create(
-                token_key=self._key,
+                token_key=self._token_key,
                 method=method,
                 defaults={"calls_left": full.calls_left, "counted_at": full.counted_at},
             )
             rows = SlackBudget.objects.select_for_update()
-            yield rows.get(token_key=self._key, method=method)
+            yield rows.get(token_key=self._token_key, method=method)

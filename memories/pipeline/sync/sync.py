@@ -1,136 +1,46 @@
-"""Slack → people, channels, members and messages of a workspace.
+"""Sync: people, channels, members and messages of a workspace, read from Slack.
 
-The same storing code and outcomes as an import. A sync may be stopped and run again, and what goes
-wrong narrows what is known and who may read, never widens it: an old list of members grows stale,
-and a channel that Slack no longer calls public is private from then on.
+Objects are stored like those of an import. A sync may stop at any point and run again. An error
+only reduces access: an old list of members expires, and a channel that Slack does not call public
+becomes private.
 """
 
 import logging
 import time
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
-from enum import StrEnum
 from functools import partial
 from typing import Any
 
 from django.db import transaction
-from django.db.models import F, Q
+from django.db.models import F, Min, Q
 
-from memories.models import Channel, SlackConnection, Workspace
-from memories.pipeline.access import audience
+from memories.models import Channel, ChannelSync, SlackConnection, Workspace
+from memories.pipeline.access import channel_audience
 from memories.pipeline.ingest.roster import (
     demote_unlisted_people,
     set_members,
     store_channels,
     store_people,
 )
-from memories.pipeline.locks import storing
+from memories.pipeline.locks import lock_workspace
 from memories.pipeline.sync import connecting
-from memories.pipeline.sync.channel_fetcher import ChannelFetcher, OutOfTime, Walked, stop_watch
-from memories.pipeline.sync.coverage import Coverage, coverage_of
+from memories.pipeline.sync.channel_fetcher import ChannelFetcher, OutOfTime, time_limit
+from memories.pipeline.sync.coverage import coverage_of
 from memories.pipeline.sync.history import HistoryReader
-from memories.pipeline.sync.threads import Threads
+from memories.pipeline.sync.sync_report import ChannelReport, SyncReport, SyncState
+from memories.pipeline.sync.threads import ThreadReader
 from memories.rules.ingest.message_text import as_dict
-from memories.rules.ingest.outcomes import Tally
 from memories.rules.ingest.slack_objects import parse_slack_id
 from memories.rules.sync import resync_schedule
-from memories.slack.web import Identity, SlackClient, SlackError
+from memories.slack.web import SlackClient, SlackError
 
 logger = logging.getLogger(__name__)
 
-
-class State(StrEnum):
-    """How a sync left a channel."""
-
-    SYNCED = "synced"
-    NOT_MEMBER = "not_member"  # the bot has to be invited
-    FAILED = "failed"
-    LIMITED = "limited"  # Slack gives no more calls for now: the next sync goes on
-    UNFINISHED = "unfinished"  # time was up: the next sync goes on
-    HIDDEN = "hidden"  # was public, and Slack lists it no longer
-    SWITCHED_OFF = "switched_off"  # private, and the workspace's settings say not to read those
-
-
-@dataclass
-class ChannelReport:
-    """``failures`` are sentences; ``not_before``: when Slack lets us come back, where it told."""
-
-    channel_id: str
-    channel_name: str
-    state: State
-    walked: Walked = field(default_factory=Walked)
-    failures: list[str] = field(default_factory=list)
-    code: str = ""
-    not_before: datetime | None = None
-    coverage: Coverage | None = None
-
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "channel_id": self.channel_id,
-            "channel_name": self.channel_name,
-            "state": self.state.value,
-            "new": self.walked.new,
-            "updated": self.walked.updated,
-            "deleted": self.walked.deleted,
-            "threads": self.walked.threads,
-            "from": self.walked.asked_from,
-            "to": self.walked.mark,
-            "errors": self.failures,
-            "not_before": self.not_before.isoformat() if self.not_before else None,
-            "coverage": self.coverage.as_json() if self.coverage else None,
-        }
-
-    def goes_wrong(self, error: SlackError, not_before: datetime | None) -> None:
-        """A failure counts for more than a limit, and the limit that ends last for most."""
-        if error.code != "ratelimited":
-            self.state, self.code = State.FAILED, error.code
-            self.failures.append(error.message)
-        elif self.state is not State.FAILED:
-            self.state, self.code = State.LIMITED, error.code
-        if not_before and (self.not_before is None or not_before > self.not_before):
-            self.not_before = not_before
-
-
-@dataclass
-class SyncReport:
-    """``error``: why the whole sync stopped, "" when it did not; ``code`` is Slack's word for it.
-
-    ``calls`` counts the pages asked for, by method; ``not_followed`` the channels that are not read
-    because nobody chose them.
-    """
-
-    workspace: str
-    tally: Tally = field(default_factory=Tally)
-    channels: list[ChannelReport] = field(default_factory=list)
-    calls: Counter[str] = field(default_factory=Counter)
-    not_followed: int = 0
-    slow_plan: bool = False
-    error: str = ""
-    code: str = ""
-    not_before: datetime | None = None
-
-    def call_by(self, names: Mapping[str, str]) -> None:
-        """Channels by these names (by Slack id), and nameless where a reader knows none."""
-        for channel in self.channels:
-            channel.channel_name = names.get(channel.channel_id, "")
-
-    def of(self, *states: State) -> list[ChannelReport]:
-        return [channel for channel in self.channels if channel.state in states]
-
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "workspace": self.workspace,
-            "error": self.error,
-            "code": self.code,
-            "not_before": self.not_before.isoformat() if self.not_before else None,
-            "slow_plan": self.slow_plan,
-            "not_followed": self.not_followed,
-            **self.tally.as_json(),
-            "by_channel": [channel.as_json() for channel in self.channels],
-            "calls": dict(sorted(self.calls.items())),
-        }
+# States of channels that the bot can read.
+READABLE = (SyncState.SYNCED, SyncState.LIMITED, SyncState.UNFINISHED)
+# Errors that need a person: no sync is scheduled.
+NO_RETRY = ("wrong_team", "unknown_channel", "forgotten")
 
 
 def sync_workspace(
@@ -141,25 +51,24 @@ def sync_workspace(
     *,
     seconds: float | None = None,
     full: bool = False,
-    goes_on: bool = False,
+    resume: bool = False,
     stopwatch: Callable[[], float] = time.monotonic,
 ) -> SyncReport:
-    """Read what is new in Slack, of the channels that are followed.
+    """Read new and changed objects of the followed channels, those with the oldest read first.
 
-    ``channels``: only these, by id or name, and follow them from now on. ``full``: look all over
-    them, not only where it is time to. ``goes_on``: what was listed or walked minutes ago need not
-    be again. ``seconds``: ask for no page after so long. The channels whose turn was
-    longest ago come first. Raises `Busy` when an import or another sync of the workspace is at work;
-    all other trouble is in the report.
+    ``channels`` limits the sync to these ids or names, and follows them. ``full`` compares all
+    messages and threads. ``resume`` skips lists and reads that are minutes old. No page is
+    requested after ``seconds``. Raises `Busy` if another import or sync of the workspace runs. The
+    report contains all other errors.
     """
-    with storing(workspace):
+    with lock_workspace(workspace):
         sync = _Sync(workspace, client, now, seconds, stopwatch)
         try:
-            sync.run(channels, full=full, goes_on=goes_on)
+            sync.run(channels, full=full, resume=resume)
         except SlackError as error:
             sync.stop(error)
-        sync.end()
-    _log(sync.report)
+        sync.finish()
+    sync.report.log()
     return sync.report
 
 
@@ -176,34 +85,34 @@ class _Sync:
         self.client = client
         self.now = now
         self.report = SyncReport(workspace.slug)
+        self.has_time = time_limit(seconds, stopwatch)
         self._stopwatch = stopwatch
-        self._began = stopwatch()
-        self._in_time = stop_watch(seconds, stopwatch)
+        self._start = stopwatch()
 
     def not_before(self, error: SlackError) -> datetime | None:
+        """Return when Slack allows the next call, if it said."""
         if error.retry_after is None:
             return None
-        passed = self._stopwatch() - self._began
+        passed = self._stopwatch() - self._start
         return self.now + timedelta(seconds=passed + error.retry_after)
 
-    def run(self, requested: Sequence[str] | None, *, full: bool, goes_on: bool) -> None:
-        if not (goes_on and resync_schedule.is_fresh(self.workspace.listed_at, self.now)):
-            self._roster(private=requested is not None)
-        turns = [
-            _Turn(self, channel) for channel in self._followed(requested) if self._may_read(channel)
-        ]
-        back = resync_schedule.looks_back_first(self.now)
+    def run(self, requested: Sequence[str] | None, *, full: bool, resume: bool) -> None:
+        if not (resume and resync_schedule.is_fresh(self.workspace.listed_at, self.now)):
+            self._list_everything(with_private=requested is not None)
+        channels = self._followed(requested)
+        syncs = [_ChannelSync(self, channel) for channel in channels if self._has_bot(channel)]
+        is_resync_first = resync_schedule.starts_with_resync(self.now)
         try:
-            for turn in turns:
-                turn.begin(full=full)
-            for turn in turns:
-                turn.look_back() if back else turn.look(goes_on=goes_on)
-            for turn in turns:
-                turn.look(goes_on=goes_on) if back else turn.look_back()
+            if full:
+                for sync in syncs:
+                    sync.request_full_resync()
+            for is_resync in (is_resync_first, not is_resync_first):
+                for sync in syncs:
+                    sync.resync() if is_resync else sync.read_new(resume=resume)
         finally:
-            for turn in turns:
-                turn.end()
-        self._is_known(whole=requested is None)
+            for sync in syncs:
+                sync.finish()
+        self._set_synced_at(is_whole=requested is None)
 
     def stop(self, error: SlackError) -> None:
         report = self.report
@@ -211,61 +120,58 @@ class _Sync:
         report.not_before = self.not_before(error)
         connecting.disconnect_if_rejected(self.workspace, self.client, error, self.now)
 
-    def end(self) -> None:
+    def finish(self) -> None:
         report = self.report
         report.calls = self.client.calls.copy()
         report.slow_plan = self.client.slow_plan
         if report.slow_plan:
-            SlackConnection.objects.of(self.workspace).is_slow()
-        if report.code not in ("wrong_team", "unknown_channel", "forgotten"):
-            self.workspace.sync_again(self._next_look())
+            SlackConnection.objects.of(self.workspace).mark_slow()
+        if report.code not in NO_RETRY:
+            self.workspace.schedule_sync(self._next_sync_at())
 
-    def _next_look(self) -> datetime:
-        """As soon as Slack lets us where there is more to read; the worker's clock is rough."""
+    def _next_sync_at(self) -> datetime:
+        """Return when Slack allows the next call, if there is more to read."""
         report = self.report
         if report.error:
             return report.not_before or self.now + timedelta(minutes=1)
-        if report.of(State.UNFINISHED):
+        if report.in_state(SyncState.UNFINISHED):
             return self.now
-        limits = [
-            channel_report.not_before
-            for channel_report in report.of(State.LIMITED)
-            if channel_report.not_before
-        ]
-        return min([*limits, self.now + resync_schedule.SYNC_EVERY])
+        limits = [each.not_before for each in report.in_state(SyncState.LIMITED)]
+        return min([*filter(None, limits), self.now + resync_schedule.SYNC_INTERVAL])
 
-    def _is_known(self, *, whole: bool) -> None:
-        """Conversations are known as far as those channels are that could be read at all; one in its
-        first walk holds up nobody, for nothing of it is remembered yet."""
-        rows = self.workspace.channels.past_first_walk()
-        if whole:
-            ids = [channel_report.channel_id for channel_report in self.report.of(*_READABLE)]
+    def _set_synced_at(self, *, is_whole: bool) -> None:
+        """Set how far all readable channels are read.
+
+        Channels in their first sync do not count, because nothing of them is remembered yet.
+        """
+        rows = self.workspace.channels.past_first_sync()
+        if is_whole:
+            ids = [each.channel_id for each in self.report.in_state(*READABLE)]
             rows = rows.filter(slack_id__in=ids)
-        else:  # of the others, as far as the syncs before have come
+        else:  # other channels are read as far as earlier syncs came
             rows = rows.followed().filter(bot_is_in=True)
             if not self.workspace.memory_settings.read_private_channels:
                 rows = rows.public()
-        as_of = list(rows.values_list("walked_at", flat=True))
-        known_moments = [moment for moment in as_of if moment is not None]
-        if len(known_moments) == len(as_of):
-            self.workspace.has_been_synced(min(known_moments, default=self.now))
+        if not rows.filter(sync__synced_at=None).exists():
+            oldest = rows.aggregate(oldest=Min("sync__synced_at"))["oldest"]
+            self.workspace.mark_synced(oldest or self.now)
 
-    # Who and what is there
+    # People and channels
 
-    def _roster(self, *, private: bool) -> None:
-        self._connect(self.client.identity())
-        named = set()
+    def _list_everything(self, *, with_private: bool) -> None:
+        self._connect()
+        listed = set()
         for page in self.client.people():
             self.report.tally.add(store_people(self.workspace, page, live=True))
-            named |= {parse_slack_id(as_dict(raw).get("id")) for raw in page}
-        if unnamed := demote_unlisted_people(self.workspace, named):
-            logger.warning("sync of %s: Slack lists %s people no more", self.workspace, unnamed)
-        self._channels(private=private)
-        self.workspace.has_been_listed(self.now)
+            listed |= {parse_slack_id(as_dict(raw).get("id")) for raw in page}
+        if unlisted := demote_unlisted_people(self.workspace, listed):
+            logger.warning("sync of %s: Slack lists %s people no more", self.workspace, unlisted)
+        self._store_channels(self._channel_list(with_private=with_private))
+        self.workspace.mark_listed(self.now)
 
-    def _connect(self, identity: Identity) -> None:
-        """From now on only fresh lists of members count. Another team's token changes nothing."""
-        workspace = self.workspace
+    def _connect(self) -> None:
+        """Connect the workspace to the team of the token: from now on lists of members expire."""
+        workspace, identity = self.workspace, self.client.identity()
         if not identity.team_id:
             raise SlackError("malformed", "auth.test: Slack names no team.", permanent=False)
         if workspace.team_id and workspace.team_id != identity.team_id:
@@ -279,45 +185,48 @@ class _Sync:
             identity.team_id, name=identity.team_name, domain=identity.domain, now=self.now
         )
 
-    def _channels(self, *, private: bool) -> None:
-        """Store the channels as Slack lists them, and which of them the bot is in."""
-        raws = self._listed(private=private)
-        # A channel that Slack does not call public in so many words is private.
-        kinds = ["public" if raw.get("is_private") is False else "private" for raw in raws]
-        self.report.tally.add(
-            store_channels(
-                self.workspace, zip(raws, kinds, strict=True), known_at=self.now, live=True
-            )
-        )
-        listed = {parse_slack_id(raw.get("id")) for raw in raws}
-        for channel in self.workspace.channels.public():
-            if channel.slack_id not in listed:
-                # Deleted, or made private without the bot: nobody can tell who may read it.
-                with transaction.atomic():
-                    channel.describe({"kind": Channel.Kind.PRIVATE})
-                    audience.follow(channel, Channel.Kind.PUBLIC, was_shared=channel.is_shared)
-                self._add_report(channel, State.HIDDEN)
-        joined = {parse_slack_id(raw.get("id")) for raw in raws if raw.get("is_member") is True}
-        self.workspace.channels.bot_is_in_these(joined)
-
-    def _listed(self, *, private: bool) -> list[dict[str, Any]]:
-        """Private channels only where somebody wants them read: their scope is asked for then."""
+    def _channel_list(self, *, with_private: bool) -> list[dict[str, Any]]:
+        """List the channels. Private ones need a scope, so they are listed only where wanted."""
         reads_private = self.workspace.memory_settings.read_private_channels
         followed = self.workspace.channels.followed().exclude(kind=Channel.Kind.PUBLIC)
-        if reads_private or private or followed.exists():
+
+        def fetch(*, private: bool) -> list[dict[str, Any]]:
+            pages = self.client.channels(private=private)
+            return [as_dict(raw) for page in pages for raw in page]
+
+        if reads_private or with_private or followed.exists():
             try:
-                return self._list(private=True)
+                return fetch(private=True)
             except SlackError as error:
                 if reads_private or error.code != "missing_scope":
                     raise
-        return self._list(private=False)
+        return fetch(private=False)
 
-    def _list(self, *, private: bool) -> list[dict[str, Any]]:
-        return [as_dict(raw) for page in self.client.channels(private=private) for raw in page]
+    def _store_channels(self, raws: list[dict[str, Any]]) -> None:
+        """Store the listed channels, and in which of them the bot is."""
+        # A channel is private unless Slack explicitly calls it public.
+        kinds = ["public" if raw.get("is_private") is False else "private" for raw in raws]
+        pairs = zip(raws, kinds, strict=True)
+        self.report.tally.add(store_channels(self.workspace, pairs, known_at=self.now, live=True))
+        listed = {parse_slack_id(raw.get("id")) for raw in raws}
+        for channel in self.workspace.channels.public():
+            if channel.slack_id not in listed:
+                # It was deleted, or became private without the bot: its readers are unknown.
+                with transaction.atomic():
+                    channel.describe({"kind": Channel.Kind.PRIVATE})
+                    channel_audience.update_audience(
+                        channel, Channel.Kind.PUBLIC, was_shared=channel.is_shared
+                    )
+                self.add_report(channel, SyncState.HIDDEN)
+        joined = {parse_slack_id(raw.get("id")) for raw in raws if raw.get("is_member") is True}
+        self.workspace.channels.set_bot_channels(joined)
+
+    # Followed channels
 
     def _followed(self, requested: Sequence[str] | None) -> list[Channel]:
+        """Return the channels to read, and follow the requested ones."""
         rows = self.workspace.channels.select_related("workspace").order_by(
-            F("turn_at").asc(nulls_first=True), "pk"
+            F("sync__last_read_at").asc(nulls_first=True), "pk"
         )
         if requested is None:
             followed = list(rows.followed())
@@ -345,120 +254,94 @@ class _Sync:
             channel.follow(by=None, on=True)
         return channels
 
-    def _may_read(self, channel: Channel) -> bool:
+    def _has_bot(self, channel: Channel) -> bool:
+        """Return if the bot is in the channel. Otherwise record that it is not."""
         if channel.bot_is_in:
             return True
-        channel.record_sync_result("not_in_channel", "", None)
-        if not channel.is_archived and not self._is_reported(channel):
-            self._add_report(channel, State.NOT_MEMBER).coverage = coverage_of(channel, self.now)
+        ChannelSync.objects.of(channel).record_result("not_in_channel", "", None)
+        is_reported = any(each.channel_id == channel.slack_id for each in self.report.channels)
+        if not channel.is_archived and not is_reported:
+            report = self.add_report(channel, SyncState.NOT_MEMBER)
+            report.coverage = coverage_of(channel, self.now)
         return False
 
-    def _is_reported(self, channel: Channel) -> bool:
-        return any(
-            channel_report.channel_id == channel.slack_id for channel_report in self.report.channels
-        )
-
-    def _add_report(self, channel: Channel, state: State) -> ChannelReport:
-        self.report.channels.append(ChannelReport(channel.slack_id, channel.name, state))
-        return self.report.channels[-1]
+    def add_report(self, channel: Channel, state: SyncState) -> ChannelReport:
+        report = ChannelReport(channel.slack_id, channel.name, state)
+        self.report.channels.append(report)
+        return report
 
 
-class _Turn:
-    """One channel's part in a sync. What goes wrong with it stays with it, unless Slack refuses the
-    token."""
+class _ChannelSync:
+    """The sync of one channel. Its errors do not stop the others, unless the token is refused."""
 
-    def __init__(self, sync: _Sync, channel: Channel) -> None:
-        self.sync = sync
+    def __init__(self, workspace_sync: _Sync, channel: Channel) -> None:
+        self.workspace_sync = workspace_sync
         self.channel = channel
-        self.report = sync._add_report(channel, State.SYNCED)
-        reading = ChannelFetcher(channel, sync.client, sync.now, sync._in_time)
-        self.walked = self.report.walked = reading.walked
-        self.history = HistoryReader(reading)
-        self.threads = Threads(reading)
-        self._has_looked = False
-        # If not, its members are asked for all the same: who may read what is kept may change.
-        self._is_read = channel.may_be_read
+        self.client, self.now = workspace_sync.client, workspace_sync.now
+        self.report = workspace_sync.add_report(channel, SyncState.SYNCED)
+        fetcher = ChannelFetcher(channel, self.client, self.now, workspace_sync.has_time)
+        self.row = fetcher.sync
+        self.stats = self.report.stats = fetcher.stats
+        self.history = HistoryReader(fetcher)
+        self.threads = ThreadReader(fetcher)
+        self._has_started = False
+        # Members are read in any case, because they decide who may read stored messages.
+        self._reads_messages = channel.may_be_read
 
-    def begin(self, *, full: bool) -> None:
-        if full:
-            self.channel.look_all_over(self.sync.now - resync_schedule.PACE)
-            self.channel.messages.roots().update(replies_read_at=None)
+    def request_full_resync(self) -> None:
+        self.row.request_full_resync(self.now - resync_schedule.THREAD_PERIOD)
+        self.channel.messages.roots().update(replies_read_at=None)
 
-    def look(self, *, goes_on: bool) -> None:
-        """Who is in it, what is new, and what moved in the hot window."""
-        self._has_looked = True
-        due = resync_schedule.members_are_due(self.channel.members_known_at, self.sync.now)
-        if due or self.channel.members_have_changed:
-            self._try(self._members)
-        if not self._is_read:
-            return
-        self._try(partial(self.history.run, goes_on=goes_on))
-        self._try(self.threads.read_owed)
+    def read_new(self, *, resume: bool) -> None:
+        """Read members, new messages, the hot window and changed threads."""
+        self._has_started = True
+        channel = self.channel
+        is_due = resync_schedule.are_members_due(channel.members_known_at, self.now)
+        if is_due or channel.have_members_changed:
+            self._try(self._read_members)
+        if self._reads_messages:
+            self._try(partial(self.history.read, resume=resume))
+            self._try(self.threads.read_changed)
 
-    def look_back(self) -> None:
-        """What else it is time to compare with Slack."""
-        if not self._is_read:
-            return
-        self._try(self.history.sweep_on)
-        self._try(self.threads.turn_ring)
+    def resync(self) -> None:
+        """Compare older messages and threads that are due."""
+        if self._reads_messages:
+            self._try(self.history.continue_resync)
+            self._try(self.threads.resync)
 
-    def end(self) -> None:
-        report, channel, now = self.report, self.channel, self.sync.now
-        self.sync.report.tally.add(self.walked.tally)
-        report.failures += self.walked.failures
-        if self.walked.failures:
-            report.state = State.FAILED
-        elif not self._has_looked and report.state is State.SYNCED:
-            report.state = State.UNFINISHED
-        if not self._is_read and report.state in (State.SYNCED, State.UNFINISHED):
-            report.state, report.code = State.SWITCHED_OFF, "switched_off"
-        if self.walked.pages:
-            channel.has_had_its_turn(now)
-        if self._is_read and not self.threads.are_owed:
-            channel.is_complete()
+    def finish(self) -> None:
+        report, stats, row = self.report, self.stats, self.row
+        self.workspace_sync.report.tally.add(stats.tally)
+        report.failures += stats.failures
+        if stats.failures:
+            report.state = SyncState.FAILED
+        elif not self._has_started and report.state is SyncState.SYNCED:
+            report.state = SyncState.UNFINISHED
+        is_fine = report.state in (SyncState.SYNCED, SyncState.UNFINISHED)
+        if not self._reads_messages and is_fine:
+            report.state, report.code = SyncState.SWITCHED_OFF, "switched_off"
+        if stats.pages:
+            row.set_last_read(self.now)
+        if self._reads_messages and not self.threads.has_unread:
+            row.finish_threads()
         text = " ".join(report.failures)
-        channel.record_sync_result(
-            report.code or ("failed" if text else ""), text, report.not_before
-        )
-        report.coverage = coverage_of(channel, now)
+        row.record_result(report.code or ("failed" if text else ""), text, report.not_before)
+        report.coverage = coverage_of(self.channel, self.now)
 
-    def _members(self) -> None:
-        """All or nothing: a walk that breaks off leaves the old list, and its old date."""
-        pages = self.sync.client.members(self.channel.slack_id)
-        ids = [parse_slack_id(member) for page in pages for member in page]
-        set_members(
-            self.channel, [member_id for member_id in ids if member_id], self.sync.now, live=True
-        )
+    def _read_members(self) -> None:
+        """Store the complete list of members. An error keeps the old list and its time."""
+        pages = self.client.members(self.channel.slack_id)
+        ids = [slack_id for page in pages for raw in page if (slack_id := parse_slack_id(raw))]
+        set_members(self.channel, ids, self.now, live=True)
 
     def _try(self, step: Callable[[], None]) -> None:
+        """Run a step. Record its error, and raise it again if Slack refuses the token."""
         try:
             step()
         except OutOfTime:
-            if self.report.state is State.SYNCED:
-                self.report.state = State.UNFINISHED
+            if self.report.state is SyncState.SYNCED:
+                self.report.state = SyncState.UNFINISHED
         except SlackError as error:
-            self.report.goes_wrong(error, self.sync.not_before(error))
+            self.report.add_error(error, self.workspace_sync.not_before(error))
             if error.refuses_token:
                 raise
-
-
-# What these are known up to holds for the workspace; the others cannot be waited for.
-_READABLE = (State.SYNCED, State.LIMITED, State.UNFINISHED)
-
-
-def _log(report: SyncReport) -> None:
-    logger.info(
-        "sync",
-        extra={
-            "workspace": report.workspace,
-            "code": report.code,
-            "calls": report.calls.total(),
-            "new": sum(channel.walked.new for channel in report.channels),
-            "failed": len(report.of(State.FAILED)),
-        },
-    )
-    for channel in report.of(State.FAILED):
-        for failure in channel.failures:
-            logger.warning("sync of channel %s: %s", channel.channel_id, failure)
-    if report.error:
-        logger.error("sync of %s: %s", report.workspace, report.error)

@@ -1,8 +1,8 @@
-"""The threads of one channel, read from Slack: those that moved, and by and by all of them.
+"""Reads the threads of one channel: changed ones first, and every thread within 30 days.
 
-A thread is read from its oldest reply on, and may take many runs, as a walk may. A root that moved
-owes its thread until it was read; the others take their turn in a ring (rules/resync_schedule.py), since
-nothing else tells of an edit in a thread.
+A thread is read from its oldest reply and may take many runs. A changed thread stays unread until
+it is read completely. Slack reports no edit of a reply, so the others are read again in turn
+(rules/sync/resync_schedule.py).
 """
 
 from django.db import transaction
@@ -10,105 +10,106 @@ from django.db.models import F, Q
 
 from memories.models import Message
 from memories.models.ingest.messages import MessageQuerySet
-from memories.pipeline.sync.channel_fetcher import ChannelFetcher, highest
-from memories.rules.ingest.timestamps import micros_or_0
+from memories.pipeline.sync.channel_fetcher import ChannelFetcher
+from memories.rules.ingest.timestamps import micros_or_0, ts_from_micros
 from memories.rules.sync import resync_schedule
-from memories.rules.sync.covered_range import going_up, key_of, see
+from memories.rules.sync.covered_range import message_ts, page_times, thread_range
 from memories.slack.web import SlackError
 
-AT_ONCE = 500  # roots taken out of the database together
+CHUNK = 500  # roots in memory at a time
 
 
-class Threads:
-    def __init__(self, reading: ChannelFetcher) -> None:
-        self.reading = reading
-        self.channel = reading.channel
-        self.now = reading.now
+class ThreadReader:
+    """Raises `SlackError` or `OutOfTime`. Everything stored before is correct and stays."""
 
-    def read_owed(self) -> None:
-        """Those that moved, newest first. Raises `SlackError` or `OutOfTime`."""
+    def __init__(self, fetcher: ChannelFetcher) -> None:
+        self.fetcher = fetcher
+        self.channel, self.sync = fetcher.channel, fetcher.sync
+        self.now = fetcher.now
+
+    @property
+    def has_unread(self) -> bool:
+        return self.channel.messages.with_unread_replies().exists()
+
+    def read_changed(self) -> None:
+        """Read changed threads, newest first."""
         tried: set[int] = set()
-        while roots := list(
-            self.channel.messages.owing_replies().exclude(pk__in=tried).defer("raw")[:AT_ONCE]
-        ):
+        unread = self.channel.messages.with_unread_replies().defer("raw")
+        while roots := list(unread.exclude(pk__in=tried)[:CHUNK]):
             for root in roots:
                 tried.add(root.pk)
                 self._read(root)
 
-    @property
-    def are_owed(self) -> bool:
-        return self.channel.messages.owing_replies().exists()
-
-    def turn_ring(self) -> None:
-        """Read those whose turn it is: whichever were not read for the longest time, and none that was
-        read just now. Raises `SlackError` or `OutOfTime`."""
-        roots = self.channel.messages.roots()
-        turn = resync_schedule.turn_of_ring(roots.count(), self.channel.ring_at, self.now)
-        if self.channel.ring_at is None:
-            self.channel.ring_turns_to(self.now)
-        if not turn.threads:
+    def resync(self) -> None:
+        """Read the threads that are due, those with the oldest read first."""
+        roots, sync = self.channel.messages.roots(), self.sync
+        due = resync_schedule.due_threads(roots.count(), sync.threads_resynced_to, self.now)
+        if sync.threads_resynced_to is None:
+            sync.set_threads_resynced_to(self.now)
+        if not due.count:
             return
-        rested = Q(replies_read_at=None) | Q(replies_read_at__lt=self.now - resync_schedule.REST)
-        unread = roots.filter(rested)
-        oldest = unread.order_by(F("replies_read_at").asc(nulls_first=True), "micros")
-        due = list(oldest.defer("raw")[: turn.threads])
-        for root in due:
+        latest = self.now - resync_schedule.THREAD_REST
+        rested = roots.filter(Q(replies_read_at=None) | Q(replies_read_at__lt=latest))
+        oldest = rested.order_by(F("replies_read_at").asc(nulls_first=True), "micros")
+        chosen = list(oldest.defer("raw")[: due.count])
+        for root in chosen:
             has_replies = root.reply_count and root.state != Message.State.DELETED
             if has_replies or self._replies(root).exists():
-                self._read(root, in_ring=True)
+                self._read(root, is_resync=True)
             else:
-                root.thread_was_read(self.now)
-            self.channel.ring_turns_to((self.channel.ring_at or self.now) + turn.each)
-        if len(due) < turn.threads:
-            self.channel.ring_turns_to(self.now)  # the others have only been read
+                root.record_thread_read(self.now)
+            sync.set_threads_resynced_to((sync.threads_resynced_to or self.now) + due.interval)
+        if len(chosen) < due.count:
+            sync.set_threads_resynced_to(self.now)  # the others were read a moment ago
 
-    def _read(self, root: Message, *, in_ring: bool = False) -> None:
+    def _read(self, root: Message, *, is_resync: bool = False) -> None:
         try:
-            self._pages(root)
+            self._read_pages(root)
         except SlackError as error:
             if error.is_general:
                 raise
             if error.code == "thread_not_found" and root.state == Message.State.DELETED:
-                self._end(root)
-            elif in_ring and error.permanent:
-                root.thread_was_read(self.now)  # its next turn comes; nothing is concluded
+                self._delete_thread(root)
+            elif is_resync and error.permanent:
+                root.record_thread_read(self.now)  # until it is due again
             else:
-                if in_ring:
-                    self._put_off(root)
-                self.reading.walked.failures.append(f"{error.message} (thread {root.ts})")
+                if is_resync:
+                    self._postpone(root)
+                self.fetcher.stats.failures.append(f"{error.message} (thread {root.ts})")
 
-    def _pages(self, root: Message) -> None:
-        reading = self.reading
-        at_ts = root.thread_at_ts
-        answers = reading.client.replies(self.channel.slack_id, root.ts, at_ts)
-        for page, newest in reading.each(answers):
-            raws = [raw for raw in page.messages if key_of(raw, reading.now_us) != root.ts]
-            seen = see(raws, reading.now_us)
-            covered = going_up(seen, after_us=micros_or_0(at_ts), is_last=page.is_last)
+    def _read_pages(self, root: Message) -> None:
+        fetcher = self.fetcher
+        reached_ts = root.thread_at_ts
+        answers = fetcher.client.replies(self.channel.slack_id, root.ts, reached_ts)
+        for page, newest in fetcher.fetch(answers):
+            raws = [raw for raw in page.messages if message_ts(raw, fetcher.now_us) != root.ts]
+            times = page_times(raws, fetcher.now_us)
+            covered = thread_range(times, after_us=micros_or_0(reached_ts), is_last=page.is_last)
             with transaction.atomic():
-                reading.store(raws)
-                missing = reading.missing(covered, seen.ts, self._replies(root), newest)
-                reading.delete(missing)
-                at_ts = highest(seen.moments, at_ts)
+                fetcher.store(raws)
+                replies = self._replies(root)
+                fetcher.delete(fetcher.find_missing(covered, times.ts, replies, newest))
+                if times.moments:
+                    reached_ts = ts_from_micros(max(times.moments))
                 if page.is_last:
-                    root.thread_was_read(self.now)
+                    root.record_thread_read(self.now)
                 else:
-                    root.thread_goes_on(at_ts)
-        reading.walked.threads += 1
+                    root.record_thread_progress(reached_ts)
+        fetcher.stats.threads += 1
 
     @transaction.atomic
-    def _end(self, root: Message) -> None:
-        """A deleted root whose thread Slack knows no more: all of it is gone."""
-        self.reading.delete(list(self._replies(root).values_list("ts", flat=True)))
-        root.thread_was_read(self.now)
-        self.reading.walked.threads += 1
+    def _delete_thread(self, root: Message) -> None:
+        """Delete all replies: the root is deleted and Slack has no thread for it."""
+        self.fetcher.delete(list(self._replies(root).values_list("ts", flat=True)))
+        root.record_thread_read(self.now)
+        self.fetcher.stats.threads += 1
 
     @transaction.atomic
-    def _put_off(self, root: Message) -> None:
-        """The ring goes on to the others, and the next sync reads this one."""
-        root.thread_was_read(self.now)
-        self.channel.messages.filter(pk=root.pk).thread_has_moved()
+    def _postpone(self, root: Message) -> None:
+        """Continue with other threads. The next sync reads this one as a changed thread."""
+        root.record_thread_read(self.now)
+        self.channel.messages.filter(pk=root.pk).mark_threads_unread()
 
     def _replies(self, root: Message) -> MessageQuerySet:
         replies = self.channel.messages.filter(thread_ts=root.ts).exclude(ts=root.ts)
-        return replies.still_there()
+        return replies.existing_in_slack()

@@ -1,6 +1,6 @@
-"""The zip of a backup or an export: `manifest.json` lists its files with their size and SHA-256.
+"""The zip file of a backup or an export. `manifest.json` lists its files with size and SHA-256.
 
-These find damage, not a forger: whoever may write the file may write the manifest.
+The digests detect damage, but not forgery: a forger can write the manifest too.
 """
 
 import hashlib
@@ -12,26 +12,36 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any, Self
 
-from memories.rules.transfer.export_text import as_json, from_json
-from memories.rules.transfer.schema import Schema, SchemaError, many, pattern, text, whole
+from memories.rules.transfer.schema import (
+    Schema,
+    SchemaError,
+    integer,
+    list_of,
+    parse_json,
+    pattern,
+    text,
+    to_json,
+)
 
 VERSION = 1  # of both formats
 MANIFEST = "manifest.json"
-LARGEST_TEXT = 64_000_000  # bytes, of a file that is read as a whole
-BLOCK = 1 << 20  # bytes
+MAX_TEXT_BYTES = 64_000_000  # of a file that is read as a whole
+BLOCK_BYTES = 1 << 20
 _TIME = (1980, 1, 1, 0, 0, 0)  # the same data makes the same file
-_BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, ValueError)
-_FILES = many(
-    Schema({"name": text(1000, least=1), "bytes": whole(), "sha256": pattern("[0-9a-f]{64}")})
+_DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, ValueError)
+_FILES = list_of(
+    Schema(
+        {"name": text(1000, min_length=1), "bytes": integer(), "sha256": pattern("[0-9a-f]{64}")}
+    )
 )
 
 
 class ArchiveError(Exception):
-    """A file that cannot be read as a whole, or does not fit here; the text says why."""
+    """A file cannot be read completely, or does not fit here. The text says why."""
 
 
 class ArchiveWriter:
-    """Adds files one after the other; `close` adds the manifest."""
+    """Adds files one after the other. `close` adds the manifest."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._zip = zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED)
@@ -39,9 +49,9 @@ class ArchiveWriter:
 
     @contextmanager
     def add(self, name: str) -> Iterator[Callable[[bytes], None]]:
-        """Yields the function that writes bytes to the file."""
+        """Yield the function that writes bytes to the file."""
         digest, size = hashlib.sha256(), 0
-        with self._zip.open(_info(name), "w", force_zip64=True) as file:
+        with self._zip.open(_zip_info(name), "w", force_zip64=True) as file:
 
             def write(data: bytes) -> None:
                 nonlocal size
@@ -54,18 +64,18 @@ class ArchiveWriter:
 
     def close(self, archive_format: str, facts: dict[str, Any]) -> None:
         head = {"format": archive_format, "format_version": VERSION, **facts}
-        lines = [f"  {as_json(key)}: {as_json(value)}" for key, value in head.items()]
-        files = ",\n".join(f"    {as_json(file)}" for file in self._files)
+        lines = [f"  {to_json(key)}: {to_json(value)}" for key, value in head.items()]
+        files = ",\n".join(f"    {to_json(file)}" for file in self._files)
         content = "{\n" + ",\n".join([*lines, f'  "files": [\n{files}\n  ]']) + "\n}\n"
-        self._zip.writestr(_info(MANIFEST), content)
+        self._zip.writestr(_zip_info(MANIFEST), content)
         self._zip.close()
 
     def abandon(self) -> None:
-        """Write no more: what there is so far is no archive."""
+        """Stop without a directory of the zip: the file stays unreadable."""
         self._zip.fp = None
 
 
-def _info(name: str) -> zipfile.ZipInfo:
+def _zip_info(name: str) -> zipfile.ZipInfo:
     info = zipfile.ZipInfo(name, _TIME)
     info.compress_type = zipfile.ZIP_DEFLATED
     info.create_system = 3
@@ -74,20 +84,24 @@ def _info(name: str) -> zipfile.ZipInfo:
 
 
 class ArchiveReader:
-    """An archive's files by name, and its ``facts``. Nothing is unpacked to disk.
+    """The files of an archive by name, and its ``facts``. Nothing is unpacked to disk.
 
-    A file is checked against the manifest when it ends, so that a reader must discard all of it
-    when ArchiveError is raised.
+    Each file is compared with the manifest at its end. A caller must discard all of it when
+    `ArchiveError` is raised.
     """
 
-    def __init__(self, path: Path, archive_format: str, what: str) -> None:
-        with _reading(f"This is no {what}, or it is damaged or cut off."):
+    def __init__(self, path: Path, archive_format: str, kind: str) -> None:
+        with _archive_errors(f"This is no {kind}, or it is damaged or cut off."):
             self._zip = zipfile.ZipFile(path)
         try:
-            self.facts = self._read_manifest(archive_format, what)
+            self.facts = self._read_manifest(archive_format, kind)
+            self.check_facts()
         except BaseException:
             self._zip.close()
             raise
+
+    def check_facts(self) -> None:
+        """Check the facts of the format. Raises `ArchiveError`."""
 
     def __enter__(self) -> Self:
         return self
@@ -95,22 +109,22 @@ class ArchiveReader:
     def __exit__(self, *error: object) -> None:
         self._zip.close()
 
-    def _read_manifest(self, archive_format: str, what: str) -> dict[str, Any]:
+    def _read_manifest(self, archive_format: str, kind: str) -> dict[str, Any]:
         infos = self._zip.infolist()
-        self.unpacked_size = sum(info.file_size for info in infos)
+        self.unpacked_bytes = sum(info.file_size for info in infos)
         names = {info.filename for info in infos}
         if len(names) != len(infos):
             raise ArchiveError("A file stands in it twice.")
         if MANIFEST not in names:
-            raise ArchiveError(f"It has no {MANIFEST}: this is no {what}.")
-        if self._zip.getinfo(MANIFEST).file_size > LARGEST_TEXT:
+            raise ArchiveError(f"It has no {MANIFEST}: this is no {kind}.")
+        if self._zip.getinfo(MANIFEST).file_size > MAX_TEXT_BYTES:
             raise ArchiveError(f"{MANIFEST}: is too large.")
         try:
-            with _reading(f"{MANIFEST}: is damaged."):
+            with _archive_errors(f"{MANIFEST}: is damaged."):
                 content = self._zip.read(MANIFEST)
-            facts = from_json(content.decode())
+            facts = parse_json(content.decode())
             if not isinstance(facts, dict) or facts.pop("format", None) != archive_format:
-                raise SchemaError(f"this is no {what}")
+                raise SchemaError(f"this is no {kind}")
             if (version := facts.pop("format_version", None)) != VERSION:
                 raise SchemaError(
                     f"is of version {str(version)[:20]} of the format; this program reads {VERSION}"
@@ -130,20 +144,19 @@ class ArchiveReader:
         return facts
 
     def blocks(self, name: str) -> Iterator[bytes]:
-        """A file piece by piece."""
-        return self._pieces(name, lambda file: partial(file.read, BLOCK))
+        return self._pieces(name, lambda file: partial(file.read, BLOCK_BYTES))
 
-    def lines(self, name: str, longest: int) -> Iterator[bytes]:
-        """A file by lines; one of more than ``longest`` bytes raises ArchiveError."""
-        read = self._pieces(name, lambda file: partial(file.readline, longest + 1))
-        for number, line in enumerate(read, 1):
-            if len(line) > longest:
+    def lines(self, name: str, max_bytes: int) -> Iterator[bytes]:
+        """Yield the lines of a file. Raises `ArchiveError` for a longer line."""
+        pieces = self._pieces(name, lambda file: partial(file.readline, max_bytes + 1))
+        for number, line in enumerate(pieces, 1):
+            if len(line) > max_bytes:
                 raise ArchiveError(f"{name}, line {number}: is too long.")
             yield line
 
     def text(self, name: str) -> str:
-        """A small file as a whole."""
-        if name in self.files and self.files[name]["bytes"] > LARGEST_TEXT:
+        """Return the text of a small file."""
+        if name in self.files and self.files[name]["bytes"] > MAX_TEXT_BYTES:
             raise ArchiveError(f"{name}: is too large.")
         try:
             return b"".join(self.blocks(name)).decode()
@@ -151,13 +164,13 @@ class ArchiveReader:
             raise ArchiveError(f"{name}: is not UTF-8.") from error
 
     def _pieces(
-        self, name: str, reading: Callable[[IO[bytes]], Callable[[], bytes]]
+        self, name: str, reader_of: Callable[[IO[bytes]], Callable[[], bytes]]
     ) -> Iterator[bytes]:
         if name not in self.files:
             raise ArchiveError(f"{name}: is missing.")
         listed, digest, size = self.files[name], hashlib.sha256(), 0
-        with _reading(f"{name}: is damaged."), self._zip.open(name) as file:
-            for piece in iter(reading(file), b""):
+        with _archive_errors(f"{name}: is damaged."), self._zip.open(name) as file:
+            for piece in iter(reader_of(file), b""):
                 digest.update(piece)
                 size += len(piece)
                 if size > listed["bytes"]:
@@ -168,12 +181,13 @@ class ArchiveReader:
 
 
 @contextmanager
-def _reading(damaged: str) -> Iterator[None]:
+def _archive_errors(damaged: str) -> Iterator[None]:
+    """Turn errors of a file or zip into `ArchiveError`, with ``damaged`` as text for a bad zip."""
     try:
         yield
     except FileNotFoundError as error:
         raise ArchiveError("There is no such file.") from error
-    except _BROKEN as error:
+    except _DAMAGED as error:
         raise ArchiveError(damaged) from error
     except OSError as error:
         raise ArchiveError(f"The file cannot be read: {error.strerror or error}.") from error

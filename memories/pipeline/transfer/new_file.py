@@ -1,4 +1,4 @@
-"""A file that appears under its name once it is whole and on the disk, else not at all."""
+"""Files that appear under their name only when they are complete and on the disk."""
 
 import os
 import tempfile
@@ -10,8 +10,10 @@ from typing import IO
 
 @contextmanager
 def new_file(path: Path, *, force: bool) -> Iterator[IO[bytes]]:
-    """Only its owner may read it. FileExistsError, at the beginning or at the end, when something
-    has this name already, unless ``force``."""
+    """Yield a file that only its owner may read. It gets its name at the end.
+
+    Raises `FileExistsError`, at the start or at the end, if the name exists, unless ``force``.
+    """
     if not force and os.path.lexists(path):
         raise FileExistsError(path)
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
@@ -24,7 +26,7 @@ def new_file(path: Path, *, force: bool) -> Iterator[IO[bytes]]:
         if force:
             unfinished.replace(path)
         else:
-            _name(unfinished, path)
+            _link(unfinished, path)
     finally:
         unfinished.unlink(missing_ok=True)
     folder = os.open(path.parent, os.O_RDONLY)
@@ -34,8 +36,8 @@ def new_file(path: Path, *, force: bool) -> Iterator[IO[bytes]]:
         os.close(folder)
 
 
-def _name(unfinished: Path, path: Path) -> None:
-    """Unless something has that name by now: a plain rename would replace it."""
+def _link(unfinished: Path, path: Path) -> None:
+    """Give the file its name. A plain rename would replace a file that came meanwhile."""
     try:
         os.link(unfinished, path)
     except FileExistsError:

@@ -1,5 +1,7 @@
-"""What somebody is in a workspace, and who may give or take which role: nobody raises themselves, and
-no last one is taken away."""
+"""Roles in a workspace: which one counts, and which changes are refused.
+
+Nobody raises their own role, and the last admin keeps theirs.
+"""
 
 from collections.abc import Collection
 
@@ -8,19 +10,23 @@ RANKS = ("", "guest", "member", "editor", "admin")  # "": an outsider
 SELF, LAST_ADMIN, LAST_OPERATOR = "self", "last_admin", "last_operator"
 
 
-def in_effect(given: str, by_slack: Collection[str]) -> str:
-    """What an account is, by the role that it was given ("" for none) and by what Slack makes of
-    each of its people there. Where these say different things the stricter counts: a guest in Slack
-    is one with any role, and who left Slack is nothing by a role."""
-    best = max(by_slack, key=RANKS.index, default="")
-    if not given or (by_slack and best != "member"):
+def effective_role(given: str, slack_roles: Collection[str]) -> str:
+    """Return the role of an account from its given role ("": none) and the roles of its people.
+
+    The stricter one counts: a guest in Slack is a guest with any given role, and a person who left
+    Slack is an outsider.
+    """
+    best = max(slack_roles, key=RANKS.index, default="")
+    if not given or (slack_roles and best != "member"):
         return best
     return given
 
 
-def refusal(*, is_self: bool, before: str, after: str, other_admins: int) -> str:
-    """Why this change is not made, "" when it is. ``before`` and ``after`` are what the account is
-    in effect, by its row here or by what Slack says; ``other_admins`` those who would be left."""
+def find_refusal(*, is_self: bool, before: str, after: str, other_admins: int) -> str:
+    """Return the reason against a change of effective roles, or "".
+
+    ``other_admins`` is the number of admins who would remain.
+    """
     if is_self and RANKS.index(after) > RANKS.index(before):
         return SELF
     if before == "admin" and after != "admin" and not other_admins:

@@ -1,9 +1,9 @@
-"""Which lines, notes and messages a context holds under a budget of tokens (DESIGN 6, rule 10).
+"""Choose the lines, notes and messages that a context holds within a token budget (rule 10).
 
-Each of them is a unit with a value and a cost. What people wrote or pinned, the newest messages and
-the named channel's long-term memory come first, each within a share of the budget; then the units
-follow by value per token, without near-duplicates, until the budget is full. With a question, what
-is about it comes before all of that.
+Each of them is a unit with a value and a cost. Units come first that people wrote or pinned, then
+the newest messages, then the named channel's long-term memory, each within a share of the budget.
+All other units follow by value per token, without near-duplicates, until the budget is full. With
+a question, units about the question come before all others.
 """
 
 import math
@@ -12,45 +12,58 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, takewhile
 
-from memories.rules.context.context_text import ChannelTexts, Material, Version, dated, day_of_all
+from memories.rules.context.blocks import dated_line
+from memories.rules.context.material import (
+    ARCHIVE,
+    LONG_TERM,
+    SHORT_TERM,
+    THREAD,
+    WORKSPACE,
+    Group,
+    Material,
+    MemoryText,
+)
 from memories.rules.generate import salience
-from memories.rules.generate.tokens import counts, estimate
+from memories.rules.generate.tokens import count_characters, estimate_tokens
 from memories.rules.memory.lines import split_text, words_of
-from memories.rules.notes.fields import NoteText
 from memories.rules.notes.notes_file import injection
-from memories.rules.safety.prompt_injection import aimed_at_model
+from memories.rules.safety.prompt_injection import find_injection
 
+# Kinds of units besides those of memories.
+NOTE = "note"
+MESSAGE = "message"
 EARLIER = "earlier_message"
-ARCHIVE = "archive"
-# Shares of the budget.
-_LONGEST = 4  # a unit takes at most a quarter; a longer one is cut
-_PERSONA = 2
-_HELD = 2  # what people wrote or pinned
-_NEWEST = 10
-_OWN = 5  # the named channel's long-term memory
-_QUESTION = 7 / 8  # what is about the question
-_ABOUT = 0.15  # of the relevance of what is most about the question, to come first
-_SHORTEST = 40  # tokens to which a unit is cut at least
-_FRAME = 40  # tokens of the section titles and the time zone
-_HEADING = 12  # tokens of the heading over the first unit of a group
-_ASKED_ALIKE = 0.95  # with a question only repetitions are duplicates
 
-# Value of a unit beside that of a message of the named channel.
-_NOTE = 3.0
+# Shares of the budget, as divisors.
+_LONGEST_UNIT = 4  # a longer unit is shortened
+_PERSONA = 2
+_PROTECTED = 2  # units that people wrote or pinned
+_NEWEST_MESSAGES = 10
+_OWN_LONG_TERM = 5  # the named channel's long-term memory
+
+_QUESTION = 7 / 8  # of the budget, for units about the question
+_ABOUT_QUESTION = 0.15  # least relevance, compared with the most relevant unit
+_SHORTEST_UNIT = 40  # tokens; no unit is shortened below it
+_FRAME = 40  # tokens of the section titles and the time zone
+_HEADING = 12  # tokens of the heading above the first unit of a group
+_ALIKE_WITH_QUESTION = 0.95  # with a question only repetitions are duplicates
+
+# Value of a unit relative to a message of the named channel.
+_NOTE_FACTOR = 3.0
 _OWN_LINE = 1.5
 _WORKSPACE_LINE = 1.0
-_OTHER_LINE = 0.5
-_ARCHIVED = 0.5  # of the worth of a line of the long-term memory
-_REPLACED = 0.25  # of its value, where a newer line says otherwise
-_LONG_TERM_KEEPS = 0.25  # of its value, however old the line is
-
-Group = tuple[str, str, int]  # what, the id it is listed under, number of a version
+_OTHER_CHANNEL = 0.5
+_ARCHIVED_LINE = 0.5  # relative to a line of the same long-term memory
+_REPLACED_LINE = 0.25  # relative to a line that no newer line replaces
+_LONG_TERM_RECENCY = 0.25  # least recency of a line of a long-term memory
 
 
 @dataclass(frozen=True)
 class Unit:
-    """A line, a note or a message. ``group`` names the text it stands in, ``position`` its place
-    there; ``factor`` is what its kind is worth."""
+    """A line, a note or a message. ``position`` is its place in the text of its ``group``.
+
+    ``factor`` is the value of its kind, ``cost`` its size in tokens.
+    """
 
     group: Group
     position: int
@@ -59,277 +72,221 @@ class Unit:
     at_us: int
     cost: float
     factor: float = 1.0
-    is_held: bool = False
+    is_protected: bool = False
 
     @property
-    def what(self) -> str:
+    def kind(self) -> str:
         return self.group[0]
 
 
-def fit(material: Material, budget: int) -> "Choice":
-    """The choice among the units of the material, of which none takes more than its share."""
-    material = _cut(material, budget)
-    return Choice(material, list(_units(material)), budget)
+class Selection:
+    """The units of a material that fit into a budget. ``chosen`` are their indexes, best first."""
 
-
-def reduced(material: Material, units: Iterable[Unit]) -> Material:
-    """The material with these units alone."""
-    by_group: dict[Group, set[int]] = {}
-    for unit in units:
-        by_group.setdefault(unit.group, set()).add(unit.position)
-
-    def text(content: str | None, what: str, place: str, number: int = 0) -> str | None:
-        positions = by_group.get((what, place, number), ())
-        lines = [line for i, line in enumerate(split_text(content or "")) if i in positions]
-        return "\n".join(lines) or None
-
-    def versions(what: str, place: str, history: Iterable[Version]) -> list[Version]:
-        return [
-            replace(version, content=content)
-            for version in history
-            if (content := text(version.content, what, place, version.number))
-        ]
-
-    channels = [
-        replace(
-            c,
-            long_term=text(c.long_term, "long_term_memory", c.channel_id),
-            archive=text(c.archive, ARCHIVE, c.channel_id),
-            history=versions("short_term_memory", c.channel_id, c.history),
+    def __init__(self, material: Material, budget: int) -> None:
+        self.material = material = _shorten_units(material, budget)
+        self.units = units = list(_units(material))
+        self.chosen: dict[int, None] = {}
+        self._groups: set[Group] = set()
+        self._duplicates: list[int] = []
+        alike = _ALIKE_WITH_QUESTION if material.question else salience.DUPLICATE_SHARE
+        self._covered = salience.ChosenTexts(alike)
+        self._values = _values(units)
+        self._best_first = sorted(
+            range(len(units)), key=lambda i: (-self._values[i], -units[i].at_us)
         )
-        for c in material.channels
-    ]
-    threads = {
-        ts: version
-        for ts, thread in material.threads.items()
-        for version in versions("thread_memory", ts, [thread])
-    }
-    workspace = text(material.workspace_long_term, "long_term_memory", "")
-    messages = by_group.get(("message", material.own, 0), ())
-    earlier = by_group.get((EARLIER, "", 0), ())
-    return replace(
-        material,
-        workspace_long_term=workspace,
-        workspace_short_term=text(material.workspace_short_term, "short_term_memory", ""),
-        workspace_archive=text(material.workspace_archive, ARCHIVE, ""),
-        workspace_includes=material.workspace_includes if workspace else (),
-        channels=channels,
-        threads=threads,
-        messages=[m for i, m in enumerate(material.messages) if i in messages],
-        notes=[n for i, n in enumerate(material.notes) if ("note", str(n.id), i) in by_group],
-        earlier=[m for i, m in enumerate(material.earlier) if i in earlier],
-    )
-
-
-class Choice:
-    """The units that are chosen: ``chosen`` are their indexes, the best first."""
-
-    def __init__(self, material: Material, units: Sequence[Unit], budget: int) -> None:
-        self.material = material
-        self.units = units
-        self.left: float = budget - min(_FRAME, budget / 4) - estimate(material.persona)
-        self.chosen: list[int] = []
-        self.taken: set[int] = set()
-        self.groups: set[Group] = set()
-        self.duplicates: list[int] = []
-        alike = _ASKED_ALIKE if material.question else salience.ALIKE
-        self.covered = salience.Covered(alike)
-        self.values = _values(units)
-        best_first = sorted(range(len(units)), key=lambda i: (-self.values[i], -units[i].at_us))
-        self.best_first = best_first
+        self._tokens_left: float = (
+            budget - min(_FRAME, budget / 4) - estimate_tokens(material.persona)
+        )
         if material.question:
-            self._take(self._about(material.question), self.left * _QUESTION)
-        self._take(self._those(best_first, lambda unit: unit.is_held), budget / _HELD)
-        newest = self._those(reversed(range(len(units))), lambda unit: unit.what == "message")
-        self._take(newest, budget / _NEWEST)
-        own: Group = ("long_term_memory", material.own, 0)
-        if material.own:
-            self._take(self._those(best_first, lambda unit: unit.group == own), budget / _OWN)
+            self._choose(self._about(material.question), self._tokens_left * _QUESTION)
+        self._choose(self._best(lambda unit: unit.is_protected), budget / _PROTECTED)
+        newest = [i for i in reversed(range(len(units))) if units[i].kind == MESSAGE]
+        self._choose(newest, budget / _NEWEST_MESSAGES)
+        if material.channel_id:
+            own: Group = (LONG_TERM, material.channel_id, 0)
+            self._choose(self._best(lambda unit: unit.group == own), budget / _OWN_LONG_TERM)
         if material.question:
-            self._take(self._about(material.question), self.left)
-        self.fill(self.left)
+            self._choose(self._about(material.question), self._tokens_left)
+        self.fill(self._tokens_left)
 
-    @property
-    def reduced(self) -> Material:
-        """The material with the chosen units alone."""
-        return reduced(self.material, (self.units[index] for index in self.chosen))
+    def fill(self, tokens: float) -> None:
+        """Choose more units of so many tokens: the best first, then duplicates of chosen ones."""
+        self._tokens_left = tokens
+        self._choose(self._best_first, tokens)
+        covered, self._covered = self._covered, salience.ChosenTexts(duplicate_share=2)
+        self._choose(self._duplicates, self._tokens_left)
+        self._covered = covered
 
-    @property
-    def left_out(self) -> list[Unit]:
-        return [unit for index, unit in enumerate(self.units) if index not in self.taken]
-
-    def fill(self, room: float) -> None:
-        """Choose what fits into so many tokens, the best first. Room for what says nothing new is
-        better filled than left empty."""
-        self.left = room
-        self._take(self.best_first, room)
-        covered, self.covered = self.covered, salience.Covered(alike=2)
-        self._take(self.duplicates, self.left)
-        self.covered = covered
-
-    def cut(self, tokens: float) -> None:
-        """Give up the units that were chosen last, of so many tokens at least."""
+    def drop_last(self, tokens: float) -> None:
+        """Drop the units that were chosen last, of at least so many tokens."""
         while tokens > 0 and self.chosen:
-            index = self.chosen.pop()
-            self.taken.discard(index)
+            index, _ = self.chosen.popitem()
             tokens -= math.ceil(self.units[index].cost)
 
-    def _those(self, order: Iterable[int], wanted: Callable[[Unit], bool]) -> list[int]:
-        return [index for index in order if wanted(self.units[index])]
+    def left_out(self) -> list[Unit]:
+        return [unit for index, unit in enumerate(self.units) if index not in self.chosen]
+
+    def reduced_material(self) -> Material:
+        """Return the material with the chosen units alone."""
+        positions: dict[Group, set[int]] = {}
+        for index in self.chosen:
+            unit = self.units[index]
+            positions.setdefault(unit.group, set()).add(unit.position)
+        m, memories = self.material, []
+        for memory in m.memories:
+            chosen = positions.get(memory.group, ())
+            lines = [line for i, line in enumerate(split_text(memory.content)) if i in chosen]
+            if lines:
+                memories.append(replace(memory, content="\n".join(lines)))
+        has_workspace = any(x.kind == LONG_TERM and x.place == WORKSPACE for x in memories)
+        messages = positions.get((MESSAGE, m.channel_id, 0), ())
+        earlier = positions.get((EARLIER, "", 0), ())
+        return replace(
+            m,
+            memories=memories,
+            workspace_includes=m.workspace_includes if has_workspace else (),
+            messages=[message for i, message in enumerate(m.messages) if i in messages],
+            notes=[x for i, x in enumerate(m.notes) if (NOTE, str(x.id), i) in positions],
+            earlier=[message for i, message in enumerate(m.earlier) if i in earlier],
+        )
+
+    def _best(self, condition: Callable[[Unit], bool]) -> list[int]:
+        return [index for index in self._best_first if condition(self.units[index])]
 
     def _about(self, question: str) -> list[int]:
-        """The units that hold words of the question, by how much they are about it and are worth."""
-        words = salience.words_in(question)
+        """Return the units with words of the question, by relevance and value."""
+        words = salience.content_words(question)
         texts = [unit.words for unit in self.units]
-        relevance = salience.relevance(words, texts, salience.rarity(texts))
-        best = max(self.values, default=0.0) or 1.0
+        relevance = salience.bm25_scores(words, texts, salience.word_rarity(texts))
+        best = max(self._values, default=0.0) or 1.0
         scores = [
-            about * (1 + value / best) for about, value in zip(relevance, self.values, strict=True)
+            score * (1 + value / best) for score, value in zip(relevance, self._values, strict=True)
         ]
-        least = _ABOUT * max(relevance, default=0.0)
-        found = [index for index, about in enumerate(relevance) if about > 0 and about >= least]
-        return sorted(found, key=lambda index: (-scores[index], -self.units[index].at_us))
+        least = _ABOUT_QUESTION * max(relevance, default=0.0)
+        relevant = [index for index, score in enumerate(relevance) if score > 0 and score >= least]
+        return sorted(relevant, key=lambda index: (-scores[index], -self.units[index].at_us))
 
-    def _take(self, order: Iterable[int], most: float) -> None:
-        """Choose in this order what fits into the budget, up to so many tokens."""
-        most = min(most, self.left)
+    def _choose(self, order: Iterable[int], limit: float) -> None:
+        """Choose units in this order while they fit into the limit in tokens."""
+        limit = min(limit, self._tokens_left)
         for index in order:
             unit = self.units[index]
-            cost = unit.cost + (0 if unit.group in self.groups else _HEADING)
-            if cost > most or index in self.taken:
+            cost = unit.cost + (0 if unit.group in self._groups else _HEADING)
+            if cost > limit or index in self.chosen:
                 continue
-            if not unit.is_held and self.covered.holds(unit.words, unit.at_us):
-                self.duplicates.append(index)
+            if not unit.is_protected and self._covered.has_duplicate_of(unit.words, unit.at_us):
+                self._duplicates.append(index)
                 continue
-            if unit.what == EARLIER and aimed_at_model(unit.text):
+            if unit.kind == EARLIER and find_injection(unit.text):
                 continue
-            self.covered.add(unit.words, unit.at_us)
-            self.chosen.append(index)
-            self.taken.add(index)
-            self.groups.add(unit.group)
-            most -= cost
-            self.left -= cost
+            self._covered.add(unit.words, unit.at_us)
+            self.chosen[index] = None
+            self._groups.add(unit.group)
+            limit -= cost
+            self._tokens_left -= cost
 
 
 def _values(units: Sequence[Unit]) -> list[float]:
-    worths = salience.worth([unit.words for unit in units])
-    moments = sorted(unit.at_us for unit in units)
+    """Return the value of each unit: its density of information, its kind and its recency."""
+    worths = salience.word_worth([unit.words for unit in units])
+    times = sorted(unit.at_us for unit in units)
     values = []
     for unit in units:
-        recency = salience.recency(len(moments) - bisect_right(moments, unit.at_us))
-        if unit.what in ("long_term_memory", ARCHIVE):
-            recency = max(recency, _LONG_TERM_KEEPS)
-        worth = salience.density(unit.text, unit.words, worths, unit.cost)
-        values.append(worth * unit.factor * (1.0 if unit.what == "note" else recency))
+        recency = salience.recency_factor(len(times) - bisect_right(times, unit.at_us))
+        if unit.kind in (LONG_TERM, ARCHIVE):
+            recency = max(recency, _LONG_TERM_RECENCY)
+        density = salience.worth_per_token(unit.text, unit.words, worths, unit.cost)
+        values.append(density * unit.factor * (1.0 if unit.kind == NOTE else recency))
     return values
 
 
 def _units(m: Material) -> Iterator[Unit]:
-    """All of the material but the persona, in the order in which it is read."""
+    """Yield all units of a material in the order of the text."""
     for i, note in enumerate(m.notes):
-        yield _unit(("note", str(note.id), i), 0, injection([note]), 0, _NOTE, note.is_pinned)
-    yield from _lines(m, ("long_term_memory", "", 0), m.workspace_long_term, 0, _WORKSPACE_LINE)
-    yield from _lines(m, ("short_term_memory", "", 0), m.workspace_short_term, 0, _WORKSPACE_LINE)
-    archived = _WORKSPACE_LINE * _ARCHIVED
-    yield from _lines(m, (ARCHIVE, "", 0), m.workspace_archive, 0, archived)
-    for channel in m.channels:
-        own = _OWN_LINE if channel.channel_id == m.own or not m.own else _OTHER_LINE
-        group: Group = ("long_term_memory", channel.channel_id, 0)
-        yield from _lines(m, group, channel.long_term, 0, own)
-        group = (ARCHIVE, channel.channel_id, 0)
-        yield from _lines(m, group, channel.archive, 0, own * _ARCHIVED)
-        for version in channel.history:
-            group = ("short_term_memory", channel.channel_id, version.number)
-            yield from _lines(m, group, version.content, version.until_us, own)
-    for ts, thread in m.threads.items():
-        group = ("thread_memory", ts, thread.number)
-        yield from _lines(m, group, thread.content, thread.until_us, _OWN_LINE)
+        text, group = injection([note]), (NOTE, str(note.id), i)
+        yield _unit(group, 0, text, text, factor=_NOTE_FACTOR, is_protected=note.is_pinned)
+    for memory in m.memories:
+        yield from _line_units(m, memory)
     for i, message in enumerate(m.earlier):
-        factor = 1.0 if message.channel_id == m.own or not m.own else _OTHER_LINE
-        yield _unit(
-            (EARLIER, "", 0), i, message.said, message.micros, factor, shown=message.line_of_day
-        )
+        is_own = message.channel_id == m.channel_id or not m.channel_id
+        factor = 1.0 if is_own else _OTHER_CHANNEL
+        shown = message.without_day
+        yield _unit((EARLIER, "", 0), i, message.without_time, shown, message.micros, factor)
     for i, message in enumerate(m.messages):
+        group = (MESSAGE, m.channel_id, 0)
+        yield _unit(group, i, message.without_time, message.without_day, message.micros)
+
+
+def _line_units(m: Material, memory: MemoryText) -> Iterator[Unit]:
+    if memory.kind == THREAD:
+        factor = _OWN_LINE
+    elif memory.place == WORKSPACE:
+        factor = _WORKSPACE_LINE
+    else:
+        factor = _OWN_LINE if memory.place == m.channel_id or not m.channel_id else _OTHER_CHANNEL
+    if memory.kind == ARCHIVE:
+        factor *= _ARCHIVED_LINE
+    is_dated = memory.kind == SHORT_TERM and memory.until_us
+    day = m.day_of(memory.until_us) if is_dated else m.shared_day(memory.content)
+    for position, line in enumerate(split_text(memory.content)):
+        facts = m.facts_of(line)
         yield _unit(
-            ("message", m.own, 0), i, message.said, message.micros, shown=message.line_of_day
+            memory.group,
+            position,
+            line,
+            dated_line(m, line, facts, day),
+            facts.at_us or memory.until_us,
+            factor * _REPLACED_LINE if facts.is_replaced else factor,
+            is_protected=facts.is_protected,
         )
-
-
-def _lines(
-    material: Material, group: Group, content: str | None, until_us: int, factor: float
-) -> Iterator[Unit]:
-    has_own_day = group[0] == "short_term_memory" and until_us
-    day = material.day_of(until_us) if has_own_day else day_of_all(material, content or "")
-    for position, line in enumerate(split_text(content or "")):
-        facts = material.facts_of(line)
-        at_us, shown = facts.at_us or until_us, dated(material, line, facts, day)
-        worth = factor * _REPLACED if facts.is_replaced else factor
-        yield _unit(group, position, line, at_us, worth, facts.is_held, shown=shown)
 
 
 def _unit(
     group: Group,
     position: int,
     text: str,
-    at_us: int,
+    shown: str,
+    at_us: int = 0,
     factor: float = 1.0,
-    is_held: bool = False,  # noqa: FBT001, FBT002
     *,
-    shown: str = "",
+    is_protected: bool = False,
 ) -> Unit:
-    """``shown`` is the text with its time, which says nothing about its worth."""
-    wide, others = counts(shown or text)
-    words = salience.words_in(text)
-    return Unit(group, position, text, words, at_us, wide + others / 4 + 0.3, factor, is_held)
+    """Return a unit. ``shown`` is the text with its time, which has a cost but no value."""
+    wide, others = count_characters(shown or text)
+    cost = wide + others / 4 + 0.3
+    words = salience.content_words(text)
+    return Unit(group, position, text, words, at_us, cost, factor, is_protected)
 
 
-def _cut(m: Material, budget: int) -> Material:
-    """The material without a text that takes more than its share of the budget."""
-    most = max(budget // _LONGEST, _SHORTEST)
+def _shorten_units(m: Material, budget: int) -> Material:
+    """Return the material without units that take more than their share of the budget."""
+    limit = max(budget // _LONGEST_UNIT, _SHORTEST_UNIT)
     facts = dict(m.facts)
 
-    def line(text: str) -> str:
-        short = shortened(text, most)
-        if short != text and words_of(text) in facts:
-            facts[words_of(short)] = facts[words_of(text)]
+    def shorten_line(line: str) -> str:
+        short = shorten(line, limit)
+        if short != line and words_of(line) in facts:
+            facts[words_of(short)] = facts[words_of(line)]
         return short
-
-    def lines(content: str) -> str:
-        return "\n".join(map(line, split_text(content)))
-
-    def version(value: Version) -> Version:
-        return replace(value, content=lines(value.content))
-
-    def note(value: NoteText) -> NoteText:
-        return replace(value, content=shortened(value.content, most))
-
-    def channel(value: ChannelTexts) -> ChannelTexts:
-        return replace(
-            value,
-            long_term=value.long_term and lines(value.long_term),
-            history=[version(v) for v in value.history],
-            archive=value.archive and lines(value.archive),
-        )
 
     return replace(
         m,
-        persona=shortened(m.persona, max(budget // _PERSONA, _SHORTEST)),
-        workspace_long_term=m.workspace_long_term and lines(m.workspace_long_term),
-        workspace_short_term=m.workspace_short_term and lines(m.workspace_short_term),
-        workspace_archive=m.workspace_archive and lines(m.workspace_archive),
-        channels=[channel(c) for c in m.channels],
-        threads={ts: version(thread) for ts, thread in m.threads.items()},
-        messages=[replace(x, line=shortened(x.line, most)) for x in m.messages],
-        earlier=[replace(x, line=shortened(x.line, most)) for x in m.earlier],
-        notes=[note(n) for n in m.notes],
+        persona=shorten(m.persona, max(budget // _PERSONA, _SHORTEST_UNIT)),
+        memories=[
+            replace(memory, content="\n".join(map(shorten_line, split_text(memory.content))))
+            for memory in m.memories
+        ],
+        messages=[replace(message, line=shorten(message.line, limit)) for message in m.messages],
+        earlier=[replace(message, line=shorten(message.line, limit)) for message in m.earlier],
+        notes=[replace(note, content=shorten(note.content, limit)) for note in m.notes],
         facts=facts,
     )
 
 
-def shortened(text: str, most: int) -> str:
-    """A text of at most so many tokens, with a mark that says how much is missing at its end."""
-    if estimate(text) <= most:
+def shorten(text: str, limit: int) -> str:
+    """Return the text in at most so many tokens. A mark at its end counts what is missing."""
+    if estimate_tokens(text) <= limit:
         return text
-    sizes = (1.0 if wide else 0.25 for wide, _ in map(counts, text))
-    end = sum(1 for _ in takewhile(lambda spent: spent <= most - 10, accumulate(sizes)))
+    sizes = (1.0 if wide else 0.25 for wide, _ in map(count_characters, text))
+    end = sum(1 for _ in takewhile(lambda size: size <= limit - 10, accumulate(sizes)))
     return f"{text[:end].rstrip()} […{len(text) - end} characters left out]"

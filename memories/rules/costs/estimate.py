@@ -1,7 +1,7 @@
-"""Estimate of a backfill before anything is spent: calls, tokens, money and time.
+"""Estimate the calls, tokens, money and time of a backfill.
 
-A call on a segment or a thread reads its messages and a mean number of tokens besides them. Merges
-read what those calls answer. Each number is a range around the most likely one.
+A call for a segment or a thread reads its messages and a mean number of other tokens. Merges read
+the replies of those calls. Each number is a range around the most likely one.
 """
 
 import math
@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from memories.rules.generate.bounds import INPUT_LIMIT, MERGE_LIMIT
+from memories.rules.generate.splitting import INPUT_LIMIT, MERGE_LIMIT
 from memories.rules.settings import MemorySettings
 
 Money = Callable[[int, int], int]  # tokens in, tokens out → millionths of a dollar
 
-INSTRUCTIONS, JAPANESE_INSTRUCTIONS = 280, 440  # tokens of our own words in a request
+INSTRUCTIONS, JAPANESE_INSTRUCTIONS = 280, 440  # tokens of the instructions in a request
 LINE = 8  # tokens of a message's date, author and number
 BLOCK = 20  # tokens around a block of data
 
@@ -35,29 +35,30 @@ TOKENS = Range(0.75, 1.0, 1.25)  # of the most likely number of tokens
 
 
 @dataclass(frozen=True)
-class Means:
-    """Means of a model's newest calls on messages.
+class CallStatistics:
+    """Means of a model's newest calls for segments and threads.
 
-    ``besides``: tokens that a call reads besides its messages; None where nothing is measured.
-    ``answer``: length of an answer, relative to `answer_length`. ``repeats``: calls until an answer
-    was good enough. ``measured``: how many calls.
+    ``overhead`` is the number of input tokens besides the messages, None without a measurement.
+    ``reply_ratio`` is the length of a reply relative to `reply_tokens`. ``attempts`` is the number
+    of calls for one accepted reply, ``sample`` the number of measured calls.
     """
 
-    besides: float | None = None
-    answer: float = 1.0
+    overhead: float | None = None
+    reply_ratio: float = 1.0
     seconds: Range = Range(1.0, 5.0, 12.0)
-    repeats: float = 1.0
-    measured: int = 0
+    attempts: float = 1.0
+    sample: int = 0
 
 
-OFFLINE = Means(seconds=Range(0.005, 0.02, 0.1))
+OFFLINE_STATISTICS = CallStatistics(seconds=Range(0.005, 0.02, 0.1))
 
 
 @dataclass(frozen=True)
-class Load:
-    """What is to be remembered of a channel, and the lengths of its memories. All in tokens.
+class Workload:
+    """The messages of a channel without a memory, and the lengths of its memories, in tokens.
 
-    ``background`` is the workspace's memory. ``is_recent``: part of its short-term memory.
+    ``segments`` and ``threads`` have the tokens of each. ``background`` is the workspace's memory.
+    ``is_recent`` is true if the workspace's short-term memory includes the channel.
     """
 
     key: str
@@ -74,7 +75,7 @@ class Load:
 
 
 @dataclass(frozen=True)
-class Part:
+class ScopeEstimate:
     """The calls for one channel, or for the workspace's own memories (key "")."""
 
     key: str = ""
@@ -82,20 +83,23 @@ class Part:
     messages: int = 0
     segments: int = 0
     threads: int = 0
-    calls: int = 0  # on messages
+    calls: int = 0  # for segments and threads
     merges: int = 0
     tokens_in: float = 0
     tokens_out: float = 0
 
 
 @dataclass(frozen=True)
-class Quote:
-    """``price`` None: the model has no price. ``side_by_side`` calls run at the same time."""
+class Estimate:
+    """The estimate for channels and for the workspace's memories.
 
-    parts: Sequence[Part]
-    workspace: Part
-    means: Means
-    side_by_side: int
+    ``price`` is None for a model without a price. ``concurrency`` calls run at the same time.
+    """
+
+    channels: Sequence[ScopeEstimate]
+    workspace: ScopeEstimate
+    statistics: CallStatistics
+    concurrency: int
     price: Money | None
     is_free: bool = False
 
@@ -103,145 +107,159 @@ class Quote:
         return {
             "free": self.is_free,
             "priced": self.price is not None,
-            "measured": self.means.measured,
-            "side_by_side": self.side_by_side,
+            "measured": self.statistics.sample,
+            "side_by_side": self.concurrency,
             "channels": [
-                {"channel_id": part.key, "channel_name": part.name, **self._numbers([part])}
-                for part in self.parts
+                {"channel_id": x.key, "channel_name": x.name, **self._numbers([x])}
+                for x in self.channels
             ],
             "workspace": self._numbers([self.workspace]),
-            "total": self._numbers([*self.parts, self.workspace]),
+            "total": self._numbers([*self.channels, self.workspace]),
         }
 
-    def _numbers(self, parts: Sequence[Part]) -> dict[str, Any]:
-        paid = [] if self.is_free else parts
-        calls = sum(part.calls + part.merges for part in paid)
-        repeated = sum(part.calls for part in paid) * (self.means.repeats - 1)
-        tokens_in = TOKENS.times(sum(part.tokens_in for part in paid))
-        tokens_out = TOKENS.times(sum(part.tokens_out for part in paid))
+    def _numbers(self, scopes: Sequence[ScopeEstimate]) -> dict[str, Any]:
+        paid = [] if self.is_free else scopes
+        calls = sum(x.calls + x.merges for x in paid)
+        repeated = sum(x.calls for x in paid) * (self.statistics.attempts - 1)
+        tokens_in = TOKENS.times(sum(x.tokens_in for x in paid))
+        tokens_out = TOKENS.times(sum(x.tokens_out for x in paid))
         tokens = Range(*map(sum, zip(tokens_in, tokens_out, strict=True)))
         dollars = None
         if price := self.price:
             micros = [price(round(i), round(o)) for i, o in zip(tokens_in, tokens_out, strict=True)]
             dollars = Range(*micros).times(1e-6).as_json(6)
         return {
-            "messages": sum(part.messages for part in parts),
-            "segments": sum(part.segments for part in parts),
-            "threads": sum(part.threads for part in parts),
-            # Some calls fail and are made again.
+            "messages": sum(x.messages for x in scopes),
+            "segments": sum(x.segments for x in scopes),
+            "threads": sum(x.threads for x in scopes),
+            # A share of the calls fails and is repeated.
             "calls": Range(calls, calls, math.ceil(repeated + calls * 1.05)).as_json(),
             "tokens_in": tokens_in.as_json(),
             "tokens_out": tokens_out.as_json(),
             "tokens": tokens.as_json(),
             "dollars": dollars,
-            "minutes": self.means.seconds.times(self._rounds(parts) / 60).as_json(2),
+            "minutes": self.statistics.seconds.times(self._rounds(scopes) / 60).as_json(2),
         }
 
-    def _rounds(self, parts: Sequence[Part]) -> int:
-        """Calls after one another: those on messages, the merges, and the workspace's own."""
-        merges = [part.merges for part in parts if part.key]
-        calls = sum(part.calls for part in parts) * self.means.repeats
-        first = math.ceil(calls / self.side_by_side)
-        chain = max([math.ceil(sum(merges) / self.side_by_side), *merges])
-        return first + chain + sum(part.merges for part in parts if not part.key)
+    def _rounds(self, scopes: Sequence[ScopeEstimate]) -> int:
+        """Return the number of calls in sequence: for messages, merges, and workspace memories."""
+        merges = [x.merges for x in scopes if x.key]
+        calls = sum(x.calls for x in scopes) * self.statistics.attempts
+        first = math.ceil(calls / self.concurrency)
+        chain = max([math.ceil(sum(merges) / self.concurrency), *merges])
+        return first + chain + sum(x.merges for x in scopes if not x.key)
 
 
-def quote_of(
-    loads: Iterable[Load],
+def estimate_costs(
+    workloads: Iterable[Workload],
     settings: MemorySettings,
-    means: Means,
+    statistics: CallStatistics,
     price: Money | None,
     *,
-    side_by_side: int = 1,
+    concurrency: int = 1,
     workspace_memory: int = 0,
     is_free: bool = False,
-) -> Quote:
-    """The estimate for these channels. ``workspace_memory``: tokens of the workspace's memory."""
-    parts = []
+) -> Estimate:
+    """Return the estimate for these channels.
+
+    ``workspace_memory`` is the length of the workspace's long-term memory in tokens.
+    """
+    channels = []
     long_terms: list[float] = []
     short_terms: list[float] = []
-    for load in loads:
-        part, answers = _calls_on_messages(load, settings, means, side_by_side)
-        merged = _merges(answers, load.long_term, settings.long_term_max_tokens, load, means)
-        parts.append(_sum(part, merged))
-        if answers and load.is_public:
-            long_terms.append(merged.tokens_out / merged.merges)
-        if answers and load.is_public and load.is_recent:
-            short_terms.append(answers[-1])
-    workspace = _merges(
-        long_terms, workspace_memory, settings.long_term_max_tokens, Load("", ""), means
-    )
+    for load in workloads:
+        calls, replies = _message_calls(load, settings, statistics, concurrency)
+        merges = _merges(replies, load.long_term, settings.long_term_max_tokens, load, statistics)
+        channels.append(_sum(calls, merges))
+        if replies and load.is_public:
+            long_terms.append(merges.tokens_out / merges.merges)
+        if replies and load.is_public and load.is_recent:
+            short_terms.append(replies[-1])
+    nothing = Workload("", "")
+    limit = settings.long_term_max_tokens
+    workspace = _merges(long_terms, workspace_memory, limit, nothing, statistics)
     if settings.workspace_short_term:
-        newest = _merges(short_terms, 0, settings.short_term_max_tokens, Load("", ""), means)
-        workspace = _sum(workspace, newest)
-    return Quote(parts, workspace, means, side_by_side, price, is_free)
+        limit = settings.short_term_max_tokens
+        workspace = _sum(workspace, _merges(short_terms, 0, limit, nothing, statistics))
+    return Estimate(channels, workspace, statistics, concurrency, price, is_free)
 
 
-def answer_length(limit: int, tokens_in: float) -> float:
-    """Tokens of an answer to so many tokens of data, where it may have ``limit``."""
+def reply_tokens(limit: int, tokens_in: float) -> float:
+    """Return the length of a reply to so many tokens of data, below its ``limit``."""
     return min(0.85 * limit, 0.25 * tokens_in + 15)
 
 
-def _calls_on_messages(
-    load: Load, settings: MemorySettings, means: Means, side_by_side: int
-) -> tuple[Part, list[float]]:
-    """The calls on segments and threads, and the lengths of the answers to the segments."""
+def _message_calls(
+    load: Workload, settings: MemorySettings, statistics: CallStatistics, concurrency: int
+) -> tuple[ScopeEstimate, list[float]]:
+    """Return the calls for segments and threads, and the lengths of the replies for segments."""
     limit = settings.short_term_max_tokens
-    answers: list[float] = []
+    replies: list[float] = []
     calls, tokens_in, tokens_out = 0, 0.0, 0.0
     for number, tokens in enumerate([*load.segments, *load.threads]):
         is_segment = number < len(load.segments)
-        # The calls of the first round begin before any answer is there to refer to.
-        previous = load.short_term or (answers[0] if number >= side_by_side else 0)
-        known = [load.background, previous, 0 if is_segment else load.long_term]
-        references = sum(length + BLOCK for length in known if length)
-        besides = means.besides
-        if besides is None:
-            besides = _instructions(load) + BLOCK + references
-        answer = means.answer * answer_length(limit, tokens + references)
-        # A long input is split into halves, and their answers are combined (rule 11).
-        halvings = math.ceil(math.log2(max(1, (tokens + besides) / INPUT_LIMIT)))
+        # The calls of the first round begin before there is a reply.
+        previous = load.short_term or (replies[0] if number >= concurrency else 0)
+        memories = [load.background, previous, 0 if is_segment else load.long_term]
+        references = sum(length + BLOCK for length in memories if length)
+        overhead = statistics.overhead
+        if overhead is None:
+            overhead = _instructions(load) + BLOCK + references
+        reply = statistics.reply_ratio * reply_tokens(limit, tokens + references)
+        # A long input is split into halves, and their replies are combined (rule 11).
+        halvings = math.ceil(math.log2(max(1, (tokens + overhead) / INPUT_LIMIT)))
         combining = 2**halvings - 1
         calls += 1 + 2 * combining
-        tokens_in += tokens + besides + 2 * combining * (besides + answer)
-        tokens_out += answer * (1 + 2 * combining)
+        tokens_in += tokens + overhead + 2 * combining * (overhead + reply)
+        tokens_out += reply * (1 + 2 * combining)
         if is_segment:
-            answers.append(answer)
-    part = Part(load.key, load.name, load.messages, len(load.segments), len(load.threads), calls)
-    repeats = means.repeats
-    return replace(part, tokens_in=tokens_in * repeats, tokens_out=tokens_out * repeats), answers
+            replies.append(reply)
+    scope = ScopeEstimate(
+        load.key,
+        load.name,
+        load.messages,
+        len(load.segments),
+        len(load.threads),
+        calls,
+        tokens_in=tokens_in * statistics.attempts,
+        tokens_out=tokens_out * statistics.attempts,
+    )
+    return scope, replies
 
 
-def _merges(texts: Sequence[float], known: int, limit: int, load: Load, means: Means) -> Part:
-    """The merges of these texts into a memory of ``known`` tokens."""
+def _merges(
+    texts: Sequence[float], existing: int, limit: int, load: Workload, statistics: CallStatistics
+) -> ScopeEstimate:
+    """Return the merges of texts of these lengths into a memory of ``existing`` tokens."""
     if not texts:
-        return Part()
+        return ScopeEstimate()
     merges = math.ceil(sum(texts) / MERGE_LIMIT)
     data = sum(texts) + BLOCK * len(texts)
-    answer = min(limit, means.answer * answer_length(limit, known + data / merges))
-    existing = known + (merges - 1) * answer
-    return Part(
+    expected = statistics.reply_ratio * reply_tokens(limit, existing + data / merges)
+    reply = min(limit, expected)
+    memories = existing + (merges - 1) * reply
+    return ScopeEstimate(
         merges=merges,
-        tokens_in=data + existing + merges * (_instructions(load) + load.background + BLOCK),
-        tokens_out=merges * answer,
+        tokens_in=data + memories + merges * (_instructions(load) + load.background + BLOCK),
+        tokens_out=merges * reply,
     )
 
 
-def _instructions(load: Load) -> int:
+def _instructions(load: Workload) -> int:
     return JAPANESE_INSTRUCTIONS if load.is_japanese else INSTRUCTIONS
 
 
-def _sum(part: Part, merged: Part) -> Part:
+def _sum(calls: ScopeEstimate, merges: ScopeEstimate) -> ScopeEstimate:
     return replace(
-        part,
-        merges=part.merges + merged.merges,
-        tokens_in=part.tokens_in + merged.tokens_in,
-        tokens_out=part.tokens_out + merged.tokens_out,
+        calls,
+        merges=calls.merges + merges.merges,
+        tokens_in=calls.tokens_in + merges.tokens_in,
+        tokens_out=calls.tokens_out + merges.tokens_out,
     )
 
 
-def time_left(done: int, left: int, seconds: float) -> Range | None:
-    """Seconds until the rest is made, from the rate so far; None before there is a rate."""
+def estimate_time_left(done: int, left: int, seconds: float) -> Range | None:
+    """Return the seconds until the end, from the rate so far; None before there is a rate."""
     if done < 5 or seconds < 30:
         return None
     middle = left * seconds / done

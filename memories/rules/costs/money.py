@@ -1,4 +1,4 @@
-"""Whether a call still fits under a limit, in tokens and in millionths of a dollar."""
+"""Decide whether a model call fits under a limit in tokens and in money."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -7,16 +7,11 @@ MICROS = 1_000_000  # money is kept in millionths of a dollar, so that sums stay
 
 
 @dataclass(frozen=True)
-class Asked:
-    """The most that a call can use. ``micros`` None: its model has no price."""
-
-    tokens: int
-    micros: int | None
-
-
-@dataclass(frozen=True)
 class Limit:
-    """A cap (None: none of that unit), what is used of it or promised, and until when it counts."""
+    """A cap and its use up to now, reservations included. None: no cap in that unit.
+
+    ``until`` is the end of the period, None for a cap without one.
+    """
 
     name: str
     tokens: int | None
@@ -26,19 +21,18 @@ class Limit:
     until: datetime | None
 
 
-def refusal(asked: Asked, limit: Limit) -> str:
-    """Why the call may not begin, "" when it may. Without a price no cap in money can be kept, so
-    nothing is spent under one."""
-    if limit.tokens is not None and limit.used_tokens + asked.tokens > limit.tokens:
-        return f"{limit.name}: this call may need {asked.tokens} tokens, and less is left."
+def find_refusal(tokens: int, micros: int | None, limit: Limit) -> str:
+    """Return why a call of at most so many tokens may not begin, "" if it may.
+
+    ``micros`` is its price in millionths of a dollar, None for a model without a price. A cap in
+    money refuses such a model.
+    """
+    if limit.tokens is not None and limit.used_tokens + tokens > limit.tokens:
+        return f"{limit.name}: this call may need {tokens} tokens, and less is left."
     if limit.micros is None:
         return ""
-    if asked.micros is None:
+    if micros is None:
         return f"{limit.name}: a cap in dollars needs a price for the model, and there is none."
-    if limit.used_micros + asked.micros > limit.micros:
-        return f"{limit.name}: this call may need {_dollars(asked.micros)}, and less is left."
+    if limit.used_micros + micros > limit.micros:
+        return f"{limit.name}: this call may need ${micros / MICROS:,.4f}, and less is left."
     return ""
-
-
-def _dollars(micros: int) -> str:
-    return f"${micros / MICROS:,.4f}"

@@ -1,4 +1,4 @@
-"""What becomes of a job whose call failed or whose answer was no good: the whole policy.
+"""The faults of model calls and replies, and what happens to a job after each of them.
 
 docs/rules.md shows the same table in words.
 """
@@ -6,113 +6,120 @@ docs/rules.md shows the same table in words.
 from dataclasses import dataclass
 from enum import StrEnum
 
-from memories.rules.generate.breaker import DOWN
-from memories.rules.generate.summary import RequestStrategy
-from memories.rules.generate.tokens import estimate
+from memories.rules.generate.circuit_breaker import OPERATOR_FAULTS, OUTAGES, RATE_LIMITED
+from memories.rules.generate.summariser import RequestStrategy
+from memories.rules.generate.tokens import estimate_tokens
 
-MOST_ATTEMPTS = 5
-SHRUNK_TO = 0.3  # of what it was: less is held for a person
-WORTH_ASKING = 60  # tokens: a shorter text may shrink as it likes
+MAX_ATTEMPTS = 5
+_SMALLEST_SHARE = 0.3  # of the size before: a person approves a text that shrinks further
+_SMALLEST_CHECKED = 60  # tokens: a shorter text may shrink without approval
 
 
-class Then(StrEnum):
-    """What to do next with the row."""
+class Fault(StrEnum):
+    """Why a reply is not saved."""
 
-    WAIT = "wait"  # the endpoint's fault: no attempt used, it waits as long as the endpoint does
-    AGAIN_LATER = "again_later"  # after a back-off, an attempt used
-    AGAIN = "again"  # at once
+    LENGTH = "length"  # cut off at the token limit
+    CONTENT_FILTER = "content_filter"
+    REFUSAL = "refusal"
+    UNKNOWN_FINISH = "unknown_finish"
+    BLANK = "blank"
+    PROMPT_ECHOED = "prompt_echoed"
+    TOO_LONG = "too_long"
+    TOO_SHORT = "too_short"
+    WRONG_LANGUAGE = "wrong_language"
+    NO_OPERATION = "no_operation"  # a merge can apply none of the operations
+    NOTHING = "nothing"  # "nothing worth keeping", but the messages have content (rule 8)
+    NO_ROOM = "no_room"  # a reasoning model used the whole limit before its answer
+
+
+REFUSALS = frozenset({Fault.CONTENT_FILTER, Fault.REFUSAL})  # of the whole input or a part of it
+
+
+class Action(StrEnum):
+    """What happens to a job after a fault."""
+
+    WAIT = "wait"  # for the endpoint, without using an attempt
+    RETRY_LATER = "retry_later"  # after a backoff
+    RETRY_NOW = "retry_now"
     GIVE_UP = "give_up"
 
 
 @dataclass(frozen=True)
-class Next:
-    then: Then
-    way: RequestStrategy = RequestStrategy.WHOLE
+class NextStep:
+    action: Action
+    strategy: RequestStrategy = RequestStrategy.WHOLE
     changes_form: bool = False
 
 
 @dataclass(frozen=True)
 class Policy:
-    """``ways``: how the attempts after the first ask, the last one for all that follow.
-    ``changes_form``: each attempt is asked in the other form of the prompt."""
+    """``strategies``: one for each attempt after the first; the last one also for all later attempts.
 
-    then: Then
-    ways: tuple[RequestStrategy, ...] = (RequestStrategy.WHOLE,)
-    gives_up_after: RequestStrategy | None = (
-        None  # asked so, or further, in vain: nothing else would help
-    )
+    The job fails when the last strategy fails, unless that is WHOLE. ``changes_form``: each attempt uses
+    the other prompt form.
+    """
+
+    action: Action
+    strategies: tuple[RequestStrategy, ...] = (RequestStrategy.WHOLE,)
     changes_form: bool = False
 
 
-_ENDPOINT = Policy(Then.WAIT)
-_LATER = Policy(Then.AGAIN_LATER)
-_BAD_ANSWER = Policy(Then.AGAIN, changes_form=True)
-_REFUSED = Policy(
-    Then.AGAIN, (RequestStrategy.WHOLE, RequestStrategy.ISOLATE), RequestStrategy.ISOLATE
+_LATER = Policy(Action.RETRY_LATER)
+_REFUSED = Policy(Action.RETRY_NOW, (RequestStrategy.WHOLE, RequestStrategy.ISOLATE))
+_BAD_REPLIES = (
+    *("empty", "blank", "unknown_finish", "prompt_echoed", "too_long", "too_short"),
+    *("wrong_language", "no_operation"),
+    "nothing",  # after both forms failed, the offline highlights are used
+    "copied",  # after both forms failed, the quotes are kept
 )
 
 POLICIES: dict[str, Policy] = {
-    # The endpoint will not have any call: rules.breaker says until when.
-    "rate_limited": _ENDPOINT,
-    "out_of_credit": _ENDPOINT,
-    "unauthorised": _ENDPOINT,
-    "forbidden": _ENDPOINT,
-    "not_found": _ENDPOINT,
-    # It could not answer, or not this request: see `what_next`.
-    "server_error": _ENDPOINT,
-    "connection": _ENDPOINT,
-    "timeout": _ENDPOINT,
-    "malformed": _ENDPOINT,
-    # This request cannot be answered as it is.
-    "bad_request": Policy(Then.GIVE_UP),
-    "context_too_long": Policy(Then.AGAIN, (RequestStrategy.SPLIT,), RequestStrategy.SPLIT),
-    "length": Policy(
-        Then.AGAIN, (RequestStrategy.WHOLE, RequestStrategy.SPLIT), RequestStrategy.SPLIT
-    ),
+    # The circuit breaker decides when the endpoint accepts calls again.
+    **dict.fromkeys((RATE_LIMITED, *OPERATOR_FAULTS, *OUTAGES), Policy(Action.WAIT)),
+    # The endpoint cannot answer this request in its present form.
+    "bad_request": Policy(Action.GIVE_UP),
+    "context_too_long": Policy(Action.RETRY_NOW, (RequestStrategy.SPLIT,)),
+    "length": Policy(Action.RETRY_NOW, (RequestStrategy.WHOLE, RequestStrategy.SPLIT)),
     "content_filter": _REFUSED,
     "refusal": _REFUSED,
-    # An answer that is none: the next one may be better.
-    "empty": _BAD_ANSWER,
-    "blank": _BAD_ANSWER,
-    "unknown_finish": _BAD_ANSWER,
-    "prompt_echoed": _BAD_ANSWER,
-    "too_long": _BAD_ANSWER,
-    "too_short": _BAD_ANSWER,
-    "wrong_language": _BAD_ANSWER,
-    "no_operation": _BAD_ANSWER,
-    "nothing": _BAD_ANSWER,  # in the other form too: the offline highlights stand in
-    "copied": _BAD_ANSWER,  # in the other form too: the quotes are kept
-    # It thought until the limit: the endpoint's allowance has grown.
-    "no_room": Policy(Then.AGAIN),
-    # Nothing of it may enter a memory (rules.guard): asked again it would be paid again.
-    "quarantined": Policy(Then.GIVE_UP),
-    # Ours.
+    # The reply is unusable. The next one may be better.
+    **dict.fromkeys(_BAD_REPLIES, Policy(Action.RETRY_NOW, changes_form=True)),
+    "no_room": Policy(Action.RETRY_NOW),  # the endpoint's thinking allowance has grown
+    # A safety rule stopped every line. Another call would cost again and change nothing.
+    "quarantined": Policy(Action.GIVE_UP),
+    # An exception in our own code.
     "unexpected": _LATER,
 }
 
 
-def what_next(code: str, attempt: int, way: RequestStrategy, *, fails_alone: bool = False) -> Next:
-    """After the nth attempt, asked in this way, ended with this fault. ``fails_alone``: the endpoint
-    answered others since this one failed before, so the fault is the request's."""
+def choose_next_step(
+    code: str, attempt: int, strategy: RequestStrategy, *, others_succeed: bool = False
+) -> NextStep:
+    """Return what happens after attempt number ``attempt`` failed with this fault and strategy.
+
+    ``others_succeed``: the endpoint has answered other requests since this one failed before. Then an
+    outage is a fault of the request.
+    """
     policy = POLICIES.get(code, _LATER)
-    if fails_alone and code in DOWN:
+    if others_succeed and code in OUTAGES:
         policy = _LATER
-    if policy.then in (Then.WAIT, Then.GIVE_UP):
-        return Next(policy.then, way)
-    last = policy.gives_up_after
-    in_vain = last is not None and _further(way, last) is way and attempt > len(policy.ways)
-    if attempt >= MOST_ATTEMPTS or in_vain:
-        return Next(Then.GIVE_UP, way)
-    asked = policy.ways[min(attempt, len(policy.ways)) - 1]
-    return Next(policy.then, _further(way, asked), policy.changes_form)
-
-
-def _further(one: RequestStrategy, other: RequestStrategy) -> RequestStrategy:
-    """The one of two ways that comes later: a row never goes back to an earlier one."""
-    return max(one, other, key=list(RequestStrategy).index)
+    if policy.action in (Action.WAIT, Action.GIVE_UP):
+        return NextStep(policy.action, strategy)
+    order = list(RequestStrategy).index
+    last = policy.strategies[-1]
+    is_exhausted = (
+        last is not RequestStrategy.WHOLE
+        and order(strategy) >= order(last)
+        and attempt > len(policy.strategies)
+    )
+    if attempt >= MAX_ATTEMPTS or is_exhausted:
+        return NextStep(Action.GIVE_UP, strategy)
+    planned = policy.strategies[min(attempt, len(policy.strategies)) - 1]
+    # A job never returns to an earlier strategy.
+    return NextStep(policy.action, max(strategy, planned, key=order), policy.changes_form)
 
 
 def is_sudden_shrink(before: str, after: str) -> bool:
-    """Whether a long-term text lost so much that a person should see it first (rule 8)."""
-    size = estimate(before)
-    return size >= WORTH_ASKING and estimate(after) < SHRUNK_TO * size
+    """Return whether a long-term text lost so much that a person must approve it (rule 8)."""
+    size = estimate_tokens(before)
+    return size >= _SMALLEST_CHECKED and estimate_tokens(after) < _SMALLEST_SHARE * size

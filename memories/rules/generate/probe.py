@@ -1,4 +1,4 @@
-"""What a model can do, found out by a few small tasks, and the prompt form that follows (DESIGN 5)."""
+"""Test what a model can do with a few small tasks, and choose its prompt form (DESIGN 5)."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -6,22 +6,22 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from memories.rules.generate import prompts
-from memories.rules.generate.language import clear_language
+from memories.rules.generate.language import detect_language
 from memories.rules.generate.prompts import Prompt
-from memories.rules.generate.reply import read_reply
-from memories.rules.generate.reply_text import answer_of, statements
-from memories.rules.generate.summary import Form, MessageLine, Reply, Request
-from memories.rules.generate.tokens import estimate
+from memories.rules.generate.reply import parse_reply
+from memories.rules.generate.reply_statements import parse_statements, strip_thinking
+from memories.rules.generate.summariser import MessageLine, PromptForm, Reply, Request
+from memories.rules.generate.tokens import estimate_tokens
 from memories.rules.memory.identity import MemoryScope, MemoryType
 from memories.rules.memory.sources import ENOUGH, SourceFinder
 
-_MONDAY = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
-_FEWEST_LINES = 3
-_MOST_WRONG = 0.3  # of the statements
-_THOUGHTS = 100  # tokens beyond those of the answer
-LONG_TEXTS = (120, 60, 30)  # lines: about 5,000, 2,500 and 1,300 tokens
+_START = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
+_MIN_LINES = 3
+_MIN_CORRECT = 0.7  # of the statements
+_HIDDEN_TOKENS = 100  # above the size of the reply: the model thinks
+LONG_PROMPT_LINES = (120, 60, 30)  # about 5,000, 2,500 and 1,300 tokens
 _WORD = "maple"
-OPERATIONS_LIMIT = 150  # tokens of an answer
+OPERATIONS_LIMIT = 150  # tokens of a reply
 WORD_LIMIT = 30
 
 _ENGLISH = (
@@ -59,27 +59,26 @@ that stays needs no operation. Write only the operations."""
 
 
 @dataclass(frozen=True)
-class Findings:
-    """What a probe found out. None: it could not be told."""
+class ProbeResult:
+    """The abilities of a model. None: the probe could not find out."""
 
     cites: bool
     writes_operations: bool
     keeps_language: bool
     reasons: bool
-    context_tokens: int | None  # by our estimate, of the longest prompt read to its beginning
+    context_tokens: int | None  # our estimate for the longest prompt that was read completely
     tokens_per_second: float | None
 
     @property
-    def form(self) -> Form:
-        return Form.FULL if self.cites and self.keeps_language else Form.SIMPLE
+    def form(self) -> PromptForm:
+        return PromptForm.FULL if self.cites and self.keeps_language else PromptForm.SIMPLE
 
     def as_json(self) -> dict[str, Any]:
         return {"form": self.form, **asdict(self)}
 
 
-def conversation(*, japanese: bool) -> Request:
-    """A small request in the full form, in the language of its messages."""
-    said = _JAPANESE if japanese else _ENGLISH
+def build_conversation(*, japanese: bool) -> Request:
+    """Build a small request in the full form."""
     return Request(
         scope=MemoryScope.CHANNEL,
         memory_type=MemoryType.SHORT_TERM,
@@ -88,85 +87,79 @@ def conversation(*, japanese: bool) -> Request:
         zone="UTC",
         place="#backups",
         messages=[
-            MessageLine(n, _MONDAY + timedelta(minutes=n), author, text)
-            for n, (author, text) in enumerate(said, 1)
+            MessageLine(n, _START + timedelta(minutes=n), author, text)
+            for n, (author, text) in enumerate(_JAPANESE if japanese else _ENGLISH, 1)
         ],
     )
 
 
-def operations_prompt() -> Prompt:
+def build_operations_prompt() -> Prompt:
     return Prompt(
-        prompts.system_text(conversation(japanese=False)), _OPERATIONS, "probe-operations"
+        prompts.system_text(build_conversation(japanese=False)), _OPERATIONS, "probe-operations"
     )
 
 
-def long_prompt(lines: int = LONG_TEXTS[0]) -> Prompt:
-    """A word at the beginning of a long text, and the question for it at its end."""
+def build_long_prompt(lines: int = LONG_PROMPT_LINES[0]) -> Prompt:
+    """Build a prompt with a word in its first line and a question for that word at its end."""
     fillers = (
         f"[2026-01-05 {n // 60 + 9:02}:{n % 60:02}] {('Ann', 'Ben', 'Cara')[n % 3]}: shelf {n} holds {n * 7 % 90} "
         "boxes of cables, lamps, paper and tape, and nobody has counted the spare parts below it"
         for n in range(1, lines)
     )
     first = f"[2026-01-05 09:00] Ann: the word for the harbour gate is {_WORD}"
-    asked = "What is the word for the harbour gate? Write only the word."
-    system = prompts.system_text(conversation(japanese=False))
-    return Prompt(system, "\n".join([first, *fillers, "", asked]), "probe-context")
+    question = "What is the word for the harbour gate? Write only the word."
+    system = prompts.system_text(build_conversation(japanese=False))
+    return Prompt(system, "\n".join([first, *fillers, "", question]), "probe-context")
 
 
-def prompt_tokens(prompt: Prompt) -> int:
-    return estimate(prompt.system) + estimate(prompt.user)
+# A model that reads this prompt completely gets prompts of full length.
+LONGEST_PROMPT_TOKENS = build_long_prompt().tokens
 
 
-LONGEST = prompt_tokens(long_prompt())  # a model that reads so much gets prompts of full length
-
-
-def cites(reply: Reply, request: Request) -> bool:
-    """Whether most statements give the number of a message that says them."""
-    reading = read_reply(reply, request)
-    if reading.fault or reading.is_copied or len(reading.lines) < _FEWEST_LINES:
+def can_cite(reply: Reply, request: Request) -> bool:
+    """Return whether most statements of a reply have the ref of a message that supports them."""
+    parsed = parse_reply(reply, request)
+    if parsed.fault or parsed.is_copied or len(parsed.lines) < _MIN_LINES:
         return False
     finder = SourceFinder.of(request)
-    found = statements(answer_of(reply.text))
-    right = sum(
-        any(
-            finder.score(one.text, ref) >= ENOUGH
-            for first, last in one.spans
-            for ref in (first, last)
-        )
-        for one in found
+    statements = parse_statements(strip_thinking(reply.text))
+    correct = sum(
+        any(finder.score(statement.text, ref) >= ENOUGH for span in statement.spans for ref in span)
+        for statement in statements
     )
-    return right >= (1 - _MOST_WRONG) * len(found)
+    return correct >= _MIN_CORRECT * len(statements)
 
 
-def keeps_language(reply: Reply, request: Request) -> bool:
-    """Whether Japanese messages got Japanese lines."""
-    reading = read_reply(reply, request)
-    return not reading.fault and clear_language([line.text for line in reading.lines]) == "ja"
+def can_keep_language(reply: Reply, request: Request) -> bool:
+    """Return whether the lines about Japanese messages are in Japanese."""
+    parsed = parse_reply(reply, request)
+    return not parsed.fault and detect_language([line.text for line in parsed.lines]) == "ja"
 
 
-def writes_operations(text: str) -> bool:
-    """Whether the moved launch replaces its line, the new person is added and all else stays."""
-    rows = [row.strip() for row in answer_of(text).split("\n") if row.strip()]
+def can_write_operations(text: str) -> bool:
+    """Return whether a reply replaces the line of the launch, adds the person, and does no more."""
+    rows = [row.strip() for row in strip_thinking(text).split("\n") if row.strip()]
     replaced = [row for row in rows if row.startswith("~ L1 ") and "26" in row]
     added = [row for row in rows if row.startswith("+ ") and "Cara" in row]
     return len(replaced) == 1 and len(added) == 1 and len(rows) == 2
 
 
-def reads_to_its_beginning(text: str) -> bool:
-    return _WORD in answer_of(text).casefold()
+def can_read_first_line(text: str) -> bool:
+    return _WORD in strip_thinking(text).casefold()
 
 
-def reasons(replies: Sequence[Reply]) -> bool:
-    """Whether a model thinks before it answers: in words, or in tokens that it does not show."""
+def has_thoughts(replies: Sequence[Reply]) -> bool:
+    """Return whether a model thinks before it answers, in its text or in hidden tokens."""
     return any(
         reply.thinking_tokens
-        or answer_of(reply.text) != reply.text.strip()
-        or reply.completion_tokens > 2 * estimate(reply.text) + _THOUGHTS
+        or strip_thinking(reply.text) != reply.text.strip()
+        or reply.completion_tokens > 2 * estimate_tokens(reply.text) + _HIDDEN_TOKENS
         for reply in replies
     )
 
 
-def tokens_per_second(replies: Sequence[Reply]) -> float | None:
+def measure_speed(replies: Sequence[Reply]) -> float | None:
+    """Return completion tokens per second, or None without any measured time."""
     seconds = sum(reply.seconds for reply in replies)
     tokens = sum(reply.completion_tokens for reply in replies)
     return round(tokens / seconds, 1) if seconds else None

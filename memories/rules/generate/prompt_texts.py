@@ -1,15 +1,15 @@
-"""Our instructions to the model, in Japanese and in English: words only, `prompts` joins them.
+"""The instructions to the model in Japanese and English. `prompts` joins them.
 
-They name every point of S3's three prompts. They hold no example: a small model gives it back as a
-fact. A changed word changes the prompt's version by itself.
+They cover every point of S3's three prompts. They contain no example, because a small model repeats it as a
+fact. Any change of a text changes the prompt version.
 """
 
-from memories.rules.generate.summary import NOTHING
+from memories.rules.generate.summariser import NOTHING
 
-PERSON = "✎"  # marks a line that a person wrote
+PERSON_MARK = "✎"  # on a line of a person
 
-# Which one of these opens the request depends on scope, type and form; all other texts go with each.
-TASKS = {
+# The instructions begin with one of these, by scope, type and form.
+TASK_NAMES = {
     "channel_short", "thread_short", "parts", "channel_long", "workspace_long", "workspace_short",
     "simple_messages", "simple_lines", "only_adds", "channel_changes", "workspace_changes",
 }  # fmt: skip
@@ -68,8 +68,8 @@ _EN = {
     "event (what happened). The sentence stands alone: it names people and things, and gives dates "
     "in full, no pronouns. The numbers are those at the start of the one to five lines it rests on.",
     "carry_on": "Carry on what still holds of the existing memory.",
-    "by_person": f"Repeat lines marked {PERSON} word for word, without the mark.",
-    "held": f"Lines marked {PERSON} stay as they are.",
+    "by_person": f"Repeat lines marked {PERSON_MARK} word for word, without the mark.",
+    "held": f"Lines marked {PERSON_MARK} stay as they are.",
     "size": "Be clear rather than short: about {aim} tokens, never more than {most}.",
     "nothing": f"If nothing is worth keeping, write only {NOTHING}.",
     "background": "Reference blocks are background: do not summarise them.",
@@ -121,8 +121,8 @@ _JA = {
     "question（未解決の質問）、status（いまの状態）、event（出来事）のどれかです。文はそれだけで分かるように、"
     "人や物の名前と、省略しない日付を入れ、代名詞を使いません。番号は根拠となる行の頭の番号で、1〜5個です。",
     "carry_on": "existingの記憶のうち、いまも成り立つことは引き継ぎます。",
-    "by_person": f"{PERSON}の付いた行は、印を除いて一字一句そのまま残します。",
-    "held": f"{PERSON}の付いた行はそのまま残します。",
+    "by_person": f"{PERSON_MARK}の付いた行は、印を除いて一字一句そのまま残します。",
+    "held": f"{PERSON_MARK}の付いた行はそのまま残します。",
     "size": "短さより分かりやすさを優先し、およそ{aim}トークン、多くても{most}トークンで書きます。",
     "nothing": f"残すほどのことがなければ {NOTHING} とだけ書きます。",
     "background": "referenceは背景なので要約しません。",

@@ -1,8 +1,8 @@
-"""The prompt for a request, as a value that can be printed (S3, rules 8 and 11).
+"""Build the prompt of a request (S3, rules 8 and 11).
 
-The system message is one line of ours. The user message is the data, in blocks between lines that
-start with ``<<``, and then the request: a small model does what it read last. The blocks carry a key
-drawn anew for each call: no message can know it, so none can end its block or open another.
+The system message is one fixed line. The user message holds the data in blocks between fences, which are
+lines that start with ``<<``. The instructions come last, because a small model follows the last text best.
+The fences contain a random key for each call, so no message can close its block or open another.
 """
 
 import hashlib
@@ -14,30 +14,30 @@ from datetime import datetime
 from memories.rules.generate import prompt_texts
 from memories.rules.generate.language import is_mostly_japanese
 from memories.rules.generate.salience import is_salient
-from memories.rules.generate.summary import Form, MemoryLine, Reference, Request
-from memories.rules.generate.tokens import WIDE, estimate
+from memories.rules.generate.summariser import MemoryLine, PromptForm, Reference, Request
+from memories.rules.generate.tokens import WIDE_CHARACTER, estimate_tokens
 from memories.rules.ingest.characters import LINE_BREAK
 from memories.rules.ingest.invisible import strip_invisible
 from memories.rules.ingest.names import safe_name
 from memories.rules.memory.identity import MemoryScope, MemoryType
-from memories.rules.safety.secrets import redacted
+from memories.rules.safety.secrets import redact
 
-LONGEST_REFERENCE = 120  # tokens of a text that is background only
-LONGEST_LINE = 6_000  # characters; a longer message is shown in parts of so many
+MAX_REFERENCE_TOKENS = 120
+MAX_LINE_CHARACTERS = 6_000  # a longer message is shown in parts
 NEW_LINE = " ⏎ "
 THREAD = "↳"
-_TOKENS_A_BULLET = 30
-_MOST_BULLETS = 10
-UNKNOWN = "unknown"  # an author of whom nothing is known
+UNKNOWN_AUTHOR = "unknown"
+_TOKENS_PER_BULLET = 30
+_MAX_BULLETS = 10
 
-_FEWEST_MESSAGES = 3  # with content: of fewer a model may say that nothing is worth keeping
+_MIN_MESSAGES = 3  # with content: below it a model may reply that nothing is worth keeping
 _WORD = re.compile(r"[^\W\d_]{2,}")
-_WORDS = 3  # of a message with content
-_WIDE_LETTERS = 6
+_MIN_WORDS = 3  # of a message with content
+_MIN_WIDE_CHARACTERS = 6
 
 _FENCE_WORDS = "messages|existing|added|reference|end"
 _FENCE_LIKE = re.compile(rf"^\s*<<|<<(?=\s*(?:{_FENCE_WORDS})\b)", re.IGNORECASE | re.MULTILINE)
-FENCE = re.compile(rf"<<(?:{_FENCE_WORDS})\b[^\n]*>>")  # what only our own prompt can hold
+FENCE = re.compile(rf"<<(?:{_FENCE_WORDS})\b[^\n]*>>")  # only our own prompt contains it
 _BREAK = re.compile(r"\s+|[。．！？、]")
 
 
@@ -49,220 +49,231 @@ class Prompt:
     user: str
     version: str
 
+    @property
+    def tokens(self) -> int:
+        """The estimated tokens of both messages."""
+        return estimate_tokens(self.system) + estimate_tokens(self.user)
 
-def build(request: Request, key: str) -> Prompt:
-    """The prompt of a request; ``key`` is random for each call and closes its blocks."""
-    return Prompt(system_text(request), user_text(request, key), version(request))
+
+def build_prompt(request: Request, key: str) -> Prompt:
+    """Build the prompt of a request. ``key`` is a random string for its fences."""
+    return Prompt(system_text(request), user_text(request, key), prompt_version(request))
 
 
-def language_of(request: Request) -> str:
-    """Language of the instructions: ``ja``, ``en``, or ``conversation`` (English words that ask
-    for the language of the sources). Mostly Japanese sources get the Japanese ones."""
+def instruction_language(request: Request) -> str:
+    """Return the language of the instructions: ``ja``, ``en`` or ``conversation``.
+
+    ``conversation`` is English with a request for the language of the sources. Mostly Japanese sources
+    get ``ja`` instead.
+    """
     if request.language != "conversation":
         return request.language
-    return "ja" if is_mostly_japanese("\n".join(_source_texts(request))) else "conversation"
+    return "ja" if is_mostly_japanese("\n".join(request.source_texts)) else "conversation"
 
 
 def system_text(request: Request) -> str:
-    """One line: who the model is, and that data is data."""
-    return prompt_texts.TEXTS[language_of(request)]["role"]
+    return prompt_texts.TEXTS[instruction_language(request)]["role"]
 
 
 def request_text(request: Request) -> str:
-    """What is wanted of the data above it, with this request's limits filled in."""
-    texts = prompt_texts.TEXTS[language_of(request)]
-    names = [_task(request)]
-    if request.form is Form.FULL:
-        names.append("form")
-    if request.messages and request.existing:
-        names.append("carry_on")
-    if any(line.by_person for line in request.existing) and not request.only_adds:
-        names.append("held" if request.uses_operations else "by_person")
-    if request.form is Form.FULL:
-        names.append("size")
-    if is_nothing_right(request):
-        names.append("nothing")
-    if references(request):
-        names.append("background")
-    if request.form is Form.FULL:
-        names.append("only")
-    names.append("language")
-    return with_limits("\n".join(texts[name] for name in names), request)
+    """Return the instructions below the data, with the limits of the request."""
+    is_full = request.form is PromptForm.FULL
+    has_person_lines = any(line.by_person for line in request.existing)
+    parts = {
+        _task_of(request): True,
+        "form": is_full,
+        "carry_on": bool(request.messages and request.existing),
+        "held": has_person_lines and request.uses_operations,
+        "by_person": has_person_lines and not (request.uses_operations or request.only_adds),
+        "size": is_full,
+        "nothing": may_keep_nothing(request),
+        "background": bool(shown_references(request)),
+        "only": is_full,
+        "language": True,
+    }
+    texts = prompt_texts.TEXTS[instruction_language(request)]
+    return fill_limits(
+        "\n".join(texts[name] for name, is_used in parts.items() if is_used), request
+    )
 
 
-def with_limits(text: str, request: Request) -> str:
-    """One of our texts with the limits of this request."""
-    most = request.most_lines or _MOST_BULLETS
-    bullets = min(max(request.max_tokens // _TOKENS_A_BULLET, 3), most)
+def fill_limits(text: str, request: Request) -> str:
+    """Fill the limits of a request in a text of `prompt_texts`."""
+    max_bullets = request.max_lines or _MAX_BULLETS
+    bullets = min(max(request.max_tokens // _TOKENS_PER_BULLET, 3), max_bullets)
     return text.format(most=request.max_tokens, aim=request.max_tokens * 2 // 3, bullets=bullets)
 
 
-def instructions(request: Request) -> str:
-    """All our words in the prompt, without the data."""
-    return f"{system_text(request)}\n{request_text(request)}"
-
-
-def is_nothing_right(request: Request) -> bool:
-    """Whether "nothing worth keeping" is a true answer (rule 8); else it is not even offered."""
+def may_keep_nothing(request: Request) -> bool:
+    """Return whether the prompt offers the reply "nothing worth keeping" (rule 8)."""
     if request.memory_type is not MemoryType.SHORT_TERM or not request.messages:
         return False
-    with_content = [message.text for message in request.messages if _has_content(message.text)]
-    return len(with_content) < _FEWEST_MESSAGES or not any(map(is_salient, with_content))
+    texts = [message.text for message in request.messages if _has_content(message.text)]
+    return len(texts) < _MIN_MESSAGES or not any(map(is_salient, texts))
 
 
 def _has_content(text: str) -> bool:
-    return len(_WORD.findall(text)) >= _WORDS or len(WIDE.findall(text)) >= _WIDE_LETTERS
+    wide_characters = WIDE_CHARACTER.findall(text)
+    return len(_WORD.findall(text)) >= _MIN_WORDS or len(wide_characters) >= _MIN_WIDE_CHARACTERS
 
 
-def references(request: Request) -> Sequence[Reference]:
-    """Background that goes along (S3's table), each within LONGEST_REFERENCE: none for the workspace,
-    nothing is above it."""
+def shown_references(request: Request) -> Sequence[Reference]:
+    """Return the shortened references of a prompt. The workspace is the widest scope and has none."""
     if request.scope is MemoryScope.WORKSPACE:
         return ()
-    return [replace(each, text=_beginning(each.text)) for each in request.references]
+    return [replace(ref, text=_first_lines(ref.text)) for ref in request.references]
 
 
-def _beginning(text: str) -> str:
-    """The first lines of a memory that fit, what holds now before what happened; at least one. A mark
-    says where lines are left out."""
+def _first_lines(text: str) -> str:
+    """Return the first lines of a memory within the limit, at least one, and a mark for the rest.
+
+    A memory starts with what is current, before past events.
+    """
     kept: list[str] = []
-    room = LONGEST_REFERENCE
+    tokens_left = MAX_REFERENCE_TOKENS
     for line in text.split("\n"):
-        room -= estimate(line)
-        if kept and room < 0:
+        tokens_left -= estimate_tokens(line)
+        if kept and tokens_left < 0:
             return "\n".join([*kept, "[…]"])
         kept.append(line)
     return text
 
 
-def version(request: Request) -> str:
-    """Changes whenever a word of the instructions that this kind of request may get changes."""
-    language = language_of(request)
-    # Every text of the language, not only those used: combining the parts of a long input
-    # uses others, and a settled name must not depend on whether there is an existing memory.
+def prompt_version(request: Request) -> str:
+    """Return a version that changes with any instruction that this kind of request may get."""
+    language = instruction_language(request)
+    # All texts of the language, because a combination of parts uses others than its parts. So the
+    # version does not depend on whether there is an existing memory.
     texts = prompt_texts.TEXTS[language]
-    used = [texts[name] for name in sorted(texts) if name not in prompt_texts.TASKS]
-    used += [texts[name] for name in sorted(_tasks(request))]
+    used = [texts[name] for name in sorted(texts) if name not in prompt_texts.TASK_NAMES]
+    used += [texts[name] for name in sorted(_possible_tasks(request))]
     digest = hashlib.sha256("\n".join(used).encode()).hexdigest()[:8]
     kind = "short" if request.memory_type is MemoryType.SHORT_TERM else "long"
-    form = "-simple" if request.form is Form.SIMPLE else ""
+    form = "-simple" if request.form is PromptForm.SIMPLE else ""
     return f"{request.scope}-{kind}{form}-{'ja' if language == 'ja' else 'en'}-{digest}"
 
 
 def user_text(request: Request, key: str) -> str:
-    """The data in its blocks, then the request."""
     return f"{data_text(request, key)}\n\n{request_text(request)}"
 
 
 def data_text(request: Request, key: str) -> str:
-    """References, existing lines, then what is to be summarised, each in its block."""
+    """Return the blocks of data: references, existing lines, added lines, messages."""
     blocks: list[tuple[str, str, Iterable[str]]] = [
-        (f"reference: {one_line(r.title)}", "", [_guarded(visible(r.text))])
-        for r in references(request)
+        (f"reference: {to_one_line(ref.title)}", "", [_escape_fences(visible_text(ref.text))])
+        for ref in shown_references(request)
     ]
-    place = one_line(request.place)
+    place = to_one_line(request.place)
     if request.existing:
         letter = "L" if request.uses_operations else ""
-        lines = [letter + memory_line(line, request) for line in request.existing]
+        lines = [letter + format_memory_line(line, request) for line in request.existing]
         blocks.append(("existing memory", place, lines))
     for addition in request.additions:
-        lines = [memory_line(line, request) for line in addition.lines]
-        blocks.append((f"added: {one_line(addition.title)}", "", lines))
+        lines = [format_memory_line(line, request) for line in addition.lines]
+        blocks.append((f"added: {to_one_line(addition.title)}", "", lines))
     if request.messages:
-        about = f"{place}, {request.zone}"
-        blocks.append(("messages", about, message_lines(request)))
-    return "\n".join(line for block in blocks for line in _block(*block, key))
+        blocks.append(("messages", f"{place}, {request.zone}", format_messages(request)))
+    rows: list[str] = []
+    for title, about, block in blocks:
+        rows += [f"<<{title} {key}{': ' if about else ''}{about}>>", *block, f"<<end {key}>>"]
+    return "\n".join(rows)
 
 
-def message_lines(request: Request) -> Iterator[str]:
-    """``REF [YYYY-MM-DD HH:MM] name: text`` each (S3), replies marked with their thread's letter;
-    the simple form has no numbers."""
+def format_messages(request: Request) -> Iterator[str]:
+    """Yield ``REF [YYYY-MM-DD HH:MM] name: text`` for each message (S3).
+
+    Replies have their thread's letter. The simple form has no refs.
+    """
     threads: dict[str, str] = {}
     for message in request.messages:
         mark = ""
         if message.thread and request.scope is not MemoryScope.THREAD:
             letter = threads.setdefault(message.thread, _letter(len(threads)))
             mark = f"{THREAD}{letter} "
-        number = f"{message.ref} " if request.form is Form.FULL else ""
-        for part in split_text(message.text):
-            yield f"{number}{mark}{message_line(message.at, message.author, part)}"
+        number = f"{message.ref} " if request.form is PromptForm.FULL else ""
+        for part in split_long_text(message.text):
+            yield f"{number}{mark}{format_message(message.at, message.author, part)}"
 
 
-def message_line(at: datetime, name: str, text: str) -> str:
-    """``[YYYY-MM-DD HH:MM] name: text`` (S3, rule 11). Neither half can end the line or the name."""
-    return f"[{at:%Y-%m-%d %H:%M}] {speaker(name)}: {one_line(text)}"
+def format_message(at: datetime, name: str, text: str) -> str:
+    """Return ``[YYYY-MM-DD HH:MM] name: text`` (S3, rule 11).
+
+    Neither name nor text contains a line break, and the name contains no colon.
+    """
+    return f"[{at:%Y-%m-%d %H:%M}] {speaker_name(name)}: {to_one_line(text)}"
 
 
-def speaker(name: str) -> str:
-    """A name as it stands before a text: a colon ends it, so it holds none itself."""
-    return safe_name(name) or UNKNOWN
+def speaker_name(name: str) -> str:
+    """Return a name without the colon that separates it from the text."""
+    return safe_name(name) or UNKNOWN_AUTHOR
 
 
-def memory_line(line: MemoryLine, request: Request) -> str:
-    """``REF [YYYY-MM-DD] text``, with the mark of a line that a person wrote; the simple form has no
-    numbers. What is added to a channel's memory stands below its period instead of its days."""
-    number = f"{line.ref} " if request.form is Form.FULL else ""
-    mark = f"{prompt_texts.PERSON} " if line.by_person else ""
-    is_below_period = request.scope is not MemoryScope.WORKSPACE and line not in request.existing
-    at = None if is_below_period else request.local_time(line.at_us)
+def format_memory_line(line: MemoryLine, request: Request) -> str:
+    """Return ``REF [YYYY-MM-DD] text``, with a mark on a line of a person.
+
+    The simple form has no refs. Lines added to a channel's memory have no date, because their block's
+    title is their period.
+    """
+    number = f"{line.ref} " if request.form is PromptForm.FULL else ""
+    mark = f"{prompt_texts.PERSON_MARK} " if line.by_person else ""
+    has_date = request.scope is MemoryScope.WORKSPACE or line in request.existing
+    at = request.local_time(line.at_us) if has_date else None
     day = f"[{at:%Y-%m-%d}] " if at else ""
-    return f"{number}{mark}{day}{one_line(line.text)}"
+    return f"{number}{mark}{day}{to_one_line(line.text)}"
 
 
-def split_text(text: str, most: int = LONGEST_LINE) -> list[str]:
-    """The text in parts of at most so many characters, cut at white space or behind a full stop in the
-    last quarter of a part, where there is one. Together they are the text."""
+def split_long_text(text: str, limit: int = MAX_LINE_CHARACTERS) -> list[str]:
+    """Split a text in parts of at most ``limit`` characters, which join to the text.
+
+    A part ends after white space or a full stop if its last quarter has one.
+    """
     parts = []
-    while len(text) > most:
-        ends = [match.end() for match in _BREAK.finditer(text, most * 3 // 4, most)]
-        cut = ends[-1] if ends else most
-        parts.append(text[:cut])
-        text = text[cut:]
+    while len(text) > limit:
+        ends = [match.end() for match in _BREAK.finditer(text, limit * 3 // 4, limit)]
+        end = ends[-1] if ends else limit
+        parts.append(text[:end])
+        text = text[end:]
     return [*parts, text]
 
 
-def one_line(text: str) -> str:
-    """Text as one line that can neither start a line of its own nor pass for one of our fences."""
-    return _guarded(visible(text).strip()).replace("\n", NEW_LINE)
+def to_one_line(text: str) -> str:
+    """Return a text as one line without invisible characters and without our fences."""
+    return _escape_fences(visible_text(text).strip()).replace("\n", NEW_LINE)
 
 
-def visible(text: str) -> str:
-    """Text without what a person cannot see; every kind of line break as ``\\n``."""
+def visible_text(text: str) -> str:
+    """Return a text without invisible characters, with ``\\n`` for every kind of line break."""
     return strip_invisible(LINE_BREAK.sub("\n", text))
 
 
-def for_model(text: str) -> str:
-    """Text as a request may hold it: nothing that a person cannot see, and no secret. In this order,
-    for a character that nobody sees can stand in the middle of a key."""
-    return redacted(visible(text))
+def clean_for_model(text: str) -> str:
+    """Return a text without invisible characters and secrets.
+
+    In this order, because an invisible character in a secret would hide it.
+    """
+    return redact(visible_text(text))
 
 
-def _block(title: str, about: str, lines: Iterable[str], key: str) -> Iterator[str]:
-    yield f"<<{title} {key}{': ' if about else ''}{about}>>"
-    yield from lines
-    yield f"<<end {key}>>"
-
-
-def _task(request: Request) -> str:
-    if request.form is Form.SIMPLE:
-        return "only_adds" if request.only_adds else _simple_task(request)
-    if request.uses_operations:
-        return _changes_task(request)
-    return _full_task(request)
+def _task_of(request: Request) -> str:
+    if request.only_adds:
+        return "only_adds"
+    if request.form is PromptForm.SIMPLE:
+        return _simple_task(request)
+    return _operations_task(request) if request.uses_operations else _full_task(request)
 
 
 def _full_task(request: Request) -> str:
+    is_short = request.memory_type is MemoryType.SHORT_TERM
     if request.scope is MemoryScope.WORKSPACE:
-        short = request.memory_type is MemoryType.SHORT_TERM
-        return "workspace_short" if short else "workspace_long"
-    if request.memory_type is MemoryType.LONG_TERM:
+        return "workspace_short" if is_short else "workspace_long"
+    if not is_short:
         return "channel_long"
     if request.additions:
         return "parts"
     return "thread_short" if request.scope is MemoryScope.THREAD else "channel_short"
 
 
-def _changes_task(request: Request) -> str:
+def _operations_task(request: Request) -> str:
     is_workspace = request.scope is MemoryScope.WORKSPACE
     return "workspace_changes" if is_workspace else "channel_changes"
 
@@ -271,26 +282,20 @@ def _simple_task(request: Request) -> str:
     return "simple_messages" if request.messages else "simple_lines"
 
 
-def _tasks(request: Request) -> set[str]:
-    """The tasks that asking such a request may take: of itself, and of its parts together."""
-    if request.form is Form.SIMPLE:
-        long_term = request.memory_type is MemoryType.LONG_TERM
-        return {"simple_lines", "only_adds" if long_term else _simple_task(request)}
-    merges = request.memory_type is MemoryType.LONG_TERM and request.operations
-    return {_full_task(request), "parts", *((_changes_task(request),) if merges else ())}
+def _possible_tasks(request: Request) -> set[str]:
+    """Return the tasks of a request, of its parts, and of their combination."""
+    is_long = request.memory_type is MemoryType.LONG_TERM
+    if request.form is PromptForm.SIMPLE:
+        return {"simple_lines", "only_adds" if is_long else _simple_task(request)}
+    tasks = {_full_task(request), "parts"}
+    return tasks | {_operations_task(request)} if is_long and request.operations else tasks
 
 
-def _source_texts(request: Request) -> Iterator[str]:
-    yield from (message.text for message in request.messages)
-    lines: list[Iterable[MemoryLine]] = [addition.lines for addition in request.additions]
-    yield from (line.text for group in (request.existing, *lines) for line in group)
-
-
-def _guarded(text: str) -> str:
+def _escape_fences(text: str) -> str:
     return _FENCE_LIKE.sub(lambda fence: fence[0].replace("<<", "< <"), text)
 
 
 def _letter(number: int) -> str:
-    """a … z, then aa, ab, …"""
-    rest, last = divmod(number, 26)
-    return (_letter(rest - 1) if rest else "") + chr(ord("a") + last)
+    """Return a, b, … z, aa, ab, … for 0, 1, …"""
+    quotient, remainder = divmod(number, 26)
+    return (_letter(quotient - 1) if quotient else "") + chr(ord("a") + remainder)

@@ -1,74 +1,55 @@
-"""What a summariser's reply is worth (rule 8): lines with sources, nothing, or a named fault."""
+"""Parse a summariser's reply into lines with sources, or name its fault (rule 8)."""
 
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from functools import cached_property
 
 from memories.rules.generate import prompts
-from memories.rules.generate.language import clear_language
-from memories.rules.generate.prompt_texts import PERSON, TEXTS
-from memories.rules.generate.reply_text import (
+from memories.rules.generate.faults import Fault
+from memories.rules.generate.language import detect_language
+from memories.rules.generate.prompt_texts import PERSON_MARK, TEXTS
+from memories.rules.generate.reply_statements import (
     REMARK,
+    Spans,
     Statement,
-    answer_of,
-    is_nothing,
-    statements,
-    take_refs,
+    parse_statements,
+    says_nothing,
+    split_refs,
+    strip_thinking,
 )
-from memories.rules.generate.summary import (
-    MOST_SOURCES,
+from memories.rules.generate.summariser import (
+    MAX_SOURCES,
     OFFLINE,
-    Form,
     MemoryLine,
     ParsedReply,
-    ReadLine,
+    PromptForm,
     Reply,
+    ReplyLine,
     Request,
 )
-from memories.rules.generate.tokens import estimate
+from memories.rules.generate.tokens import estimate_tokens
 from memories.rules.memory.identity import MemoryType
 from memories.rules.memory.kinds import kind_of
 from memories.rules.memory.operations import (
     Change,
-    Drop,
-    Operation,
-    carry_out,
-    in_order,
-    read_operations,
+    DropReason,
+    apply_operations,
+    order_lines,
+    parse_operations,
 )
-from memories.rules.memory.sources import ENOUGH, SourceFinder, telling_words, words_of
+from memories.rules.memory.sources import ENOUGH, SourceFinder, search_words, significant_words
 from memories.rules.memory.superseding import find_superseded
 
-
-class Fault(StrEnum):
-    """Why a reply is not saved."""
-
-    LENGTH = "length"  # cut off at the token limit
-    CONTENT_FILTER = "content_filter"
-    REFUSAL = "refusal"
-    UNKNOWN_FINISH = "unknown_finish"
-    BLANK = "blank"
-    PROMPT_ECHOED = "prompt_echoed"
-    TOO_LONG = "too_long"
-    TOO_SHORT = "too_short"
-    WRONG_LANGUAGE = "wrong_language"
-    NO_OPERATION = "no_operation"  # none of the changes that a merge asked for can be carried out
-    NOTHING = "nothing"  # "nothing worth keeping", where messages say something (rule 8)
-    NO_ROOM = "no_room"  # a reasoning model thought until the limit and said nothing
-
-
-REFUSED = frozenset({Fault.CONTENT_FILTER, Fault.REFUSAL})  # some of the input, or all of it
-# The fault of a part stands for the finish of the whole.
-_FINISH = {fault.value: fault for fault in Fault} | {"max_tokens": Fault.LENGTH}
-_LONGER_THAN_ASKED = 3  # times the limit is not a summary any more
-_SMALLEST_LIMIT = 40  # tokens: below it one honest line may be several times the limit
-_MUCH = 1_000  # tokens of input that cannot come down to …
-_NEXT_TO_NOTHING = 3  # … so few tokens
-_OURS = 0.75  # of a line's words: a line made of the prompt's words states nothing
-_KNOWN = 0.9  # of a new line's words: it stands in the existing memory already
+# `llm.request_runner` puts the fault of a part in the place of the finish reason.
+_FAULT_OF_FINISH = {fault.value: fault for fault in Fault} | {"max_tokens": Fault.LENGTH}
+_TOO_LONG = 3  # times the token limit
+_SMALLEST_LIMIT = 40  # tokens: one valid line may be several times a lower limit
+_LONG_INPUT = 1_000  # tokens: such an input needs more than …
+_SHORTEST_REPLY = 3  # … so many tokens
+_PROMPT_SHARE = 0.75  # of a line's words: the line repeats the prompt
+_REPEATED_SHARE = 0.9  # of a new line's words: the line repeats an existing one
 
 _BULLET = re.compile(r"\s*(?:[-*•・–—]|\d{1,3}[.)])")
 _REFUSAL = re.compile(
@@ -76,118 +57,118 @@ _REFUSAL = re.compile(
     r"as an ai|申し訳(?:ありません|ございません)|(?:要約|お答え|対応)(?:は|することは)?できません)",
     re.IGNORECASE,
 )
-_MARK = re.compile(rf"^(?:{PERSON}|{prompts.THREAD}[a-z]*) ")
-_STAMP = re.compile(rf"^(?:L\d{{1,6}} )?(?:{PERSON} )?\[\d{{4}}-\d\d-\d\d(?: \d\d:\d\d)?\] ")
+_MARK = re.compile(rf"^(?:{PERSON_MARK}|{prompts.THREAD}[a-z]*) ")
+_STAMP = re.compile(rf"^(?:L\d{{1,6}} )?(?:{PERSON_MARK} )?\[\d{{4}}-\d\d-\d\d(?: \d\d:\d\d)?\] ")
 
 
-def read_reply(reply: Reply, request: Request) -> ParsedReply:
-    """Lines of a good reply with their sources; never raises, whatever the text is."""
-    text = answer_of(prompts.visible(reply.text))
+def parse_reply(reply: Reply, request: Request) -> ParsedReply:
+    """Return the lines of a reply with their sources, or its fault; never raise."""
+    text = strip_thinking(prompts.visible_text(reply.text))
     if reply.finish_reason != "stop":
-        finish = _FINISH.get(reply.finish_reason, Fault.UNKNOWN_FINISH)
+        finish = _FAULT_OF_FINISH.get(reply.finish_reason, Fault.UNKNOWN_FINISH)
         return ParsedReply(fault=Fault.NO_ROOM if finish is Fault.LENGTH and not text else finish)
-    request = replace(request, form=Form(reply.form))
     if not text:
         return ParsedReply(fault=Fault.BLANK)
-    if is_nothing(text):
-        return _nothing(reply, request)
-    if request.uses_operations:
-        return _read_changes(text, reply, request)
+    request = replace(request, form=PromptForm(reply.form))
+    if says_nothing(text):
+        return _parse_nothing(reply, request)
     if prompts.FENCE.search(text):
         return ParsedReply(fault=Fault.PROMPT_ECHOED)
-    reader = _Reader(request, is_offline=reply.model == OFFLINE)
-    found = statements(text)
-    lines = reader.lines(found)
-    fault = _fault(text, found, lines, request)
-    if not fault and reply.model != OFFLINE and _is_in_wrong_language(lines, request):
-        fault = Fault.WRONG_LANGUAGE  # highlights speak as their sources do
-    if fault:
+    is_offline = reply.model == OFFLINE
+    reader = _LineReader(request, is_offline)
+    if request.uses_operations and not is_offline:
+        return _parse_operations(text, reader)
+    statements = parse_statements(text)
+    lines = reader.read(statements)
+    if request.uses_operations:
+        return _parse_highlights(lines, reply, request)
+    if fault := _find_fault(text, lines, request, has_statements=bool(statements)):
         return ParsedReply(fault=fault)
-    if reply.model == OFFLINE:
-        return _read_highlights(lines, reply, request)
+    if is_offline:
+        return _parse_highlights(lines, reply, request)
+    if _is_in_wrong_language(lines, request):
+        return ParsedReply(fault=Fault.WRONG_LANGUAGE)
     if request.only_adds:
-        return carry_out(request, list(_additions(lines, request)), _says)
+        return apply_operations(request, list(_additions(lines, request)), _repeats)
     if request.begins_text:
-        return carry_out(request, [Change(line, (), line.refs) for line in lines], _says)
+        return apply_operations(request, [Change(line, (), line.refs) for line in lines], _repeats)
     return ParsedReply(lines)
 
 
-def _read_changes(text: str, reply: Reply, request: Request) -> ParsedReply:
-    """The whole text after the operations of a reply. A fault where none of them is carried out,
-    though what they say is not known yet."""
-    if prompts.FENCE.search(text):
-        return ParsedReply(fault=Fault.PROMPT_ECHOED)
-    reader = _Reader(request, is_offline=reply.model == OFFLINE)
-    if reply.model == OFFLINE:
-        return _read_highlights(reader.lines(statements(text)), reply, request)
-    changes = list(reader.changes(read_operations(text)))
-    new = [change.line for change in changes if change.line is not None]
-    fault = _fault(text, [], new, request) if new or not changes else None
-    if not fault and _is_in_wrong_language(new, request):
-        fault = Fault.WRONG_LANGUAGE
-    if fault:
-        return ParsedReply(fault=fault)
-    reading = carry_out(request, changes, _says)
-    is_known = all(reason == Drop.KNOWN for _, reason in reading.dropped)
-    if not reading.lines or (len(reading.dropped) == len(changes) and not is_known):
+def _parse_operations(text: str, reader: "_LineReader") -> ParsedReply:
+    """Return the whole text after the operations of a reply.
+
+    A reply of which no operation applies is a fault, unless the text already contains all of them.
+    """
+    request = reader.request
+    changes = list(reader.read_operations(text))
+    new_lines = [change.line for change in changes if change.line is not None]
+    if new_lines or not changes:
+        if fault := _find_fault(text, new_lines, request):
+            return ParsedReply(fault=fault)
+        if _is_in_wrong_language(new_lines, request):
+            return ParsedReply(fault=Fault.WRONG_LANGUAGE)
+    parsed = apply_operations(request, changes, _repeats)
+    is_repetition = all(reason == DropReason.DUPLICATE for _, reason in parsed.dropped)
+    if not parsed.lines or (len(parsed.dropped) == len(changes) and not is_repetition):
         return ParsedReply(fault=Fault.NO_OPERATION)
-    return reading
+    return parsed
 
 
-def _read_highlights(lines: Sequence[ReadLine], reply: Reply, request: Request) -> ParsedReply:
-    """What the offline summariser kept of all lines. What it left out is superseded, said by another
-    line, or goes to the archive where a merge has one."""
+def _parse_highlights(lines: Sequence[ReplyLine], reply: Reply, request: Request) -> ParsedReply:
+    """Return the lines of the offline summariser, with what became of the others.
+
+    A missing line is superseded, or repeated by another line, or archived if the memory has an archive.
+    """
     kept = {line.text for line in lines}
-    known = {line.ref: prompts.one_line(line.text) for line in request.memory_lines}
+    texts = {line.ref: prompts.to_one_line(line.text) for line in request.memory_lines}
     pairs = reply.superseded if request.additions else ()
-    superseded = {old: known[new] for old, new in pairs}
-    gone = [
+    superseded = {old: texts[new] for old, new in pairs}
+    missing = [
         line
         for line in (request.existing if request.uses_operations else ())
         if line.text not in kept and not line.by_person
     ]
-    for old in gone:
-        repeats = [line.text for line in lines if _says(line.text, old.text)]
-        if repeats:
-            superseded.setdefault(old.ref, repeats[0])
+    for old in missing:
+        if repetition := next((line for line in lines if _repeats(line.text, old.text)), None):
+            superseded.setdefault(old.ref, repetition.text)
     archived = [
-        ReadLine(line.text, (line.ref,), line.kind) for line in gone if line.ref not in superseded
+        ReplyLine(line.text, (line.ref,), line.kind)
+        for line in missing
+        if line.ref not in superseded
     ]
     return ParsedReply(
         lines,
         superseded=superseded,
         archived=tuple(archived),
-        is_of_operations=request.uses_operations,
+        uses_operations=request.uses_operations,
     )
 
 
-def _says(text: str, other: str) -> bool:
-    """Whether nine of ten words of the other text, and all of its figures, stand in this one."""
-    words = frozenset(words_of(other))
-    shared = words & frozenset(words_of(text))
+def _repeats(text: str, earlier: str) -> bool:
+    """Return whether a text contains nine of ten words, and all figures, of an earlier text."""
+    words = frozenset(search_words(earlier))
+    shared = words & frozenset(search_words(text))
     figures = {word for word in words if any(map(str.isdigit, word))}
-    return len(shared) >= _KNOWN * len(words) and figures <= shared
+    return len(shared) >= _REPEATED_SHARE * len(words) and figures <= shared
 
 
-def _nothing(reply: Reply, request: Request) -> ParsedReply:
-    """The answer that there is nothing to keep: true where code agrees, or where each message was
-    refused; a merge by operations keeps its text then, any other merge must say something."""
+def _parse_nothing(reply: Reply, request: Request) -> ParsedReply:
+    """Return the result of NOTHING: no change for operations, no memory, or a fault.
+
+    Code must agree that the messages have no content, or the model must have refused each message.
+    """
     if request.uses_operations:
-        return carry_out(request, [], _says)
+        return apply_operations(request, [], _repeats)
     is_short = request.memory_type is MemoryType.SHORT_TERM
-    is_right = prompts.is_nothing_right(request) or (
+    is_right = prompts.may_keep_nothing(request) or (
         is_short and (reply.model == OFFLINE or bool(reply.left_out))
     )
-    return ParsedReply(nothing=True) if is_right else ParsedReply(fault=Fault.NOTHING)
+    return ParsedReply(is_nothing=True) if is_right else ParsedReply(fault=Fault.NOTHING)
 
 
-def content(lines: Iterable[ReadLine]) -> str:
-    """The lines as a memory's text: one ``- text`` each, without references."""
-    return "\n".join(f"- {line.text}" for line in lines)
-
-
-def with_refs(lines: Iterable[ReadLine]) -> str:
-    """The lines as a summariser writes them: ``- text [3, 7]`` each."""
+def format_with_refs(lines: Iterable[ReplyLine]) -> str:
+    """Return lines in the form of a reply: one ``- kind: text [3, 7]`` for each."""
     rows = []
     for line in lines:
         kind = f"{line.kind}: " if line.kind else ""
@@ -196,62 +177,48 @@ def with_refs(lines: Iterable[ReadLine]) -> str:
     return "\n".join(rows)
 
 
-def _fault(
-    text: str, found: Sequence[Statement], lines: Sequence[ReadLine], request: Request
+def _find_fault(
+    text: str, lines: Sequence[ReplyLine], request: Request, *, has_statements: bool = False
 ) -> Fault | None:
-    if found and not lines:
-        return Fault.PROMPT_ECHOED  # all of it is ours
+    if has_statements and not lines:
+        return Fault.PROMPT_ECHOED  # each statement repeats the prompt
     if not any(character.isalnum() for line in lines for character in line.text):
         return Fault.BLANK
-    if _is_refusal(text, lines):
+    # Only at the start: a message may contain an apology.
+    is_plain = not _BULLET.match(text) and not any(line.refs for line in lines)
+    if is_plain and len(lines) <= 2 and _REFUSAL.match(text):
         return Fault.REFUSAL
-    # A merge repeats what people wrote, however long that is.
-    kept = sum(estimate(line.text) for line in request.existing if line.by_person)
-    size = estimate(text)
-    if size > _LONGER_THAN_ASKED * max(request.max_tokens, _SMALLEST_LIMIT) + kept:
+    # A merge repeats the lines of people, whatever their length.
+    repeated = sum(estimate_tokens(line.text) for line in request.existing if line.by_person)
+    size = estimate_tokens(text)
+    if size > _TOO_LONG * max(request.max_tokens, _SMALLEST_LIMIT) + repeated:
         return Fault.TOO_LONG
-    if size <= _NEXT_TO_NOTHING and _input_tokens(request) >= _MUCH:
+    inputs = [*request.source_texts, *(reference.text for reference in request.references)]
+    if size <= _SHORTEST_REPLY and sum(map(estimate_tokens, inputs)) >= _LONG_INPUT:
         return Fault.TOO_SHORT
     return None
 
 
-def _is_refusal(text: str, lines: Sequence[ReadLine]) -> bool:
-    """An apology where a list was asked for. Only at the start: members apologise in messages."""
-    plain = not _BULLET.match(text) and not any(line.refs for line in lines)
-    return plain and len(lines) <= 2 and bool(_REFUSAL.match(text))
+def _is_in_wrong_language(lines: Sequence[ReplyLine], request: Request) -> bool:
+    """Return whether lines are clearly not in the requested language, or not in their sources' one.
 
-
-def _is_in_wrong_language(lines: Sequence[ReadLine], request: Request) -> bool:
-    """Clearly in another language than was asked for, or than its sources clearly are in. What a
-    person wrote is repeated word for word and proves nothing."""
-    people = {line.text for line in request.existing if line.by_person}
-    spoken = clear_language([line.text for line in lines if line.text not in people])
-    if spoken is None or spoken == request.language:
+    Lines of people are repeated word for word and do not count.
+    """
+    by_person = {line.text for line in request.existing if line.by_person}
+    language = detect_language([line.text for line in lines if line.text not in by_person])
+    if language is None or language == request.language:
         return False
     if request.language != "conversation":
         return True
-    return clear_language(list(_inputs(request))) not in (None, spoken)
-
-
-def _input_tokens(request: Request) -> int:
-    return sum(map(estimate, _sources(request)))
-
-
-def _sources(request: Request) -> Iterator[str]:
-    yield from _inputs(request)
-    yield from (reference.text for reference in request.references)
-
-
-def _inputs(request: Request) -> Iterator[str]:
-    yield from (message.text for message in request.messages)
-    yield from (line.text for line in request.existing)
-    yield from (line.text for addition in request.additions for line in addition.lines)
+    return detect_language(request.source_texts) not in (None, language)
 
 
 @dataclass(frozen=True)
-class _Reader:
-    """Makes lines of a reply's statements. ``is_offline``: the offline summariser wrote it, so the
-    sources are right as they are."""
+class _LineReader:
+    """Make lines of a reply's statements.
+
+    ``is_offline``: the offline summariser wrote the reply, so its sources are right.
+    """
 
     request: Request
     is_offline: bool
@@ -261,132 +228,126 @@ class _Reader:
         return SourceFinder.of(self.request)
 
     @cached_property
-    def _our_words(self) -> frozenset[str]:
-        texts = TEXTS[prompts.language_of(self.request)].values()
-        return frozenset(words_of(prompts.with_limits(" ".join(texts), self.request)))
+    def _prompt_words(self) -> frozenset[str]:
+        texts = TEXTS[prompts.instruction_language(self.request)].values()
+        return frozenset(search_words(prompts.fill_limits(" ".join(texts), self.request)))
 
     @cached_property
-    def _known_lines(self) -> dict[int, MemoryLine]:
+    def _memory_lines(self) -> dict[int, MemoryLine]:
         return {line.ref: line for line in self.request.memory_lines}
 
     @cached_property
-    def _known(self) -> list[int]:
-        return _refs(self.request)
+    def _valid_refs(self) -> list[int]:
+        return sorted({*self._memory_lines, *(message.ref for message in self.request.messages)})
 
-    def lines(self, found: Sequence[Statement]) -> tuple[ReadLine, ...]:
-        """One line for each thing that is said, with its kind and sources."""
+    def read(self, statements: Sequence[Statement]) -> tuple[ReplyLine, ...]:
+        """Return one line for each distinct statement, with its kind and sources."""
+        lines = map(self._line_of, statements)
         if self.is_offline:
-            highlights = [*map(self._highlight, _merged(map(self._line, found)))]
-            return tuple(in_order(highlights, lambda line: 0))  # they stand in the order of time
-        said = (self._line(statement) for statement in found)
-        merged = _merged(line for line in said if not self._is_ours(line.text))
-        return tuple(self._traced(line) for line in merged)
+            highlights = [self._highlight(line) for line in _merge_equal(lines)]
+            return tuple(order_lines(highlights, lambda line: 0))  # they are in order of time
+        merged = _merge_equal(line for line in lines if not self._repeats_prompt(line.text))
+        traced = map(self._finder.trace, merged)
+        return tuple(replace(line, kind=line.kind or kind_of(line.text)) for line in traced)
 
-    def _highlight(self, line: ReadLine) -> ReadLine:
-        """A line of the offline summariser: one of a memory stays as it is, with its kind."""
-        known = self._known_lines.get(line.refs[0]) if line.refs else None
-        if known is None:
+    def _highlight(self, line: ReplyLine) -> ReplyLine:
+        """Return a line of the offline summariser. A line of a memory keeps its text and kind."""
+        memory_line = self._memory_lines.get(line.refs[0]) if line.refs else None
+        if memory_line is None:
             return replace(line, kind=kind_of(line.text))
         return replace(
-            line, text=prompts.one_line(known.text), kind=known.kind or kind_of(known.text)
+            line,
+            text=prompts.to_one_line(memory_line.text),
+            kind=memory_line.kind or kind_of(memory_line.text),
         )
 
-    def changes(self, operations: Iterable[Operation]) -> Iterator[Change]:
-        """The operations with their lines and sources. Rows that state nothing are left out."""
-        own = {line.ref for line in self.request.existing}
-        for operation in operations:
+    def read_operations(self, text: str) -> Iterator[Change]:
+        """Yield the operations with their lines and sources. Rows without a statement are skipped."""
+        existing = {line.ref for line in self.request.existing}
+        for operation in parse_operations(text):
             if operation.removes:
-                _, spans = take_refs(operation.text)
-                refs = [n for first, last in spans for n in self._known if first <= n <= last]
-                yield Change(None, operation.targets, tuple(n for n in refs if n not in own))
+                refs = self._expand(split_refs(operation.text)[1])
+                sources = tuple(ref for ref in refs if ref not in existing)
+                yield Change(None, operation.targets, sources)
                 continue
             bullet = f"- {operation.text}" if operation.targets else operation.text
-            for line in self.lines(statements(bullet)):
+            for line in self.read(parse_statements(bullet)):
                 yield Change(line, operation.targets, line.refs)
 
-    def _line(self, statement: Statement) -> ReadLine:
-        text, known = statement.text, self._known
-        refs = list(
-            dict.fromkeys(n for first, last in statement.spans for n in known if first <= n <= last)
-        )
-        if copied := self._copied(text):
+    def _expand(self, spans: Spans) -> list[int]:
+        """Return the valid refs within spans, without duplicates."""
+        refs = (ref for a, b in spans for ref in self._valid_refs if a <= ref <= b)
+        return list(dict.fromkeys(refs))
+
+    def _line_of(self, statement: Statement) -> ReplyLine:
+        text, refs = statement.text, self._expand(statement.spans)
+        if copied := self._find_copied(text):
             text, refs = copied[0], refs or [copied[1]]
-        if len(known) > MOST_SOURCES and set(known) <= set(refs):
-            refs = []  # a whole segment says no more than no reference
-        if self.request.form is Form.SIMPLE:
-            refs = []  # it was shown no numbers
+        cites_all = len(self._valid_refs) > MAX_SOURCES and len(refs) == len(self._valid_refs)
+        if cites_all or self.request.form is PromptForm.SIMPLE:
+            refs = []  # refs to everything say nothing, and the simple form shows no numbers
         if not self.is_offline:
             text = _without_marks(text)
-        return ReadLine(text, tuple(refs[:MOST_SOURCES]), statement.kind)
+        return ReplyLine(text, tuple(refs[:MAX_SOURCES]), statement.kind)
 
-    def _copied(self, text: str) -> tuple[str, int] | None:
-        """A line that came back as it was sent, number in front: its text, and the number as its
-        ref."""
+    def _find_copied(self, text: str) -> tuple[str, int] | None:
+        """Return text and ref of a line that repeats a row of the prompt with its number."""
         number = re.match(r"L?(\d{1,6}) ", text)
         if not number:
             return None
-        ref, said = int(number[1]), _without_marks(text[number.end() :])
-        for line in _sent(self.request, ref):
-            if said and _without_marks(line.removeprefix(f"{ref} ")).startswith(said):
-                return said, ref
+        ref, words = int(number[1]), _without_marks(text[number.end() :])
+        for row in self._prompt_rows(ref):
+            if words and _without_marks(row.removeprefix(f"{ref} ")).startswith(words):
+                return words, ref
         return None
 
-    def _is_ours(self, text: str) -> bool:
-        """Whether a line is made of the prompt's words and says less of the messages than of it, or
-        is a remark about the answer itself."""
-        words = telling_words(text) or frozenset(words_of(text))
+    def _prompt_rows(self, ref: int) -> Iterator[str]:
+        for line in self.request.memory_lines:
+            if line.ref == ref:
+                yield prompts.format_memory_line(line, self.request)
+        if any(message.ref == ref for message in self.request.messages):
+            rows = prompts.format_messages(self.request)
+            yield from (row for row in rows if row.startswith(f"{ref} "))
+
+    def _repeats_prompt(self, text: str) -> bool:
+        """Return whether a line repeats the prompt more than its sources, or comments the reply."""
+        words = significant_words(text) or frozenset(search_words(text))
         if not words:
             return False
-        share = len(words & self._our_words) / len(words)
-        said = self._finder.best(text)
-        return (share >= _OURS and said < share) or (
-            said < 2 * ENOUGH and REMARK.match(text) is not None
+        share = len(words & self._prompt_words) / len(words)
+        score = self._finder.best(text)
+        return (share >= _PROMPT_SHARE and score < share) or (
+            score < 2 * ENOUGH and REMARK.match(text) is not None
         )
 
-    def _traced(self, line: ReadLine) -> ReadLine:
-        return replace(self._finder.traced(line), kind=line.kind or kind_of(line.text))
 
-
-def _additions(lines: Iterable[ReadLine], request: Request) -> Iterator[Change]:
-    """New lines as changes. Which lines they supersede is found by code."""
+def _additions(lines: Iterable[ReplyLine], request: Request) -> Iterator[Change]:
+    """Yield new lines as changes. Code finds the lines that they supersede."""
     at_us = {line.ref: line.at_us for added in request.additions for line in added.lines}
     old = {line.ref: line for line in request.existing if not line.by_person}
     for line in lines:
         newest = max((at_us.get(ref, 0) for ref in line.refs), default=0)
         targets = find_superseded(line.text, newest, list(old.values()))
-        if any(_says(old[ref].text, line.text) for ref in targets):
-            targets = []  # it says no more
+        if any(_repeats(old[ref].text, line.text) for ref in targets):
+            targets = []
         yield Change(line, tuple(targets), line.refs)
         for ref in targets:
             del old[ref]
 
 
 def _without_marks(text: str) -> str:
-    """A line as a prompt shows it, without what stands in front of its words."""
+    """Return a row of a prompt without its mark, date and line number."""
     return _STAMP.sub("", _MARK.sub("", text))
 
 
-def _sent(request: Request, ref: int) -> Iterator[str]:
-    yield from (
-        prompts.memory_line(line, request) for line in request.memory_lines if line.ref == ref
-    )
-    if any(message.ref == ref for message in request.messages):
-        yield from (line for line in prompts.message_lines(request) if line.startswith(f"{ref} "))
-
-
-def _refs(request: Request) -> list[int]:
-    refs = {m.ref for m in request.messages} | {line.ref for line in request.memory_lines}
-    return sorted(refs)
-
-
-def _merged(lines: Iterable[ReadLine]) -> Iterator[ReadLine]:
-    """Lines that say the same become one, with the sources of all."""
-    by_text: dict[str, ReadLine] = {}
+def _merge_equal(lines: Iterable[ReplyLine]) -> Iterator[ReplyLine]:
+    """Merge lines of equal text into one with the sources of all. Lines without text are dropped."""
+    by_text: dict[str, ReplyLine] = {}
     for line in lines:
         if not line.text:
             continue
         key = unicodedata.normalize("NFKC", line.text).casefold()
         first = by_text.get(key, replace(line, refs=()))
-        refs = tuple(dict.fromkeys(first.refs + line.refs))[:MOST_SOURCES]
+        refs = tuple(dict.fromkeys(first.refs + line.refs))[:MAX_SOURCES]
         by_text[key] = replace(first, refs=refs)
     yield from by_text.values()

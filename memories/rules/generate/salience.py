@@ -1,8 +1,8 @@
-"""How much a message or a line is worth: what it says that others do not, in English and Japanese.
+"""Score how much a message or a line is worth, in English and Japanese.
 
-Words are the search's tokens, so Japanese is cut into pairs of letters. A word is worth more the
-fewer texts hold it, a figure several times as much. Words of decision, task, trouble, date
-and state raise the worth of a text; small talk and questions lower it.
+Words are the tokens of the search, so Japanese words are pairs of letters. A word is worth more the fewer
+texts contain it; a figure is worth several words. Words of decision, task, trouble, date and state raise
+the score of a text; small talk and questions lower it.
 """
 
 import math
@@ -10,18 +10,19 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from memories.rules.search.tokenizer import stored
+from memories.rules.search.tokenizer import tokenize
 
-HALF_LIFE = 100  # newer messages after which a text is worth half as much
-_FIGURE = 4.0  # words that a figure is worth
-_POINT = 0.1  # of its worth for each point of what a text tells
+_HALF_LIFE = 100  # newer messages after which a text is worth half
+_FIGURE_FACTOR = 4.0  # of the worth of a word with the same rarity
+_POINT = 0.1  # of a text's worth for each point of its kinds
 _REPEATED = 0.5  # of its rarity that a word is worth more in e times as many texts
-_QUESTION = 0.6  # of the worth of a statement with the same words
-_FRAME = 10  # tokens added to every length, so that shortness alone does not win
-_LENGTH = 0.7  # exponent of the length: a long text is worth a little more per token
-ALIKE = 0.75  # share of its words in another text that makes a text a duplicate of it
-_FEWEST = 2  # words without which a text says nothing
-_FEW = 4  # words without which small talk says nothing
+_QUESTION_FACTOR = 0.6
+_CHAT_FACTOR = 0.8
+_FRAME = 10  # tokens added to each length, or the shortest texts would always win
+_LENGTH_EXPONENT = 0.7  # below 1: a long text is worth a little more for its tokens
+DUPLICATE_SHARE = 0.75  # of its words in another text: the text is a duplicate
+_MIN_WORDS = 2  # of a salient text
+_MIN_CHAT_WORDS = 4  # of a salient text that starts as small talk
 
 _MARKER = re.compile(
     r"^\W{0,3}(?:\[(?i:agreed|action|decision|todo)\]|AGREED|ACTION(?: ITEMS?)?|DECISION|DECIDED|TODO)(?: received)?(?=\W*[:\])* ])(?!\w)"
@@ -66,7 +67,7 @@ _STATE = re.compile(
     r"|お願い|対応|更新|完了|完成|現在|状況|方法|理由|必要|できない|できます|やめ(?:ま|る|よう)|問題|直(?:し|り|っ)",
     re.IGNORECASE,
 )
-# What a text tells, in points: two make it salient.
+# The points of a text for each kind of words. _SALIENT points make it salient.
 _KINDS = ((_DECISION, 2), (_TASK, 2), (_TROUBLE, 2), (_AMOUNT, 2), (_DATE, 1), (_STATE, 1))
 _SALIENT = 2
 _QUESTION_WORDS = re.compile(
@@ -82,7 +83,7 @@ _CHAT = re.compile(
     r"了解\w*|はい|うん|なるほど\w*|すごい\w*|いいですね\w*|よろしく\w*|笑+|w+)(?!\w)",
     re.IGNORECASE,
 )
-LITTLE = frozenset(
+STOP_WORDS = frozenset(
     re.findall(
         r"\S+",
         "a about an and any are as at be been but by can could did do does for from get got had has have he her "
@@ -96,146 +97,156 @@ _HIRAGANA = re.compile("[\u3041-\u309f]+")
 Words = frozenset[str]
 
 
-def words_in(text: str) -> Words:
-    """The words of a text that tell something: without little words, and of Japanese without pairs
-    of hiragana, which are endings and particles more often than words."""
+def content_words(text: str) -> Words:
+    """Return the words of a text without stop words.
+
+    Pairs of hiragana are excluded, because most of them are endings and particles. So are the single letters
+    that the tokenizer adds after its pairs of kanji.
+    """
     return frozenset(
         word
-        for word in stored(text).split()
-        if word not in LITTLE and not _HIRAGANA.fullmatch(word) and not _is_lone_kanji(word)
+        for word in tokenize(text).split()
+        if word not in STOP_WORDS
+        and not _HIRAGANA.fullmatch(word)
+        and not (len(word) == 1 and ord(word) > 0x2E80)
     )
-
-
-def _is_lone_kanji(word: str) -> bool:
-    """The search keeps the last letter of a stretch once more by itself."""
-    return len(word) == 1 and ord(word) > 0x2E80
 
 
 def is_figure(word: str) -> bool:
     return any(map(str.isdigit, word))
 
 
-def rarity(texts: Sequence[Words]) -> dict[str, float]:
-    """What each word is worth among these texts (idf), figures several times as much."""
-    spread = Counter(word for words in texts for word in words)
+def word_rarity(texts: Sequence[Words]) -> dict[str, float]:
+    """Return the inverse document frequency of each word, several times as high for figures."""
+    frequency = Counter(word for words in texts for word in words)
     return {
-        word: math.log(1 + len(texts) / number) * (_FIGURE if is_figure(word) else 1.0)
-        for word, number in spread.items()
+        word: math.log(1 + len(texts) / count) * (_FIGURE_FACTOR if is_figure(word) else 1.0)
+        for word, count in frequency.items()
     }
 
 
-def worth(texts: Sequence[Words]) -> dict[str, float]:
-    """What each word adds to the value of a text: its rarity, and more where it comes back, for
-    what is said again matters."""
-    spread = Counter(word for words in texts for word in words)
+def word_worth(texts: Sequence[Words]) -> dict[str, float]:
+    """Return the worth of each word: its rarity, raised for words that several texts repeat."""
+    frequency = Counter(word for words in texts for word in words)
     return {
-        word: rare * (1 + _REPEATED * math.log(spread[word]))
-        for word, rare in rarity(texts).items()
+        word: rarity * (1 + _REPEATED * math.log(frequency[word]))
+        for word, rarity in word_rarity(texts).items()
     }
 
 
-def information(words: Collection[str], rare: Mapping[str, float]) -> float:
-    """What a text says: the sum of what its words are worth."""
-    return sum(rare.get(word, 0.0) for word in words)
+def total_worth(words: Collection[str], worths: Mapping[str, float]) -> float:
+    return sum(worths.get(word, 0.0) for word in words)
 
 
-def density(text: str, words: Collection[str], worths: Mapping[str, float], cost: float) -> float:
-    """What a text is worth for its ``cost`` in tokens, whatever its age."""
-    return information(words, worths) * weight(text) / math.pow(cost + _FRAME, _LENGTH)
+def worth_per_token(
+    text: str, words: Collection[str], worths: Mapping[str, float], cost: float
+) -> float:
+    """Return the worth of a text for its ``cost`` in tokens, regardless of its age."""
+    worth = total_worth(words, worths) * score(text)
+    return worth / math.pow(cost + _FRAME, _LENGTH_EXPONENT)
 
 
-def recency(newer: int) -> float:
-    """What is left of the worth of a text after so many newer messages."""
-    return math.pow(0.5, newer / HALF_LIFE)
+def recency_factor(newer: int) -> float:
+    """Return the share of its worth that a text keeps after so many newer messages."""
+    return math.pow(0.5, newer / _HALF_LIFE)
 
 
-def weight(text: str) -> float:
-    """How much more (or less, below 1.0) a text is worth for the kind of thing that it says."""
+def score(text: str) -> float:
+    """Return a factor for the kind of a text: above 1 for decisions and tasks, below for chat."""
     value = 1.0 + _POINT * _points(text) + 0.5 * is_marked(text)
-    if asks(text):
-        value *= _QUESTION
-    elif _CHAT.match(text):
-        value *= 0.8
-    return value
+    if has_question(text):
+        return value * _QUESTION_FACTOR
+    return value * _CHAT_FACTOR if _CHAT.match(text) else value
 
 
 def _points(text: str) -> int:
     return sum(points for kind, points in _KINDS if kind.search(text))
 
 
-def decides(text: str) -> bool:
-    """Whether it tells a decision."""
+def has_decision(text: str) -> bool:
     return is_marked(text) or bool(_DECISION.search(text))
 
 
-def asks(text: str) -> bool:
-    """Whether something in it waits for an answer."""
+def has_question(text: str) -> bool:
     return bool(_QUESTION_WORDS.search(text))
 
 
 def is_marked(text: str) -> bool:
-    """Whether it calls itself a decision or a task: AGREED, ACTION, 【決定】."""
+    """Return whether a text calls itself a decision or a task: AGREED, ACTION, 【決定】."""
     return bool(_MARKER.search(text))
 
 
 def is_salient(text: str) -> bool:
-    """Whether a message is worth keeping by itself: it tells a decision, a task, trouble or an
-    amount, or two of a date, a figure and a state, in enough words to be understood."""
+    """Return whether a message is worth keeping by itself.
+
+    It has enough words, and a decision, a task, trouble or an amount, or two of date, figure and state.
+    """
     if is_marked(text):
         return True
-    words = words_in(text)
-    if len(words) < (_FEW if _CHAT.match(text) else _FEWEST):
+    words = content_words(text)
+    if len(words) < (_MIN_CHAT_WORDS if _CHAT.match(text) else _MIN_WORDS):
         return False
     return _points(text) + any(map(is_figure, words)) >= _SALIENT
 
 
-class Covered:
-    """What was chosen so far, to leave out what says the same again: a text of whose words the share
-    ``alike`` stands in a chosen one. With ``worths`` a word counts for what it is worth: one that few
-    texts hold makes two texts differ that else have the same words."""
+class ChosenTexts:
+    """The texts chosen so far, to find duplicates of them.
 
-    def __init__(self, alike: float = ALIKE, worths: Mapping[str, float] | None = None) -> None:
-        self._alike = alike
+    A text is a duplicate if a chosen text contains the share ``duplicate_share`` of its words. With
+    ``worths`` each word counts for its worth, so one rare word makes two texts differ.
+    """
+
+    def __init__(
+        self,
+        duplicate_share: float = DUPLICATE_SHARE,
+        worths: Mapping[str, float] | None = None,
+    ) -> None:
+        self._share = duplicate_share
         self._worths = worths
         self._by_word: dict[str, list[int]] = {}
-        self._chosen: list[tuple[Words, int]] = []
+        self._texts: list[tuple[Words, int]] = []
 
     def add(self, words: Words, at: int) -> None:
-        """A text that was chosen, with its moment."""
+        """Add a chosen text with its time."""
         for word in words:
-            self._by_word.setdefault(word, []).append(len(self._chosen))
-        self._chosen.append((words, at))
+            self._by_word.setdefault(word, []).append(len(self._texts))
+        self._texts.append((words, at))
 
-    def holds(self, words: Words, at: int) -> bool:
-        """Whether most of these words stand in a chosen text that is newer, or that has their
-        figures too: newer news with another figure is no duplicate. Few words with some of its
-        figures are none either: "611 / 611" after "402 of 611"."""
+    def has_duplicate_of(self, words: Words, at: int) -> bool:
+        """Return whether a text of these words and time is a duplicate.
+
+        An older chosen text with other figures covers no newer text. A longer text may also lack some of
+        the figures; a short one may not: "611 / 611" after "402 of 611".
+        """
         shared: dict[int, float] = {}
         for word in words:
             for index in self._by_word.get(word, ()):
                 shared[index] = shared.get(index, 0.0) + self._worth(word)
-        enough = self._alike * sum(map(self._worth, words))
+        enough = self._share * sum(map(self._worth, words))
         figures = set(filter(is_figure, words))
         for index, worth in shared.items():
             if worth < enough:
                 continue
-            chosen, chosen_at = self._chosen[index]
-            has_same = figures == set(filter(is_figure, chosen))
-            if chosen_at > at or has_same or (figures <= chosen and len(words) > _FEW):
+            chosen, chosen_at = self._texts[index]
+            has_same_figures = figures == set(filter(is_figure, chosen))
+            is_long = len(words) > _MIN_CHAT_WORDS
+            if chosen_at > at or has_same_figures or (figures <= chosen and is_long):
                 return True
         return False
 
     def _worth(self, word: str) -> float:
         if self._worths is None:
             return 1.0
-        return self._worths.get(word, 1.0) / (_FIGURE if is_figure(word) else 1.0)
+        return self._worths.get(word, 1.0) / (_FIGURE_FACTOR if is_figure(word) else 1.0)
 
 
-def relevance(question: Words, texts: Iterable[Words], rare: Mapping[str, float]) -> list[float]:
-    """How much each text is about a question: BM25, with k1 = 1.2, b = 0.75 and each word once."""
+def bm25_scores(
+    question: Words, texts: Iterable[Words], rarity: Mapping[str, float]
+) -> list[float]:
+    """Return how well each text matches a question: BM25 with k1 = 1.2, b = 0.75, each word once."""
     texts = list(texts)
     average = sum(map(len, texts)) / max(1, len(texts)) or 1.0
     return [
-        information(question & words, rare) * 2.2 / (1.3 + 0.9 * len(words) / average)
+        total_worth(question & words, rarity) * 2.2 / (1.3 + 0.9 * len(words) / average)
         for words in texts
     ]

@@ -1,11 +1,12 @@
-"""When a conversation is worth remembering, and where it is cut (rules 1 and 2; S1's triggers).
+"""Decide when messages become a segment, and where a conversation is cut (rules 1 and 2; S1).
 
-Everything here is microseconds since 1970. Nothing depends on when a job ran: the seed's rule is
-asked at the moment of each next message, and at ``now`` after the last one.
+All times are microseconds since 1970. The cuts do not depend on when a pass runs. The rule applies at
+the time of each next message, and at ``now_us`` after the last one.
 """
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from memories.rules.ingest.timestamps import SECOND
@@ -13,28 +14,28 @@ from memories.rules.settings import MemorySettings
 
 
 class Trigger(StrEnum):
-    """Why a short-term memory is made, or why it is not yet."""
+    """Why a short-term memory is made, or why it is not made yet."""
 
-    IDLE = "idle"  # the conversation has been quiet long enough
-    FULL = "full"  # it holds as many messages as one segment takes
+    IDLE = "idle"  # no message for `conversation_idle_seconds`
+    FULL = "full"  # `message_threshold` messages
     FIRST = "first"  # the channel has no short-term memory yet
-    HISTORY_OFF = "history_off"  # history is disabled: always anew
-    BACKFILL = "backfill"  # the rest of a period before the first segment
-    ASKED = "asked"  # a person did not want to wait
+    HISTORY_OFF = "history_off"  # history is disabled: a new memory in each pass
+    BACKFILL = "backfill"  # the end of a period before the first segment
+    REQUESTED = "asked"  # a person requested an update
     EDITED = "edited"  # a message of the segment was edited or deleted
     WAITING = "waiting"
     NOTHING_NEW = "nothing_new"
 
 
 @dataclass(frozen=True)
-class Due:
-    """The answer with its numbers: new messages, quiet so far, and when it can change by itself."""
+class UpdateDecision:
+    """The decision with its numbers. ``recheck_us`` is when it changes without a new message."""
 
-    due: bool
+    is_due: bool
     reason: Trigger
     new_count: int
     quiet_us: int
-    look_again_us: int | None = None
+    recheck_us: int | None = None
 
 
 def should_update_short_term_memory(
@@ -44,34 +45,33 @@ def should_update_short_term_memory(
     settings: MemorySettings,
     *,
     has_memory: bool,
-) -> Due:
-    """S1's OR rule: history off, no memory yet, idle for long enough, or enough new messages.
+) -> UpdateDecision:
+    """Apply S1's OR rule: history off, enough new messages, idle long enough, or no memory yet.
 
-    Without a new message nothing is due, whatever else holds (rule 2). Both limits are inclusive.
+    Nothing is due without a new message (rule 2). Both limits are inclusive.
     """
     idle_us = settings.conversation_idle_seconds * SECOND
     quiet_us = max(0, now_us - latest_us) if latest_us is not None else 0
-
-    def answer(reason: Trigger, look_again_us: int | None = None) -> Due:
-        due = reason not in (Trigger.NOTHING_NEW, Trigger.WAITING)
-        return Due(due, reason, new_count, quiet_us, look_again_us)
-
+    recheck_us = None
     if new_count < 1 or latest_us is None:
-        return answer(Trigger.NOTHING_NEW)
-    if not settings.history_enabled:
-        return answer(Trigger.HISTORY_OFF)
-    if new_count >= settings.message_threshold:
-        return answer(Trigger.FULL)
-    if quiet_us >= idle_us:
-        return answer(Trigger.IDLE)
-    if not has_memory:
-        return answer(Trigger.FIRST)
-    return answer(Trigger.WAITING, latest_us + idle_us)
+        reason = Trigger.NOTHING_NEW
+    elif not settings.history_enabled:
+        reason = Trigger.HISTORY_OFF
+    elif new_count >= settings.message_threshold:
+        reason = Trigger.FULL
+    elif quiet_us >= idle_us:
+        reason = Trigger.IDLE
+    elif not has_memory:
+        reason = Trigger.FIRST
+    else:
+        reason, recheck_us = Trigger.WAITING, latest_us + idle_us
+    is_due = reason not in (Trigger.NOTHING_NEW, Trigger.WAITING)
+    return UpdateDecision(is_due, reason, new_count, quiet_us, recheck_us)
 
 
 @dataclass(frozen=True)
-class Cut:
-    """``times[begin:end]`` is one closed segment; ``closed_us`` is when the rule closed it."""
+class SegmentRange:
+    """``times[begin:end]`` is one closed segment. ``closed_us`` is when the rule closed it."""
 
     begin: int
     end: int
@@ -79,33 +79,79 @@ class Cut:
     closed_us: int
 
 
-def cut(times: Sequence[int], now_us: int, settings: MemorySettings) -> list[Cut]:
-    """Closed segments of messages in order of time (rule 1); what follows the last one is open.
+def cut_segments(times: Sequence[int], now_us: int, settings: MemorySettings) -> list[SegmentRange]:
+    """Return the closed segments of messages in order of time (rule 1). Later messages stay open.
 
-    ``times`` starts right after the previous segment, so cutting early and often gives the same
-    cuts as cutting once.
+    ``times`` starts after the previous segment. So early and repeated cuts give the same segments as
+    one late cut.
     """
-    cuts: list[Cut] = []
+    ranges: list[SegmentRange] = []
     begin = 0
     for i, latest_us in enumerate(times):
         next_us = times[i + 1] if i + 1 < len(times) else now_us
-        due = should_update_short_term_memory(
+        decision = should_update_short_term_memory(
             latest_us, i + 1 - begin, next_us, settings, has_memory=True
         )
-        if due.due and due.reason is not Trigger.HISTORY_OFF:
-            full = due.reason is Trigger.FULL
-            closed_us = (
-                latest_us if full else latest_us + settings.conversation_idle_seconds * SECOND
-            )
-            cuts.append(Cut(begin, i + 1, due.reason, closed_us))
+        if decision.is_due and decision.reason is not Trigger.HISTORY_OFF:
+            idle_us = settings.conversation_idle_seconds * SECOND
+            closed_us = latest_us + (0 if decision.reason is Trigger.FULL else idle_us)
+            ranges.append(SegmentRange(begin, i + 1, decision.reason, closed_us))
             begin = i + 1
-    return cuts
+    return ranges
 
 
-def cut_backlog(times: Sequence[int], until_us: int, settings: MemorySettings) -> list[Cut]:
-    """Segments of a period that ends at ``until_us``, where remembered messages already begin."""
-    cuts = cut(times, until_us, settings)
-    begin = cuts[-1].end if cuts else 0
-    if begin < len(times):
-        cuts.append(Cut(begin, len(times), Trigger.BACKFILL, until_us))
-    return cuts
+def cut_waiting_messages(
+    times: Sequence[int],
+    cut_from_us: int | None,
+    frontier_us: int | None,
+    decision: UpdateDecision,
+    now_us: int,
+    settings: MemorySettings,
+    *,
+    is_requested: bool = False,
+) -> list[SegmentRange]:
+    """Return the segments of the waiting messages at ``times`` (in order), as ranges of them.
+
+    Earlier segments reach from ``cut_from_us`` to ``frontier_us``; None means that there are none. A
+    waiting message is before them (a wider backfill), after them, or between them. A late message
+    between them joins the next segment that closes, or forms its own after the idle time.
+
+    ``is_requested`` cuts the open messages as well.
+    """
+    ranges = _cut_around(times, cut_from_us, frontier_us, decision, now_us, settings)
+    end = ranges[-1].end if ranges else 0
+    if is_requested and end < len(times):
+        ranges.append(SegmentRange(end, len(times), Trigger.REQUESTED, now_us))
+    return ranges
+
+
+def _cut_around(
+    times: Sequence[int],
+    cut_from_us: int | None,
+    frontier_us: int | None,
+    decision: UpdateDecision,
+    now_us: int,
+    settings: MemorySettings,
+) -> list[SegmentRange]:
+    if not times:
+        return []
+    if not settings.history_enabled:
+        return [SegmentRange(0, len(times), Trigger.HISTORY_OFF, now_us)]
+    if frontier_us is None:
+        return cut_segments(times, now_us, settings)
+    from_us = cut_from_us or 0
+    late = bisect_left(times, from_us)  # index of the first late message
+    fresh = max(late, bisect_right(times, frontier_us))
+    backlog = cut_segments(times[:late], from_us, settings)
+    end = backlog[-1].end if backlog else 0
+    if end < late:
+        backlog.append(SegmentRange(end, late, Trigger.BACKFILL, from_us))
+    newest = [
+        replace(closed, begin=closed.begin + fresh, end=closed.end + fresh)
+        for closed in cut_segments(times[fresh:], now_us, settings)
+    ]
+    if fresh > late and newest:
+        newest[0] = replace(newest[0], begin=late)
+    elif fresh > late and fresh == len(times) and decision.is_due:
+        newest = [SegmentRange(late, fresh, decision.reason, now_us)]
+    return backlog + newest

@@ -51,14 +51,8 @@ _DIRECT = ("im", "mpim", "app_home")
 _EVENT_KEYS = frozenset(["channel", "channel_type", "event_ts"])
 
 _CHANNEL_EVENTS = frozenset(
-    [
-        *("member_joined_channel", "member_left_channel", "channel_left", "group_left"),
-        *("channel_rename", "group_rename", "channel_created", "channel_shared"),
-        *("channel_archive", "group_archive", "channel_unarchive", "group_unarchive"),
-        *("channel_deleted", "group_deleted"),
-        "channel_convert_to_private",
-    ]
-)
+    kind for kind in SUBSCRIBED if kind.startswith(("channel_", "group_", "member_"))
+) | {"channel_convert_to_private"}
 
 
 # Requests

@@ -55,11 +55,10 @@ def parse_slack_id(value: object) -> str:
 
 def parse_person(raw: object, team_id: str = "") -> PersonIn | Outcome:
     """Parse a user or bot user. A person of another team than ``team_id`` is external."""
-    if (problem := _unreadable(raw)) is not None:
-        return problem
-    raw = as_dict(raw)
-    if not (slack_id := parse_slack_id(raw.get("id"))):
-        return quarantined("no id")
+    parsed = _parse_object(raw)
+    if isinstance(parsed, Outcome):
+        return parsed
+    raw, slack_id = parsed
     profile = as_dict(raw.get("profile"))
     names = [profile.get("display_name"), profile.get("real_name"), raw.get("real_name")]
     real_names = [profile.get("real_name"), raw.get("real_name")]
@@ -84,12 +83,16 @@ def parse_channel(raw: object, kind: str, *, direct: bool = False) -> ChannelIn 
     A channel object that calls itself private is private in every list. Direct and group messages
     are skipped unless ``direct``.
     """
-    if (problem := _unreadable(raw)) is not None:
-        return problem
-    raw = as_dict(raw)
-    if not (slack_id := parse_slack_id(raw.get("id"))):
-        return quarantined("no id")
-    kind = _kind(raw, kind)
+    parsed = _parse_object(raw)
+    if isinstance(parsed, Outcome):
+        return parsed
+    raw, slack_id = parsed
+    if raw.get("is_im") is True or kind == "im":
+        kind = "im"
+    elif raw.get("is_mpim") is True or kind == "mpim":
+        kind = "mpim"
+    elif raw.get("is_private") is True or raw.get("is_group") is True:
+        kind = "private"
     if kind in ("im", "mpim") and not direct:
         return skipped("direct messages")
     members = raw.get("members")
@@ -107,14 +110,6 @@ def parse_channel(raw: object, kind: str, *, direct: bool = False) -> ChannelIn 
     )
 
 
-def _kind(raw: dict[str, Any], kind: str) -> str:
-    if raw.get("is_im") is True or kind == "im":
-        return "im"
-    if raw.get("is_mpim") is True or kind == "mpim":
-        return "mpim"
-    return "private" if raw.get("is_private") is True or raw.get("is_group") is True else kind
-
-
 def bounded_int(value: object, largest: int) -> int:
     """Return a whole number from 0 to ``largest``, and 0 for any other value."""
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= largest:
@@ -130,7 +125,9 @@ def first_nonblank(names: list[Any]) -> str:
     return ""
 
 
-def _unreadable(raw: object) -> Outcome | None:
-    if isinstance(raw, TooLarge):
-        return quarantined("too large")
-    return None if isinstance(raw, dict) else quarantined("not an object")
+def _parse_object(raw: object) -> tuple[dict[str, Any], str] | Outcome:
+    """Return an object with its id, or why it is none."""
+    if not isinstance(raw, dict):
+        return quarantined("too large" if isinstance(raw, TooLarge) else "not an object")
+    slack_id = parse_slack_id(raw.get("id"))
+    return (raw, slack_id) if slack_id else quarantined("no id")

@@ -1,26 +1,30 @@
-"""For somebody who was away: since when, which lines are new to them, and what deserves a look."""
+"""Rules of the page "Catch up": the start of the news, the new lines, and what needs attention."""
 
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, tzinfo
 
-from memories.rules.costs import orders
+from memories.rules.costs import backfill_input
 from memories.rules.ingest.timestamps import to_micros
-from memories.rules.memory.compare import Kind, Row, changes, compare
+from memories.rules.memory.compare import ChangeKind, DiffRow, changed_rows, compare_lines
 from memories.rules.memory.lines import split_text, words_of
 
 SEEN = "seen"
 PERIODS = {"24h": timedelta(hours=24), "7d": timedelta(days=7)}
 QUIET_AFTER = timedelta(days=14)
-MOST_LOST = 30  # percent of the lines of a text
-OPEN_FOR = timedelta(days=7)  # so long a question may wait for its answer
+MAX_LOST_PERCENT = 30  # of the lines of a text
+UNANSWERED_AFTER = timedelta(days=7)
 
 
 @dataclass(frozen=True)
 class Since:
-    """``choice`` as it stands in an address: ``seen``, ``24h``, ``7d`` or a day. ``us`` is its
-    moment; None where each text is held against the one that was last seen of it."""
+    """The start of the news.
+
+    ``choice`` is its value in a URL: ``seen``, ``24h``, ``7d`` or a day. ``us`` is the moment in
+    microseconds. It is None for ``seen``: each text is then compared with the version that the
+    reader saw last.
+    """
 
     choice: str = SEEN
     us: int | None = None
@@ -30,69 +34,77 @@ class Since:
         return self.us is None
 
 
-def read_since(choice: str, now: datetime, zone: tzinfo) -> Since:
-    """Nothing means ``seen``; a day begins in ``zone``. Raises orders.Unreadable, for a day that is
-    yet to come as well."""
+def parse_since(choice: str, now: datetime, zone: tzinfo) -> Since:
+    """Parse the value of a URL. An empty one means ``seen``; a day begins in ``zone``.
+
+    Raise backfill_input.InvalidInput for anything else, and for a day in the future.
+    """
     choice = choice.strip()
     if choice in ("", SEEN):
         return Since()
     if choice in PERIODS:
         return Since(choice, to_micros(now - PERIODS[choice]))
-    if "-" not in choice:  # an order of a backfill may be a number of days
-        raise orders.Unreadable(choice)
-    us = orders.read_since(choice, now, zone)
+    if "-" not in choice:  # backfill_input.parse_since also accepts a number of days
+        raise backfill_input.InvalidInput(choice)
+    us = backfill_input.parse_since(choice, now, zone)
     if us > to_micros(now):
-        raise orders.Unreadable(choice)
+        raise backfill_input.InvalidInput(choice)
     return Since(choice, us)
 
 
-def news(old: str, new: str) -> list[Row]:
-    """What differs, in reading order. A line that stands in both texts is no news, wherever it moved
-    to. ``old`` and ``new`` of a row count the lines of the whole texts."""
+def compare_unmoved(old: str, new: str) -> list[DiffRow]:
+    """Return the changed lines in reading order.
+
+    A line that is in both texts is no change if it moved.
+    """
     before, after = split_text(old), split_text(new)
-    both = Counter(map(words_of, before)) & Counter(map(words_of, after))
-    olds, others = _others(before, both), _others(after, both)
-    rows = compare("\n".join(before[i] for i in olds), "\n".join(after[j] for j in others))
+    in_both = Counter(map(words_of, before)) & Counter(map(words_of, after))
+    old_places, new_places = _places_without(before, in_both), _places_without(after, in_both)
+    rows = compare_lines(
+        "\n".join(before[i] for i in old_places), "\n".join(after[j] for j in new_places)
+    )
     return [
         replace(
             row,
-            old=None if row.old is None else olds[row.old],
-            new=None if row.new is None else others[row.new],
+            old=None if row.old is None else old_places[row.old],
+            new=None if row.new is None else new_places[row.new],
         )
-        for row in changes(rows)
+        for row in changed_rows(rows)
     ]
 
 
-def _others(lines: Sequence[str], both: Counter[str]) -> list[int]:
-    """The places of the lines that are not among these."""
-    left = both.copy()
+def _places_without(lines: Sequence[str], excluded: Counter[str]) -> list[int]:
+    remaining = excluded.copy()
     places = []
     for i, line in enumerate(lines):
-        if left[words_of(line)]:
-            left[words_of(line)] -= 1
+        if remaining[words_of(line)]:
+            remaining[words_of(line)] -= 1
         else:
             places.append(i)
     return places
 
 
-def loses_much(old: str, rows: Sequence[Row]) -> bool:
-    """Whether of more than 30 % of the old lines nothing alike is left."""
-    gone = sum(row.kind is Kind.REMOVED for row in rows)
-    return 100 * gone > MOST_LOST * len(split_text(old))
+def loses_many_lines(old: str, rows: Sequence[DiffRow]) -> bool:
+    """Return whether more than 30 % of the old lines were removed."""
+    removed = sum(row.kind is ChangeKind.REMOVED for row in rows)
+    return 100 * removed > MAX_LOST_PERCENT * len(split_text(old))
 
 
 def is_quiet(new: int, latest_us: int, now: datetime) -> bool:
-    """A channel that may be folded away: nothing is new, and nothing was remembered lately."""
+    """Return whether a channel may be folded: no new version, and no text of the last 14 days."""
     return not new and latest_us < to_micros(now - QUIET_AFTER)
 
 
-def write_cursor(key: tuple[int, int]) -> str:
-    """Where a list goes on: behind this key, so that what is marked meanwhile moves nothing."""
+def format_cursor(key: tuple[int, int]) -> str:
+    """Return the cursor behind this key.
+
+    A key, unlike a page number, stays valid when the list changes.
+    """
     return "-".join(map(str, key))
 
 
-def read_cursor(text: str) -> tuple[int, int] | None:
-    """None for anything that `write_cursor` did not write."""
+def parse_cursor(text: str) -> tuple[int, int] | None:
+    """Parse the result of `format_cursor`. Return None for any other text."""
     first, _, second = text.partition("-")
     if not all(part.isascii() and part.isdigit() and len(part) < 18 for part in (first, second)):
         return None

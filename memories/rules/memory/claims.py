@@ -1,10 +1,9 @@
-"""What a line claims: dates, times and numbers with their units, each with the subject it is of."""
+"""Claims of a text: its dates, times and numbers with their units, each with its subject."""
 
 import re
 import unicodedata
 from collections.abc import Iterator
-from dataclasses import dataclass
-from datetime import date
+from dataclasses import dataclass, replace
 from typing import Any
 
 from memories.rules.generate import salience
@@ -38,7 +37,7 @@ _RUN = re.compile(r"[\u30a1-\u30fa\u30fc]{2,}|[\u3400-\u9fff々]{2,}|[a-z][a-z'-
 _GENERIC = re.compile(
     r"決定|変更|延期|予定|日程|期限|締め?切り?|中止|前倒し|後ろ倒し|新し|正式|午前|午後|今日|本日|明日|今週|来週|今月|来月"
 )
-_LITTLE = frozenset(
+_GENERIC_WORDS = frozenset(
     "decision decided agreed action todo proposal new date day deadline time plan now move moved moves moving postponed "
     "delayed shifted changed change changes raised grows grew extended pushed back instead rather off cancelled set still "
     "please correction update week month today tomorrow".split()
@@ -48,75 +47,75 @@ _ENDING = re.compile(r"(?<=...)(?:ing|es|ed|s|e)$")
 
 @dataclass(frozen=True)
 class Claim:
-    """A value, its kind with its unit, and the subject that the words beside it name. ``ends``: the
-    line says that it holds no longer."""
+    """A value of a text.
+
+    ``kind`` includes the unit of a number. ``subject`` are the words of its clause. ``ends``: the
+    text says that the value is no longer valid.
+    """
 
     kind: str
     value: Any
     subject: frozenset[str]
     ends: bool = False
 
-    def is_same(self, other: "Claim") -> bool:
-        if self.kind == other.kind == "date":
-            same: bool = _month_and_day(self.value) == _month_and_day(other.value)
-        else:
-            same = self.is_comparable(other) and self.value == other.value
-        return same
+    def is_same(self, claim: "Claim") -> bool:
+        if self.kind == claim.kind == "date":
+            return figures.month_and_day(self.value) == figures.month_and_day(claim.value)
+        return self.is_comparable(claim) and bool(self.value == claim.value)
 
-    def is_comparable(self, other: "Claim") -> bool:
-        """Whether both are dates, or numbers of the same thing; "from 30 to 90 days" has one unit."""
-        kinds = {self.kind, other.kind}
+    def is_comparable(self, claim: "Claim") -> bool:
+        """Return whether the kinds agree. "From 30 to 90 days" has one unit for two numbers."""
+        kinds = {self.kind, claim.kind}
         return len(kinds) == 1 or ("number" in kinds and all(k.startswith("number") for k in kinds))
 
 
-def tells_change(text: str) -> bool:
-    """Whether a text moves, changes or cancels something."""
+def announces_change(text: str) -> bool:
+    """Return whether a text moves, changes or cancels something."""
     flat = text.casefold()
     return bool(_CHANGE.search(flat) or _CANCELLED.search(flat))
 
 
-def claims_of(text: str) -> Iterator[Claim]:
-    """The claims of a text, in the order of its clauses."""
+def find_claims(text: str) -> Iterator[Claim]:
+    """Yield the claims of a text, in the order of its clauses."""
     for sentence in _SENTENCE.split(unicodedata.normalize("NFKC", text)):
         flat = sentence.casefold()
         is_change = _CHANGE.search(flat) is not None
-        is_off = _CANCELLED.search(flat) is not None
-        about = _subject(flat) if is_change or is_off else None
+        is_cancelled = _CANCELLED.search(flat) is not None
+        subject = _subject(flat) if is_change or is_cancelled else None
         claims: list[tuple[Claim, bool]] = []
         for clause in _CLAUSE.split(sentence):
-            claims += _of_clause(clause, about, is_change=is_change, is_off=is_off)
+            claims += _claims_of_clause(
+                clause, subject, is_change=is_change, is_cancelled=is_cancelled
+            )
         for claim, may_end in claims:
-            # "from 1 May on" ends nothing: what ends a value has another one in its place.
+            # "From 1 May on" ends nothing. A value ends only where another value replaces it.
             has_successor = any(
-                not ends and other.is_comparable(claim) and not other.is_same(claim)
-                for other, ends in claims
+                not ends and successor.is_comparable(claim) and not successor.is_same(claim)
+                for successor, ends in claims
             )
-            yield Claim(
-                claim.kind, claim.value, claim.subject, claim.ends or (may_end and has_successor)
-            )
+            yield replace(claim, ends=claim.ends or (may_end and has_successor))
 
 
-def _of_clause(
-    clause: str, about: frozenset[str] | None, *, is_change: bool, is_off: bool
+def _claims_of_clause(
+    clause: str, subject: frozenset[str] | None, *, is_change: bool, is_cancelled: bool
 ) -> Iterator[tuple[Claim, bool]]:
-    """The claims of a clause, and whether each may be a value that was left."""
+    """Yield the claims of a clause, each with whether the text may replace its value."""
     flat = clause.casefold()
     if len(flat) != len(clause):
         clause = flat
-    subject = about or _subject(flat)
-    for one in figures.placed(flat):
-        before, behind = flat[: one.start], flat[one.end :]
-        kind = one.piece.kind
-        if kind == "link" or (kind == "number" and _NAME_BEFORE.search(clause[: one.start])):
-            continue  # Kazoe 3, KZ-421, 第1段階
+    subject = subject or _subject(flat)
+    for figure in figures.figures_by_place(flat):
+        before, behind = flat[: figure.start], flat[figure.end :]
+        kind = figure.kind
+        is_name = kind == "number" and _NAME_BEFORE.search(clause[: figure.start])
+        if kind == "link" or is_name:  # Kazoe 3, KZ-421, 第1段階
+            continue
         if kind == "number":
             kind = f"number {_unit(behind)}".rstrip()
         is_new = _BEGINS_BEFORE.search(before) or _BEGINS_BEHIND.match(behind)
-        left = _ENDS_BEFORE.search(before) or _ENDS_BEHIND.match(behind)
-        yield (
-            Claim(kind, one.piece.key, subject, is_off and not is_new and not left),
-            bool(is_change and left),
-        )
+        is_old = _ENDS_BEFORE.search(before) or _ENDS_BEHIND.match(behind)
+        claim = Claim(kind, figure.key, subject, is_cancelled and not is_new and not is_old)
+        yield claim, bool(is_change and is_old)
 
 
 def _unit(behind: str) -> str:
@@ -125,24 +124,20 @@ def _unit(behind: str) -> str:
     return "" if unit in _NO_UNIT else _ENDING.sub("", unit)
 
 
-def subject_of(text: str) -> frozenset[str]:
-    """The words of a whole text that may name what it is about."""
+def subject_words(text: str) -> frozenset[str]:
+    """Return the words of a text that may name its subject."""
     return _subject(unicodedata.normalize("NFKC", text).casefold())
 
 
 def _subject(flat: str) -> frozenset[str]:
-    """The words that may name what a value is of."""
     bare = flat
-    for one in figures.placed(flat):
-        bare = f"{bare[: one.start]}{' ' * (one.end - one.start)}{bare[one.end :]}"
+    for figure in figures.figures_by_place(flat):
+        blank = " " * (figure.end - figure.start)
+        bare = f"{bare[: figure.start]}{blank}{bare[figure.end :]}"
     words = (match[0] for match in _RUN.finditer(_GENERIC.sub(" ", bare)))
     stems = (
         _ENDING.sub("", word) if word.isascii() else word.removesuffix("日")
         for word in words
-        if word not in _LITTLE and word not in salience.LITTLE
+        if word not in _GENERIC_WORDS and word not in salience.STOP_WORDS
     )
     return frozenset(stem for stem in stems if len(stem) > 1)
-
-
-def _month_and_day(value: Any) -> Any:
-    return (value.month, value.day) if isinstance(value, date) else value

@@ -1,13 +1,14 @@
-"""The numbers, dates, times and links of a line, and which of them no source holds.
+"""Figures: the numbers, dates, times and links of a text, and a check of them against sources.
 
-A date may be resolved from a relative one: "Friday" in a message of 4 November stands for the 6th.
+A relative date of a source counts as the date that it means: "Friday" in a message of 4 November is
+the 6th.
 """
 
 import calendar
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from functools import cached_property
 from typing import Any
@@ -56,26 +57,22 @@ _KANJI = "〇一二三四五六七八九十"
 
 
 @dataclass(frozen=True)
-class Piece:
-    """A figure of a text: ``key`` is what makes two of them the same, ``shown`` is as written."""
+class Figure:
+    """A figure of a text. Two figures of a kind are the same if their keys are.
+
+    ``text`` is the wording, and ``start`` and ``end`` are its place in the normalized text.
+    """
 
     kind: str  # link, date, weekday, time, number
     key: Any  # a link, a date or its (month, day), a weekday, (hour, minute), a number
-    shown: str
+    text: str
+    start: int = field(compare=False)
+    end: int = field(compare=False)
 
 
 @dataclass(frozen=True)
-class Placed:
-    """A figure and where it stands."""
-
-    piece: Piece
-    start: int
-    end: int
-
-
-@dataclass(frozen=True)
-class Figures:
-    """What a source holds. ``at`` is when it was said, None when nobody knows."""
+class SourceFigures:
+    """The figures of a source. ``at`` is the time of its message; None in a line of a memory."""
 
     text: str
     at: datetime | None = None
@@ -85,122 +82,123 @@ class Figures:
         return unicodedata.normalize("NFKC", self.text).casefold()
 
     @cached_property
-    def pieces(self) -> tuple[Piece, ...]:
-        return tuple(_pieces(self._flat))
+    def figures(self) -> tuple[Figure, ...]:
+        return tuple(_find(self._flat))
 
     @cached_property
     def _numbers(self) -> frozenset[str]:
-        """Every figure, also of dates, times and links, and small numbers in words."""
-        found = {_number(match[0]) for match in _NUMBER.finditer(self._flat)}
-        found |= {f"{number}000" for number in found if f"{number}k" in self._flat}
-        found |= {str(n) for n, word in enumerate(_WORDS) if re.search(rf"\b{word}\b", self._flat)}
-        found |= {str(n) for n, sign in enumerate(_KANJI) if sign in self._flat}
-        return frozenset(found)
+        """All numbers, also those in dates, times and links, and small numbers in words."""
+        numbers = {_normalize_number(match[0]) for match in _NUMBER.finditer(self._flat)}
+        numbers |= {f"{number}000" for number in numbers if f"{number}k" in self._flat}
+        numbers |= {
+            str(n) for n, word in enumerate(_WORDS) if re.search(rf"\b{word}\b", self._flat)
+        }
+        numbers |= {str(n) for n, sign in enumerate(_KANJI) if sign in self._flat}
+        return frozenset(numbers)
 
     @cached_property
     def _days(self) -> frozenset[date | tuple[int, int]]:
-        """Dates, and (month, day) of those without a year; relative ones as they were meant."""
-        said = {piece.key for piece in self.pieces if piece.kind == "date"}
+        """All dates, or (month, day) without a year, and the dates that relative ones mean."""
+        days = {figure.key for figure in self.figures if figure.kind == "date"}
         if self.at is not None:
-            said.update(_resolved(self._flat, self.at.date()))
-        return frozenset(said)
+            days.update(_resolve_relative_dates(self._flat, self.at.date()))
+        return frozenset(days)
 
-    def holds(self, piece: Piece) -> bool:
-        """Whether this source says the figure."""
-        match piece.kind:
+    def has(self, figure: Figure) -> bool:
+        keys = {own.key for own in self.figures if own.kind == figure.kind}
+        match figure.kind:
             case "link":
-                return str(piece.key) in self._flat
+                return str(figure.key) in self._flat
             case "date":
-                return any(_same_day(piece.key, day) for day in self._days)
+                return any(_is_same_day(figure.key, day) for day in self._days)
             case "weekday":
-                own = {p.key for p in self.pieces if p.kind == "weekday"}
-                return piece.key in own | {d.weekday() for d in self._days if isinstance(d, date)}
+                return figure.key in keys | {
+                    day.weekday() for day in self._days if isinstance(day, date)
+                }
             case "time":
-                own = {p.key for p in self.pieces if p.kind == "time"}
-                own |= {(self.at.hour, self.at.minute)} if self.at else set()
-                return any(_same_time(piece.key, time) for time in own)
-        return piece.key in self._numbers
+                keys |= {(self.at.hour, self.at.minute)} if self.at else set()
+                return any(_is_same_time(figure.key, time) for time in keys)
+        return figure.key in self._numbers
 
 
-def pieces(text: str) -> tuple[Piece, ...]:
-    """The figures of a line."""
-    return Figures(text).pieces
+def find_figures(text: str) -> tuple[Figure, ...]:
+    return SourceFigures(text).figures
 
 
-def unverified(text: str, sources: Sequence[Figures]) -> tuple[str, ...]:
-    """The figures of a line that no source holds, as they are written."""
-    missing = (p.shown for p in pieces(text) if not any(source.holds(p) for source in sources))
+def find_unverified(text: str, sources: Sequence[SourceFigures]) -> tuple[str, ...]:
+    """Return the wording of the figures of a line that are in no source."""
+    missing = (
+        figure.text
+        for figure in find_figures(text)
+        if not any(source.has(figure) for source in sources)
+    )
     return tuple(dict.fromkeys(missing))
 
 
-def placed(flat: str) -> list[Placed]:
-    """The figures of a text in their order; its letters have one width and case."""
-    return sorted(_placed(flat), key=lambda found: found.start)
+def figures_by_place(flat: str) -> list[Figure]:
+    """Return the figures of a normalized, case-folded text in their order."""
+    return sorted(_find(flat), key=lambda figure: figure.start)
 
 
-def _pieces(flat: str) -> Iterator[Piece]:
-    return (found.piece for found in _placed(flat))
-
-
-def _placed(flat: str) -> Iterator[Placed]:
-    rest = flat
+def _find(flat: str) -> Iterator[Figure]:
+    """Yield links, then dates, weekdays, times and numbers. A later kind skips earlier matches."""
     for match in _LINK.finditer(flat):
-        yield Placed(Piece("link", match[0], match[0]), *match.span())
-    rest = _LINK.sub(_blank, rest)
+        yield Figure("link", match[0], match[0], *match.span())
+    unread = _LINK.sub(_blank, flat)
     for pattern in _DATES:
-        for match in pattern.finditer(rest):
-            if (day := _day(match)) is not None:
-                yield Placed(Piece("date", day, match[0].rstrip(".")), *match.span())
-                rest = f"{rest[: match.start()]}{_blank(match)}{rest[match.end() :]}"
-    for match in _WEEKDAY.finditer(rest):
-        yield Placed(Piece("weekday", _weekday(match), match[0]), *match.span())
-    for match in _TIME.finditer(rest):
-        if (time := _time(match)) is not None:
-            yield Placed(Piece("time", time, match[0]), *match.span())
-    rest = _TIME.sub(_blank, rest)
-    for match in _NUMBER.finditer(rest):
-        yield Placed(Piece("number", _number(match[0]), match[0]), *match.span())
+        for match in pattern.finditer(unread):
+            if (day := _parse_day(match)) is not None:
+                yield Figure("date", day, match[0].rstrip("."), *match.span())
+                unread = f"{unread[: match.start()]}{_blank(match)}{unread[match.end() :]}"
+    for match in _WEEKDAY.finditer(unread):
+        yield Figure("weekday", _parse_weekday(match), match[0], *match.span())
+    for match in _TIME.finditer(unread):
+        if (time := _parse_time(match)) is not None:
+            yield Figure("time", time, match[0], *match.span())
+    unread = _TIME.sub(_blank, unread)
+    for match in _NUMBER.finditer(unread):
+        yield Figure("number", _normalize_number(match[0]), match[0], *match.span())
 
 
 def _blank(match: re.Match[str]) -> str:
     return " " * len(match[0])
 
 
-def _number(written: str) -> str:
-    """``1,200`` and ``1200``, ``3.50`` and ``3.5``, ``07`` and ``7`` are the same."""
-    plain = written.replace(",", "")
+def _normalize_number(text: str) -> str:
+    """Return one form for ``1,200`` and ``1200``, ``3.50`` and ``3.5``, ``07`` and ``7``."""
+    plain = text.replace(",", "")
     if plain.count(".") == 1:
         plain = plain.rstrip("0").rstrip(".")
     return plain.lstrip("0") or "0"
 
 
-def _day(match: re.Match[str]) -> date | tuple[int, int] | None:
+def _parse_day(match: re.Match[str]) -> date | tuple[int, int] | None:
     groups = match.groupdict()
     name = groups.get("name")
     month = _MONTHS.index(name[:3]) + 1 if name else int(groups["m"])
     day, year = int(groups["d"]), groups.get("y")
     try:
-        known = date(int(year) if year else 2024, month, day)  # a leap year: 29 February is one
+        parsed = date(int(year) if year else 2024, month, day)  # a leap year has 29 February
     except ValueError:
         return None
-    return known if year else (month, day)
+    return parsed if year else (month, day)
 
 
-def _same_day(one: object, other: object) -> bool:
-    if isinstance(one, date) and isinstance(other, date):
-        return one == other
-    return _month_and_day(one) == _month_and_day(other)
+def _is_same_day(first: object, second: object) -> bool:
+    if isinstance(first, date) and isinstance(second, date):
+        return first == second
+    return month_and_day(first) == month_and_day(second)
 
 
-def _month_and_day(day: object) -> object:
+def month_and_day(day: object) -> object:
     return (day.month, day.day) if isinstance(day, date) else day
 
 
-def _weekday(match: re.Match[str]) -> int:
+def _parse_weekday(match: re.Match[str]) -> int:
     return _WEEKDAYS.index(match[1][:3].lower()) if match[1] else "月火水木金土日".index(match[2])
 
 
-def _time(match: re.Match[str]) -> tuple[int, int] | None:
+def _parse_time(match: re.Match[str]) -> tuple[int, int] | None:
     groups = match.groupdict()
     hour = int(groups["h"] or groups["h12"])
     minute = 30 if groups["jhalf"] else int(groups["min"] or groups["jmin"] or 0)
@@ -209,39 +207,39 @@ def _time(match: re.Match[str]) -> tuple[int, int] | None:
     return (hour, minute) if hour < 25 and minute < 60 else None
 
 
-def _same_time(one: tuple[int, int], other: tuple[int, int]) -> bool:
-    """``2:30`` may be ``14:30``."""
-    (h1, m1), (h2, m2) = one, other
+def _is_same_time(first: tuple[int, int], second: tuple[int, int]) -> bool:
+    """Compare two times. ``2:30`` may be ``14:30``."""
+    (h1, m1), (h2, m2) = first, second
     return m1 == m2 and h1 % 12 == h2 % 12
 
 
-def _resolved(flat: str, said: date) -> Iterator[date]:
-    """The dates that a message of this day may mean, itself included."""
-    yield said
+def _resolve_relative_dates(flat: str, today: date) -> Iterator[date]:
+    """Yield the dates that a message of this day may mean, and the day itself."""
+    yield today
     for pattern, days in _OFFSETS:
         if pattern.search(flat):
-            yield said + timedelta(days=days)
+            yield today + timedelta(days=days)
     for match in _IN.finditer(flat):
         count = {"a": 1, "an": 1, "one": 1, "two": 2, "three": 3}.get(match[1] or "", 0)
         count = count or int(match[1] or match[3]) if (match[1] or match[3]) else 0
-        yield said + timedelta(
-            days=min(count, 400) * (7 if match[2] == "week" or match[4] == "週間" else 1)
-        )
-    monday = said - timedelta(days=said.weekday())
+        is_week = match[2] == "week" or match[4] == "週間"
+        yield today + timedelta(days=min(count, 400) * (7 if is_week else 1))
+    monday = today - timedelta(days=today.weekday())
     for match in _WEEKDAY.finditer(flat):
-        yield from (monday + timedelta(days=_weekday(match) + 7 * week) for week in (-1, 0, 1, 2))
+        for week in (-1, 0, 1, 2):
+            yield monday + timedelta(days=_parse_weekday(match) + 7 * week)
     for pattern, week in ((_THIS_WEEK, 0), (_NEXT_WEEK, 1)):
         if pattern.search(flat):
             yield from (monday + timedelta(days=7 * week + day) for day in range(7))
-    last = calendar.monthrange(said.year, said.month)[1]
+    last = calendar.monthrange(today.year, today.month)[1]
     if _MONTH_END.search(flat):
-        yield said.replace(day=last)
-    following = said.replace(day=last) + timedelta(days=1)
+        yield today.replace(day=last)
+    next_month = today.replace(day=last) + timedelta(days=1)
     if _NEXT_MONTH.search(flat):
-        days = calendar.monthrange(following.year, following.month)[1]
-        yield from (following + timedelta(days=day) for day in range(days))
+        days = calendar.monthrange(next_month.year, next_month.month)[1]
+        yield from (next_month + timedelta(days=day) for day in range(days))
     for match in _DAY_ONLY.finditer(flat):
         day = int(match["en"] or match["ja"])
-        for month in (said.replace(day=1), following):
+        for month in (today.replace(day=1), next_month):
             if 1 <= day <= calendar.monthrange(month.year, month.month)[1]:
                 yield month.replace(day=day)

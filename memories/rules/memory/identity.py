@@ -1,4 +1,4 @@
-"""What a memory is (S0): its scope, its type, which pairs exist, and the immutable value."""
+"""The identity of a memory (S0): its scope, its type, the valid pairs, and the immutable value."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -29,23 +29,23 @@ VALID_MEMORY_COMBINATIONS = frozenset(
 
 
 class InvalidMemoryCombination(ValueError):
-    """A pair that S0 does not know: a thread has no long-term memory."""
+    """S0 has no such pair: a thread has no long-term memory."""
 
     def __init__(self, scope: str, memory_type: str) -> None:
         super().__init__(f"A {scope} has no {memory_type} memory; only short_term exists for it.")
 
 
 def is_valid_memory_combination(scope: MemoryScope, memory_type: MemoryType) -> bool:
-    """Whether memories of this scope and type exist (S0): all pairs but thread + long_term."""
+    """Return whether S0 has this pair. It has all of them except thread + long_term."""
     return (scope, memory_type) in VALID_MEMORY_COMBINATIONS
 
 
 @dataclass(frozen=True)
 class Memory:
-    """One text of one memory (S0). Rows are written from it and contexts are read into it.
+    """One text of one memory (S0).
 
-    ``source_message_count`` counts the messages it rests on; ``source_latest_message_ts`` is the
-    newest of them as Slack text, None without messages.
+    ``source_message_count`` is the number of its source messages. ``source_latest_message_ts`` is
+    the Slack ``ts`` of the newest one, None without messages.
     """
 
     scope: MemoryScope
@@ -74,10 +74,10 @@ def create_memory(
     *,
     now: datetime | None = None,
 ) -> Memory:
-    """A new memory value (S0), created and updated at ``now`` (S0 names no clock: the real one).
+    """Return a new memory value (S0). ``now`` is the current time by default, as in S0.
 
-    Raises InvalidMemoryCombination (a ValueError) for thread + long_term, and ValueError for a
-    thread whose scope id is none.
+    Raise InvalidMemoryCombination (a ValueError) for thread + long_term, and ValueError for an
+    invalid scope id of a thread.
     """
     now = now or datetime.now(UTC)
     return Memory(
@@ -93,7 +93,10 @@ def create_memory(
 
 
 def make_thread_scope_id(channel_id: str, thread_ts: str) -> str:
-    """``C123`` and ``1700000000.123456`` as ``C123:1700000000.123456`` (S0); strict like parse."""
+    """Return the scope id of a thread (S0), such as ``C123:1700000000.123456``.
+
+    Raise ValueError for an invalid channel id or ``ts``.
+    """
     if not channel_id or ":" in channel_id or channel_id != channel_id.strip():
         raise ValueError(f"Not a channel id: {channel_id!r}")
     micros(thread_ts)
@@ -101,9 +104,9 @@ def make_thread_scope_id(channel_id: str, thread_ts: str) -> str:
 
 
 def parse_thread_scope_id(scope_id: str) -> tuple[str, str]:
-    """``(channel_id, thread_ts)`` of a thread's scope id.
+    """Split the scope id of a thread into channel id and ``ts``.
 
-    Stricter than S0, which lets through empty halves: both must be what make accepts.
+    Raise ValueError if `make_thread_scope_id` does not accept both. S0 also accepts empty ones.
     """
     channel_id, _, thread_ts = scope_id.partition(":")
     try:

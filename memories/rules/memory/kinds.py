@@ -1,17 +1,27 @@
-"""The kind of a line: from the word that a model puts before it, else from its own cue words."""
+"""The kind of a line: from a label in front of it, or from cue words in it."""
 
 import re
+from enum import StrEnum
 
-from memories.rules.generate.summary import Kind
 
-_LABELS: dict[Kind, str] = {
+class Kind(StrEnum):
+    """The kind of a line (DESIGN section 3)."""
+
+    DECISION = "decision"
+    TASK = "task"  # who does what, by when
+    QUESTION = "question"  # still open
+    STATUS = "status"  # how things stand
+    EVENT = "event"  # what happened
+
+
+_LABEL_WORDS: dict[Kind, str] = {
     Kind.DECISION: r"decisions?(?: made)?|decided|決定(?:事項)?|決まったこと",
     Kind.TASK: r"(?:open )?tasks?|action items?|actions?|to-?dos?|next steps?|タスク|作業|宿題|やること|担当",
     Kind.QUESTION: r"(?:open )?questions?|open (?:points|issues)|unresolved|質問|疑問|未解決(?:の質問|の問題)?|未決(?:事項)?",
     Kind.STATUS: r"(?:current )?status|(?:important |key )?facts?|numbers?|状態|状況|現状|進捗|事実|数字",
     Kind.EVENT: r"events?|what happened|timeline|出来事|経緯|イベント",
 }
-_LABEL = {kind: re.compile(rf"(?:{words})", re.IGNORECASE) for kind, words in _LABELS.items()}
+_LABELS = {kind: re.compile(words, re.IGNORECASE) for kind, words in _LABEL_WORDS.items()}
 
 _CUES: tuple[tuple[Kind, re.Pattern[str]], ...] = (
     (
@@ -54,11 +64,11 @@ _CUES: tuple[tuple[Kind, re.Pattern[str]], ...] = (
 
 
 def kind_named(label: str) -> Kind | None:
-    """The kind that a label or a heading names: "Open questions", "決定事項"."""
+    """Return the kind for a label or heading, such as "Open questions" or "決定事項"."""
     words = label.strip(" \t*_#:：[]()「」【】-–—")
-    return next((kind for kind, found in _LABEL.items() if found.fullmatch(words)), None)
+    return next((kind for kind, label_re in _LABELS.items() if label_re.fullmatch(words)), None)
 
 
 def kind_of(text: str) -> Kind:
-    """The kind of a line by its cue words; a statement without any tells how things stand."""
+    """Return the kind of a line by its cue words. Without any it is a status."""
     return next((kind for kind, cues in _CUES if cues.search(text)), Kind.STATUS)

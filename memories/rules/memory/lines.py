@@ -1,7 +1,7 @@
-"""Lines of a memory and what becomes of them: in an edit, a merge, a restore (docs/rules.md).
+"""Lines of a memory, and the rules for them in an edit, a merge and a restore (docs/rules.md).
 
-A line keeps who wrote it, since which version, its messages and its pin for as long as its words
-stay. What a person wrote or pinned is *held*: no merge loses it.
+A line keeps its author, first version, messages and pin as long as its words stay the same. A line
+that a person wrote or pinned is *protected*: no merge drops it.
 """
 
 import re
@@ -11,7 +11,7 @@ from difflib import SequenceMatcher
 from enum import StrEnum
 from typing import NamedTuple, TypeVar
 
-from memories.rules.generate.summary import Kind
+from memories.rules.memory.kinds import Kind
 from memories.rules.redaction.shingles import MARK
 
 AnyLine = TypeVar("AnyLine")
@@ -27,11 +27,13 @@ class Origin(StrEnum):
 
 @dataclass(frozen=True)
 class Line:
-    """``since`` is the number of the version it first stood in, None for the one being made.
-    ``sources`` are keys of messages; a model's line without any shows a mark. ``pinned``: a person
-    wants it word for word, whoever wrote it. ``kind`` is "" where nobody said; ``at_us`` is the time of
-    the newest source, in microseconds, 0 where that is not known yet. ``unverified``: a number, a date
-    or a link of it stands in no source."""
+    """A line of a memory as a plain value.
+
+    ``since`` is the number of the first version with the line, None for the version in progress.
+    ``sources`` are primary keys of messages. ``at_us`` is the time of the newest source in
+    microseconds, 0 if unknown. ``unverified``: a number, a date or a link of the line is in no
+    source.
+    """
 
     text: str
     origin: Origin
@@ -43,14 +45,17 @@ class Line:
     unverified: bool = False
 
     @property
-    def is_held(self) -> bool:
-        """Kept word for word by every merge: a person wrote or pinned it."""
+    def is_protected(self) -> bool:
+        """Whether every merge keeps the line word for word: a person wrote or pinned it."""
         return self.pinned or self.origin is Origin.PERSON
 
 
-class Merged(NamedTuple):
-    """What a merge came to. ``put_back`` and ``kept`` are the texts of held lines: those that the
-    model had lost and code brought back, and those it left in by itself."""
+class MergeResult(NamedTuple):
+    """The lines after a merge.
+
+    ``put_back`` and ``kept`` are texts of protected lines: those that the model dropped, and those
+    that it kept.
+    """
 
     lines: list[Line]
     put_back: list[str]
@@ -58,151 +63,153 @@ class Merged(NamedTuple):
 
 
 def words_of(text: str) -> str:
-    """A line's words without its bullet and spare white space: what makes two lines the same."""
+    """Return a line without its bullet and extra white space.
+
+    Lines with equal words are the same.
+    """
     return " ".join(_BULLET.sub("", text, count=1).split())
 
 
-def now_and_history(
-    lines: Sequence[AnyLine], facts: Callable[[AnyLine], tuple[str, int]]
+def split_history(
+    lines: Sequence[AnyLine], kind_and_time: Callable[[AnyLine], tuple[str, int]]
 ) -> tuple[list[AnyLine], list[AnyLine]]:
-    """What holds now, in its order, and what happened, oldest first. ``facts`` gives a line's kind
-    and time."""
-    kinds = [facts(line) for line in lines]
-    history = [n for n, (kind, _) in enumerate(kinds) if kind == Kind.EVENT]
-    history.sort(key=lambda n: kinds[n][1])
-    now = [line for line, (kind, _) in zip(lines, kinds, strict=True) if kind != Kind.EVENT]
-    return now, [lines[n] for n in history]
+    """Return the lines that hold now, in their order, and the events, oldest first."""
+    keys = [kind_and_time(line) for line in lines]
+    events = [i for i, (kind, _) in enumerate(keys) if kind == Kind.EVENT]
+    events.sort(key=lambda i: keys[i][1])
+    now = [line for line, (kind, _) in zip(lines, keys, strict=True) if kind != Kind.EVENT]
+    return now, [lines[i] for i in events]
 
 
-def emptied(text: str) -> str:
-    """A line whose words are forgotten: a mark behind its bullet."""
+def redacted_line(text: str) -> str:
+    """Return the bullet of a line with a redaction mark behind it."""
     bullet = _BULLET.match(text)
     return f"{bullet[0] if bullet else ''}{MARK}"
 
 
 def split_text(text: str) -> list[str]:
-    """The lines of a text that say something."""
+    """Return the lines of a text that are not empty."""
     return [line.rstrip() for line in text.splitlines() if words_of(line)]
 
 
-def revised(base: Sequence[Line], text: str) -> list[Line]:
-    """The lines of a person's text: those they left alone or moved stay as they were, the rest is
-    theirs.
+def revise_lines(base: Sequence[Line], text: str) -> list[Line]:
+    """Return the lines of a person's edit of ``base``.
 
-    A line reworded in place still rests on the messages of the one that stood there, and keeps its
-    pin; one that says something else rests on its author's word.
+    A line with the same words keeps its origin, wherever it is now. Any other line is the person's.
+    It keeps the sources and the pin of the line in its place if the two are similar.
     """
     texts = split_text(text)
     matcher = SequenceMatcher(
         None, [words_of(line.text) for line in base], [words_of(t) for t in texts], autojunk=False
     )
-    known = _known(base)
+    base_by_words = _by_words(base)
     lines: list[Line] = []
     for tag, i1, i2, j1, j2 in matcher.get_opcodes():
         for offset, new in enumerate(texts[j1:j2]):
-            same = known.get(words_of(new))
+            same = base_by_words.get(words_of(new))
             if same is not None:
                 old = base[i1 + offset] if tag == "equal" else same
                 lines.append(replace(old, text=new, pinned=same.pinned))
                 continue
-            there = base[i1 + offset] if i1 + offset < i2 else None
-            if there is not None and _are_alike(there.text, new):
-                lines.append(Line(new, Origin.PERSON, None, there.sources, there.pinned))
+            replaced = base[i1 + offset] if i1 + offset < i2 else None
+            if replaced is not None and _are_similar(replaced.text, new):
+                lines.append(Line(new, Origin.PERSON, None, replaced.sources, replaced.pinned))
             else:
                 lines.append(Line(new, Origin.PERSON))
     return lines
 
 
-def _are_alike(old: str, new: str) -> bool:
-    """Whether at least half of the letters stand in both, in the same order."""
+def _are_similar(old: str, new: str) -> bool:
+    """Return whether the lines share at least half of their letters, in the same order."""
     return SequenceMatcher(None, words_of(old), words_of(new), autojunk=False).ratio() >= 0.5
 
 
-def merged(base: Sequence[Line], made: Sequence[Line]) -> Merged:
-    """A merge's lines over those of its base.
+def merge_lines(base: Sequence[Line], made: Sequence[Line]) -> MergeResult:
+    """Return the lines of a model's merge of ``base``.
 
-    Words that stood in the base keep their origin; a held line keeps its whole text. One that the
-    merge lost comes back behind the last line before it that is still there.
+    A line with the words of a base line keeps its origin; a protected one also keeps its exact
+    text. A dropped protected line is put back behind the last remaining line before it.
     """
-    known = _known(base)
+    base_by_words = _by_words(base)
     lines: list[Line] = []
     for line in made:
-        old = known.get(words_of(line.text))
+        old = base_by_words.get(words_of(line.text))
         if old is None:
             lines.append(line)
         else:
-            lines.append(old if old.is_held else replace(old, text=line.text))
+            lines.append(old if old.is_protected else replace(old, text=line.text))
     present = {words_of(line.text) for line in lines}
     put_back, kept = [], []
-    for i, (words, line) in enumerate(known.items()):
-        if not line.is_held:
-            continue
-        if words in present:
+    preceding: set[str] = set()
+    for words, line in base_by_words.items():
+        if line.is_protected and words in present:
             kept.append(line.text)
-            continue
-        lines.insert(_place(lines, list(known)[:i]), line)
-        present.add(words)
-        put_back.append(line.text)
-    return Merged(lines, put_back, kept)
+        elif line.is_protected:
+            places = (i for i, row in enumerate(lines, 1) if words_of(row.text) in preceding)
+            lines.insert(max(places, default=0), line)
+            present.add(words)
+            put_back.append(line.text)
+        preceding.add(words)
+    return MergeResult(lines, put_back, kept)
 
 
 def rests_only_on(line: Line, messages: frozenset[int]) -> bool:
-    """Whether nothing else stands behind it: no other message, and no person's word."""
-    return bool(line.sources) and not line.is_held and messages.issuperset(line.sources)
+    """Return whether a line has no other sources than these, and is not protected."""
+    return bool(line.sources) and not line.is_protected and messages.issuperset(line.sources)
 
 
-def restored(current: Sequence[Line], old: Sequence[Line]) -> list[Line]:
-    """The lines of an older version brought back: what stands now anyway stays as it is."""
-    known = _known(current)
-    return [
-        replace(known[words], text=line.text)
-        if (words := words_of(line.text)) in known
-        else line
-        if line.origin is Origin.PERSON
-        else replace(line, origin=Origin.RESTORE, since=None)
-        for line in old
-    ]
+def restore_lines(current: Sequence[Line], old: Sequence[Line]) -> list[Line]:
+    """Return the lines of a restored version.
+
+    A line that is in ``current`` stays as it is there.
+    """
+    current_by_words = _by_words(current)
+    lines = []
+    for line in old:
+        same = current_by_words.get(words_of(line.text))
+        if same is not None:
+            lines.append(replace(same, text=line.text))
+        elif line.origin is Origin.PERSON:
+            lines.append(line)
+        else:
+            lines.append(replace(line, origin=Origin.RESTORE, since=None))
+    return lines
 
 
-def brought_back(current: Sequence[Line], old: Sequence[Line], text: str) -> list[Line] | None:
-    """The lines of a text of which some stand now and the rest stood in an older version; None when
-    one of them stood in neither."""
-    known = {**_known(old), **_known(current)}
+def restore_text(current: Sequence[Line], old: Sequence[Line], text: str) -> list[Line] | None:
+    """Return the lines of a text from two versions. Return None if a line is in neither of them."""
+    by_words = {**_by_words(old), **_by_words(current)}
     texts = split_text(text)
-    if not all(words_of(one) in known for one in texts):
+    if not all(words_of(line) in by_words for line in texts):
         return None
-    return restored(current, [replace(known[words_of(one)], text=one) for one in texts])
+    return restore_lines(current, [replace(by_words[words_of(line)], text=line) for line in texts])
 
 
-def place_among(lines: Sequence[Line], line: Line) -> int:
-    """Where a line belongs that comes back: behind what holds, or as an event by its time."""
-    events = [i for i, one in enumerate(lines) if one.kind == Kind.EVENT]
+def insert_position(lines: Sequence[Line], line: Line) -> int:
+    """Return the index for a restored line: before all events, or by time if it is one."""
+    events = [i for i, event in enumerate(lines) if event.kind == Kind.EVENT]
     if line.kind == Kind.EVENT:
         events = [i for i in events if lines[i].at_us > line.at_us]
     return min(events, default=len(lines))
 
 
-def with_line(text: str, lines: Sequence[Line], place: int) -> str:
-    """A text of these lines but the one at ``place``, with that one in front of its follower."""
+def insert_line(text: str, lines: Sequence[Line], index: int) -> str:
+    """Insert the line at ``index`` into a text that has all the other lines."""
     rows = text.split("\n")
-    follower = lines[place + 1].text if place + 1 < len(lines) else None
+    follower = lines[index + 1].text if index + 1 < len(lines) else None
     at = next((i for i, row in enumerate(rows) if row.rstrip() == follower), len(rows))
-    return "\n".join([*rows[:at], lines[place].text, *rows[at:]])
+    return "\n".join([*rows[:at], lines[index].text, *rows[at:]])
 
 
-def _known(lines: Iterable[Line]) -> dict[str, Line]:
-    """Lines by their words, in their order. Of equal ones the held one, pinned if any of them is."""
-    known: dict[str, Line] = {}
+def _by_words(lines: Iterable[Line]) -> dict[str, Line]:
+    """Return the lines by their words, in their order.
+
+    Of equal lines a protected one is used. It is pinned if any of them is.
+    """
+    by_words: dict[str, Line] = {}
     for line in lines:
         words = words_of(line.text)
-        old = known.get(words, line)
-        better = old if old.is_held or not line.is_held else line
-        known[words] = replace(better, pinned=old.pinned or line.pinned)
-    return known
-
-
-def _place(lines: Sequence[Line], before: Sequence[str]) -> int:
-    """Where a line belongs of which these words stood before: behind the last that is left."""
-    wanted = set(before)
-    found = (i + 1 for i in reversed(range(len(lines))) if words_of(lines[i].text) in wanted)
-    return next(found, 0)
+        old = by_words.get(words, line)
+        better = old if old.is_protected or not line.is_protected else line
+        by_words[words] = replace(better, pinned=old.pinned or line.pinned)
+    return by_words

@@ -1,8 +1,8 @@
-"""Merging by operations: a memory's lines stay as they are, but for what a reply changes (DESIGN 3).
+"""Merges by operations: lines stay as they are except those that a reply changes (DESIGN 3).
 
-A reply holds one operation a row: ``+ text [n]`` adds, ``~ L12 text [n]`` replaces (``~ L12,L15 text``
-condenses), ``- L12 [n]`` removes what is settled. Lines are named by the number they are shown with,
-never by their place. Code decides which operations are carried out.
+Each row of a reply is an operation. ``+ text [n]`` adds a line. ``~ L12 text [n]`` replaces a line,
+and ``~ L12,L15 text`` replaces several. ``- L12 [n]`` removes a line that is settled. An operation
+names a line by its number in the prompt. Code decides which operations to apply.
 """
 
 import math
@@ -13,12 +13,13 @@ from enum import StrEnum
 from itertools import count
 
 from memories.rules.generate import salience
-from memories.rules.generate.summary import Kind, ParsedReply, ReadLine, Request
-from memories.rules.generate.tokens import estimate
+from memories.rules.generate.summariser import ParsedReply, ReplyLine, Request
+from memories.rules.generate.tokens import estimate_tokens
 from memories.rules.ingest.timestamps import HOUR
-from memories.rules.memory.lines import now_and_history
+from memories.rules.memory.kinds import Kind
+from memories.rules.memory.lines import split_history
 
-ARCHIVE_HALF_LIFE = 30 * 24 * HOUR  # microseconds after which a line is worth half as much
+ARCHIVE_HALF_LIFE = 30 * 24 * HOUR  # microseconds after which a line has half its value
 
 _LINES = r"\[?L(?P<lines>\d{1,6}(?:\s*(?:,|、|and|&)\s*L?\d{1,6})*)\]?"
 _REPLACE = re.compile(rf"\s*[-*•]?\s*[~〜～]\s*{_LINES}\s*[:：]?\s*(?P<text>\S.*)")
@@ -28,37 +29,39 @@ _REMOVE = re.compile(
 _ADD = re.compile(r"\s*[-*•]?\s*[+＋]\s*(?P<text>\S.*)")
 
 
-class Drop(StrEnum):
-    """Why an operation is not carried out."""
+class DropReason(StrEnum):
+    """The reason for not applying an operation."""
 
-    UNKNOWN_LINE = "unknown_line"  # no line has this number any more
+    UNKNOWN_LINE = "unknown_line"  # no line has this number
     KEPT_LINE = "kept_line"  # a person wrote or pinned the line
-    OLDER_NEWS = "older_news"  # nothing newer than the line says so
-    KNOWN = "known"  # the memory says it already
+    OLDER_NEWS = "older_news"  # the line is newer than the sources of the operation
+    DUPLICATE = "known"  # the memory already has this statement
 
 
 @dataclass(frozen=True)
 class Operation:
-    """One change: ``text`` in place of the lines of these numbers, in addition without any numbers;
-    "" or references alone remove them."""
+    """A row of a reply. Without ``targets`` it adds ``text``, else it replaces these line numbers.
+
+    If it removes them, ``text`` has references only.
+    """
 
     text: str
     targets: tuple[int, ...] = ()
     removes: bool = False
 
 
-def read_operations(text: str) -> list[Operation]:
-    """The operations of a reply, a row each. A row without a sign adds what it says."""
-    return [_read(row) for row in text.split("\n") if row.strip()]
+def parse_operations(text: str) -> list[Operation]:
+    """Parse the rows of a reply. A row without a sign adds its text."""
+    return [_parse_row(row) for row in text.split("\n") if row.strip()]
 
 
-def _read(row: str) -> Operation:
-    if removed := _REMOVE.fullmatch(row):
-        return Operation(removed["text"].strip(), _numbers(removed["lines"]), removes=True)
-    if replaced := _REPLACE.fullmatch(row):
-        return Operation(replaced["text"], _numbers(replaced["lines"]))
-    added = _ADD.fullmatch(row)
-    return Operation(f"- {added['text']}" if added else row)
+def _parse_row(row: str) -> Operation:
+    if match := _REMOVE.fullmatch(row):
+        return Operation(match["text"].strip(), _numbers(match["lines"]), removes=True)
+    if match := _REPLACE.fullmatch(row):
+        return Operation(match["text"], _numbers(match["lines"]))
+    match = _ADD.fullmatch(row)
+    return Operation(f"- {match['text']}" if match else row)
 
 
 def _numbers(text: str) -> tuple[int, ...]:
@@ -67,166 +70,171 @@ def _numbers(text: str) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Change:
-    """An operation that was read: ``line`` is None where it removes. Its refs are of lines that are
-    merged in, or of the memory's own."""
+    """An operation with its line; ``line`` is None if it removes its targets.
 
-    line: ReadLine | None
+    ``refs`` are the numbers of its source lines, in the memory or in the texts to merge.
+    """
+
+    line: ReplyLine | None
     targets: tuple[int, ...] = ()
     refs: tuple[int, ...] = ()
 
 
-def carry_out(
-    request: Request, changes: Sequence[Change], says: Callable[[str, str], bool]
+def apply_operations(
+    request: Request, changes: Sequence[Change], covers: Callable[[str, str], bool]
 ) -> ParsedReply:
-    """The whole text after these changes, and what became of each line and of each operation.
+    """Return the text after these changes, with the fate of each line and operation.
 
-    ``says(a, b)``: whether text ``a`` says all that ``b`` says. A line that replaces others stands in
-    the place of the first of them; additions stand behind all. An operation may name a line that an
-    earlier one made, by the number of what it rests on: so it does not matter whether both come in
-    one merge or in two. Over the limit the least worth go to the archive. What a person wrote or
-    pinned stays.
+    ``covers(a, b)`` returns whether text ``a`` states all of text ``b``. A line that replaces
+    others takes the place of the first one; an added line is the last. An operation may name a line
+    of an earlier operation by the number of its source. So one merge and two merges give the same
+    text. Over the token limit, the lines of least value go to the archive. Lines of people stay.
     """
-    text = _Text(request)
+    text = _WorkingText(request)
     for change in changes:
-        drop = text.drop(change)
+        drop = text.find_drop_reason(change)
         if drop is None and change.line is not None and not change.targets:
-            known = any(says(line.text, change.line.text) for line in text.standing.values())
-            drop = Drop.KNOWN if known else None
+            new_text = change.line.text
+            is_known = any(covers(line.text, new_text) for line in text.lines.values())
+            drop = DropReason.DUPLICATE if is_known else None
         if drop is not None:
-            text.dropped.append((change.line.text if change.line else text.shown(change), drop))
-        elif change.line is not None:
-            text.put(change.line, text.places(change))
+            dropped_text = change.line.text if change.line else text.target_texts(change)
+            text.dropped.append((dropped_text, drop))
         else:
-            text.remove(text.places(change))
-    return text.reading()
+            text.apply(change)
+    return text.result()
 
 
-class _Text:
-    """A memory's text while operations change it. ``standing`` are its lines by place: the number of
-    an existing line, and numbers beyond all others for lines that were added."""
+class _WorkingText:
+    """A memory's lines while operations change them.
+
+    ``lines`` are the current lines by place. The place of an existing line is its number. New lines
+    have larger places than all numbers in the request.
+    """
 
     def __init__(self, request: Request) -> None:
         self.request = request
         self.existing = {line.ref: line for line in request.existing}
-        merged_in = {line.ref: line.at_us for added in request.additions for line in added.lines}
-        self.at_us = {ref: line.at_us for ref, line in self.existing.items()} | merged_in
-        self.newest = max(self.at_us.values(), default=0)
-        self.standing = {
-            ref: ReadLine(line.text, (ref,), line.kind) for ref, line in self.existing.items()
+        self.at_us = {line.ref: line.at_us for line in request.memory_lines}
+        self.newest_us = max(self.at_us.values(), default=0)
+        self.lines = {
+            ref: ReplyLine(line.text, (ref,), line.kind) for ref, line in self.existing.items()
         }
-        self.places_of_new: dict[int, int] = {}  # by the number of a line that is merged in
-        self.gone: dict[int, int | None] = {}  # existing lines: the place of what replaces them
+        self.place_by_source: dict[int, int] = {}  # of new lines, by the number of their source
+        self.successors: dict[int, int | None] = {}  # of removed lines: the place of the new line
         self.dropped: list[tuple[str, str]] = []
-        self._next = count(max(self.at_us, default=0) + 1)
+        self._new_places = count(max(self.at_us, default=0) + 1)
 
-    def places(self, change: Change) -> list[int]:
-        """Where the lines stand that a change names; of a number that is unknown that number."""
-        return list(dict.fromkeys(self.places_of_new.get(ref, ref) for ref in change.targets))
-
-    def drop(self, change: Change) -> Drop | None:
-        """Why a change of lines is not carried out."""
-        if any(ref in self.gone for ref in change.targets):
-            return Drop.UNKNOWN_LINE  # an operation before this one replaced it
-        places = self.places(change)
-        if any(place not in self.standing for place in places):
-            return Drop.UNKNOWN_LINE
+    def find_drop_reason(self, change: Change) -> DropReason | None:
+        places = self._places(change)
+        is_replaced = any(ref in self.successors for ref in change.targets)
+        if is_replaced or any(place not in self.lines for place in places):
+            return DropReason.UNKNOWN_LINE
         if any(place in self.existing and self.existing[place].by_person for place in places):
-            return Drop.KEPT_LINE
-        new = (self.at_us.get(ref, 0) for ref in change.refs if ref not in self.existing)
-        newest = max(new, default=0)
-        if any(self.time_of(self.standing[place]) > newest for place in places):
-            return Drop.OLDER_NEWS
+            return DropReason.KEPT_LINE
+        new_times = (self.at_us.get(ref, 0) for ref in change.refs if ref not in self.existing)
+        newest_us = max(new_times, default=0)
+        if any(self._time(self.lines[place]) > newest_us for place in places):
+            return DropReason.OLDER_NEWS
         return None
 
-    def time_of(self, line: ReadLine) -> int:
-        """That of the newest line it rests on; without any it is of now."""
-        return max((self.at_us.get(ref, 0) for ref in line.refs), default=self.newest)
-
-    def shown(self, change: Change) -> str:
-        """The lines that a change names, in words."""
+    def target_texts(self, change: Change) -> str:
         return " ".join(
             self.existing[ref].text if ref in self.existing else f"L{ref}" for ref in change.targets
         )
 
-    def put(self, line: ReadLine, replaced: Sequence[int]) -> None:
-        """A line in the place of others, or behind all: there too where what holds now takes the
-        place of an event."""
-        moves = not replaced or _is_event(self.standing[replaced[0]]) is not _is_event(line)
-        place = next(self._next) if moves else replaced[0]
-        for other in replaced:
-            del self.standing[other]
-            self._leave(other, place)
-        self.standing[place] = line
-        self.places_of_new |= {ref: place for ref in line.refs if ref not in self.existing}
-
-    def remove(self, places: Sequence[int]) -> None:
+    def apply(self, change: Change) -> None:
+        places = self._places(change)
+        new_place = None
+        if change.line is not None:
+            # A line that changes between event and current statement moves to the end.
+            is_in_place = places and _is_event(self.lines[places[0]]) is _is_event(change.line)
+            new_place = places[0] if is_in_place else next(self._new_places)
         for place in places:
-            del self.standing[place]
-            self._leave(place, None)
+            del self.lines[place]
+            self.successors |= {ref: new_place for ref, p in self.successors.items() if p == place}
+            if place in self.existing:
+                self.successors.setdefault(place, new_place)
+        if change.line is not None and new_place is not None:
+            self.lines[new_place] = change.line
+            new_refs = (ref for ref in change.line.refs if ref not in self.existing)
+            self.place_by_source |= dict.fromkeys(new_refs, new_place)
 
-    def _leave(self, place: int, successor: int | None) -> None:
-        self.gone |= {ref: successor for ref, by in self.gone.items() if by == place}
-        if place in self.existing and place not in self.gone:
-            self.gone[place] = successor
-
-    def reading(self) -> ParsedReply:
-        kept, archived = self._within()
+    def result(self) -> ParsedReply:
+        kept, archived = self._fit_limit()
         return ParsedReply(
-            lines=in_order(kept, self.time_of),
+            lines=order_lines(kept, self._time),
             superseded={
-                ref: self.standing[place].text
-                for ref, place in self.gone.items()
+                ref: self.lines[place].text
+                for ref, place in self.successors.items()
                 if place is not None
             },
-            settled=tuple(ref for ref, place in self.gone.items() if place is None),
+            settled=tuple(ref for ref, place in self.successors.items() if place is None),
             archived=tuple(archived),
             dropped=tuple(self.dropped),
-            is_of_operations=True,
+            uses_operations=True,
         )
 
-    def _within(self) -> tuple[list[ReadLine], list[ReadLine]]:
-        """What stays within the limit, and what goes to the archive. New lines stay, and what a
-        person wrote or pinned."""
-        lines = [self.standing[place] for place in sorted(self.standing)]
-        is_old = {
-            id(self.standing[ref])
+    def _places(self, change: Change) -> list[int]:
+        """Return the places of the targets. An unknown number is its own place."""
+        return list(dict.fromkeys(self.place_by_source.get(ref, ref) for ref in change.targets))
+
+    def _time(self, line: ReplyLine) -> int:
+        """Return the time of the newest source.
+
+        A line without sources is as new as the newest line.
+        """
+        return max((self.at_us.get(ref, 0) for ref in line.refs), default=self.newest_us)
+
+    def _fit_limit(self) -> tuple[list[ReplyLine], list[ReplyLine]]:
+        """Return the lines within the token limit, and the archived ones.
+
+        New lines and lines of people are never archived.
+        """
+        lines = [self.lines[place] for place in sorted(self.lines)]
+        old_lines = {
+            id(self.lines[ref])
             for ref, line in self.existing.items()
-            if ref in self.standing and ref not in self.gone and not line.by_person
+            if ref in self.lines and ref not in self.successors and not line.by_person
         }
-        size = sum(estimate(line.text) for line in lines)
+        size = sum(estimate_tokens(line.text) for line in lines)
         archived: set[int] = set()
-        for n in self._least_first(lines):
+        for n in self._by_value(lines):
             if size <= self.request.max_tokens:
                 break
-            if id(lines[n]) in is_old:
+            if id(lines[n]) in old_lines:
                 archived.add(n)
-                size -= estimate(lines[n].text)
+                size -= estimate_tokens(lines[n].text)
         return (
             [line for n, line in enumerate(lines) if n not in archived],
             [lines[n] for n in sorted(archived)],
         )
 
-    def _least_first(self, lines: Sequence[ReadLine]) -> list[int]:
-        """Events come first, for they are no longer in force; then what says least for its length.
-        What is older by ARCHIVE_HALF_LIFE is worth half as much."""
-        words = [salience.words_in(line.text) for line in lines]
-        worths = salience.worth(words)
+    def _by_value(self, lines: Sequence[ReplyLine]) -> list[int]:
+        """Return the indexes of the lines, least value first.
+
+        Events come first. Then the value is the salience for the length, halved each
+        ARCHIVE_HALF_LIFE.
+        """
+        words = [salience.content_words(line.text) for line in lines]
+        worths = salience.word_worth(words)
 
         def value(n: int) -> tuple[bool, float, int]:
-            line, at_us = lines[n], self.time_of(lines[n])
-            worth = salience.density(line.text, words[n], worths, estimate(line.text))
-            age = (self.newest - at_us) / ARCHIVE_HALF_LIFE
-            return not _is_event(line), worth * math.pow(0.5, age), at_us
+            line, at_us = lines[n], self._time(lines[n])
+            density = salience.worth_per_token(
+                line.text, words[n], worths, estimate_tokens(line.text)
+            )
+            age = (self.newest_us - at_us) / ARCHIVE_HALF_LIFE
+            return not _is_event(line), density * math.pow(0.5, age), at_us
 
         return sorted(range(len(lines)), key=value)
 
 
-def in_order(lines: Sequence[ReadLine], time_of: Callable[[ReadLine], int]) -> list[ReadLine]:
-    """What holds now, then what happened, oldest first. Lines of a person without a kind stay with
-    what holds."""
-    now, history = now_and_history(lines, lambda line: (line.kind or "", time_of(line)))
+def order_lines(lines: Sequence[ReplyLine], time_of: Callable[[ReplyLine], int]) -> list[ReplyLine]:
+    """Return the lines that hold now, then the events, oldest first."""
+    now, history = split_history(lines, lambda line: (line.kind or "", time_of(line)))
     return [*now, *history]
 
 
-def _is_event(line: ReadLine) -> bool:
+def _is_event(line: ReplyLine) -> bool:
     return line.kind is Kind.EVENT

@@ -1,7 +1,7 @@
-"""Which lines newer ones replace, found by code: newer news with another value of the same subject.
+"""Superseding: older lines that a newer line replaces with another value.
 
-A value is a date, a time or a number with its unit; its subject is what else its clause says. Where in
-doubt nothing is replaced: a line that merely mentions other figures is no newer news.
+A value is a date, a time or a number with its unit. Its subject is the other words of its clause.
+In doubt nothing is superseded: a line with other figures is not always newer information.
 """
 
 import contextlib
@@ -14,18 +14,18 @@ from datetime import date, timedelta
 from functools import cached_property
 
 from memories.rules.generate import salience
-from memories.rules.generate.summary import Kind, MemoryLine
+from memories.rules.generate.summariser import MemoryLine
 from memories.rules.ingest.timestamps import from_micros
-from memories.rules.memory.claims import Claim, claims_of, subject_of, tells_change
-from memories.rules.memory.kinds import kind_of
+from memories.rules.memory.claims import Claim, announces_change, find_claims, subject_words
+from memories.rules.memory.kinds import Kind, kind_of
 
-_SAME = 0.6  # of the worth of the words of the older of two lines
-_HALF = 0.5  # of the subject of an older date, which the newer line names
-_COMMON = 0.25  # of the lines: a word in so many of them tells no subject from another
-_NAMED = 2  # words of the subject of a proposal, which the decision names
-_FEWEST = 10  # things of which some are done: "14 of 16"
-_AHEAD = timedelta(days=183)  # a date without a year is to come within so long
-_WISH = re.compile(
+_SAME_SUBJECT = 0.6  # the share of the information of the older line that the newer one must have
+_HALF = 0.5  # the share of the subject of an older value that the newer line must name
+_COMMON = 0.25  # a word in this share of the lines does not distinguish subjects
+_SHARED_WORDS = 2  # of the subjects of a proposal and of the decision about it
+_MIN_TOTAL = 10  # of a progress such as "14 of 16"
+_AHEAD = timedelta(days=183)  # a date without a year is in the future for this long
+_REQUEST = re.compile(
     r"\b(?:wants?|wanted|wish(?:es|ed)?|would (?:like|prefer)|prefers?|preferred|(?:ask(?:s|ed|ing)?|hop(?:es?|ed|ing)) for|requested)\b"
     r"|希望|要望|要求|要請|て(?:ほ|欲)し|求めて",
     re.IGNORECASE,
@@ -35,7 +35,6 @@ _OFFER = re.compile(
     r"|打診|提案|了承|回答し|お受け",
     re.IGNORECASE,
 )
-
 _PROGRESS = re.compile(
     r"(?<![\d.,])(?P<done>\d{1,6})(?: of (?:the )?| / )(?P<all>\d{1,6})(?![\d.,])"
     r"|(?P<ja_all>\d{1,6})\s?\w?(?:のうち|中の?)、?(?P<ja_done>\d{1,6})"
@@ -44,8 +43,11 @@ _PROGRESS = re.compile(
 
 @dataclass(frozen=True)
 class Statement:
-    """A line without its speaker; ``at_us`` is when it was said, in microseconds. ``thread_us``
-    is when its thread began; 0 is not known."""
+    """A line without its author.
+
+    ``at_us`` is its time in microseconds. ``thread_us`` is the time of the root of its thread, 0 if
+    unknown.
+    """
 
     text: str
     at_us: int
@@ -58,203 +60,210 @@ class Statement:
 
     @cached_property
     def claims(self) -> tuple[Claim, ...]:
-        return tuple(claims_of(self.text))
+        return tuple(find_claims(self.text))
 
     @cached_property
-    def main(self) -> Claim | None:
-        """What the line is about: its first date, else its first value."""
+    def main_claim(self) -> Claim | None:
+        """The first date, else the first value."""
         dates = (claim for claim in self.claims if claim.kind == "date")
         return next(dates, self.claims[0] if self.claims else None)
 
     @cached_property
     def is_change(self) -> bool:
-        return tells_change(self.text)
+        return announces_change(self.text)
 
     @cached_property
     def progress(self) -> tuple[int, int] | None:
-        """How many of how many are done."""
+        """How many of how many things are done."""
         match = _PROGRESS.search(unicodedata.normalize("NFKC", self.text))
         if match is None:
             return None
-        done, of = int(match["done"] or match["ja_done"]), int(match["all"] or match["ja_all"])
-        return (done, of) if done <= of >= _FEWEST else None
+        done, total = int(match["done"] or match["ja_done"]), int(match["all"] or match["ja_all"])
+        return (done, total) if done <= total >= _MIN_TOTAL else None
 
 
-def superseded(lines: Sequence[Statement]) -> dict[int, int]:
-    """For each line that a newer one replaces the place of that one, the newest of them. The lines
-    are in order of time."""
+def find_successors(lines: Sequence[Statement]) -> dict[int, int]:
+    """Return the newest replacing line for each superseded line, as indexes.
+
+    The lines are in order of time.
+    """
     by_word: dict[str, list[int]] = {}
     for index, line in enumerate(lines):
         for word in line.words:
             by_word.setdefault(word, []).append(index)
-    rare = salience.rarity([line.words for line in lines])
-    subjects = Counter(word for line in lines for word in _subjects(line))
+    rare = salience.word_rarity([line.words for line in lines])
+    subjects = Counter(
+        word for line in lines for word in {word for c in line.claims for word in c.subject}
+    )
     common = frozenset(w for w, n in subjects.items() if n > max(3, _COMMON * len(lines)))
-    found: dict[int, int] = {}
+    successors: dict[int, int] = {}
     for index, older in enumerate(lines):
         subject = older.words - older.figures
-        shared: dict[int, float] = {}
+        shared: dict[int, float] = {}  # the information in common with each newer line
         for word in older.words if older.figures else ():
-            worth = rare[word] if word in subject else 0.0
-            for other in by_word[word]:
-                if other > index:
-                    shared[other] = shared.get(other, 0.0) + worth
-        enough = _SAME * salience.information(subject, rare)
-        for other in sorted(shared, reverse=True):
-            newer = lines[other]
-            if salience.asks(newer.text):
+            information = rare[word] if word in subject else 0.0
+            for newer_index in by_word[word]:
+                if newer_index > index:
+                    shared[newer_index] = shared.get(newer_index, 0.0) + information
+        enough = _SAME_SUBJECT * salience.total_worth(subject, rare)
+        for newer_index in sorted(shared, reverse=True):
+            newer = lines[newer_index]
+            if salience.has_question(newer.text):
                 continue
-            is_about_the_same = bool(subject) and shared[other] >= enough
+            has_same_subject = bool(subject) and shared[newer_index] >= enough
             if (
-                (is_about_the_same and _has_another_value(older, newer))
-                or _goes_on(older, newer)
-                or _ends(older, newer)
-                or _settles(older, newer)
+                (has_same_subject and _has_another_value(older, newer))
+                or _continues_progress(older, newer)
+                or _ends_value(older, newer)
+                or _decides_proposal(older, newer)
                 or _answers_wish(older, newer)
                 or _has_another_date(older, newer, common)
             ):
-                found[index] = other
+                successors[index] = newer_index
                 break
-    return found
+    return successors
 
 
 def find_superseded(text: str, at_us: int, old: Sequence[MemoryLine]) -> list[int]:
-    """The numbers of the older lines that a line with this text replaces, or answers. What happened
-    stays: another event does not undo it."""
+    """Return the numbers of the older lines that a line supersedes or answers.
+
+    Events are never superseded: a later event does not undo them.
+    """
     older = sorted((line for line in old if line.at_us <= at_us), key=lambda line: line.at_us)
-    older = [line for line in older if (line.kind or kind_of(line.text)) is not Kind.EVENT]
-    words = [salience.words_in(line.text) for line in older]
-    new = Statement(text, at_us, salience.words_in(text))
-    lines = [
-        Statement(line.text, line.at_us, said) for line, said in zip(older, words, strict=True)
+    older = [line for line in older if _kind(line) is not Kind.EVENT]
+    new = Statement(text, at_us, salience.content_words(text))
+    statements = [
+        Statement(line.text, line.at_us, salience.content_words(line.text)) for line in older
     ]
-    replaced = superseded([*lines, new])
-    rare = salience.rarity([*words, new.words])
+    successors = find_successors([*statements, new])
+    rare = salience.word_rarity([statement.words for statement in (*statements, new)])
     is_answer = kind_of(text) is not Kind.QUESTION
     return [
         line.ref
         for index, line in enumerate(older)
-        if replaced.get(index) == len(older)
+        if successors.get(index) == len(older)
         or (
             is_answer
-            and (line.kind or kind_of(line.text)) is Kind.QUESTION
-            and _is_about(words[index], new.words, rare)
+            and _kind(line) is Kind.QUESTION
+            and _covers_subject(statements[index], new, rare)
         )
     ]
 
 
-def _is_about(old: salience.Words, new: salience.Words, rare: Mapping[str, float]) -> bool:
-    subject = frozenset(word for word in old if not salience.is_figure(word))
-    shared = salience.information(subject & new, rare)
-    return bool(subject) and shared >= _SAME * salience.information(subject, rare)
+def _kind(line: MemoryLine) -> Kind:
+    return line.kind or kind_of(line.text)
 
 
-def _subjects(line: Statement) -> frozenset[str]:
-    return frozenset(word for claim in line.claims for word in claim.subject)
+def _covers_subject(older: Statement, newer: Statement, rare: Mapping[str, float]) -> bool:
+    subject = older.words - older.figures
+    shared = salience.total_worth(subject & newer.words, rare)
+    return bool(subject) and shared >= _SAME_SUBJECT * salience.total_worth(subject, rare)
 
 
 def _has_another_value(older: Statement, newer: Statement) -> bool:
-    """Of two lines with mostly the same words. A day that has passed is no plan any more: what comes
-    back every week replaces nothing."""
-    main = older.main
+    """Return whether the main value of a line with mostly the same words differs.
+
+    A date in the past is no plan: a weekly event supersedes nothing.
+    """
+    main = older.main_claim
     if main is None or older.figures <= newer.figures:
         return False
-    if not newer.is_change and not _is_to_come(main, newer):
+    if not newer.is_change and not _is_ahead(main, newer):
         return False
     values = [claim for claim in newer.claims if claim.kind == main.kind]
     if any(main.is_same(claim) for claim in values):
         return False
-    return any(not _names_another(main.subject, claim.subject) for claim in values)
+    return any(not _have_different_names(main.subject, claim.subject) for claim in values)
 
 
-def _names_another(older: frozenset[str], newer: frozenset[str]) -> bool:
-    """Whether each of two subjects has a word in place of one of the other: another name."""
+def _have_different_names(older: frozenset[str], newer: frozenset[str]) -> bool:
+    """Return whether each of two overlapping subjects has a word that the other lacks."""
     return bool(older - newer) and bool(newer - older) and bool(older & newer)
 
 
-def _goes_on(older: Statement, newer: Statement) -> bool:
-    """More of as many things are done."""
-    before, now = older.progress, newer.progress
-    if before is None or now is None or before[1] != now[1] or before[0] >= now[0]:
+def _continues_progress(older: Statement, newer: Statement) -> bool:
+    """Return whether more of the same total is done."""
+    before, after = older.progress, newer.progress
+    if before is None or after is None or before[1] != after[1] or before[0] >= after[0]:
         return False
-    return not _names_another(subject_of(older.text), subject_of(newer.text))
+    return not _have_different_names(subject_words(older.text), subject_words(newer.text))
 
 
-def _ends(older: Statement, newer: Statement) -> bool:
-    """The newer line itself says that the value of the older one holds no longer."""
-    main = older.main
+def _ends_value(older: Statement, newer: Statement) -> bool:
+    """Return whether the newer line says that the main value of the older one is invalid."""
+    main = older.main_claim
     return main is not None and any(
         claim.ends and claim.is_same(main) and bool(claim.subject & main.subject)
         for claim in newer.claims
     )
 
 
-def _settles(older: Statement, newer: Statement) -> bool:
-    """The newer line decides what the older one proposes."""
-    if not (salience.asks(older.text) and salience.is_marked(newer.text)):
+def _decides_proposal(older: Statement, newer: Statement) -> bool:
+    """Return whether the newer line decides the proposal in the older one."""
+    if not (salience.has_question(older.text) and salience.is_marked(newer.text)):
         return False
     return any(
-        one.is_same(other) and len(one.subject & other.subject) >= _NAMED
-        for one in older.claims
-        for other in newer.claims
+        proposed.is_same(decided) and len(proposed.subject & decided.subject) >= _SHARED_WORDS
+        for proposed in older.claims
+        for decided in newer.claims
     )
 
 
 def _answers_wish(older: Statement, newer: Statement) -> bool:
-    """The newer line decides what the older one wishes for, with a value of the same kind. In the
-    thread of the wish an offer does so too, and the subject need not be named again."""
-    main = older.main
-    if main is None or not _WISH.search(older.text) or _WISH.search(newer.text):
+    """Return whether the newer line decides the wish in the older one, with a value of its kind.
+
+    In the same thread an offer is enough, and the line need not name the subject.
+    """
+    main = older.main_claim
+    if main is None or not _REQUEST.search(older.text) or _REQUEST.search(newer.text):
         return False
     values = [claim for claim in newer.claims if claim.kind == main.kind]
     if older.thread_us and older.thread_us == newer.thread_us:
-        is_offer = salience.decides(newer.text) or _OFFER.search(newer.text) is not None
+        is_offer = salience.has_decision(newer.text) or _OFFER.search(newer.text) is not None
         return is_offer and bool(values)
-    if not salience.decides(newer.text):
+    if not salience.has_decision(newer.text):
         return False
-    subject = subject_of(_WISH.sub(" ", older.text))
+    subject = subject_words(_REQUEST.sub(" ", older.text))
     return any(
         len(subject & claim.subject) >= max(1, _HALF * len(subject))
-        and not _names_another(subject, claim.subject)
+        and not _have_different_names(subject, claim.subject)
         for claim in values
     )
 
 
 def _has_another_date(older: Statement, newer: Statement, common: frozenset[str]) -> bool:
-    """The newer line gives the subject another date: as a change, or as a decision while the older
-    date is to come."""
-    main = older.main
+    """Return whether the newer line moves the date of the subject.
+
+    It has to announce a change, or to decide while the older date is ahead.
+    """
+    main = older.main_claim
     if main is None or main.kind != "date":
         return False
-    if not newer.is_change and not (salience.decides(newer.text) and _is_to_come(main, newer)):
+    if not newer.is_change and not (salience.has_decision(newer.text) and _is_ahead(main, newer)):
         return False
     if any(claim.is_same(main) and not claim.ends for claim in newer.claims):
         return False
     for claim in newer.claims:
         if claim.kind != "date" or claim.ends:
             continue
-        named = main.subject & claim.subject
-        says_more = claim.subject - main.subject - common
-        leaves_out = main.subject - claim.subject - common
-        if (
-            len(named) >= _HALF * len(main.subject)
-            and named
-            and not says_more
-            and (newer.is_change or not leaves_out)
-        ):
+        shared = main.subject & claim.subject
+        added = claim.subject - main.subject - common
+        omitted = main.subject - claim.subject - common
+        names_subject = shared and len(shared) >= _HALF * len(main.subject)
+        if names_subject and not added and (newer.is_change or not omitted):
             return True
     return False
 
 
-def _is_to_come(claim: Claim, newer: Statement) -> bool:
-    """Whether a date had not passed when the newer line was said; any other value has none."""
+def _is_ahead(claim: Claim, newer: Statement) -> bool:
+    """Return whether a date is not before the newer line. Any other value counts as ahead."""
     today = from_micros(newer.at_us).date()
     if claim.kind != "date":
         return True
     if isinstance(claim.value, date):
         return claim.value >= today
     for year in (today.year, today.year + 1):
-        with contextlib.suppress(ValueError):  # there is no 29 February
+        with contextlib.suppress(ValueError):  # 29 February
             if today <= date(year, *claim.value) <= today + _AHEAD:
                 return True
     return False

@@ -1,4 +1,4 @@
-"""What a note is made of (S4): its title, its tags, its date, and whether a search finds it."""
+"""The fields of a note (S4): title, tags, type and date; and the search over them."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,15 +14,15 @@ KINDS = ("pattern", "architecture", "solution")
 
 
 class InvalidNote(ValueError):
-    """A note that cannot be written, and why."""
+    """The note cannot be written. The message has the reason."""
 
 
 @dataclass(frozen=True)
 class NoteText:
     """A note as contexts and files show it. ``channel_id`` is "" for a note of the workspace.
 
-    ``id`` and ``created_us`` (microseconds since 1970) are None where it is not kept yet; ``date``
-    is None only in comparisons that leave it out.
+    ``id`` and ``created_us`` (microseconds since 1970) are None for an unsaved note. ``date`` is
+    None only in comparisons without dates.
     """
 
     title: str
@@ -47,14 +47,17 @@ class NoteText:
 
 
 def clean_content(text: str) -> str:
-    """The content word for word; what cannot be stored becomes U+FFFD. InvalidNote when blank."""
+    """Return the content with U+FFFD for characters that no database stores.
+
+    Raises InvalidNote for a blank content.
+    """
     if not text.strip():
         raise InvalidNote("A note needs a text.")
     return make_storable(text)
 
 
 def check_length(content: str) -> None:
-    """Raises InvalidNote. Apart from `clean_content`: a file may hold notes of before the limit."""
+    """Raise InvalidNote for a content over the limit. Older notes may exceed it."""
     if len(content) > LONGEST_CONTENT:
         raise InvalidNote(
             f"A note is at most {LONGEST_CONTENT:,} characters; this one has {len(content):,}."
@@ -62,26 +65,26 @@ def check_length(content: str) -> None:
 
 
 def one_line(text: str) -> str:
-    """Text as one line: every kind of line break becomes a space."""
+    """Return the text as one line, with a space for each line break."""
     return LINE_BREAK.sub(" ", make_storable(text)).strip()
 
 
 def title_of(content: str) -> str:
-    """The first 50 characters of the content, and "..." when it is longer (S4)."""
+    """Return the first 50 characters of the content, with "..." if it is longer (S4)."""
     line = one_line(content)
     return line if len(line) <= TITLE_LENGTH else f"{line[:TITLE_LENGTH]}..."
 
 
 def clean_title(title: str, content: str) -> str:
-    """A given title as it can be kept; a blank one is made from the content."""
+    """Return a title that can be stored. A blank title is made from the content."""
     line = one_line(title)
     return title_of(content) if not line else line if len(line) <= LONGEST_TITLE else title_of(line)
 
 
 def clean_tags(tags: Iterable[str], kind: str = "") -> tuple[str, ...]:
-    """Tags without blanks and repetitions; the type, where given, is the first of them (S4).
+    """Return the type, if given, and the tags without blanks and repetitions (S4).
 
-    Commas part tags wherever they stand. InvalidNote when the type is none of KINDS.
+    A comma in a tag splits it. Raises InvalidNote if the type is not one of KINDS.
     """
     if kind and kind not in KINDS:
         raise InvalidNote(f"The type must be one of {', '.join(KINDS)}, not {kind!r}.")
@@ -90,25 +93,25 @@ def clean_tags(tags: Iterable[str], kind: str = "") -> tuple[str, ...]:
 
 
 def kind_of(tags: Iterable[str]) -> str:
-    """The type that the first tag names, "" when it names none."""
+    """Return the first tag if it is a type, else ""."""
     first = next(iter(tags), "")
     return first if first in KINDS else ""
 
 
 def today(now: datetime, zone: tzinfo) -> date:
-    """The date of a note written at ``now``, in the workspace's zone."""
+    """Return the date of ``now`` in the workspace's zone."""
     return now.astimezone(zone).date()
 
 
 def is_due(review_on: date | None, today: date) -> bool:
-    """Whether a note is to be looked at again: from its day on."""
+    """Return whether the day to review a note has come."""
     return review_on is not None and review_on <= today
 
 
 def matches(query: str, note: NoteText) -> bool:
-    """Whether title, content or any tag holds the query, whatever the case (S4).
+    """Return whether title, content or a tag contains the query, ignoring case (S4).
 
-    Unicode's rule for cases, so that both databases find the same.
+    It uses Unicode case folding, so that both databases give the same result.
     """
-    wanted = query.casefold()
-    return any(wanted in text.casefold() for text in (note.title, note.content, *note.tags))
+    folded_query = query.casefold()
+    return any(folded_query in text.casefold() for text in (note.title, note.content, *note.tags))

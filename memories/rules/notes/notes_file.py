@@ -1,4 +1,4 @@
-"""Notes as a file, memories.md (S4's form), and what an import makes of one.
+"""Write and parse memories.md, a file of notes (S4), and decide what an import does with it.
 
     # Memories
 
@@ -11,10 +11,11 @@
     - Content: first line
       every further line, behind two spaces
 
-S4's reader finds title, tags, date and the first line; it skips what it does not know. Content
-stands behind two spaces, so none of its lines can pass for a heading or a field. Lines end with
-a line feed alone: any other line break is part of the text. ``Stamp`` tells when the note was made
-and which wording was exported: an import sees whether the file or the note was changed since.
+S4's reader takes title, tags, date and the first line of the content, and skips other fields.
+Further lines are indented, so none of them can look like a heading or a field. Lines end with a
+line feed alone: any other line break is part of the text. ``Stamp`` has the creation time of the
+note and the fingerprint of the exported wording. With it an import detects whether the file or the
+note changed since.
 """
 
 import hashlib
@@ -24,7 +25,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from enum import StrEnum
 
-from memories.rules.generate.prompts import visible
+from memories.rules.generate.prompts import visible_text
 from memories.rules.notes.fields import (
     NoteText,
     clean_content,
@@ -34,7 +35,7 @@ from memories.rules.notes.fields import (
 )
 
 HEADING = "# Memories"
-LARGE = 10 * 1024 * 1024  # bytes (S4): from here on a warning
+LARGE = 10 * 1024 * 1024  # bytes (S4); larger files get a warning
 _INDENT = "  "
 _END = "---"
 _BEFORE_CONTENT = ("- Id:", "- Stamp:", "- Channel:")
@@ -42,27 +43,27 @@ _ANYWHERE = ("- Tags:", "- Date:")
 _CONTENT = "- Content:"
 
 
-class NotNotes(ValueError):
-    """A text that is no memories.md."""
+class NotANotesFile(ValueError):
+    """The text is not a memories.md."""
 
 
-class Fate(StrEnum):
-    """What an import makes of one entry of a file."""
+class Outcome(StrEnum):
+    """What an import does with an entry of a file."""
 
     ADDED = "added"
     UPDATED = "updated"
     UNCHANGED = "unchanged"
-    DUPLICATE = "duplicate"  # the same text is there under another id
-    KEPT = "kept"  # changed here since the file was written; the file brings nothing new
-    DELETED = "deleted"  # deleted here since the file was written; it stays deleted
-    CONFLICT = "conflict"  # changed or deleted here, and changed in the file
+    DUPLICATE = "duplicate"  # another note has the same wording
+    KEPT = "kept"  # changed in the hub since the export, unchanged in the file
+    DELETED = "deleted"  # deleted in the hub since the export, unchanged in the file
+    CONFLICT = "conflict"  # changed or deleted in the hub, and changed in the file
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One note of a file. ``date`` is None where it has none that can be read.
+    """A note in a file. ``date`` is None without a valid date.
 
-    ``line`` is its heading's number. ``made_us`` and ``mark`` are the two halves of its stamp.
+    ``line`` is the line number of its heading. ``created_us`` and ``fingerprint`` are its stamp.
     """
 
     title: str
@@ -72,12 +73,12 @@ class Entry:
     line: int
     channel_id: str = ""
     id: int | None = None
-    made_us: int | None = None
-    mark: str = ""
+    created_us: int | None = None
+    fingerprint: str = ""
 
 
 def write(notes: Iterable[NoteText]) -> str:
-    """The file that holds these notes, with their ids."""
+    """Return the file of these notes, with their ids."""
     lines = [HEADING, ""]
     for note in notes:
         lines += _entry(note, with_id=True)
@@ -85,28 +86,31 @@ def write(notes: Iterable[NoteText]) -> str:
 
 
 def injection(notes: Iterable[NoteText]) -> str:
-    """The text that a context begins with (S4): ends with a ``---`` line; "" without notes."""
+    """Return the notes as the beginning of a context (S4), "" without notes.
+
+    It ends with a line ``---``.
+    """
     lines = [line for note in notes for line in _entry(_visible(note), with_id=False)]
     return "\n".join([HEADING, "", *lines, _END, ""]) if lines else ""
 
 
 def _visible(note: NoteText) -> NoteText:
-    """The note as a model reads it: every line break begins a line."""
+    """Return the note without invisible characters, with a line feed for each line break."""
     return replace(
         note,
-        title=one_line(visible(note.title)),
-        tags=tuple(one_line(visible(tag)) for tag in note.tags),
-        content=visible(note.content),
+        title=one_line(visible_text(note.title)),
+        tags=tuple(one_line(visible_text(tag)) for tag in note.tags),
+        content=visible_text(note.content),
     )
 
 
-def wordings(notes: Iterable[NoteText]) -> set[str]:
-    """The marks under which these notes are found again, with their dates and without."""
-    return {mark_of(n) for note in notes for n in (note, replace(note, date=None))}
+def fingerprints(notes: Iterable[NoteText]) -> set[str]:
+    """Return the fingerprints of these notes, with their dates and without."""
+    return {fingerprint_of(n) for note in notes for n in (note, replace(note, date=None))}
 
 
-def mark_of(note: NoteText | Entry) -> str:
-    """A short fingerprint of a note's wording."""
+def fingerprint_of(note: NoteText | Entry) -> str:
+    """Return a short hash of a note's wording."""
     wording = [note.title, note.tags, str(note.date or ""), note.content, note.channel_id]
     return hashlib.sha256(json.dumps(wording).encode()).hexdigest()[:12]
 
@@ -115,29 +119,31 @@ def _entry(note: NoteText, *, with_id: bool) -> Iterator[str]:
     yield f"## {note.title}"
     if with_id and note.id is not None:
         yield f"- Id: {note.id}"
-        yield f"- Stamp: {note.created_us}-{mark_of(note)}"
+        yield f"- Stamp: {note.created_us}-{fingerprint_of(note)}"
     if note.channel_id:
         yield f"- Channel: {note.channel_id}"
     yield f"- Tags: {', '.join(note.tags)}"
     yield f"- Date: {note.date or ''}"
-    first, *rest = note.content.split("\n")
+    first, *further = note.content.split("\n")
     yield f"{_CONTENT} {first}"
-    for line in rest:
+    for line in further:
         yield f"{_INDENT}{line}"
     yield ""
 
 
 @dataclass
-class _Draft:
+class _Parser:
+    """Collects the lines of one note of a file."""
+
     title: str
     line: int
     fields: dict[str, str] = field(default_factory=dict)
-    loose: list[str] = field(default_factory=list)  # before any content: S4 drops these
+    before_content: list[str] = field(default_factory=list)  # S4 drops these lines
     body: list[str] | None = None
 
-    def read(self, line: str) -> None:
-        known = _ANYWHERE if self.body is not None else (*_ANYWHERE, *_BEFORE_CONTENT)
-        for name in known:
+    def add_line(self, line: str) -> None:
+        names = _ANYWHERE if self.body is not None else (*_ANYWHERE, *_BEFORE_CONTENT)
+        for name in names:
             if line.startswith(name) and name not in self.fields:
                 self.fields[name] = line[len(name) :].strip()
                 return
@@ -146,18 +152,18 @@ class _Draft:
         elif line.startswith(_CONTENT):
             self.body = [line[len(_CONTENT) :].removeprefix(" ")]
         else:
-            self.loose.append(line)
+            self.before_content.append(line)
 
-    def entry(self, *, last: bool) -> Entry | None:
+    def entry(self, *, is_last: bool) -> Entry | None:
         note_id = _number(self.fields.get("- Id:", ""))
-        content = self._content(ours=note_id is not None, last=last)
+        content = self._content(has_id=note_id is not None, is_last=is_last)
         title = one_line(self.title)
         if not content.strip():
             content = title
         if not content:
             return None
         content = clean_content(content)
-        made, _, mark = self.fields.get("- Stamp:", "").partition("-")
+        created, _, fingerprint = self.fields.get("- Stamp:", "").partition("-")
         return Entry(
             title=clean_title(title, content),
             tags=clean_tags([self.fields.get("- Tags:", "")]),
@@ -166,68 +172,84 @@ class _Draft:
             line=self.line,
             channel_id=one_line(self.fields.get("- Channel:", "")),
             id=note_id,
-            made_us=_number(made),
-            mark=mark,
+            created_us=_number(created),
+            fingerprint=fingerprint,
         )
 
-    def _content(self, *, ours: bool, last: bool) -> str:
-        lines = self.loose if self.body is None else self.body
+    def _content(self, *, has_id: bool, is_last: bool) -> str:
+        lines = self.before_content if self.body is None else self.body
         _drop_blank_end(lines)
-        if last and lines[0 if self.body is None else 1 :][-1:] == [_END]:
+        if is_last and lines[0 if self.body is None else 1 :][-1:] == [_END]:
             lines.pop()
             _drop_blank_end(lines)
-        # A file of another program holds further lines as they are, or behind a list's indent.
-        rest = lines if self.body is None else lines[1:]
-        if ours or all(line.startswith(_INDENT) for line in rest if line.strip()):
-            rest = [line.removeprefix(_INDENT) for line in rest]
-        text = "\n".join(rest if self.body is None else [*lines[:1], *rest])
-        return text if ours else text.strip()
+        # Other programs write further lines without an indent, or all with one.
+        further = lines if self.body is None else lines[1:]
+        if has_id or all(line.startswith(_INDENT) for line in further if line.strip()):
+            further = [line.removeprefix(_INDENT) for line in further]
+        text = "\n".join(further if self.body is None else [*lines[:1], *further])
+        return text if has_id else text.strip()
 
 
 def read(text: str) -> list[Entry]:
-    """The notes of a memories.md, ours or another program's. NotNotes when it is none at all.
+    """Return the notes of a memories.md of the hub or of another program. Raises NotANotesFile.
 
-    A blank text holds no notes. Entries without an id are another program's or a person's.
+    A blank text has no notes. Only notes from the hub have ids.
     """
-    if text.partition("\n")[0].endswith("\r"):  # saved by something that writes CRLF throughout
+    if text.partition("\n")[0].endswith("\r"):  # all lines end with CRLF
         text = text.replace("\r\n", "\n")
-    drafts: list[_Draft] = []
+    parsers: list[_Parser] = []
     lines = text.split("\n")
     for number, line in enumerate(lines, start=1):
         if line.startswith("## "):
-            drafts.append(_Draft(line[3:], number))
-        elif drafts:
-            drafts[-1].read(line)
-    if not drafts and text.strip() and lines[0].rstrip() != HEADING:
-        raise NotNotes(f"This is no list of notes: it has neither {HEADING!r} nor a '## ' line.")
-    last = len(drafts) - 1
-    found = (draft.entry(last=i == last) for i, draft in enumerate(drafts))
-    return [entry for entry in found if entry is not None]
+            parsers.append(_Parser(line[3:], number))
+        elif parsers:
+            parsers[-1].add_line(line)
+    if not parsers and text.strip() and lines[0].rstrip() != HEADING:
+        raise NotANotesFile(
+            f"This is no list of notes: it has neither {HEADING!r} nor a '## ' line."
+        )
+    entries = (parser.entry(is_last=parser is parsers[-1]) for parser in parsers)
+    return [entry for entry in entries if entry is not None]
 
 
-def fate(
+def import_outcome(
     entry: Entry,
-    known: NoteText | None,
-    there: Container[str],
+    current: NoteText | None,
+    existing: Container[str],
     deleted: Container[tuple[int | None, int | None]] = (),
-) -> Fate:
-    """What to do with an entry. ``known`` is the note of its id, ``there`` holds the
-    `wordings` of all notes, ``deleted`` the id and the time of making of deleted ones. A stamp from
-    another database makes the id meaningless: then the wording decides."""
-    if (entry.id, entry.made_us) in deleted:
-        return Fate.DELETED if entry.mark == mark_of(entry) else Fate.CONFLICT
-    if known is None or entry.made_us not in (None, known.created_us):
-        return Fate.DUPLICATE if mark_of(entry) in there else Fate.ADDED
-    if mark_of(entry) == mark_of(known):
-        return Fate.UNCHANGED
-    if entry.mark == mark_of(known):
-        return Fate.UPDATED
-    return Fate.KEPT if entry.mark == mark_of(entry) else Fate.CONFLICT
+) -> Outcome:
+    """Return what an import does with an entry.
+
+    ``current`` is the note with its id, ``existing`` the `fingerprints` of all notes. ``deleted``
+    has the ids and creation times of deleted notes. With a stamp from another database the
+    fingerprint decides, not the id.
+    """
+    if (entry.id, entry.created_us) in deleted:
+        return Outcome.DELETED if entry.fingerprint == fingerprint_of(entry) else Outcome.CONFLICT
+    if current is None or entry.created_us not in (None, current.created_us):
+        return Outcome.DUPLICATE if fingerprint_of(entry) in existing else Outcome.ADDED
+    if fingerprint_of(entry) == fingerprint_of(current):
+        return Outcome.UNCHANGED
+    if entry.fingerprint == fingerprint_of(current):
+        return Outcome.UPDATED
+    return Outcome.KEPT if entry.fingerprint == fingerprint_of(entry) else Outcome.CONFLICT
 
 
-def is_unsaved(entry: Entry, there: Container[str]) -> bool:
-    """Written or changed in the file itself and not imported yet: no export may overwrite it."""
-    return mark_of(entry) not in there and entry.mark != mark_of(entry)
+def find_deleted(entries: Iterable[Entry], base: Iterable[Entry]) -> list[Entry]:
+    """Return the entries of the last synced file that are not in the file any more."""
+    ids = {entry.id for entry in entries}
+    return [entry for entry in base if entry.id is not None and entry.id not in ids]
+
+
+def as_new_note(entry: Entry) -> Entry:
+    """Return the wording of a conflict as a new note, so that no wording is lost."""
+    tags = tuple(dict.fromkeys((*entry.tags, "conflict")))
+    return replace(entry, tags=tags, id=None, created_us=None, fingerprint="")
+
+
+def is_unsaved(entry: Entry, existing: Container[str]) -> bool:
+    """Return whether an entry was written or changed in the file and is not imported yet."""
+    return fingerprint_of(entry) not in existing and entry.fingerprint != fingerprint_of(entry)
 
 
 def _drop_blank_end(lines: list[str]) -> None:

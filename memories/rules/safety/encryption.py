@@ -1,6 +1,6 @@
-"""Secrets as they lie in the database: sealed, and opened with keys that lie elsewhere.
+"""Encryption of secrets in the database, with keys that are stored elsewhere.
 
-``keys`` are Fernet keys as text: the first one seals, all of them open.
+``keys`` are Fernet keys as text. The first key encrypts, and each key decrypts.
 """
 
 from collections.abc import Sequence
@@ -9,40 +9,34 @@ from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 
 
 class DecryptionError(Exception):
-    """None of the keys opens it: the right one is missing, or it was altered."""
+    """No key decrypts the text: the right key is missing, or the text was altered."""
 
 
-def seal(text: str, keys: Sequence[str]) -> str:
-    """The text, to be read by nobody without a key. Sealed twice it does not look the same."""
-    return _box(keys).encrypt(text.encode()).decode("ascii")
+def encrypt(text: str, keys: Sequence[str]) -> str:
+    return MultiFernet(map(Fernet, keys)).encrypt(text.encode()).decode("ascii")
 
 
-def unseal(sealed: str, keys: Sequence[str]) -> str:
-    """What was sealed; raises `Unsealable`."""
+def decrypt(encrypted: str, keys: Sequence[str]) -> str:
+    """Return the text. Raises `DecryptionError`."""
     try:
-        return _box(keys).decrypt(sealed.encode()).decode()
+        return MultiFernet(map(Fernet, keys)).decrypt(encrypted.encode()).decode()
     except InvalidToken:
         raise DecryptionError("None of the keys opens what is sealed.") from None
 
 
-def sealed_by_first(sealed: str, keys: Sequence[str]) -> bool:
-    """Whether the other keys are not needed for it any more."""
+def uses_first_key(encrypted: str, keys: Sequence[str]) -> bool:
+    """Return whether the text can be decrypted without the other keys."""
     try:
-        Fernet(keys[0]).decrypt(sealed.encode())
+        Fernet(keys[0]).decrypt(encrypted.encode())
     except InvalidToken:
         return False
     return True
 
 
-def reseal(sealed: str, keys: Sequence[str]) -> str:
-    """The same secret under the first key, as it is where that seals it already; raises
-    `Unsealable`."""
-    return sealed if sealed_by_first(sealed, keys) else seal(unseal(sealed, keys), keys)
+def reencrypt(encrypted: str, keys: Sequence[str]) -> str:
+    """Return the text encrypted with the first key, unchanged if it is. Raises `DecryptionError`."""
+    return encrypted if uses_first_key(encrypted, keys) else encrypt(decrypt(encrypted, keys), keys)
 
 
 def new_key() -> str:
     return Fernet.generate_key().decode("ascii")
-
-
-def _box(keys: Sequence[str]) -> MultiFernet:
-    return MultiFernet([Fernet(key) for key in keys])

@@ -1,9 +1,9 @@
-"""Words aimed at a model or its tools, in English and Japanese: orders that no person is given.
+"""Prompt injections: orders to a model or its tools, in English and Japanese.
 
 Advice between people is none: "please ignore the previous mail", "you must restart it now", "call
-the office". What makes an order one for a model is whom or what it names: an assistant, a prompt, a
-summary that is being written, a tool to call, a tag that parts a conversation. Every pattern is
-bounded, so that the time grows with the length of the text and no faster.
+the office". An order to a model names an assistant, a prompt, a summary that is being written, a tool
+to call, or a tag that separates a conversation. All patterns are bounded, so time grows linearly with
+the text.
 """
 
 import base64
@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from memories.rules.ingest.characters import LINE_BREAK
 from memories.rules.ingest.invisible import strip_invisible
 
-_LONGEST_FOUND = 120  # characters of what was found
+_LONGEST_MATCH = 120  # characters
 
 # Letters of other scripts that look like Latin ones.
 _LIKE_LATIN = str.maketrans(
@@ -23,7 +23,7 @@ _LIKE_LATIN = str.maketrans(
     "aeopcyxijsdhlkmhtbrnAEOPCYXIJSMHTBKoapviktueOAPNIKTYEBHMZ",
 )
 
-_MODEL = (  # names of models that are nobody's job
+_MODEL = (  # names of models that no person has
     r"(?:a\.?i\.?s?|llms?|(?:large |small )?language models?|(?:chat ?)?gpt(?:-?\w{1,4})?|chat ?bots?|"
     r"(?:ai|virtual|digital|memory|summary|summari[sz]ing|summari[sz]ation) "
     r"(?:assistants?|agents?|models?|bots?|systems?|engines?|tools?)|"
@@ -40,7 +40,7 @@ _WRITE = (
     r"must|make sure|be sure|warn|recommend|advise|instruct|ask|show|display|mark|set|pretend)"
 )
 _SUMMARY = r"(?:summar(?:y|ies)|digests?|recaps?|bullets?|bullet (?:list|points?))"
-_AIMED_AT = (  # what a model writes
+_OUTPUT = (  # texts that a model writes
     rf"(?:(?:your|every|each|any|all)(?: \w+){{0,2}} {_SUMMARY}|"
     rf"the (?:(?:channel|conversation|chat|thread|generated|resulting|final|next|weekly|daily|"
     rf"workspace|ai|automatic|following|current|upcoming)(?:'s)? ){{1,2}}{_SUMMARY}|"
@@ -143,14 +143,14 @@ _ENGLISH = (
     r"\bignor[ea] as instruções anteriores",
     r"(?:이전|앞선|위의|모든) ?(?:의 ?)?(?:지시|명령|지침)(?:를|을|사항을)? ?(?:모두 ?)?(?:무시|잊)",
     # What it writes.
-    rf"\b{_WRITE}\b[^.!?\n]{{0,100}}\b{_AIMED_AT}\b",
-    rf"\b{_AIMED_AT} (?:must|should|shall|has to|have to|needs? to|will|always|never|is to|are to)\b",
+    rf"\b{_WRITE}\b[^.!?\n]{{0,100}}\b{_OUTPUT}\b",
+    rf"\b{_OUTPUT} (?:must|should|shall|has to|have to|needs? to|will|always|never|is to|are to)\b",
     r"\b(?:before|after|when|while|once) you (?:\w+ )?(?:output|print|return|produce|finish|list|write|give|generate|emit)"
     r"(?: the| your| any| each| these| all)? (?:\w+ )?(?:bullets?|summar\w+|memor\w+|output)\b",
     rf"\b(?:next time|once|when(?:ever)?|until|as soon as|starting (?:with|from|at)|beginning with|every time|each time)"
-    rf"\b[^.!?\n]{{0,30}}\b(?:{_AIMED_AT}|the memor(?:y|ies))\b[^\n]{{0,80}}\b{_WRITE}\b",
-    rf"\b{_WRITE}\b[^.!?\n]{{0,30}}\buntil [^.!?\n]{{0,20}}{_AIMED_AT}",
-    rf"\bin {_AIMED_AT},? (?:please )?(?:also |always |only )?{_WRITE}\b",
+    rf"\b[^.!?\n]{{0,30}}\b(?:{_OUTPUT}|the memor(?:y|ies))\b[^\n]{{0,80}}\b{_WRITE}\b",
+    rf"\b{_WRITE}\b[^.!?\n]{{0,30}}\buntil [^.!?\n]{{0,20}}{_OUTPUT}",
+    rf"\bin {_OUTPUT},? (?:please )?(?:also |always |only )?{_WRITE}\b",
     rf"\b{_WRITE}\b[^.!?\n]{{0,60}}\b(?:verbatim|exactly|word for word|always|at the (?:\w+ )?(?:top|end|start|beginning|bottom) of)"
     rf"[^.!?\n]{{0,60}}\b(?:the|this|a|any) {_SUMMARY}",
     r"\b(?:must|should|shall|has to|have to|needs? to) (?:always |also )?(?:be (?:included|added|appended|inserted|written|"
@@ -227,7 +227,7 @@ _JAPANESE = (
 )
 
 _RULES = re.compile("|".join((*_ENGLISH, *_TAGS, *_JAPANESE)))
-# Without one of these no pattern above can match: most talk is done with here.
+# No pattern above matches without one of these. Most messages contain none.
 _SIGNS = (
     "instruct", "prompt", "llm", "model", "gpt", "bot", "assistant", "summar", "memor",
     "digest", "recap", "bullet", "tool", "<|", "inst]", "sys>", "</", "<system", "<assist",
@@ -256,40 +256,38 @@ _MARKS = re.compile(r"(?<![^\W_])_+|_+(?![^\W_])")  # of emphasis; not those wit
 _SPACES = re.compile(r"[^\S\n]+")
 
 
-def aimed_at_model(text: str) -> str:
-    """The words of a text that are meant for a model or its tools, "" when there are none.
+def find_injection(text: str) -> str:
+    """Return the first order to a model or its tools in a text, or "".
 
-    Also what hides: letters of other scripts, letters set apart, a text in base64.
+    This includes orders in letters of other scripts, with spaces between letters, and in base64.
     """
-    plain = _plain(text)
+    plain = _normalize(text)
     has_signs = any(sign in plain for sign in _SIGNS) or _AI.search(plain)
     if has_signs and (match := _RULES.search(plain)):
-        return match[0].strip()[:_LONGEST_FOUND]
+        return match[0].strip()[:_LONGEST_MATCH]
     for spaced in _SPACED.finditer(plain):
-        if found := _SQUEEZED.search(re.sub(r"\W+|_", "", spaced[0])):
-            return found[0]
-    for decoded in decoded_in(text):
-        inner = _plain(decoded)
-        if match := _RULES.search(inner):
-            return match[0].strip()[:_LONGEST_FOUND]
+        if match := _SQUEEZED.search(re.sub(r"\W+|_", "", spaced[0])):
+            return match[0]
+    for decoded in _decode_base64(text):
+        if match := _RULES.search(_normalize(decoded)):
+            return match[0].strip()[:_LONGEST_MATCH]
     return ""
 
 
-def decoded_in(text: str) -> Iterator[str]:
-    """What stands in a text in base64, where that is readable words."""
+def _decode_base64(text: str) -> Iterator[str]:
+    """Yield the readable words that a text contains in base64."""
     for match in _BASE64.finditer(text):
         token = match[0].rstrip("=")
         try:
-            data = base64.b64decode(token + "=" * (-len(token) % 4))
-            decoded = data.decode()
+            decoded = base64.b64decode(token + "=" * (-len(token) % 4)).decode()
         except (binascii.Error, ValueError):
             continue
         if len(decoded) >= 16 and decoded.isprintable() and " " in decoded.strip():
             yield decoded
 
 
-def _plain(text: str) -> str:
-    """Small letters of one script, one space at most, our mark of a line break as one."""
+def _normalize(text: str) -> str:
+    """Return the text in lower case of one script, with single spaces and real line breaks."""
     if not text.isascii():
         text = unicodedata.normalize("NFKC", strip_invisible(LINE_BREAK.sub("\n", text)))
         text = text.translate(_LIKE_LATIN)

@@ -1,9 +1,8 @@
-"""Key-shaped secrets: found by their form, replaced by one mark, before a model sees a text and
-again before a text is kept.
+"""Secrets in a text: keys, tokens and passwords, found by their form and replaced by one mark.
 
-Every pattern is bounded, so that the time grows with the length of the text and no faster. What
-only looks wild in honest talk is none: commit hashes, UUIDs, checksums, addresses without a
-password, times of messages, versions and paths.
+They are replaced before a model reads a text, and again before a text is saved. All patterns are
+bounded, so time grows linearly with the text. Commit hashes, UUIDs, checksums, URLs without a
+password, message times, versions and paths are no secrets.
 """
 
 import math
@@ -16,9 +15,8 @@ SECRET = "[secret]"
 Span = tuple[int, int]
 
 _NOT_IN_WORD = r"(?<![A-Za-z0-9])"
-# What providers give out, by its front. Words after the front that a person could have written
-# (sk-learn-…) are told apart by `_is_random`.
-_FRONTS = (
+# Tokens of providers by their prefix. `_is_random` excludes words with such a prefix (sk-learn-…).
+_PREFIXES = (
     r"xox[abceoprs]-[A-Za-z0-9-]{10,250}",
     r"xapp-\d-[A-Za-z0-9-]{10,250}",
     r"hooks\.slack\.com/(?:services|workflows)/[A-Za-z0-9/_-]{16,120}",
@@ -45,7 +43,7 @@ _FRONTS = (
     r"\d{8,10}:AA[A-Za-z0-9_-]{30,40}",
     r"eyJ[A-Za-z0-9_-]{8,2000}\.eyJ[A-Za-z0-9_-]{8,4000}(?:\.[A-Za-z0-9_-]{0,2000})?",
 )
-_PROVIDER = re.compile(f"{_NOT_IN_WORD}(?:{'|'.join(_FRONTS)})")
+_PROVIDER = re.compile(f"{_NOT_IN_WORD}(?:{'|'.join(_PREFIXES)})")
 _SIGNS = (
     "xox", "xapp-", "hooks.slack", "sk-", "_live_", "_test_", "whsec_", "gh", "github_pat_", "gl", "npm_", "pypi-",
     "AKIA", "ASIA", "ABIA", "ACCA", "AIza", "ya29.", "GOCSPX", "SG.", "hf_", "gsk", "xai", "r8",
@@ -72,7 +70,7 @@ _GIVEN = re.compile(
 _BEARER = re.compile(r"\b(?:Bearer|Basic)[ \t]{1,3}(?P<value>[A-Za-z0-9._~+/=-]{20,2000})")
 _NEAR = re.compile(rf"(?:{_PASSWORD}|{_TOKEN}|\bkeys?\b|\bauth|鍵|認証)", re.IGNORECASE)
 _LONG = re.compile(r"(?<![A-Za-z0-9+/_=.-])[A-Za-z0-9+/_=-]{24,200}(?![A-Za-z0-9+/_=-])")
-_CONTEXT = 40  # characters before a long token in which a word may say what it is
+_CONTEXT = 40  # characters before a long token that may name it a secret
 
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
 _HEX = re.compile(r"(?:0x)?[0-9a-f]+", re.IGNORECASE)
@@ -84,8 +82,8 @@ _PLAIN = re.compile(
 )
 
 
-def redacted(text: str) -> str:
-    """The text with `SECRET` in the place of each secret. The same again changes nothing."""
+def redact(text: str) -> str:
+    """Return the text with `SECRET` in place of each secret. Repeating this changes nothing."""
     parts: list[str] = []
     end = 0
     for first, last in _spans(text):
@@ -94,13 +92,13 @@ def redacted(text: str) -> str:
     return "".join([*parts, text[end:]]) if parts else text
 
 
-def found(text: str) -> list[str]:
-    """The secrets of a text, in their order."""
+def find_secrets(text: str) -> list[str]:
+    """Return the secrets of a text in order."""
     return [text[first:last] for first, last in _spans(text)]
 
 
 def _spans(text: str) -> list[Span]:
-    """Where secrets stand, in order, those that touch each other as one."""
+    """Return the spans of secrets in order. Overlapping spans are one."""
     spans: list[Span] = []
     for first, last in sorted(_all(text)):
         if spans and first < spans[-1][1]:
@@ -125,7 +123,7 @@ def _all(text: str) -> Iterator[Span]:
 
 
 def _key_blocks(text: str) -> Iterator[Span]:
-    """PEM blocks; one without an end was cut off, and reaches to the end of the text."""
+    """Yield PEM blocks. A block without an end reaches to the end of the text."""
     at = 0
     while begin := _KEY_BEGINS.search(text, at):
         end = _KEY_ENDS.search(text, begin.end())
@@ -134,7 +132,7 @@ def _key_blocks(text: str) -> Iterator[Span]:
 
 
 def _is_given(match: re.Match[str]) -> bool:
-    """Whether what a sentence or a setting gives as a password or a token is one."""
+    """Return whether the value that a sentence or setting names as a secret looks like one."""
     value = match["value"].rstrip(".:!?！？")
     if value.startswith(SECRET) or _PLAIN.fullmatch(value) or _UUID.fullmatch(value):
         is_pin = value.isascii() and value.isdigit() and 6 <= len(value) <= 20
@@ -158,7 +156,7 @@ def _in_context(text: str) -> Iterator[Span]:
 
 
 def _is_random(token: str) -> bool:
-    """Drawn by a machine: letters and digits mixed, and no character often."""
+    """Return whether a token is random: letters and digits mixed, and no character is frequent."""
     token = token[:300]
     digits = sum(map(str.isdigit, token))
     letters = sum(map(str.isalpha, token))
@@ -172,6 +170,6 @@ def _is_random(token: str) -> bool:
 
 
 def _entropy(token: str) -> float:
-    """Bits for each character, by the characters of the token itself."""
+    """Return the entropy of a token in bits per character."""
     size = len(token)
     return -sum(n / size * math.log2(n / size) for n in Counter(token).values())

@@ -1,7 +1,7 @@
-"""What somebody typed into the search field, as plain values.
+"""Parse the text of the search field.
 
-``移行 "next friday" -draft in:#ops from:mika after:2026-11-01``: all words have to be there, in any
-order; what is quoted stands as it is; a minus leaves out. Slack's operators mean what they mean there.
+``移行 "next friday" -draft in:#ops from:mika after:2026-11-01``: a hit has all words in any order,
+quoted phrases as they are, and no word with a minus. Operators have the meaning they have in Slack.
 """
 
 import re
@@ -20,7 +20,7 @@ MOST_TERMS = 20
 
 
 class Kind(StrEnum):
-    """What is searched, in the order in which it is shown."""
+    """The kinds of hits, in the order of the results page."""
 
     NOTES = "notes"
     MEMORIES = "memories"
@@ -47,8 +47,11 @@ WRITERS = {"model": "model", "llm": "model", "person": "person", "restore": "res
 
 @dataclass(frozen=True)
 class Query:
-    """``channel`` and ``person`` are names as typed, "" for any; ``writer`` is an origin of versions.
-    ``since`` and ``until`` are days, both included. ``wrong`` is what says nothing to us."""
+    """A parsed query. ``words`` are the terms as typed.
+
+    ``channel`` and ``person`` are names as typed, "" for any. ``writer`` is an origin of versions.
+    ``since`` and ``until`` are days, both included. ``wrong`` are operators that are not understood.
+    """
 
     terms: tuple[Term, ...] = ()
     kind: Kind | None = None
@@ -59,21 +62,21 @@ class Query:
     until: date | None = None
     has: frozenset[Has] = frozenset()
     wrong: tuple[str, ...] = ()
-    words: tuple[str, ...] = ()  # the terms as typed
+    words: tuple[str, ...] = ()
     sort: Sort = Sort.NEWEST
 
     @property
     def is_empty(self) -> bool:
-        """Nothing to look for: words to leave out alone are no question."""
-        return all(one.excluded for one in self.terms) and not self.is_narrowed
+        """Whether there is nothing to search for. Excluded words alone are no query."""
+        return all(term.excluded for term in self.terms) and not self.is_narrowed
 
     @property
     def is_narrowed(self) -> bool:
-        """Whether more than words is asked for."""
+        """Whether the query has filters."""
         return replace(self, terms=(), words=(), wrong=(), sort=Sort.NEWEST) != Query()
 
     def bounds(self, zone: tzinfo) -> tuple[int | None, int | None]:
-        """The days as microseconds: from, and before."""
+        """Return the days as microseconds: the start, and the end (excluded)."""
         return (
             _midnight(self.since, zone) if self.since else None,
             _midnight(self.until + timedelta(days=1), zone) if self.until else None,
@@ -90,18 +93,20 @@ _DAY = re.compile(r"(\d{4})[-/](\d{1,2})[-/](\d{1,2})")
 
 
 def parse(typed: str) -> Query:
-    """The query behind what was typed. What cannot be read is left out, and named."""
+    """Return the query of a typed text. Operators that are not understood are in ``wrong``."""
     query = Query()
     for match in _PIECE.finditer(make_storable(typed, LONGEST).translate(_QUOTES)):
         minus = match["minus"] is not None
         if match["key"]:
-            if minus:  # only words can be left out
+            if minus:  # only words can be excluded
                 query = replace(query, wrong=(*query.wrong, match[0]))
             else:
-                query = _narrowed(query, match["key"].lower(), match["value"].strip('"'), match[0])
+                query = _with_operator(
+                    query, match["key"].lower(), match["value"].strip('"'), match[0]
+                )
             continue
         word = match["phrase"] if match["word"] is None else match["word"]
-        term = tokenizer.term(
+        term = tokenizer.parse_term(
             word,
             exact=match["word"] is None,
             begins=match["word"] is not None and word.endswith("*"),
@@ -114,28 +119,27 @@ def parse(typed: str) -> Query:
 
 
 def with_fields(query: Query, fields: Mapping[str, str]) -> Query:
-    """The query narrowed by the fields of the form, where it does not say so itself."""
-    given = {key: make_storable(value.strip(), LONGEST) for key, value in fields.items()}
-    if not query.kind and given.get("in") in set(Kind):
-        query = replace(query, kind=Kind(given["in"]))
+    """Return the query with the fields of the form. Operators in the text come first."""
+    values = {key: make_storable(value.strip(), LONGEST) for key, value in fields.items()}
+    if not query.kind and values.get("in") in set(Kind):
+        query = replace(query, kind=Kind(values["in"]))
     if not query.channel:
-        query = replace(query, channel=given.get("channel", "").removeprefix("#"))
-    if not (query.person or query.writer) and given.get("by"):
-        query = _narrowed(query, "by", given["by"], "")
+        query = replace(query, channel=values.get("channel", "").removeprefix("#"))
+    if not (query.person or query.writer) and values.get("by"):
+        query = _with_operator(query, "by", values["by"], "")
     query = replace(
         query,
-        since=query.since or _day(given.get("from", "")),
-        until=query.until or _day(given.get("to", "")),
+        since=query.since or _day(values.get("from", "")),
+        until=query.until or _day(values.get("to", "")),
     )
-    return replace(query, sort=Sort.BEST) if given.get("sort") == Sort.BEST else query
+    return replace(query, sort=Sort.BEST) if values.get("sort") == Sort.BEST else query
 
 
 def as_fields(query: Query) -> dict[str, str]:
-    """The same query as the form has it: what `parse` and `with_fields` make it of again. What was
-    not understood is not in it."""
-    has = [f"has:{one}" for one in sorted(query.has)]
+    """Return the fields of the form for a query, without operators that were not understood."""
+    has = [f"has:{feature}" for feature in sorted(query.has)]
     person = [f'from:"{query.person}"'] if query.person else []
-    given = {
+    fields = {
         "q": " ".join([*query.words, *person, *has]),
         "in": query.kind or "",
         "channel": query.channel,
@@ -144,11 +148,11 @@ def as_fields(query: Query) -> dict[str, str]:
         "to": query.until.isoformat() if query.until else "",
         "sort": "" if query.sort is Sort.NEWEST else query.sort,
     }
-    return {key: value for key, value in given.items() if value}
+    return {key: value for key, value in fields.items() if value}
 
 
-def _narrowed(query: Query, key: str, value: str, typed: str) -> Query:
-    """The query with one operator more."""
+def _with_operator(query: Query, key: str, value: str, typed: str) -> Query:
+    """Return the query with one more operator."""
     lower = value.lower()
     is_date = key in ("before", "after", "on")
     day = _day(value) if is_date else None
@@ -170,7 +174,7 @@ def _narrowed(query: Query, key: str, value: str, typed: str) -> Query:
 
 
 def _within(query: Query, key: str, day: date) -> Query:
-    """As in Slack: neither ``before:`` nor ``after:`` a day holds that day."""
+    """Return the query within days. As in Slack, ``before:`` and ``after:`` exclude the day."""
     try:
         before, after = day - timedelta(days=1), day + timedelta(days=1)
     except OverflowError:

@@ -1,4 +1,4 @@
-"""A few words of a text around what was found in it."""
+"""Excerpts of texts around the hits of a search."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,27 +7,31 @@ from memories.rules.search.tokenizer import Term, spans
 
 BEFORE = 40  # characters shown before the first hit
 LENGTH = 200
-FEWEST_LATIN = 12  # a word that is cut is left out when it is no longer than this
+FEWEST_LATIN = 12  # characters; a cut word that is not longer is omitted
 
 
 @dataclass(frozen=True)
 class Piece:
-    """``hit``: it is what was looked for."""
+    """A part of an excerpt. ``hit`` is true for a match of a term."""
 
     text: str
     hit: bool = False
 
 
 def snippet(text: str, terms: Sequence[Term], length: int = LENGTH) -> list[Piece]:
-    """The text from shortly before the first hit on, in pieces, on one line; its beginning when the
-    words are in none of what is shown. Joined, the pieces are words of the text as it was written."""
+    """Return the text from shortly before the first match, on one line.
+
+    Without a match return its beginning.
+    """
     line = " ".join(text.split())
-    found = spans(line, terms)
-    begin = _word_begins(line, max(0, found[0][0] - BEFORE)) if found else 0
-    end = min(len(line), max(begin + length, min(found[0][1], begin + 2 * length) if found else 0))
+    matches = spans(line, terms)
+    begin = _word_start(line, max(0, matches[0][0] - BEFORE)) if matches else 0
+    end = min(
+        len(line), max(begin + length, min(matches[0][1], begin + 2 * length) if matches else 0)
+    )
     pieces = [Piece("… ")] if begin else []
     at = begin
-    for first, last in found:
+    for first, last in matches:
         if first >= end:
             break
         if at < first:
@@ -41,8 +45,8 @@ def snippet(text: str, terms: Sequence[Term], length: int = LENGTH) -> list[Piec
     return pieces
 
 
-def _word_begins(line: str, at: int) -> int:
-    """No later than a few letters on, where a word begins."""
+def _word_start(line: str, at: int) -> int:
+    """Return the next start of a word, at most a few letters on."""
     if at == 0 or not line[at - 1 : at + 1].isascii():
         return at
     space = line.find(" ", at - 1, at + FEWEST_LATIN)

@@ -1,14 +1,14 @@
-"""How a text is cut for searching, and what a search looks for in it.
+"""Tokenize texts for the search index, and queries for the search.
 
-Words are taken as they are, in one width and case; Chinese, Japanese and Korean, written without
-spaces, as overlapping pairs of letters, and the last letter of a stretch once more by itself. A text
-is stored as all these tokens with a space on either side: ``" api 移行 行 "``. What is looked for is a
-piece of that, so every database finds the same; its index of tokens only says where to look.
+Words are folded to one width and case. Chinese, Japanese and Korean text has no spaces: it becomes
+overlapping pairs of letters, and the last letter once more. The stored form of a text is all its
+tokens between spaces: ``" api 移行 行 "``. A term matches a substring of it, so both databases give
+the same hits. The index of tokens only narrows the search.
 """
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -16,12 +16,12 @@ from memories.rules.redaction.shingles import as_written, folded
 
 WIDE = "\u1100-\u11ff\u3005-\u3007\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff"
 WIDE += "\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
-LONGEST_WORD = 60  # longer ones are cut: no index takes them whole
-LONGEST_STORED = 240_000  # characters; of a longer text the beginning is found
-# Of different tokens, each behind a key. PostgreSQL takes 1 MB for a text, which two keys may share.
+LONGEST_WORD = 60  # longer words are split, since indexes limit the length
+LONGEST_STORED = 240_000  # characters; only the beginning of a longer text is searched
+# Of different tokens with their key. PostgreSQL limits a text to 1 MB, and a text has two keys.
 MOST_BYTES = 500_000
-FEW_TOKENS = 2_000  # they cannot be more than that
-FEWEST_TO_BEGIN = 3  # letters of a word that is found by how it begins
+FEW_TOKENS = 2_000  # so many tokens never exceed MOST_BYTES
+FEWEST_TO_BEGIN = 3  # letters of a word that matches by its beginning
 
 _LETTER = rf"[^\W_{WIDE}]"
 _PART = re.compile(rf"(?P<wide>[{WIDE}]+)|{_LETTER}{{1,{LONGEST_WORD}}}")
@@ -31,8 +31,10 @@ KEY_WIDTH = 8  # characters
 
 @dataclass(frozen=True)
 class Term:
-    """What a text has to hold: ``needle`` in its stored form. ``words`` and ``beginnings`` are the
-    tokens by which an index finds it; ``pattern`` finds it in the folded text."""
+    """A condition on a text: its stored form contains ``needle``.
+
+    ``words`` and ``beginnings`` are its tokens for the index. ``pattern`` matches the folded text.
+    """
 
     needle: str
     words: tuple[str, ...]
@@ -42,34 +44,36 @@ class Term:
 
     @property
     def is_one_token(self) -> bool:
-        """Whether an index that has it for a text needs no second look at the text."""
+        """Whether the index alone decides if a text matches."""
         return len(self.words) + len(self.beginnings) == 1
 
     @property
-    def telling(self) -> tuple[str, ...]:
-        """Of the words those that tell most: of pairs of letters, which come together, one. Kanji
-        are rarer than kana, and come after them."""
+    def selective_words(self) -> tuple[str, ...]:
+        """The words, but of pairs of letters only the rarest. Kanji are rarer than kana."""
         pairs = [word for word in self.words if _is_wide(word)]
         rarest = max(pairs, key=min, default="")
         return tuple(word for word in self.words if word not in pairs or word == rarest)
 
 
 class Audience(StrEnum):
-    """Who may read a text, as its key in the index says it."""
+    """The readers of a text, as a part of its keys in the index."""
 
     WORKSPACE = "w"  # members of the workspace
-    CHANNEL = "p"  # the same text of a public channel, for who reads only what they are in
+    CHANNEL = "p"  # readers of a public channel who do not read the workspace
     MEMBERS = "m"  # members of the channel
 
 
 def audience_key(kind: str, audience: Audience, pk: int) -> str:
-    """The letters before each token of a text in the index: its kind, its audience, and the row of
-    the workspace or channel. All keys have KEY_WIDTH characters, so no other token begins so."""
+    """Return the prefix of each token of a text in the index.
+
+    It has the kind, the audience, and the primary key of the workspace or channel. Its length is
+    always KEY_WIDTH.
+    """
     return f"{kind[0]}{audience}{pk:0{KEY_WIDTH - 2}x}"
 
 
-def stored(text: str) -> str:
-    """The tokens of a text, each between spaces, in order; "" when it has none."""
+def tokenize(text: str) -> str:
+    """Return the tokens of a text in order, each between spaces; "" without tokens."""
     tokens = [token for part in _parts(folded(text)[0]) for token in _tokens(part)]
     if not tokens:
         return ""
@@ -81,13 +85,13 @@ def stored(text: str) -> str:
     return whole
 
 
-def term(
+def parse_term(
     text: str, *, exact: bool = False, begins: bool = False, excluded: bool = False
 ) -> Term | None:
-    """What to look for, for one piece of a query: its parts side by side. None without a letter.
+    """Return the term for a word or phrase of a query, None without a letter.
 
-    The last word is found by its beginning, unless it is ``exact`` or shorter than three letters;
-    ``begins`` says that it is one all the same.
+    The last word matches by its beginning, unless it is ``exact`` or shorter than three letters.
+    With ``begins`` it always does.
     """
     parts = _parts(folded(text)[0])
     if not parts:
@@ -101,7 +105,7 @@ def term(
     if _is_wide(last):
         if len(last) == 1:
             beginnings.append(last)
-        tokens = _tokens(last)[:-1]  # what follows in the text may belong to the same stretch
+        tokens = _tokens(last)[:-1]  # in the text more letters may follow
         words += tokens
         needle = " " + " ".join([*words, *beginnings])
     else:
@@ -113,34 +117,39 @@ def term(
 
 
 def spans(text: str, terms: Sequence[Term]) -> list[tuple[int, int]]:
-    """Where the terms stand in the text as it was written: in order, apart from each other."""
+    """Return where the terms are in the original text, in order and without overlaps."""
     flat, places = folded(text)
-    matches = (m.span() for one in terms if not one.excluded for m in _finditer(one, flat))
+    matches = (
+        match.span()
+        for term in terms
+        if not term.excluded
+        for match in re.finditer(term.pattern, flat)
+    )
     return as_written(matches, places)
 
 
-def holds(tokens: str, terms: Iterable[Term]) -> bool:
-    """Whether a stored text is found by these terms: what the databases are asked."""
-    return all((one.needle in tokens) is not one.excluded for one in terms)
+def matches_terms(tokens: str, terms: Iterable[Term]) -> bool:
+    """Return whether a stored text matches all terms, as the databases decide it."""
+    return all((term.needle in tokens) is not term.excluded for term in terms)
 
 
 def score(tokens: str, terms: Iterable[Term]) -> float:
-    """How much a stored text is about the terms: how often it says them, for its length."""
+    """Return the relevance of a stored text: how often it has the terms, for its length."""
     length = 1 + len(tokens) / 400
     return sum(
-        math.log1p(tokens.count(one.needle.rstrip())) / math.sqrt(length)
-        for one in terms
-        if not one.excluded
+        math.log1p(tokens.count(term.needle.rstrip())) / math.sqrt(length)
+        for term in terms
+        if not term.excluded
     )
 
 
 def _parts(flat: str) -> list[str]:
-    """Words, and stretches of wide letters, as they follow each other."""
+    """Return the words and the runs of wide letters in order."""
     return [match[0] for match in _PART.finditer(flat)]
 
 
 def _count_within_bytes(tokens: Sequence[str]) -> int:
-    """How many of these, from the first on, an index takes."""
+    """Return how many of the first tokens fit into MOST_BYTES."""
     different: set[str] = set()
     size = 0
     for count, token in enumerate(tokens):
@@ -153,7 +162,7 @@ def _count_within_bytes(tokens: Sequence[str]) -> int:
 
 
 def _is_wide(part: str) -> bool:
-    return _PART.match(part)["wide"] is not None  # type: ignore[index]  # it was found by it
+    return _PART.match(part)["wide"] is not None  # type: ignore[index]  # _parts used this pattern
 
 
 def _tokens(part: str) -> list[str]:
@@ -162,12 +171,8 @@ def _tokens(part: str) -> list[str]:
     return [*(part[i : i + 2] for i in range(len(part) - 1)), part[-1]]
 
 
-def _finditer(one: Term, flat: str) -> Iterator[re.Match[str]]:
-    return re.finditer(one.pattern, flat)
-
-
 def _pattern(parts: Sequence[str], end: str) -> str:
-    """The parts with nothing between them but what is in no word."""
+    """Return a pattern for the parts with only non-letters between them."""
     pattern = "" if _is_wide(parts[0]) else rf"(?<!{_LETTER})"
     for i, part in enumerate(parts):
         if i:

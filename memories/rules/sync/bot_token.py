@@ -1,20 +1,10 @@
-"""What may serve as a workspace's token: a bot's, that lasts."""
+"""Bot tokens of Slack apps, and why other tokens are refused."""
 
 import re
 
-_BOT = re.compile(r"xoxb-[A-Za-z0-9-]{5,400}")
-_LONGEST = 500
-
-
-class NotABotToken(ValueError):
-    """``code`` says what it is instead: empty, person, app, rotating, unknown. The text is in no
-    message: it may be a secret all the same."""
-
-    def __init__(self, code: str) -> None:
-        super().__init__(_SENTENCES[code])
-        self.code = code
-
-
+_MAX_LENGTH = 500
+_BOT_TOKEN = re.compile(r"xoxb-[A-Za-z0-9-]{5,400}")
+_PREFIXES = {"xoxe": "rotating", "xoxp-": "person", "xapp-": "app"}
 _SENTENCES = {
     "empty": "There is no token.",
     "person": "This is a person's token (xoxp-…). The bot token begins with xoxb-.",
@@ -22,17 +12,25 @@ _SENTENCES = {
     "rotating": "This token ends after twelve hours: switch token rotation off in the app.",
     "unknown": "This is no bot token: it begins with xoxb- and has letters, digits and hyphens.",
 }
-_BEGINNINGS = {"xoxe": "rotating", "xoxp-": "person", "xapp-": "app"}
 
 
-def read_bot_token(given: str) -> str:
-    """The token in what was pasted or piped in; raises `NotABotToken`."""
-    token = given.strip()[:_LONGEST]
+class InvalidBotToken(ValueError):
+    """``code`` is empty, person, app, rotating or unknown. No message repeats the text, which may
+    be a secret."""
+
+    def __init__(self, code: str) -> None:
+        super().__init__(_SENTENCES[code])
+        self.code = code
+
+
+def parse_bot_token(text: str) -> str:
+    """Return the token without surrounding space. Raises `InvalidBotToken`."""
+    token = text.strip()[:_MAX_LENGTH]
     if not token:
-        raise NotABotToken("empty")
-    for beginning, code in _BEGINNINGS.items():
-        if token.startswith(beginning):
-            raise NotABotToken(code)
-    if not _BOT.fullmatch(token):
-        raise NotABotToken("unknown")
+        raise InvalidBotToken("empty")
+    for prefix, code in _PREFIXES.items():
+        if token.startswith(prefix):
+            raise InvalidBotToken(code)
+    if not _BOT_TOKEN.fullmatch(token):
+        raise InvalidBotToken("unknown")
     return token

@@ -1,18 +1,18 @@
-"""How often Slack's methods may be called: a bucket of calls for each, which fills up again.
+"""Rate limits of Slack's methods: a token bucket for each method.
 
-Slack counts by the minute and by (app, workspace, method). A full bucket and what runs into it in
-any 60 seconds are together one minute's worth, so no minute, wherever it begins, holds more. Calls
-are not on their way for the same time each: so our minute is a little longer than Slack's.
+Slack counts by minute and by app, workspace and method. A full bucket and its refill in any 60
+seconds are one minute's calls together. Requests take different times to arrive, so the minute
+here is a little longer than Slack's.
 """
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 MINUTE = 62.0  # seconds
-SLOW_PAGE = 15  # messages a page of the slow plan
+SLOW_PAGE = 15  # messages on a page of the slow plan
 SLOW_METHODS = frozenset(["conversations.history", "conversations.replies"])
 
-_NEARLY = 1e-5  # of a call: moments are whole microseconds
+_TOLERANCE = 1e-5  # of a call: times are rounded to microseconds
 _SLOW = 1
 _TIER_2 = 20
 _TIER_3 = 50
@@ -28,8 +28,8 @@ _PER_MINUTE = {
 }
 
 
-def per_minute(method: str, *, slow: bool = False) -> int:
-    """Calls a minute; ``slow``: the app is on the plan of one history page a minute."""
+def calls_per_minute(method: str, *, slow: bool = False) -> int:
+    """Return the limit of a method. ``slow``: Slack allows the app one history page a minute."""
     if slow and method in SLOW_METHODS:
         return _SLOW
     return _PER_MINUTE.get(method, _TIER_2)
@@ -37,7 +37,7 @@ def per_minute(method: str, *, slow: bool = False) -> int:
 
 @dataclass(frozen=True)
 class Bucket:
-    """``calls_left`` as of ``counted_at``; no call at all before ``not_before``."""
+    """``calls_left`` as of ``counted_at``. No call is allowed before ``not_before``."""
 
     calls_left: float
     counted_at: datetime
@@ -45,29 +45,31 @@ class Bucket:
 
 
 def burst(rate: int) -> int:
-    """How many calls may be made at once after a pause."""
+    """Return how many calls are allowed at once after a pause."""
     return max(1, rate // 4)
 
 
-def full(rate: int, now: datetime) -> Bucket:
+def full_bucket(rate: int, now: datetime) -> Bucket:
     return Bucket(burst(rate), now)
 
 
 def take(bucket: Bucket, rate: int, now: datetime) -> tuple[Bucket, float]:
-    """Take one call out: the bucket after it and 0.0, or the bucket as it is and how many seconds
-    there is to wait for one. A clock that was put back waits for nothing."""
+    """Take one call. Return the new bucket, and 0.0 or the seconds to wait for a call.
+
+    A clock that was set back does not shorten the wait.
+    """
     if bucket.not_before is not None and now < bucket.not_before:
         return bucket, (bucket.not_before - now).total_seconds()
-    a_second = (rate - burst(rate) + 1) / MINUTE
+    per_second = (rate - burst(rate) + 1) / MINUTE
     passed = max(0.0, (now - bucket.counted_at).total_seconds())
-    left = min(burst(rate), bucket.calls_left + passed * a_second)
-    if left >= 1.0 - _NEARLY:
+    left = min(burst(rate), bucket.calls_left + passed * per_second)
+    if left >= 1.0 - _TOLERANCE:
         return Bucket(left - 1.0, now), 0.0
-    return Bucket(left, now, bucket.not_before), (1.0 - left) / a_second
+    return Bucket(left, now, bucket.not_before), (1.0 - left) / per_second
 
 
-def refuse(bucket: Bucket, seconds: float, now: datetime) -> Bucket:
-    """Slack had enough, and says for how long."""
+def block(bucket: Bucket, seconds: float, now: datetime) -> Bucket:
+    """Return the bucket after Slack refused a call for so many seconds."""
     until = now + timedelta(seconds=seconds)
     later = max(until, bucket.not_before) if bucket.not_before else until
     return Bucket(bucket.calls_left, bucket.counted_at, later)

@@ -1,8 +1,8 @@
-"""What of a channel a sync looks at again, and when: late changes are found ring by ring.
+"""Schedule of a sync: which messages of a channel it reads again, and when.
 
-The hot window is walked in every sync; the roots of all threads and all other messages of the
-channel itself in a sweep each week; and the replies of every thread in a ring of 30 days, because
-nothing else tells of an edit inside of a thread.
+- Each sync reads the hot window: the messages of the last 30 days.
+- Each week it reads all messages of the channel itself, including the roots of threads.
+- Within 30 days it reads the replies of every thread, because Slack reports no edit of a reply.
 """
 
 from dataclasses import dataclass
@@ -11,56 +11,62 @@ from zlib import crc32
 
 from memories.rules.ingest.timestamps import HOUR, micros
 
-SYNC_EVERY = timedelta(minutes=5)
-HOT_WINDOW = 30 * 24 * HOUR  # microseconds
-SWEEP_EVERY = timedelta(days=7)
-RING = timedelta(days=30)
-REST = timedelta(days=2)  # a thread that was read is left alone for so long
-PACE = timedelta(days=27)  # a turn of the ring; with the rest, and a day for what comes between
-MEMBERS_LAST = timedelta(hours=1)
-# Each sync asks who is here and what is new; one that only goes on with another's work, where Slack
-# set that free, need not ask again.
-FRESH = timedelta(minutes=4)
+SYNC_INTERVAL = timedelta(minutes=5)
+HOT_WINDOW_US = 30 * 24 * HOUR
+RESYNC_INTERVAL = timedelta(days=7)
+THREAD_MAX_AGE = timedelta(days=30)
+THREAD_REST = timedelta(days=2)  # after a read, until a thread may be due again
+THREAD_PERIOD = timedelta(days=27)  # with the rest and a day of delay below THREAD_MAX_AGE
+MEMBERS_MAX_AGE = timedelta(hours=1)
+# A task that continues another one reads nothing again that is newer than this.
+FRESH_FOR = timedelta(minutes=4)
 
 
-def end_of_walk(mark: str, now_us: int) -> int:
-    """How far down a walk goes, in microseconds and exclusive: to the mark, or through the hot window
-    where that is wider; 0, the very beginning, for a channel that was never walked."""
-    return max(0, min(micros(mark), now_us - HOT_WINDOW)) if mark else 0
+def history_end(synced_ts: str, now_us: int) -> int:
+    """Return where a read of the history ends, in microseconds and exclusive.
+
+    The end is ``synced_ts`` or the start of the hot window, whichever is older. It is 0, the very
+    beginning, for a channel that was never synced.
+    """
+    return max(0, min(micros(synced_ts), now_us - HOT_WINDOW_US)) if synced_ts else 0
 
 
-def sweep_is_due(swept_at: datetime | None, now: datetime) -> bool:
-    return swept_at is None or now - swept_at >= SWEEP_EVERY
+def is_resync_due(resynced_at: datetime | None, now: datetime) -> bool:
+    return resynced_at is None or now - resynced_at >= RESYNC_INTERVAL
 
 
-def members_are_due(known_at: datetime | None, now: datetime) -> bool:
-    return known_at is None or now - known_at >= MEMBERS_LAST
+def are_members_due(known_at: datetime | None, now: datetime) -> bool:
+    return known_at is None or now - known_at >= MEMBERS_MAX_AGE
 
 
 def is_fresh(at: datetime | None, now: datetime) -> bool:
-    return at is not None and now - at < FRESH
+    return at is not None and now - at < FRESH_FOR
 
 
 @dataclass(frozen=True)
-class Turn:
-    """How many threads the ring reads now, and the time that each of them stands for."""
+class DueThreads:
+    """The number of due threads, and the time between two threads."""
 
-    threads: int
-    each: timedelta
+    count: int
+    interval: timedelta
 
 
-def turn_of_ring(threads: int, turned_to: datetime | None, now: datetime) -> Turn:
-    """The share of a channel's ``threads`` that is due since ``turned_to``: none right after the last
-    one, all of them after a whole turn, and never more."""
+def due_threads(threads: int, resynced_to: datetime | None, now: datetime) -> DueThreads:
+    """Return how many of a channel's threads are due since ``resynced_to``.
+
+    All are due after THREAD_PERIOD, and none if ``resynced_to`` is None.
+    """
     if not threads:
-        return Turn(0, timedelta())
-    each = PACE / threads
-    if turned_to is None:
-        return Turn(0, each)
-    return Turn(min(threads, max(0, int((now - turned_to) / each))), each)
+        return DueThreads(0, timedelta())
+    interval = THREAD_PERIOD / threads
+    if resynced_to is None:
+        return DueThreads(0, interval)
+    return DueThreads(min(threads, max(0, int((now - resynced_to) / interval))), interval)
 
 
-def looks_back_first(now: datetime) -> bool:
-    """A coin that each minute tosses. Where calls are scarce, what is new would leave none for sweep
-    and ring, or they none for what is new: so they go first by turns."""
+def starts_with_resync(now: datetime) -> bool:
+    """Return a pseudo-random choice for this minute: read old messages first, or new ones.
+
+    Where calls are scarce, the first of the two uses them up. So both come first in turn.
+    """
     return bool(crc32(str(int(now.timestamp()) // 60).encode()) & 1)

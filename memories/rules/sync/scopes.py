@@ -1,12 +1,12 @@
-"""What the app in Slack must be allowed, and no more: scopes by what needs them."""
+"""OAuth scopes that the Slack app needs, and the feature that needs each."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Part(StrEnum):
-    """What a scope is for, and what stands still without it."""
+class Feature(StrEnum):
+    """What a scope allows, and what does not work without it."""
 
     CHANNELS = "channels"
     MESSAGES = "messages"
@@ -17,34 +17,36 @@ class Part(StrEnum):
 
 
 ALWAYS = {
-    "channels:history": Part.MESSAGES,
-    "channels:read": Part.CHANNELS,
-    "users:read": Part.PEOPLE,
+    "channels:history": Feature.MESSAGES,
+    "channels:read": Feature.CHANNELS,
+    "users:read": Feature.PEOPLE,
 }
 FOR_PRIVATE_CHANNELS = {
-    "groups:history": Part.PRIVATE_MESSAGES,
-    "groups:read": Part.PRIVATE_CHANNELS,
+    "groups:history": Feature.PRIVATE_MESSAGES,
+    "groups:read": Feature.PRIVATE_CHANNELS,
 }
-FOR_EMAILS = {"users:read.email": Part.EMAILS}
+FOR_EMAILS = {"users:read.email": Feature.EMAILS}
 
 
-def needed(*, private_channels: bool, emails: bool) -> dict[str, Part]:
-    """Scope → what needs it, for a workspace with these switches."""
+def required_scopes(*, private_channels: bool, emails: bool) -> dict[str, Feature]:
+    """Return scopes and their features for a workspace with these settings."""
     return (
         ALWAYS | (FOR_PRIVATE_CHANNELS if private_channels else {}) | (FOR_EMAILS if emails else {})
     )
 
 
 @dataclass(frozen=True)
-class Grant:
-    """``missing``: scope → what stands still; ``surplus``: what the app may and nothing asks for."""
+class ScopeDifference:
+    """Required scopes that were not granted, with their features, and granted ones to remove."""
 
-    missing: dict[str, Part]
+    missing: dict[str, Feature]
     surplus: list[str]
 
 
-def compare(granted: Iterable[str], *, private_channels: bool, emails: bool) -> Grant:
-    held = set(granted)
-    wanted = needed(private_channels=private_channels, emails=emails)
-    missing = {scope: part for scope, part in wanted.items() if scope not in held}
-    return Grant(missing, sorted(held - set(wanted)))
+def compare_scopes(
+    granted: Iterable[str], *, private_channels: bool, emails: bool
+) -> ScopeDifference:
+    granted_scopes = set(granted)
+    required = required_scopes(private_channels=private_channels, emails=emails)
+    missing = {scope: feature for scope, feature in required.items() if scope not in granted_scopes}
+    return ScopeDifference(missing, sorted(granted_scopes - set(required)))

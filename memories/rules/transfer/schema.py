@@ -1,13 +1,15 @@
-"""What a value from outside must look like: small checks that say what is wrong, and where.
+"""JSON of exports and backups: how it is written, and checks of what is read.
 
-A check takes a value that came out of JSON and returns it as our columns want it, or raises
-`Wrong`. Nothing passes that a database would refuse: no NUL, no half of a surrogate pair, no
-number that its column cannot hold.
+A check takes a parsed value and returns it as a column stores it, or raises `SchemaError`. It
+accepts nothing that a database refuses: NUL, half of a surrogate pair, a number out of range.
 """
 
+import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from math import isfinite
 from typing import Any
 
@@ -19,7 +21,50 @@ _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 class SchemaError(ValueError):
-    """A value that is not what was promised; the text names it."""
+    """A value fails its check. The text says which one and why."""
+
+
+# JSON
+
+
+def to_json(value: Any) -> str:
+    """Return one line of JSON: sorted keys, times in UTC, half a surrogate pair as ``?``."""
+    line = json.dumps(value, ensure_ascii=False, sort_keys=True, allow_nan=False, default=_encode)
+    return line.encode("utf-8", "replace").decode()
+
+
+def _encode(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).isoformat()
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, Decimal):
+        return f"{value:.2f}"
+    raise TypeError(f"{type(value).__name__} is not JSON")
+
+
+def parse_json(line: str) -> Any:
+    """Return the value. Raises `SchemaError`, also for NaN and for an object with a key twice."""
+    try:
+        return json.loads(line, parse_constant=_refuse, object_pairs_hook=_unique_keys)
+    except SchemaError:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise SchemaError("is no JSON") from error
+
+
+def _refuse(constant: str) -> Any:
+    raise SchemaError(f"holds {constant}, which is no JSON")
+
+
+def _unique_keys(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    values = dict(pairs)
+    if len(values) != len(pairs):
+        raise SchemaError("holds a key twice")
+    return values
+
+
+# Checks
 
 
 @dataclass(frozen=True)
@@ -37,24 +82,24 @@ class Schema:
         for key in value:
             if key not in self.checks:
                 raise SchemaError(f"has an unknown key {key[:60]!r}")
-        read = {}
-        for key, check in self.checks.items():
-            try:
-                read[key] = check(value[key])
-            except SchemaError as error:
-                raise SchemaError(f"{key}: {error}") from error
-        return read
+        return {key: _checked(key, check, value[key]) for key, check in self.checks.items()}
 
 
-def text(most: int | None = None, *, least: int = 0) -> Check:
-    """A text of so many characters."""
+def _checked(place: str, check: Check, value: Any) -> Any:
+    """Return the checked value. An error names the place."""
+    try:
+        return check(value)
+    except SchemaError as error:
+        raise SchemaError(f"{place}: {error}") from error
 
+
+def text(max_length: int | None = None, *, min_length: int = 0) -> Check:
     def check(value: Any) -> str:
         if not isinstance(value, str):
             raise SchemaError("is no text")
-        if len(value) < least or (most is not None and len(value) > most):
+        if len(value) < min_length or (max_length is not None and len(value) > max_length):
             raise SchemaError(
-                f"has {len(value)} characters, not {least} to {most or 'any number of'}"
+                f"has {len(value)} characters, not {min_length} to {max_length or 'any number of'}"
             )
         if _UNSTORABLE.search(value):
             raise SchemaError("holds a character that cannot be stored")
@@ -64,7 +109,7 @@ def text(most: int | None = None, *, least: int = 0) -> Check:
 
 
 def pattern(expression: str) -> Check:
-    """A text that is wholly like this."""
+    """A text that the regular expression matches completely."""
 
     def check(value: Any) -> str:
         if not isinstance(value, str) or not re.fullmatch(expression, value):
@@ -74,27 +119,27 @@ def pattern(expression: str) -> Check:
     return check
 
 
-def one_of(words: Iterable[str]) -> Check:
-    known = tuple(str(word) for word in words)
+def one_of(choices: Iterable[str]) -> Check:
+    names = tuple(map(str, choices))
 
     def check(value: Any) -> str:
-        if value not in known:
-            raise SchemaError(f"is none of {', '.join(word or '(empty)' for word in known)}")
+        if value not in names:
+            raise SchemaError(f"is none of {', '.join(name or '(empty)' for name in names)}")
         return str(value)
 
     return check
 
 
-def whole(least: int = 0, most: int = 2**63 - 1) -> Check:
+def integer(minimum: int = 0, maximum: int = 2**63 - 1) -> Check:
     def check(value: Any) -> int:
-        if type(value) is not int or not least <= value <= most:
-            raise SchemaError(f"is no whole number from {least} to {most}")
+        if type(value) is not int or not minimum <= value <= maximum:
+            raise SchemaError(f"is no whole number from {minimum} to {maximum}")
         return value
 
     return check
 
 
-def flag(value: Any) -> bool:
+def boolean(value: Any) -> bool:
     if not isinstance(value, bool):
         raise SchemaError("is neither true nor false")
     return value
@@ -104,45 +149,34 @@ def number(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise SchemaError("is no number")
     try:
-        read = float(value)
+        result = float(value)
     except OverflowError as error:
         raise SchemaError("is out of range") from error
-    if not isfinite(read):
+    if not isfinite(result):
         raise SchemaError("is out of range")
-    return read
+    return result
 
 
-def maybe(inner: Check) -> Check:
-    """Or null."""
-    return lambda value: None if value is None else inner(value)
+def nullable(check: Check) -> Check:
+    return lambda value: None if value is None else check(value)
 
 
-def many(inner: Check, most: int | None = None) -> Check:
-    """A list of them."""
-
-    def check(value: Any) -> list[Any]:
+def list_of(check: Check) -> Check:
+    def check_list(value: Any) -> list[Any]:
         if not isinstance(value, list):
             raise SchemaError("is no list")
-        if most is not None and len(value) > most:
-            raise SchemaError(f"has more than {most} items")
-        read = []
-        for i, item in enumerate(value):
-            try:
-                read.append(inner(item))
-            except SchemaError as error:
-                raise SchemaError(f"item {i}: {error}") from error
-        return read
+        return [_checked(f"item {i}", check, item) for i, item in enumerate(value)]
 
-    return check
+    return check_list
 
 
-def row(*inner: Check) -> Check:
-    """A list of so many items, each of its own kind."""
+def tuple_of(*checks: Check) -> Check:
+    """A list with one item for each check."""
 
     def check(value: Any) -> tuple[Any, ...]:
-        if not isinstance(value, list) or len(value) != len(inner):
-            raise SchemaError(f"is no list of {len(inner)}")
-        return tuple(one(item) for one, item in zip(inner, value, strict=True))
+        if not isinstance(value, list) or len(value) != len(checks):
+            raise SchemaError(f"is no list of {len(checks)}")
+        return tuple(check(item) for check, item in zip(checks, value, strict=True))
 
     return check
 
@@ -156,23 +190,23 @@ def ts(value: Any) -> str:
     return str(value)
 
 
-def ts_or_none(value: Any) -> str:
+def ts_or_empty(value: Any) -> str:
     return "" if value == "" else ts(value)
 
 
-def anything(value: Any) -> Any:
+def json_value(value: Any) -> Any:
     """Any JSON whose texts can be stored."""
     if isinstance(value, str):
         return text()(value)
     if isinstance(value, list):
-        return [anything(item) for item in value]
+        return [json_value(item) for item in value]
     if isinstance(value, dict):
-        return {text()(key): anything(inner) for key, inner in value.items()}
+        return {text()(key): json_value(item) for key, item in value.items()}
     return number(value) if isinstance(value, float) else value
 
 
-def an_object(value: Any) -> dict[str, Any]:
+def json_object(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise SchemaError("is no object")
-    read: dict[str, Any] = anything(value)
-    return read
+    checked: dict[str, Any] = json_value(value)
+    return checked

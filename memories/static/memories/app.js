@@ -48,7 +48,7 @@
     if (open && !leaving) event.preventDefault();
   });
 
-  // As rules/tokens.py counts: one a wide character, a quarter for the rest.
+  // As rules/generate/tokens.py counts: one a wide character, a quarter for the rest.
   const wide = /[\u3000-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef\u{20000}-\u{3ffff}]/gu;
   const tokens = (text) => {
     const n = (text.match(wide) || []).length;
@@ -79,7 +79,7 @@
     const control = controls.find((one) => here?.contains(one) || one.closest(".editor")) ?? (controls.length === 1 && controls[0]);
     if (!place && !control) return;
     event.preventDefault();
-    if (place) (place.matches("[tabindex]") ? place : place.querySelector("a") ?? place).focus();
+    if (place) (place.matches("[tabindex]") ? place : place.querySelector("summary, a") ?? place).focus();
     else if (control.matches("input")) control.focus();
     else control.click();
   });

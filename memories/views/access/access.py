@@ -1,4 +1,4 @@
-"""Who may open what. Every page starts here, from the signed-in user; the rest answers 404."""
+"""Open rows for the signed-in user. Rows that the user may not read raise Http404."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -9,7 +9,6 @@ from zoneinfo import ZoneInfo
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest
 from django.shortcuts import get_object_or_404
-from django.utils import timezone
 from django_htmx.middleware import HtmxDetails
 
 from memories.models import (
@@ -24,13 +23,16 @@ from memories.models import (
     User,
     Workspace,
 )
+from memories.models.access.audience import entered_workspaces, member_channels, readable_workspaces
 from memories.models.ingest.channels import ChannelQuerySet
 from memories.models.memory.memories import MemoryQuerySet
+from memories.models.memory.seen import unseen_memories
 from memories.models.notes.notes import NoteQuerySet
-from memories.rules.generate.waits import Trouble
-from memories.rules.health import Signs, find_problems
+from memories.pipeline.generate.job_control import find_workspace_blocker
+from memories.rules.generate.job_status import Blocker
+from memories.rules.health import HealthSignals, find_problems
 from memories.rules.ingest.timestamps import micros
-from memories.views.generate import health
+from memories.views.generate.health import get_signals
 from memories.views.memory.marks import NavChannels, followed, nav_channels, with_marks
 
 NAV_SHOWN = 100  # channels
@@ -38,7 +40,7 @@ UNSEEN_COUNTED = 100  # memories
 
 
 class UserRequest(HttpRequest):
-    """A request behind `login_required`, with what django-htmx adds."""
+    """A request behind `login_required`, with the attribute of django-htmx."""
 
     user: User
     htmx: HtmxDetails
@@ -46,7 +48,7 @@ class UserRequest(HttpRequest):
 
 @dataclass
 class WorkspaceContext:
-    """Where a page stands: the workspace, who reads it, and as what."""
+    """The workspace of a page, its reader, and their role."""
 
     workspace: Workspace
     reader: Reader
@@ -54,7 +56,7 @@ class WorkspaceContext:
 
     @property
     def zone(self) -> tzinfo:
-        """In which times are told: the reader's own, else the workspace's."""
+        """The time zone of times on the page: the reader's own, or the workspace's."""
         return self.reader_zone or self.workspace.memory_settings.zone
 
     @cached_property
@@ -71,32 +73,31 @@ class WorkspaceContext:
 
     @cached_property
     def reads_workspace(self) -> bool:
-        """Guests come in by their channels and do not read the workspace's own memory."""
-        readable = Workspace.objects.visible_to(self.reader).confirmed(self.reader)
-        return readable.filter(pk=self.workspace.pk).exists()
+        """Whether the reader may read the workspace's own memory. Guests may not."""
+        return readable_workspaces(self.reader).filter(pk=self.workspace.pk).exists()
 
     @cached_property
     def is_hidden(self) -> bool:
-        """Whether nobody is shown anything, since Slack does not confirm who may read it."""
+        """Whether all texts are hidden, because the list of people is stale."""
         if self.workspace.connected_at is None:
             return False
-        confirmed = Workspace.objects.confirmed(self.reader)
-        return not confirmed.filter(pk=self.workspace.pk).exists()
+        fresh = Workspace.objects.with_fresh_people(self.reader.now)
+        return not fresh.filter(pk=self.workspace.pk).exists()
 
     @cached_property
-    def held_back(self) -> int:
-        """Lines that wait for an editor's word; who may read them is asked where there are any."""
+    def quarantined_count(self) -> int:
+        """The number of waiting lines that the reader may read. One query if there are none."""
         lines = QuarantinedLine.objects.waiting().filter(memory__workspace=self.workspace)
         return lines.visible_to(self.reader).count() if lines.exists() else 0
 
     @property
     def readable_channels(self) -> ChannelQuerySet:
-        """The channels the reader may read, live ones first, by name."""
+        """The channels that the reader may read, active ones first, by name."""
         channels = Channel.objects.visible_to(self.reader).filter(workspace=self.workspace)
         return channels.order_by("is_archived", "name", "slack_id")
 
-    def placed(self, channels: Iterable[Channel]) -> list[Channel]:
-        """These with their workspace, without asking for it again."""
+    def with_workspace(self, channels: Iterable[Channel]) -> list[Channel]:
+        """Return channels with their workspace, without a query for it."""
         rows = list(channels)
         for channel in rows:
             channel.workspace = self.workspace
@@ -104,14 +105,14 @@ class WorkspaceContext:
 
     @cached_property
     def channels(self) -> list[Channel]:
-        """All channels the reader may read, for pages that are about all of them."""
-        return self.placed(self.readable_channels)
+        """All channels that the reader may read."""
+        return self.with_workspace(self.readable_channels)
 
     def find_channels(self, slack_ids: Iterable[str]) -> dict[str, Channel]:
-        """Those of these that the reader may read, by Slack id; each id is looked up once."""
+        """Return readable channels by Slack id. Each id is queried once."""
         ids = {slack_id for slack_id in slack_ids if slack_id}
         if new := ids - self._looked_up.keys():
-            rows = self.placed(self.readable_channels.filter(slack_id__in=new))
+            rows = self.with_workspace(self.readable_channels.filter(slack_id__in=new))
             self._looked_up.update(dict.fromkeys(new), **{row.slack_id: row for row in rows})
         pairs = ((slack_id, self._looked_up[slack_id]) for slack_id in ids)
         return {slack_id: channel for slack_id, channel in pairs if channel is not None}
@@ -122,55 +123,60 @@ class WorkspaceContext:
 
     @property
     def followed(self) -> MemoryQuerySet:
-        """What the reader catches up with."""
+        """The memories that the reader catches up with."""
         return followed(self.workspace, self.reader)
 
     @cached_property
     def unseen(self) -> int:
-        """How many of these have something new, exact up to `UNSEEN_COUNTED`."""
-        unseen = self.followed.unseen(self.reader.user_id).values("pk")
+        """The number of followed memories with news, exact up to `UNSEEN_COUNTED`."""
+        unseen = unseen_memories(self.followed, self.reader.user_id).values("pk")
         return unseen[: UNSEEN_COUNTED + 1].count()
 
     @property
-    def unseen_words(self) -> str:
+    def unseen_text(self) -> str:
         return f"{UNSEEN_COUNTED}+" if self.unseen > UNSEEN_COUNTED else str(self.unseen)
 
     @cached_property
-    def trouble(self) -> Trouble | None:
-        """What keeps memories from being made, for the banner: members are told, guests are not."""
-        return health.trouble(self.workspace, self.now, is_told=self.role in Member.READING)
+    def trouble(self) -> Blocker | None:
+        """The reason why no memories are made, for the banner. Guests do not see it."""
+        return (
+            find_workspace_blocker(self.workspace, self.now)
+            if self.role in Member.READING
+            else None
+        )
 
     @cached_property
     def stopped(self) -> SlackConnection | None:
-        """The connection to Slack that ended, for the banner: members are told, guests are not."""
-        return health.stopped(self.workspace, is_told=self.role in Member.READING)
+        """The ended connection to Slack, for the banner. Guests do not see it."""
+        if self.role not in Member.READING:
+            return None
+        return SlackConnection.objects.stopped().filter(workspace=self.workspace).first()
 
     @cached_property
-    def signs(self) -> Signs:
-        """How the workspace does, as far as the reader is told."""
-        return health.signs(
+    def signs(self) -> HealthSignals:
+        """The health signs that the reader may see."""
+        return get_signals(
             self.workspace,
             self.reader,
             self.readable_channels,
             self.now,
-            is_told=self.role in Member.READING,
+            is_member=self.role in Member.READING,
             has_trouble=self.trouble is not None,
             is_stopped=self.stopped is not None,
         )
 
     @property
-    def is_ill(self) -> bool:
-        """Whether the navigation leads to the jobs with a warning."""
+    def has_problems(self) -> bool:
+        """Whether the navigation shows a warning beside the jobs."""
         return bool(find_problems(self.signs, self.now))
 
     @property
     def now(self) -> datetime:
-        return self.reader.now or timezone.now()
+        return self.reader.now
 
     @cached_property
     def nav(self) -> NavChannels:
-        """The channels as the navigation groups them: all of them where they are few, else those
-        whose memories changed last."""
+        """The channels in the navigation: all if they are few, else those that changed last."""
         memories = self.followed.filter(channel__isnull=False)
         rows = self.readable_channels.order_by()[: NAV_SHOWN + 1]  # in any order: none is sorted
         channels = sorted(
@@ -183,26 +189,26 @@ class WorkspaceContext:
             changed = self.readable_channels.filter(pk__in=[channel for _pk, channel in newest])
             channels = list(changed) or channels[:NAV_SHOWN]
         marked = with_marks(memories, self.reader)
-        return nav_channels(self.placed(channels), marked, self.now, is_whole=is_whole)
+        return nav_channels(self.with_workspace(channels), marked, self.now, is_whole=is_whole)
 
-    def is_in(self, channel: Channel) -> bool:
-        """Whether the reader is a member of it in Slack: an operator's opening is no membership."""
+    def is_member_of(self, channel: Channel) -> bool:
+        """Return whether the reader is a member of the channel in Slack. Access grants do not count."""
         members = Reader(self.reader.user_id, now=self.reader.now)
-        return Channel.objects.of_members(members).filter(pk=channel.pk).exists()
+        return member_channels(members).filter(pk=channel.pk).exists()
 
 
 def place_of(request: UserRequest, workspace: Workspace) -> WorkspaceContext:
     return WorkspaceContext(workspace, Reader.of(request.user), request.user.zone)
 
 
-def only_place(request: UserRequest) -> WorkspaceContext | None:
-    """The only workspace of whoever is signed in, for pages that are of none; None: another number."""
-    entered = list(Workspace.objects.entered_by(Reader.of(request.user))[:2])
+def find_only_place(request: UserRequest) -> WorkspaceContext | None:
+    """Return the workspace of a user who has exactly one, for pages outside of workspaces."""
+    entered = list(entered_workspaces(Reader.of(request.user))[:2])
     return place_of(request, entered[0]) if len(entered) == 1 else None
 
 
 def open_workspace(request: UserRequest, slug: str) -> WorkspaceContext:
-    entered = Workspace.objects.entered_by(Reader.of(request.user))
+    entered = entered_workspaces(Reader.of(request.user))
     return place_of(request, get_object_or_404(entered, slug=slug))
 
 
@@ -237,9 +243,9 @@ def open_note(request: UserRequest, slug: str, pk: int) -> tuple[WorkspaceContex
 
 
 def open_kept_note(request: UserRequest, slug: str, pk: int) -> tuple[WorkspaceContext, Note]:
-    """Also one in the trash, for those who may bring it back."""
+    """Open a note, for editors also one in the trash."""
     place = open_workspace(request, slug)
-    notes = Note.objects.kept_for(place.reader).filter(workspace=place.workspace)
+    notes = Note.objects.with_trash(place.reader).filter(workspace=place.workspace)
     note = get_object_or_404(_with_people(notes), pk=pk)
     if note.deleted_at is not None and not place.can_edit:
         raise Http404
@@ -251,17 +257,17 @@ def _with_people(notes: NoteQuerySet) -> NoteQuerySet:
 
 
 def number_or_none(given: str) -> int | None:
-    """A key or number that came with a request, as one that every database can look for."""
+    """Return the number in a text from a request, or None if no column can hold it."""
     return int(given) if given.isascii() and given.isdigit() and len(given) < 18 else None
 
 
 def number_in(request: HttpRequest, name: str) -> int:
-    """A version's number, or how often it was rewritten, from a form; 0 when it is none."""
+    """Return a number from a form, or 0."""
     return number_or_none(request.POST.get(name, "")) or 0
 
 
 def moment_or_404(ts: str) -> int:
-    """Microseconds of a Slack ts in an address."""
+    """Return the microseconds of a Slack ts in a URL."""
     try:
         return micros(ts)
     except ValueError as error:

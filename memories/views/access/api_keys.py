@@ -1,24 +1,26 @@
-"""API keys: made, shown once, and revoked, by whoever reads the workspace."""
+"""API keys: pages to create and revoke them."""
 
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 from django import forms
 from django.contrib import messages as toasts
 from django.contrib.auth.decorators import login_required
-from django.http import HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_POST
 
+from memories import agent as client
 from memories.models import ApiKey, Channel
 from memories.views.access.access import UserRequest, WorkspaceContext, open_workspace
 from memories.views.pages import render_page
 
 
 class ApiKeyForm(forms.Form):
-    """A key of whoever is signed in. Only editors may let it write notes."""
+    """A form for a key of the signed-in user. Only editors may let it write notes."""
 
     name = forms.CharField(
         label=gettext_lazy("Name"),
@@ -53,7 +55,7 @@ class ApiKeyForm(forms.Form):
             del self.fields["notes"]
 
     def clean_channels(self) -> list[Channel]:
-        """Raises ValidationError for a name of no channel, or of several, that the reader may read."""
+        """Return the readable channels. Each name must belong to exactly one of them."""
         channels = []
         for name in self.cleaned_data["channels"].split():
             matches = list(self.place.readable_channels.named(name)[:2])
@@ -80,8 +82,10 @@ class ApiKeyForm(forms.Form):
 
 @login_required
 def index(request: UserRequest, slug: str) -> HttpResponse:
-    """All keys that the reader may revoke, and the form for a new one. The page that answers the form
-    is the only one that shows the token."""
+    """List the keys that the user may revoke, with a form for a new one.
+
+    Only the response to the form shows the token.
+    """
     place = open_workspace(request, slug)
     context: dict[str, Any] = {"place": place, "token": ""}
     form = ApiKeyForm(request.POST or None, place=place)
@@ -115,6 +119,11 @@ def revoke(request: UserRequest, slug: str, pk: int) -> HttpResponse:
     key.revoke(by=request.user, now=place.now)
     toasts.success(request, _("The key is revoked: it opens nothing any more."))
     return redirect("api_keys-index", slug)
+
+
+def agent(request: HttpRequest) -> HttpResponse:
+    """Send the program memoryhub-agent. It is public, and holds no text and no key."""
+    return HttpResponse(Path(client.__file__).read_bytes(), content_type="text/x-python")
 
 
 def _keys(request: UserRequest, place: WorkspaceContext) -> Any:

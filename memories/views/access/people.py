@@ -1,4 +1,4 @@
-"""Who may do what in a workspace, for its admins: roles given and taken, on the record."""
+"""The roles of a workspace's accounts: a page for admins."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +16,7 @@ from django.utils.translation import gettext_lazy
 
 from memories.models import Member, Person, Reader, RoleRefused, User
 from memories.pipeline.access import operators
-from memories.rules.access.roles import LAST_ADMIN, LAST_OPERATOR, SELF, in_effect
+from memories.rules.access.roles import LAST_ADMIN, LAST_OPERATOR, SELF, effective_role
 from memories.views.access.access import (
     UserRequest,
     WorkspaceContext,
@@ -26,8 +26,8 @@ from memories.views.access.access import (
 )
 from memories.views.pages import back_to, render_page
 
-ON_A_PAGE = 50
-WHY: dict[str, Promise] = {
+PAGE_SIZE = 50
+REFUSAL_TEXTS: dict[str, Promise] = {
     SELF: gettext_lazy("Nobody raises themselves: another admin can do that."),
     LAST_ADMIN: gettext_lazy(
         "This is the last admin of the workspace. Make somebody else an admin first."
@@ -38,7 +38,7 @@ WHY: dict[str, Promise] = {
 
 @dataclass(frozen=True)
 class Row:
-    """An account, the people in Slack that it is, and its role: by a row here, else by Slack."""
+    """An account, its Slack people, its given role, and its effective role."""
 
     user: User
     people: list[Person]
@@ -52,9 +52,11 @@ class Row:
 
 @login_required
 def index(request: UserRequest, slug: str) -> HttpResponse:
-    """POST ``do``: ``role`` gives an account (``user``, or ``name`` for one that is not listed) its
-    ``role``; ``appoint`` and ``dismiss``, for operators, make it one of them or not. What takes the page
-    from whoever asks is done when they are ``sure``; 422 asks."""
+    """List the accounts, or change one (``user`` is a listed one, ``name`` any account).
+
+    ``do`` is "role", or for operators "appoint" or "dismiss". Users who would lose access to this
+    page have to confirm that (``sure``); until then the status is 422.
+    """
     place = open_workspace(request, slug)
     must_administer(place)
     if request.method != "POST":
@@ -70,14 +72,14 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
     wrong = _change(request, place, user, do, role)
     if wrong:
         return _page(request, place, wrong=wrong, status=422)
-    request.user.refresh_from_db()  # they may have taken it from themselves
+    request.user.refresh_from_db()  # it may be the changed account
     if place.workspace.role_of(Reader.of(request.user)) != Member.Role.ADMIN:
         return redirect("workspaces-index")
     return redirect(back_to(request, reverse("people-index", args=[slug])))
 
 
 def _action_and_role(request: UserRequest, place: WorkspaceContext) -> tuple[str, str]:
-    """What to do, and the role where it is about one: 404 for what nobody offered."""
+    """Return the requested action and role. Raises Http404 if the page does not offer them."""
     do, role = request.POST.get("do", "role"), request.POST.get("role", "")
     if do not in ("role", "appoint", "dismiss") or role not in ("", *Member.Role.values):
         raise Http404
@@ -87,7 +89,7 @@ def _action_and_role(request: UserRequest, place: WorkspaceContext) -> tuple[str
 
 
 def _change(request: UserRequest, place: WorkspaceContext, user: User, do: str, role: str) -> str:
-    """Do what is asked; returns why not, "" when it is done."""
+    """Change the account. Returns the reason for a refusal, or ""."""
     if do == "appoint" and not user.is_active:
         raise Http404
     name = user.get_username()
@@ -99,14 +101,14 @@ def _change(request: UserRequest, place: WorkspaceContext, user: User, do: str, 
         else:
             changed = operators.dismiss(user, by=request.user)
     except RoleRefused as refused:
-        return str(WHY[refused.why])
+        return str(REFUSAL_TEXTS[refused.why])
     news = _("Saved: %(name)s.") % {"name": name} if changed else _("Nothing was different.")
     toasts.success(request, news)
     return ""
 
 
 def _chosen_user(request: UserRequest, place: WorkspaceContext) -> User | None:
-    """By its key among those who are listed, or by its exact name among all: 404 for the first."""
+    """Return a listed account by key (or raise Http404), or any account by its exact name."""
     if "name" in request.POST:
         return User.objects.filter(username=request.POST["name"].strip()).first()
     key = number_or_none(request.POST.get("user", ""))
@@ -124,14 +126,14 @@ def _page(
     gives_up: str = "",
     status: int = 200,
 ) -> HttpResponse:
-    """``gives_up``: what is to be done to whoever asks for it, who has not confirmed it yet."""
+    """Render the page. ``gives_up`` is an action that the user has to confirm."""
     parameters = request.POST if request.method == "POST" else request.GET
     query = parameters.get("q", "").strip()
     accounts = _accounts(place)
     if query:
         people = place.workspace.people.filter(name__icontains=query).values("user")
         accounts = accounts.filter(Q(username__icontains=query) | Q(pk__in=people))
-    page: Page[User] = Paginator(_with_roles(accounts, place), ON_A_PAGE).get_page(
+    page: Page[User] = Paginator(_with_roles(accounts, place), PAGE_SIZE).get_page(
         parameters.get("page")
     )
     context: dict[str, Any] = {
@@ -149,7 +151,7 @@ def _page(
 
 
 def _accounts(place: WorkspaceContext) -> QuerySet[User]:
-    """Those who are somebody here; an operator sees the other operators too."""
+    """Return the accounts with a role or person here, and for operators all operators."""
     members = place.workspace.members.values("user")
     people = place.workspace.people.exclude(user=None).values("user")
     belongs_here = Q(pk__in=members) | Q(pk__in=people)
@@ -167,7 +169,7 @@ def _with_roles(users: QuerySet[User], place: WorkspaceContext) -> QuerySet[User
 
 
 def _row(user: Any) -> Row:
-    """The same as `Workspace.role_of` without an operator's rights, from what was fetched."""
+    """Return the row from prefetched roles, as `Workspace.role_of` without operators' rights."""
     given = next((member.role for member in user.roles_here), "")
-    by_slack = [person.role for person in user.people_here]
-    return Row(user, user.people_here, given, in_effect(given, by_slack))
+    slack_roles = [person.role for person in user.people_here]
+    return Row(user, user.people_here, given, effective_role(given, slack_roles))

@@ -1,5 +1,7 @@
-"""How a person likes to read: language, time zone, theme. Kept with their account, and in cookies
-for who is not signed in."""
+"""Preferences: language, time zone, theme and density.
+
+They are columns of the account. Without an account, language and theme are cookies.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,20 +18,20 @@ from django.views.decorators.http import require_POST
 
 from memories.forms import PreferencesForm
 from memories.models import User
-from memories.views.access.access import UserRequest, only_place
+from memories.views.access.access import UserRequest, find_only_place
 from memories.views.pages import next_of, render_page
 
 THEMES = ("light", "dark")
-A_YEAR = 365 * 24 * 3600
+YEAR_SECONDS = 365 * 24 * 3600
 
-Answer = Callable[[HttpRequest], HttpResponse]
+GetResponse = Callable[[HttpRequest], HttpResponse]
 
 
-def applied(get_response: Answer) -> Answer:
-    """Middleware: every page in the language, zone and theme of its reader."""
+def applied(get_response: GetResponse) -> GetResponse:
+    """Middleware: activate the language, time zone and theme of the user."""
 
-    def answer(request: HttpRequest) -> HttpResponse:
-        # Without a session nobody is signed in, and no page is tied to a cookie for asking.
+    def middleware(request: HttpRequest) -> HttpResponse:
+        # Access to request.user would make each response vary by cookie.
         has_session = settings.SESSION_COOKIE_NAME in request.COOKIES
         user = request.user if has_session else None
         theme = request.COOKIES.get("theme", "")
@@ -43,12 +45,12 @@ def applied(get_response: Answer) -> Answer:
         with timezone.override(user.zone):
             return get_response(request)
 
-    return answer
+    return middleware
 
 
 @login_required
 def edit(request: UserRequest) -> HttpResponse:
-    place = only_place(request)
+    place = find_only_place(request)
     context: dict[str, Any] = {"place": place, "unproven": request.user.people.unproven().exists()}
     if request.method != "POST":
         context["form"] = PreferencesForm(user=request.user, theme=request.COOKIES.get("theme", ""))
@@ -58,41 +60,41 @@ def edit(request: UserRequest) -> HttpResponse:
         context["form"] = form
         return render_page(request, "access/preferences/edit.html", context, status=422)
     form.save()
-    # What is said from here on, this answer's own words too, is in the language just chosen.
+    # The message is in the chosen language.
     with translation.override(request.user.language or translation.get_language()):
         toasts.success(request, _("Settings saved."))
     response = redirect("preferences-edit")
-    _keep_theme(response, request.user.theme)
-    _keep_language(response, request.user.language)
+    _set_theme_cookie(response, request.user.theme)
+    _set_language_cookie(response, request.user.language)
     return response
 
 
 @require_POST
 def set_theme(request: HttpRequest) -> HttpResponse:
-    """Anything but light or dark follows the system again."""
+    """Save the theme. Any value except light and dark means the system's theme."""
     response = redirect(next_of(request) or "/")
     theme = request.POST.get("theme", "")
-    _keep_theme(response, theme)
+    _set_theme_cookie(response, theme)
     if isinstance(request.user, User):
-        request.user.prefer(theme=theme if theme in THEMES else User.Theme.SYSTEM)
+        request.user.save_preferences(theme=theme if theme in THEMES else User.Theme.SYSTEM)
     return response
 
 
 def set_language(request: HttpRequest) -> HttpResponse:
-    """Django's own, which keeps a cookie; and with the account of who has one."""
+    """Save the language in the account, and in the cookie of Django's view."""
     language = request.POST.get("language", "")
     if isinstance(request.user, User) and language in dict(settings.LANGUAGES):
-        request.user.prefer(language=language)
+        request.user.save_preferences(language=language)
     return i18n.set_language(request)
 
 
-def _keep_theme(response: HttpResponse, theme: str) -> None:
+def _set_theme_cookie(response: HttpResponse, theme: str) -> None:
     if theme in THEMES:
-        # app.js writes it too.
+        # app.js sets this cookie too.
         response.set_cookie(
             "theme",
             theme,
-            max_age=A_YEAR,
+            max_age=YEAR_SECONDS,
             samesite="Lax",
             secure=settings.SESSION_COOKIE_SECURE,
         )
@@ -100,7 +102,7 @@ def _keep_theme(response: HttpResponse, theme: str) -> None:
         response.delete_cookie("theme")
 
 
-def _keep_language(response: HttpResponse, language: str) -> None:
+def _set_language_cookie(response: HttpResponse, language: str) -> None:
     name = settings.LANGUAGE_COOKIE_NAME
     if language:
         response.set_cookie(name, language, secure=settings.SESSION_COOKIE_SECURE)

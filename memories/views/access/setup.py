@@ -1,4 +1,4 @@
-"""The first run: what to do on an installation that nobody signed in to, or that remembers nothing."""
+"""The setup page of a new installation."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -15,10 +15,10 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST
 from django_htmx.http import HttpResponseClientRedirect
 
-from memories.demo.making import SLUG, make_demo
+from memories.demo.create import SLUG, create_demo
 from memories.models import AuditEvent, Person, Upload, User, Workspace
-from memories.pipeline.generate.trying import try_model
-from memories.pipeline.sync.connecting import PART_WORDS
+from memories.pipeline.generate.trial import try_model
+from memories.pipeline.sync.connecting import FEATURE_NAMES
 from memories.rules.sync import scopes
 from memories.templatetags.reading import fault_words
 from memories.views.access.access import UserRequest, must_operate
@@ -28,7 +28,7 @@ View = Callable[..., Any]
 
 
 def first(sign_in: View) -> View:
-    """All pages lead to the login; where nobody could sign in, that leads to the setup."""
+    """Decorate the sign-in view: redirect to the setup page while nobody can sign in."""
 
     @wraps(sign_in)
     def view(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
@@ -40,8 +40,10 @@ def first(sign_in: View) -> View:
 
 
 def is_new() -> bool:
-    """Nobody can sign in: accounts that a bundle brought along are switched off, and nobody whom
-    Slack lists may come with it."""
+    """Return whether nobody can sign in, by password or with Slack.
+
+    Accounts that an import created are inactive.
+    """
     if User.objects.filter(is_active=True).exists():
         return False
     with_slack = settings.SOCIALACCOUNT_PROVIDERS["openid_connect"]["APPS"]
@@ -49,18 +51,20 @@ def is_new() -> bool:
 
 
 def index(request: UserRequest) -> HttpResponse:
-    """Open to everybody while there is no account, then to operators. A stranger makes nothing:
-    accounts are made on the server's own command line, which nobody else reaches first."""
-    return _begin(request) if is_new() else _for_operators(request)
+    """Show the setup page: to everybody while there is no account, then to operators.
+
+    The page creates no account. That takes a command on the server, so no stranger can be first.
+    """
+    return _setup_page(request) if is_new() else _operators_page(request)
 
 
 @login_required
-def _for_operators(request: UserRequest) -> HttpResponse:
+def _operators_page(request: UserRequest) -> HttpResponse:
     must_operate(request)
-    return _begin(request)
+    return _setup_page(request)
 
 
-def _begin(request: UserRequest) -> HttpResponse:
+def _setup_page(request: UserRequest) -> HttpResponse:
     if not request.user.is_authenticated:
         return render_page(request, "access/setup/index.html", {"is_new": True})
     workspaces = list(Workspace.objects.all())
@@ -75,18 +79,20 @@ def _begin(request: UserRequest) -> HttpResponse:
 
 
 def _scopes() -> list[tuple[str, Any, bool]]:
-    """What the app in Slack has to be allowed, why, and whether it can do without."""
-    everything = scopes.needed(private_channels=True, emails=True)
-    return [(scope, PART_WORDS[part], scope in scopes.ALWAYS) for scope, part in everything.items()]
+    """Return the scopes of the Slack app, each with its feature and whether it is required."""
+    everything = scopes.required_scopes(private_channels=True, emails=True)
+    return [
+        (scope, FEATURE_NAMES[feature], scope in scopes.ALWAYS)
+        for scope, feature in everything.items()
+    ]
 
 
 @login_required
 @require_POST
 def demo(request: UserRequest) -> HttpResponse:
-    """Make the demo, unless it is there, and lead into it. As a part, so that the button can show
-    that it is at work and is not pressed twice."""
+    """Create the demo workspace, if there is none, and redirect to it."""
     must_operate(request)
-    if make_demo(timezone.now(), password=None):
+    if create_demo(timezone.now(), password=None):
         AuditEvent.objects.record("demo", by=request.user)
     path = reverse("catch_up-index", args=[SLUG])
     return HttpResponseClientRedirect(path) if wants_part(request) else redirect(path)
@@ -95,7 +101,7 @@ def demo(request: UserRequest) -> HttpResponse:
 @login_required
 @require_POST
 def model(request: UserRequest) -> HttpResponse:
-    """Ask the model that is named one small question, and say what answered."""
+    """Call the configured model once, and show the result."""
     must_operate(request)
     if not settings.MEMORYHUB_MODEL:
         return redirect("setup-index")

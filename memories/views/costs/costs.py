@@ -1,5 +1,7 @@
-"""What models cost this month, and the last thirty days: of the calls whose texts the reader may
-read; an operator is told of all."""
+"""The costs page: this month and the last 30 days.
+
+It counts calls for memories that the user may read, and all calls for an operator.
+"""
 
 from collections import Counter
 from dataclasses import dataclass, replace
@@ -19,23 +21,23 @@ from memories.pipeline.costs.usage import (
     By,
     CapUse,
     Sums,
-    by_day_and_model,
     cap_use,
-    costs_of,
+    sum_by_day_and_model,
+    sum_calls,
     total,
 )
 from memories.views.access.access import UserRequest, WorkspaceContext, open_workspace
 from memories.views.pages import render_page
 
 DAYS = 30
-SERIES = 6  # colours; what is over them is one series
+SERIES = 6  # colours; all models from the sixth on share one
 TOP_CHANNELS = 10
 WIDTH, HEIGHT, STEP = 600, 120, 20
 
 
 @dataclass(frozen=True)
 class Bar:
-    """A piece of a day's bar: one model's tokens."""
+    """The tokens of a model on a day, as a part of the day's bar."""
 
     day: date
     model: str
@@ -54,7 +56,7 @@ class ModelRow:
 
 
 @dataclass(frozen=True)
-class ShownCap:
+class CapGauge:
     use: CapUse
     percent: int | None
 
@@ -69,10 +71,10 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
     today = now.astimezone(UTC).date()
     first, since = today - timedelta(days=DAYS - 1), today.replace(day=1)
     calls = ModelCall.objects.readable_by(place.reader).filter(workspace=place.workspace)
-    all_days = by_day_and_model(calls, min(first, since), today)
+    all_days = sum_by_day_and_model(calls, min(first, since), today)
     days = {key: sums for key, sums in all_days.items() if key[0] >= first}
     models = _models(days)
-    top = costs_of(calls, place.reader, since, today, By.CHANNEL, TOP_CHANNELS)
+    top = sum_calls(calls, place.reader, since, today, By.CHANNEL, TOP_CHANNELS)
     channels = place.find_channels(row.key for row in top)
     context: dict[str, Any] = {
         "place": place,
@@ -93,24 +95,26 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
     return render_page(request, "costs/index.html", context)
 
 
-def caps_of(place: WorkspaceContext, calls: ModelCallQuerySet) -> list[ShownCap]:
-    """The caps that bind this workspace. What counts against them elsewhere, or where the reader may
-    not look, is an operator's to see."""
-    among = ModelCall.objects.all() if place.reader.is_operator else calls
-    shown_caps = []
-    for cap in Cap.objects.that_bind(place.workspace).select_related("workspace"):
-        use = cap_use(cap, timezone.now(), among)
+def caps_of(place: WorkspaceContext, calls: ModelCallQuerySet) -> list[CapGauge]:
+    """Return the caps that bind this workspace, with the use by these calls.
+
+    For an operator all calls count, also those of other workspaces.
+    """
+    counted = ModelCall.objects.all() if place.reader.is_operator else calls
+    gauges = []
+    for cap in Cap.objects.binding(place.workspace).select_related("workspace"):
+        use = cap_use(cap, timezone.now(), counted)
         shares = [
             100 * used // limit
             for used, limit in ((use.tokens, cap.tokens), (use.micros, cap.micros))
             if limit
         ]
-        shown_caps.append(ShownCap(use, min(100, max(shares)) if shares else None))
-    return shown_caps
+        gauges.append(CapGauge(use, min(100, max(shares)) if shares else None))
+    return gauges
 
 
 def _models(days: dict[tuple[date, str], Sums]) -> list[ModelRow]:
-    """By tokens, most first."""
+    """Return the sums of each model, most tokens first."""
     sums: dict[str, Sums] = {}
     for (_day, model), day_sums in days.items():
         sums[model] = sums.get(model, Sums()) + day_sums
@@ -124,7 +128,7 @@ def _models(days: dict[tuple[date, str], Sums]) -> list[ModelRow]:
 def _by_day(
     days: dict[tuple[date, str], Sums], models: list[ModelRow]
 ) -> list[tuple[date, ModelRow]]:
-    """A row a day and model, the newest day first; days without a call are left out."""
+    """Return a row for each day and model with a call, the newest day first."""
     return [
         (day, replace(row, sums=days[day, row.model]))
         for day in sorted({day for day, _model in days}, reverse=True)
@@ -134,18 +138,20 @@ def _by_day(
 
 
 def _bars(days: dict[tuple[date, str], Sums], series: dict[str, int], first: date) -> list[Bar]:
-    """Each day's models upon each other, the tallest day as high as the picture."""
+    """Return the stacked bars of each day. The tallest day has the height of the picture."""
     heights: Counter[date] = Counter()
     for (day, _model), day_sums in days.items():
         heights[day] += day_sums.tokens
-    most = max(heights.values(), default=0)
-    if not most:
+    tallest = max(heights.values(), default=0)
+    if not tallest:
         return []
-    bars, filled = [], dict.fromkeys(heights, 0.0)
-    for (day, model), day_sums in sorted(days.items(), key=lambda it: (it[0][0], series[it[0][1]])):
-        height = HEIGHT * day_sums.tokens / most
-        filled[day] += height
-        x, y = (day - first).days * STEP, HEIGHT - filled[day]
+    bars, tops = [], dict.fromkeys(heights, 0.0)
+    for (day, model), day_sums in sorted(
+        days.items(), key=lambda item: (item[0][0], series[item[0][1]])
+    ):
+        height = HEIGHT * day_sums.tokens / tallest
+        tops[day] += height
+        x, y = (day - first).days * STEP, HEIGHT - tops[day]
         bars.append(
             Bar(day, model, series[model], day_sums.tokens, x, round(y, 1), round(height, 1))
         )

@@ -1,4 +1,4 @@
-"""What settings do to the cost, and what came of them lately: beside each field of the form."""
+"""The effect of settings on costs, for the help texts of the settings form."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from memories.models import ModelCall, Price
-from memories.pipeline.costs.usage import Cause, Sums, by_cause
+from memories.pipeline.costs.usage import Cause, Sums, sum_by_cause, total
 from memories.rules.costs.money import MICROS
 from memories.rules.generate.segments import Trigger
 from memories.rules.memory.identity import MemoryScope, MemoryType
@@ -38,7 +38,7 @@ EFFECTS: dict[str, Promise] = {
     "workspace_short_term": gettext_lazy("It takes calls of its own."),
 }
 
-# Which calls a setting brought about.
+# The calls that a setting causes.
 _CAUSES: dict[str, Callable[[Cause], bool]] = {
     "long_term_max_tokens": lambda cause: cause.memory_type == MemoryType.LONG_TERM,
     "conversation_idle_seconds": lambda cause: cause.reason == Trigger.IDLE,
@@ -50,17 +50,20 @@ _CAUSES: dict[str, Callable[[Cause], bool]] = {
 }
 
 
-def tell_costs(form: forms.Form, place: WorkspaceContext, now: datetime) -> dict[str, Any]:
-    """Into the help of the fields; returns what the page says of all together. Only of calls whose
-    texts the reader may read."""
+def add_costs(form: forms.Form, place: WorkspaceContext, now: datetime) -> dict[str, Any]:
+    """Add costs to the help texts of the fields. Return the template variables of all settings.
+
+    Only calls for memories count that the user may read.
+    """
     calls = ModelCall.objects.readable_by(place.reader).filter(workspace=place.workspace)
     today = now.astimezone(UTC).date()
-    causes = by_cause(calls, today - timedelta(days=DAYS - 1), today)
+    causes = sum_by_cause(calls, today - timedelta(days=DAYS - 1), today)
     for key, effect in EFFECTS.items():
         field = form.fields[key]
         words = [str(field.help_text), str(effect)]
-        if is_of := _CAUSES.get(key):
-            words.append(_lately(sum((s for c, s in causes.items() if is_of(c)), Sums())))
+        if is_cause := _CAUSES.get(key):
+            caused = [sums for cause, sums in causes.items() if is_cause(cause)]
+            words.append(_recent_costs(total(caused)))
         field.help_text = " ".join(words)
     model = settings.MEMORYHUB_MODEL
     price = Price.objects.of_model(model) if model else None
@@ -68,13 +71,13 @@ def tell_costs(form: forms.Form, place: WorkspaceContext, now: datetime) -> dict
         "model": model,
         "price_in": int(price.input_price * MICROS) if price else None,
         "price_out": int(price.output_price * MICROS) if price else None,
-        "lately": sum(causes.values(), Sums()),
+        "lately": total(causes.values()),
         "caps": caps_of(place, calls),
         "is_whole": place.reader.is_operator,
     }
 
 
-def _lately(sums: Sums) -> str:
+def _recent_costs(sums: Sums) -> str:
     if not sums.calls:
         return _("In the last 30 days: no call.")
     words = ngettext(

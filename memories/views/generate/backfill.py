@@ -1,4 +1,4 @@
-"""Older history, for a workspace's admins: what it will cost, the order, and how far it is."""
+"""Backfills, for workspace admins: the quote, the start and the progress."""
 
 from typing import Any
 
@@ -13,12 +13,12 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from memories.forms import focus_first_wrong
 from memories.models import AnotherBackfill, Backfill, Job
-from memories.pipeline.costs.estimate import quote_backfill
-from memories.pipeline.generate import operate
+from memories.pipeline.costs.estimate import estimate_backfill
+from memories.pipeline.generate import job_control
 from memories.pipeline.generate.backfill import NeedsPrice, check_cap, progress_of
-from memories.rules.costs.orders import Unreadable, read_cap
+from memories.rules.costs.backfill_input import InvalidInput, parse_cap
 from memories.rules.ingest.timestamps import to_micros
-from memories.tasks import remember_later
+from memories.tasks import schedule_pass
 from memories.views.access.access import (
     UserRequest,
     WorkspaceContext,
@@ -26,7 +26,7 @@ from memories.views.access.access import (
     open_workspace,
 )
 from memories.views.pages import (
-    POLLING_ENDS,
+    STOP_POLLING,
     is_live,
     render_page,
     render_page_or_part,
@@ -35,8 +35,8 @@ from memories.views.pages import (
 from memories.views.periods import since_field, since_us
 
 
-class OrderForm(forms.Form):
-    """What is to be remembered; nothing chosen means all that the reader may read."""
+class BackfillForm(forms.Form):
+    """The period, cap and channels. No channel means all that the reader may read."""
 
     since = since_field()
     cap = forms.CharField(
@@ -70,29 +70,28 @@ class OrderForm(forms.Form):
 
     def clean_cap(self) -> tuple[int | None, int | None]:
         try:
-            return read_cap(self.cleaned_data["cap"])
-        except Unreadable as error:
+            return parse_cap(self.cleaned_data["cap"])
+        except InvalidInput as error:
             raise forms.ValidationError(_("Neither tokens nor money.")) from error
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or self.cleaned_data
         if self.place.nav.is_empty:
             raise forms.ValidationError(_("There is no channel that you may read."))
-        self.now = self.place.workspace.known_until(timezone.now())
+        self.now = self.place.workspace.synced_until(timezone.now())
         if self.now is None:
             raise forms.ValidationError(_("This workspace was never read from Slack to the end."))
         return cleaned
 
     def quote(self) -> dict[str, Any]:
-        """Of what is valid."""
         assert self.now is not None
         requested = set(self.cleaned_data["channel"])
         self.channels = [c for c in self.place.channels if not requested or c.slack_id in requested]
         since = self.cleaned_data["since"]
-        return quote_backfill(self.place.workspace, self.channels, since, self.now).as_json()
+        return estimate_backfill(self.place.workspace, self.channels, since, self.now).as_json()
 
     def start(self, request: UserRequest) -> Backfill | None:
-        """Order it; None, with the reason on the form, when it cannot be."""
+        """Start a backfill. None, with an error on the form, when it cannot start."""
         assert self.now is not None
         quote = self.quote()
         cap_tokens, cap_micros = self.cleaned_data["cap"]
@@ -117,26 +116,26 @@ class OrderForm(forms.Form):
 
 @login_required
 def index(request: UserRequest, slug: str) -> HttpResponse:
-    """GET: the form, and with ``?quote=1`` what it would cost. POST starts it."""
+    """Show the form, and with ``?quote=1`` its cost. POST starts the backfill."""
     place = open_workspace(request, slug)
     must_administer(place)
     unfinished = Backfill.objects.filter(workspace=place.workspace).unfinished()
     visible = Backfill.objects.visible_to(place.reader)
     if request.method == "GET" and (running := visible.filter(pk__in=unfinished).first()):
         return redirect("backfill-detail", slug, running.pk)
-    given = request.POST if request.method == "POST" else request.GET
-    is_asked = request.method == "POST" or "quote" in given
-    form = OrderForm(given if is_asked else None, place=place)
+    data = request.POST if request.method == "POST" else request.GET
+    is_submitted = request.method == "POST" or "quote" in data
+    form = BackfillForm(data if is_submitted else None, place=place)
     quote, status = None, 200
-    if is_asked and not form.is_valid():
+    if is_submitted and not form.is_valid():
         status = 422
     elif request.method == "POST":
         if backfill := form.start(request):
-            remember_later(place.workspace.pk)
+            schedule_pass(place.workspace.pk)
             toasts.success(request, _("The backfill began."))
             return redirect("backfill-detail", slug, backfill.pk)
         status = 422
-    elif is_asked:
+    elif is_submitted:
         quote = form.quote()
     if status == 422:
         focus_first_wrong(form)
@@ -144,8 +143,8 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
         "place": place,
         "form": form,
         "quote": quote,
-        "is_taken": unfinished.exists(),
-        "chosen": given.getlist("channel"),
+        "has_unfinished": unfinished.exists(),
+        "chosen": data.getlist("channel"),
         "earlier": visible.filter(workspace=place.workspace)[:10],
     }
     return render_page(request, "generate/backfill/index.html", context, status=status)
@@ -153,8 +152,10 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
 
 @login_required
 def detail(request: UserRequest, slug: str, pk: int) -> HttpResponse:
-    """How far it is; the part is asked for again until it is finished. POST ``do``: pause, resume
-    (with a new ``cap``), cancel, retry what was given up."""
+    """Show the progress. The part refreshes until the backfill is finished.
+
+    POST ``do``: ``pause``, ``resume`` (with a new ``cap``), ``cancel``, or ``retry`` its dead jobs.
+    """
     place = open_workspace(request, slug)
     must_administer(place)
     backfills = Backfill.objects.visible_to(place.reader).filter(workspace=place.workspace)
@@ -168,16 +169,16 @@ def detail(request: UserRequest, slug: str, pk: int) -> HttpResponse:
     if error:
         status = 422
     elif wants_part(request) and not backfill.is_unfinished:
-        status = POLLING_ENDS
+        status = STOP_POLLING
     context = {
         "place": place,
         "backfill": backfill,
         "quote": backfill.quote.get("total"),
         "is_free": backfill.quote.get("free"),
         "progress": progress_of(backfill, timezone.now()),
-        "trouble": place.trouble,  # for the part too: it says why it stands still
+        "trouble": place.trouble,  # the part shows it too
         "is_changed": request.GET.get("state", backfill.state) != backfill.state,
-        "asks": request.GET.get("ask") == "cancel" and backfill.is_unfinished,
+        "confirms_cancel": request.GET.get("ask") == "cancel" and backfill.is_unfinished,
         "error": error,
         "live": is_live(request),
     }
@@ -191,38 +192,35 @@ def detail(request: UserRequest, slug: str, pk: int) -> HttpResponse:
 
 
 def _change(request: UserRequest, backfill: Backfill) -> str:
-    """What somebody wants of it; returns what is wrong with that, or ""."""
+    """Change the backfill, unless its state changed meanwhile. Return an error text, or ""."""
     verb = request.POST.get("do", "")
     if verb == "pause" and backfill.pause(request.user):
         toasts.success(request, _("Paused: no more calls begin."))
     elif verb == "cancel" and backfill.cancel(request.user):
         toasts.success(request, _("Cancelled: what is made stays."))
     elif verb == "retry":
-        _retry(request, backfill)
+        count = job_control.retry_jobs(backfill.jobs.filter(state=Job.State.DEAD), request.user)
+        if count:
+            schedule_pass(backfill.workspace_id)
+            words = ngettext(
+                "%(n)s job will be tried again.", "%(n)s jobs will be tried again.", count
+            )
+            toasts.success(request, words % {"n": count})
     elif verb == "resume":
         return _resume(request, backfill)
-    return ""  # it came to that by itself: the page says what is
-
-
-def _retry(request: UserRequest, backfill: Backfill) -> None:
-    given_up = backfill.jobs.filter(state=Job.State.DEAD)
-    count = operate.retry(given_up, request.user)
-    if count:
-        remember_later(backfill.workspace_id)
-        words = ngettext("%(n)s job will be tried again.", "%(n)s jobs will be tried again.", count)
-        toasts.success(request, words % {"n": count})
+    return ""
 
 
 def _resume(request: UserRequest, backfill: Backfill) -> str:
     try:
-        tokens, micros = read_cap(request.POST.get("cap", ""))
+        tokens, micros = parse_cap(request.POST.get("cap", ""))
         check_cap(micros)
-    except Unreadable:
+    except InvalidInput:
         return _("Neither tokens nor money.")
     except NeedsPrice:
         return _("Without a price for the model only tokens can be counted.")
     caps = {"cap_tokens": tokens, "cap_micros": micros} if "cap" in request.POST else {}
     if backfill.resume(request.user, **caps):
-        remember_later(backfill.workspace_id)
+        schedule_pass(backfill.workspace_id)
         toasts.success(request, _("It goes on."))
     return ""

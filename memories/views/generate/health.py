@@ -1,7 +1,4 @@
-"""How a workspace does, as far as its reader is told: for the page of jobs and the navigation.
-
-The worker and the model are for members to know of, not for guests.
-"""
+"""The health of a workspace, for the page of jobs and the navigation."""
 
 from datetime import datetime, timedelta
 
@@ -9,62 +6,53 @@ from django.conf import settings
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from memories.models import Heartbeat, Job, Reader, SlackConnection, Workspace
+from memories.models import Heartbeat, Job, Reader, Workspace
 from memories.models.generate.job_queries import JobQuerySet
 from memories.models.ingest.channels import ChannelQuerySet
-from memories.pipeline.generate.operate import trouble_of
-from memories.rules.generate.waits import Trouble
-from memories.rules.health import Signs
+from memories.rules.health import HealthSignals
 
-# Why a channel is not read further, where that is nobody's fault and goes on by itself, or is meant.
-EVERYDAY = {"", "walking", "threads", "new", "ratelimited", "not_followed", "forgotten", "late"}
-COUNTED = 100  # jobs, on pages
-
-
-def trouble(workspace: Workspace, now: datetime, *, is_told: bool) -> Trouble | None:
-    """What keeps memories from being made."""
-    return trouble_of(workspace, now) if is_told else None
+# Codes of channels that are not read further for an expected reason.
+EXPECTED_CODES = {
+    "", "walking", "threads", "new", "ratelimited", "not_followed", "forgotten", "late",
+}  # fmt: skip
+COUNT_LIMIT = 100  # jobs
 
 
-def stopped(workspace: Workspace, *, is_told: bool) -> SlackConnection | None:
-    """The connection to Slack that ended."""
-    if not is_told:
-        return None
-    return SlackConnection.objects.stopped().filter(workspace=workspace).first()
-
-
-def signs(
+def get_signals(
     workspace: Workspace,
     reader: Reader,
     channels: ChannelQuerySet,
     now: datetime,
     *,
-    is_told: bool,
+    is_member: bool,
     has_trouble: bool,
     is_stopped: bool,
-) -> Signs:
-    """Two or three queries where all is well. Who may read what is asked only where something
-    failed: that rule is the longest there is, and every page asks for the signs."""
+) -> HealthSignals:
+    """Return the signals of a workspace's health. Guests may not see that of the worker.
+
+    Every page calls this. Who may read failed jobs is an expensive query, so it runs only if there
+    are any.
+    """
     is_connected = workspace.connected_at is not None
     dead = Job.objects.listed_in(workspace).filter(state=Job.State.DEAD)
-    return Signs(
-        worker_at=Heartbeat.objects.last_beat() if is_told else now,
-        worker_lasts=timedelta(seconds=settings.MEMORYHUB_HEARTBEAT_MAX),
+    return HealthSignals(
+        worker_at=Heartbeat.objects.last_beat() if is_member else now,
+        worker_max_age=timedelta(seconds=settings.MEMORYHUB_HEARTBEAT_MAX),
         is_connected=is_connected,
         synced_at=workspace.synced_at,
         is_stopped=is_stopped,
-        has_trouble=has_trouble,
-        failing_channels=channels.failing(EVERYDAY).count() if is_connected else 0,
-        failed_jobs=_count(dead, reader) if dead.exists() else 0,
+        is_blocked=has_trouble,
+        failing_channels=channels.failing(EXPECTED_CODES).count() if is_connected else 0,
+        failed_jobs=count_limited(dead.shown_to(reader).order_by("-pk")) if dead.exists() else 0,
     )
 
 
-def failed_words(failed: int) -> str:
-    if failed > COUNTED:
-        return _("More than %(n)s jobs failed.") % {"n": COUNTED}
+def describe_failed(failed: int) -> str:
+    if failed > COUNT_LIMIT:
+        return _("More than %(n)s jobs failed.") % {"n": COUNT_LIMIT}
     return ngettext("%(n)s job failed.", "%(n)s jobs failed.", failed) % {"n": failed}
 
 
-def _count(dead: JobQuerySet, reader: Reader) -> int:
-    """How many of these the reader is shown, exact up to `COUNTED`."""
-    return dead.shown_to(reader).order_by("-pk").values("pk")[: COUNTED + 1].count()
+def count_limited(jobs: JobQuerySet) -> int:
+    """Return the number of jobs, exact up to `COUNT_LIMIT`."""
+    return jobs.values("pk")[: COUNT_LIMIT + 1].count()

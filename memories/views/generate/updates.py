@@ -1,4 +1,4 @@
-"""Update now: what it costs to remember at once what waits, a person's word on it, and how far it is."""
+"""Update now: show the cost, start the update, and show its job."""
 
 from django.contrib import messages as toasts
 from django.contrib.auth.decorators import login_required
@@ -9,10 +9,10 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from memories.models import Memory, MemoryVersion
-from memories.pipeline.costs.estimate import quote_update
+from memories.pipeline.costs.estimate import estimate_update
 from memories.pipeline.generate.update_now import update_now
 from memories.rules.memory.identity import MemoryScope, MemoryType
-from memories.tasks import remember_later
+from memories.tasks import schedule_pass
 from memories.views.access.access import (
     UserRequest,
     WorkspaceContext,
@@ -21,18 +21,20 @@ from memories.views.access.access import (
     open_channel,
     open_memory,
 )
-from memories.views.generate import runs
-from memories.views.pages import POLLING_ENDS, is_live, render_page_or_part, wants_part
+from memories.views.generate.job_rows import build_rows, get_visible_jobs
+from memories.views.pages import STOP_POLLING, is_live, render_page_or_part, wants_part
 from memories.views.paths import card_path, update_path
 
 PAGE, PART = "generate/updates/detail.html", "generate/updates/_update.html"
-NEVER_READ = gettext_lazy("This workspace was never read from Slack to the end.")
+NEVER_SYNCED = gettext_lazy("This workspace was never read from Slack to the end.")
 
 
 @login_required
 def detail(request: UserRequest, pk: int) -> HttpResponse:
-    """For editors. GET: what it costs; with ``job``, how far that is: as a part 204 while ``seen``
-    is still its state, 286 when it is over. POST: what waits is remembered now."""
+    """Show the cost, or with ``job`` its state. POST starts the update. For editors.
+
+    The part is answered with 204 while ``seen`` is still the state, and 286 when the job is over.
+    """
     place, memory = open_memory(request, pk)
     if memory.channel is None:
         raise Http404
@@ -42,7 +44,7 @@ def detail(request: UserRequest, pk: int) -> HttpResponse:
 
 @login_required
 def channel(request: UserRequest, slug: str, slack_id: str) -> HttpResponse:
-    """The same of a channel that has no memory yet; POST makes it."""
+    """Do the same for a channel without a memory, which POST creates."""
     place, channel = open_channel(request, slug, slack_id)
     must_edit(place)
     values = {
@@ -63,47 +65,47 @@ def _update(request: UserRequest, place: WorkspaceContext, memory: Memory) -> Ht
     now = timezone.now()
     if request.method == "POST":
         job = update_now(memory, request.user, now)
-        remember_later(place.workspace.pk)
+        schedule_pass(place.workspace.pk)
         if job is not None and wants_part(request):
             return _job(request, place, memory, job.pk)
         if job is not None:
             return redirect("jobs-detail", place.workspace.slug, job.pk)
         if not wants_part(request):
             words = _("Nothing waits: all that was said is remembered.")
-            toasts.info(request, words if place.workspace.known_until(now) else NEVER_READ)
+            toasts.info(request, words if place.workspace.synced_until(now) else NEVER_SYNCED)
             return redirect(card_path(memory))
     elif job_id := number_or_none(request.GET.get("job", "")):
         return _job(request, place, memory, job_id)
-    total = quote_update(memory, now).as_json()
+    quote = estimate_update(memory, now).as_json()
+    total = quote["total"]
     context = {
         "place": place,
         "memory": memory,
-        "quote": total["total"],
-        "is_free": total["free"],
-        "something_waits": total["total"]["segments"] + total["total"]["threads"] > 0,
+        "quote": total,
+        "is_free": quote["free"],
+        "has_waiting": total["segments"] + total["threads"] > 0,
         "path": update_path(memory),
-        "never_read": "" if place.workspace.known_until(now) else NEVER_READ,
+        "never_synced": "" if place.workspace.synced_until(now) else NEVER_SYNCED,
     }
     return render_page_or_part(request, PAGE, PART, context)
 
 
 def _job(request: UserRequest, place: WorkspaceContext, memory: Memory, pk: int) -> HttpResponse:
-    rows = runs.rows_of(place).filter(memory__channel=memory.channel_id)
-    now = timezone.now()
-    [run] = runs.runs([get_object_or_404(rows, pk=pk)], now, runs.closed_at(now))
-    if wants_part(request) and not run.is_over and request.GET.get("seen") == run.status:
+    jobs = get_visible_jobs(place).filter(memory__channel=memory.channel_id)
+    [[row]] = build_rows(timezone.now(), [get_object_or_404(jobs, pk=pk)])
+    if wants_part(request) and not row.is_over and request.GET.get("seen") == row.status:
         return HttpResponse(status=204)
     readable = MemoryVersion.objects.visible_to(place.reader).filter(job=pk)
-    made = readable.newest_first().first() if run.is_over else None
+    made = readable.newest_first().first() if row.is_over else None
     context = {
         "place": place,
         "memory": memory,
-        "run": run,
+        "row": row,
         "made": made,
         "live": is_live(request),
         "path": update_path(memory),
         "takes_focus": request.method == "POST",
         "news": _("Updated: v%(n)s.") % {"n": made.number} if made else "",
     }
-    status = POLLING_ENDS if wants_part(request) and run.is_over else 200
+    status = STOP_POLLING if wants_part(request) and row.is_over else 200
     return render_page_or_part(request, PAGE, PART, context, status=status)

@@ -1,4 +1,4 @@
-"""Where Slack tells what happens: signed, stored and acknowledged at once, worked on later."""
+"""The request URL for Slack's events. It stores them at once; a task processes them later."""
 
 import logging
 
@@ -8,9 +8,9 @@ from django.utils import timezone
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_POST
 
-from memories.pipeline.ingest.events import is_from_slack, receive_event
+from memories.pipeline.ingest.events import is_signed_by_slack, receive_event
 from memories.rules.ingest.events import MAX_BODY_BYTES
-from memories.tasks import events_later
+from memories.tasks import schedule_events
 
 logger = logging.getLogger(__name__)
 
@@ -18,33 +18,36 @@ logger = logging.getLogger(__name__)
 @csrf_exempt
 @require_POST
 def receive(request: HttpRequest) -> HttpResponse:
-    """200 when it is stored, or not ours to store; 401 to whatever is not Slack's own; 413 to more
-    than 1 MB; 503 when nothing can be stored, so that Slack sends it again."""
+    """Store an event. The status is 200 for stored and skipped events.
+
+    It is 401 without Slack's signature, 413 above 1 MB, and 503 when the database fails, so that
+    Slack sends the event again.
+    """
     try:
-        body = _read(request)
-    except UnreadablePostError:  # nobody is there any more
+        body = _read_body(request)
+    except UnreadablePostError:  # the client has disconnected
         return HttpResponse(status=401)
     if len(body) > MAX_BODY_BYTES:
         return HttpResponse(status=413)
-    if not is_from_slack(body, request.headers, timezone.now()):
+    if not is_signed_by_slack(body, request.headers, timezone.now()):
         return HttpResponse(status=401)
     try:
         received = receive_event(body)
     except DatabaseError:
-        logger.exception("an event could not be stored")
+        logger.exception("cannot store an event")
         return HttpResponse(status=503)
     if received is None:
         return HttpResponse(status=401)
-    for workspace_id in received.call:
-        events_later(workspace_id)
+    if received.workspace_id is not None:
+        schedule_events(received.workspace_id)
     return HttpResponse(received.challenge, content_type="text/plain; charset=utf-8")
 
 
-def _read(request: HttpRequest) -> bytes:
-    """The raw body: one byte more than is allowed when there is more, whatever its length says."""
+def _read_body(request: HttpRequest) -> bytes:
+    """Return the raw body, cut one byte above the limit. Content-Length is not trusted."""
     parts = []
-    left = MAX_BODY_BYTES + 1
-    while left and (part := request.read(left)):
+    remaining = MAX_BODY_BYTES + 1
+    while remaining and (part := request.read(remaining)):
         parts.append(part)
-        left -= len(part)
+        remaining -= len(part)
     return b"".join(parts)

@@ -1,4 +1,4 @@
-"""Slack exports by upload, for operators: what lies in one, what of it is wanted, how far it is."""
+"""Uploads of Slack exports, for operators: their content, the choice of a part, the progress."""
 
 from datetime import UTC, tzinfo
 from typing import Any
@@ -18,20 +18,20 @@ from django.utils.translation import gettext_lazy
 from django_htmx.http import HttpResponseClientRedirect
 
 from memories.forms import focus_first_wrong
-from memories.models import AnotherUpload, Upload, Workspace
+from memories.models import Upload, UploadInProgress, Workspace
 from memories.pipeline.ingest import uploads
-from memories.pipeline.ingest.uploads import NotTaken
-from memories.tasks import import_later
+from memories.pipeline.ingest.uploads import UploadRefused
+from memories.tasks import schedule_import
 from memories.views.access.access import UserRequest, must_operate
-from memories.views.pages import POLLING_ENDS, is_live, render_page_or_part, wants_part
+from memories.views.pages import STOP_POLLING, is_live, render_page_or_part, wants_part
 from memories.views.periods import since_field, since_us
-from memoryhub.uploads import LARGEST, make_ticket
+from memoryhub.uploads import MAX_BYTES, make_ticket
 
-EARLIER = 20  # uploads that the page lists
+MAX_LISTED = 20  # earlier uploads on the page
 
 
 class UploadForm(forms.Form):
-    """The token against forged requests comes before the file, which is read in the order sent."""
+    """The form is read in the order it is sent, so the CSRF token comes before the file."""
 
     slug = forms.SlugField(
         label=gettext_lazy("Into the workspace"),
@@ -55,26 +55,26 @@ class UploadForm(forms.Form):
             super().__init__(request.POST, request.FILES)
         else:
             super().__init__(initial={"slug": _likely_slug()})
-        if int(request.META.get("CONTENT_LENGTH") or 0) > LARGEST:
+        if int(request.META.get("CONTENT_LENGTH") or 0) > MAX_BYTES:
             missing = self.fields["export"].error_messages
             missing["required"] = _("This file is too large for an upload.")
 
-    def keep(self) -> Upload | None:
-        """None, with the reason on the form, when it cannot be."""
+    def store(self) -> Upload | None:
+        """Store the file, or add the reason why not to the form and return None."""
         file: UploadedFile[bytes] = self.cleaned_data["export"]
         try:
-            return uploads.keep(
+            return uploads.store_upload(
                 self.cleaned_data["slug"], file.name or "", file.chunks(), by=self.request.user
             )
-        except NotTaken as error:
+        except UploadRefused as error:
             self.add_error("export", str(error))
-        except AnotherUpload:
+        except UploadInProgress:
             self.add_error("slug", _("Another import into this workspace is not over yet."))
         return None
 
 
 class ChoiceForm(forms.Form):
-    """What of an export is wanted: since when; the page draws the rest by what lies in it."""
+    """The chosen part of an export. The template renders all fields but ``since``."""
 
     since = since_field()
     private = forms.BooleanField(required=False)
@@ -90,31 +90,31 @@ class ChoiceForm(forms.Form):
 
     @property
     def choice(self) -> dict[str, Any]:
-        """Of what is valid, as an upload keeps it."""
+        """The valid data in the form of `Upload.choice`."""
         return {**self.cleaned_data, "without": self.without}
 
 
 def _likely_slug() -> str:
-    """The only workspace of a team, and the command's own name for the first one."""
+    """Return the only workspace's slug, or "default" when there is none, as the command does."""
     slugs = list(Workspace.objects.exclude(slug="demo").values_list("slug", flat=True)[:2])
     return {0: "default", 1: slugs[0] if slugs else ""}.get(len(slugs), "")
 
 
 @login_required
 def index(request: UserRequest) -> HttpResponse:
-    """POST takes a file in, and leads to what is in it."""
+    """Show the form. POST stores a file and redirects to its upload."""
     must_operate(request)
     form = UploadForm(request)
     status = 200
     if request.method == "POST":
-        if form.is_valid() and (upload := form.keep()):
-            import_later(upload.pk)
+        if form.is_valid() and (upload := form.store()):
+            schedule_import(upload.pk)
             path = reverse("imports-detail", args=[upload.pk])
             return HttpResponseClientRedirect(path) if wants_part(request) else redirect(path)
         focus_first_wrong(form)
         status = 422
     action = f"{reverse('imports-index')}?{urlencode({'ticket': make_ticket()})}"
-    context = {"form": form, "action": action, "uploads": Upload.objects.all()[:EARLIER]}
+    context = {"form": form, "action": action, "uploads": Upload.objects.all()[:MAX_LISTED]}
     return render_page_or_part(
         request, "ingest/imports/index.html", "ingest/imports/_upload.html", context, status=status
     )
@@ -122,36 +122,38 @@ def index(request: UserRequest) -> HttpResponse:
 
 @login_required
 def detail(request: UserRequest, pk: int) -> HttpResponse:
-    """How far one is; the part is asked for again while a worker is at it. POST ``do``: start
-    (messages ``since`` a day, without the channels in ``without``, with ``private`` and ``direct``
-    messages), pause, resume, retry, cancel."""
+    """Show an upload; the page refreshes its part while a worker processes it.
+
+    POST ``do`` is start, pause, resume, retry or cancel. For start, ``since`` is the first day,
+    ``without`` the excluded channels, and ``private`` and ``direct`` include such conversations.
+    """
     must_operate(request)
     upload = get_object_or_404(Upload, pk=pk)
     starts = request.POST.get("do") == "start"
-    # In the zone in which the page tells times.
+    # In the time zone of the page's times.
     form = ChoiceForm(request.POST if starts else None, zone=request.user.zone or UTC)
     if request.method == "POST" and (not starts or form.is_valid()):
         _change(request, upload, form)
-        return redirect(_here(request, upload))
+        return redirect(_own_path(request, upload))
     status = 422 if starts else 200
     focus_first_wrong(form)
     workspace = Workspace.objects.filter(slug=upload.slug).first()
     context: dict[str, Any] = {
         "upload": upload,
         "form": form,
-        "shares": uploads.shares_of(upload),
+        "shares": uploads.channel_progress(upload),
         "left": uploads.seconds_left(upload),
         "is_silent": upload.is_silent(timezone.now()),
         "workspace": workspace if upload.state == Upload.State.DONE else None,
-        "things": _things(upload.report),
-        "more": _more(upload),
-        "refusal": uploads.refusal_of(upload),
+        "counts_by_type": _counts_by_type(upload.report),
+        "more": _unlisted_broken_files(upload),
+        "refusal": uploads.refusal_text(upload),
         "live": is_live(request),
-        "here": _here(request, upload),
+        "here": _own_path(request, upload),
         "asks": request.GET.get("ask") == "cancel" and upload.is_unfinished,
     }
     if wants_part(request) and not upload.is_at_work:
-        status = POLLING_ENDS
+        status = STOP_POLLING
     return render_page_or_part(
         request,
         "ingest/imports/detail.html",
@@ -163,41 +165,41 @@ def detail(request: UserRequest, pk: int) -> HttpResponse:
 
 @transaction.atomic
 def _change(request: UserRequest, upload: Upload, form: ChoiceForm) -> None:
-    """What somebody wants of it. What it came to by itself meanwhile, the page says."""
+    """Carry out ``do``. When the state has changed meanwhile, do nothing: the page shows it."""
     verb, now = request.POST.get("do", ""), timezone.now()
     if verb == "start":
         if upload.start(form.choice, by=request.user, now=now):
-            import_later(upload.pk)
+            schedule_import(upload.pk)
     elif verb == "pause" and upload.pause(by=request.user, now=now):
         toasts.success(request, _("Paused: nothing more is stored."))
     elif verb == "resume" and upload.resume(by=request.user, now=now):
-        import_later(upload.pk)
+        schedule_import(upload.pk)
         toasts.success(request, _("It goes on."))
     elif verb == "retry" and upload.retry(by=request.user, now=now):
-        import_later(upload.pk)
-    elif verb == "cancel" and uploads.cancel(upload, by=request.user, now=now):
+        schedule_import(upload.pk)
+    elif verb == "cancel" and uploads.cancel_upload(upload, by=request.user, now=now):
         toasts.success(request, _("Cancelled: the file is gone, what was stored stays."))
 
 
-def _here(request: UserRequest, upload: Upload) -> str:
-    """Where a word on it is sent, and leads: a page that does not refresh stays one."""
+def _own_path(request: UserRequest, upload: Upload) -> str:
+    """Return the path of the page, for its forms and redirects; keep ``live=off``."""
     path = reverse("imports-detail", args=[upload.pk])
     return path if is_live(request) else f"{path}?live=off"
 
 
-def _more(upload: Upload) -> int:
-    """Broken files beyond those that are named."""
+def _unlisted_broken_files(upload: Upload) -> int:
+    """Return the number of broken files beyond the listed ones."""
     if "files" in upload.report:
         return int(upload.report.get("files_count", 0)) - len(upload.report["files"])
     return int(upload.found.get("broken_count", 0)) - len(upload.found.get("broken", []))
 
 
-def _things(report: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    """What was counted, in the order in which it is read."""
-    words = {
+def _counts_by_type(report: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """Return (label, counts) of each type of object in a report."""
+    labels = {
         "people": _("people"),
         "channels": _("channels"),
         "messages": _("messages"),
         "files": _("files without messages"),
     }
-    return [(word, report[name]) for name, word in words.items() if name in report]
+    return [(label, report[name]) for name, label in labels.items() if name in report]

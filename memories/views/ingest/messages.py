@@ -1,4 +1,4 @@
-"""Messages in Slack's shape, and those that a version rests on."""
+"""Pages of messages in Slack's look, with marks on the sources of a version."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
@@ -27,16 +27,17 @@ from memories.views.access.access import (
     number_or_none,
     open_channel,
 )
-from memories.views.memory.shown import show_one, with_origin
+from memories.views.memory.display import display_version, for_display
 from memories.views.pages import render_page_or_part, wants_part
 
-AT_ONCE = 50
-CONTINUES_WITHIN_US = 5 * 60 * SECOND  # the same person going on: no second name and face
+PER_PAGE = 50
+# Within this time a message of the same person shows no second name and avatar.
+CONTINUES_WITHIN_US = 5 * 60 * SECOND
 
 
 @dataclass
 class ShownMessage:
-    """A message as a page shows it; ``source`` is its number in the version's text, 0 for none."""
+    """A message on a page; ``source`` is its number in the version's text, 0 for none."""
 
     message: Message
     name: str
@@ -56,7 +57,7 @@ class ShownMessage:
 
 @dataclass(frozen=True)
 class MessagePage:
-    """Messages in order of time, and whether there are more on either side."""
+    """Messages in order of time, and whether there are older and newer ones."""
 
     messages: list[Message]
     has_older: bool
@@ -65,7 +66,8 @@ class MessagePage:
 
 @login_required
 def index(request: UserRequest, slug: str, slack_id: str) -> HttpResponse:
-    """``?around=`` or ``?before=`` or ``?after=`` a ts; ``?v=`` marks a version's sources."""
+    """Show messages ``?around=``, ``?before=`` or ``?after=`` a ts; ``?v=`` marks a version's
+    sources, and ``?only=sources`` hides the other messages."""
     place, channel = open_channel(request, slug, slack_id)
     version = _version(request, place)
     numbers = source_numbers(version, channel, place) if version else {}
@@ -78,7 +80,7 @@ def index(request: UserRequest, slug: str, slack_id: str) -> HttpResponse:
     before, after = request.GET.get("before", ""), request.GET.get("after", "")
     page = read_page(messages, around=around, before=before, after=after)
     if not page.messages and (before or after) and not wants_part(request):
-        # Beyond either end, or those that stood there are gone: what is nearest.
+        # Beyond either end, or after a deletion: show the nearest messages.
         page = read_page(messages, around=before or after)
     path = paths.messages_path(slug, channel.slack_id)
     kept = {"v": str(version.pk)} if version else {}
@@ -97,13 +99,13 @@ def index(request: UserRequest, slug: str, slack_id: str) -> HttpResponse:
             "version": version,
             "sources_total": len(numbers),
             "sources_here": sum(1 for message in shown if message.source),
-            "sources_read": _read(version, channel) if version else 0,
+            "sources_read": _messages_read(version, channel) if version else 0,
             "only": only,
             "keeps_days": place.workspace.memory_settings.retention_days,
             "all_path": f"{path}?{urlencode(here)}{anchor}",
             "only_path": f"{path}?{urlencode({**here, 'only': 'sources'})}{anchor}",
-            "older": _step(path, kept, "before", shown, 0, only) if page.has_older else "",
-            "newer": _step(path, kept, "after", shown, -1, only) if page.has_newer else "",
+            "older": _page_path(path, kept, "before", shown, 0, only) if page.has_older else "",
+            "newer": _page_path(path, kept, "after", shown, -1, only) if page.has_newer else "",
             "shows_older": not after,
             "shows_newer": not before,
             "focus": (shown[-1] if before else shown[0]).message.ts if shown else "",
@@ -114,10 +116,10 @@ def index(request: UserRequest, slug: str, slack_id: str) -> HttpResponse:
 def read_page(
     messages: MessageQuerySet, *, around: str = "", before: str = "", after: str = ""
 ) -> MessagePage:
-    """At most 50 messages beside a moment, by key and never by offset; the newest without one."""
+    """Return at most 50 messages around, before or after a ts, or the newest ones."""
     if around:
         at = moment_or_404(around)
-        half = AT_ONCE // 2
+        half = PER_PAGE // 2
         older = list(messages.filter(micros__lt=at).in_order().reverse()[: half + 1])
         newer = list(messages.filter(micros__gte=at).in_order()[: half + 1])
         return MessagePage(
@@ -125,18 +127,18 @@ def read_page(
         )
     if after:
         later = messages.filter(micros__gt=moment_or_404(after)).in_order()
-        newer = list(later[: AT_ONCE + 1])
-        return MessagePage(newer[:AT_ONCE], has_older=True, has_newer=len(newer) > AT_ONCE)
+        newer = list(later[: PER_PAGE + 1])
+        return MessagePage(newer[:PER_PAGE], has_older=True, has_newer=len(newer) > PER_PAGE)
     if before:
         messages = messages.filter(micros__lt=moment_or_404(before))
-    older = list(messages.in_order().reverse()[: AT_ONCE + 1])
-    return MessagePage(list(reversed(older[:AT_ONCE])), len(older) > AT_ONCE, bool(before))
+    older = list(messages.in_order().reverse()[: PER_PAGE + 1])
+    return MessagePage(list(reversed(older[:PER_PAGE])), len(older) > PER_PAGE, bool(before))
 
 
 def show_messages(
     messages: Iterable[Message], place: WorkspaceContext, channel: Channel, numbers: dict[str, int]
 ) -> list[ShownMessage]:
-    """One query, for the names of the people mentioned; ``numbers`` are sources by ts."""
+    """Return messages with all that a page shows; ``numbers`` are sources by ts."""
     loaded = list(messages)
     names = names_in((message.text for message in loaded), place)
     zone = place.zone
@@ -163,14 +165,12 @@ def show_messages(
 
 
 def first_words(messages: Iterable[Message], place: WorkspaceContext) -> dict[str, str]:
-    """The beginnings of messages of one channel as plain words, by ts."""
-    return {message.ts: words for message, words in beginnings(messages, place)}
+    """Return the excerpts of messages of one channel by ts."""
+    return {message.ts: words for message, words in excerpts(messages, place)}
 
 
-def beginnings(
-    messages: Iterable[Message], place: WorkspaceContext
-) -> Iterator[tuple[Message, str]]:
-    """Messages with their first words."""
+def excerpts(messages: Iterable[Message], place: WorkspaceContext) -> Iterator[tuple[Message, str]]:
+    """Yield messages with their first 80 characters as plain text."""
     loaded = list(messages)
     names = names_in((message.text for message in loaded), place)
     for message in loaded:
@@ -179,12 +179,12 @@ def beginnings(
 
 
 def topic_words(channel: Channel, place: WorkspaceContext) -> str:
-    """The channel's topic as plain words: it may mention others, as messages do."""
+    """Return the channel's topic, which may have mentions, as plain text."""
     return render_plain(mark_invisible(channel.topic), names_in([channel.topic], place))
 
 
 def thread_path(place: WorkspaceContext, channel: Channel, message: Message) -> str:
-    """The page of the thread a message stands in, "" outside of threads."""
+    """Return the path of a message's thread, "" outside of threads."""
     if not message.thread_ts:
         return ""
     return paths.thread_path(place.workspace.slug, channel.slack_id, message.thread_ts)
@@ -193,8 +193,8 @@ def thread_path(place: WorkspaceContext, channel: Channel, message: Message) -> 
 def source_numbers(
     version: MemoryVersion, channel: Channel, place: WorkspaceContext
 ) -> dict[str, int]:
-    """The numbers that a version's text gives to its messages of this channel, by ts."""
-    shown = show_one(version, place)
+    """Return the numbers of the version's sources in this channel, by ts."""
+    shown = display_version(version, place)
     path = paths.messages_path(place.workspace.slug, channel.slack_id) + "?"
     return {
         chip.ts: chip.number
@@ -205,7 +205,7 @@ def source_numbers(
 
 
 def files_of(raw: str) -> list[str]:
-    """Names of the files a message came with; what Slack no longer has keeps no name."""
+    """Return the names of a message's files. Files deleted in Slack have none."""
     if '"files"' not in raw:
         return []
     files = dicts(json.loads(raw).get("files"))
@@ -214,25 +214,25 @@ def files_of(raw: str) -> list[str]:
 
 
 def _version(request: UserRequest, place: WorkspaceContext) -> MemoryVersion | None:
-    """The version whose sources are marked; 404 unless the reader may read it."""
+    """Return the version of ``?v=``; raise Http404 unless the reader may read it."""
     if not request.GET.get("v"):
         return None
     if (pk := number_or_none(request.GET["v"])) is None:
         raise Http404
-    versions = with_origin(MemoryVersion.objects.visible_to(place.reader))
+    versions = for_display(MemoryVersion.objects.visible_to(place.reader))
     version = versions.filter(pk=pk, memory__workspace=place.workspace).first()
     if version is None:
         raise Http404
     return version
 
 
-def _read(version: MemoryVersion, channel: Channel) -> int:
-    """Of how many messages of this channel it was made, used or not; 0: others' count as well."""
+def _messages_read(version: MemoryVersion, channel: Channel) -> int:
+    """Return how many messages of this channel the version was made from, 0 for other scopes."""
     return version.source_message_count if version.memory.channel_id == channel.pk else 0
 
 
 def names_in(texts: Iterable[str], place: WorkspaceContext) -> Names:
-    """The names that these texts mention, as far as the reader may see them."""
+    """Return the names of the people and channels in these texts that the reader may see."""
     people_ids, channel_ids = mentions_in(texts)
     people = Person.objects.filter(workspace=place.workspace, slack_id__in=people_ids).names()
     channels = place.find_channels(channel_ids)
@@ -240,26 +240,26 @@ def names_in(texts: Iterable[str], place: WorkspaceContext) -> Names:
 
 
 def _continues(last: ShownMessage, current: ShownMessage) -> bool:
-    a, b = last.message, current.message
+    previous, message = last.message, current.message
     return (
         last.name == current.name
-        and a.author_id == b.author_id
-        and a.thread_ts == b.thread_ts
-        and not (a.is_notice or b.is_notice)
+        and previous.author_id == message.author_id
+        and previous.thread_ts == message.thread_ts
+        and not (previous.is_notice or message.is_notice)
         and not current.begins_day
-        and b.micros - a.micros < CONTINUES_WITHIN_US
+        and message.micros - previous.micros < CONTINUES_WITHIN_US
     )
 
 
-def _step(
+def _page_path(
     path: str,
     kept: dict[str, str],
-    word: str,
+    direction: str,
     shown: list[ShownMessage],
     end: int,
     only: bool,  # noqa: FBT001
 ) -> str:
     if not shown:
         return ""
-    query = {**kept, word: shown[end].message.ts} | ({"only": "sources"} if only else {})
+    query = {**kept, direction: shown[end].message.ts} | ({"only": "sources"} if only else {})
     return f"{path}?{urlencode(query)}"

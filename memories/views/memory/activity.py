@@ -1,4 +1,4 @@
-"""How much was said in a channel on each of the last days: one query, drawn and told."""
+"""A bar chart of the messages in a channel on each of the last days. One query."""
 
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -6,12 +6,12 @@ from datetime import date, datetime
 from django.db.models import Count, Q
 
 from memories.models import Channel, Message
-from memories.rules.memory.activity import heights, last_days
+from memories.rules.memory.activity import bar_heights, last_days
 from memories.views.access.access import WorkspaceContext
 
 DAYS = 14
 HEIGHT = 32
-STEP = 10  # from one bar to the next
+STEP = 10  # the distance of two bars
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,8 @@ class Activity:
         return max(self.bars, key=lambda bar: bar.count)
 
 
-def activity_of(place: WorkspaceContext, channel: Channel, now: datetime) -> Activity:
-    """Messages of people and bots that are there still, by day in the workspace's zone."""
+def load_activity(place: WorkspaceContext, channel: Channel, now: datetime) -> Activity:
+    """Count the existing messages of people and bots by day in the workspace's zone."""
     days = last_days(now, place.workspace.memory_settings.zone, DAYS)
     messages = Message.objects.visible_to(place.reader).filter(
         channel=channel, state=Message.State.LIVE, is_notice=False, micros__gte=days[0].begin_us
@@ -50,10 +50,11 @@ def activity_of(place: WorkspaceContext, channel: Channel, now: datetime) -> Act
     }
     totals = messages.aggregate(**sums)
     counts = [totals[name] for name in sums]
-    high = heights(counts, HEIGHT)
     return Activity(
         [
-            Bar(day.date, count, i * STEP, HEIGHT - tall, tall)
-            for i, (day, count, tall) in enumerate(zip(days, counts, high, strict=True))
+            Bar(day.date, count, i * STEP, HEIGHT - height, height)
+            for i, (day, count, height) in enumerate(
+                zip(days, counts, bar_heights(counts, HEIGHT), strict=True)
+            )
         ]
     )

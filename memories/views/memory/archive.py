@@ -1,4 +1,4 @@
-"""The archive of a memory: lines for which its text had no room, read and brought back."""
+"""The archive of a memory: lines over its token limit, to read and to restore."""
 
 from django.contrib import messages as toasts
 from django.contrib.auth.decorators import login_required
@@ -17,7 +17,7 @@ from memories.views.access.access import (
     number_or_none,
     open_memory,
 )
-from memories.views.memory.shown import show_lines
+from memories.views.memory.display import display_lines
 from memories.views.pages import render_page
 from memories.views.paths import card_path
 
@@ -27,46 +27,48 @@ AT_ONCE = 50
 @login_required
 @require_safe
 def index(request: UserRequest, pk: int) -> HttpResponse:
-    """The newest first; ``?line=`` leads to the page with this one."""
+    """The newest lines first. ``?line=`` redirects to the page with this line."""
     place, memory = open_memory(request, pk)
     lines = memory.archived_lines().newest_first()
     line_id = number_or_none(request.GET.get("line", ""))
     line = lines.filter(pk=line_id).first() if line_id is not None else None
     if line is not None:
-        page = lines.before(line).count() // AT_ONCE + 1
+        page = lines.newer_than(line).count() // AT_ONCE + 1
         return redirect(f"{request.path}?page={page}#line-{line.pk}")
-    return _page(request, place, memory, lines)
+    return _render(request, place, memory, lines)
 
 
 @login_required
 @require_POST
 def restore(request: UserRequest, pk: int) -> HttpResponse:
-    """Bring ``line=`` back into the text that was on screen (``based_on=``, ``revision=``). 409 when
-    there is another text by now."""
+    """Restore ``line=`` in the text that was on screen (``based_on=``, ``revision=``).
+
+    The status is 409 if there is another text now.
+    """
     place, memory = open_memory(request, pk)
     must_edit(place)
-    given = (number_or_none(request.POST.get(k, "")) for k in ("line", "based_on", "revision"))
-    key, based_on, revision = given
+    fields = ("line", "based_on", "revision")
+    key, based_on, revision = (number_or_none(request.POST.get(name, "")) for name in fields)
     if key is None or based_on is None:
         raise Http404
     line = get_object_or_404(Line.objects.select_related("version"), version__memory=memory, pk=key)
     try:
-        made = line.restore(by=request.user, based_on=based_on, revision=revision)
+        version = line.restore(by=request.user, based_on=based_on, revision=revision)
     except LookupError as error:
         raise Http404 from error
     except StaleBase:
         memory.refresh_from_db()
         lines = memory.archived_lines().newest_first()
-        return _page(request, place, memory, lines, moved_on=True)
+        return _render(request, place, memory, lines, moved_on=True)
     toasts.success(
         request,
         _("The line is in the text again, as version %(number)s. Pin it if it must stay.")
-        % {"number": made.number},
+        % {"number": version.number},
     )
     return redirect(card_path(memory))
 
 
-def _page(
+def _render(
     request: UserRequest,
     place: WorkspaceContext,
     memory: Memory,
@@ -79,7 +81,7 @@ def _page(
         "place": place,
         "memory": memory,
         "page": page,
-        "lines": show_lines(list(page.object_list), place),
+        "lines": display_lines(list(page.object_list), place),
         "moved_on": moved_on,
     }
     return render_page(

@@ -1,4 +1,4 @@
-"""Catch up: what happened while somebody was away. Reading it marks nothing; a button does."""
+"""Catch up: the news since the reader's last visit. Only a button marks them as seen."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,19 +13,21 @@ from django.shortcuts import get_object_or_404, redirect
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 from django.views.decorators.http import require_POST, require_safe
 
 from memories.models import Channel, Message, Seen
-from memories.pipeline.sync.coverage import BY_ITSELF, Coverage, coverage_of, is_late
-from memories.rules.costs.orders import Unreadable
-from memories.rules.health import SYNC_LASTS, HealthProblem, find_problems
+from memories.models.memory.seen import unseen_memories
+from memories.pipeline.sync.coverage import TEMPORARY_CODES, Coverage, coverage_of, is_late
+from memories.rules.costs.backfill_input import InvalidInput
+from memories.rules.health import SYNC_MAX_AGE, HealthProblem, find_problems
 from memories.rules.memory.catch_up import (
     PERIODS,
     SEEN,
     Since,
-    read_cursor,
-    read_since,
-    write_cursor,
+    format_cursor,
+    parse_cursor,
+    parse_since,
 )
 from memories.views.access.access import (
     UserRequest,
@@ -33,21 +35,29 @@ from memories.views.access.access import (
     number_or_none,
     open_workspace,
 )
-from memories.views.generate.health import failed_words
+from memories.views.generate.health import describe_failed
+from memories.views.memory.display import visible_versions
 from memories.views.memory.marks import followed, with_marks
-from memories.views.memory.news import catalogue, entries_of, fill, looks_of, with_places
-from memories.views.memory.shown import versions_of
+from memories.views.memory.news import (
+    find_attention_items,
+    load_details,
+    load_entries,
+    load_news,
+    load_opening,
+    most_important_first,
+    with_channels,
+)
 from memories.views.pages import render_page_or_part, wants_part
 from memories.views.paths import scope_name
 
 AT_ONCE = 20
-LOOKED_AT = 50  # changed texts that are looked through for what deserves a look
-DAY = "day"  # the radio beside the field for one
+COMPARED_AT_ONCE = 50  # changed texts that are compared for attention items
+DAY = "day"  # the value of the radio button beside the date field
 
 
 @dataclass(frozen=True)
 class Selection:
-    """What a request wants to see; ``error`` where that was no day."""
+    """The parameters of a request. ``error`` is set if ``day`` is invalid."""
 
     since: Since
     day: str
@@ -56,68 +66,93 @@ class Selection:
 
     @property
     def query(self) -> dict[str, str]:
-        kept = {"since": self.since.choice} if not self.since.is_seen else {}
-        return {**kept, **({"cursor": self.cursor} if self.cursor else {})}
+        query = {} if self.since.is_seen else {"since": self.since.choice}
+        return query | ({"cursor": self.cursor} if self.cursor else {})
 
 
 @login_required
 @require_safe
 def index(request: UserRequest, slug: str) -> HttpResponse:
-    """``?since=`` seen, 24h, 7d or a day (``since=day&day=…`` from the form); ``&cursor=`` goes on.
-    As a part: the rest of the list with a cursor, else all of it."""
+    """``?since=`` is seen, 24h, 7d or a day. The form sends ``since=day&day=…``.
+
+    ``&cursor=`` continues the list. The part is the next entries with a cursor, else the page.
+    """
     place = open_workspace(request, slug)
     now = timezone.now()
-    selection = _selection(request.GET, place, now)
+    selection = _parse_selection(request.GET, place, now)
     folded = number_or_none(request.GET.get("marked", ""))
-    cursor = read_cursor(selection.cursor)
-    most = AT_ONCE if cursor else LOOKED_AT
-    listing = catalogue(place, selection.since, folded, cursor=cursor, most=most)
-    entries, more = listing.entries[:AT_ONCE], len(listing.keys) > AT_ONCE
-    digest = None if cursor else listing.digest
-    fill([*([digest] if digest else []), *entries], place, selection.since)
+    cursor = parse_cursor(selection.cursor)
+    limit = AT_ONCE if cursor else COMPARED_AT_ONCE
+    news = load_news(place, selection.since, folded, cursor=cursor, limit=limit)
+    entries, has_more = news.entries[:AT_ONCE], len(news.keys) > AT_ONCE
+    digest = None if cursor else news.digest
+    shown = [*([digest] if digest else []), *entries]
+    load_details(shown, place, selection.since)
     context: dict[str, Any] = {
         "place": place,
-        **_form(selection),
-        "entries": entries,
+        **_form_context(selection),
+        "entries": most_important_first(entries),
         "digest": digest,
         "goes_on": cursor is not None,
-        "more": _more(place, selection, listing.keys[AT_ONCE - 1]) if more else "",
-        "left": min(AT_ONCE, len(listing.keys) - AT_ONCE),
+        "more": _next_page(place, selection, news.keys[AT_ONCE - 1]) if has_more else "",
+        "left": min(AT_ONCE, len(news.keys) - AT_ONCE),
     }
     part = "memory/catch_up/_entries.html"
     if cursor is None or not wants_part(request):
         part = "memory/catch_up/_catch_up.html"
-        context["looks"] = [] if cursor else looks_of(listing, place, selection.since, now)
-        context["from_us"] = _from(place, selection.since)
-        context["has_marks"] = marks_of(place).exists()
-        context["is_late"] = is_late(place.workspace, now)
-        context["behind"] = _behind(place, now)
-        context["health"] = _health(place, now)
-        context["has_memories"] = place.followed.exists()
-        context["has_messages"] = context["has_memories"] or _has_messages(place)
+        has_memories = place.followed.exists()
+        context |= {
+            "opening": [] if cursor else load_opening(shown, place, selection.since),
+            "unseen": [entry for entry in shown if entry.memory.news],
+            "attention_items": []
+            if cursor
+            else find_attention_items(news, place, selection.since, now),
+            "from_us": _title_moment(place, selection.since),
+            "has_marks": _marks(place).exists(),
+            "is_late": is_late(place.workspace, now),
+            "behind": _channels_behind(place, now),
+            "health": _health_context(place, now),
+            "has_memories": has_memories,
+            "has_messages": has_memories or _has_messages(place),
+        }
     status = 422 if selection.error else 200
     response = render_page_or_part(
         request, "memory/catch_up/index.html", part, context, status=status
     )
     if selection.error:
-        response["HX-Push-Url"] = "false"  # it is no address to come back to
+        response["HX-Push-Url"] = "false"
     return response
 
 
 @login_required
 @require_POST
+def mark_all(request: UserRequest, slug: str) -> HttpResponse:
+    """Mark the versions that were on the page as seen. ``seen`` are pairs "memory:number"."""
+    place = open_workspace(request, slug)
+    pairs = (pair.partition(":") for pair in request.POST.getlist("seen"))
+    numbers = {number_or_none(pk): number_or_none(number) or 0 for pk, _colon, number in pairs}
+    count = 0
+    for memory in followed(place.workspace, place.reader).filter(pk__in=filter(None, numbers)):
+        if visible_versions(memory, place).filter(number=numbers[memory.pk]).exists():
+            seen = Seen.objects.of(request.user, memory)
+            count += seen.mark(numbers[memory.pk], timezone.now())
+    news = ngettext("%(n)s memory is marked as seen.", "%(n)s memories are marked as seen.", count)
+    toasts.success(request, news % {"n": count})
+    return redirect("catch_up-index", slug)
+
+
+@login_required
+@require_POST
 def mark(request: UserRequest, slug: str, pk: int) -> HttpResponse:
-    """``number``: this version, which was on screen, is seen. With ``undo`` it is not: the mark
-    before that one holds again."""
+    """Mark the version ``number`` as seen, or restore the mark before it with ``undo``."""
     place = open_workspace(request, slug)
     memory = get_object_or_404(followed(place.workspace, place.reader), pk=pk)
     number = number_or_none(request.POST.get("number", ""))
     if number is None:
         raise Http404
-    get_object_or_404(versions_of(memory, place), number=number)
+    get_object_or_404(visible_versions(memory, place), number=number)
     seen = Seen.objects.of(request.user, memory)
-    now = timezone.now()
-    where = scope_name(*with_places([memory], place))
+    where = scope_name(*with_channels([memory], place))
     if "undo" in request.POST:
         news = (
             _("%(where)s is unseen again.") % {"where": where}
@@ -125,34 +160,32 @@ def mark(request: UserRequest, slug: str, pk: int) -> HttpResponse:
             else _("There is no mark to take back.")
         )
     else:
-        seen.mark(number, now)
+        seen.mark(number, timezone.now())
         news = _("%(where)s is seen up to v%(number)s.") % {"where": where, "number": seen.number}
-    selection = _selection(request.POST, place, now)
+    selection = _parse_selection(request.POST, place, timezone.now())
     if wants_part(request):
-        return _entry(request, place, memory.pk, selection, news)
+        return _render_entry(request, place, memory.pk, selection, news)
     toasts.success(request, news)
     path = reverse("catch_up-index", args=[slug])
     query = {**selection.query, "marked": str(memory.pk)}
     return redirect(f"{path}?{urlencode(query)}#entry-{memory.pk}")
 
 
-def _entry(
+def _render_entry(
     request: UserRequest, place: WorkspaceContext, pk: int, selection: Selection, news: str
 ) -> HttpResponse:
-    """One entry as it is now, with the counts beside it."""
-    same = followed(place.workspace, place.reader).filter(pk=pk)
-    memories = with_marks(same, place.reader)
-    entries = entries_of(memories, place, selection.since, folded=pk)
+    """Render one entry and the counts that depend on it."""
+    memories = with_marks(followed(place.workspace, place.reader).filter(pk=pk), place.reader)
+    entries = load_entries(memories, place, selection.since, folded=pk)
     if not entries:
         raise Http404
-    fill(entries, place, selection.since)
+    load_details(entries, place, selection.since)
     [entry] = entries
-    nav = [*place.nav.loud, *place.nav.quiet, *place.nav.archived]
     context = {
         "place": place,
-        **_form(selection),
+        **_form_context(selection),
         "entry": entry,
-        "rows": [row for row in nav if row.channel.pk == entry.memory.channel_id],
+        "rows": [row for row in place.nav.rows if row.channel.pk == entry.memory.channel_id],
         "news": news,
         "takes_focus": True,
     }
@@ -160,22 +193,21 @@ def _entry(
     return render_page_or_part(request, part, part, context)
 
 
-def _selection(given: QueryDict, place: WorkspaceContext, now: datetime) -> Selection:
-    choice, day = given.get("since", ""), given.get("day", "").strip()
-    cursor = given.get("cursor", "") if read_cursor(given.get("cursor", "")) else ""
+def _parse_selection(params: QueryDict, place: WorkspaceContext, now: datetime) -> Selection:
+    choice, day = params.get("since", ""), params.get("day", "").strip()
+    cursor = params.get("cursor", "") if parse_cursor(params.get("cursor", "")) else ""
     try:
-        since = read_since(day or "-" if choice == DAY else choice, now, place.zone)
-    except Unreadable:
+        since = parse_since(day or "-" if choice == DAY else choice, now, place.zone)
+    except InvalidInput:
         return Selection(Since(), day or choice, "", _("Choose a day that has begun."))
     return Selection(since, since.choice if "-" in since.choice else "", cursor)
 
 
-def _form(selection: Selection) -> dict[str, Any]:
-    is_day = bool(selection.day)
+def _form_context(selection: Selection) -> dict[str, Any]:
     return {
         "selection": selection,
         "since": selection.since,
-        "choice": DAY if is_day else selection.since.choice,
+        "choice": DAY if selection.day else selection.since.choice,
         "choices": [
             (SEEN, _("what I last saw")),
             *zip(PERIODS, (_("24 hours"), _("7 days")), strict=True),
@@ -183,55 +215,56 @@ def _form(selection: Selection) -> dict[str, Any]:
     }
 
 
-def _more(place: WorkspaceContext, selection: Selection, last: tuple[int, int]) -> str:
+def _next_page(place: WorkspaceContext, selection: Selection, last: tuple[int, int]) -> str:
     path = reverse("catch_up-index", args=[place.workspace.slug])
-    query = {**selection.query, "cursor": write_cursor(last)}
+    query = {**selection.query, "cursor": format_cursor(last)}
     return f"{path}?{urlencode(query)}"
 
 
-def _from(place: WorkspaceContext, since: Since) -> Any:
-    """The moment in the title: the asked one, or since when there may be news; None for ever."""
+def _title_moment(place: WorkspaceContext, since: Since) -> Any:
+    """Return the moment in the title: the requested one, or the oldest mark with news behind it.
+
+    Return None if a memory was never marked.
+    """
     if since.us is not None:
         return since.us
-    marks = marks_of(place)
+    marks = _marks(place)
     if not place.unseen:
         return marks.aggregate(at=Max("at"))["at"]
-    behind = marks.filter(number__lt=F("memory__current__number"))
     unmarked = ~Exists(marks.filter(memory=OuterRef("pk")))
-    if place.followed.unseen(place.reader.user_id).filter(unmarked).exists():
+    if unseen_memories(place.followed, place.reader.user_id).filter(unmarked).exists():
         return None
-    return behind.aggregate(at=Min("at"))["at"]
+    return marks.filter(number__lt=F("memory__current__number")).aggregate(at=Min("at"))["at"]
 
 
-def marks_of(place: WorkspaceContext) -> QuerySet[Seen]:
-    """The reader's marks of what they catch up with."""
+def _marks(place: WorkspaceContext) -> QuerySet[Seen]:
     marks = Seen.objects.filter(user=place.reader.user_id, at__isnull=False)
     return marks.filter(Exists(place.followed.filter(pk=OuterRef("memory"))))
 
 
-def _behind(place: WorkspaceContext, now: datetime) -> list[tuple[Channel, Coverage]]:
-    """Chosen channels that are not read up to now, and somebody has to do something about it. Where
-    the whole sync is late, the page says that instead."""
+def _channels_behind(place: WorkspaceContext, now: datetime) -> list[tuple[Channel, Coverage]]:
+    """Return the channels whose sync needs a person. It is empty if the whole sync is late."""
     if not place.workspace.connected_at or is_late(place.workspace, now):
         return []
-    late = Q(walked_at__lt=now - SYNC_LASTS)
-    channels = place.placed(place.readable_channels.failing(BY_ITSELF, late))
-    read = ((channel, coverage_of(channel, now)) for channel in channels)
-    return [(channel, how) for channel, how in read if how.code not in BY_ITSELF]
-
-
-def _health(place: WorkspaceContext, now: datetime) -> dict[str, Any]:
-    """Why nothing new may have come of what was read. The rest is said elsewhere on the page."""
-    signs = place.signs
-    problems = [
-        problem
-        for problem in find_problems(signs, now)
-        if problem in (HealthProblem.WORKER, HealthProblem.JOBS)
+    late = Q(sync__synced_at__lt=now - SYNC_MAX_AGE)
+    channels = place.with_workspace(
+        place.readable_channels.failing(TEMPORARY_CODES, late).select_related("sync")
+    )
+    coverages = ((channel, coverage_of(channel, now)) for channel in channels)
+    return [
+        (channel, coverage)
+        for channel, coverage in coverages
+        if coverage.code not in TEMPORARY_CODES
     ]
+
+
+def _health_context(place: WorkspaceContext, now: datetime) -> dict[str, Any]:
+    """Return the problems that keep new messages from being remembered."""
+    shown = (HealthProblem.WORKER, HealthProblem.JOBS)
     return {
-        "problems": problems,
-        "worker_at": signs.worker_at,
-        "failed": failed_words(signs.failed_jobs),
+        "problems": [problem for problem in find_problems(place.signs, now) if problem in shown],
+        "worker_at": place.signs.worker_at,
+        "failed": describe_failed(place.signs.failed_jobs),
     }
 
 

@@ -1,4 +1,4 @@
-"""A channel: what is remembered of it, what happened lately, and what still waits."""
+"""The page of a channel: its memories, its activity, and its waiting messages."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,18 +12,18 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from memories.models import Channel, Job, Memory, Message, ModelCall
-from memories.pipeline.access import audience
+from memories.pipeline.access import channel_audience
 from memories.pipeline.costs import usage
 from memories.rules.generate.coverage import Waiting
 from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory.identity import MemoryScope, MemoryType
 from memories.views.access.access import UserRequest, WorkspaceContext, open_channel
 from memories.views.ingest.messages import first_words
-from memories.views.memory.activity import activity_of
-from memories.views.memory.scopes import notes_of, texts_of
+from memories.views.memory.activity import load_activity
+from memories.views.memory.scopes import load_notes, texts_context
 from memories.views.pages import render_page
 from memories.views.paths import thread_path, update_path
-from memories.views.sync.coverage import bar_of, bar_of_reading, channels_waiting, read_from_slack
+from memories.views.sync.coverage import find_coverage, reading_bar, share_bar, shares_of
 
 THREADS_SHOWN = 12
 JOBS_SHOWN = 5
@@ -31,8 +31,8 @@ BAR_WIDTH = 272
 
 
 @dataclass(frozen=True)
-class Thread:
-    """A thread that has a memory, and the words it began with ("" where its root is not here)."""
+class ThreadLink:
+    """A thread with a memory. ``words`` are the start of its root message, "" without one."""
 
     memory: Memory
     path: str
@@ -47,8 +47,8 @@ def detail(request: UserRequest, slug: str, slack_id: str) -> HttpResponse:
         memory.memory_type: memory
         for memory in Memory.objects.filter(channel=channel, scope=MemoryScope.CHANNEL)
     }
-    share, waiting = channels_waiting(place, [channel], to_micros(now))[channel.pk]
-    coverage = read_from_slack(place, channel, now)
+    share, waiting = shares_of(place, [channel], to_micros(now))[channel.pk]
+    coverage = find_coverage(place, channel, now)
     calls = ModelCall.objects.readable_by(place.reader)
     return render_page(
         request,
@@ -56,23 +56,23 @@ def detail(request: UserRequest, slug: str, slack_id: str) -> HttpResponse:
         {
             "place": place,
             "channel": channel,
-            **texts_of(
+            **texts_context(
                 place, memories.get(MemoryType.LONG_TERM), memories.get(MemoryType.SHORT_TERM)
             ),
             "share": share,
-            "bar": bar_of(share, BAR_WIDTH),
-            "reading": bar_of_reading(coverage, channel, BAR_WIDTH) if coverage else [],
+            "bar": share_bar(share, BAR_WIDTH),
+            "reading": reading_bar(coverage, channel, BAR_WIDTH) if coverage else [],
             "bar_width": BAR_WIDTH,
             "waiting": waiting,
             "update_path": _update_path(
                 place, channel, memories.get(MemoryType.SHORT_TERM), waiting, now
             ),
             "coverage": coverage,
-            "jobs": _jobs(place, channel),
-            "threads": _threads(place, channel),
-            "notes": notes_of(place, channel),
-            "activity": activity_of(place, channel, now),
-            "cost": usage.this_month(calls.filter(job__memory__channel=channel), now),
+            "jobs": _load_jobs(place, channel),
+            "threads": _load_threads(place, channel),
+            "notes": load_notes(place, channel),
+            "activity": load_activity(place, channel, now),
+            "cost": usage.sum_this_month(calls.filter(job__memory__channel=channel), now),
             "may_opt_in": may_opt_in(place, channel),
             "now": now,
         },
@@ -81,8 +81,10 @@ def detail(request: UserRequest, slug: str, slack_id: str) -> HttpResponse:
 
 @login_required
 def opt_in(request: UserRequest, slug: str, slack_id: str) -> HttpResponse:
-    """GET says what it publishes, POST does it (``on=1``), or takes it back. For a workspace's admins
-    who are in the channel themselves."""
+    """GET explains the opt-in of the workspace's memory. POST sets it with ``on=1``, or removes it.
+
+    For admins of the workspace who are members of the channel.
+    """
     place, channel = open_channel(request, slug, slack_id)
     if not may_opt_in(place, channel):
         raise PermissionDenied
@@ -91,7 +93,7 @@ def opt_in(request: UserRequest, slug: str, slack_id: str) -> HttpResponse:
             request, "memory/channels/opt_in.html", {"place": place, "channel": channel}
         )
     on = request.POST.get("on") == "1"
-    if audience.opt_in(channel, by=request.user, on=on):
+    if channel_audience.set_opt_in(channel, by=request.user, on=on):
         toasts.success(
             request,
             _("Its long-term memory goes into the workspace's with the next update.")
@@ -102,10 +104,13 @@ def opt_in(request: UserRequest, slug: str, slack_id: str) -> HttpResponse:
 
 
 def may_opt_in(place: WorkspaceContext, channel: Channel) -> bool:
-    """A public channel's text flows by itself, a direct message's never does."""
-    is_closed = channel.kind == Channel.Kind.PRIVATE
-    is_narrow = is_closed or (channel.is_public and channel.is_shared)
-    return is_narrow and place.can_administer and place.is_in(channel)
+    """Return whether the reader may change the opt-in.
+
+    Other public channels are always in the workspace's memory, and direct messages never.
+    """
+    is_private = channel.kind == Channel.Kind.PRIVATE
+    has_opt_in = is_private or (channel.is_public and channel.is_shared)
+    return has_opt_in and place.can_administer and place.is_member_of(channel)
 
 
 def _update_path(
@@ -115,11 +120,11 @@ def _update_path(
     waiting: Waiting | None,
     now: datetime,
 ) -> str:
-    """Where an editor has it remembered at once; "" where nothing waits for that."""
+    """Return the page that updates the memory now, "" if no messages wait or for readers."""
     if not place.can_edit:
         return ""
     if waiting is None:
-        # Before the first pass nothing is known to wait, and yet something may.
+        # The first pass has not counted the waiting messages yet.
         since_us = to_micros(now) - place.workspace.memory_settings.window_us
         messages = Message.objects.rememberable().filter(channel=channel, micros__gte=since_us)
         if channel.start_us is not None or not messages.exists():
@@ -127,7 +132,7 @@ def _update_path(
     return update_path(memory or Memory(workspace=place.workspace, channel=channel))
 
 
-def _threads(place: WorkspaceContext, channel: Channel) -> list[Thread]:
+def _load_threads(place: WorkspaceContext, channel: Channel) -> list[ThreadLink]:
     memories = list(
         Memory.objects.filter(channel=channel, scope=MemoryScope.THREAD, current__isnull=False)
         .select_related("current")
@@ -140,7 +145,7 @@ def _threads(place: WorkspaceContext, channel: Channel) -> list[Thread]:
     )
     words = first_words(roots, place)
     return [
-        Thread(
+        ThreadLink(
             memory,
             thread_path(place.workspace.slug, channel.slack_id, memory.thread_ts),
             words.get(memory.thread_ts, ""),
@@ -149,8 +154,8 @@ def _threads(place: WorkspaceContext, channel: Channel) -> list[Thread]:
     ]
 
 
-def _jobs(place: WorkspaceContext, channel: Channel) -> list[Job]:
-    """What is being made or was given up, oldest first."""
+def _load_jobs(place: WorkspaceContext, channel: Channel) -> list[Job]:
+    """Return the unfinished and dead jobs, oldest first."""
     states = (*Job.UNFINISHED, Job.State.DEAD)
     return list(
         Job.objects.visible_to(place.reader)

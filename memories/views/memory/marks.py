@@ -1,4 +1,4 @@
-"""How far a reader has caught up: what the navigation counts, and what Catch up starts from."""
+"""What a reader has not seen: the counts in the navigation, and the memories of "Catch up"."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -8,6 +8,7 @@ from django.db.models import Case, DateTimeField, F, Q, When
 
 from memories.models import Channel, Memory, Reader, Workspace
 from memories.models.memory.memories import MemoryQuerySet
+from memories.models.memory.seen import with_seen
 from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory.catch_up import is_quiet
 from memories.rules.memory.identity import MemoryScope, MemoryType
@@ -17,7 +18,7 @@ from memories.views.paths import channel_path
 
 @dataclass(frozen=True)
 class NavChannel:
-    """``new`` counts the versions since the one that was last seen."""
+    """A channel in the navigation. ``new`` counts the versions since the reader's mark."""
 
     channel: Channel
     new: int
@@ -29,7 +30,7 @@ class NavChannel:
 
 @dataclass
 class NavChannels:
-    """The channels by how much they are to this reader. ``is_whole``: the reader may read no others."""
+    """The groups of the navigation. ``is_whole``: they contain all channels of the reader."""
 
     is_whole: bool = True
     loud: list[NavChannel] = field(default_factory=list)
@@ -37,8 +38,12 @@ class NavChannels:
     archived: list[NavChannel] = field(default_factory=list)
 
     @property
+    def rows(self) -> list[NavChannel]:
+        return [*self.loud, *self.quiet, *self.archived]
+
+    @property
     def channels(self) -> list[Channel]:
-        return [row.channel for row in (*self.loud, *self.quiet, *self.archived)]
+        return [row.channel for row in self.rows]
 
     @property
     def is_empty(self) -> bool:
@@ -46,51 +51,56 @@ class NavChannels:
 
 
 def followed(workspace: Workspace, reader: Reader) -> MemoryQuerySet:
-    """What a reader catches up with: of each channel they may read the long-term memory, or the
-    short-term one as long as there is no other, and the workspace's own."""
+    """Return the memories of "Catch up": the workspace's long-term memory, and one a channel.
+
+    A channel has its short-term memory there as long as it has no long-term text.
+    """
     return (
         Memory.objects.visible_to(reader)
         .filter(workspace=workspace, current__isnull=False)
         .exclude(scope=MemoryScope.THREAD)
         .exclude(scope=MemoryScope.WORKSPACE, memory_type=MemoryType.SHORT_TERM)
-        .long_before_short()
+        .prefer_long_term()
     )
 
 
 def with_marks(memories: MemoryQuerySet, reader: Reader) -> list[Memory]:
-    """These with how much of them is new to the reader, newest first. One query, which reads no
-    texts."""
-    return sorted(memories.with_mark(reader.user_id).dated(), key=key_of, reverse=True)
+    """Load memories with the reader's marks, newest first. One query, which reads no texts."""
+    return sorted(
+        with_seen(memories, reader.user_id).with_current_dates(), key=sort_key, reverse=True
+    )
 
 
-def keys_of(memories: MemoryQuerySet) -> list[tuple[int, int]]:
-    """`key_of` of each, newest first, without the rows: of all that changed a page shows few."""
-    is_dated = Q(current__until_us__gt=0, current__origin=Origin.MODEL)
+def load_keys(memories: MemoryQuerySet) -> list[tuple[int, int]]:
+    """Return the `sort_key` of each memory, newest first, without the rows."""
+    has_period = Q(current__until_us__gt=0, current__origin=Origin.MODEL)
     written_at = Case(
-        When(is_dated, then=None), default=F("current__created_at"), output_field=DateTimeField()
+        When(has_period, then=None), default=F("current__created_at"), output_field=DateTimeField()
     )
     rows = memories.order_by().values_list("pk", "current__until_us", written_at)
     keys = ((to_micros(at) if at else until_us, pk) for pk, until_us, at in rows)
     return sorted(keys, reverse=True)
 
 
-def key_of(memory: Memory) -> tuple[int, int]:
-    """Where it stands among the others: the end of the period that its text covers, or when a
-    person wrote it."""
-    is_dated = memory.until_us and memory.origin == Origin.MODEL
-    return memory.until_us if is_dated else to_micros(memory.written_at), memory.pk
+def sort_key(memory: Memory) -> tuple[int, int]:
+    """Return the end of the text's period, or the time of a person's edit, and the primary key."""
+    has_period = memory.until_us and memory.origin == Origin.MODEL
+    return memory.until_us if has_period else to_micros(memory.written_at), memory.pk
 
 
 def nav_channels(
     channels: Iterable[Channel], memories: Iterable[Memory], now: datetime, *, is_whole: bool
 ) -> NavChannels:
-    """No query. Where nothing is loud nothing is folded."""
+    """Group channels by their news, without a query.
+
+    Quiet channels are loud if there are no others.
+    """
     by_channel = {memory.channel_id: memory for memory in memories}
     nav = NavChannels(is_whole)
     for channel in channels:
         memory = by_channel.get(channel.pk)
         new = memory.news if memory else 0
-        latest_us = key_of(memory)[0] if memory else 0
+        latest_us = sort_key(memory)[0] if memory else 0
         if channel.is_archived:
             group = nav.archived
         else:

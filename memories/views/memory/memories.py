@@ -1,4 +1,4 @@
-"""A memory is changed by people here: edit it, resolve a conflict, look through its versions."""
+"""The editor of a memory with its conflicts and drafts, and the list of versions."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -16,8 +16,8 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
 from memories.models import Draft, Memory, MemoryVersion, StaleBase, Unchanged
-from memories.models.memory.versions import LONGEST_NAME
-from memories.rules.memory import compare
+from memories.models.memory.versions import MAX_NAME_LENGTH
+from memories.rules.memory import compare, conflicts
 from memories.rules.memory.identity import MemoryType
 from memories.rules.memory.lines import split_text
 from memories.views.access.access import (
@@ -27,27 +27,24 @@ from memories.views.access.access import (
     number_in,
     open_memory,
 )
-from memories.views.memory.naming import fault_of_name, name_in
-from memories.views.memory.shown import (
-    Rail,
-    aftermath_of,
-    as_listed,
-    card_of,
-    rail_of,
-    show_one,
-    versions_of,
-    with_origin,
+from memories.views.memory.display import (
+    display_version,
+    for_display,
+    for_list,
+    visible_versions,
 )
+from memories.views.memory.naming import clean_name, name_error
+from memories.views.memory.rail import Rail, build_rail, card_context, find_edit_outcome
 from memories.views.pages import render_page_or_part, wants_part
 from memories.views.paths import card_path
 
-LONGEST_TEXT = 20_000  # characters; memories have a few hundred words
+MAX_TEXT_LENGTH = 20_000  # characters; memories have a few hundred words
 VERSIONS_AT_ONCE = 50
 
 
 @dataclass(frozen=True)
 class Base:
-    """The text a person had on screen: its version, and how often that was rewritten in place."""
+    """The version that a person edits, and its revision (the count of its rewrites in place)."""
 
     number: int
     revision: int
@@ -55,158 +52,161 @@ class Base:
 
 @login_required
 def edit(request: UserRequest, pk: int) -> HttpResponse:
-    """Write a new version over the one that was on screen when the editor opened.
+    """Show the editor, and save a new version over the one that it was opened with.
 
-    422 with the reason when it cannot be saved; 409 when there is a newer version by now: both
-    texts stay, paragraph by paragraph, and are saved again on the newer one, unless they are the
-    same. What was typed before and not saved is offered; ``?draft=take`` goes on with it.
+    The status is 422 for an invalid text. It is 409 if there is a newer version: the page then
+    shows both texts, paragraph by paragraph, and saves the result over the newer one. GET offers an
+    unsaved draft; ``?draft=take`` opens it.
     """
     place, memory = open_memory(request, pk)
     must_edit(place)
     if request.method != "POST":
-        return _opened(request, place, memory)
-    text, based_on = _typed(request)
-    if "seen" in request.POST:
-        resolved = _resolved(request, place, memory, based_on)
+        return _open_editor(request, place, memory)
+    text, base = _read_text(request), _read_base(request, "based_on", "revision")
+    is_resolution = "seen" in request.POST
+    if is_resolution:
+        context = _resolution_context(request, place, memory, base)
         if request.POST.get("do") == "choose":
-            if compare.by_hand(request.POST, resolved["hunks"], text):
-                resolved["replaced"] = text
-            return _resolver(request, resolved, status=200)
-        text = compare.meant(request.POST, resolved["hunks"], text)
+            if conflicts.is_edited_by_hand(request.POST, context["hunks"], text):
+                context["replaced"] = text
+            return _render_conflict(request, context, status=200)
+        text = conflicts.resolved_text(request.POST, context["hunks"], text)
         if error := _text_error(text):
-            return _resolver(request, resolved | {"error": error}, text=text, status=422)
-    error = _text_error(text) or fault_of_name(_summary(request))
+            return _render_conflict(request, context | {"error": error}, text=text, status=422)
+    error = _text_error(text) or name_error(_read_summary(request))
     if error:
-        _keep(place, memory, text, based_on)
-        return _editor(
-            request, place, memory, text=text, based_on=based_on, error=error, status=422
-        )
-    try:
-        version = _write(request, memory, text, based_on)
-    except Unchanged:
-        if "seen" in request.POST:
-            return _stands(request, place, memory)
-        error = _("Nothing is different from version %(number)s.") % {"number": based_on.number}
-    except ValueError:  # nothing but what was forgotten
-        error = _empty()
-    except StaleBase:
-        _keep(place, memory, text, based_on)
-        memory.refresh_from_db()
-        return _conflict(request, place, memory, yours=text, seen=based_on)
-    if error:
-        return _editor(
-            request, place, memory, text=text, based_on=based_on, error=error, status=422
-        )
-    news = _("Saved as version %(number)s.") % {"number": version.number}
-    return _saved(request, place, memory, news)
+        _save_draft(place, memory, text, base)
+    else:
+        try:
+            version = _save(request, memory, text, base)
+        except Unchanged:
+            if is_resolution:
+                return _answer_already_saved(request, place, memory)
+            error = _("Nothing is different from version %(number)s.") % {"number": base.number}
+        except ValueError:  # only redacted lines were left
+            error = _empty_error()
+        except StaleBase:
+            _save_draft(place, memory, text, base)
+            memory.refresh_from_db()
+            return _answer_conflict(request, place, memory, yours=text, seen=base)
+        else:
+            news = _("Saved as version %(number)s.") % {"number": version.number}
+            return _answer_saved(request, place, memory, news)
+    return _render_editor(request, place, memory, text=text, base=base, error=error, status=422)
 
 
 @login_required
 @require_POST
 def preview(request: UserRequest, pk: int) -> HttpResponse:
-    """What the typed text changes in the version that the edit began from. No version is made; the
-    text is kept as a draft."""
+    """Show the changes of the typed text, and save it as a draft."""
     place, memory = open_memory(request, pk)
     must_edit(place)
-    text, based_on = _typed(request)
-    _keep(place, memory, text, based_on)
-    base = versions_of(memory, place).filter(number=based_on.number).first()
-    rows = compare.compare(base.content if base else "", text)
-    seen = {"rows": rows, "changes": compare.changes(rows), **compare.tally(rows)}
+    text, base = _read_text(request), _read_base(request, "based_on", "revision")
+    _save_draft(place, memory, text, base)
+    version = visible_versions(memory, place).filter(number=base.number).first()
+    rows = compare.compare_lines(version.content if version else "", text)
+    changes = {
+        "rows": rows,
+        "changes": compare.changed_rows(rows),
+        **compare.count_changes(rows),
+    }
     if wants_part(request):
         page = "memory/memories/_preview.html"
-        return render_page_or_part(request, page, page, {"place": place, "preview": seen})
-    return _editor(request, place, memory, text=text, based_on=based_on, preview=seen)
+        return render_page_or_part(request, page, page, {"place": place, "preview": changes})
+    return _render_editor(request, place, memory, text=text, base=base, preview=changes)
 
 
 @login_required
 @require_POST
 def draft(request: UserRequest, pk: int) -> HttpResponse:
-    """Keep the typed text for a day, for whoever typed it; ``do=discard`` drops what was kept
-    before."""
+    """Save the typed text for a day, for its author.
+
+    ``do=discard`` deletes the earlier draft first.
+    """
     place, memory = open_memory(request, pk)
     must_edit(place)
-    text, based_on = _typed(request)
-    if request.POST.get("do") == "discard":  # what was kept before, not what was typed since
-        Draft.objects.drop(place.reader, memory)
-        _keep(place, memory, text, based_on)
-        return _editor(request, place, memory, text=text, based_on=based_on)
-    kept = _keep(place, memory, text, based_on)
+    text, base = _read_text(request), _read_base(request, "based_on", "revision")
+    if request.POST.get("do") == "discard":
+        Draft.objects.discard(place.reader, memory)
+        _save_draft(place, memory, text, base)
+        return _render_editor(request, place, memory, text=text, base=base)
+    saved = _save_draft(place, memory, text, base)
     if not wants_part(request):
         return redirect(f"{reverse('memories-edit', args=[pk])}?draft=take")
     page = "memory/memories/_kept.html"
-    return render_page_or_part(request, page, page, {"place": place, "kept": kept})
+    return render_page_or_part(request, page, page, {"place": place, "kept": saved})
 
 
 @login_required
 @require_safe
 def versions(request: UserRequest, pk: int) -> HttpResponse:
-    """As a part: in the place of the newest ones, beside the memory."""
+    """List all versions. The part replaces the newest versions beside the memory."""
     place, memory = open_memory(request, pk)
-    versions = versions_of(memory, place).newest_first()
-    paginator = Paginator(as_listed(versions), VERSIONS_AT_ONCE)
+    versions = visible_versions(memory, place).newest_first()
+    paginator = Paginator(for_list(versions), VERSIONS_AT_ONCE)
     page = paginator.get_page(request.GET.get("page"))
     rail = Rail(page.object_list)
-    rail.aftermath = aftermath_of(versions, place)
+    rail.outcome = find_edit_outcome(versions, place)
     context = {"place": place, "memory": memory, "page": page, "rail": rail}
     return render_page_or_part(
         request, "memory/memories/versions.html", "memory/memories/_rail.html", context
     )
 
 
-def _opened(request: UserRequest, place: WorkspaceContext, memory: Memory) -> HttpResponse:
-    """The editor over the current text, or over the draft that was taken up."""
+def _open_editor(request: UserRequest, place: WorkspaceContext, memory: Memory) -> HttpResponse:
+    """Render the editor with the current text, or with the draft on request."""
     text = memory.current.content if memory.current else ""
-    draft = Draft.objects.of(place.reader, memory, timezone.now())
+    draft = Draft.objects.find(place.reader, memory, timezone.now())
     if draft is None or draft.text == text:
-        return _editor(request, place, memory, text=text, based_on=_now(memory))
+        return _render_editor(request, place, memory, text=text, base=_current_base(memory))
     if request.GET.get("draft") == "take":
-        based_on = Base(draft.based_on, draft.revision)
-        return _editor(request, place, memory, text=draft.text, based_on=based_on)
-    return _editor(request, place, memory, text=text, based_on=_now(memory), draft=draft)
+        base = Base(draft.based_on, draft.revision)
+        return _render_editor(request, place, memory, text=draft.text, base=base)
+    base = _current_base(memory)
+    return _render_editor(request, place, memory, text=text, base=base, draft=draft)
 
 
-def _keep(place: WorkspaceContext, memory: Memory, text: str, based_on: Base) -> Draft | None:
-    if not split_text(text):  # nothing to go on with
+def _save_draft(place: WorkspaceContext, memory: Memory, text: str, base: Base) -> Draft | None:
+    if not split_text(text):
         return None
-    return Draft.objects.keep(
+    return Draft.objects.save_text(
         place.reader,
         memory,
         text,
-        based_on=based_on.number,
-        revision=based_on.revision,
+        based_on=base.number,
+        revision=base.revision,
         now=timezone.now(),
     )
 
 
-def _editor(
+def _render_editor(
     request: UserRequest,
     place: WorkspaceContext,
     memory: Memory,
     *,
     text: str,
-    based_on: Base,
+    base: Base,
     error: str = "",
     preview: dict[str, Any] | None = None,
     draft: Draft | None = None,
     status: int = 200,
 ) -> HttpResponse:
     settings = place.workspace.memory_settings
-    is_long = memory.memory_type == MemoryType.LONG_TERM
-    base = versions_of(memory, place).filter(number=based_on.number).first()
+    is_long_term = memory.memory_type == MemoryType.LONG_TERM
+    version = visible_versions(memory, place).filter(number=base.number).first()
     context = {
         "place": place,
         "memory": memory,
         "text": text,
-        "free_lines": base.free_lines() if base else (),
+        "unprotected_lines": version.unprotected_lines() if version else (),
         "ticked": request.POST.getlist("keep"),
-        "summary": _summary(request),
-        "longest_name": LONGEST_NAME,
-        "based_on": based_on,
+        "summary": _read_summary(request),
+        "longest_name": MAX_NAME_LENGTH,
+        "based_on": base,
         "error": error,
         "preview": preview,
         "draft": draft,
-        "limit": settings.long_term_max_tokens if is_long else settings.short_term_max_tokens,
+        "limit": settings.long_term_max_tokens if is_long_term else settings.short_term_max_tokens,
         "is_being_made": memory.jobs.unfinished().exists(),
     }
     return render_page_or_part(
@@ -215,70 +215,68 @@ def _editor(
 
 
 @transaction.atomic
-def _write(request: UserRequest, memory: Memory, text: str, based_on: Base) -> MemoryVersion:
-    """The edit, and the lines ticked to stay word for word; of a text that is the same these alone.
-    Its summary is the name of the version that was made."""
-    by, ticked = request.user, request.POST.getlist("keep")
-    number, revision = based_on.number, based_on.revision
+def _save(request: UserRequest, memory: Memory, text: str, base: Base) -> MemoryVersion:
+    """Save the edit, pin the ticked lines, and name the version by its summary.
+
+    Pins are saved without a new version if the text is the same. Raise Unchanged without pins.
+    """
+    by, pinned_texts = request.user, request.POST.getlist("keep")
     try:
-        made = memory.revise(text, by=by, based_on=number, revision=revision)
-        memory.pin_texts(ticked, by=by, based_on=made.number)
+        version = memory.revise(text, by=by, based_on=base.number, revision=base.revision)
+        memory.pin_texts(pinned_texts, by=by, based_on=version.number)
     except Unchanged:
-        if not memory.pin_texts(ticked, by=by, based_on=number, revision=revision):
+        if not memory.pin_texts(pinned_texts, by=by, based_on=base.number, revision=base.revision):
             raise
     assert memory.current is not None
-    if name := _summary(request):
-        memory.current.call(name, by=by)
+    if name := _read_summary(request):
+        memory.current.rename(name, by=by)
     return memory.current
 
 
-def _stands(request: UserRequest, place: WorkspaceContext, memory: Memory) -> HttpResponse:
-    """The end of a conflict that leaves nothing to be saved."""
+def _answer_already_saved(
+    request: UserRequest, place: WorkspaceContext, memory: Memory
+) -> HttpResponse:
+    """Answer a resolved conflict whose result is the current text."""
     assert memory.current is not None
     news = _("This text stands already, as version %(number)s.")
-    return _saved(request, place, memory, news % {"number": memory.current.number})
+    return _answer_saved(request, place, memory, news % {"number": memory.current.number})
 
 
-def _saved(
+def _answer_saved(
     request: UserRequest, place: WorkspaceContext, memory: Memory, news: str
 ) -> HttpResponse:
-    Draft.objects.drop(place.reader, memory)
+    Draft.objects.discard(place.reader, memory)
     if not wants_part(request):
         toasts.success(request, news)
         return redirect(card_path(memory))
-    context = {**card_of(memory, place), "news": news, "takes_focus": True}
+    context = {**card_context(memory, place), "news": news, "takes_focus": True}
     return render_page_or_part(
         request, "memory/memories/_saved.html", "memory/memories/_saved.html", context
     )
 
 
-def _conflict(
+def _answer_conflict(
     request: UserRequest, place: WorkspaceContext, memory: Memory, *, yours: str, seen: Base
 ) -> HttpResponse:
-    """409: what you wrote beside what was saved meanwhile. That it is the same is said instead,
-    unless lines were ticked, which a save still pins."""
-    context = _conflict_context(request, place, memory, yours=yours, seen=seen, on=_now(memory))
-    if compare.agree(context["hunks"]) and not context["ticked"]:
-        return _stands(request, place, memory)
-    context["choices"] = compare.choices_in({}, context["hunks"])
-    context["rail"] = rail_of(memory, place)
-    return _resolver(request, context, status=409)
+    """Answer 409 with both texts, unless they are equal and no lines are to be pinned."""
+    base = _current_base(memory)
+    context = _conflict_context(request, place, memory, yours=yours, seen=seen, base=base)
+    if conflicts.is_saved_already(context["hunks"]) and not context["ticked"]:
+        return _answer_already_saved(request, place, memory)
+    context["choices"] = conflicts.read_choices({}, context["hunks"])
+    context["rail"] = build_rail(memory, place)
+    return _render_conflict(request, context, status=409)
 
 
-def _resolved(
-    request: UserRequest, place: WorkspaceContext, memory: Memory, on: Base
+def _resolution_context(
+    request: UserRequest, place: WorkspaceContext, memory: Memory, base: Base
 ) -> dict[str, Any]:
-    """The same conflict again, with the choices that were made."""
-    context = _conflict_context(
-        request,
-        place,
-        memory,
-        yours=_clean(request.POST.get("yours", "")),
-        seen=_base(request, "seen", "seen_revision"),
-        on=on,
-    )
-    context["choices"] = compare.choices_in(request.POST, context["hunks"])
-    context["is_put_together"] = True
+    """Return the context of a conflict that was shown before, with its choices."""
+    yours = _clean(request.POST.get("yours", ""))
+    seen = _read_base(request, "seen", "seen_revision")
+    context = _conflict_context(request, place, memory, yours=yours, seen=seen, base=base)
+    context["choices"] = conflicts.read_choices(request.POST, context["hunks"])
+    context["has_choices"] = True
     return context
 
 
@@ -289,86 +287,81 @@ def _conflict_context(
     *,
     yours: str,
     seen: Base,
-    on: Base,
+    base: Base,
 ) -> dict[str, Any]:
-    """``seen`` is the text that the edit began from. Rewritten in place meanwhile it is gone: then
-    nobody knows who changed what, and each side stays where they differ."""
-    by_number = {
-        version.number: version
-        for version in with_origin(
-            versions_of(memory, place).filter(number__in=(seen.number, on.number))
-        )
-    }
-    base, theirs = by_number.get(seen.number), by_number.get(on.number)
-    saved = theirs.content if theirs else ""
-    if base is None or base.revision == seen.revision:
-        began = base.content if base else ""
+    """Return the context of a conflict between ``yours`` and the version ``base``.
+
+    ``seen`` is the version that the edit began from. If it was rewritten, its text is lost. The
+    lines of both texts then take its place, so every difference is a choice.
+    """
+    numbers = (seen.number, base.number)
+    rows = for_display(visible_versions(memory, place).filter(number__in=numbers))
+    by_number = {version.number: version for version in rows}
+    seen_version, saved_version = by_number.get(seen.number), by_number.get(base.number)
+    theirs = saved_version.content if saved_version else ""
+    if seen_version is None:
+        began = ""
+    elif seen_version.revision == seen.revision:
+        began = seen_version.content
     else:
-        began = compare.shared(yours, saved)
+        began = conflicts.common_lines(yours, theirs)
     return {
         "place": place,
         "memory": memory,
         "yours": yours,
         "seen": seen,
-        "based_on": on,
-        "theirs": show_one(theirs, place),
+        "based_on": base,
+        "theirs": display_version(saved_version, place),
         "ticked": request.POST.getlist("keep"),
-        "summary": _summary(request),
-        "hunks": compare.hunks(began, yours, saved),
-        "is_put_together": False,
+        "summary": _read_summary(request),
+        "hunks": conflicts.find_hunks(began, yours, theirs),
+        "has_choices": False,
     }
 
 
-def _resolver(
+def _render_conflict(
     request: UserRequest, context: dict[str, Any], *, status: int, text: str | None = None
 ) -> HttpResponse:
-    """``text``: a result that was typed, else what the choices make."""
+    """Render a conflict. ``text`` is a typed result, by default that of the choices."""
     hunks, choices = context["hunks"], context["choices"]
-    context["text"] = compare.put_together(hunks, choices) if text is None else text
+    context["text"] = conflicts.join_choices(hunks, choices) if text is None else text
     context["paragraphs"] = list(zip(hunks, choices, strict=True))
-    return render_page_or_part(
-        request,
-        "memory/memories/conflict.html",
-        "memory/memories/_conflict.html",
-        context,
-        status=status,
-    )
+    page, part = "memory/memories/conflict.html", "memory/memories/_conflict.html"
+    return render_page_or_part(request, page, part, context, status=status)
 
 
-def _now(memory: Memory) -> Base:
+def _current_base(memory: Memory) -> Base:
     current = memory.current
     return Base(current.number, current.revision) if current else Base(0, 0)
 
 
-def _typed(request: UserRequest) -> tuple[str, Base]:
-    """What a form of the editor holds: the text, and over which one it was typed."""
-    return _clean(request.POST.get("text", "")), _base(request, "based_on", "revision")
+def _read_text(request: UserRequest) -> str:
+    return _clean(request.POST.get("text", ""))
 
 
-def _base(request: UserRequest, *names: str) -> Base:
-    number, revision = (number_in(request, name) for name in names)
-    return Base(number, revision)
+def _read_base(request: UserRequest, number: str, revision: str) -> Base:
+    return Base(number_in(request, number), number_in(request, revision))
 
 
-def _summary(request: UserRequest) -> str:
-    return name_in(request.POST.get("summary", ""))
+def _read_summary(request: UserRequest) -> str:
+    return clean_name(request.POST.get("summary", ""))
 
 
 def _text_error(text: str) -> str:
     if not split_text(text):
-        return _empty()
-    if len(text) > LONGEST_TEXT:
+        return _empty_error()
+    if len(text) > MAX_TEXT_LENGTH:
         return _("The text has %(n)s characters; %(limit)s fit.") % {
             "n": len(text),
-            "limit": LONGEST_TEXT,
+            "limit": MAX_TEXT_LENGTH,
         }
     return ""
 
 
-def _empty() -> str:
+def _empty_error() -> str:
     return _("A memory cannot be empty. To take everything back, restore an older version.")
 
 
 def _clean(text: str) -> str:
-    """As browsers send it, but with plain line ends and without what PostgreSQL cannot keep."""
+    """Normalize the line ends of a browser, and remove NUL, which PostgreSQL cannot store."""
     return normalize_newlines(text).replace("\0", "")

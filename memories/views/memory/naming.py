@@ -1,17 +1,17 @@
-"""What people call a version: given to one that is there, or as the summary of an edit."""
+"""Names of versions, from the name form or from the summary of an edit."""
 
 from django.utils.translation import gettext as _
 
-from memories.models.memory.versions import LONGEST_NAME
+from memories.models.memory.versions import MAX_NAME_LENGTH
 
 
-def name_in(given: str) -> str:
-    """What was typed as one line."""
-    return " ".join(given.replace("\0", "").split())
+def clean_name(text: str) -> str:
+    """Return a typed name on one line. PostgreSQL cannot store NUL."""
+    return " ".join(text.replace("\0", "").split())
 
 
-def fault_of_name(name: str) -> str:
-    """Why it cannot be one, "" where it can."""
-    if len(name) > LONGEST_NAME:
-        return _("A name has at most %(n)s characters.") % {"n": LONGEST_NAME}
+def name_error(name: str) -> str:
+    """Return the error of an invalid name, else ""."""
+    if len(name) > MAX_NAME_LENGTH:
+        return _("A name has at most %(n)s characters.") % {"n": MAX_NAME_LENGTH}
     return ""

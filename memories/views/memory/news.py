@@ -1,164 +1,224 @@
-"""What is new to a reader, as Catch up shows it: one entry a memory, and what deserves a look.
+"""The news of "Catch up": the opening, the new lines of each channel, and what needs attention.
 
-However many entries there are, it takes the same number of queries.
+The number of queries does not depend on the number of texts.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 
-from django.db.models import Count, F, OuterRef, Q, Subquery, Value
+from django.db.models import Count, Exists, F, OuterRef, Q, Subquery, Value
 from django.db.models.functions import Coalesce
 from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
-from memories.models import Job, Line, Memory, MemoryVersion, Message, Seen
+from memories.models import Channel, Job, Line, Memory, MemoryVersion, Message, Seen
 from memories.models.generate.jobs import REBUILD
-from memories.rules.generate.salience import asks
-from memories.rules.ingest.invisible import mark_invisible
+from memories.models.memory.seen import unseen_memories, with_seen
+from memories.rules.generate.salience import has_question
 from memories.rules.ingest.timestamps import from_micros
-from memories.rules.memory.catch_up import OPEN_FOR, Since, loses_much, news
-from memories.rules.memory.compare import Kind, Row
+from memories.rules.memory.briefing import NewsLine, choose_opening, count_kinds, importance_of
+from memories.rules.memory.catch_up import (
+    UNANSWERED_AFTER,
+    Since,
+    compare_unmoved,
+    loses_many_lines,
+)
+from memories.rules.memory.compare import ChangeKind, DiffPiece, DiffRow
+from memories.rules.memory.identity import MemoryType
 from memories.rules.memory.lines import words_of
 from memories.views.access.access import WorkspaceContext
-from memories.views.memory.marks import keys_of, with_marks
-from memories.views.memory.shown import ShownLine, ShownVersion, show, with_origin
+from memories.views.memory.display import (
+    ComparedRow,
+    LineDisplay,
+    VersionDisplay,
+    add_lines,
+    display_versions,
+    for_display,
+)
+from memories.views.memory.marks import load_keys, with_marks
 from memories.views.paths import card_path
 
-LOOKED_THROUGH = 200  # memories, for questions without an answer
-
-
-@dataclass(frozen=True)
-class Came:
-    """A line that is new, or reads otherwise than before; ``line`` has its sources."""
-
-    row: Row
-    line: ShownLine | None
+MEMORIES_WITH_QUESTIONS = 200  # of which memories the lines are searched for open questions
 
 
 @dataclass
-class Entry:
-    """A memory whose text changed: ``version`` is the current one, ``base`` the one it is held
-    against, None when the reader saw none. ``is_folded``: just marked, so one line tells of it."""
+class NewsEntry:
+    """A memory with a new text.
+
+    ``version`` is the current one. ``base`` is the version that it is compared with, None if the
+    reader saw none. A folded entry was marked as seen just now.
+    """
 
     memory: Memory
     version: MemoryVersion
     base: MemoryVersion | None
     is_folded: bool = False
-    shown: ShownVersion | None = None
-    messages: int = 0
+    since_us: int | None = None  # the start of a period
+    shown: VersionDisplay | None = None
+    messages: int = 0  # new ones
 
     @cached_property
-    def rows(self) -> list[Row]:
-        return news(self.base.content if self.base else "", self.version.content)
+    def rows(self) -> list[DiffRow]:
+        return compare_unmoved(self.base.content if self.base else "", self.version.content)
 
     @cached_property
-    def came(self) -> list[Came]:
-        lines = {line.text: line for line in self.shown.lines} if self.shown else {}
-        rows = (row for row in self.rows if row.kind is not Kind.REMOVED)
-        return [Came(row, lines.get(mark_invisible(row.after))) for row in rows]
+    def new_rows(self) -> list[ComparedRow]:
+        """The new lines with their sources.
+
+        In a period these are the lines with messages of the period. Since a mark they are the added and
+        changed rows of the comparison.
+        """
+        lines = self.shown.lines if self.shown else []
+        if self.since_us is not None:
+            return [
+                ComparedRow(
+                    ChangeKind.ADDED, (DiffPiece(ChangeKind.ADDED, line.text),), new_line=line
+                )
+                for line in lines
+                if line.at_us > self.since_us and not line.is_replaced
+            ]
+        rows = (row for row in self.rows if row.kind is not ChangeKind.REMOVED)
+        return add_lines(rows, (), lines)
 
     @cached_property
-    def removed_rows(self) -> list[Row]:
-        """What is not there any more in the words that it had."""
-        return [row for row in self.rows if row.kind is not Kind.ADDED]
+    def removed_rows(self) -> list[DiffRow]:
+        """The removed and changed rows since a mark."""
+        if self.since_us is not None:
+            return []
+        return [row for row in self.rows if row.kind is not ChangeKind.ADDED]
 
     @property
-    def loses_much(self) -> bool:
-        return self.base is not None and loses_much(self.base.content, self.rows)
+    def news_lines(self) -> list[NewsLine]:
+        return [
+            NewsLine(
+                row.new_line.text,
+                row.new_line.kind,
+                row.new_line.at_us,
+                self.memory.channel_id or 0,
+            )
+            for row in self.new_rows
+            if row.new_line
+        ]
+
+    @property
+    def counts(self) -> str:
+        """The new lines by kind, in words: "2 decisions, 1 open question"."""
+        return _(", ").join(count_words(kind, n) for kind, n in count_kinds(self.news_lines))
+
+    @property
+    def loses_many_lines(self) -> bool:
+        return self.base is not None and loses_many_lines(self.base.content, self.rows)
 
 
 @dataclass(frozen=True)
-class Look:
-    """Something that a person should see: ``what`` is put_back, lost, question, proposal or
-    quarantine, with its number of lines where they count."""
+class OpeningLine:
+    """A line that Catch up opens with. ``channel`` is None for a line of the workspace's memory."""
 
-    what: str
+    line: LineDisplay
+    channel: Channel | None
+
+
+@dataclass(frozen=True)
+class AttentionItem:
+    """Something that a person should look at.
+
+    ``kind`` is put_back, lost, question, proposal or quarantine. ``n`` is its number of lines, if
+    they count.
+    """
+
+    kind: str
     href: str
     memory: Memory | None = None
     n: int = 0
 
 
 @dataclass
-class Catalogue:
-    """What changed, newest first: ``keys`` (`marks.key_of`) of all of it, entries of the newest of
-    it; ``digest`` is the workspace's own."""
+class News:
+    """The changed memories of channels, newest first, and ``digest``: the workspace's own memory.
 
-    keys: list[tuple[int, int]] = field(default_factory=list)
-    entries: list[Entry] = field(default_factory=list)
-    digest: Entry | None = None
+    ``keys`` are the sort keys (`marks.sort_key`) of all of them; ``entries`` are the newest ones.
+    """
+
+    keys: list[tuple[int, int]]
+    entries: list[NewsEntry] = field(default_factory=list)
+    digest: NewsEntry | None = None
 
     @property
-    def all(self) -> list[Entry]:
+    def all_entries(self) -> list[NewsEntry]:
         return [*([self.digest] if self.digest else []), *self.entries]
 
 
-def catalogue(
+def load_news(
     place: WorkspaceContext,
     since: Since,
     folded: int | None = None,
     *,
     cursor: tuple[int, int] | None,
-    most: int,
-) -> Catalogue:
-    """What changed since then, behind a ``cursor``, and what was ``folded`` (the key of a memory) a
-    moment ago. The texts of the ``most`` newest are read."""
+    limit: int,
+) -> News:
+    """Load the memories that changed, behind a ``cursor``, with the texts of the ``limit`` newest.
+
+    ``folded`` is the primary key of a memory to include although it is seen.
+    """
     if since.us is None:
-        changed = place.followed.unseen(place.reader.user_id)
+        changed = unseen_memories(place.followed, place.reader.user_id)
     else:
-        changed = place.followed.filter(current__created_at__gt=from_micros(since.us))
+        # The time of the messages counts: an import today may bring lines of last year.
+        lines = Line.objects.filter(version=OuterRef("current"), at_us__gt=since.us, masked=False)
+        changed = place.followed.filter(Exists(lines))
     if folded is not None:
         changed |= place.followed.filter(pk=folded)
-    keys = keys_of(changed.filter(channel__isnull=False))
+    keys = load_keys(changed.filter(channel__isnull=False))
     if cursor is not None:
         keys = [key for key in keys if key < cursor]
     digest = changed.filter(channel__isnull=True)
-    shown = Q(pk__in=[pk for _at, pk in keys[:most]]) | Q(pk__in=digest.values("pk"))
-    listing = Catalogue(keys)
-    for entry in entries_of(
-        with_marks(place.followed.filter(shown), place.reader), place, since, folded
-    ):
+    shown = Q(pk__in=[pk for _at, pk in keys[:limit]]) | Q(pk__in=digest.values("pk"))
+    memories = with_marks(place.followed.filter(shown), place.reader)
+    news = News(keys)
+    for entry in load_entries(memories, place, since, folded):
         if entry.memory.channel_id is None:
-            listing.digest = entry
+            news.digest = entry
         else:
-            listing.entries.append(entry)
-    return listing
+            news.entries.append(entry)
+    return news
 
 
-def entries_of(
+def load_entries(
     memories: Sequence[Memory], place: WorkspaceContext, since: Since, folded: int | None = None
-) -> list[Entry]:
-    """Two queries: which versions they are held against, and the texts."""
-    bases = _bases(memories, place, since)
+) -> list[NewsEntry]:
+    """Load the current texts and their bases. Two queries."""
+    bases = _load_base_ids(memories, place, since)
     version_ids = {memory.current_id for memory in memories} | set(bases.values())
-    versions = {
-        version.pk: version
-        for version in with_origin(
-            MemoryVersion.objects.filter(pk__in=[pk for pk in version_ids if pk is not None])
-        )
-    }
+    versions = for_display(
+        MemoryVersion.objects.filter(pk__in=[pk for pk in version_ids if pk is not None])
+    )
+    by_pk = {version.pk: version for version in versions}
     return [
-        Entry(
+        NewsEntry(
             memory,
-            versions[memory.current_id or 0],
-            versions.get(bases.get(memory.pk) or 0),
+            by_pk[memory.current_id or 0],
+            by_pk.get(bases.get(memory.pk) or 0),
             is_folded=memory.pk == folded and not memory.news,
+            since_us=since.us,
         )
         for memory in memories
-        if memory.current_id in versions  # a text may be withdrawn at any moment
+        if memory.current_id in by_pk  # a text may be withdrawn between two queries
     ]
 
 
-def _bases(
+def _load_base_ids(
     memories: Sequence[Memory], place: WorkspaceContext, since: Since
 ) -> dict[int, int | None]:
-    """By memory, the version that this reader saw last, or could read then. One that they may not
-    read any more is passed over for the one before it."""
+    """Return the key of the version that the reader saw last, or could read then, by memory.
+
+    A version that they may no longer read is replaced by the one before it.
+    """
     versions = (
-        MemoryVersion.objects.visible_to(place.reader)
-        .saying_something()
-        .filter(memory=OuterRef("pk"))
+        MemoryVersion.objects.visible_to(place.reader).with_text().filter(memory=OuterRef("pk"))
     )
     if since.us is None:
         seen = versions.filter(number__lte=OuterRef("seen")).order_by("-number")
@@ -166,64 +226,125 @@ def _bases(
         seen = versions.filter(created_at__lte=from_micros(since.us))
         seen = seen.order_by("-until_us", "-number")
     rows = Memory.objects.filter(pk__in=[memory.pk for memory in memories])
-    rows = rows.with_mark(place.reader.user_id).annotate(base=Subquery(seen.values("pk")[:1]))
-    return dict(rows.values_list("pk", "base"))  # type: ignore[misc]
+    marked = with_seen(rows, place.reader.user_id).annotate(base=Subquery(seen.values("pk")[:1]))
+    return dict(marked.values_list("pk", "base"))
 
 
-def fill(entries: Iterable[Entry], place: WorkspaceContext, since: Since) -> None:
-    """What only those on a page need: lines with sources, and how much was said. Four queries."""
-    page_entries = list(entries)
-    if not page_entries:
+def load_details(entries: Sequence[NewsEntry], place: WorkspaceContext, since: Since) -> None:
+    """Load the lines and message counts of the entries on a page. Four queries."""
+    if not entries:
         return
-    shown = show([entry.version for entry in page_entries], place)
-    message_counts = _message_counts(page_entries, place, since)
-    for entry, shown_version in zip(page_entries, shown, strict=True):
-        entry.shown = shown_version
+    displays = display_versions([entry.version for entry in entries], place)
+    message_counts = _count_messages(entries, place, since)
+    for entry, display in zip(entries, displays, strict=True):
+        entry.shown = display
         entry.messages = message_counts.get(entry.memory.channel_id, 0)
 
 
-def _message_counts(
-    entries: Iterable[Entry], place: WorkspaceContext, since: Since
+def load_opening(
+    entries: Sequence[NewsEntry], place: WorkspaceContext, since: Since
+) -> list[OpeningLine]:
+    """Return the lines that the page opens with, oldest first. Private channels give none.
+
+    The candidates are the new lines of the entries and, in a period, those of the workspace's short-term
+    memory.
+    """
+    candidates = [
+        OpeningLine(row.new_line, entry.version.memory.channel)
+        for entry in entries
+        if not entry.is_folded
+        and (entry.version.memory.channel is None or entry.version.memory.channel.is_public)
+        for row in entry.new_rows
+        if row.new_line and not row.new_line.is_redacted
+    ]
+    if since.us is not None and place.reads_workspace:
+        versions = MemoryVersion.objects.filter(
+            current_of__workspace=place.workspace,
+            current_of__scope="workspace",
+            current_of__memory_type=MemoryType.SHORT_TERM,
+        )
+        for display in display_versions(for_display(versions), place):
+            lines = (
+                line for line in display.lines if line.at_us > since.us and not line.is_redacted
+            )
+            candidates += [OpeningLine(line, None) for line in lines]
+    values = [
+        NewsLine(
+            item.line.text, item.line.kind, item.line.at_us, item.channel.pk if item.channel else 0
+        )
+        for item in candidates
+    ]
+    chosen_lines = []
+    for number, i in enumerate(choose_opening(values), start=1):
+        item = candidates[i]
+        # One source is enough to check a sentence. The channel's row has the others.
+        chips = [replace(chip, number=number) for chip in item.line.chips[:1]]
+        chosen_lines.append(replace(item, line=replace(item.line, chips=chips)))
+    return chosen_lines
+
+
+def most_important_first(entries: Iterable[NewsEntry]) -> list[NewsEntry]:
+    return sorted(entries, key=lambda entry: -importance_of(entry.news_lines))
+
+
+def count_words(kind: str, n: int) -> str:
+    words = {
+        "decision": ngettext("%(n)s decision", "%(n)s decisions", n),
+        "task": ngettext("%(n)s task", "%(n)s tasks", n),
+        "question": ngettext("%(n)s open question", "%(n)s open questions", n),
+        "status": ngettext("%(n)s update", "%(n)s updates", n),
+        "event": ngettext("%(n)s event", "%(n)s events", n),
+    }
+    return words[kind] % {"n": n}
+
+
+def _count_messages(
+    entries: Iterable[NewsEntry], place: WorkspaceContext, since: Since
 ) -> dict[int | None, int]:
-    """By channel, the messages behind the period that the base covers, or since the moment."""
+    """Count the messages since the end of the base's period, or since the moment, by channel."""
     later = Q(pk__in=[])
     for entry in entries:
-        covered_us = entry.base.until_us if entry.base else 0
-        after_us = covered_us if since.us is None else since.us
+        base_until_us = entry.base.until_us if entry.base else 0
+        after_us = base_until_us if since.us is None else since.us
         later |= Q(channel=entry.memory.channel_id, micros__gt=after_us)
     messages = Message.objects.visible_to(place.reader).filter(
         later, state=Message.State.LIVE, is_notice=False
     )
-    counted = messages.order_by().values("channel").annotate(n=Count("pk"))
-    return dict(counted.values_list("channel", "n"))
+    counts = messages.order_by().values("channel").annotate(n=Count("pk"))
+    return dict(counts.values_list("channel", "n"))
 
 
-def looks_of(
-    listing: Catalogue, place: WorkspaceContext, since: Since, now: datetime
-) -> list[Look]:
-    """What to look at before reading on; four queries."""
-    looks = _put_back(listing.all, place, since)
-    for entry in listing.all:
-        if entry.base is not None and entry.loses_much:
+def find_attention_items(
+    news: News, place: WorkspaceContext, since: Since, now: datetime
+) -> list[AttentionItem]:
+    """Return what a reader should look at first. Four queries."""
+    items = _find_put_back(news.all_entries, place, since)
+    for entry in news.all_entries:
+        if entry.base is not None and entry.loses_many_lines:
             href = reverse("versions-compare", args=[entry.base.pk, entry.version.pk])
-            removed_lines = sum(row.kind is Kind.REMOVED for row in entry.rows)
-            looks.append(Look("lost", href, entry.version.memory, removed_lines))
-    looks += _unanswered(place, now)
-    looks += _proposed(place)
-    if place.can_edit and place.held_back:
+            removed_count = sum(row.kind is ChangeKind.REMOVED for row in entry.rows)
+            items.append(AttentionItem("lost", href, entry.version.memory, removed_count))
+    items += _find_unanswered(place, now)
+    items += _find_proposals(place)
+    if place.can_edit and place.quarantined_count:
         href = reverse("quarantine-index", args=[place.workspace.slug])
-        looks.append(Look("quarantine", href, n=place.held_back))
-    return looks
+        items.append(AttentionItem("quarantine", href, n=place.quarantined_count))
+    return items
 
 
-def _put_back(entries: Sequence[Entry], place: WorkspaceContext, since: Since) -> list[Look]:
-    """Lines of people that a model had lost since then; of what was never seen, in the current
-    version. The newest version of each memory tells."""
-    by_key = {entry.memory.pk: entry.version.memory for entry in entries if not entry.is_folded}
+def _find_put_back(
+    entries: Sequence[NewsEntry], place: WorkspaceContext, since: Since
+) -> list[AttentionItem]:
+    """Return new versions in which lines of people were dropped and put back.
+
+    There is one item a memory, for its newest version. If the reader saw no version, only the
+    current one counts.
+    """
+    memories = {entry.memory.pk: entry.version.memory for entry in entries if not entry.is_folded}
     mark = Seen.objects.filter(memory=OuterRef("memory"), user=place.reader.user_id)
     versions = (
         MemoryVersion.objects.visible_to(place.reader)
-        .filter(memory__in=list(by_key))
+        .filter(memory__in=list(memories))
         .exclude(put_back=[])
         .annotate(seen=Coalesce(Subquery(mark.values("number")), Value(0)))
     )
@@ -233,43 +354,44 @@ def _put_back(entries: Sequence[Entry], place: WorkspaceContext, since: Since) -
         is_new = Q(created_at__gt=from_micros(since.us))
     rows = versions.filter(is_new).order_by("number").values_list("memory", "pk", "put_back")
     newest = {
-        memory: Look(
-            "put_back", reverse("versions-detail", args=[pk]), by_key[memory], len(put_back)
+        memory: AttentionItem(
+            "put_back", reverse("versions-detail", args=[pk]), memories[memory], len(put_back)
         )
         for memory, pk, put_back in rows
     }
     return list(newest.values())
 
 
-def _unanswered(place: WorkspaceContext, now: datetime) -> list[Look]:
-    """Questions that have stood for long in the texts that hold now: nothing that was said since
-    has answered them. Of the memories that changed last."""
-    newest = place.followed.order_by("-current")[:LOOKED_THROUGH]
+def _find_unanswered(place: WorkspaceContext, now: datetime) -> list[AttentionItem]:
+    """Return the current texts with questions that are open for over 7 days."""
+    newest = place.followed.order_by("-current")[:MEMORIES_WITH_QUESTIONS]
     memories = {memory.current_id: memory for memory in newest}
-    stated_in = MemoryVersion.objects.filter(
+    first_version = MemoryVersion.objects.filter(
         memory=OuterRef("version__memory"), number=OuterRef("since")
     )
     lines = (
         Line.objects.filter(version__in=list(memories), version__memory__current=F("version"))
-        .annotate(asked_at=Subquery(stated_in.values("created_at")[:1]))
-        .filter(asked_at__lte=now - OPEN_FOR, masked=False)
+        .annotate(asked_at=Subquery(first_version.values("created_at")[:1]))
+        .filter(asked_at__lte=now - UNANSWERED_AFTER, masked=False)
         .order_by("version", "position")
     )
-    open_lines = Counter(
-        version for version, text in lines.values_list("version", "text") if asks(words_of(text))
+    counts = Counter(
+        version
+        for version, text in lines.values_list("version", "text")
+        if has_question(words_of(text))
     )
-    asking = with_places((memories[key] for key in memories if open_lines.get(key or 0)), place)
+    asking = [memory for key, memory in memories.items() if counts.get(key or 0)]
     return [
-        Look("question", card_path(memory), memory, open_lines[memory.current_id or 0])
-        for memory in asking
+        AttentionItem("question", card_path(memory), memory, counts[memory.current_id or 0])
+        for memory in with_channels(asking, place)
     ]
 
 
-def with_places(memories: Iterable[Memory], place: WorkspaceContext) -> list[Memory]:
-    """The memories with the rows that their names are told from. One query."""
+def with_channels(memories: Iterable[Memory], place: WorkspaceContext) -> list[Memory]:
+    """Set the workspace and channel of memories, for their names. One query."""
     loaded = list(memories)
     keys = {memory.channel_id for memory in loaded if memory.channel_id}
-    rows = place.placed(place.readable_channels.filter(pk__in=keys))
+    rows = place.with_workspace(place.readable_channels.filter(pk__in=keys))
     channels = {channel.pk: channel for channel in rows}
     for memory in loaded:
         memory.workspace = place.workspace
@@ -277,21 +399,20 @@ def with_places(memories: Iterable[Memory], place: WorkspaceContext) -> list[Mem
     return loaded
 
 
-def _proposed(place: WorkspaceContext) -> list[Look]:
-    """Texts that wait for a person's word, over the text that stands now."""
+def _find_proposals(place: WorkspaceContext) -> list[AttentionItem]:
+    """Return the proposals for current texts."""
     proposed = Job.objects.of_workspace(place.workspace).proposed()
-    if not proposed.exists():  # mostly so, and who may read them is the longest rule there is
+    if not proposed.exists():  # the usual case, and `visible_to` is a slow query
         return []
-    not_for_all = Q(read__version__audience__in=("members", "nobody"))
     waiting = (
         proposed.visible_to(place.reader)
         .filter(Q(base=F("memory__current")) | Q(trigger__reason=REBUILD))
-        .exclude(not_for_all)
+        .exclude(read__version__audience__in=("members", "nobody"))
         .with_memory()
         .order_by("memory", "-pk")
     )
-    by_memory = {job.memory_id: job.memory for job in waiting}
+    memories = {job.memory_id: job.memory for job in waiting}
     return [
-        Look("proposal", reverse("proposals-detail", args=[key]), memory)
-        for key, memory in by_memory.items()
+        AttentionItem("proposal", reverse("proposals-detail", args=[key]), memory)
+        for key, memory in memories.items()
     ]

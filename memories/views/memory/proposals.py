@@ -1,5 +1,4 @@
-"""A long-term text that waits for a person's word, shorter or rebuilt: looked at, accepted or
-rejected."""
+"""The page of a proposal, to accept or reject it."""
 
 from contextlib import suppress
 
@@ -14,9 +13,8 @@ from django.views.decorators.http import require_POST, require_safe
 
 from memories.models import Job, Memory, StaleBase
 from memories.pipeline.memory import proposals
-from memories.rules.memory.compare import changes
-from memories.rules.memory.compare import compare as compare_texts
-from memories.rules.memory.drift import Drift, DriftKind
+from memories.rules.memory.compare import changed_rows, compare_lines
+from memories.rules.memory.drift import DriftKind
 from memories.views.access.access import (
     UserRequest,
     WorkspaceContext,
@@ -24,11 +22,11 @@ from memories.views.access.access import (
     number_or_none,
     open_memory,
 )
-from memories.views.memory.shown import Proposal, proposal_to, show_one
+from memories.views.memory.display import ProposalDisplay, display_version, find_proposal
 from memories.views.pages import render_page
 from memories.views.paths import card_path
 
-DRIFT_WORDS: dict[DriftKind, str | Promise] = {
+DRIFT_NAMES: dict[DriftKind, str | Promise] = {
     DriftKind.PINNED: gettext_lazy("Pinned lines"),
     DriftKind.DATE: gettext_lazy("Dates"),
     DriftKind.NUMBER: gettext_lazy("Numbers"),
@@ -40,27 +38,29 @@ DRIFT_WORDS: dict[DriftKind, str | Promise] = {
 @login_required
 @require_safe
 def detail(request: UserRequest, pk: int) -> HttpResponse:
-    """The current text beside the one that waits. 404 when none does."""
+    """Compare the current text with the proposal. 404 if there is no proposal."""
     place, memory = open_memory(request, pk)
-    proposal = _waiting(memory)
+    proposal = find_proposal(memory.current) if memory.current else None
     if proposal is None:
         raise Http404
-    return _page(request, place, memory, proposal)
+    return _render(request, place, memory, proposal)
 
 
 @login_required
 @require_POST
 def accept(request: UserRequest, pk: int) -> HttpResponse:
-    """Make the text that was looked at (``job``) the current one; 409 when the memory moved
-    on, or another text waits by now."""
+    """Make the proposal (``job``) the current text.
+
+    The status is 409 if the memory has changed, or if there is another proposal now.
+    """
     place, memory = open_memory(request, pk)
     must_edit(place)
-    job = _seen(request, memory)
+    job = _find_seen_job(request, memory)
     version = None
     with suppress(StaleBase):
         version = proposals.accept(job, by=request.user) if job else None
     if version is None:
-        return _moved_on(request, place, memory)
+        return _answer_moved_on(request, place, memory)
     toasts.success(request, _("Accepted: it is version %(number)s.") % {"number": version.number})
     return redirect(card_path(memory))
 
@@ -68,52 +68,42 @@ def accept(request: UserRequest, pk: int) -> HttpResponse:
 @login_required
 @require_POST
 def reject(request: UserRequest, pk: int) -> HttpResponse:
-    """The text stays as it is. 409 like `accept`."""
+    """Keep the current text. The status is 409 as in `accept`."""
     place, memory = open_memory(request, pk)
     must_edit(place)
-    job = _seen(request, memory)
+    job = _find_seen_job(request, memory)
     if job is None or not proposals.reject(job, by=request.user):
-        return _moved_on(request, place, memory)
+        return _answer_moved_on(request, place, memory)
     toasts.success(request, _("Rejected: the text stays as it is."))
     return redirect(card_path(memory))
 
 
-def _waiting(memory: Memory) -> Proposal | None:
-    return proposal_to(memory.current) if memory.current else None
-
-
-def _seen(request: UserRequest, memory: Memory) -> Job | None:
-    """The proposal that was on screen, over the text (``based_on``) that was; None when another
-    waits by now, or none."""
-    job = proposals.of(memory)
-    base = proposals.base_of(job) if job else None
+def _find_seen_job(request: UserRequest, memory: Memory) -> Job | None:
+    """Return the proposal if it is that on screen: ``job``, for the text ``based_on``."""
+    job = proposals.find_proposal(memory)
+    base = proposals.get_base(job) if job else None
     if job is None or base is None:
         return None
     seen = tuple(number_or_none(request.POST.get(name, "")) for name in ("job", "based_on"))
     return job if seen == (job.pk, base.number) else None
 
 
-def _drift(proposal: Proposal | None) -> list[tuple[str | Promise, Drift]]:
-    """What a rebuild loses and gains, each kind with its name."""
-    if proposal is None or not proposal.job.is_rebuild:
-        return []
-    return [(DRIFT_WORDS[drift.kind], drift) for drift in proposals.drift(proposal.job)]
-
-
-def _moved_on(request: UserRequest, place: WorkspaceContext, memory: Memory) -> HttpResponse:
+def _answer_moved_on(request: UserRequest, place: WorkspaceContext, memory: Memory) -> HttpResponse:
     memory.refresh_from_db()
-    return _page(request, place, memory, _waiting(memory), moved_on=True)
+    proposal = find_proposal(memory.current) if memory.current else None
+    return _render(request, place, memory, proposal, moved_on=True)
 
 
-def _page(
+def _render(
     request: UserRequest,
     place: WorkspaceContext,
     memory: Memory,
-    proposal: Proposal | None,
+    proposal: ProposalDisplay | None,
     *,
     moved_on: bool = False,
 ) -> HttpResponse:
-    rows = compare_texts(proposal.base.content, proposal.text) if proposal else []
+    rows = compare_lines(proposal.base.content, proposal.text) if proposal else []
+    drifts = proposals.proposal_drift(proposal.job) if proposal and proposal.job.is_rebuild else []
     return render_page(
         request,
         "memory/memories/proposal.html",
@@ -121,10 +111,10 @@ def _page(
             "place": place,
             "memory": memory,
             "proposal": proposal,
-            "old": show_one(proposal.base, place) if proposal else None,
+            "old": display_version(proposal.base, place) if proposal else None,
             "rows": rows,
-            "changes": changes(rows),
-            "drift": _drift(proposal),
+            "changes": changed_rows(rows),
+            "drift": [(DRIFT_NAMES[drift.kind], drift) for drift in drifts],
             "moved_on": moved_on,
         },
         status=409 if moved_on else 200,

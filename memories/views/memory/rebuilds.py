@@ -1,4 +1,4 @@
-"""Rebuild: a long-term memory is made anew from what it was merged from, and waits as a proposal."""
+"""Rebuild: a proposal of a long-term memory from all of its sources."""
 
 from django.contrib import messages as toasts
 from django.contrib.auth.decorators import login_required
@@ -8,11 +8,11 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from memories.models import Memory
-from memories.pipeline.generate.followups import rebuilt_from
+from memories.pipeline.generate.followups import rebuild_inputs
 from memories.pipeline.generate.update_now import rebuild
-from memories.rules.generate.tokens import estimate
+from memories.rules.generate.tokens import estimate_tokens
 from memories.rules.memory.identity import MemoryType
-from memories.tasks import remember_later
+from memories.tasks import schedule_pass
 from memories.views.access.access import UserRequest, must_edit, open_memory
 from memories.views.pages import render_page
 from memories.views.paths import card_path
@@ -20,7 +20,7 @@ from memories.views.paths import card_path
 
 @login_required
 def detail(request: UserRequest, pk: int) -> HttpResponse:
-    """For editors. GET: what a rebuild reads. POST: ask for one, and show its job."""
+    """GET shows the size of the sources. POST requests a rebuild and shows its job. For editors."""
     place, memory = open_memory(request, pk)
     if memory.memory_type != MemoryType.LONG_TERM or memory.current is None:
         raise Http404
@@ -29,16 +29,16 @@ def detail(request: UserRequest, pk: int) -> HttpResponse:
         return render_page(
             request,
             "memory/rebuilds/detail.html",
-            {"place": place, "memory": memory, **_read(memory)},
+            {"place": place, "memory": memory, **_source_counts(memory)},
         )
     job = rebuild(memory, request.user, timezone.now())
     if job is None:
         toasts.info(request, _("There is nothing to make it from."))
         return redirect(card_path(memory))
-    remember_later(place.workspace.pk)
+    schedule_pass(place.workspace.pk)
     return redirect("jobs-detail", place.workspace.slug, job.pk)
 
 
-def _read(memory: Memory) -> dict[str, int]:
-    contents = list(rebuilt_from(memory).values_list("content", flat=True))
-    return {"texts": len(contents), "tokens": sum(map(estimate, contents))}
+def _source_counts(memory: Memory) -> dict[str, int]:
+    contents = list(rebuild_inputs(memory).values_list("content", flat=True))
+    return {"texts": len(contents), "tokens": sum(map(estimate_tokens, contents))}

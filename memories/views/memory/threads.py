@@ -1,4 +1,4 @@
-"""The threads of a channel; one of them: its memory, and what was said in it."""
+"""The threads of a channel, and the page of a thread: its memory and its messages."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,8 +10,8 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from memories.models import Channel, Memory, MemoryVersion, Message, ModelCall
-from memories.models.ingest.messages import waits_in_thread
-from memories.pipeline.costs.usage import this_month
+from memories.models.ingest.messages import waiting_in_thread_condition
+from memories.pipeline.costs.usage import sum_this_month
 from memories.rules.memory.identity import MemoryScope
 from memories.views.access.access import (
     UserRequest,
@@ -21,7 +21,8 @@ from memories.views.access.access import (
     open_channel,
 )
 from memories.views.ingest.messages import first_words, read_page, show_messages
-from memories.views.memory.shown import rail_of, show_one, versions_of, with_origin
+from memories.views.memory.display import display_version, for_display, visible_versions
+from memories.views.memory.rail import build_rail
 from memories.views.pages import render_page
 from memories.views.paths import thread_path
 
@@ -30,8 +31,11 @@ THREADS_AT_ONCE = 50
 
 @dataclass(frozen=True)
 class Thread:
-    """``words`` are those it began with, "" where its root is not here; ``version`` is what is
-    remembered of it, ``waiting`` how many of its messages are not in that yet."""
+    """A thread in the list.
+
+    ``words`` are the start of its root message, "" without one. ``waiting`` counts the messages
+    that are not in ``version`` yet.
+    """
 
     path: str
     words: str
@@ -44,7 +48,7 @@ class Thread:
 @login_required
 @require_safe
 def index(request: UserRequest, slug: str, slack_id: str) -> HttpResponse:
-    """Newest first; ``?before=`` the latest moment of a thread goes on behind it."""
+    """The threads with the newest replies first. ``?before=`` a time in microseconds continues."""
     place, channel = open_channel(request, slug, slack_id)
     readable = Message.objects.visible_to(place.reader).filter(channel=channel)
     latest = readable.filter(state=Message.State.LIVE).latest_replies()
@@ -61,22 +65,24 @@ def index(request: UserRequest, slug: str, slack_id: str) -> HttpResponse:
             "channel": channel,
             "is_first": before is None,
             "older": shown[-1][1] if len(rows) > THREADS_AT_ONCE else None,
-            "threads": _threads(place, channel, dict(shown)),
+            "threads": _load_threads(place, channel, dict(shown)),
             "min_messages": place.workspace.memory_settings.thread_min_messages,
         },
     )
 
 
-def _threads(place: WorkspaceContext, channel: Channel, latest: Mapping[str, int]) -> list[Thread]:
-    """``latest``: the moment of the newest reply of each."""
+def _load_threads(
+    place: WorkspaceContext, channel: Channel, latest: Mapping[str, int]
+) -> list[Thread]:
+    """Return the threads for ``latest``: the times of their newest replies, by ``thread_ts``."""
     thread_keys = list(latest)
     readable = Message.objects.visible_to(place.reader).filter(channel=channel)
     words = first_words(readable.filter(ts__in=thread_keys, state=Message.State.LIVE), place)
     live = readable.in_threads(thread_keys).filter(state=Message.State.LIVE).order_by()
-    counted = live.values("thread_ts").annotate(
-        n=Count("pk"), waiting=Count("pk", filter=waits_in_thread())
+    rows = live.values("thread_ts").annotate(
+        n=Count("pk"), waiting=Count("pk", filter=waiting_in_thread_condition())
     )
-    counts = {row["thread_ts"]: row for row in counted}
+    counts = {row["thread_ts"]: row for row in rows}
     memories = Memory.objects.filter(
         channel=channel, scope=MemoryScope.THREAD, thread_ts__in=thread_keys
     ).select_related("current")
@@ -97,7 +103,10 @@ def _threads(place: WorkspaceContext, channel: Channel, latest: Mapping[str, int
 
 @login_required
 def detail(request: UserRequest, slug: str, slack_id: str, thread_ts: str) -> HttpResponse:
-    """``?after=`` or ``?before=`` a ts; from its beginning without one."""
+    """``?after=`` or ``?before=`` is the ``ts`` of a message.
+
+    The default is the start of the thread.
+    """
     place, channel = open_channel(request, slug, slack_id)
     begun_us = moment_or_404(thread_ts)
     memory = Memory.objects.filter(
@@ -109,12 +118,12 @@ def detail(request: UserRequest, slug: str, slack_id: str, thread_ts: str) -> Ht
     conversation = messages | root
     before, after = request.GET.get("before", ""), request.GET.get("after", "")
     page = read_page(conversation, before=before, after="" if before else after or "0.0")
-    if not page.messages and (memory is None or not versions_of(memory, place).exists()):
+    if not page.messages and (memory is None or not visible_versions(memory, place).exists()):
         raise Http404
     current = None
     if memory is not None and memory.current_id is not None:
-        current = with_origin(memory.versions.filter(pk=memory.current_id)).first()
-    shown = show_one(current, place)
+        current = for_display(memory.versions.filter(pk=memory.current_id)).first()
+    shown = display_version(current, place)
     numbers = {
         chip.ts: chip.number for line in (shown.lines if shown else ()) for chip in line.chips
     }
@@ -131,8 +140,8 @@ def detail(request: UserRequest, slug: str, slack_id: str, thread_ts: str) -> Ht
             "memory": memory,
             "something_waits": conversation.waiting_in_threads().exists(),
             "shown": shown,
-            "rail": rail_of(memory, place),
-            "cost": this_month(calls.filter(job__memory=memory), timezone.now())
+            "rail": build_rail(memory, place),
+            "cost": sum_this_month(calls.filter(job__memory=memory), timezone.now())
             if memory
             else None,
             "rows": rows,

@@ -1,4 +1,4 @@
-"""A workspace: what is remembered of all of it, its channels, and what happened lately."""
+"""The page of a workspace: its memories, its channels and the latest versions."""
 
 from dataclasses import dataclass
 
@@ -9,15 +9,16 @@ from django.shortcuts import redirect
 from django.utils import timezone
 
 from memories.models import Channel, Memory, MemoryVersion, ModelCall, Reader, Workspace
-from memories.pipeline.costs.usage import this_month
+from memories.models.access.audience import entered_workspaces
+from memories.pipeline.costs.usage import sum_this_month
 from memories.rules.generate.coverage import Share, Waiting
 from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory.identity import MemoryScope, MemoryType
 from memories.views.access.access import UserRequest, WorkspaceContext, open_workspace
-from memories.views.memory.scopes import notes_of, texts_of
-from memories.views.memory.shown import with_origin
+from memories.views.memory.display import for_display
+from memories.views.memory.scopes import load_notes, texts_context
 from memories.views.pages import render_page
-from memories.views.sync.coverage import Bar, bar_of, channels_waiting
+from memories.views.sync.coverage import Bar, share_bar, shares_of
 
 ACTIVITY_SHOWN = 12
 CHANNELS_AT_ONCE = 50
@@ -33,31 +34,34 @@ class ChannelRow:
 
     @property
     def bar(self) -> Bar:
-        return bar_of(self.share, BAR_WIDTH)
+        return share_bar(self.share, BAR_WIDTH)
 
 
 @login_required
 def index(request: UserRequest) -> HttpResponse:
-    """Straight to what is new in the only workspace, else a list, else what to do about there being none."""
-    entered = list(Workspace.objects.entered_by(Reader.of(request.user)))
-    if len(entered) == 1:
-        return redirect("catch_up-index", entered[0].slug)
+    """A list of workspaces, or instructions if there are none.
+
+    A single one redirects to its news.
+    """
+    workspaces = list(entered_workspaces(Reader.of(request.user)))
+    if len(workspaces) == 1:
+        return redirect("catch_up-index", workspaces[0].slug)
     return render_page(
         request,
         "memory/workspaces/index.html",
-        {"workspaces": entered, "is_empty": not Workspace.objects.exists()},
+        {"workspaces": workspaces, "is_empty": not Workspace.objects.exists()},
     )
 
 
 @login_required
 def detail(request: UserRequest, slug: str) -> HttpResponse:
-    """``?q=`` searches the channels, and ``&page=`` goes on."""
+    """``?q=`` searches the channels; ``&page=`` is the page of the list."""
     place = open_workspace(request, slug)
     now = timezone.now()
     query = request.GET.get("q", "").strip()
     matches = place.readable_channels.filter(name__icontains=query.removeprefix("#"))
     page: Page[Channel] = Paginator(matches, CHANNELS_AT_ONCE).get_page(request.GET.get("page"))
-    channels = place.placed(page)
+    channels = place.with_workspace(page)
     memories = {
         memory.memory_type: memory
         for memory in Memory.objects.visible_to(place.reader).filter(
@@ -71,7 +75,7 @@ def detail(request: UserRequest, slug: str) -> HttpResponse:
         else None
     )
     recent = list(
-        with_origin(MemoryVersion.objects.visible_to(place.reader))
+        for_display(MemoryVersion.objects.visible_to(place.reader))
         .listed_in(place.workspace)
         .order_by("-pk")[:ACTIVITY_SHOWN]
     )
@@ -81,29 +85,29 @@ def detail(request: UserRequest, slug: str) -> HttpResponse:
         "memory/workspaces/detail.html",
         {
             "place": place,
-            **texts_of(place, long_term, short_term),
+            **texts_context(place, long_term, short_term),
             "query": query,
             "page": page,
-            "rows": _rows(channels, channels_waiting(place, channels, to_micros(now))),
+            "rows": _channel_rows(channels, shares_of(place, channels, to_micros(now))),
             "bar_width": BAR_WIDTH,
-            "included": _included(place),
-            "cost": this_month(calls.filter(workspace=place.workspace), now),
+            "included": _opted_in_channels(place),
+            "cost": sum_this_month(calls.filter(workspace=place.workspace), now),
             "recent": recent,
-            "notes": notes_of(place, None),
+            "notes": load_notes(place, None),
             "now": now,
         },
     )
 
 
-def _included(place: WorkspaceContext) -> list[Channel]:
-    """Channels whose text not everybody may read, and yet is in the workspace's memory."""
+def _opted_in_channels(place: WorkspaceContext) -> list[Channel]:
+    """Return the restricted channels whose text is in the workspace's memory."""
     if not place.reads_workspace:
         return []
     return list(place.workspace.channels.opted_in().order_by("name"))
 
 
-def _rows(
-    channels: list[Channel], answers: dict[int, tuple[Share, Waiting | None]]
+def _channel_rows(
+    channels: list[Channel], waiting: dict[int, tuple[Share, Waiting | None]]
 ) -> list[ChannelRow]:
     latest = {
         memory.channel_id: memory.current
@@ -112,5 +116,5 @@ def _rows(
         ).select_related("current")
     }
     return [
-        ChannelRow(channel, *answers[channel.pk], latest.get(channel.pk)) for channel in channels
+        ChannelRow(channel, *waiting[channel.pk], latest.get(channel.pk)) for channel in channels
     ]

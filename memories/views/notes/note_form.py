@@ -7,18 +7,18 @@ from django.utils.text import normalize_newlines
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from memories.forms import is_meant
+from memories.forms import is_field_changed
 from memories.models import Channel, Note, User
 from memories.models.notes.notes import check_length
 from memories.rules.notes.fields import LONGEST_TITLE
-from memories.views.access.access import (
-    WorkspaceContext,
-)
+from memories.views.access.access import WorkspaceContext
 
 
 class NoteForm(forms.Form):
-    """A note as it is typed. Where it belongs is chosen once, when it is added; a change carries the
-    version that was on screen."""
+    """The form of a new note, or of a change of ``note``.
+
+    The channel is set for a new note only. A change has the version that the user saw.
+    """
 
     content = forms.CharField(
         label=gettext_lazy("Note"), strip=False, widget=forms.Textarea(attrs={"rows": 3})
@@ -45,7 +45,7 @@ class NoteForm(forms.Form):
         widget=forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d"),
         help_text=gettext_lazy("From that day on the note says that it is due."),
     )
-    BESIDE = ("title", "kind", "tags", "review_on")  # what stands beside the text
+    METADATA = ("title", "kind", "tags", "review_on")
 
     based_on = forms.IntegerField(required=False, widget=forms.HiddenInput)
     revision = forms.IntegerField(required=False, widget=forms.HiddenInput)
@@ -55,7 +55,7 @@ class NoteForm(forms.Form):
     ) -> None:
         if note is not None:
             kwargs["initial"] = {
-                **beside(note),
+                **metadata_of(note),
                 "content": note.content,
                 "based_on": note.number,
                 "revision": note.revision,
@@ -63,7 +63,7 @@ class NoteForm(forms.Form):
         super().__init__(*args, **kwargs)
         self.place = place
         self.note = note
-        for name in self.BESIDE:
+        for name in self.METADATA:
             self.fields[name].show_hidden_initial = note is not None
         if note is not None:
             del self.fields["channel"]
@@ -78,19 +78,19 @@ class NoteForm(forms.Form):
 
     @property
     def at_once(self) -> list[forms.BoundField]:
-        """What a quick note needs; the rest is folded."""
+        """The fields of a quick note. The template folds the others."""
         return [self["content"], self["channel"]]
 
     @property
     def folded(self) -> list[forms.BoundField]:
-        return [self[name] for name in self.BESIDE]
+        return [self[name] for name in self.METADATA]
 
     @property
     def is_open(self) -> bool:
         return any(field.errors for field in self.folded)
 
     def clean_channel(self) -> Channel | None:
-        """By its id or name. One that is hidden is as unknown as one that is not there."""
+        """Return the channel by id or name. An unreadable one gives the error of an unknown one."""
         name = self.cleaned_data["channel"]
         if not name:
             return None
@@ -107,54 +107,55 @@ class NoteForm(forms.Form):
         return content
 
     def write(self, author: User) -> Note:
-        """Save what is valid as a new note."""
-        given = self.cleaned_data
+        """Save a new note."""
+        fields = self.cleaned_data
         return Note.objects.write(
             self.place.workspace,
-            given["content"],
-            channel=given["channel"],
-            review_on=given["review_on"],
+            fields["content"],
+            channel=fields["channel"],
+            review_on=fields["review_on"],
             author=author,
             **self._words,
         )
 
     def rewrite(self, author: User) -> bool:
-        """Save what is valid as other words for the note at hand; False when nothing is different.
-        Raises StaleNote when it has others by now. A date that somebody else set since stays, unless
-        this form has another one than it was drawn with."""
+        """Save the changed note. Return False if nothing differs. Raises StaleNote.
+
+        The review date is saved only if the user changed it.
+        """
         assert self.note is not None
-        given = self.cleaned_data
-        is_other = self.note.rewrite(
-            given["content"],
+        fields = self.cleaned_data
+        is_changed = self.note.rewrite(
+            fields["content"],
             by=author,
-            based_on=given["based_on"] or 0,
-            revision=given["revision"] or 0,
+            based_on=fields["based_on"] or 0,
+            revision=fields["revision"] or 0,
             **self._words,
         )
-        if is_meant(self, "review_on"):
-            self.note.mark(review_on=given["review_on"])
+        if is_field_changed(self, "review_on"):
+            self.note.set_flags(review_on=fields["review_on"])
             return True
-        return is_other
+        return is_changed
 
     @property
     def _words(self) -> dict[str, Any]:
-        given = self.cleaned_data
+        fields = self.cleaned_data
         return {
-            "tags": given["tags"].split(","),
-            "kind": given["kind"],
-            "title": given["title"],
+            "tags": fields["tags"].split(","),
+            "kind": fields["kind"],
+            "title": fields["title"],
         }
 
-    def tell(self, theirs: Note) -> None:
-        """Beside each field that says something else than ``theirs``: what that says."""
-        for name, value in beside(theirs).items():
+    def show_differences(self, saved: Note) -> None:
+        """Add the value of the saved note to the help of each field that differs."""
+        for name, value in metadata_of(saved).items():
             if self.data.get(name) != value:
                 words = str(dict(Note.Kind.choices).get(value, value)) or _("nothing")
                 self.fields[name].help_text = _("In the saved one: %(words)s") % {"words": words}
 
 
-def beside(note: Note) -> dict[str, str]:
-    """What stands beside its text, as a form sends it."""
+def metadata_of(note: Note) -> dict[str, str]:
+    """Return the metadata of a note as a form posts it."""
     tags = ", ".join(tag for tag in note.tags if tag != note.kind)
     day = note.review_on.isoformat() if note.review_on else ""
     return {"title": note.title, "kind": note.kind, "tags": tags, "review_on": day}

@@ -18,14 +18,14 @@ from django.views.decorators.http import require_POST, require_safe
 from django_htmx.http import trigger_client_event
 
 from memories.models import Note, NoteVersion, StaleNote
-from memories.rules.memory.compare import (
+from memories.rules.memory.compare import compare_lines
+from memories.rules.memory.conflicts import (
     Hunk,
-    by_hand,
-    choices_in,
-    compare,
-    hunks,
-    meant,
-    put_together,
+    find_hunks,
+    is_edited_by_hand,
+    join_choices,
+    read_choices,
+    resolved_text,
 )
 from memories.rules.notes.fields import title_of, today
 from memories.views.access.access import (
@@ -38,14 +38,14 @@ from memories.views.access.access import (
     open_note,
     open_workspace,
 )
-from memories.views.notes.note_form import NoteForm, beside
+from memories.views.notes.note_form import NoteForm, metadata_of
 from memories.views.pages import render_page, render_page_or_part, wants_part
 
 MOST_SHOWN = 200
 VERSIONS_AT_ONCE = 50
-TRASH_CHANGED = "trash-changed"  # a page that tells how many lie there asks anew
+TRASH_CHANGED = "trash-changed"  # pages with the number of deleted notes reload it
 
-# What a workspace without notes is offered: text, type, tags.
+# Examples for a workspace without notes: text, type, tags.
 EXAMPLES = (
     (
         gettext_lazy("Customers get an answer on the day they ask, even if it only says when."),
@@ -64,8 +64,8 @@ EXAMPLES = (
 
 
 @dataclass(frozen=True)
-class ShownNote:
-    """A note as a card. A title that was made from the text would say the same twice."""
+class NoteCard:
+    """A note as a card. ``has_title`` is false for a title that was made from the content."""
 
     note: Note
     has_title: bool
@@ -74,16 +74,18 @@ class ShownNote:
 
 @login_required
 def index(request: UserRequest, slug: str) -> HttpResponse:
-    """The notes the reader may read, pinned ones first, then the newest; ``?q=`` searches, POST
-    adds one."""
+    """List or search (``?q=``) the notes that the user may read, pinned first, then newest.
+
+    POST adds a note.
+    """
     place = open_workspace(request, slug)
-    must_be_on(place)
+    check_notes_enabled(place)
     if request.method == "POST":
         must_edit(place)
-        form = NoteForm(_given(request, place, number_in(request, "note")), place=place)
+        form = NoteForm(_posted(request, place, number_in(request, "note")), place=place)
         if form.is_valid():
             return _added(request, place, form.write(author=request.user))
-        return _refused(request, place, form)
+        return _invalid(request, place, form)
     form = NoteForm(place=place, initial={"channel": request.GET.get("channel", "")})
     return _list(request, place, form)
 
@@ -91,19 +93,23 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
 @login_required
 @require_safe
 def detail(request: UserRequest, slug: str, pk: int) -> HttpResponse:
-    """One note with what it said before; ``?v=`` a number shows that version and what changed
-    since. In the trash it is there for editors only."""
+    """Show a note with its versions; ``?v=`` shows one of them and the changes since.
+
+    Only editors may open a note in the trash.
+    """
     place, note = open_kept_note(request, slug, pk)
-    must_be_on(place)
+    check_notes_enabled(place)
     return _detail(request, place, note)
 
 
 @login_required
 def edit(request: UserRequest, slug: str, pk: int) -> HttpResponse:
-    """422 with the reason when it cannot be saved; 409 with both texts, paragraph by paragraph, when
-    the note has other words by now, or was deleted meanwhile."""
+    """Edit a note. Return 422 for an invalid form.
+
+    Return 409 with both texts, by paragraph, if the note was changed or deleted meanwhile.
+    """
     place, note = open_kept_note(request, slug, pk)
-    must_be_on(place)
+    check_notes_enabled(place)
     must_edit(place)
     if request.method != "POST":
         if note.deleted_at:
@@ -114,54 +120,54 @@ def edit(request: UserRequest, slug: str, pk: int) -> HttpResponse:
         return _conflict(
             request, place, note, yours=_yours(request), seen=number_in(request, "seen")
         )
-    form = NoteForm(_given(request, place, pk), place=place, note=note)
+    form = NoteForm(_posted(request, place, pk), place=place, note=note)
     if not form.is_valid():
         if "seen" in request.POST:
             yours, seen = _yours(request), number_in(request, "seen")
-            return _conflict(request, place, note, yours=yours, seen=seen, refused=form)
+            return _conflict(request, place, note, yours=yours, seen=seen, invalid=form)
         context = {"place": place, "note": note, "form": form}
         return render_page(request, "notes/edit.html", context, status=422)
     try:
-        is_other = form.rewrite(author=request.user)
+        is_changed = form.rewrite(author=request.user)
     except StaleNote as error:
-        given = form.cleaned_data
-        yours, seen = given["content"], given["based_on"] or 0
+        fields = form.cleaned_data
+        yours, seen = fields["content"], fields["based_on"] or 0
         return _conflict(request, place, error.current, yours=yours, seen=seen)
-    toasts.success(request, _("Note saved.") if is_other else _("Nothing was different."))
+    toasts.success(request, _("Note saved.") if is_changed else _("Nothing was different."))
     return redirect(_card_path(note))
 
 
 @login_required
 @require_POST
 def mark(request: UserRequest, slug: str, pk: int) -> HttpResponse:
-    """``pinned`` or ``in_context``, 1 or 0; ``reviewed``. The words stay as they are."""
+    """Set ``pinned`` or ``in_context`` to 1 or 0, or mark the note as ``reviewed``."""
     place, note = open_note(request, slug, pk)
-    must_be_on(place)
+    check_notes_enabled(place)
     must_edit(place)
     if "pinned" in request.POST:
-        note.mark(is_pinned=request.POST["pinned"] == "1")
+        note.set_flags(is_pinned=request.POST["pinned"] == "1")
         news = _("Pinned.") if note.is_pinned else _("No longer pinned.")
     elif "in_context" in request.POST:
-        note.mark(in_context=request.POST["in_context"] == "1")
+        note.set_flags(in_context=request.POST["in_context"] == "1")
         news = (
             _("Bots and agents are given this note.")
             if note.in_context
             else _("Bots and agents are not given this note any more.")
         )
     elif "reviewed" in request.POST:
-        note.mark(review_on=None)
+        note.set_flags(review_on=None)
         news = _("Reviewed. Edit the note to set another date.")
     else:
         raise Http404
-    return answer_row(request, place, note, news)
+    return render_card(request, place, note, news)
 
 
 @login_required
 @require_POST
 def restore(request: UserRequest, slug: str, pk: int, number: int) -> HttpResponse:
-    """What it said in that version becomes its newest one. 409 when there is a newer one by now."""
+    """Restore a version of a note. Return 409 if the note was changed meanwhile."""
     place, note = open_note(request, slug, pk)
-    must_be_on(place)
+    check_notes_enabled(place)
     must_edit(place)
     version = get_object_or_404(_versions(place, note), number=number)
     seen = [number_or_none(request.POST.get(name, "")) for name in ("based_on", "revision")]
@@ -184,9 +190,9 @@ def restore(request: UserRequest, slug: str, pk: int, number: int) -> HttpRespon
 @login_required
 @require_POST
 def delete(request: UserRequest, slug: str, pk: int) -> HttpResponse:
-    """Into the trash, from where it can be brought back."""
+    """Move a note to the trash."""
     place, note = open_note(request, slug, pk)
-    must_be_on(place)
+    check_notes_enabled(place)
     must_edit(place)
     note.remove(by=request.user)
     news = _("The note is in the trash.")
@@ -198,24 +204,24 @@ def delete(request: UserRequest, slug: str, pk: int) -> HttpResponse:
     return trigger_client_event(answer, TRASH_CHANGED)
 
 
-def answer_row(
+def render_card(
     request: UserRequest, place: WorkspaceContext, note: Note, news: str
 ) -> HttpResponse:
-    """The card of a note to which something was done, or the list that it stands in."""
+    """Return the card of a changed note for htmx, else a redirect to the list."""
     if not wants_part(request):
         toasts.success(request, news)
         return redirect(_card_path(note))
-    [shown] = shown_notes([note], place)
-    context = {"place": place, "shown": shown, "news": news, "takes_focus": True}
+    [card] = note_cards([note], place)
+    context = {"place": place, "card": card, "news": news, "takes_focus": True}
     return render_page_or_part(request, "notes/_note.html", "notes/_note.html", context)
 
 
-def shown_notes(notes: Iterable[Note], place: WorkspaceContext) -> list[ShownNote]:
+def note_cards(notes: Iterable[Note], place: WorkspaceContext) -> list[NoteCard]:
     day = today(timezone.now(), place.workspace.memory_settings.zone)
-    return [ShownNote(n, n.title != title_of(n.content), n.is_due(day)) for n in notes]
+    return [NoteCard(n, n.title != title_of(n.content), n.is_due(day)) for n in notes]
 
 
-def must_be_on(place: WorkspaceContext) -> None:
+def check_notes_enabled(place: WorkspaceContext) -> None:
     if not place.workspace.memory_settings.notes_enabled:
         raise Http404
 
@@ -225,15 +231,15 @@ def _added(request: UserRequest, place: WorkspaceContext, note: Note) -> HttpRes
     if not wants_part(request):
         toasts.success(request, news)
         return redirect(_card_path(note))
-    [shown] = shown_notes([note], place)
+    [card] = note_cards([note], place)
     form = NoteForm(place=place, initial={"channel": note.channel.slack_id if note.channel else ""})
-    context = {"place": place, "shown": shown, "form": form, "takes_focus": True, "news": news}
+    context = {"place": place, "card": card, "form": form, "takes_focus": True, "news": news}
     context["is_first"] = _notes(place).count() == 1
-    context["is_example"] = "example" in request.POST  # then what is being typed stays
+    context["is_example"] = "example" in request.POST  # the form keeps what the user types
     return render_page_or_part(request, "notes/_added.html", "notes/_added.html", context)
 
 
-def _refused(request: UserRequest, place: WorkspaceContext, form: NoteForm) -> HttpResponse:
+def _invalid(request: UserRequest, place: WorkspaceContext, form: NoteForm) -> HttpResponse:
     if not wants_part(request):
         return _list(request, place, form, status=422)
     context = {"place": place, "form": form}
@@ -251,7 +257,7 @@ def _list(
     matches = notes.search(query) if query else list(notes[: MOST_SHOWN + 1])
     context = {
         "place": place,
-        "notes": shown_notes(matches[:MOST_SHOWN], place),
+        "notes": note_cards(matches[:MOST_SHOWN], place),
         "count": len(matches),
         "has_more": len(matches) > MOST_SHOWN,
         "query": query,
@@ -259,8 +265,8 @@ def _list(
         "examples": EXAMPLES if place.can_edit and place.reads_workspace else (),
     }
     if place.can_edit and not wants_part(request):
-        kept = Note.objects.kept_for(place.reader).filter(workspace=place.workspace)
-        context["in_trash"] = kept.in_trash().count()
+        notes = Note.objects.with_trash(place.reader).filter(workspace=place.workspace)
+        context["in_trash"] = notes.in_trash().count()
     return render_page_or_part(
         request, "notes/index.html", "notes/_notes.html", context, status=status
     )
@@ -279,14 +285,14 @@ def _detail(
     context: dict[str, Any] = {
         "place": place,
         "note": note,
-        "shown": shown_notes([note], place)[0],
+        "card": note_cards([note], place)[0],
         "page": page,
         "moved_on": moved_on,
     }
     number = number_or_none(request.GET.get("v", ""))
     if number is not None and number != note.number:
         version = get_object_or_404(versions, number=number)
-        context |= {"version": version, "rows": compare(version.content, note.content)}
+        context |= {"version": version, "rows": compare_lines(version.content, note.content)}
     return render_page(request, "notes/detail.html", context, status=status)
 
 
@@ -297,26 +303,28 @@ def _conflict(
     *,
     yours: str,
     seen: int,
-    refused: NoteForm | None = None,
+    invalid: NoteForm | None = None,
 ) -> HttpResponse:
-    """409: what you wrote beside what was saved meanwhile; saved again, it goes over that. A note
-    that was deleted meanwhile is brought back first. With ``do=choose`` the text that the choices
-    make, unless they were made over yet another text; 422 with a result that was ``refused``."""
+    """Return 409 with the user's text metadata_of the saved one, by paragraph.
+
+    With ``do=choose`` return the text of the choices, unless the note has changed again. Return
+    422 for an ``invalid`` result. A deleted note has to be restored before it is saved.
+    """
     conflict_hunks = _hunks(place, theirs, yours=yours, seen=seen, on=theirs.number)
     on = (number_in(request, "based_on"), number_in(request, "revision"))
     chooses = request.POST.get("do") == "choose"
     is_chosen = chooses and on == (theirs.number, theirs.revision)
-    made: Mapping[str, str] = request.POST if is_chosen or refused else {}
-    choices = choices_in(made, conflict_hunks)
+    choices_from: Mapping[str, str] = request.POST if is_chosen or invalid else {}
+    choices = read_choices(choices_from, conflict_hunks)
     typed = request.POST.copy()
-    typed["content"] = put_together(conflict_hunks, choices)
-    for name, value in beside(theirs).items():
-        drawn = f"initial-{name}"
-        if typed.get(name) == typed.get(drawn):  # not changed by whoever sends this
+    typed["content"] = join_choices(conflict_hunks, choices)
+    for name, value in metadata_of(theirs).items():
+        initial = f"initial-{name}"
+        if typed.get(name) == typed.get(initial):  # the user has not changed it
             typed[name] = value
-        typed[drawn] = value
-    form = refused or NoteForm(typed, place=place, note=theirs)
-    form.tell(theirs)
+        typed[initial] = value
+    form = invalid or NoteForm(typed, place=place, note=theirs)
+    form.show_differences(theirs)
     context = {
         "place": place,
         "note": theirs,
@@ -327,34 +335,39 @@ def _conflict(
         "paragraphs": list(zip(conflict_hunks, choices, strict=True)),
         "is_put_together": is_chosen,
     }
-    given = request.POST.get("content", "")
-    if chooses and (not is_chosen or by_hand(request.POST, conflict_hunks, given, str.splitlines)):
-        context["replaced"] = given
-    status = 422 if refused else 200 if is_chosen else 409
+    content = request.POST.get("content", "")
+    if chooses and (
+        not is_chosen or is_edited_by_hand(request.POST, conflict_hunks, content, str.splitlines)
+    ):
+        context["replaced"] = content
+    status = 422 if invalid else 200 if is_chosen else 409
     return render_page(request, "notes/conflict.html", context, status=status)
 
 
-def _given(request: UserRequest, place: WorkspaceContext, pk: int) -> QueryDict:
-    """What was sent; of a conflict with the text that its choices make, unless one was typed. Its
-    note may be gone by now."""
-    given = request.POST.copy()
-    kept = Note.objects.kept_for(place.reader).filter(workspace=place.workspace, pk=pk)
-    note = kept.first() if "seen" in given else None
+def _posted(request: UserRequest, place: WorkspaceContext, pk: int) -> QueryDict:
+    """Return the posted fields. Of a conflict the content is that of the choices, or as typed.
+
+    The note may have been purged meanwhile.
+    """
+    fields = request.POST.copy()
+    notes = Note.objects.with_trash(place.reader).filter(workspace=place.workspace, pk=pk)
+    note = notes.first() if "seen" in fields else None
     if note is not None:
         seen, on = number_in(request, "seen"), number_in(request, "based_on")
         conflict_hunks = _hunks(place, note, yours=_yours(request), seen=seen, on=on)
-        given["content"] = meant(given, conflict_hunks, given.get("content", ""), str.splitlines)
-    return given
+        content = fields.get("content", "")
+        fields["content"] = resolved_text(fields, conflict_hunks, content, str.splitlines)
+    return fields
 
 
 def _hunks(place: WorkspaceContext, note: Note, *, yours: str, seen: int, on: int) -> list[Hunk]:
-    """Where yours, typed over version ``seen``, and what the note said as version ``on`` meet."""
+    """Return the differing paragraphs of ``yours``, based on version ``seen``, and version ``on``."""
     contents = {
         version.number: version.content
         for version in _versions(place, note).filter(number__in=(seen, on))
     }
     theirs = contents.get(on, note.content)
-    return hunks(contents.get(seen, theirs), yours, theirs, str.splitlines)
+    return find_hunks(contents.get(seen, theirs), yours, theirs, str.splitlines)
 
 
 def _yours(request: UserRequest) -> str:

@@ -1,4 +1,4 @@
-"""Deleted notes: looked through, brought back, or purged for good. For editors."""
+"""The trash: list, restore and purge deleted notes. For editors."""
 
 from django.contrib import messages as toasts
 from django.contrib.auth.decorators import login_required
@@ -11,7 +11,7 @@ from django_htmx.http import trigger_client_event
 
 from memories.models import Note
 from memories.views.access.access import UserRequest, must_edit, open_kept_note, open_workspace
-from memories.views.notes.notes import TRASH_CHANGED, answer_row, must_be_on
+from memories.views.notes.notes import TRASH_CHANGED, check_notes_enabled, render_card
 from memories.views.pages import render_page_or_part
 
 AT_ONCE = 50
@@ -20,11 +20,11 @@ AT_ONCE = 50
 @login_required
 @require_safe
 def index(request: UserRequest, slug: str) -> HttpResponse:
-    """The last deleted one first; to htmx no more than how many there are."""
+    """List deleted notes, the last deleted first. Return only their number for htmx."""
     place = open_workspace(request, slug)
-    must_be_on(place)
+    check_notes_enabled(place)
     must_edit(place)
-    notes = Note.objects.kept_for(place.reader).filter(workspace=place.workspace).in_trash()
+    notes = Note.objects.with_trash(place.reader).filter(workspace=place.workspace).in_trash()
     paginator = Paginator(notes.select_related("channel", "deleted_by"), AT_ONCE)
     page = paginator.get_page(request.GET.get("page"))
     context = {"place": place, "page": page, "in_trash": paginator.count}
@@ -36,21 +36,21 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
 @login_required
 @require_POST
 def undelete(request: UserRequest, slug: str, pk: int) -> HttpResponse:
-    """Back among the notes, as it was."""
+    """Restore a note from the trash."""
     place, note = open_kept_note(request, slug, pk)
-    must_be_on(place)
+    check_notes_enabled(place)
     must_edit(place)
     note.undelete()
     note.refresh_from_db(fields=["deleted_at", "deleted_by"])
-    answer = answer_row(request, place, note, _("The note is back."))
-    return trigger_client_event(answer, TRASH_CHANGED)
+    response = render_card(request, place, note, _("The note is back."))
+    return trigger_client_event(response, TRASH_CHANGED)
 
 
 @login_required
 def purge(request: UserRequest, slug: str, pk: int) -> HttpResponse:
-    """GET asks, in the note's row or on a page; POST takes it away for good, with its versions."""
+    """GET shows a confirmation, POST deletes the note and its versions for good."""
     place, note = open_kept_note(request, slug, pk)
-    must_be_on(place)
+    check_notes_enabled(place)
     must_edit(place)
     if request.method != "POST":
         if note.deleted_at is None:

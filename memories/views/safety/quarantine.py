@@ -1,4 +1,4 @@
-"""Lines that were held back: looked at, accepted or rejected, and their sources revoked."""
+"""Quarantined lines: review, accept and reject them, and revoke their sources."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ from memories.models.safety.quarantine import QuarantineQuerySet
 from memories.pipeline.safety import revoking
 from memories.rules.ingest.invisible import mark_invisible
 from memories.rules.safety.guard import Rule
-from memories.tasks import remember_later
+from memories.tasks import schedule_pass
 from memories.views.access.access import (
     UserRequest,
     WorkspaceContext,
@@ -28,9 +28,9 @@ from memories.views.access.access import (
 from memories.views.pages import render_page_or_part, wants_part
 from memories.views.paths import messages_path
 
-MOST_SHOWN = 100
+LINES_SHOWN = 100
 
-WHY = {
+RULE_TEXTS = {
     Rule.SIZE: gettext_lazy("far too long for a line"),
     Rule.ORDER: gettext_lazy("it gives orders to a model"),
     Rule.MARKUP: gettext_lazy("it holds markup that acts"),
@@ -45,7 +45,7 @@ WHY = {
 
 @dataclass
 class ShownSource:
-    """A message that a line is traced to; ``href`` is "" where the reader may not open it."""
+    """A message that a line probably rests on, with the address of its page."""
 
     message: Message
     href: str
@@ -73,7 +73,7 @@ class ShownLine:
 @login_required
 @require_safe
 def index(request: UserRequest, slug: str) -> HttpResponse:
-    """What waits, newest first, and the people who are no source."""
+    """List the waiting lines, newest first, and the revoked people."""
     place = open_workspace(request, slug)
     must_edit(place)
     return _page(request, place)
@@ -82,8 +82,11 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
 @login_required
 @require_POST
 def accept(request: UserRequest, slug: str, pk: int) -> HttpResponse:
-    """It becomes this person's line, in a new version of the memory as it was on screen
-    (``based_on``, ``revision``); 409 when there is another text by now."""
+    """Add the line, as one by this user, to a new version of the memory.
+
+    ``based_on`` and ``revision`` identify the text on the user's screen. If the memory has another
+    text, the response has status 409.
+    """
     place, line = _open(request, slug, pk)
     numbers = [number_or_none(request.POST.get(name, "")) for name in ("based_on", "revision")]
     if None in numbers:
@@ -95,26 +98,25 @@ def accept(request: UserRequest, slug: str, pk: int) -> HttpResponse:
         moved_on = _("Nothing was done: the memory has a newer text. Look at it, then try again.")
         return _page(request, place, moved_on=moved_on)
     if version is None:
-        return _answered(request, place, _("Somebody else has decided about this line."))
-    remember_later(place.workspace.pk)
+        return _respond(request, place, _("Somebody else has decided about this line."))
+    schedule_pass(place.workspace.pk)
     news = _("Accepted: it is your line, in version %(number)s.") % {"number": version.number}
-    return _answered(request, place, news)
+    return _respond(request, place, news)
 
 
 @login_required
 @require_POST
 def reject(request: UserRequest, slug: str, pk: int) -> HttpResponse:
-    """It stays out, and is not shown again."""
     place, line = _open(request, slug, pk)
     if not line.reject(by=request.user):
-        return _answered(request, place, _("Somebody else has decided about this line."))
-    return _answered(request, place, _("Rejected: the line stays out."))
+        return _respond(request, place, _("Somebody else has decided about this line."))
+    return _respond(request, place, _("Rejected: the line stays out."))
 
 
 @login_required
 @require_POST
 def message(request: UserRequest, slug: str, pk: int) -> HttpResponse:
-    """``do``: revoke a message as a source, or restore it."""
+    """Revoke or restore a message as a source (``do``)."""
     place = open_workspace(request, slug)
     must_edit(place)
     readable = Message.objects.visible_to(place.reader).select_related("channel__workspace")
@@ -126,13 +128,13 @@ def message(request: UserRequest, slug: str, pk: int) -> HttpResponse:
         done = revoking.restore_message(message, by=request.user)
         news = _("It is a source again: what it belongs to is made again.")
     path = f"{messages_path(slug, message.channel.slack_id)}?around={message.ts}#msg-{message.ts}"
-    return _done(request, place, news, path, done=done)
+    return _respond_and_schedule(request, place, news, path, done=done)
 
 
 @login_required
 @require_POST
 def person(request: UserRequest, slug: str, pk: int) -> HttpResponse:
-    """``do``: revoke all that a person said and will say, or restore it."""
+    """Revoke or restore all past and future messages of a person as sources (``do``)."""
     place = open_workspace(request, slug)
     must_edit(place)
     person = get_object_or_404(
@@ -144,33 +146,33 @@ def person(request: UserRequest, slug: str, pk: int) -> HttpResponse:
     else:
         done = revoking.restore_person(person, by=request.user)
         news = _("This person is a source again: their messages are read again.")
-    return _done(request, place, news, "", done=done)
+    return _respond_and_schedule(request, place, news, "", done=done)
 
 
 def _revokes(request: UserRequest) -> bool:
-    word = request.POST.get("do", "")
-    if word not in ("revoke", "restore"):
+    action = request.POST.get("do", "")
+    if action not in ("revoke", "restore"):
         raise Http404
-    return word == "revoke"
+    return action == "revoke"
 
 
-def _done(
+def _respond_and_schedule(
     request: UserRequest, place: WorkspaceContext, news: str, path: str, *, done: bool
 ) -> HttpResponse:
     if done:
-        remember_later(place.workspace.pk)
+        schedule_pass(place.workspace.pk)
     else:
         news = _("It was so already.")
     if path and request.POST.get("from") == "message":
         toasts.success(request, news)
         return redirect(path)
-    return _answered(request, place, news)
+    return _respond(request, place, news)
 
 
 def _open(request: UserRequest, slug: str, pk: int) -> tuple[WorkspaceContext, QuarantinedLine]:
     place = open_workspace(request, slug)
     must_edit(place)
-    return place, get_object_or_404(_of(place).with_place(), pk=pk)
+    return place, get_object_or_404(_of(place).with_memory(), pk=pk)
 
 
 def _of(place: WorkspaceContext) -> QuarantineQuerySet:
@@ -178,7 +180,7 @@ def _of(place: WorkspaceContext) -> QuarantineQuerySet:
     return lines.filter(memory__workspace=place.workspace)
 
 
-def _answered(request: UserRequest, place: WorkspaceContext, news: str) -> HttpResponse:
+def _respond(request: UserRequest, place: WorkspaceContext, news: str) -> HttpResponse:
     if wants_part(request):
         return _page(request, place, news=news)
     toasts.success(request, news)
@@ -188,8 +190,8 @@ def _answered(request: UserRequest, place: WorkspaceContext, news: str) -> HttpR
 def _page(
     request: UserRequest, place: WorkspaceContext, *, news: str = "", moved_on: str = ""
 ) -> HttpResponse:
-    waiting = _of(place).waiting().with_place()
-    lines = list(waiting[: MOST_SHOWN + 1])
+    waiting = _of(place).waiting().with_memory()
+    lines = list(waiting[: LINES_SHOWN + 1])
     people = Person.objects.visible_to(place.reader).filter(
         workspace=place.workspace, is_revoked=True
     )
@@ -199,8 +201,8 @@ def _page(
         "safety/quarantine/_quarantine.html",
         {
             "place": place,
-            "lines": _shown(lines[:MOST_SHOWN], place),
-            "has_more": len(lines) > MOST_SHOWN,
+            "lines": _shown(lines[:LINES_SHOWN], place),
+            "has_more": len(lines) > LINES_SHOWN,
             "revoked_people": list(people),
             "news": news,
             "moved_on": moved_on,
@@ -210,7 +212,7 @@ def _page(
 
 
 def _shown(lines: Iterable[QuarantinedLine], place: WorkspaceContext) -> list[ShownLine]:
-    """Two queries, however many lines there are."""
+    """Return the lines with the sources that the reader may read. Two queries."""
     loaded = list(lines)
     through = QuarantinedLine.sources.through.objects.filter(quarantinedline__in=loaded)
     pairs = list(through.order_by("pk").values_list("quarantinedline_id", "message_id"))
@@ -225,7 +227,7 @@ def _shown(lines: Iterable[QuarantinedLine], place: WorkspaceContext) -> list[Sh
     shown = []
     for line in loaded:
         current = line.memory.current
-        why = str(WHY[Rule(line.rule)]) if line.rule in set(Rule) else line.rule
+        why = str(RULE_TEXTS[Rule(line.rule)]) if line.rule in set(Rule) else line.rule
         based_on, revision = (current.number, current.revision) if current else (0, 0)
         text = mark_invisible(line.text)
         shown.append(ShownLine(line, text, why, based_on, revision, sources[line.pk]))

@@ -1,4 +1,4 @@
-"""What is written on a page is found from the next one on."""
+"""Middleware that indexes the texts of a posted form."""
 
 from collections.abc import Callable
 
@@ -6,18 +6,18 @@ from django.http import HttpRequest, HttpResponse
 
 from memories.pipeline.search.indexing import catch_up_or_wait
 
-AT_ONCE = 100  # texts: nobody waits for an import
+AT_ONCE = 100  # texts; tasks index the texts of an import
 
 
 def index_after_post(
     get_response: Callable[[HttpRequest], HttpResponse],
 ) -> Callable[[HttpRequest], HttpResponse]:
-    """Middleware: a form was sent by somebody signed in, and what it changed goes into the index."""
+    """Index pending texts after each POST of a signed-in user."""
 
-    def answer(request: HttpRequest) -> HttpResponse:
+    def middleware(request: HttpRequest) -> HttpResponse:
         response = get_response(request)
         if request.method == "POST" and request.user.is_authenticated:
             catch_up_or_wait(most=AT_ONCE)
         return response
 
-    return answer
+    return middleware

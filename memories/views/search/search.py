@@ -1,4 +1,4 @@
-"""Search: over notes, memories, their older versions, threads and messages."""
+"""The search page: notes, memories, older versions, threads and messages."""
 
 import time
 
@@ -11,9 +11,9 @@ from memories.pipeline.search.finding import find
 from memories.rules.search.query import parse, with_fields
 from memories.views.access.access import UserRequest, WorkspaceContext, open_workspace
 from memories.views.memory.marks import followed, with_marks
-from memories.views.memory.news import with_places
+from memories.views.memory.news import with_channels
 from memories.views.pages import render_page_or_part
-from memories.views.search.search_results import filters_of, shown_groups, wider
+from memories.views.search.search_results import filters_of, hit_groups, wider_searches
 
 RECENT = 5
 FIELDS = ("in", "channel", "by", "from", "to", "sort")
@@ -21,17 +21,19 @@ FIELDS = ("in", "channel", "by", "from", "to", "sort")
 
 @login_required
 def index(request: UserRequest, slug: str) -> HttpResponse:
-    """``?q=`` and the fields of the form; ``?below=`` goes on where the last page ended."""
+    """Search with ``?q=`` and the fields of the form. ``?below=`` begins a further page."""
     began = time.perf_counter()
     place = open_workspace(request, slug)
     typed = request.GET.get("q", "")
     fields = {name: value for name in FIELDS if (value := request.GET.get(name, "").strip())}
     query = with_fields(parse(typed), fields)
     below = _key_or_none(request.GET.get("below", ""))
-    channels = place.placed(place.readable_channels.named(query.channel)) if query.channel else []
+    channels = (
+        place.with_workspace(place.readable_channels.named(query.channel)) if query.channel else []
+    )
     results = find(query, place.workspace, place.reader, channels, zone=place.zone, below=below)
     filters = filters_of(query, place)
-    groups = shown_groups(results, query, place, request.GET)
+    groups = hit_groups(results, query, place, request.GET)
     return render_page_or_part(
         request,
         "search/index.html",
@@ -47,22 +49,22 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
             "below": below,
             "seconds": time.perf_counter() - began,
             "filters": [applied.words for applied in filters],
-            "wider": wider(query, filters, request.path),
+            "wider": wider_searches(query, filters, request.path),
             "recent": _recent(place) if query.is_empty else [],
-            "is_behind": index_of.waits(),
+            "is_behind": index_of.is_behind(),
         },
     )
 
 
 def _recent(place: WorkspaceContext) -> list[Memory]:
-    """What was remembered last, for who does not know yet what to look for."""
+    """Return the newest memories, for a page without a query."""
     newest = followed(place.workspace, place.reader).order_by("-current")[:RECENT]
     memories = Memory.objects.filter(pk__in=list(newest.values_list("pk", flat=True)))
-    return with_places(with_marks(memories, place.reader), place)
+    return with_channels(with_marks(memories, place.reader), place)
 
 
-def _key_or_none(given: str) -> int | None:
-    """A key of the index as an address has it: of nineteen digits, and no larger than a column."""
-    if not (given.isascii() and given.isdigit() and len(given) < 20):
+def _key_or_none(text: str) -> int | None:
+    """Return an index key of an address, at most the largest value of the column."""
+    if not (text.isascii() and text.isdigit() and len(text) < 20):
         return None
-    return min(int(given), 2**63 - 1)
+    return min(int(text), 2**63 - 1)

@@ -1,4 +1,4 @@
-"""What a search found, as a page shows it: where it stands, when, who, and a few words of it."""
+"""The hits of a search on the page: place, time, author and excerpt."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -22,12 +22,12 @@ from memories.rules.search.snippet import Piece, snippet
 from memories.views import paths
 from memories.views.access.access import WorkspaceContext
 from memories.views.ingest.messages import names_in
-from memories.views.memory.shown import name_of, shape_of, who_wrote
+from memories.views.memory.display import shape_of, user_name, who_wrote
 
 
 @dataclass(frozen=True)
 class Hit:
-    """``shape`` and ``number`` are those of a version; "" and 0 for what has none."""
+    """A hit on the page. Only versions have a ``shape`` and a ``number``."""
 
     href: str
     where: str
@@ -44,8 +44,8 @@ class Hit:
 
 
 @dataclass(frozen=True)
-class ShownGroup:
-    """``more`` leads to all hits of the kind, or to the next ones."""
+class HitGroup:
+    """Hits of a kind. ``more`` is the address of all its hits, or of the next page."""
 
     kind: str
     title: str
@@ -54,31 +54,31 @@ class ShownGroup:
     more: str
 
 
-def shown_groups(
+def hit_groups(
     results: SearchResults, query: Query, place: WorkspaceContext, parameters: QueryDict
-) -> list[ShownGroup]:
-    """The hits of each kind; one query more for the names that messages mention."""
+) -> list[HitGroup]:
+    """Return the hits of each kind. One query reads the names that messages mention."""
     texts = [row.text for group in results.groups for row in group.rows if isinstance(row, Message)]
     names = names_in(texts, place)
     return [
-        ShownGroup(
+        HitGroup(
             group.kind,
             _title(group.kind),
             [_hit(row, query, place, names) for row in group.rows],
-            count_words(group.count),
+            count_label(group.count),
             _more(group, query, parameters),
         )
         for group in results.groups
     ]
 
 
-def count_words(count: int) -> str:
+def count_label(count: int) -> str:
     return f"{COUNTED:,}+" if count > COUNTED else f"{count:,}"
 
 
 @dataclass(frozen=True)
 class Filter:
-    """A filter in force, as words, and the query without it."""
+    """An active filter as words, and the query without it."""
 
     words: str
     without: Query
@@ -124,9 +124,11 @@ def _day(day: date) -> str:
     return date_format(day, _("j M Y"))
 
 
-def wider(query: Query, filters: Sequence[Filter], path: str) -> list[tuple[str, str]]:
-    """Single steps to more hits, as (words, address): without one of the filters, without all of
-    them; where there are none, each word by itself."""
+def wider_searches(query: Query, filters: Sequence[Filter], path: str) -> list[tuple[str, str]]:
+    """Return wider searches as (words, address).
+
+    They leave out all filters or one of them. Without filters each word is searched alone.
+    """
     words = [word for word in query.words if not word.startswith("-")]
     if filters:
         steps = [
@@ -158,15 +160,15 @@ def _title(kind: Kind) -> str:
 
 
 def _more(group: Group, query: Query, parameters: QueryDict) -> str:
-    """The same search for this kind alone, or further down in it; "" when all is there."""
+    """Return the address of all hits of the kind, or of the next page; "" without more hits."""
     if not group.has_more or (query.kind and query.sort is Sort.BEST):
         return ""
-    given = parameters.copy()
-    given["in"] = group.kind
-    given.pop("below", None)
+    fields = parameters.copy()
+    fields["in"] = group.kind
+    fields.pop("below", None)
     if query.kind and group.below is not None:
-        given["below"] = str(group.below)
-    return f"?{given.urlencode()}"
+        fields["below"] = str(group.below)
+    return f"?{fields.urlencode()}"
 
 
 def _hit(row: Any, query: Query, place: WorkspaceContext, names: Names) -> Hit:
@@ -224,7 +226,7 @@ def _note(row: Note, query: Query, place: WorkspaceContext) -> Hit:
         reverse("notes-detail", args=[place.workspace.slug, row.pk]),
         str(row.channel) if row.channel else _("whole workspace"),
         row.created_at,
-        name_of(row.author),
+        user_name(row.author),
         snippet(strip_invisible(text + tags), query.terms),
         is_private=row.channel is not None and not row.channel.is_public,
     )

@@ -1,4 +1,4 @@
-"""What of the channels is remembered and what waits: rows in, `rules.coverage` out."""
+"""Coverage of channels for pages: how much is read, remembered and waiting."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -7,16 +7,16 @@ from django.db.models import Count, Max, Sum
 
 from memories.models import Channel, Memory, Message, Segment
 from memories.pipeline.sync.coverage import Coverage, coverage_of
-from memories.rules.generate.coverage import Share, Waiting, waiting
+from memories.rules.generate.coverage import Share, Waiting, build_waiting
 from memories.rules.generate.segments import should_update_short_term_memory
 from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory.identity import MemoryScope, MemoryType
 from memories.views.access.access import WorkspaceContext
 
-Bar = list[tuple[str, int, int]]  # (what, x, width) of each part
+Bar = list[tuple[str, int, int]]  # (CSS class, x, width) of each part
 
 
-def bar_of(share: Share, width: int) -> Bar:
+def share_bar(share: Share, width: int) -> Bar:
     remembered, waiting, skipped = share.widths(width)
     return [
         ("remembered", 0, remembered),
@@ -25,8 +25,8 @@ def bar_of(share: Share, width: int) -> Bar:
     ]
 
 
-def bar_of_reading(coverage: Coverage, channel: Channel, width: int) -> Bar:
-    """The time from the start mark to the newest message that was read, and the gaps in it."""
+def reading_bar(coverage: Coverage, channel: Channel, width: int) -> Bar:
+    """Return the time from the start mark to the newest read message, with its gaps."""
     if channel.start_us is None:
         return []
     if coverage.end is None:
@@ -41,24 +41,24 @@ def bar_of_reading(coverage: Coverage, channel: Channel, width: int) -> Bar:
     return [("remembered", 0, width), *(("waiting", x, max(2, to - x)) for x, to in edges)]
 
 
-def read_from_slack(place: WorkspaceContext, channel: Channel, now: datetime) -> Coverage | None:
-    """How far the channel is read; None in a workspace that is not connected. No query."""
+def find_coverage(place: WorkspaceContext, channel: Channel, now: datetime) -> Coverage | None:
+    """Return the coverage, None in a workspace that is not connected."""
     return coverage_of(channel, now) if place.workspace.connected_at else None
 
 
-def channels_waiting(
+def shares_of(
     place: WorkspaceContext, channels: Iterable[Channel], now_us: int
 ) -> dict[int, tuple[Share, Waiting | None]]:
-    """By channel: its messages from the start mark on, and why the open ones still wait.
+    """Return by channel id how many messages are remembered, and why others wait.
 
     Three queries for any number of channels.
     """
-    loaded = list(channels)
+    all_channels = list(channels)
     settings = place.workspace.memory_settings
     unread = {
         row["channel"]: (row["new"], row["latest"])
         for row in Message.objects.visible_to(place.reader)
-        .filter(channel__in=loaded)
+        .filter(channel__in=all_channels)
         .waiting()
         .until(now_us)
         .values("channel")
@@ -66,19 +66,21 @@ def channels_waiting(
         .annotate(new=Count("pk"), latest=Max("micros"))
     }
     read: dict[int, dict[str, int]] = {}
-    segments = Segment.objects.visible_to(place.reader).filter(channel__in=loaded).of_channel()
+    segments = (
+        Segment.objects.visible_to(place.reader).filter(channel__in=all_channels).of_channel()
+    )
     for row in segments.values("channel", "outcome").order_by().annotate(n=Sum("message_count")):
         read.setdefault(row["channel"], {})[row["outcome"]] = row["n"]
     remembering = set(
         Memory.objects.filter(
-            channel__in=loaded,
+            channel__in=all_channels,
             scope=MemoryScope.CHANNEL,
             memory_type=MemoryType.SHORT_TERM,
             current__isnull=False,
         ).values_list("channel_id", flat=True)
     )
-    answers = {}
-    for channel in loaded:
+    shares = {}
+    for channel in all_channels:
         new, latest = unread.get(channel.pk, (0, None))
         by_outcome = read.get(channel.pk, {})
         closed = by_outcome.get(Segment.Outcome.WAITING, 0)
@@ -87,10 +89,10 @@ def channels_waiting(
             waiting=new + closed,
             skipped=by_outcome.get(Segment.Outcome.NOTHING, 0)
             + by_outcome.get(Segment.Outcome.SKIPPED, 0),
-            left_out=by_outcome.get(Segment.Outcome.CANCELLED, 0),
+            cancelled=by_outcome.get(Segment.Outcome.CANCELLED, 0),
         )
         due = should_update_short_term_memory(
             latest, new, now_us, settings, has_memory=channel.pk in remembering
         )
-        answers[channel.pk] = (share, waiting(due, settings))
-    return answers
+        shares[channel.pk] = (share, build_waiting(due, settings))
+    return shares

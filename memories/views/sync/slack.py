@@ -1,4 +1,4 @@
-"""A workspace's connection to Slack, for its admins: whether it works, and which channels are read."""
+"""Page of the connection to Slack: its check, and the followed channels. For admins."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ from django.views.decorators.http import require_POST
 from memories.models import Channel, SlackConnection
 from memories.pipeline.sync import connecting
 from memories.pipeline.sync.connecting import Findings
-from memories.tasks import sync_later
+from memories.tasks import schedule_sync
 from memories.views.access.access import (
     UserRequest,
     WorkspaceContext,
@@ -26,18 +26,20 @@ from memories.views.access.access import (
 )
 from memories.views.pages import back_to, render_page_or_part, wants_part
 
-ON_A_PAGE = 100  # channels; each posts two fields, and Django takes a thousand
-PATIENCE = 10  # seconds that a person waits for Slack
+PAGE_SIZE = 100  # channels: each posts two fields, and Django accepts a thousand
+TIMEOUT = 10  # seconds that a page waits for Slack
 
 
 @login_required
 def index(request: UserRequest, slug: str) -> HttpResponse:
-    """POST chooses: ``was`` are the ids that were followed when the page was drawn, ``channel``
-    those that shall be; of what stood on other pages nothing is said."""
+    """POST follows the ids in ``channel``. ``was`` lists the followed ids when the page was shown.
+
+    Channels on other pages of the list stay as they are.
+    """
     place = open_workspace(request, slug)
     must_administer(place)
     if request.method == "POST":
-        return _choose(request, place)
+        return _update_followed(request, place)
     context = {**_channels(place, request.GET), **_connection(place)}
     return render_page_or_part(
         request, "sync/slack/index.html", "sync/slack/_channels.html", context
@@ -47,30 +49,30 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
 @login_required
 @require_POST
 def test(request: UserRequest, slug: str) -> HttpResponse:
-    """Ask Slack now. ``begin``: after a good answer the worker reads who and what is there."""
+    """Check the connection. With ``begin`` a successful check also starts the first sync."""
     place = open_workspace(request, slug)
     must_administer(place)
     now = timezone.now()
-    findings = connecting.examine(place.workspace, now, timeout=PATIENCE)
-    begun = "begin" in request.POST and connecting.begin(place.workspace, findings, now)
-    if begun:
-        sync_later(place.workspace.pk)
+    findings = connecting.check_connection(place.workspace, now, timeout=TIMEOUT)
+    is_connected = "begin" in request.POST and connecting.connect(place.workspace, findings, now)
+    if is_connected:
+        schedule_sync(place.workspace.pk)
     if wants_part(request):
-        context = {**_connection(place, findings), "is_new": True, "begun": begun}
+        context = {**_connection(place, findings), "is_new": True, "is_connected": is_connected}
         return render_page_or_part(request, "", "sync/slack/_connection.html", context)
     if findings.code:
         toasts.error(request, str(findings.error))
     elif findings.missing:
         toasts.warning(request, _("It works, and something that is needed is missing."))
-    elif begun:
+    elif is_connected:
         toasts.success(request, _("People and channels are being read; look again in a minute."))
     else:
         toasts.success(request, _("It works: everything that is needed can be read."))
     return redirect("slack-index", slug)
 
 
-def _choose(request: UserRequest, place: WorkspaceContext) -> HttpResponse:
-    followed, left = connecting.choose(
+def _update_followed(request: UserRequest, place: WorkspaceContext) -> HttpResponse:
+    followed, unfollowed = connecting.update_followed(
         place.workspace,
         place.reader,
         before=request.POST.getlist("was"),
@@ -83,13 +85,13 @@ def _choose(request: UserRequest, place: WorkspaceContext) -> HttpResponse:
             "%(n)d channel is read from now on.", "%(n)d channels are read from now on.", followed
         )
         sentences.append(text % {"n": followed})
-    if left:
+    if unfollowed:
         text = ngettext(
             "%(n)d channel is not read any more; what was read stays.",
             "%(n)d channels are not read any more; what was read stays.",
-            left,
+            unfollowed,
         )
-        sentences.append(text % {"n": left})
+        sentences.append(text % {"n": unfollowed})
     toasts.success(request, " ".join(sentences) or _("Nothing was different."))
     path = reverse("slack-index", args=[place.workspace.slug])
     return redirect(f"{back_to(request, path)}#channels")
@@ -104,12 +106,12 @@ def _connection(place: WorkspaceContext, findings: Findings | None = None) -> di
 
 
 def _channels(place: WorkspaceContext, parameters: Any) -> dict[str, Any]:
-    """A page of the channels that the reader may choose from."""
-    rows = connecting.choosable(place.workspace, place.reader)
+    """Return a page of the channels that the reader may follow."""
+    rows = connecting.selectable_channels(place.workspace, place.reader)
     query = parameters.get("q", "").strip()
     word = query.removeprefix("#")
     matches = rows.filter(Q(name__icontains=word) | Q(slack_id=word)) if word else rows
-    page: Page[Channel] = Paginator(matches, ON_A_PAGE).get_page(parameters.get("page"))
+    page: Page[Channel] = Paginator(matches, PAGE_SIZE).get_page(parameters.get("page"))
     return {
         "query": query,
         "page": page,

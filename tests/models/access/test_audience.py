@@ -11,6 +11,7 @@ from datetime import timedelta
 
 import pytest
 from django.contrib.auth.models import AnonymousUser
+from django.core.exceptions import EmptyResultSet
 
 from memories.models import (
     Channel,
@@ -24,6 +25,12 @@ from memories.models import (
     Segment,
     SlackConnection,
     Workspace,
+)
+from memories.models.access.audience import (
+    entered_workspaces,
+    member_channels,
+    readable_workspaces,
+    subquery,
 )
 from tests.factories import MONDAY as NOW
 from tests.factories import (
@@ -232,18 +239,18 @@ def test_when_slack_ends_the_connection_all_is_hidden_until_there_is_a_new_one(r
 
     for workspace in Workspace.objects.all():  # of one that is not connected it means nothing
         connection = SlackConnection.objects.of(workspace)
-        connection.keep_token("xoxb-1-abcd", by=None)
-        connection.stops(state, "Slack says so.", NOW)
+        connection.set_token("xoxb-1-abcd", by=None)
+        connection.stop(state, "Slack says so.", NOW)
     check(IMPORTED)
     for connection in SlackConnection.objects.all():
-        connection.drop_token(by=None)
+        connection.remove_token(by=None)
         check(IMPORTED)
-        connection.keep_token("xoxb-2-efgh", by=None)
+        connection.set_token("xoxb-2-efgh", by=None)
         check(IMPORTED)
-        connection.was_checked(scopes=(), bot_id="", app_id="", now=NOW)
+        connection.record_check(scopes=(), bot_id="", app_id="", now=NOW)
     check(IMPORTED)
     for workspace in Workspace.objects.exclude(connected_at=None):
-        workspace.has_been_listed(NOW)
+        workspace.mark_listed(NOW)
     check(PUBLIC | TEAM | PRIVATE)
 
 
@@ -282,7 +289,7 @@ def test_workspaces_and_their_people():
     for name in ENTERS | STAYS_OUT:
         reader = reader_of(ROLES[name])
         expected = everywhere if name in ENTERS else set()
-        entered = Workspace.objects.entered_by(reader).values_list("slug", flat=True)
+        entered = entered_workspaces(reader).values_list("slug", flat=True)
         assert sorted(entered) == sorted(expected), name
         visible = Workspace.objects.visible_to(reader).values_list("slug", flat=True)
         assert sorted(visible) == sorted(expected if ROLES[name].reads else ()), name
@@ -293,7 +300,7 @@ def test_workspaces_and_their_people():
 def test_nobody_enters_a_workspace_without_members():
     WorkspaceFactory()
     PersonFactory()
-    assert not Workspace.objects.entered_by(Reader(now=NOW)).exists()
+    assert not entered_workspaces(Reader(now=NOW)).exists()
     assert not Person.objects.visible_to(Reader(now=NOW)).exists()
 
 
@@ -303,4 +310,34 @@ def test_two_ways_in_are_one_workspace():
     PersonFactory.create_batch(2, workspace=workspace, user=user)
     reader = Reader.of(user, NOW)
     assert [w.slug for w in Workspace.objects.visible_to(reader)] == [workspace.slug]
-    assert [w.slug for w in Workspace.objects.entered_by(reader)] == [workspace.slug]
+    assert [w.slug for w in entered_workspaces(reader)] == [workspace.slug]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        member_channels,
+        readable_workspaces,
+        Channel.objects.visible_to,
+        Workspace.objects.visible_to,
+        Job.objects.visible_to,
+    ],
+    ids=lambda rows: rows.__qualname__,
+)
+def test_a_kept_subquery_asks_for_its_own_reader_and_time(rows):
+    readers = [
+        Reader(7, now=NOW),
+        Reader(8, now=NOW),
+        Reader(7, now=NOW + 3 * DAY),
+        Reader(7, is_operator=True, now=NOW),
+        Reader(7, key_id=5, is_narrowed=True, now=NOW),
+        Reader.public(NOW),
+    ]
+    for reader in readers:
+        kept = subquery(rows, reader)
+        try:
+            query = rows(reader).order_by().values("pk").query.sql_with_params()
+        except EmptyResultSet:
+            assert kept == ()
+        else:
+            assert (kept.sql, tuple(kept.params)) == query

@@ -134,7 +134,7 @@ class TestPrices:
         Price.objects.change("tiny", Decimal("0.25"), Decimal("2"), by=None)
         price = Price.objects.change("tiny", Decimal("0.3"), Decimal("2"), by=user)
         Price.objects.change("tiny", Decimal("0.30"), Decimal("2"), by=user)
-        price.forget(by=user)
+        price.remove(by=user)
         assert told() == [
             ("", "price", "", "tiny"),
             ("anna", "price", "", "tiny"),

@@ -1,13 +1,11 @@
-"""Memories: one identity a place, numbered versions, and the verbs that write them."""
+"""Memories: their identities, their versions, and the methods that write them."""
 
 from dataclasses import replace
 
 import pytest
 from django.db import IntegrityError, transaction
-from django.utils import timezone
 
 from memories.models import (
-    Job,
     Line,
     Memory,
     MemoryVersion,
@@ -18,7 +16,7 @@ from memories.models import (
 )
 from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory import lines as line_rules
-from memories.rules.memory.identity import InvalidMemoryCombination, MemoryScope, MemoryType
+from memories.rules.memory.identity import InvalidMemoryCombination, MemoryType
 from memories.rules.memory.lines import Origin
 from tests.factories import (
     MONDAY,
@@ -46,146 +44,6 @@ def draft(text="- made", **given):
 
 def texts_of(memory):
     return list(memory.versions.order_by("number").values_list("number", "content"))
-
-
-@pytest.mark.parametrize("verb", ["insert", "update"])
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"scope": "channel", "scope_id": "C2"},
-        {"scope": "channel", "scope_id": "C1:" + TS},
-        {"scope": "thread", "scope_id": "C2:" + TS, "thread_ts": TS},
-        {"scope": "thread", "scope_id": "C1:1767603600.000200", "thread_ts": TS},
-        {"scope": "channel", "scope_id": "C1", "workspace": "another"},
-    ],
-    ids=["other channel", "thread's id", "other channel's thread", "other thread", "workspace"],
-)
-def test_a_scope_id_names_the_memorys_own_channel(verb, wrong):
-    channel = ChannelFactory(slack_id="C1")
-    ChannelFactory(slack_id="C2", workspace=channel.workspace)
-    row = {"channel": channel, "workspace": channel.workspace, "memory_type": SHORT} | wrong
-    if "workspace" in wrong:
-        row["workspace"] = WorkspaceFactory()
-    right = Memory.objects.of_channel(channel, SHORT)
-    with pytest.raises(IntegrityError), transaction.atomic():
-        if verb == "insert":
-            right.delete()
-            Memory.objects.bulk_create([Memory(**row)])
-        else:
-            Memory.objects.filter(pk=right.pk).update(**row)
-    assert Memory.objects.get().scope_id == "C1"
-
-
-class TestIdentity:
-    @pytest.fixture
-    def channel(self):
-        return ChannelFactory(slack_id="C1")
-
-    def of(self, channel, scope, memory_type):
-        if scope == MemoryScope.WORKSPACE:
-            return Memory.objects.of_workspace(channel.workspace, memory_type)
-        if scope == MemoryScope.CHANNEL:
-            return Memory.objects.of_channel(channel, memory_type)
-        return Memory.objects.of_thread(channel, TS, memory_type)
-
-    @pytest.mark.parametrize(
-        ("scope", "memory_type", "scope_id"),
-        [
-            (MemoryScope.WORKSPACE, LONG, "default"),
-            (MemoryScope.WORKSPACE, SHORT, "default"),
-            (MemoryScope.CHANNEL, LONG, "C1"),
-            (MemoryScope.CHANNEL, SHORT, "C1"),
-            (MemoryScope.THREAD, SHORT, f"C1:{TS}"),
-        ],
-    )
-    def test_the_five_pairs_are_made_once(self, channel, scope, memory_type, scope_id):
-        memory = self.of(channel, scope, memory_type)
-        assert (memory.scope, memory.scope_id, memory.memory_type) == (scope, scope_id, memory_type)
-        assert memory.workspace == channel.workspace
-        assert self.of(channel, scope, memory_type) == memory
-        with pytest.raises(IntegrityError), transaction.atomic():
-            Memory.objects.create(
-                workspace=memory.workspace,
-                scope=scope,
-                scope_id=scope_id,
-                memory_type=memory_type,
-                channel=memory.channel,
-                thread_ts=memory.thread_ts,
-            )
-
-    def test_another_workspace_has_its_own(self, channel):
-        elsewhere = ChannelFactory(slack_id="C1")
-        for scope in MemoryScope:
-            assert self.of(channel, scope, SHORT) != self.of(elsewhere, scope, SHORT)
-
-    def test_a_thread_has_no_long_term_memory(self, channel):
-        with pytest.raises(InvalidMemoryCombination, match="thread has no long_term memory"):
-            Memory.objects.of_thread(channel, TS, LONG)
-        assert not Memory.objects.exists()
-
-    def test_nor_by_going_round_the_verb(self, channel):
-        row = Memory(
-            workspace=channel.workspace,
-            scope="thread",
-            scope_id=f"C1:{TS}",
-            memory_type="long_term",
-            channel=channel,
-            thread_ts=TS,
-        )
-        with pytest.raises(IntegrityError, match="memory_valid_pair"), transaction.atomic():
-            row.save()
-        with pytest.raises(IntegrityError, match="memory_valid_pair"), transaction.atomic():
-            Memory.objects.bulk_create([row])
-        short = Memory.objects.of_thread(channel, TS)
-        with pytest.raises(IntegrityError, match="memory_valid_pair"), transaction.atomic():
-            Memory.objects.filter(pk=short.pk).update(memory_type="long_term")
-
-    @pytest.mark.parametrize(
-        ("scope", "scope_id", "in_channel", "thread_ts"),
-        [
-            pytest.param("workspace", "other", False, "", id="a workspace's has the one id"),
-            pytest.param("workspace", "default", True, "", id="a workspace's is in no channel"),
-            pytest.param("workspace", "default", False, TS, id="a workspace's is in no thread"),
-            pytest.param("channel", "C1", False, "", id="a channel's has its channel"),
-            pytest.param("channel", "C1", True, TS, id="a channel's is in no thread"),
-            pytest.param("thread", f"C1:{TS}", True, "", id="a thread's has its thread"),
-            pytest.param("thread", f"C1:{TS}", False, TS, id="a thread's has its channel"),
-            pytest.param("planet", "C1", True, "", id="a scope that is none"),
-        ],
-    )
-    def test_a_place_fits_its_scope(self, channel, scope, scope_id, in_channel, thread_ts):
-        with pytest.raises(IntegrityError), transaction.atomic():
-            Memory.objects.create(
-                workspace=channel.workspace,
-                scope=scope,
-                scope_id=scope_id,
-                memory_type="short_term",
-                channel=channel if in_channel else None,
-                thread_ts=thread_ts,
-            )
-
-
-class TestConstraintsOfVersions:
-    @pytest.mark.parametrize(
-        ("change", "name"),
-        [
-            ({"number": 1}, "number"),
-            ({"number": 0}, "version_counts_from_1"),
-            ({"content": ""}, "version_says_something"),
-        ],
-        ids=["a number twice", "number 0", "no text"],
-    )
-    def test_refused(self, change, name):
-        memory = make_channel_memory(channel=ChannelFactory())
-        with pytest.raises(IntegrityError, match=name), transaction.atomic():
-            MemoryVersion.objects.create(
-                **{"memory": memory, "number": 2, "content": "x", "origin": "model"} | change
-            )
-
-    def test_two_lines_in_one_place(self):
-        line = Line.objects.get(version=make_channel_memory(channel=ChannelFactory()).current)
-        with pytest.raises(IntegrityError), transaction.atomic():
-            Line.objects.create(version=line.version, position=0, text="x", origin="model", since=1)
 
 
 class TestAddVersion:
@@ -217,7 +75,7 @@ class TestAddVersion:
         assert Memory.objects.get(pk=memory.pk).head == 2
         assert Line.objects.count() == 2
 
-    def test_a_row_read_long_ago_does_not_matter(self):
+    def test_a_stale_instance_writes_nothing_old(self):
         memory = make_channel_memory(channel=ChannelFactory(), texts=["- one"])
         old = Memory.objects.get(pk=memory.pk)
         memory.add_version(draft("- two"), expected_head=1)
@@ -225,13 +83,13 @@ class TestAddVersion:
             old.add_version(draft("- late"), expected_head=old.head)
         assert old.head == 2
 
-    def test_a_text_that_cannot_be_kept_moves_no_head(self):
+    def test_an_invalid_text_does_not_change_the_head(self):
         memory = make_channel_memory(channel=ChannelFactory(), texts=["- one"])
         with pytest.raises(IntegrityError), transaction.atomic():
             memory.add_version(draft(""), expected_head=1)
         assert Memory.objects.get(pk=memory.pk).head == 1
 
-    def test_a_pair_that_does_not_exist_is_refused_here_too(self):
+    def test_an_invalid_pair_is_refused(self):
         memory = make_thread_memory(channel=ChannelFactory(), thread_ts=TS)
         memory.memory_type = "long_term"
         with pytest.raises(InvalidMemoryCombination):
@@ -239,7 +97,7 @@ class TestAddVersion:
         assert texts_of(memory) == [(1, "- something was decided")]
 
     def test_an_older_period_never_becomes_current(self):
-        """A wider backfill adds versions of earlier days: readers keep the newest period."""
+        """A wider backfill adds versions of earlier days. Readers keep the newest period."""
         memory = Memory.objects.of_channel(ChannelFactory(), SHORT)
         make_version(memory=memory, text="- today", until=MONDAY)
         late = make_version(memory=memory, text="- in 2020", until=MONDAY.replace(year=2020))
@@ -270,8 +128,8 @@ class TestRevise:
         assert texts_of(memory) == [(1, "- one\n- two"), (2, "- one\n- three")]
         assert memory.current == version
         assert (version.origin, version.author, version.base) == ("person", user, base)
-        assert version.is_persons
-        assert not base.is_persons
+        assert version.is_by_person
+        assert not base.is_by_person
         assert (version.segment, version.until_us) == (base.segment, base.until_us)
         assert version.source_message_count == base.source_message_count == 1
         assert version.source_latest_message_ts == base.source_latest_message_ts != ""
@@ -287,26 +145,26 @@ class TestRevise:
             line_rules.Line("- four", Origin.PERSON, 2, at_us=written_us),
         ]
 
-    def test_the_text_is_kept_word_for_word(self, memory, user):
+    def test_the_exact_text_is_kept(self, memory, user):
         version = memory.revise("# Ours\r\n\r\n  - one  \r\n", by=user, based_on=1)
         assert version.content == "# Ours\n\n  - one  "
 
     def test_a_stale_save_is_refused(self, memory, user):
         memory.revise("- mine", by=user, based_on=1)
-        other = Memory.objects.get(pk=memory.pk)
+        same_memory = Memory.objects.get(pk=memory.pk)
         with pytest.raises(StaleBase) as caught:
-            other.revise("- yours", by=UserFactory(), based_on=1)
+            same_memory.revise("- yours", by=UserFactory(), based_on=1)
         assert caught.value.current.content == "- mine"
         assert texts_of(memory) == [(1, "- one\n- two"), (2, "- mine")]
 
     @pytest.mark.parametrize("based_on", [0, 2, 99])
-    def test_a_base_that_was_never_current_is_refused(self, memory, user, based_on):
+    def test_a_base_that_was_not_current_is_refused(self, memory, user, based_on):
         with pytest.raises(StaleBase):
             memory.revise("- mine", by=user, based_on=based_on)
         assert memory.versions.count() == 1
 
     def test_a_save_over_a_text_rewritten_in_place_is_refused(self, memory, user):
-        """The number stayed, the words did not: what the person saw is not there any more."""
+        """The number is the same, but not the text that the person saw."""
         assert memory.current.rewrite(draft("- made again"))
         with pytest.raises(StaleBase) as caught:
             memory.revise("- mine", by=user, based_on=1, revision=0)
@@ -319,20 +177,20 @@ class TestRevise:
             memory.revise(text, by=user, based_on=1)
         assert memory.versions.count() == 1
 
-    def test_the_first_text_of_all(self, user):
+    def test_the_first_text_is_an_edit_of_number_0(self, user):
         memory = Memory.objects.of_workspace(WorkspaceFactory(), LONG)
         version = memory.revise("- by hand", by=user, based_on=0)
         assert (version.number, version.base, version.origin) == (1, None, "person")
         assert memory.current == version
 
     @pytest.mark.parametrize("text", ["", "\n\n", "   ", "- "])
-    def test_no_text_is_refused_and_moves_nothing(self, memory, user, text):
+    def test_an_empty_text_is_refused(self, memory, user, text):
         with pytest.raises(ValueError, match="no text"):
             memory.revise(text, by=user, based_on=1)
         assert Memory.objects.get(pk=memory.pk).head == 1
 
-    def test_after_a_late_backfill_people_edit_what_they_read(self, memory, user):
-        """The newest number then belongs to an older period; the edit is of the current text."""
+    def test_an_edit_after_a_late_backfill_is_of_the_current_text(self, memory, user):
+        """The newest number then belongs to an older period."""
         make_version(memory=memory, text="- in 2020", until=MONDAY.replace(year=2020))
         memory.refresh_from_db()
         assert (memory.head, memory.current.number) == (2, 1)
@@ -354,18 +212,18 @@ class TestRestore:
         memory.refresh_from_db()
         return memory
 
-    def test_an_older_text_comes_back_as_a_new_version(self, memory, user):
+    def test_an_older_text_is_restored_as_a_new_version(self, memory, user):
         old, newest = memory.versions.order_by("number")
         version = memory.restore(old, by=user, based_on=2)
         assert texts_of(memory)[2] == (3, "- old\n- both")
         assert memory.current == version
         assert (version.origin, version.author) == ("restore", user)
         assert (version.restored_from, version.base) == (old, newest)
-        assert version.is_persons
+        assert version.is_by_person
         assert version.source_message_count == old.source_message_count == 1
         assert version.until_us == newest.until_us
 
-    def test_lines_say_that_they_came_back(self, memory, user):
+    def test_lines_are_marked_as_restored(self, memory, user):
         old, newest = memory.versions.order_by("number")
         before = old.line_values()[0]
         lines = memory.restore(old, by=user, based_on=2).line_values()
@@ -383,7 +241,7 @@ class TestRestore:
         assert caught.value.current.content == "- mine"
         assert memory.versions.count() == 3
 
-    def test_what_is_there_is_not_restored(self, memory, user):
+    def test_the_current_text_is_not_restored(self, memory, user):
         with pytest.raises(Unchanged):
             memory.restore(memory.current, by=user, based_on=2)
         assert memory.versions.count() == 2
@@ -393,7 +251,7 @@ class TestRestore:
         with pytest.raises(ValueError, match="another memory"):
             memory.restore(foreign, by=user, based_on=2)
 
-    def test_after_a_late_backfill(self, memory, user):
+    def test_a_restore_after_a_late_backfill(self, memory, user):
         make_version(memory=memory, text="- in 2020", until=MONDAY.replace(year=2020))
         make_version(memory=memory, text="- today", until=MONDAY)
         make_version(memory=memory, text="- in 2019", until=MONDAY.replace(year=2019))
@@ -409,7 +267,7 @@ class TestRewrite:
     def memory(self):
         return make_channel_memory(channel=ChannelFactory(), memory_type=SHORT, texts=["- one"])
 
-    def test_in_place(self, memory):
+    def test_a_rewrite_keeps_the_number(self, memory):
         version = memory.current
         assert version.rewrite(draft("- again\n- more", trigger={"reason": "edited"})) is True
         assert texts_of(memory) == [(1, "- again\n- more")]
@@ -419,108 +277,29 @@ class TestRewrite:
         assert Memory.objects.get(pk=memory.pk).head == 1
         assert version.updated_at > version.created_at
 
-    def test_never_a_persons(self, memory, user):
+    def test_a_version_of_a_person_is_not_rewritten(self, memory, user):
         memory.revise("- mine", by=user, based_on=1)
         assert memory.current.rewrite(draft("- again")) is False
         assert texts_of(memory) == [(1, "- one"), (2, "- mine")]
 
-    def test_never_a_restored_one(self, memory, user):
+    def test_a_restored_version_is_not_rewritten(self, memory, user):
         make_version(memory=memory, text="- two", until=MONDAY.replace(month=2))
         memory.restore(memory.versions.get(number=1), by=user, based_on=2)
         assert memory.current.rewrite(draft("- again")) is False
         assert memory.current.content == "- one"
 
-    def test_of_two_at_once_one_wins(self, memory):
+    def test_one_of_two_concurrent_rewrites_wins(self, memory):
         first, second = (MemoryVersion.objects.get(pk=memory.current_id) for _ in range(2))
         assert first.rewrite(draft("- first")) is True
         assert second.rewrite(draft("- second")) is False
         assert texts_of(memory) == [(1, "- first")]
         assert [line.text for line in first.line_values()] == ["- first"]
 
-    def test_no_text_changes_nothing(self, memory):
+    def test_an_empty_rewrite_changes_nothing(self, memory):
         with pytest.raises(IntegrityError), transaction.atomic():
             memory.current.rewrite(draft(""))
         assert texts_of(memory) == [(1, "- one")]
         assert Line.objects.count() == 1
-
-
-class TestNotMerged:
-    """Which short-term versions the long-term memory still owes (rule 5)."""
-
-    @pytest.fixture
-    def long(self):
-        return Memory.objects.of_channel(ChannelFactory(), LONG)
-
-    @pytest.fixture
-    def short(self, long):
-        return Memory.objects.of_channel(long.channel, SHORT)
-
-    @pytest.fixture
-    def version(self, short, long):
-        segment = make_segment(messages=[MessageFactory(channel=long.channel)])
-        return make_version(memory=short, text="- one", segment=segment)
-
-    def merge(self, memory, *versions, state=Job.State.DONE):
-        job = Job.objects.create(
-            memory=memory,
-            as_of_us=0,
-            input_key=f"key {Job.objects.count()}",
-            state=Job.State.CLAIMED,
-        )
-        job.take_inputs(versions)
-        job.close(state, timezone.now())
-        return job
-
-    def owed(self, short, long):
-        return [v.content for v in short.versions.not_merged().in_order()]
-
-    def test_what_no_merge_read(self, short, long, version):
-        assert self.owed(short, long) == ["- one"]
-
-    def test_what_a_finished_merge_read_is_paid(self, short, long, version):
-        self.merge(long, version)
-        assert self.owed(short, long) == []
-
-    @pytest.mark.parametrize("state", [s for s in Job.State if s != Job.State.DONE])
-    def test_what_an_unfinished_merge_reads_is_owed(self, short, long, version, state):
-        self.merge(long, version, state=state)
-        assert self.owed(short, long) == ["- one"]
-
-    def test_the_workspaces_short_term_memory_does_not_count(self, short, long, version):
-        self.merge(Memory.objects.of_workspace(long.workspace, SHORT), version)
-        assert self.owed(short, long) == ["- one"]
-
-    def test_a_text_rewritten_while_it_was_merged_is_owed(self, short, long, version):
-        job = Job.objects.create(memory=long, as_of_us=0, input_key="k", state=Job.State.CLAIMED)
-        job.take_inputs([version])
-        version.rewrite(draft("- again", segment=version.segment))
-        job.close(Job.State.DONE, timezone.now())
-        assert self.owed(short, long) == ["- again"]
-
-    def test_a_text_rewritten_since_is_owed_again(self, short, long, version):
-        self.merge(long, version)
-        version.rewrite(draft("- again", segment=version.segment))
-        assert self.owed(short, long) == ["- again"]
-        self.merge(long, version)
-        assert self.owed(short, long) == []
-
-    def test_of_one_segment_only_its_newest_version(self, short, long, version, user):
-        short.revise("- mine", by=user, based_on=1)
-        assert self.owed(short, long) == ["- mine"]
-
-    def test_an_edit_of_a_merged_text_is_owed(self, short, long, version, user):
-        self.merge(long, version)
-        short.revise("- mine", by=user, based_on=1)
-        assert self.owed(short, long) == ["- mine"]
-
-    def test_a_provisional_one_never(self, short, long, version):
-        make_version(memory=short, text="- for now", provisional=True)
-        assert self.owed(short, long) == ["- one"]
-
-    def test_oldest_first_by_period(self, short, long):
-        for text, day in (("- tuesday", 6), ("- monday", 5)):
-            make_version(memory=short, text=text, until=MONDAY.replace(day=day))
-        assert self.owed(short, long) == ["- monday", "- tuesday"]
 
 
 def test_a_workspace_memory_has_versions_too():

@@ -1,4 +1,4 @@
-"""Pins: a person's word about a line of the current text, set in place and recorded."""
+"""Pins of lines in the current version. They are recorded."""
 
 import pytest
 
@@ -16,7 +16,7 @@ def memory():
 
 def pinned(memory):
     memory.refresh_from_db()
-    return [line.text for line in memory.current.held_lines()]
+    return [line.text for line in memory.current.protected_lines()]
 
 
 def events():
@@ -24,7 +24,7 @@ def events():
     return list(rows.values_list("action", "actor", "details"))
 
 
-def test_a_pin_is_no_version_and_says_who(memory):
+def test_a_pin_adds_no_version_and_is_recorded(memory):
     anna = UserFactory(username="anna")
     assert memory.pin(1, by=anna, based_on=2) is True
     assert (memory.head, memory.current.revision, pinned(memory)) == (2, 0, ["- two"])
@@ -37,20 +37,20 @@ def test_a_pin_is_no_version_and_says_who(memory):
 
 
 @pytest.mark.parametrize("position", [-1, 2])
-def test_a_line_that_is_not_there(memory, position):
+def test_an_unknown_line_raises(memory, position):
     with pytest.raises(LookupError):
         memory.pin(position, by=None, based_on=2)
     assert events() == []
 
 
 @pytest.mark.parametrize(("based_on", "revision"), [(1, None), (3, None), (0, 0), (2, 1)])
-def test_only_in_the_text_that_was_seen(memory, based_on, revision):
+def test_only_the_seen_version_is_pinned(memory, based_on, revision):
     with pytest.raises(StaleBase):
         memory.pin(0, by=None, based_on=based_on, revision=revision)
     assert (pinned(memory), events()) == ([], [])
 
 
-def test_the_current_text_is_meant_not_the_newest_number(memory):
+def test_the_current_version_is_pinned_not_the_newest(memory):
     """After a late backfill the newest number belongs to an older period."""
     make_version(memory=memory, text="- in 2020", until=MONDAY.replace(year=2020))
     memory.refresh_from_db()
@@ -59,13 +59,13 @@ def test_the_current_text_is_meant_not_the_newest_number(memory):
     assert pinned(memory) == ["- one"]
 
 
-def test_without_a_text_there_is_nothing_to_pin(memory):
+def test_a_memory_without_a_text_has_no_lines_to_pin(memory):
     empty = make_channel_memory(channel=ChannelFactory(), texts=[])
     with pytest.raises(LookupError):
         empty.pin(0, by=None, based_on=0)
 
 
-def test_edits_and_restores_carry_it_and_are_recorded(memory):
+def test_edits_and_restores_keep_pins(memory):
     anna = UserFactory(username="anna")
     memory.pin(1, by=anna, based_on=2)
     memory.revise("- new\n- two", by=anna, based_on=2)
@@ -73,8 +73,8 @@ def test_edits_and_restores_carry_it_and_are_recorded(memory):
     assert memory.current.lines.get(text="- two").origin == Origin.MODEL
     memory.restore(memory.versions.get(number=2), by=anna, based_on=3)
     assert pinned(memory) == ["- two"]
-    told = AuditEvent.objects.filter(action__startswith="memory_").order_by("pk")
-    assert list(told.values_list("action", "actor", "details")) == [
+    recorded = AuditEvent.objects.filter(action__startswith="memory_").order_by("pk")
+    assert list(recorded.values_list("action", "actor", "details")) == [
         ("memory_edit", "anna", {"version": 3, "based_on": 2}),
         ("memory_restore", "anna", {"version": 4, "restored": 2}),
     ]
@@ -86,7 +86,7 @@ def test_a_refused_edit_leaves_no_record(memory):
     assert not AuditEvent.objects.filter(action="memory_edit").exists()
 
 
-def test_what_is_written_in_place_carries_its_pins(memory):
+def test_a_rewrite_keeps_pins(memory):
     lines = [Line("- one", Origin.MODEL, pinned=True), Line("- three", Origin.MODEL)]
     until = memory.current.until_us
     draft = NewVersion(lines=lines, origin=Origin.MODEL, until_us=until, kept=["- one"])

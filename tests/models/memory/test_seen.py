@@ -1,4 +1,4 @@
-"""Marks: what an account has seen of a memory, and how the last one is taken back."""
+"""Marks as seen, and the undo of the last one."""
 
 from datetime import timedelta
 
@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memories.models import Memory, Seen
+from memories.models.memory.seen import with_seen
 from tests.factories import MONDAY, ChannelFactory, UserFactory, make_channel_memory, make_version
 
 pytestmark = [pytest.mark.django_db, pytest.mark.postgres("constraints and conditional updates")]
@@ -23,27 +24,27 @@ def marked(seen):
     return (seen.number, seen.at)
 
 
-def told(memory, user):
-    row = Memory.objects.with_mark(user.pk).get(pk=memory.pk)
+def annotations_of(memory, user):
+    row = with_seen(Memory.objects.all(), user.pk).get(pk=memory.pk)
     return (row.seen, row.seen_at, row.news)
 
 
-def test_never_seen_is_all_new(memory):
+def test_all_versions_are_new_without_a_mark(memory):
     user = UserFactory()
-    assert told(memory, user) == (0, None, 3)
+    assert annotations_of(memory, user) == (0, None, 3)
     assert Seen.objects.count() == 0
-    assert Memory.objects.with_mark(None).get(pk=memory.pk).news == 3
+    assert with_seen(Memory.objects.all(), None).get(pk=memory.pk).news == 3
 
 
-def test_a_mark_is_one_persons(memory):
+def test_a_mark_belongs_to_one_account(memory):
     anna, ben = UserFactory(), UserFactory()
     assert Seen.objects.of(anna, memory).mark(2, MONDAY)
-    assert told(memory, anna) == (2, MONDAY, 1)
-    assert told(memory, ben) == (0, None, 3)
+    assert annotations_of(memory, anna) == (2, MONDAY, 1)
+    assert annotations_of(memory, ben) == (0, None, 3)
 
 
-def test_marked_twice_is_marked_once(memory):
-    """A second click changes nothing, not even what an undo brings back."""
+def test_a_second_mark_changes_nothing(memory):
+    """The mark for an undo stays the same too."""
     seen = Seen.objects.of(UserFactory(), memory)
     assert seen.mark(1, MONDAY) and seen.mark(3, MONDAY + timedelta(hours=1))
     assert not seen.mark(3, MONDAY + timedelta(hours=2))
@@ -53,7 +54,7 @@ def test_marked_twice_is_marked_once(memory):
     assert marked(seen) == (1, MONDAY)
 
 
-def test_an_undo_is_of_the_last_mark_alone(memory):
+def test_only_the_last_mark_is_undone(memory):
     seen = Seen.objects.of(UserFactory(), memory)
     assert not seen.undo(0)
     seen.mark(2, MONDAY)
@@ -63,7 +64,7 @@ def test_an_undo_is_of_the_last_mark_alone(memory):
     assert not seen.undo(2) and not seen.undo(0)
 
 
-def test_one_row_for_a_person_and_a_memory(memory):
+def test_an_account_has_one_row_for_a_memory(memory):
     user = UserFactory()
     assert Seen.objects.of(user, memory) == Seen.objects.of(user, memory)
     with pytest.raises(IntegrityError), transaction.atomic():
@@ -72,7 +73,7 @@ def test_one_row_for_a_person_and_a_memory(memory):
         Seen.objects.filter(user=user).update(number=1, at=None)
 
 
-def test_it_goes_with_its_account_and_with_its_memory(memory):
+def test_a_mark_is_deleted_with_its_account_and_memory(memory):
     anna, ben = UserFactory(), UserFactory()
     Seen.objects.of(anna, memory).mark(1, MONDAY)
     Seen.objects.of(ben, memory).mark(1, MONDAY)
@@ -82,15 +83,15 @@ def test_it_goes_with_its_account_and_with_its_memory(memory):
     assert not Seen.objects.exists()
 
 
-def test_only_what_all_readers_may_read_is_counted(memory):
+def test_only_versions_for_all_readers_are_counted(memory):
     user = UserFactory()
     make_version(memory=memory, text="- for members", audience="members")
     late = make_version(memory=memory, text="- of 2020", until=MONDAY.replace(year=2020))
     memory.refresh_from_db()
     assert memory.current.number == 3 < late.number
-    assert told(memory, user)[2] == 3
+    assert annotations_of(memory, user)[2] == 3
     Seen.objects.of(user, memory).mark(3, MONDAY)
-    assert told(memory, user)[2] == 0
+    assert annotations_of(memory, user)[2] == 0
 
 
 OPS = st.lists(st.tuples(st.sampled_from(["mark", "undo"]), st.integers(0, 4)), max_size=12)
@@ -99,8 +100,8 @@ OPS = st.lists(st.tuples(st.sampled_from(["mark", "undo"]), st.integers(0, 4)), 
 @pytest.mark.slow
 @settings(max_examples=40)
 @given(OPS)
-def test_any_marks_and_undos(ops):
-    """A mark only goes forward; an undo gives back exactly what was before the last mark."""
+def test_marks_and_undos_in_any_order(ops):
+    """A mark only goes forward. An undo restores the mark before the last one."""
     with transaction.atomic():
         memory = make_channel_memory(channel=ChannelFactory())
         seen = Seen.objects.of(UserFactory(), memory)

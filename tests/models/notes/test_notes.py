@@ -1,4 +1,4 @@
-"""Notes: what they said before stays, stale saves are refused, the trash gives back."""
+"""Notes: versions, stale changes, the trash."""
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date
@@ -15,7 +15,7 @@ from memories.models import (
     Reader,
     StaleNote,
 )
-from memories.pipeline.access import audience
+from memories.pipeline.access import channel_audience
 from memories.pipeline.context.build import build_context
 from tests.factories import (
     MONDAY,
@@ -30,8 +30,8 @@ from tests.factories import (
 pytestmark = pytest.mark.postgres("constraints and conditional updates")
 
 
-def said(note: Note) -> list[tuple[int, str]]:
-    """Every version's number and text, the newest one last."""
+def wordings(note: Note) -> list[tuple[int, str]]:
+    """The number and text of each version, the newest last."""
     note.refresh_from_db()
     older = note.versions.order_by("number").values_list("number", "content")
     return [*older, (note.number, note.content)]
@@ -44,7 +44,7 @@ class TestVersions:
         note = Note.objects.write(WorkspaceFactory(), "one", author=first, now=MONDAY)
         assert note.rewrite("two", tags=["a"], by=second)
         assert note.rewrite("three", by=first)
-        assert said(note) == [(1, "one"), (2, "two"), (3, "three")]
+        assert wordings(note) == [(1, "one"), (2, "two"), (3, "three")]
         assert list(note.versions.order_by("number").values_list("written_by", "tags")) == [
             (first.pk, []), (second.pk, ["a"]),
         ]  # fmt: skip
@@ -53,12 +53,12 @@ class TestVersions:
     def test_the_same_words_are_no_version(self):
         note = NoteFactory(content="one", title="one")
         assert not note.rewrite("one")
-        assert said(note) == [(1, "one")]
+        assert wordings(note) == [(1, "one")]
 
     def test_a_flag_is_no_version_and_survives_a_change_beside_it(self):
         note = NoteFactory(content="one")
         seen = Note.objects.get(pk=note.pk)
-        note.mark(is_pinned=True, in_context=False, review_on=date(2026, 1, 5))
+        note.set_flags(is_pinned=True, in_context=False, review_on=date(2026, 1, 5))
         seen.rewrite("two")
         note.refresh_from_db()
         assert (note.content, note.is_pinned, note.in_context) == ("two", True, False)
@@ -71,7 +71,7 @@ class TestVersions:
         with pytest.raises(StaleNote) as caught:
             mine.rewrite("mine", based_on=1, revision=0)
         assert caught.value.current.content == "theirs"
-        assert said(note) == [(1, "one"), (2, "theirs")]
+        assert wordings(note) == [(1, "one"), (2, "theirs")]
 
     def test_who_has_forgotten_words_on_screen_is_refused(self):
         note = NoteFactory(content="one and a secret")
@@ -84,7 +84,7 @@ class TestVersions:
         note = NoteFactory(content="one", kind="pattern", title="Ours")
         note.rewrite("two", title="Other")
         assert note.restore(note.versions.get(), by=editor, based_on=2, revision=1)
-        assert said(note) == [(1, "one"), (2, "two"), (3, "one")]
+        assert wordings(note) == [(1, "one"), (2, "two"), (3, "one")]
         assert (note.title, note.kind, note.restored_from) == ("Ours", "pattern", 1)
         with pytest.raises(StaleNote):
             note.restore(note.versions.get(number=2), by=editor, based_on=2, revision=1)
@@ -114,7 +114,7 @@ class TestTrash:
             note.rewrite("three")
         assert note.undelete()
         assert not note.undelete()
-        assert said(note) == [(1, "one"), (2, "two")]
+        assert wordings(note) == [(1, "one"), (2, "two")]
         assert Note.objects.visible_to(public).get() == note
 
     def test_only_what_lies_there_is_purged_and_that_is_on_the_record(self):
@@ -132,7 +132,7 @@ class TestTrash:
         note = NoteFactory(content="one")
         note.workspace.change_settings({"notes_enabled": False})
         for change in (
-            note.remove, note.undelete, lambda: note.purge(by=None), lambda: note.mark(is_pinned=True),
+            note.remove, note.undelete, lambda: note.purge(by=None), lambda: note.set_flags(is_pinned=True),
         ):  # fmt: skip
             with pytest.raises(NotesDisabled):
                 change()
@@ -164,7 +164,7 @@ class TestAudience:
             assert Note.objects.visible_to(Reader.of(user)).count() == 1
             assert NoteVersion.objects.visible_to(Reader.of(user)).count() == many
         channel.describe({"kind": "public"})
-        audience.became_public(channel)
+        channel_audience.publish(channel)
         assert NoteVersion.objects.visible_to(Reader.of(insider)).count() == 1
         assert NoteVersion.objects.visible_to(Reader.of(member)).count() == 0
 
@@ -198,7 +198,7 @@ def test_of_those_who_save_at_once_one_wins_and_nothing_is_lost():
     with ThreadPoolExecutor(4) as pool:
         saved = [text for text in pool.map(save, range(4)) if text]
     assert len(saved) == 1
-    assert said(note) == [(1, "begin"), (2, saved[0])]
+    assert wordings(note) == [(1, "begin"), (2, saved[0])]
 
 
 @pytest.mark.django_db(transaction=True)
@@ -216,5 +216,5 @@ def test_those_who_do_not_say_what_they_saw_keep_each_others_words():
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(save, range(4)))
-    assert [number for number, _ in said(note)] == [1, 2, 3, 4, 5]
-    assert {text for _, text in said(note)} == {"begin", *(f"by {n}" for n in range(4))}
+    assert [number for number, _ in wordings(note)] == [1, 2, 3, 4, 5]
+    assert {text for _, text in wordings(note)} == {"begin", *(f"by {n}" for n in range(4))}

@@ -23,8 +23,9 @@ from memories.models import (
     Reader,
     Segment,
 )
+from memories.models.access.audience import fetch_keys
 from memories.pipeline.search import indexing
-from memories.pipeline.search.finding import keys_of
+from memories.pipeline.search.finding import audience_keys
 from memories.rules.generate.segments import Trigger
 from memories.rules.memory.identity import MemoryType
 from memories.rules.search.query import parse
@@ -202,9 +203,9 @@ def test_the_newest_hits_of_current_versions_cost_no_more_where_there_are_many(
     reader: Reader, channel: Channel
 ) -> None:
     def newest() -> list[MemoryVersion]:
-        rows = MemoryVersion.objects.visible_to(reader.settled()).current()
+        rows = MemoryVersion.objects.visible_to(fetch_keys(reader)).current()
         rows = rows.filter(memory__workspace=channel.workspace).select_related("memory__channel")
-        terms, keys = parse("text").terms, keys_of(channel.workspace, reader, None)
+        terms, keys = parse("text").terms, audience_keys(channel.workspace, reader, None)
         return list(rows.matching(terms, keys)[:6])
 
     def add(numbers: range) -> None:
@@ -245,8 +246,8 @@ def test_steps_of_the_threads_of_a_channel_do_not_grow_with_them(
 def test_steps_of_an_admin_list_do_not_grow_with_its_rows(
     model: str, client: Any, channel: Channel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(audience, "COUNTED", 200)
-    monkeypatch.setattr(audience, "LOOKED_THROUGH", 200)
+    monkeypatch.setattr(audience, "MAX_COUNT", 200)
+    monkeypatch.setattr(audience, "SAMPLED_ROWS", 200)
     client.force_login(UserFactory(is_staff=True, is_superuser=True))
     path = reverse(f"admin:memories_{model}_changelist")
     add_rows(channel, range(300))
@@ -259,7 +260,7 @@ def test_steps_of_an_admin_list_do_not_grow_with_its_rows(
 def test_a_filter_of_an_admin_list_offers_no_long_list(client: Any, channel: Channel) -> None:
     Channel.objects.bulk_create(
         Channel(workspace=channel.workspace, slack_id=f"C{n}", name=f"c{n}", kind="public")
-        for n in range(audience.OFFERED)
+        for n in range(audience.MAX_CHOICES)
     )
     client.force_login(UserFactory(is_staff=True, is_superuser=True))
     path = reverse("admin:memories_message_changelist")

@@ -138,12 +138,12 @@ def test_an_address_opens_private_channels_only_where_slack_lists_it(team, liste
     """Whoever imports an export may write their own address beside somebody's name."""
     if listed:
         team.connect("T1", name="", domain="", now=timezone.now())
-        team.has_been_listed(timezone.now())
+        team.mark_listed(timezone.now())
         team.change_settings({"read_emails": True})
     user = verified()
     person = PersonFactory(workspace=team, slack_id="U1", email="other@example.com")
     closed = ChannelFactory(workspace=team, kind="private", members=[person])
-    closed.members_were_known(timezone.now())
+    closed.set_members_known(timezone.now())
     told = [{"id": "U1", "name": "mika", "team_id": "T1", "profile": {"email": MIKA}}]
     store_people(team, told, live=listed)
     assert owner(person) == user

@@ -1,4 +1,4 @@
-"""Reservations: counted before they are spent, settled once, never over a cap."""
+"""Reservations of model calls under caps, and their settlement."""
 
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -17,7 +17,7 @@ from memories.models import (
     Workspace,
 )
 from memories.pipeline.costs.spending import CallBudget, Refused
-from memories.rules.generate.summary import Bound, SummariserError, Usage
+from memories.rules.generate.summariser import SummariserError, Usage
 from memories.rules.memory.identity import MemoryType
 from tests.factories import ChannelFactory
 
@@ -25,13 +25,11 @@ pytestmark = [pytest.mark.django_db, pytest.mark.postgres("reservations under ro
 
 NOON = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
 LEASE = timedelta(seconds=180)
-BOUND = Bound(1_000, 300, 1)  # reserved as 1,300 + 300
+BOUND = Usage(1_000, 300, 1)  # reserved as 1,300 + 300
 RESERVED = 1_600
 
 
-class Named:
-    """As much of a summariser as a till asks."""
-
+class NamedSummariser:
     name = "tiny-2026-07-18"
     endpoint = "f" * 64
     endpoint_name = "localhost tiny"
@@ -42,8 +40,8 @@ def channel() -> Channel:
     return ChannelFactory()
 
 
-def till(workspace: Workspace) -> CallBudget:
-    return CallBudget(workspace, Named())  # type: ignore[arg-type]
+def budget_of(workspace: Workspace) -> CallBudget:
+    return CallBudget(workspace, NamedSummariser())  # type: ignore[arg-type]
 
 
 def claimed(channel: Channel, now: datetime = NOON, **values: object) -> Job:
@@ -56,7 +54,7 @@ def claimed(channel: Channel, now: datetime = NOON, **values: object) -> Job:
 
 
 def reserve(channel: Channel, now: datetime = NOON, **values: object) -> ModelCall | Refused | None:
-    return till(channel.workspace).reserve(claimed(channel, now, **values), BOUND, now)
+    return budget_of(channel.workspace).reserve(claimed(channel, now, **values), BOUND, now)
 
 
 def test_the_upper_bound_is_counted_before_the_call(channel: Channel) -> None:
@@ -68,12 +66,12 @@ def test_the_upper_bound_is_counted_before_the_call(channel: Channel) -> None:
     assert ModelCall.objects.committed() == (RESERVED, 5_150)
 
 
-def test_it_is_settled_once_with_what_was_used(channel: Channel) -> None:
+def test_a_call_is_settled_once_with_its_usage(channel: Channel) -> None:
     Price.objects.create(model="tiny", input_price=2, output_price=8)
     call = reserve(channel)
-    place = till(channel.workspace)
-    place.settle(call, Usage(900, 50, 1), BOUND, NOON)
-    place.settle(call, Usage(1, 1, 1), BOUND, NOON)
+    budget = budget_of(channel.workspace)
+    budget.settle(call, Usage(900, 50, 1), BOUND, NOON)
+    budget.settle(call, Usage(1, 1, 1), BOUND, NOON)
     call.refresh_from_db()
     assert (call.tokens, call.micros, call.requests) == (950, 2_200, 1)
     assert ModelCall.objects.committed() == (950, 2_200)
@@ -82,48 +80,48 @@ def test_it_is_settled_once_with_what_was_used(channel: Channel) -> None:
 def test_a_model_without_a_price_has_unpriced_tokens(channel: Channel) -> None:
     call = reserve(channel)
     assert call.micros is None
-    till(channel.workspace).settle(call, Usage(900, 50, 1), BOUND, NOON)
+    budget_of(channel.workspace).settle(call, Usage(900, 50, 1), BOUND, NOON)
     assert ModelCall.objects.get().micros is None
 
 
-def test_the_worst_ratio_that_was_seen_makes_the_next_bound(channel: Channel) -> None:
+def test_the_worst_ratio_is_the_factor_of_the_next_bound(channel: Channel) -> None:
     call = reserve(channel)
-    till(channel.workspace).settle(call, Usage(2_000, 50, 1), BOUND, NOON)
+    budget_of(channel.workspace).settle(call, Usage(2_000, 50, 1), BOUND, NOON)
     assert Endpoint.objects.get().worst_ratio == 2.0
     assert reserve(channel).tokens == 2_300
-    till(channel.workspace).settle(reserve(channel), Usage(10, 5, 1), BOUND, NOON)
+    budget_of(channel.workspace).settle(reserve(channel), Usage(10, 5, 1), BOUND, NOON)
     assert Endpoint.objects.get().worst_ratio == 2.0, "the worst, not the last"
 
 
-@pytest.mark.parametrize("whose", ["workspace", "everybody"])
+@pytest.mark.parametrize("scope", ["workspace", "installation"])
 @pytest.mark.parametrize("limit", [{"tokens": 2 * RESERVED}, {"money": Decimal("0.01")}])
-def test_a_cap_is_never_overshot(channel: Channel, whose: str, limit: dict[str, object]) -> None:
+def test_a_cap_is_never_exceeded(channel: Channel, scope: str, limit: dict[str, object]) -> None:
     Price.objects.create(model="tiny", input_price=2, output_price=8)  # $0.005 each
-    workspace = channel.workspace if whose == "workspace" else None
+    workspace = channel.workspace if scope == "workspace" else None
     Cap.objects.create(workspace=workspace, period="day", **limit)
     assert isinstance(reserve(channel), ModelCall)
     assert isinstance(reserve(channel), ModelCall)
     refused = reserve(channel)
     assert isinstance(refused, Refused)
-    assert (refused.why, refused.of_all) == ("over_cap", False)
+    assert (refused.why, refused.stops_pass) == ("over_cap", False)
     assert refused.until == datetime(2026, 2, 1, tzinfo=UTC)
-    other = reserve(ChannelFactory())
-    assert isinstance(other, ModelCall if workspace else Refused)
+    elsewhere = reserve(ChannelFactory())
+    assert isinstance(elsewhere, ModelCall if workspace else Refused)
 
 
-def test_what_was_not_used_is_free_again(channel: Channel) -> None:
+def test_unused_tokens_are_free_again(channel: Channel) -> None:
     Cap.objects.create(workspace=channel.workspace, period="day", tokens=RESERVED)
     call = reserve(channel)
     assert isinstance(reserve(channel), Refused)
     error = SummariserError("server_error", "no")
-    till(channel.workspace).failed(call, error, NOON)
+    budget_of(channel.workspace).record_failure(call, error, NOON)
     assert isinstance(reserve(channel), ModelCall)
 
 
-def test_a_lost_answer_still_counts(channel: Channel) -> None:
+def test_a_lost_reply_still_counts(channel: Channel) -> None:
     Cap.objects.create(workspace=channel.workspace, period="day", tokens=RESERVED)
-    error = SummariserError("timeout", "no", unknown=True)
-    till(channel.workspace).failed(reserve(channel), error, NOON)
+    error = SummariserError("timeout", "no", may_be_charged=True)
+    budget_of(channel.workspace).record_failure(reserve(channel), error, NOON)
     assert isinstance(reserve(channel), Refused)
 
 
@@ -131,9 +129,7 @@ def test_a_lost_answer_still_counts(channel: Channel) -> None:
     ("period", "free_from"),
     [("day", datetime(2026, 2, 1, tzinfo=UTC)), ("month", datetime(2026, 2, 1, tzinfo=UTC))],
 )
-def test_a_new_period_begins_from_nothing(
-    channel: Channel, period: str, free_from: datetime
-) -> None:
+def test_a_new_period_begins_at_zero(channel: Channel, period: str, free_from: datetime) -> None:
     Cap.objects.create(workspace=channel.workspace, period=period, tokens=RESERVED)
     reserve(channel)
     refused = reserve(channel, free_from - timedelta(seconds=1))
@@ -148,7 +144,7 @@ def test_a_month_counts_its_earlier_days(channel: Channel) -> None:
     assert isinstance(reserve(channel), Refused)
 
 
-def test_a_cap_in_dollars_without_a_price_lets_nothing_through(channel: Channel) -> None:
+def test_a_cap_in_dollars_refuses_a_model_without_a_price(channel: Channel) -> None:
     Cap.objects.create(workspace=None, period="month", money=1_000)
     refused = reserve(channel)
     assert isinstance(refused, Refused)
@@ -170,27 +166,27 @@ def test_a_worker_that_lost_its_lease_reserves_nothing(channel: Channel) -> None
     job = claimed(channel)
     later = NOON + LEASE + timedelta(seconds=1)
     assert Job.objects.get(pk=job.pk).claim(later, LEASE)
-    refused = till(channel.workspace).reserve(job, BOUND, later)
+    refused = budget_of(channel.workspace).reserve(job, BOUND, later)
     assert isinstance(refused, Refused)
     assert refused.why == "lost"
     assert not ModelCall.objects.exists()
 
 
-def test_the_offline_summariser_has_no_till(channel: Channel) -> None:
+def test_the_offline_summariser_reserves_nothing(channel: Channel) -> None:
     from memories.llm import OfflineSummariser
 
     Cap.objects.create(workspace=None, period="day", tokens=0)
-    place = CallBudget(channel.workspace, OfflineSummariser())
-    assert place.reserve(claimed(channel), BOUND, NOON) is None
-    assert place.closed(NOON) is None
+    budget = CallBudget(channel.workspace, OfflineSummariser())
+    assert budget.reserve(claimed(channel), BOUND, NOON) is None
+    assert budget.find_refusal(NOON) is None
     assert not Endpoint.objects.exists()
 
 
-def test_a_price_that_goes_while_a_call_is_out_leaves_its_money_counted(channel: Channel) -> None:
+def test_an_open_call_keeps_its_price_after_the_price_is_removed(channel: Channel) -> None:
     price = Price.objects.create(model="tiny", input_price=2, output_price=8)
     call = reserve(channel)
-    price.forget(by=None)
-    till(channel.workspace).settle(call, Usage(900, 50, 1), BOUND, NOON)
+    price.remove(by=None)
+    budget_of(channel.workspace).settle(call, Usage(900, 50, 1), BOUND, NOON)
     assert ModelCall.objects.committed()[1] >= 2_200
 
 
@@ -200,10 +196,10 @@ def test_another_model_of_the_family_has_no_price() -> None:
     assert Price.objects.of_model("big-5-pro") is None
 
 
-def test_an_answer_to_an_earlier_call_does_not_lift_a_rate_limit(channel: Channel) -> None:
+def test_a_reply_to_an_earlier_call_does_not_end_a_rate_limit(channel: Channel) -> None:
     earlier, limited = reserve(channel), reserve(channel)
-    place = till(channel.workspace)
-    told = SummariserError("rate_limited", "wait", retry_after=90)
-    place.failed(limited, told, NOON)
-    place.settle(earlier, Usage(900, 50, 1), BOUND, NOON)
-    assert place.closed(NOON + timedelta(seconds=60)) is not None
+    budget = budget_of(channel.workspace)
+    error = SummariserError("rate_limited", "wait", retry_after=90)
+    budget.record_failure(limited, error, NOON)
+    budget.settle(earlier, Usage(900, 50, 1), BOUND, NOON)
+    assert budget.find_refusal(NOON + timedelta(seconds=60)) is not None

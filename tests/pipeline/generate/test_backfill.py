@@ -1,4 +1,4 @@
-"""Older history on somebody's word: quoted first, then made under a cap, and stoppable."""
+"""Backfills: quote, start, cap, pause, cancel and progress."""
 
 from collections import Counter
 from datetime import timedelta
@@ -20,7 +20,7 @@ from memories.models import (
     Reader,
     Segment,
 )
-from memories.pipeline.costs.estimate import quote_backfill
+from memories.pipeline.costs.estimate import estimate_backfill
 from memories.pipeline.generate.backfill import (
     NeedsPrice,
     carry_out,
@@ -47,6 +47,7 @@ from tests.pipeline.metered import Metered
 pytestmark = pytest.mark.django_db
 
 NOW = MONDAY + timedelta(days=30)
+MINUTES = timedelta(minutes=3)
 WORDS = "The release of module {n} was moved to next week because the tests of part {n} fail."
 JAPANESE = "{n}番のモジュールの公開は、テストが失敗したので来週に延期することになりました。"
 
@@ -87,7 +88,7 @@ def model(httpserver, settings):
 
 
 def quote_of(channels, since_us=0, now=NOW):
-    return quote_backfill(channels[0].workspace, channels, since_us, now).as_json()
+    return estimate_backfill(channels[0].workspace, channels, since_us, now).as_json()
 
 
 def start(*channels, since_us=0, by=None, **caps):
@@ -122,12 +123,12 @@ def outcomes(channel):
 # The quote
 
 
-def test_a_quote_asks_and_writes_nothing(channel, model):
+def test_a_quote_makes_no_calls_and_writes_nothing(channel, model):
     with CaptureQueriesContext(connection) as queries:
         quote = quote_of([channel])
     written = ("INSERT", "UPDATE", "DELETE")
     assert not [query["sql"] for query in queries if query["sql"].startswith(written)]
-    assert model.asked == [] and quote["total"]["messages"] == 120
+    assert model.prompts == [] and quote["total"]["messages"] == 120
     assert (quote["total"]["segments"], quote["total"]["calls"]["low"]) == (10, 12)
     channel.refresh_from_db()
     assert channel.start_us is None
@@ -135,8 +136,8 @@ def test_a_quote_asks_and_writes_nothing(channel, model):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("words", [WORDS, JAPANESE], ids=["English", "Japanese"])
-def test_it_then_costs_what_was_quoted(workspace, model, words):
-    """The first time by our estimate, the second time by what was measured."""
+def test_the_cost_is_in_the_range_of_the_quote(workspace, model, words):
+    """The first quote uses estimates, the second one measured calls."""
     for name in ("one", "two", "three"):
         channel = ChannelFactory(workspace=workspace, name=name)
         for day in range(6):
@@ -147,12 +148,12 @@ def test_it_then_costs_what_was_quoted(workspace, model, words):
             make_reply(root=root, at=at, text=words.format(n=minute))
     *first, last = workspace.channels.order_by("pk")
     for channels in (first, [last]):
-        spent, asked = model.tokens, len(model.asked)
+        spent, calls = model.tokens, len(model.prompts)
         backfill = finished(start(*channels))
         quoted = backfill.quote["total"]
         used = model.tokens - spent
         assert backfill.state == "done"
-        assert quoted["calls"]["low"] == len(model.asked) - asked
+        assert quoted["calls"]["low"] == len(model.prompts) - calls
         assert quoted["tokens"]["middle"] == pytest.approx(used, rel=0.15)
         assert quoted["tokens"]["low"] < used < quoted["tokens"]["high"]
         assert backfill.calls.all().committed()[0] == used
@@ -160,7 +161,7 @@ def test_it_then_costs_what_was_quoted(workspace, model, words):
 
 
 @pytest.mark.slow
-def test_only_what_is_not_remembered_yet_is_quoted(channel, model):
+def test_a_quote_leaves_out_what_is_remembered(channel, model):
     since = to_micros(MONDAY + timedelta(days=5))
     assert quote_of([channel], since)["total"]["segments"] == 5
     finished(start(channel, since_us=since))
@@ -169,7 +170,7 @@ def test_only_what_is_not_remembered_yet_is_quoted(channel, model):
     assert quote_of([channel])["total"]["segments"] == 5
 
 
-def test_a_quote_reads_each_channel_once(channel, workspace):
+def test_a_quote_needs_no_more_queries_for_more_messages(channel, workspace):
     def queries():
         with CaptureQueriesContext(connection) as captured:
             quote_of([channel])
@@ -182,7 +183,7 @@ def test_a_quote_reads_each_channel_once(channel, workspace):
 
 
 @pytest.mark.slow
-def test_offline_costs_nothing(channel):
+def test_a_backfill_without_a_model_costs_nothing(channel):
     quote = quote_of([channel])
     assert quote["free"] and quote["total"]["tokens"]["high"] == 0
     assert quote["total"]["dollars"] is None
@@ -190,7 +191,7 @@ def test_offline_costs_nothing(channel):
     assert ModelCall.objects.count() == 0
 
 
-def test_money_needs_a_price(channel, model):
+def test_a_cap_and_a_quote_in_dollars_need_a_price(channel, model):
     quote = quote_of([channel])
     assert quote["total"]["dollars"] is None and not quote["priced"]
     with pytest.raises(NeedsPrice):
@@ -207,7 +208,7 @@ def test_money_needs_a_price(channel, model):
 
 
 @pytest.mark.slow
-def test_everything_it_leads_to_is_its_own(channel, model):
+def test_summaries_and_merges_belong_to_the_backfill(channel, model):
     backfill = start(channel)
     channel.refresh_from_db()
     assert channel.start_us == channel.messages.in_order().first().micros
@@ -224,7 +225,7 @@ def test_everything_it_leads_to_is_its_own(channel, model):
 
 
 @pytest.mark.slow
-def test_what_is_said_after_the_order_is_everyday_work(channel, model):
+def test_segments_that_close_after_the_start_do_not_belong_to_it(channel, model):
     talk(channel, 29, 3)
     at = NOW - timedelta(minutes=30)
     MessageFactory(channel=channel, at=at, text="Still open when it was ordered.")
@@ -237,7 +238,7 @@ def test_what_is_said_after_the_order_is_everyday_work(channel, model):
     assert backfill.jobs.exclude(segment=None).count() == 11
 
 
-def test_one_at_a_time(channel):
+def test_a_workspace_has_one_unfinished_backfill(channel):
     first = start(channel)
     with pytest.raises(AnotherBackfill):
         start(channel)
@@ -245,12 +246,12 @@ def test_one_at_a_time(channel):
     assert start(channel).state == "running"
 
 
-def test_without_channels_there_is_nothing_to_order(workspace):
+def test_a_backfill_needs_a_channel(workspace):
     with pytest.raises(ValueError, match="no channel"):
         Backfill.objects.start(workspace, [], since_us=0, until_us=0, quote={}, by=None)
 
 
-def test_who_did_what_is_kept(channel, django_user_model):
+def test_each_change_is_audited(channel, django_user_model):
     user = django_user_model.objects.create(username="mika")
     backfill = start(channel, by=user, cap_tokens=5000)
     backfill.pause(user)
@@ -266,24 +267,24 @@ def test_who_did_what_is_kept(channel, django_user_model):
     assert AuditEvent.objects.get(action="backfill_resume").details["cap_tokens"] == 9000
 
 
-def test_the_record_names_no_channel_in_slacks_words(channel):
+def test_the_audit_event_has_keys_and_no_slack_ids(channel):
     start(channel)
-    told = AuditEvent.objects.get(action="backfill_start").details
-    assert told["channels"] == [channel.pk] and channel.slack_id not in repr(told)
+    details = AuditEvent.objects.get(action="backfill_start").details
+    assert details["channels"] == [channel.pk] and channel.slack_id not in repr(details)
 
 
-def test_a_quote_calls_channels_as_they_are_called_now(channel):
-    """The one of its day may have been that of a private channel."""
+def test_a_shown_quote_has_the_current_names_of_channels(channel):
+    """The name in the quote may be from a time when the channel was private."""
     quoted = {"channel_id": channel.slack_id, "channel_name": "merger"}
     quote = {"channels": [quoted | {"segments": 0, "threads": 0}]}
     backfill = start(channel)
     Backfill.objects.update(quote=quote)
     backfill.refresh_from_db()
-    told = document_of("team", None, backfill, timezone.now())["quote"]["channels"]
-    assert [one["channel_name"] for one in told] == [channel.name]
+    shown = document_of("team", None, backfill, timezone.now())["quote"]["channels"]
+    assert [quoted["channel_name"] for quoted in shown] == [channel.name]
 
 
-def test_it_is_seen_by_those_who_see_all_its_channels(channel, workspace):
+def test_only_readers_of_all_channels_see_a_backfill(channel, workspace):
     backfill = start(channel)
     assert Backfill.objects.visible_to(Reader.public()).get() == backfill
     Channel.objects.update(kind=Channel.Kind.PRIVATE)
@@ -294,28 +295,28 @@ def test_it_is_seen_by_those_who_see_all_its_channels(channel, workspace):
 
 
 @pytest.mark.slow
-def test_the_long_term_memory_is_built_in_order_of_time(channel, model):
-    """Nothing is merged before the last segment is made, and then the oldest comes first."""
+def test_the_long_term_memory_is_merged_in_order_of_time(channel, model):
+    """Merges begin after the last segment, with the oldest period."""
     finished(start(channel))
-    merge = next(user for user in model.asked if "<<added" in user)
-    assert [user for user in model.asked if "<<added" in user].index(merge) == 0
-    assert sum("<<messages" in user for user in model.asked[: model.asked.index(merge)]) == 10
+    merge = next(user for user in model.prompts if "<<added" in user)
+    assert [user for user in model.prompts if "<<added" in user].index(merge) == 0
+    assert sum("<<messages" in user for user in model.prompts[: model.prompts.index(merge)]) == 10
     periods = [line[9:25] for line in merge.splitlines() if line.startswith("<<added")]
     assert periods == sorted(periods) and len(periods) == 10
     assert long(channel).head == 1
 
 
 @pytest.mark.slow
-def test_older_text_goes_into_an_existing_memory_with_its_dates(channel, model):
+def test_older_versions_are_merged_into_an_existing_memory_with_their_dates(channel, model):
     finished(start(channel, since_us=to_micros(MONDAY + timedelta(days=8))))
     newest = short(channel).current
-    model.asked.clear()
+    model.prompts.clear()
     finished(start(channel))
-    merge = next(user for user in model.asked if "<<added" in user)
+    merge = next(user for user in model.prompts if "<<added" in user)
     assert "<<existing memory" in merge and "<<added: 2026-01-05 09:00" in merge
-    assert "<<added: 2026-01-13" not in merge, "that was merged before"
+    assert "<<added: 2026-01-13" not in merge
     assert long(channel).head == 2
-    assert short(channel).current == newest, "readers still get the newest period"
+    assert short(channel).current == newest
     assert channel.segments.get(number=3).reason != "backfill"
 
 
@@ -323,24 +324,24 @@ def test_older_text_goes_into_an_existing_memory_with_its_dates(channel, model):
 
 
 @pytest.mark.slow
-def test_paused_nothing_more_is_asked(channel, model, workspace):
+def test_a_paused_backfill_makes_no_calls(channel, model, workspace):
     backfill = start(channel)
     assert backfill.pause(None) and not backfill.pause(None)
     run_pass(workspace, NOW)
-    assert model.asked == [] and states(backfill) == {"waiting": 10}
+    assert model.prompts == [] and states(backfill) == {"waiting": 10}
     assert backfill.resume(None) and not backfill.resume(None)
     assert finished(backfill).state == "done"
 
 
 @pytest.mark.slow
-def test_everyday_work_goes_on_while_it_is_paused(channel, model, workspace):
+def test_other_jobs_go_on_while_a_backfill_is_paused(channel, model, workspace):
     backfill = half_made(channel)
     other = ChannelFactory(workspace=workspace, start_us=to_micros(NOW))
     talk(other, 40, 5)
     later = NOW + timedelta(days=11)
     run_pass(workspace, later)
     assert long(other).head == 1 and workspace_memory(channel).head == 1
-    assert long(channel).head == 0, "merging what it made is its own work"
+    assert long(channel).head == 0, "its merges are paused too"
     assert not Job.objects.unfinished().filter(backfill=None).exists()
     backfill.resume(None, cap_tokens=None)
     finished(backfill, later)
@@ -359,49 +360,82 @@ def half_made(channel):
     return backfill
 
 
-def test_what_runs_when_it_is_paused_is_saved(channel, model, workspace):
+def test_a_running_job_keeps_its_lease_when_the_backfill_is_paused(channel, model, workspace):
     backfill = start(channel)
     plan_channel(channel.pk, NOW)
     job = backfill.jobs.first()
-    assert job.claim(timezone.now(), timedelta(minutes=3))
+    assert job.claim(timezone.now(), MINUTES)
     backfill.pause(None)
     job.refresh_from_db()
     assert job.state == "claimed"
-    assert job.renew(timezone.now(), timedelta(minutes=3)), "its worker still holds it"
+    assert job.renew(timezone.now(), MINUTES)
+
+
+@pytest.fixture
+def paused(workspace):
+    """A paused backfill of three conversations, whose channel has a new one."""
+    marks = dict.fromkeys(("start_us", "cut_from_us"), to_micros(NOW))
+    channel = ChannelFactory(workspace=workspace, **marks)
+    for day in range(3):
+        talk(channel, day, 10)
+    backfill = start(channel)
+    plan_channel(channel.pk, NOW)
+    backfill.pause(None)
+    talk(channel, 30, 10)
+    return backfill
+
+
+def test_a_paused_backfill_delays_no_new_messages(paused, workspace):
+    run_pass(workspace, NOW + timedelta(days=1))
+    assert short(paused.channels.get()).head == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_claimed", [False, True], ids=["waiting", "its worker died"])
+def test_a_paused_backfill_delays_no_other_channels_merges(paused, workspace, is_claimed):
+    if is_claimed:
+        job = paused.jobs.first()
+        expired = timezone.now() - MINUTES
+        Job.objects.filter(pk=job.pk).update(state="claimed", fence=1, lease_until=expired)
+    other = ChannelFactory(workspace=workspace, start_us=to_micros(MONDAY))
+    talk(other, 30, 10)
+    for _ in range(3):
+        run_pass(workspace, NOW + timedelta(days=1))
+    assert (long(other).head, workspace_memory(other).head) == (1, 1)
 
 
 # The cap
 
 
 @pytest.mark.slow
-def test_the_cap_is_never_overshot_and_pauses_it(channel, model, workspace):
+def test_a_backfill_pauses_below_its_cap(channel, model, workspace):
     backfill = half_made(channel)
     assert 0 < model.tokens <= backfill.cap_tokens
-    asked = len(model.asked)
+    calls = len(model.prompts)
     run_pass(workspace, NOW)
-    assert len(model.asked) == asked
+    assert len(model.prompts) == calls
     backfill.resume(None, cap_tokens=backfill.cap_tokens * 4)
     assert finished(backfill).state == "done"
     assert outcomes(channel) == {"remembered": 10}
 
 
-def test_it_holds_itself_only_while_it_runs(channel):
+def test_an_automatic_pause_is_not_audited_and_needs_a_running_backfill(channel):
     backfill = start(channel)
-    assert backfill.pause_for("over_cap") and not backfill.pause_for("over_cap")
-    assert not AuditEvent.objects.filter(action="backfill_pause").exists(), "nobody did that"
+    assert backfill.pause(reason="over_cap") and not backfill.pause(reason="over_cap")
+    assert not AuditEvent.objects.filter(action="backfill_pause").exists()
     backfill.cancel(None)
-    assert not backfill.pause_for("over_cap") and not backfill.cancel(None)
+    assert not backfill.pause(reason="over_cap") and not backfill.cancel(None)
 
 
 # Cancel
 
 
 @pytest.mark.slow
-def test_cancelled_before_anything_was_cut(channel, workspace, model):
+def test_a_cancel_before_planning_restores_the_start_mark(channel, workspace, model):
     mark = to_micros(MONDAY + timedelta(days=8))
     channel.remember_from(mark)
     run_pass(workspace, NOW)
-    asked = len(model.asked)
+    calls = len(model.prompts)
     backfill = start(channel)
     assert Message.objects.waiting().filter(channel=channel).count() == 96
     backfill.cancel(None)
@@ -409,26 +443,21 @@ def test_cancelled_before_anything_was_cut(channel, workspace, model):
     assert channel.start_us == mark
     assert not Message.objects.waiting().filter(channel=channel).exists()
     run_pass(workspace, NOW)
-    assert len(model.asked) == asked
+    assert len(model.prompts) == calls
 
 
-def test_a_mark_that_was_never_fixed_is_open_again(channel):
-    start(channel).cancel(None)
-    channel.refresh_from_db()
-    assert channel.start_us is None
-
-
-def test_a_mark_that_somebody_else_moved_further_stays(channel):
+@pytest.mark.parametrize("moved_to", [None, to_micros(MONDAY)], ids=["none before", "moved back"])
+def test_a_cancel_restores_the_start_mark_unless_it_moved_further_back(channel, moved_to):
     backfill = start(channel, since_us=to_micros(MONDAY + timedelta(days=5)))
-    first = to_micros(MONDAY)
-    channel.remember_from(first)
+    if moved_to is not None:
+        channel.remember_from(moved_to)
     backfill.cancel(None)
     channel.refresh_from_db()
-    assert channel.start_us == first
+    assert channel.start_us == moved_to
 
 
 @pytest.mark.slow
-def test_cancelled_half_way_what_is_done_stays(channel, workspace, model):
+def test_a_cancel_keeps_what_is_done_and_a_new_backfill_does_the_others(channel, workspace, model):
     backfill = half_made(channel)
     made = states(backfill)["done"]
     assert backfill.cancel(None)
@@ -436,19 +465,18 @@ def test_cancelled_half_way_what_is_done_stays(channel, workspace, model):
     assert outcomes(channel) == {"remembered": 10 - left, "cancelled": left} and left
     run_pass(workspace, NOW)
     assert made <= states(backfill)["done"]
-    assert not short(channel).versions.not_merged().exists(), "what is done is built in"
+    assert not short(channel).versions.not_merged().exists()
     assert not Job.objects.unfinished().exists()
-    # Wanted once more: what was left out is taken up, and nothing else.
-    asked = len(model.asked)
+    calls = len(model.prompts)
     again = start(channel)
     assert again.quote["total"]["segments"] == left
     finished(again)
     assert outcomes(channel) == {"remembered": 10}
-    assert sum("<<messages" in user for user in model.asked[asked:]) == left
+    assert sum("<<messages" in user for user in model.prompts[calls:]) == left
 
 
 @pytest.mark.slow
-def test_a_cancelled_thread_is_wanted_again_too(workspace, model):
+def test_a_new_backfill_reopens_cancelled_threads(workspace, model):
     channel = ChannelFactory(workspace=workspace)
     root = MessageFactory(channel=channel, at=MONDAY, text="A question.")
     for minute in range(1, 8):
@@ -468,27 +496,28 @@ def test_a_cancelled_thread_is_wanted_again_too(workspace, model):
     assert set(Segment.objects.values_list("outcome", flat=True)) == {"remembered"}
 
 
-def test_an_edit_in_what_was_left_out_costs_nothing(channel, workspace, model):
+def test_an_edit_in_a_cancelled_segment_costs_nothing(channel, workspace, model):
     backfill = start(channel)
     backfill.pause(None)
     plan_channel(channel.pk, NOW)
     backfill.cancel(None)
     channel.segments.update(stale=True)
     run_pass(workspace, NOW)
-    assert model.asked == [] and outcomes(channel) == {"cancelled": 10}
+    assert model.prompts == [] and outcomes(channel) == {"cancelled": 10}
     assert not channel.segments.filter(stale=True).exists()
 
 
 @pytest.mark.slow
-def test_what_failed_after_the_cancelling_is_everyday_work(channel, workspace, model):
-    """Its worker had it when the rest was cancelled: it was wanted then, and may be paid."""
+def test_a_job_that_fails_after_the_cancel_is_retried_without_the_backfill(
+    channel, workspace, model
+):
     backfill = start(channel)
     plan_channel(channel.pk, NOW)
     job = backfill.jobs.first()
-    job.claim(timezone.now(), timedelta(minutes=3))
+    job.claim(timezone.now(), MINUTES)
     backfill.cancel(None)
     assert states(backfill) == {"claimed": 1, "cancelled": 9}
-    job.put_back("timeout", "", None)
+    job.release("timeout", "", None)
     run_pass(workspace, NOW)
     job.refresh_from_db()
     assert (job.state, job.backfill) == ("done", None)
@@ -497,7 +526,7 @@ def test_what_failed_after_the_cancelling_is_everyday_work(channel, workspace, m
 # Done, and how far
 
 
-def test_it_is_not_done_before_every_channel_was_cut(channel, workspace):
+def test_a_backfill_is_not_done_before_every_channel_is_planned(channel, workspace):
     other = ChannelFactory(workspace=workspace)
     talk(other, 3)
     backfill = start(channel, other)
@@ -515,7 +544,7 @@ def test_a_channel_without_messages_is_done_at_once(workspace):
 
 
 @pytest.mark.slow
-def test_progress(channel, workspace, model):
+def test_progress_counts_summaries_merges_and_cost(channel, workspace, model):
     Price.objects.create(model="tiny", input_price="2", output_price="8")
     backfill = start(channel)
     before = progress_of(backfill, timezone.now())
@@ -534,8 +563,7 @@ def test_progress(channel, workspace, model):
 
 
 @pytest.mark.slow
-def test_how_long_it_still_takes(channel, model):
-    """Told after half a minute of calls, as a range."""
+def test_progress_estimates_the_time_left(channel, model):
     Backfill.objects.filter(pk=half_made(channel).pk).update(state="running")
     backfill, now = Backfill.objects.get(), timezone.now()
     assert progress_of(backfill, now).seconds_left is None
@@ -552,16 +580,16 @@ def test_how_long_it_still_takes(channel, model):
 
 
 @pytest.mark.slow
-def test_in_the_foreground(channel, model):
+def test_carry_out_runs_passes_until_the_end(channel, model):
     backfill = start(channel)
-    told = []
+    calls = []
     Backfill.objects.filter(pk=backfill.pk).update(until_us=to_micros(timezone.now()))
-    assert carry_out(backfill, lambda: told.append(1)) == ""
-    assert backfill.state == "done" and told
+    assert carry_out(backfill, lambda: calls.append(1)) == ""
+    assert backfill.state == "done" and calls
 
 
 @pytest.mark.slow
-def test_in_the_foreground_it_says_why_it_cannot_go_on(channel, model, httpserver):
+def test_carry_out_returns_why_it_cannot_continue(channel, model, httpserver):
     httpserver.clear()
     httpserver.expect_request("/v1/chat/completions").respond_with_json(
         {"error": {"message": "no", "code": "invalid_api_key"}}, status=401
@@ -572,7 +600,7 @@ def test_in_the_foreground_it_says_why_it_cannot_go_on(channel, model, httpserve
 
 
 @pytest.mark.slow
-def test_existing_memories_do_not_change_what_is_wanted(channel, model):
+def test_an_existing_memory_is_in_the_prompt_of_the_merge(channel, model):
     make_channel_memory(channel=channel, texts=["- Known from before."])
     finished(start(channel))
-    assert any("Known from before" in user for user in model.asked if "<<existing" in user)
+    assert any("Known from before" in user for user in model.prompts if "<<existing" in user)

@@ -1,7 +1,5 @@
-"""Each fault of a model in a whole pass, with the real client against a local endpoint: what becomes
-of the job, of the text that was there, and of the calls that follow."""
+"""Each fault of a model in a whole pass, with the real client against a local endpoint."""
 
-import json
 import socket
 import socketserver
 import threading
@@ -19,69 +17,40 @@ from memories.llm import ModelSummariser
 from memories.models import AuditEvent, Cap, Channel, Endpoint, Job, Memory, ModelCall, Workspace
 from memories.pipeline.generate.passes import run_pass
 from memories.pipeline.generate.report import Report
-from memories.rules.generate.breaker import MOST_FAILURES
+from memories.rules.generate.circuit_breaker import MAX_FAILURES
 from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory.identity import MemoryType
 from memories.templatetags.reading import reason_words
 from tests.factories import MONDAY, ChannelFactory, MessageFactory, UserFactory
 from tests.pipeline import conversations
 from tests.pipeline.current import short
+from tests.pipeline.generate.model_server import GOOD, ModelServer, answer, error, summariser_at
 from tests.processes import PATIENCE
 
 pytestmark = pytest.mark.django_db
 
 NOW = MONDAY + timedelta(hours=3)
-GOOD = "- Steps 0 to 9 are done. [1 10]"
-
-
-def answer(text: str | None = GOOD, finish: str = "stop", refusal: str | None = None) -> Response:
-    message = {"role": "assistant", "content": text, "refusal": refusal}
-    body = {
-        "id": "x",
-        "object": "chat.completion",
-        "created": 0,
-        "model": "test-1",
-        "choices": [{"index": 0, "finish_reason": finish, "message": message}],
-        "usage": {"prompt_tokens": 100, "completion_tokens": 7, "total_tokens": 107},
-    }
-    return Response(json.dumps(body), 200, mimetype="application/json")
-
-
-def error(status: int, code: str = "", **headers: str) -> Response:
-    body = json.dumps({"error": {"message": "no", "type": "x", "code": code or None}})
-    named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return Response(body, status, named, mimetype="application/json")
-
-
-class Model:
-    """Answers what it is told, one after the other, then well; counts what it was asked."""
-
-    def __init__(self, server: HTTPServer) -> None:
-        self.asked: list[str] = []
-        self.script: list[Response] = []
-        self.always: Callable[[str], Response] = lambda user: answer()
-        server.expect_request("/v1/chat/completions").respond_with_handler(self._answer)
-        self.summariser = ModelSummariser(
-            api_key="k", base_url=server.url_for("/v1"), model="test-1", timeout=PATIENCE
-        )
-
-    def _answer(self, request: Request) -> Response:
-        user = request.json["messages"][1]["content"]
-        self.asked.append(user)
-        return self.script.pop(0) if self.script else self.always(user)
+GOOD_TEXT = GOOD.partition(" [")[0]
 
 
 @pytest.fixture
-def model(httpserver: HTTPServer) -> Model:
-    return Model(httpserver)
+def model(httpserver: HTTPServer) -> ModelServer:
+    return ModelServer(httpserver)
 
 
 @pytest.fixture
 def channel() -> Channel:
-    channel = ChannelFactory(workspace__settings={"thread_memories": False}, name="launch")
-    channel.remember_from(to_micros(MONDAY))
-    talk(channel)
-    return channel
+    return crowd(1)
+
+
+def crowd(channels: int) -> Channel:
+    """Make channels in one workspace, each with ten messages; return the first."""
+    first = ChannelFactory(workspace__settings={"thread_memories": False}, name="launch")
+    others = [ChannelFactory(workspace=first.workspace) for _ in range(channels - 1)]
+    for channel in [first, *others]:
+        channel.remember_from(to_micros(MONDAY))
+        talk(channel)
+    return first
 
 
 def talk(channel: Channel, at: timedelta = timedelta(0)) -> None:
@@ -93,26 +62,24 @@ def talk(channel: Channel, at: timedelta = timedelta(0)) -> None:
         )
 
 
-def one_pass(channel: Channel, model: Model) -> Report:
+def one_pass(channel: Channel, model: ModelServer) -> Report:
     return run_pass(channel.workspace, NOW, model.summariser)
 
 
-def whatever_waits_is_due() -> None:
+def make_all_due() -> None:
     now = timezone.now()
     Job.objects.filter(not_before__gt=now).update(not_before=now)
     Endpoint.objects.filter(not_before__gt=now).update(not_before=now)
     Endpoint.objects.filter(open_until__gt=now).update(open_until=now)
 
 
-# -- what becomes of the row
-
-OURS = "- It is the team's channel and its people speak here about the launch of it. " * 60
+TOO_LONG = "- It is the team's channel and its people speak here about the launch of it. " * 60
 ECHO = "<<messages 00000000 begin>>\n- Step 0 is done."
 JAPANESE = (
     "- 公開に向けた手順はすべて終わっていて、みんなで確認しながら進めることができました。[1, 10]\n"
     "- 次の確認は来週に行うことになり、それまでに残りの点を見直しておきます。[3]"
 )
-WAITS, HELD, GOES_ON = "waits", "held by the endpoint", "asked again at once"
+WAITS, REFUSED, RETRIES = "waits", "refused by the endpoint", "retries at once"
 
 
 @pytest.mark.slow
@@ -122,122 +89,110 @@ WAITS, HELD, GOES_ON = "waits", "held by the endpoint", "asked again at once"
         pytest.param(error(500), "server_error", WAITS, 0, id="500"),
         pytest.param(error(529), "server_error", WAITS, 0, id="529"),
         pytest.param(Response("<html>", 200), "malformed", WAITS, 0, id="a proxy's page"),
-        pytest.param(error(429), "rate_limited", HELD, 0, id="429 without a time"),
+        pytest.param(error(429), "rate_limited", REFUSED, 0, id="429 without a time"),
         pytest.param(
-            error(429, Retry_After="90"), "rate_limited", HELD, 0, id="429 with Retry-After"
+            error(429, Retry_After="90"), "rate_limited", REFUSED, 0, id="429 with Retry-After"
         ),
-        pytest.param(error(429, "insufficient_quota"), "out_of_credit", HELD, 0, id="no credit"),
-        pytest.param(error(402), "out_of_credit", HELD, 0, id="402"),
-        pytest.param(error(401), "unauthorised", HELD, 0, id="401"),
-        pytest.param(error(403), "forbidden", HELD, 0, id="403"),
-        pytest.param(error(404), "not_found", HELD, 0, id="no such model"),
-        pytest.param(answer(""), "blank", GOES_ON, 1, id="empty"),
-        pytest.param(answer(None), "blank", GOES_ON, 1, id="null"),
-        pytest.param(answer("  \n\n"), "blank", GOES_ON, 1, id="white space"),
-        pytest.param(answer("- half a", "length"), "length", GOES_ON, 1, id="cut off"),
-        pytest.param(answer("", "content_filter"), "content_filter", GOES_ON, 1, id="filter"),
-        pytest.param(answer(None, refusal="No."), "refusal", GOES_ON, 1, id="refusal"),
-        pytest.param(answer("I'm sorry, I can't."), "refusal", GOES_ON, 1, id="said refusal"),
-        pytest.param(answer("- x", "tired"), "unknown_finish", GOES_ON, 1, id="unknown finish"),
-        pytest.param(answer(ECHO), "prompt_echoed", GOES_ON, 1, id="echo"),
-        pytest.param(answer(OURS), "too_long", GOES_ON, 1, id="three times too long"),
+        pytest.param(error(429, "insufficient_quota"), "out_of_credit", REFUSED, 0, id="no credit"),
+        pytest.param(error(402), "out_of_credit", REFUSED, 0, id="402"),
+        pytest.param(error(401), "unauthorised", REFUSED, 0, id="401"),
+        pytest.param(error(403), "forbidden", REFUSED, 0, id="403"),
+        pytest.param(error(404), "not_found", REFUSED, 0, id="no such model"),
+        pytest.param(answer(""), "blank", RETRIES, 1, id="empty"),
+        pytest.param(answer(None), "blank", RETRIES, 1, id="null"),
+        pytest.param(answer("  \n\n"), "blank", RETRIES, 1, id="white space"),
+        pytest.param(answer("- half a", "length"), "length", RETRIES, 1, id="cut off"),
+        pytest.param(answer("", "content_filter"), "content_filter", RETRIES, 1, id="filter"),
+        pytest.param(answer(None, refusal="No."), "refusal", RETRIES, 1, id="refusal"),
+        pytest.param(answer("I'm sorry, I can't."), "refusal", RETRIES, 1, id="said refusal"),
+        pytest.param(answer("- x", "tired"), "unknown_finish", RETRIES, 1, id="unknown finish"),
+        pytest.param(answer(ECHO), "prompt_echoed", RETRIES, 1, id="echo"),
+        pytest.param(answer(TOO_LONG), "too_long", RETRIES, 1, id="three times too long"),
     ],
 )
-def test_one_fault(
-    channel: Channel, model: Model, reply: Response, fault: str, becomes: str, attempts: int
+def test_each_fault_leads_to_the_step_of_its_policy(
+    channel: Channel, model: ModelServer, reply: Response, fault: str, becomes: str, attempts: int
 ) -> None:
-    """The first answer is bad: nothing of it is saved, and what follows is the policy's."""
+    """Nothing of a bad reply is saved, and the next step is the policy's."""
     model.script = [reply]
     report = one_pass(channel, model)
-    assert any(fault in told for told in report.errors), report.errors
+    assert any(fault in text for text in report.errors), report.errors
     job = short(channel).jobs.get()
-    if becomes == GOES_ON:
+    if becomes == RETRIES:
         assert job.state == "done"
         assert job.attempts == attempts + 1
-        assert short(channel).current.content == GOOD.partition(" [")[0]
+        assert short(channel).current.content == GOOD_TEXT
         return
     assert (job.fault, job.state) == (fault, "waiting")
     assert job.attempts == attempts
     assert job.not_before > timezone.now()
     assert short(channel).head == 0
-    assert len(model.asked) == 1
-    held = [one["why"] for one in report.held]
-    if becomes == HELD:
-        assert held == ["rate_limited" if fault == "rate_limited" else "needs_person"]
-        assert one_pass(channel, model).calls == 0, "not for this one, not for any other"
-        assert len(model.asked) == 1
+    assert len(model.prompts) == 1
+    refusals = [refusal["why"] for refusal in report.refusals]
+    if becomes == REFUSED:
+        assert refusals == ["rate_limited" if fault == "rate_limited" else "needs_person"]
+        assert one_pass(channel, model).calls == 0
+        assert len(model.prompts) == 1
     else:
-        assert held == []
+        assert refusals == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("reply", "fault"),
+    ("reply", "fault", "attempts"),
     [
-        pytest.param(error(400), "bad_request", id="400"),
-        pytest.param(error(422), "bad_request", id="422"),
+        pytest.param(error(400), "bad_request", 1, id="400"),
+        pytest.param(error(422), "bad_request", 1, id="422"),
+        pytest.param(answer(""), "blank", 5, id="empty"),
+        pytest.param(answer("- x", "tired"), "unknown_finish", 5, id="unknown finish"),
+        pytest.param(answer(ECHO), "prompt_echoed", 5, id="echo"),
+        pytest.param(answer("- Steps 0 to", "length"), "length", None, id="cut off, halves too"),
+        pytest.param(answer("", "content_filter"), "content_filter", None, id="all refused"),
     ],
 )
-def test_what_fails_for_good_is_given_up_at_once(
-    channel: Channel, model: Model, reply: Response, fault: str
+def test_a_permanent_fault_ends_as_a_dead_letter(
+    channel: Channel, model: ModelServer, reply: Response, fault: str, attempts: int | None
 ) -> None:
-    model.always = lambda user: reply
-    one_pass(channel, model)
+    """``attempts`` is None where the request is also sent in parts."""
+    model.reply = lambda user: reply
+    for _ in range(9):
+        one_pass(channel, model)
+        make_all_due()
     job = short(channel).jobs.get()
-    assert (job.state, job.fault, job.attempts) == ("dead", fault, 1)
+    assert (job.state, job.fault) == ("dead", fault)
+    if attempts is not None:
+        assert job.attempts == len(model.prompts) == attempts
+    assert short(channel).head == 0
     assert job.retry() is True
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "reply",
-    [answer(""), answer("- x", "tired"), answer(ECHO)],
-    ids=["empty", "unknown finish", "echo"],
-)
-def test_what_always_fails_is_a_dead_letter_after_five(
-    channel: Channel, model: Model, reply: Response
-) -> None:
-    model.always = lambda user: reply
-    for _ in range(9):
-        one_pass(channel, model)
-        whatever_waits_is_due()
-    job = short(channel).jobs.get()
-    assert (job.state, job.attempts) == ("dead", 5)
-    assert len(model.asked) == 5
-    assert short(channel).head == 0
-
-
-@pytest.mark.slow
-def test_an_old_text_stays_when_the_next_one_fails(channel: Channel, model: Model) -> None:
+def test_a_failed_merge_keeps_the_old_text(channel: Channel, model: ModelServer) -> None:
     one_pass(channel, model)
     memory = Memory.objects.of_channel(channel, MemoryType.LONG_TERM)
     before = memory.current.content
     talk(channel, timedelta(hours=6))
-    model.always = lambda user: answer("", "length")
+    model.reply = lambda user: answer("", "length")
     for hour in range(10, 20):
         run_pass(channel.workspace, MONDAY + timedelta(hours=hour), model.summariser)
-        whatever_waits_is_due()
+        make_all_due()
     memory.refresh_from_db()
     assert (memory.current.content, memory.head) == (before, 1)
     assert short(channel).jobs.filter(state="dead").count() == 1
 
 
-# -- the endpoint, shared by everybody
-
-
 @pytest.mark.slow
-def test_rate_limits_hold_back_everybody_and_cost_no_attempt(
-    channel: Channel, model: Model
+def test_a_rate_limit_stops_all_calls_and_costs_no_attempt(
+    channel: Channel, model: ModelServer
 ) -> None:
-    other = ChannelFactory(workspace__settings={"thread_memories": False})
-    other.remember_from(to_micros(MONDAY))
-    talk(other)
+    other = crowd(1)  # in another workspace
     model.script = [error(429, Retry_After="90")]
     one_pass(channel, model)
     endpoint = Endpoint.objects.get()
     wait = endpoint.not_before - timezone.now()
     assert timedelta(seconds=80) < wait <= timedelta(seconds=90)
-    assert one_pass(other, model).calls == 0, "another workspace, the same endpoint"
-    whatever_waits_is_due()
+    assert one_pass(other, model).calls == 0
+    make_all_due()
     one_pass(channel, model)
     one_pass(other, model)
     assert short(channel).jobs.get().attempts == 1
@@ -245,97 +200,79 @@ def test_rate_limits_hold_back_everybody_and_cost_no_attempt(
 
 
 @pytest.mark.slow
-def test_a_short_rate_limit_is_waited_for_within_the_pass(channel: Channel, model: Model) -> None:
+def test_a_pass_waits_for_a_short_rate_limit(channel: Channel, model: ModelServer) -> None:
     model.script = [error(429, Retry_After="0.2")]
     report = one_pass(channel, model)
     assert report.left == 0
     assert short(channel).head == 1
 
 
-def crowd(workspace_channels: int) -> Channel:
-    first = ChannelFactory(workspace__settings={"thread_memories": False})
-    channels = [first]
-    channels += [ChannelFactory(workspace=first.workspace) for _ in range(workspace_channels - 1)]
-    for channel in channels:
-        channel.remember_from(to_micros(MONDAY))
-        talk(channel)
-    return first
-
-
 @pytest.mark.slow
-def test_five_failures_in_a_row_open_the_breaker_and_a_probe_closes_it(
-    model: Model, settings: Iterator[None]
+def test_five_failures_open_the_breaker_and_an_answered_probe_closes_it(
+    model: ModelServer, settings: Iterator[None]
 ) -> None:
     settings.MEMORYHUB_LLM_CONCURRENCY = 1
-    channel = crowd(MOST_FAILURES + 2)
-    model.always = lambda user: error(503)
+    channel = crowd(MAX_FAILURES + 2)
+    model.reply = lambda user: error(503)
     report = one_pass(channel, model)
-    assert len(model.asked) == MOST_FAILURES
-    assert [one["why"] for one in report.held] == ["breaker_open"]
-    assert report.left == MOST_FAILURES + 2
+    assert len(model.prompts) == MAX_FAILURES
+    assert [refusal["why"] for refusal in report.refusals] == ["breaker_open"]
+    assert report.left == MAX_FAILURES + 2
     assert one_pass(channel, model).calls == 0
-    assert len(model.asked) == MOST_FAILURES
+    assert len(model.prompts) == MAX_FAILURES
 
-    whatever_waits_is_due()
+    make_all_due()
     one_pass(channel, model)
-    assert len(model.asked) == MOST_FAILURES + 1, "half open: one probe, which failed"
+    assert len(model.prompts) == MAX_FAILURES + 1, "half open: one probe, which failed"
 
-    whatever_waits_is_due()
-    model.always = lambda user: answer()
+    make_all_due()
+    model.reply = lambda user: answer()
     for _ in range(3):
         report = one_pass(channel, model)
-        whatever_waits_is_due()
+        make_all_due()
     assert report.left == 0
     assert Endpoint.objects.get().failures == 0
 
 
 @pytest.mark.slow
-def test_a_wrong_key_waits_for_a_person_who_says_go_on(channel: Channel, model: Model) -> None:
-    good, model.always = model.always, lambda user: error(401)
+def test_after_a_wrong_key_calls_stop_until_a_person_resumes(
+    channel: Channel, model: ModelServer
+) -> None:
+    good, model.reply = model.reply, lambda user: error(401)
     one_pass(channel, model)
     Job.objects.update(not_before=None)
     one_pass(channel, model)
-    assert len(model.asked) == 1, "no retry"
-    model.always = good
+    assert len(model.prompts) == 1
+    model.reply = good
     anna = UserFactory(username="anna")
     assert Endpoint.objects.get().resume(anna) is True
     assert Endpoint.objects.get().resume(anna) is False
-    told = AuditEvent.objects.get(action="endpoint_resume")
-    assert (told.actor, told.details) == ("anna", {"fault": "unauthorised"})
+    event = AuditEvent.objects.get(action="endpoint_resume")
+    assert (event.actor, event.details) == ("anna", {"fault": "unauthorised"})
     one_pass(channel, model)
     assert short(channel).head == 1
 
 
 @pytest.mark.slow
-def test_another_key_begins_with_a_clean_slate(
-    channel: Channel, model: Model, httpserver: HTTPServer
-) -> None:
+def test_another_key_has_a_closed_breaker(channel: Channel, model: ModelServer) -> None:
     model.script = [error(401)]
     one_pass(channel, model)
-    renewed = ModelSummariser(
-        api_key="another", base_url=httpserver.url_for("/v1"), model="test-1", timeout=PATIENCE
-    )
     Job.objects.update(not_before=None)
-    run_pass(channel.workspace, NOW, renewed)
+    run_pass(channel.workspace, NOW, summariser_at(model.url, key="another"))
     assert short(channel).head == 1
     assert not Endpoint.objects.filter(fingerprint__contains="another").exists()
 
 
-# -- what it cost
-
-
 @pytest.mark.slow
-def test_a_clean_refusal_costs_nothing_and_a_lost_answer_counts_whole(
-    channel: Channel, model: Model, httpserver: HTTPServer
+def test_an_error_costs_nothing_and_a_lost_answer_costs_its_reservation(
+    channel: Channel, model: ModelServer, httpserver: HTTPServer
 ) -> None:
     model.script = [error(500)]
     one_pass(channel, model)
     refused = ModelCall.objects.get()
     assert (refused.tokens, refused.fault) == (0, "server_error")
     assert refused.ended_at is not None
-    impatient = ModelSummariser(
-        api_key="k", base_url=httpserver.url_for("/slow"), model="test-1", timeout=0.2
-    )
+    impatient = summariser_at(httpserver.url_for("/slow"), timeout=0.2)
 
     given_up = threading.Event()
 
@@ -344,17 +281,14 @@ def test_a_clean_refusal_costs_nothing_and_a_lost_answer_counts_whole(
         return answer()
 
     httpserver.expect_request("/slow/chat/completions").respond_with_handler(answer_too_late)
-    whatever_waits_is_due()
+    make_all_due()
     try:
         run_pass(channel.workspace, NOW, impatient)
     finally:
         given_up.set()
     lost = ModelCall.objects.order_by("pk").last()
     assert (lost.fault, lost.prompt_tokens) == ("timeout", 0)
-    assert lost.tokens > 300, "what it was allowed to use may have been paid"
-
-
-# -- what is too much at once
+    assert lost.tokens > 300
 
 
 def steps_in(user: str) -> list[int]:
@@ -362,8 +296,8 @@ def steps_in(user: str) -> list[int]:
     return [step for step in range(10) if f"Step {step} is done." in user and "<<messages" in user]
 
 
-def halves_and_whole(model: Model) -> None:
-    """Each prompt has its own answer: the steps it shows, by their refs; or the sum of the parts."""
+def answer_by_steps(model: ModelServer) -> None:
+    """Answer a prompt with messages by their steps, and the combination of parts as a whole."""
 
     def answered(user: str) -> Response:
         if steps := steps_in(user):
@@ -371,38 +305,42 @@ def halves_and_whole(model: Model) -> None:
             return answer(f"- Steps {first} to {last} are done. [{first + 1}, {last + 1}]")
         return answer("- All steps are done. [1, 2]")
 
-    model.always = answered
+    model.reply = answered
 
 
 @pytest.mark.slow
-def test_a_context_too_long_is_asked_in_halves_and_combined(channel: Channel, model: Model) -> None:
-    halves_and_whole(model)
-    as_told = model.always
-    model.always = lambda user: (
-        error(400, "context_length_exceeded") if len(steps_in(user)) > 6 else as_told(user)
+def test_a_prompt_that_is_too_long_is_sent_in_halves_and_combined(
+    channel: Channel, model: ModelServer
+) -> None:
+    answer_by_steps(model)
+    by_steps = model.reply
+    model.reply = lambda user: (
+        error(400, "context_length_exceeded") if len(steps_in(user)) > 6 else by_steps(user)
     )
     report = one_pass(channel, model)
-    assert any("context_too_long" in told for told in report.errors), report.errors
+    assert any("context_too_long" in text for text in report.errors), report.errors
     assert report.left == 0
     job, version = short(channel).jobs.get(), short(channel).current
     assert (job.state, job.way, job.attempts) == ("done", "split", 2)
     assert version.content == "- All steps are done."
-    shown = [steps for user in model.asked if (steps := steps_in(user))]
+    shown = [steps for user in model.prompts if (steps := steps_in(user))]
     assert shown[:3] == [list(range(10)), [0, 1, 2, 3, 4], [5, 6, 7, 8, 9]]
     cited = {message.text for message in version.lines.get().sources.all()}
-    assert cited == {f"Step {step} is done." for step in (0, 4, 5, 9)}, "of both halves"
-    assert version.source_message_count == 10, "nothing was left out"
+    assert cited == {f"Step {step} is done." for step in (0, 4, 5, 9)}
+    assert version.source_message_count == 10
 
 
 @pytest.mark.slow
-def test_an_answer_cut_off_twice_is_asked_in_halves(channel: Channel, model: Model) -> None:
-    halves_and_whole(model)
+def test_a_request_whose_answer_was_cut_off_twice_is_sent_in_halves(
+    channel: Channel, model: ModelServer
+) -> None:
+    answer_by_steps(model)
     model.script = [answer("- Steps 0 to", "length"), answer("- Steps 0 to", "length")]
     report = one_pass(channel, model)
-    assert [told.rpartition(": ")[2] for told in report.errors] == ["length", "length"]
+    assert [text.rpartition(": ")[2] for text in report.errors] == ["length", "length"]
     job = short(channel).jobs.get()
     assert (job.state, job.way, job.attempts) == ("done", "split", 3)
-    assert [steps_in(user) for user in model.asked[:4]] == [
+    assert [steps_in(user) for user in model.prompts[:4]] == [
         *[list(range(10))] * 2,
         [0, 1, 2, 3, 4],
         [5, 6, 7, 8, 9],
@@ -411,18 +349,7 @@ def test_an_answer_cut_off_twice_is_asked_in_halves(channel: Channel, model: Mod
 
 
 @pytest.mark.slow
-def test_what_is_cut_off_in_halves_too_is_a_dead_letter(channel: Channel, model: Model) -> None:
-    model.always = lambda user: answer("- Steps 0 to", "length")
-    for _ in range(4):
-        one_pass(channel, model)
-        whatever_waits_is_due()
-    job = short(channel).jobs.get()
-    assert (job.state, job.fault) == ("dead", "length")
-    assert short(channel).head == 0, "half a text is never saved"
-
-
-@pytest.mark.slow
-def test_an_answer_in_another_language_is_asked_again(model: Model) -> None:
+def test_an_answer_in_another_language_is_retried(model: ModelServer) -> None:
     channel = ChannelFactory(workspace__settings={"thread_memories": False})
     channel.remember_from(to_micros(MONDAY))
     for minute in range(10):
@@ -433,15 +360,14 @@ def test_an_answer_in_another_language_is_asked_again(model: Model) -> None:
         )
     model.script = [answer(JAPANESE)]
     report = one_pass(channel, model)
-    assert [told.rpartition(": ")[2] for told in report.errors] == ["wrong_language"]
+    assert [text.rpartition(": ")[2] for text in report.errors] == ["wrong_language"]
     job = short(channel).jobs.get()
     assert (job.state, job.attempts) == ("done", 2)
-    assert short(channel).current.content == GOOD.partition(" [")[0]
+    assert short(channel).current.content == GOOD_TEXT
 
 
 @pytest.mark.slow
-def test_a_connection_that_breaks_in_the_answer(channel: Channel) -> None:
-    """It may have been paid: it counts whole, and is asked again later."""
+def test_a_connection_that_breaks_in_the_answer_counts_as_paid(channel: Channel) -> None:
 
     class Breaks(socketserver.BaseRequestHandler):
         def handle(self) -> None:
@@ -451,32 +377,29 @@ def test_a_connection_that_breaks_in_the_answer(channel: Channel) -> None:
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Breaks) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         url = f"http://127.0.0.1:{server.server_address[1]}/v1"
-        summariser = ModelSummariser(api_key="k", base_url=url, model="test-1", timeout=PATIENCE)
-        report = run_pass(channel.workspace, NOW, summariser)
+        report = run_pass(channel.workspace, NOW, summariser_at(url))
         server.shutdown()
     job = short(channel).jobs.get()
     assert (job.state, job.fault) == ("waiting", "connection"), report.errors
-    assert job.attempts == 0, "the endpoint's fault"
+    assert job.attempts == 0
     assert ModelCall.objects.get().tokens > 300
     assert short(channel).head == 0
 
 
-def test_no_connection_at_all(channel: Channel) -> None:
+def test_a_failed_connection_costs_nothing(channel: Channel) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
-        nobody = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
-    summariser = ModelSummariser(api_key="k", base_url=nobody, model="test-1", timeout=PATIENCE)
-    report = run_pass(channel.workspace, NOW, summariser)
+        unused = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
+    report = run_pass(channel.workspace, NOW, summariser_at(unused))
     job = short(channel).jobs.get()
     assert (job.state, job.fault) == ("waiting", "connection"), report.errors
-    assert ModelCall.objects.get().tokens == 0, "nothing was sent, so nothing was paid"
-
-
-# -- a message that is refused
+    assert ModelCall.objects.get().tokens == 0
 
 
 @pytest.mark.slow
-def test_a_refused_message_is_left_out_and_said_so(channel: Channel, model: Model) -> None:
-    model.always = lambda user: (
+def test_a_refused_message_is_left_out_and_counted_in_the_trigger(
+    channel: Channel, model: ModelServer
+) -> None:
+    model.reply = lambda user: (
         answer("", "content_filter")
         if "Step 7" in user and "<<messages" in user
         else answer("- Steps are done. [1]")
@@ -490,21 +413,10 @@ def test_a_refused_message_is_left_out_and_said_so(channel: Channel, model: Mode
 
 
 @pytest.mark.slow
-def test_where_all_are_refused_it_is_a_dead_letter(channel: Channel, model: Model) -> None:
-    model.always = lambda user: answer("", "content_filter")
-    for _ in range(6):
-        one_pass(channel, model)
-        whatever_waits_is_due()
-    job = short(channel).jobs.get()
-    assert (job.state, job.fault) == ("dead", "content_filter")
-    assert short(channel).head == 0
-
-
-@pytest.mark.slow
-def test_a_request_in_parts_that_is_rate_limited_each_time_comes_to_an_end(
-    workspace: Workspace, model: Model
+def test_a_request_in_parts_that_is_rate_limited_each_time_uses_up_its_attempts(
+    workspace: Workspace, model: ModelServer
 ) -> None:
-    """Its first parts are paid anew each time."""
+    """Each attempt pays its first parts again."""
     channel = conversations.remembering(workspace)
     conversations.talk(channel, 10, words="The long step " + "of many words " * 300)
     model.summariser._input_limit = 2_000
@@ -514,18 +426,18 @@ def test_a_request_in_parts_that_is_rate_limited_each_time_comes_to_an_end(
         paid.append(1)
         return error(429, Retry_After="0") if len(paid) % 4 == 0 else answer()
 
-    model.always = always
+    model.reply = always
     for _ in range(6):
         one_pass(channel, model)
-        whatever_waits_is_due()
+        make_all_due()
     row = short(channel).jobs.order_by("pk").first()
     assert row.calls > 0 and Job.objects.count() == 1
     assert row.state == "dead" or row.attempts > 0, f"{row.calls} paid calls, no attempt used"
 
 
 @pytest.mark.slow
-def test_beside_a_probe_that_is_answered_nobody_waits_long(
-    workspace: Workspace, model: Model
+def test_jobs_do_not_wait_long_after_an_answered_probe(
+    workspace: Workspace, model: ModelServer
 ) -> None:
     for _ in range(4):
         talk(conversations.remembering(workspace))
@@ -534,26 +446,23 @@ def test_beside_a_probe_that_is_answered_nobody_waits_long(
     Endpoint.objects.update(failures=5, openings=1, open_until=a_moment_ago)
     run_pass(workspace, NOW, model.summariser)
     assert Endpoint.objects.get().failures == 0
-    held = Job.objects.filter(not_before__gt=timezone.now() + timedelta(seconds=60))
-    assert not held.exists()
+    paused = Job.objects.filter(not_before__gt=timezone.now() + timedelta(seconds=60))
+    assert not paused.exists()
 
 
-# -- an outage is nobody's fault
-
-
-DONE = "- Step 9 is done. [10]"  # no channel's own words: what one says may stand in another
+DONE = "- Step 9 is done. [10]"
 
 
 class Clock:
-    """The real clock, some hours on: what waits is due without waiting."""
+    """Moves the real clock forward, so that paused jobs become due."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.ahead = timedelta(0)
         real = timezone.now
         monkeypatch.setattr(timezone, "now", lambda: real() + self.ahead)
 
-    def passes(self, channel: Channel, model: Model, minutes: int, step: int = 5) -> None:
-        """A pass every few minutes, as the timetable makes them."""
+    def passes(self, channel: Channel, model: ModelServer, minutes: int, step: int = 5) -> None:
+        """Run a pass every few minutes."""
         for _ in range(0, minutes, step):
             self.ahead += timedelta(minutes=step)
             one_pass(channel, model)
@@ -580,34 +489,36 @@ OUTAGES = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("outage", OUTAGES.values(), ids=OUTAGES)
-def test_after_an_outage_of_two_hours_all_is_remembered_without_a_command(
-    model: Model, clock: Clock, settings: Any, outage: Callable[[str], Response]
+def test_all_jobs_are_done_after_an_outage_of_two_hours(
+    model: ModelServer, clock: Clock, settings: Any, outage: Callable[[str], Response]
 ) -> None:
     settings.MEMORYHUB_LLM_CONCURRENCY = 2
     channel = crowd(3)
     cap = Cap.objects.create(period=Cap.Period.MONTH, tokens=100_000)
     model.summariser._timeout = 0.2
-    model.always = outage
+    model.reply = outage
     clock.passes(channel, model, minutes=120)
     assert Job.objects.exclude(state="waiting").count() == 0
-    assert not Job.objects.filter(attempts__gt=0).exists(), "nobody's fault"
-    assert len(model.asked) <= 5 + 2 + 120 / 10 + 4, "five in a row, then a probe now and then"
+    assert not Job.objects.filter(attempts__gt=0).exists()
+    assert len(model.prompts) <= 5 + 2 + 120 / 10 + 4, "five in a row, then a probe now and then"
     model.summariser._timeout = PATIENCE
-    model.always = lambda user: answer(DONE)
+    model.reply = lambda user: answer(DONE)
     clock.passes(channel, model, minutes=40)
     assert not Job.objects.unfinished().exists()
     assert not Job.objects.filter(state="dead").exists()
     assert [short(one).head for one in channel.workspace.channels.all()] == [1, 1, 1]
-    tokens, _micros = ModelCall.objects.under(cap, timezone.now().date()).committed()
+    tokens, _micros = ModelCall.objects.counting_against(cap, timezone.now().date()).committed()
     assert tokens <= cap.tokens
 
 
 @pytest.mark.slow
-def test_what_fails_alone_while_others_are_answered_is_given_up(model: Model, clock: Clock) -> None:
-    """Its message brings the server down; the others go first, and are remembered."""
+def test_a_job_that_fails_while_others_succeed_is_given_up(
+    model: ModelServer, clock: Clock
+) -> None:
+    """One of its messages makes the server fail; other jobs go first."""
     channel = crowd(3)
     MessageFactory(channel=channel, at=MONDAY + timedelta(minutes=30), text="The bad one, at 5.")
-    model.always = lambda user: error(500) if "The bad one" in user else answer(DONE)
+    model.reply = lambda user: error(500) if "The bad one" in user else answer(DONE)
     for _ in range(8):
         others = ChannelFactory(workspace=channel.workspace)
         others.remember_from(to_micros(MONDAY))
@@ -618,11 +529,8 @@ def test_what_fails_alone_while_others_are_answered_is_given_up(model: Model, cl
     assert short(others).head == 1
 
 
-# -- reasoning models
-
-
 def reasons(tokens: int) -> Callable[[Request], Response]:
-    """Thinks for so many tokens before it answers; the limit cuts it off wherever it is."""
+    """Return a handler that reasons for this many tokens; the limit may cut it off."""
 
     def complete(request: Request) -> Response:
         if request.json["max_tokens"] < tokens + 20:
@@ -634,18 +542,16 @@ def reasons(tokens: int) -> Callable[[Request], Response]:
 
 @pytest.fixture
 def thinker(httpserver: HTTPServer) -> ModelSummariser:
-    """Thinks for 1,000 tokens before it answers."""
     httpserver.expect_request("/think/chat/completions").respond_with_handler(reasons(1_000))
-    url = httpserver.url_for("/think")
-    return ModelSummariser(api_key="k", base_url=url, model="thinker", timeout=PATIENCE)
+    return summariser_at(httpserver.url_for("/think"))
 
 
 @pytest.mark.slow
-def test_a_reasoning_model_gets_room_for_its_thoughts(
+def test_a_reasoning_model_gets_tokens_for_its_reasoning(
     channel: Channel, httpserver: HTTPServer, thinker: ModelSummariser
 ) -> None:
     run_pass(channel.workspace, NOW, thinker)
-    assert short(channel).current.content == GOOD.partition(" [")[0]
+    assert short(channel).current.content == GOOD_TEXT
     limits = [request.json["max_tokens"] for request, _ in httpserver.log]
     assert limits == [300, 1300, 1500, 1500, 1300], "a long-term merge may take 500"
     endpoint = Endpoint.objects.get()
@@ -653,11 +559,11 @@ def test_a_reasoning_model_gets_room_for_its_thoughts(
     assert not Job.objects.filter(state="dead").exists()
 
 
-def test_the_room_for_thoughts_is_reserved(
+def test_tokens_for_reasoning_are_reserved(
     channel: Channel, httpserver: HTTPServer, thinker: ModelSummariser
 ) -> None:
     Cap.objects.create(period=Cap.Period.DAY, tokens=1_600)
     report = run_pass(channel.workspace, NOW, thinker)
-    assert [one["why"] for one in report.held] == ["over_cap"]
+    assert [refusal["why"] for refusal in report.refusals] == ["over_cap"]
     assert len(httpserver.log) == 1
     assert ModelCall.objects.get().tokens == 107

@@ -5,9 +5,9 @@ from datetime import timedelta
 
 import pytest
 
-from memories.models import Job, Memory, MemoryVersion, Message, Segment, StaleBase
-from memories.pipeline.generate.ask import Asker
+from memories.models import Job, MemoryVersion, Message, Segment
 from memories.pipeline.generate.passes import run_pass
+from memories.pipeline.generate.requests import RequestBuilder
 from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory.identity import MemoryType
 from memories.rules.memory.lines import Origin
@@ -41,19 +41,12 @@ def talk(channel, count, begin=MONDAY, **given):
     ]
 
 
-def remembered(channel, now):
-    return run_pass(channel.workspace, now)
-
-
-# -- generate_channel_memories (S1's table)
-
-
 def test_update_condition_not_met(channel):
     """更新条件満たさず"""
     talk(channel, 10)
-    remembered(channel, MONDAY + hours(3))
+    run_pass(channel.workspace, MONDAY + hours(3))
     talk(channel, 10, MONDAY + hours(4))
-    report = remembered(channel, MONDAY + hours(5))
+    report = run_pass(channel.workspace, MONDAY + hours(5))
     assert short(channel).head == 1
     assert report.made.total() == report.calls == 0
     assert [(w["new"], w["quiet_s"]) for w in report.waiting] == [(10, 51 * 60)]
@@ -63,7 +56,7 @@ def test_update_condition_not_met(channel):
 def test_idle_trigger(channel):
     """idle トリガー"""
     talk(channel, 10)
-    report = remembered(channel, MONDAY + hours(3))
+    report = run_pass(channel.workspace, MONDAY + hours(3))
     version = short(channel).current
     assert (version.number, version.provisional) == (1, False)
     assert version.trigger == {"reason": "idle", "new": 10, "quiet_s": 7200}
@@ -72,16 +65,17 @@ def test_idle_trigger(channel):
 
 def test_message_trigger(channel):
     """メッセージトリガー"""
-    talk(channel, 50)
-    report = remembered(channel, MONDAY + timedelta(minutes=50))
+    talk(channel, 60)
+    report = run_pass(channel.workspace, MONDAY + timedelta(minutes=61))
     assert short(channel).current.trigger["reason"] == "full"
     assert report.closed == {"full": 1}
+    assert [(w["new"], w["quiet_s"]) for w in report.waiting] == [(10, 120)]
 
 
 def test_long_term_integration(channel):
     """長期記憶統合"""
     talk(channel, 10)
-    remembered(channel, MONDAY + hours(3))
+    run_pass(channel.workspace, MONDAY + hours(3))
     merge = long(channel).jobs.get()
     assert list(merge.inputs.all()) == [short(channel).current]
     assert long(channel).current.source_message_count == 10
@@ -90,7 +84,7 @@ def test_long_term_integration(channel):
 def test_workspace_long_term_update(channel):
     """WS長期記憶更新"""
     messages = talk(channel, 10)
-    remembered(channel, MONDAY + hours(3))
+    run_pass(channel.workspace, MONDAY + hours(3))
     memory = workspace_memory(channel)
     assert list(memory.jobs.get().inputs.all()) == [long(channel).current]
     assert memory.current.source_message_count == 10
@@ -102,42 +96,39 @@ def test_overwrite_when_history_is_disabled(channel):
     """上書き保存: S1 overwrites; rule 4 adds that what a person wrote is never touched."""
     channel.workspace.change_settings({"history_enabled": False})
     talk(channel, 3)
-    remembered(channel, MONDAY + hours(1))
+    run_pass(channel.workspace, MONDAY + hours(1))
     first = short(channel).current
     talk(channel, 3, MONDAY + hours(4))
-    remembered(channel, MONDAY + hours(5))
+    run_pass(channel.workspace, MONDAY + hours(5))
     second = short(channel).current
     assert (second.pk, second.number, second.revision) == (first.pk, 1, 1)
     assert second.source_message_count == 6
     short(channel).revise("- corrected by hand", by=None, based_on=1)
     talk(channel, 3, MONDAY + hours(6))
-    remembered(channel, MONDAY + hours(7))
+    run_pass(channel.workspace, MONDAY + hours(7))
     numbers = short(channel).versions.order_by("number")
     assert [(v.number, v.origin) for v in numbers] == [(1, "model"), (2, "person"), (3, "model")]
-
-
-# -- coverage and cost (rules 2 and 3)
 
 
 @pytest.mark.slow
 def test_a_second_pass_makes_nothing(channel):
     talk(channel, 120)
-    remembered(channel, MONDAY + hours(9))
+    run_pass(channel.workspace, MONDAY + hours(9))
     before = Job.objects.count()
-    report = remembered(channel, MONDAY + hours(10))
+    report = run_pass(channel.workspace, MONDAY + hours(10))
     assert (report.made.total(), report.calls, Job.objects.count()) == (0, 0, before)
 
 
 @pytest.mark.slow
 def test_first_version_is_provisional_and_replaced_in_place(channel):
     talk(channel, 5)
-    remembered(channel, MONDAY + timedelta(minutes=10))
+    run_pass(channel.workspace, MONDAY + timedelta(minutes=10))
     first = short(channel).current
     assert first.provisional and long(channel).head == 0
     talk(channel, 5, MONDAY + timedelta(minutes=20))
-    remembered(channel, MONDAY + timedelta(minutes=30))
-    assert short(channel).current.revision == 0, "made once"
-    remembered(channel, MONDAY + hours(3))
+    run_pass(channel.workspace, MONDAY + timedelta(minutes=30))
+    assert short(channel).current.revision == 0
+    run_pass(channel.workspace, MONDAY + hours(3))
     replaced = short(channel).current
     assert (replaced.pk, replaced.number, replaced.provisional) == (first.pk, 1, False)
     assert replaced.source_message_count == 10
@@ -148,33 +139,33 @@ def test_start_mark_is_a_window_before_the_first_pass():
     channel = ChannelFactory()
     talk(channel, 3, MONDAY - hours(25))
     kept = talk(channel, 3, MONDAY - hours(23))
-    remembered(channel, MONDAY)
+    run_pass(channel.workspace, MONDAY)
     segment = Segment.objects.get()
     assert (segment.message_count, segment.first_us) == (3, kept[0].micros)
 
 
 @pytest.mark.slow
-def test_a_wider_backfill_cuts_the_earlier_period_and_moves_nothing(channel):
+def test_an_earlier_start_mark_adds_segments_and_moves_none(channel):
     earlier = talk(channel, 4, MONDAY - hours(10))
     later = talk(channel, 4, MONDAY + timedelta(minutes=30))
-    remembered(channel, MONDAY + hours(4))
+    run_pass(channel.workspace, MONDAY + hours(4))
     channel.remember_from(earlier[0].micros)
-    remembered(channel, MONDAY + hours(5))
+    run_pass(channel.workspace, MONDAY + hours(5))
     first, second = channel.segments.order_by("number")
     assert first.last_us == later[-1].micros
     assert (second.first_us, second.last_us) == (earlier[0].micros, earlier[-1].micros)
-    assert short(channel).current.segment == first, "the newest period stays current"
+    assert short(channel).current.segment == first
 
 
 @pytest.mark.slow
 def test_late_messages_wait_for_the_next_segment(channel):
     talk(channel, 10)
-    remembered(channel, MONDAY + hours(3))
+    run_pass(channel.workspace, MONDAY + hours(3))
     late = MessageFactory(channel=channel, at=MONDAY + timedelta(minutes=3, seconds=30))
     fresh = talk(channel, 2, MONDAY + hours(4))
-    remembered(channel, MONDAY + hours(5))
-    assert Segment.objects.count() == 1, "it waits, and no cut point moves"
-    remembered(channel, MONDAY + hours(7))
+    run_pass(channel.workspace, MONDAY + hours(5))
+    assert Segment.objects.count() == 1
+    run_pass(channel.workspace, MONDAY + hours(7))
     segment = channel.segments.get(number=2)
     assert set(segment.messages.all()) == {late, *fresh}
 
@@ -182,53 +173,50 @@ def test_late_messages_wait_for_the_next_segment(channel):
 @pytest.mark.slow
 def test_a_late_message_is_read_alone_after_the_idle_time(channel):
     talk(channel, 10)
-    remembered(channel, MONDAY + hours(3))
+    run_pass(channel.workspace, MONDAY + hours(3))
     late = MessageFactory(channel=channel, at=MONDAY + timedelta(minutes=3, seconds=30))
-    remembered(channel, MONDAY + hours(4))
+    run_pass(channel.workspace, MONDAY + hours(4))
     assert list(channel.segments.get(number=2).messages.all()) == [late]
 
 
 def test_a_pass_sees_nothing_after_its_now(channel):
     talk(channel, 60)
-    remembered(channel, MONDAY + timedelta(minutes=20))
+    run_pass(channel.workspace, MONDAY + timedelta(minutes=20))
     assert short(channel).current.source_message_count == 21
     assert not Segment.objects.exists()
 
 
-def test_notices_and_unwanted_bots_are_left_out(channel):
+def test_notices_and_ignored_bots_are_left_out(channel):
     channel.remember_bots = False
     channel.save()
     talk(channel, 3, is_notice=True, subtype="channel_join")
     talk(channel, 3, MONDAY + hours(1), is_bot=True)
-    said = talk(channel, 3, MONDAY + timedelta(minutes=90))
-    remembered(channel, MONDAY + hours(5))
-    assert set(Message.objects.filter(segment__isnull=False)) == set(said)
+    kept = talk(channel, 3, MONDAY + timedelta(minutes=90))
+    run_pass(channel.workspace, MONDAY + hours(5))
+    assert set(Message.objects.filter(segment__isnull=False)) == set(kept)
 
 
 def test_a_segment_without_text_costs_no_call(channel):
     for i in range(3):
         MessageFactory(channel=channel, at=MONDAY + timedelta(minutes=i), text="")
-    report = remembered(channel, MONDAY + hours(3))
+    report = run_pass(channel.workspace, MONDAY + hours(3))
     assert channel.segments.get().outcome == Segment.Outcome.SKIPPED
     assert report.calls == Job.objects.count() == 0
-
-
-# -- versions in order, merges, people (rules 4 and 5)
 
 
 @pytest.mark.slow
 def test_a_backlog_is_numbered_in_order_and_merged_once(channel):
     talk(channel, 170)
-    remembered(channel, MONDAY + hours(9))
+    run_pass(channel.workspace, MONDAY + hours(9))
     versions = short(channel).versions.order_by("number").select_related("segment")
     assert [(v.number, v.segment.number) for v in versions] == [(n, n) for n in (1, 2, 3, 4)]
     assert long(channel).jobs.get().inputs.count() == 4
     assert long(channel).current.source_message_count == 170
 
 
-def test_each_line_cites_messages_that_hold_its_words(channel):
+def test_the_source_of_a_line_has_its_words(channel):
     talk(channel, 30)
-    remembered(channel, MONDAY + hours(4))
+    run_pass(channel.workspace, MONDAY + hours(4))
     lines = short(channel).current.lines.prefetch_related("sources")
     assert lines
     for line in lines:
@@ -237,14 +225,14 @@ def test_each_line_cites_messages_that_hold_its_words(channel):
 
 
 @pytest.mark.slow
-def test_a_persons_line_comes_back_after_each_merge(channel):
+def test_a_persons_line_stays_in_each_merge(channel):
     talk(channel, 10)
-    remembered(channel, MONDAY + hours(3))
+    run_pass(channel.workspace, MONDAY + hours(3))
     person = "- Never deploy on a Friday, says Oda."
     long(channel).revise(person, by=None, based_on=1)
     for day in range(1, 4):
         talk(channel, 10, MONDAY + hours(24 * day))
-        remembered(channel, MONDAY + hours(24 * day + 5))
+        run_pass(channel.workspace, MONDAY + hours(24 * day + 5))
         current = long(channel).current
         assert current.number == day + 2
         assert person in current.content
@@ -252,9 +240,9 @@ def test_a_persons_line_comes_back_after_each_merge(channel):
 
 
 @pytest.mark.slow
-def test_an_edit_during_the_call_is_merged_from_not_overwritten(channel, monkeypatch):
+def test_an_edit_during_the_call_becomes_the_base_of_the_merge(channel, monkeypatch):
     talk(channel, 10)
-    remembered(channel, MONDAY + hours(3))
+    run_pass(channel.workspace, MONDAY + hours(3))
     talk(channel, 10, MONDAY + hours(24))
     written = []
     claim = Job.claim
@@ -266,7 +254,7 @@ def test_an_edit_during_the_call_is_merged_from_not_overwritten(channel, monkeyp
         return claim(job, now, lease)
 
     monkeypatch.setattr(Job, "claim", edit_meanwhile)
-    remembered(channel, MONDAY + hours(30))
+    run_pass(channel.workspace, MONDAY + hours(30))
     states = long(channel).jobs.order_by("pk").values_list("state", flat=True)
     assert list(states) == ["done", "superseded", "done"]
     numbers = long(channel).versions.order_by("number")
@@ -274,34 +262,22 @@ def test_an_edit_during_the_call_is_merged_from_not_overwritten(channel, monkeyp
     assert "- my own words" in long(channel).current.content
 
 
-def test_a_stale_save_is_refused_with_the_newer_text(channel):
-    talk(channel, 10)
-    remembered(channel, MONDAY + hours(3))
-    long(channel).revise("- first", by=None, based_on=1)
-    with pytest.raises(StaleBase) as refused:
-        long(channel).revise("- second", by=None, based_on=1)
-    assert refused.value.current.content == "- first"
-
-
 @pytest.mark.slow
-def test_an_edited_message_remakes_its_version_under_its_number(channel):
+def test_an_edited_message_rewrites_the_version_of_its_segment(channel):
     messages = talk(channel, 10)
-    remembered(channel, MONDAY + hours(3))
+    run_pass(channel.workspace, MONDAY + hours(3))
     talk(channel, 10, MONDAY + hours(24))
-    remembered(channel, MONDAY + hours(27))
+    run_pass(channel.workspace, MONDAY + hours(27))
     Message.objects.filter(pk=messages[0].pk).update(
         text="We decided to hire a tester on Monday 12 January.", edited_ts=messages[-1].ts
     )
     Segment.objects.filter(number=1).update(stale=True)
-    remembered(channel, MONDAY + hours(28))
+    run_pass(channel.workspace, MONDAY + hours(28))
     assert short(channel).head == 2
     first = short(channel).versions.get(number=1)
     assert first.revision == 1 and "12 January" in first.content
     merge = long(channel).jobs.order_by("pk").last()
-    assert list(merge.inputs.all()) == [first], "the corrected text is merged again"
-
-
-# -- threads (rule 7) and the workspace (rule 6)
+    assert list(merge.inputs.all()) == [first]
 
 
 def thread(channel, replies, begin=MONDAY):
@@ -316,22 +292,8 @@ def thread(channel, replies, begin=MONDAY):
 def test_threads_are_remembered_from_five_messages_on(channel, replies, made):
     channel.workspace.change_settings({"thread_memories": True})
     thread(channel, replies)
-    remembered(channel, MONDAY + hours(3))
+    run_pass(channel.workspace, MONDAY + hours(3))
     assert MemoryVersion.objects.filter(memory__scope="thread").count() == made
-
-
-@pytest.mark.slow
-def test_a_thread_memory_is_overwritten_in_place(channel):
-    channel.workspace.change_settings({"thread_memories": True})
-    root = thread(channel, 5)
-    remembered(channel, MONDAY + hours(3))
-    make_reply(root=root, at=MONDAY + hours(5), text="Tokyo it is, decided on 5 January.")
-    remembered(channel, MONDAY + hours(8))
-    version = Memory.objects.of_thread(channel, root.ts).versions.get()
-    assert (version.number, version.revision, version.source_message_count) == (1, 1, 7)
-    assert "Tokyo" in version.content
-    replies = Message.objects.filter(thread_ts=root.ts)
-    assert all(m.thread_segment_id and m.segment_id for m in replies)
 
 
 def test_workspace_memory_is_built_from_public_channels_only(channel):
@@ -341,7 +303,7 @@ def test_workspace_memory_is_built_from_public_channels_only(channel):
     secret = MessageFactory(
         channel=private, at=MONDAY, text="Decided: the secret merger is on Friday."
     )
-    remembered(channel, MONDAY + hours(3))
+    run_pass(channel.workspace, MONDAY + hours(3))
     assert long(private).current is not None
     memory = workspace_memory(channel)
     assert [v.memory.channel for v in memory.jobs.get().inputs.all()] == [channel]
@@ -350,15 +312,15 @@ def test_workspace_memory_is_built_from_public_channels_only(channel):
 
 
 @pytest.mark.slow
-def test_workspace_short_term_unless_switched_off(channel):
+def test_the_workspace_has_a_short_term_memory_unless_the_setting_is_off(channel):
     talk(channel, 10)
-    remembered(channel, MONDAY + hours(3))
+    run_pass(channel.workspace, MONDAY + hours(3))
     memory = workspace_memory(channel, MemoryType.SHORT_TERM)
     assert list(memory.jobs.get().inputs.all()) == [short(channel).current]
     assert 1 <= len(memory.current.content.splitlines()) <= 8
     channel.workspace.change_settings({"workspace_short_term": False})
     talk(channel, 10, MONDAY + hours(24))
-    remembered(channel, MONDAY + hours(27))
+    run_pass(channel.workspace, MONDAY + hours(27))
     assert workspace_memory(channel, MemoryType.SHORT_TERM).head == 1
 
 
@@ -370,32 +332,29 @@ def test_workspace_short_term_is_made_once_an_hour_if_something_changed(channel)
     for minutes in (0, 30, 61, 150, 300):
         if minutes != 300:
             talk(channel, 1, MONDAY + hours(3) + timedelta(minutes=minutes))
-        remembered(channel, MONDAY + hours(3) + timedelta(minutes=minutes + 1))
+        run_pass(channel.workspace, MONDAY + hours(3) + timedelta(minutes=minutes + 1))
         heads.append(workspace_memory(channel, MemoryType.SHORT_TERM).head)
     assert heads == [1, 1, 2, 3, 3]
 
 
-def test_one_channels_failure_stops_no_other(channel, monkeypatch):
+def test_an_error_in_one_channel_stops_no_other(channel, monkeypatch):
     other = ChannelFactory(workspace=channel.workspace)
     other.remember_from(to_micros(MONDAY))
     talk(channel, 10)
     talk(other, 10)
-    question = Asker.question
+    build = RequestBuilder.build
 
-    def broken_for_one(asker, job):
+    def fail_for_one(builder, job):
         if job.memory.channel == channel:
             raise RuntimeError
-        return question(asker, job)
+        return build(builder, job)
 
-    monkeypatch.setattr(Asker, "question", broken_for_one)
-    report = remembered(channel, MONDAY + hours(3))
+    monkeypatch.setattr(RequestBuilder, "build", fail_for_one)
+    report = run_pass(channel.workspace, MONDAY + hours(3))
     assert [error.split(": ")[1] for error in report.errors] == ["unexpected"]
     assert (long(channel).head, long(other).head) == (0, 1)
     waiting = Job.objects.get(state="waiting")
     assert (waiting.fault, waiting.fault_text) == ("unexpected", "RuntimeError")
-
-
-# -- the functions above are the product's own path
 
 
 @pytest.mark.slow
@@ -419,16 +378,6 @@ def test_happy_path_fails_without(name, channel, monkeypatch):
     with contextlib.suppress(RuntimeError):
         assert run_pass(channel.workspace, MONDAY + hours(3)).errors
     assert not MemoryVersion.objects.exists()
-
-
-# -- reports and queries
-
-
-def test_what_stays_open_is_told_beside_what_was_closed(channel):
-    talk(channel, 60)
-    report = remembered(channel, MONDAY + timedelta(minutes=61))
-    assert report.closed == {"full": 1}
-    assert [(w["new"], w["quiet_s"]) for w in report.waiting] == [(10, 120)]
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""What people edit or delete before, during and after a pass ends in the memories."""
+"""Edits and deletions before, during and after a pass."""
 
 from datetime import timedelta
 
@@ -7,10 +7,10 @@ from django.utils import timezone
 
 from memories.models import Job, Segment
 from memories.pipeline.generate import followups
-from memories.pipeline.generate.ask import Asker
 from memories.pipeline.generate.passes import run_pass
 from memories.pipeline.generate.plan import plan_channel
-from memories.rules.generate.summary import SummariserError
+from memories.pipeline.generate.requests import RequestBuilder
+from memories.rules.generate.summariser import SummariserError
 from memories.rules.memory.identity import MemoryType
 from tests.factories import MONDAY
 from tests.pipeline.conversations import Scribe, delete, during, edit, hours, is_merge_of, talk
@@ -22,17 +22,17 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.mark.slow
-def test_the_older_of_two_answers_for_one_segment_never_has_the_last_word(channel):
-    """A slow worker was asked before the edit; another one remade the text meanwhile."""
+def test_a_reply_from_before_an_edit_does_not_replace_the_new_text(channel):
+    """A slow worker built its request before the edit, and another one has made the new text."""
     first = talk(channel, 3)[0]
     run_pass(channel.workspace, MONDAY + timedelta(minutes=1))
     plan_channel(channel.pk, MONDAY + hours(3))
     slow = channel.segments.get().jobs.get()
     assert slow.claim(timezone.now(), timedelta(minutes=3))
-    question = Asker(channel.workspace).question(slow)
+    job_request = RequestBuilder(channel.workspace).build(slow)
     edit(first)
     run_pass(channel.workspace, MONDAY + hours(3), Scribe())
-    slow.save_reply(Scribe().summarise(question.request), question.cites)
+    slow.save_reply(Scribe().summarise(job_request.request), job_request.sources)
     run_pass(channel.workspace, MONDAY + hours(3), Scribe())
     assert "all different" in short(channel).current.content
     assert "Step 05.09.0 " not in short(channel).current.content
@@ -40,7 +40,7 @@ def test_the_older_of_two_answers_for_one_segment_never_has_the_last_word(channe
 
 
 @pytest.mark.slow
-def test_a_remade_segment_never_touches_a_persons_version_and_keeps_their_lines(channel):
+def test_a_new_text_of_a_segment_follows_a_persons_version_and_keeps_its_lines(channel):
     first = talk(channel, 3)[0]
     run_pass(channel.workspace, MONDAY + hours(3), Scribe())
     short(channel).revise("- my own words", by=None, based_on=1)
@@ -61,7 +61,7 @@ def test_a_remade_segment_never_touches_a_persons_version_and_keeps_their_lines(
 
 
 @pytest.mark.slow
-def test_a_remade_segment_of_an_older_period_stays_below_what_a_person_decided(channel):
+def test_a_new_text_of_an_older_segment_does_not_replace_a_restored_version(channel):
     first = talk(channel, 3)[0]
     run_pass(channel.workspace, MONDAY + hours(3), Scribe())
     talk(channel, 3, MONDAY + hours(24))
@@ -73,7 +73,7 @@ def test_a_remade_segment_of_an_older_period_stays_below_what_a_person_decided(c
 
 
 @pytest.mark.slow
-def test_a_segment_whose_messages_are_all_deleted_before_the_call_costs_none(channel):
+def test_a_segment_with_only_deleted_messages_makes_no_call(channel):
     messages = talk(channel, 3)
     run_pass(channel.workspace, MONDAY + timedelta(minutes=5), Scribe())
     plan_channel(channel.pk, MONDAY + hours(3))
@@ -86,7 +86,7 @@ def test_a_segment_whose_messages_are_all_deleted_before_the_call_costs_none(cha
 
 
 @pytest.mark.slow
-def test_an_input_rewritten_before_the_call_is_merged_once(channel):
+def test_an_input_that_changes_before_the_call_is_merged_once(channel):
     first = talk(channel, 3)[0]
 
     def no_merges(request):
@@ -104,7 +104,7 @@ def test_an_input_rewritten_before_the_call_is_merged_once(channel):
 
 
 @pytest.mark.slow
-def test_an_input_rewritten_during_the_call_is_merged_again(channel, monkeypatch):
+def test_an_input_that_changes_during_the_call_is_merged_again(channel, monkeypatch):
     first = talk(channel, 3)[0]
 
     def edit_and_remake():
@@ -115,14 +115,14 @@ def test_an_input_rewritten_during_the_call_is_merged_again(channel, monkeypatch
     run_pass(channel.workspace, MONDAY + hours(3), Scribe())
     run_pass(channel.workspace, MONDAY + hours(3), Scribe())
     assert "all different" in long(channel).current.content
-    assert not followups._channels_with_unmerged(channel.workspace).exists()
+    assert not followups.channels_with_unmerged(channel.workspace).exists()
 
 
 # Texts of memories
 
 
 @pytest.mark.slow
-def test_a_person_edits_the_provisional_text_and_then_the_segment_closes(channel):
+def test_an_edited_provisional_text_stays_when_its_segment_closes(channel):
     talk(channel, 3)
     run_pass(channel.workspace, MONDAY + timedelta(minutes=5), Scribe())
     short(channel).revise("- my own words", by=None, based_on=1)
@@ -140,7 +140,7 @@ def test_a_person_edits_the_provisional_text_and_then_the_segment_closes(channel
 
 
 @pytest.mark.slow
-def test_an_edited_short_term_text_is_counted_once(channel):
+def test_messages_of_an_edited_version_are_counted_once(channel):
     talk(channel, 10)
     run_pass(channel.workspace, MONDAY + hours(3), Scribe())
     short(channel).revise("- my own words", by=None, based_on=1)
@@ -151,9 +151,7 @@ def test_an_edited_short_term_text_is_counted_once(channel):
 
 
 @pytest.mark.slow
-def test_the_workspaces_short_term_memory_follows_an_edit_made_during_the_call(
-    channel, monkeypatch
-):
+def test_a_workspace_merge_is_made_again_after_an_edit_during_the_call(channel, monkeypatch):
     channel.workspace.change_settings({"workspace_short_term": True})
     talk(channel, 3)
     memory = workspace_memory(channel, MemoryType.SHORT_TERM)

@@ -6,7 +6,7 @@ import pytest
 
 from memories.models import Job, Message, Segment
 from memories.pipeline.generate.passes import run_pass
-from memories.rules.generate.summary import SummariserError
+from memories.rules.generate.summariser import SummariserError
 from tests.factories import MONDAY
 from tests.pipeline.conversations import Scribe, edit, hours, talk
 from tests.pipeline.current import long, short
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.mark.slow
-def test_disabled_history_overwrites_nothing_that_is_not_merged_yet(channel):
+def test_without_history_an_unmerged_version_is_not_overwritten(channel):
     channel.workspace.change_settings({"history_enabled": False})
 
     def no_merges(request):
@@ -34,7 +34,7 @@ def test_disabled_history_overwrites_nothing_that_is_not_merged_yet(channel):
 
 
 @pytest.mark.slow
-def test_an_edit_in_an_overwritten_period_does_not_bring_it_back(channel):
+def test_an_edit_in_an_overwritten_period_makes_no_version(channel):
     channel.workspace.change_settings({"history_enabled": False})
     first = talk(channel, 3, words="Early")[0]
     run_pass(channel.workspace, MONDAY + hours(1), Scribe())
@@ -47,7 +47,7 @@ def test_an_edit_in_an_overwritten_period_does_not_bring_it_back(channel):
 
 
 @pytest.mark.slow
-def test_history_switched_off_and_on_again_remembers_each_message_once(channel):
+def test_each_message_is_in_one_segment_after_history_was_off_and_on(channel):
     talk(channel, 60)
     run_pass(channel.workspace, MONDAY + hours(4), Scribe())
     channel.workspace.change_settings({"history_enabled": False})
@@ -68,7 +68,7 @@ def test_history_switched_off_and_on_again_remembers_each_message_once(channel):
 
 
 @pytest.mark.slow
-def test_a_lower_threshold_cuts_only_what_still_waits(channel):
+def test_a_lower_threshold_applies_to_waiting_messages(channel):
     talk(channel, 30)
     run_pass(channel.workspace, MONDAY + timedelta(minutes=31), Scribe())
     channel.workspace.change_settings({"message_threshold": 10})

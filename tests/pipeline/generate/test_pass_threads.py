@@ -1,14 +1,14 @@
-"""The memories of threads: edits, late replies, lost and given up jobs."""
+"""The memories of threads: edits, late replies, lost follow-ups and dead jobs."""
 
 from datetime import timedelta
 
 import pytest
 
-from memories.models import Job, Memory, Segment
+from memories.models import Job, Memory, Message, Segment
 from memories.pipeline.generate import followups
 from memories.pipeline.generate.passes import run_pass
-from memories.pipeline.generate.plan import _threads_to_plan, plan_channel
-from memories.rules.generate.summary import SummariserError
+from memories.pipeline.generate.plan import plan_channel, threads_to_plan
+from memories.rules.generate.summariser import SummariserError
 from memories.rules.ingest.timestamps import to_micros
 from tests.factories import MONDAY, MessageFactory, make_reply
 from tests.pipeline.conversations import (
@@ -26,11 +26,15 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.mark.slow
-def test_an_edit_in_a_thread_leaves_nothing_of_the_old_text_and_keeps_its_counts():
+def test_new_replies_and_edits_rewrite_the_one_version_of_a_thread():
     channel, root, made = threaded(5)
     run_pass(channel.workspace, MONDAY + hours(3), Scribe())
     last = make_reply(root=root, at=MONDAY + hours(5), text="Tokyo it is.")
     run_pass(channel.workspace, MONDAY + hours(8), Scribe())
+    version = of_thread(root).current
+    assert (version.number, version.revision, version.source_message_count) == (1, 1, 7)
+    replies = Message.objects.filter(thread_ts=root.ts)
+    assert all(reply.thread_segment_id and reply.segment_id for reply in replies)
     edit(made[0])
     delete(made[1])
     run_pass(channel.workspace, MONDAY + hours(9), Scribe())
@@ -42,7 +46,7 @@ def test_an_edit_in_a_thread_leaves_nothing_of_the_old_text_and_keeps_its_counts
 
 
 @pytest.mark.slow
-def test_an_edit_in_a_thread_while_its_answer_is_awaited_is_not_lost(monkeypatch):
+def test_an_edit_in_a_thread_during_the_call_is_not_lost(monkeypatch):
     channel, root, made = threaded(5)
 
     def edit_and_plan():
@@ -58,7 +62,7 @@ def test_an_edit_in_a_thread_while_its_answer_is_awaited_is_not_lost(monkeypatch
 
 
 @pytest.mark.slow
-def test_a_late_reply_does_not_make_the_thread_look_older():
+def test_a_late_reply_keeps_the_newest_ts_of_the_thread():
     channel, root, made = threaded(5)
     run_pass(channel.workspace, MONDAY + hours(3), Scribe())
     make_reply(root=root, at=MONDAY + timedelta(seconds=90), text="Late, and early.")
@@ -69,17 +73,17 @@ def test_a_late_reply_does_not_make_the_thread_look_older():
 
 
 @pytest.mark.slow
-def test_a_thread_whose_follow_up_was_lost_is_found_again(monkeypatch):
+def test_the_next_pass_schedules_a_thread_whose_follow_up_was_lost(monkeypatch):
     channel, root, _ = threaded(5)
     with monkeypatch.context() as lost:
-        lost.setattr(followups, "thread", lambda memory, as_of_us: None)
+        lost.setattr(followups, "schedule_thread", lambda memory, as_of_us: None)
         run_pass(channel.workspace, MONDAY + hours(3), Scribe())
     run_pass(channel.workspace, MONDAY + hours(3), Scribe())
     assert of_thread(root).current is not None
 
 
 @pytest.mark.slow
-def test_a_given_up_thread_is_taken_in_with_the_next_replies():
+def test_the_next_replies_of_a_dead_thread_job_include_its_messages():
     channel, root, _ = threaded(5)
 
     def refuse(request):
@@ -89,7 +93,7 @@ def test_a_given_up_thread_is_taken_in_with_the_next_replies():
     run_pass(channel.workspace, MONDAY + hours(3), Scribe(refuse))
     before = Job.objects.count()
     run_pass(channel.workspace, MONDAY + hours(4), Scribe(refuse))
-    assert Job.objects.count() == before, "what is given up is not asked for again"
+    assert Job.objects.count() == before
     make_reply(root=root, at=MONDAY + hours(5), text="Tokyo it is.")
     run_pass(channel.workspace, MONDAY + hours(8), Scribe())
     version = of_thread(root).current
@@ -98,17 +102,19 @@ def test_a_given_up_thread_is_taken_in_with_the_next_replies():
     Job.objects.get(state="dead").retry()
     scribe = Scribe()
     run_pass(channel.workspace, MONDAY + hours(8), scribe)
-    assert scribe.asked == [], "all of it has been read since"
+    assert scribe.asked == []
 
 
 @pytest.mark.slow
-def test_small_threads_wait_unread():
-    channel, known, _ = threaded(5)
+def test_short_threads_are_not_planned():
+    channel, remembered, _ = threaded(5)
     run_pass(channel.workspace, MONDAY + hours(3), Scribe())
-    make_reply(root=known, at=MONDAY + hours(5), text="Tokyo it is.")
+    make_reply(root=remembered, at=MONDAY + hours(5), text="Tokyo it is.")
     for n in range(6, 20):
         root = MessageFactory(channel=channel, at=MONDAY + hours(n))
         make_reply(root=root, at=MONDAY + hours(n) + timedelta(minutes=1))
     now_us = to_micros(MONDAY + hours(30))
-    assert _threads_to_plan(channel.workspace, now_us) == {(channel.pk, known.ts)}
-    assert _threads_to_plan(channel.workspace, now_us, channel=channel) == {(channel.pk, known.ts)}
+    assert threads_to_plan(channel.workspace, now_us) == {(channel.pk, remembered.ts)}
+    assert threads_to_plan(channel.workspace, now_us, channel=channel) == {
+        (channel.pk, remembered.ts)
+    }

@@ -1,4 +1,4 @@
-"""A probe of an endpoint, with the real client: what is kept, what it costs, which form it picks."""
+"""A probe of an endpoint with the real client: its findings, its cost and the prompt form."""
 
 import json
 import re
@@ -13,11 +13,11 @@ from memories.llm import ModelSummariser
 from memories.models import Cap, Endpoint, Job, ModelCall
 from memories.pipeline.costs.spending import CallBudget
 from memories.pipeline.generate.probing import ProbeRefused, needs_probe, probe_model
-from memories.rules.generate.probe import LONG_TEXTS, long_prompt, prompt_tokens
-from memories.rules.generate.summary import Form
+from memories.rules.generate.probe import LONG_PROMPT_LINES, build_long_prompt
+from memories.rules.generate.summariser import PromptForm
 from tests.factories import WorkspaceFactory
 from tests.llm.requests import added, long, memory, messages, short
-from tests.pipeline.generate.test_model_faults import answer
+from tests.pipeline.generate.model_server import answer
 from tests.processes import PATIENCE
 
 pytestmark = pytest.mark.django_db
@@ -49,7 +49,7 @@ def task_of(user: str) -> str:
 
 
 class Model:
-    """Answers each task as it is told; thinks for so many tokens first."""
+    """Answers each task of a probe; ``thinks`` is the tokens that it needs for reasoning."""
 
     def __init__(self, server: HTTPServer, answers: dict[str, str], thinks: int = 0) -> None:
         def complete(request: Request) -> Response:
@@ -66,17 +66,17 @@ class Model:
 @pytest.mark.parametrize(
     ("answers", "failed", "form"),
     [
-        (GOOD, [], Form.FULL),
-        (WEAK, ["cites"], Form.SIMPLE),
-        (COUNTING, ["cites"], Form.SIMPLE),
-        (ENGLISH_ONLY, ["keeps_language"], Form.SIMPLE),
-        (REWRITES, ["writes_operations"], Form.FULL),
-        (FORGETS, ["context_tokens"], Form.FULL),
+        (GOOD, [], PromptForm.FULL),
+        (WEAK, ["cites"], PromptForm.SIMPLE),
+        (COUNTING, ["cites"], PromptForm.SIMPLE),
+        (ENGLISH_ONLY, ["keeps_language"], PromptForm.SIMPLE),
+        (REWRITES, ["writes_operations"], PromptForm.FULL),
+        (FORGETS, ["context_tokens"], PromptForm.FULL),
     ],
     ids=["good", "no references", "wrong references", "English only", "no operations", "short"],
 )
-def test_what_a_model_can_do_picks_its_form(
-    httpserver: HTTPServer, answers: dict[str, str], failed: list[str], form: Form
+def test_the_findings_decide_the_prompt_form(
+    httpserver: HTTPServer, answers: dict[str, str], failed: list[str], form: PromptForm
 ) -> None:
     findings = probe_model(Model(httpserver, answers).summariser)
     abilities = ("cites", "writes_operations", "keeps_language", "context_tokens")
@@ -84,13 +84,15 @@ def test_what_a_model_can_do_picks_its_form(
     endpoint = Endpoint.objects.get()
     assert endpoint.form == form and endpoint.probed_at is not None
     assert (endpoint.reasons, endpoint.thinking_tokens) == (False, 0)
-    calls = 3 + (1 if findings.context_tokens else len(LONG_TEXTS))
+    calls = 3 + (1 if findings.context_tokens else len(LONG_PROMPT_LINES))
     assert [call.tokens for call in ModelCall.objects.all()] == [107] * calls
 
 
-@pytest.mark.parametrize(("answers", "form"), [(GOOD, Form.FULL), (REWRITES, Form.SIMPLE)])
+@pytest.mark.parametrize(
+    ("answers", "form"), [(GOOD, PromptForm.FULL), (REWRITES, PromptForm.SIMPLE)]
+)
 def test_a_model_that_cannot_write_operations_only_adds(
-    httpserver: HTTPServer, answers: dict[str, str], form: Form
+    httpserver: HTTPServer, answers: dict[str, str], form: PromptForm
 ) -> None:
     model = Model(httpserver, answers).summariser
     probe_model(model)
@@ -98,18 +100,18 @@ def test_a_model_that_cannot_write_operations_only_adds(
     job = Job()
     merge = long(existing=memory("old"), additions=added("new", first=2), operations=True)
     assert budget.form_for(job, merge) == form
-    assert budget.form_for(job, replace(merge, operations=False)) == Form.FULL
-    assert budget.form_for(job, short(messages("hello"))) == Form.FULL
-    job.form = Form.FULL  # after a bad answer in the other one
-    assert budget.form_for(job, merge) == Form.FULL
+    assert budget.form_for(job, replace(merge, operations=False)) == PromptForm.FULL
+    assert budget.form_for(job, short(messages("hello"))) == PromptForm.FULL
+    job.form = PromptForm.FULL  # after a bad answer in the other one
+    assert budget.form_for(job, merge) == PromptForm.FULL
 
 
 @pytest.mark.parametrize(("reads", "tries"), [(0, 1), (1, 2), (2, 3)])
-def test_input_is_split_for_a_model_that_reads_less(
+def test_the_input_is_split_for_a_model_that_reads_less(
     httpserver: HTTPServer, reads: int, tries: int
 ) -> None:
-    """It keeps the end of a prompt that is too long for it, and says nothing about that."""
-    window = len(long_prompt(LONG_TEXTS[reads]).user)
+    """The server silently drops the beginning of a prompt that is too long."""
+    window = len(build_long_prompt(LONG_PROMPT_LINES[reads]).user)
 
     def complete(request: Request) -> Response:
         user = request.json["messages"][1]["content"]
@@ -120,42 +122,42 @@ def test_input_is_split_for_a_model_that_reads_less(
         api_key="k", base_url=httpserver.url_for("/v1"), model="tiny", timeout=PATIENCE
     )
     findings = probe_model(model)
-    assert findings.context_tokens == prompt_tokens(long_prompt(LONG_TEXTS[reads]))
+    assert findings.context_tokens == build_long_prompt(LONG_PROMPT_LINES[reads]).tokens
     assert ModelCall.objects.count() == 3 + tries
     limit = CallBudget(WorkspaceFactory(), model).input_limit
     assert limit == (findings.context_tokens if reads else None)
     many = messages(*(f"shelf {n} holds {n} boxes of cables and lamps" for n in range(300)))
-    wanted = replace(short(many), input_limit=limit)
-    assert model.bound(wanted).calls == {0: 1, 1: 5, 2: 9}[reads]
+    request = replace(short(many), input_limit=limit)
+    assert model.bound(request).calls == {0: 1, 1: 5, 2: 9}[reads]
 
 
-def test_a_model_that_thinks_gets_room(httpserver: HTTPServer) -> None:
+def test_a_reasoning_model_gets_tokens_for_its_reasoning(httpserver: HTTPServer) -> None:
     findings = probe_model(Model(httpserver, GOOD, thinks=1_500).summariser)
-    assert findings.reasons and findings.form == Form.FULL
+    assert findings.reasons and findings.form == PromptForm.FULL
     assert Endpoint.objects.get().thinking_tokens == 2_000
 
 
-def test_another_key_of_the_same_model_is_not_probed_again(httpserver: HTTPServer) -> None:
+def test_another_key_of_the_same_model_copies_the_findings(httpserver: HTTPServer) -> None:
     probe_model(Model(httpserver, WEAK).summariser)
-    other = Endpoint.objects.known_as("another fingerprint", Endpoint.objects.get().name)
-    assert other.form == Form.SIMPLE and other.probed_at is not None
+    other = Endpoint.objects.get_or_create_for("another fingerprint", Endpoint.objects.get().name)
+    assert other.form == PromptForm.SIMPLE and other.probed_at is not None
 
 
-def test_a_cap_holds_a_probe_back(httpserver: HTTPServer) -> None:
+def test_a_cap_refuses_a_probe(httpserver: HTTPServer) -> None:
     Cap.objects.create(period=Cap.Period.DAY, tokens=100)
     with pytest.raises(ProbeRefused):
         probe_model(Model(httpserver, GOOD).summariser)
     assert httpserver.log == [] and Endpoint.objects.get().probed_at is None
 
 
-def test_a_new_name_wants_a_probe_once_it_has_answered(
+def test_a_new_model_needs_a_probe_once_it_has_answered(
     httpserver: HTTPServer, settings: pytest.FixtureRequest
 ) -> None:
     model = Model(httpserver, GOOD).summariser
     settings.OPENAI_API_KEY, settings.OPENAI_BASE_URL = "k", httpserver.url_for("/v1")
     settings.MEMORYHUB_MODEL = "tiny"
     assert not needs_probe(), "it was never called"
-    endpoint = Endpoint.objects.known_as(model.endpoint, model.endpoint_name)
+    endpoint = Endpoint.objects.get_or_create_for(model.endpoint, model.endpoint_name)
     assert needs_probe()
     Endpoint.objects.update(failures=1, fault="timeout")
     assert not needs_probe(), "it does not answer"
@@ -165,7 +167,7 @@ def test_a_new_name_wants_a_probe_once_it_has_answered(
     assert Endpoint.objects.get() == endpoint
 
 
-def test_the_command(
+def test_the_command_probes_the_configured_model(
     httpserver: HTTPServer, settings: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(CommandError, match="names no model"):
@@ -176,5 +178,5 @@ def test_the_command(
     call_command("probe_model")
     assert "simple prompts" in capsys.readouterr().out
     call_command("probe_model", "--json")
-    told = json.loads(capsys.readouterr().out)
-    assert (told["model"], told["form"], told["cites"]) == ("tiny", "simple", False)
+    printed = json.loads(capsys.readouterr().out)
+    assert (printed["model"], printed["form"], printed["cites"]) == ("tiny", "simple", False)

@@ -1,4 +1,4 @@
-"""Several processes on one database: every version once, nothing lost, and nobody is locked out."""
+"""Several processes on one database make each version once and lose nothing."""
 
 import json
 import signal
@@ -23,7 +23,7 @@ from memories.models import (
     Segment,
     Workspace,
 )
-from memories.pipeline.generate import close as closing
+from memories.pipeline.generate import write_version
 from memories.pipeline.generate.passes import run_pass
 from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory import lines
@@ -52,10 +52,10 @@ Start = Callable[..., Racer]
 
 @pytest.fixture
 def start(process_environment: dict[str, str], tmp_path: Path) -> Iterator[Start]:
-    """Start one more worker; it begins when it is told `go`."""
+    """Return a function that starts a worker, which begins after `go`."""
     racers: list[Racer] = []
 
-    def one_more(*arguments: str) -> Racer:
+    def start_racer(*arguments: str) -> Racer:
         with (tmp_path / f"racer-{len(racers)}.log").open("w") as log:
             racer = subprocess.Popen(
                 [sys.executable, "-m", "tests.pipeline.racer", *arguments],
@@ -71,7 +71,7 @@ def start(process_environment: dict[str, str], tmp_path: Path) -> Iterator[Start
         assert racer.stdout.readline() == "ready\n", (tmp_path / Path(log.name).name).read_text()
         return racer
 
-    yield one_more
+    yield start_racer
     for racer in racers:
         racer.kill()
         racer.communicate()
@@ -84,10 +84,10 @@ def go(*racers: Racer) -> None:
         racer.stdin.flush()
 
 
-def said(racer: Racer) -> list[str]:
+def output_of(racer: Racer) -> list[str]:
     output, _ = racer.communicate("stop\n", timeout=120)
-    found: list[str] = json.loads(output.splitlines()[-1])
-    return found
+    lines: list[str] = json.loads(output.splitlines()[-1])
+    return lines
 
 
 def workspace_with_talk(channels: int, days: int) -> Workspace:
@@ -139,22 +139,22 @@ def test_four_passes_at_once_make_each_version_once(start: Start) -> None:
     workspace = workspace_with_talk(channels=3, days=3)
     racers = [start("pass", *moments(3)) for _ in range(4)]
     go(*racers)
-    assert [said(racer) for racer in racers] == [[], [], [], []]
+    assert [output_of(racer) for racer in racers] == [[], [], [], []]
     report = run_pass(workspace, datetime.fromisoformat(moments(3)[-1]))
     assert report.errors == []
     assert_complete(workspace)
-    assert not Job.objects.exclude(attempts=1).exists(), "nothing was paid for twice"
+    assert not Job.objects.exclude(attempts=1).exists()
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(170)
-def test_passes_while_somebody_edits_lose_neither_texts_nor_edits(start: Start) -> None:
+def test_passes_and_edits_at_once_lose_neither_texts_nor_edits(start: Start) -> None:
     workspace = workspace_with_talk(channels=1, days=3)
     passes = [start("pass", *moments(3)) for _ in range(2)]
     editors = [start("edit", mark) for mark in ("Ann", "Ben")]
     go(*passes, *editors)
-    assert [said(racer) for racer in passes] == [[], []]
-    edits = [text for editor in editors for text in said(editor)]
+    assert [output_of(racer) for racer in passes] == [[], []]
+    edits = [text for editor in editors for text in output_of(editor)]
     assert edits
     written = MemoryVersion.objects.filter(origin="person").values_list("content", flat=True)
     assert sorted(written) == sorted(edits)
@@ -166,7 +166,7 @@ def test_passes_while_somebody_edits_lose_neither_texts_nor_edits(start: Start) 
 @pytest.mark.slow
 @pytest.mark.parametrize("where", ["in_call", "reply_saved", "in_commit"])
 @pytest.mark.timeout(170)
-def test_a_killed_pass_is_taken_up_where_it_was(
+def test_the_next_pass_continues_a_killed_one(
     start: Start, process_environment: dict[str, str], tmp_path: Path, where: str
 ) -> None:
     process_environment["MEMORYHUB_LLM_CONCURRENCY"] = "1"
@@ -181,7 +181,7 @@ def test_a_killed_pass_is_taken_up_where_it_was(
     assert len(replied) == (where != "in_call")
     run_pass(workspace, now)
     claimed = Job.objects.filter(state="claimed")
-    assert claimed.exists() is (where != "reply_saved"), "its lease still runs"
+    assert claimed.exists() is (where != "reply_saved")
     claimed.update(lease_until=timezone.now() - DAY)
     assert run_pass(workspace, now).errors == []
     assert_complete(workspace)
@@ -210,34 +210,34 @@ needs_row_locks = pytest.mark.postgres("SQLite has one lock for all", only=True)
 
 
 @needs_row_locks
-def test_a_memory_is_locked_while_a_version_is_made_of_what_is_there(
+def test_a_memory_is_locked_while_a_version_is_written(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     workspace = workspace_with_talk(channels=1, days=1)
     seen = []
-    write = closing._write_segment
+    write = write_version._write_segment
 
     def look(job: Job, *arguments: Any) -> Any:
         seen.append(is_locked(job.memory))
         return write(job, *arguments)
 
-    monkeypatch.setattr(closing, "_write_segment", look)
+    monkeypatch.setattr(write_version, "_write_segment", look)
     run_pass(workspace, MONDAY + DAY)
     assert seen == [True]
 
 
 @needs_row_locks
-def test_a_memory_is_locked_while_an_edit_is_compared_with_it(
+def test_a_memory_is_locked_while_an_edit_is_compared(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     memory = make_channel_memory(channel=ChannelFactory(), memory_type=MemoryType.SHORT_TERM)
     seen = []
-    revised = lines.revised
+    revise_lines = lines.revise_lines
 
     def look(*arguments: Any) -> Any:
         seen.append(is_locked(memory))
-        return revised(*arguments)
+        return revise_lines(*arguments)
 
-    monkeypatch.setattr(lines, "revised", look)
+    monkeypatch.setattr(lines, "revise_lines", look)
     memory.revise("- something else", by=None, based_on=1)
     assert seen == [True]

@@ -1,4 +1,4 @@
-"""The worker of a pass: leases, replies that are saved and not paid for twice."""
+"""The worker of a pass: its leases, saved replies and queries."""
 
 import threading
 from dataclasses import replace
@@ -12,12 +12,12 @@ from django.utils import timezone
 from memories.models import Job, MemoryVersion
 from memories.pipeline.generate import close as closing
 from memories.pipeline.generate import work
-from memories.pipeline.generate.ask import Asker
-from memories.pipeline.generate.close import dead_letter
+from memories.pipeline.generate.failures import dead_letter
 from memories.pipeline.generate.passes import run_pass
 from memories.pipeline.generate.plan import plan_channel
 from memories.pipeline.generate.report import Report
-from memories.rules.generate.summary import Reply, RequestStrategy
+from memories.pipeline.generate.requests import RequestBuilder
+from memories.rules.generate.summariser import Reply, RequestStrategy
 from tests.factories import MONDAY
 from tests.pipeline.conversations import Scribe, hours, remembering, talk
 from tests.pipeline.current import short
@@ -30,16 +30,16 @@ MINUTES = timedelta(minutes=3)
 
 
 class Noting(Scribe):
-    """Says of each message that it noted it, so that no line is a mere quote."""
+    """Adds a word to each message, so that no line is a copy."""
 
     def summarise(self, request, way=RequestStrategy.WHOLE):
         reply = super().summarise(request, way)
-        said = bool(request.messages)
-        return replace(reply, text=reply.text.replace("- ", "- noted ")) if said else reply
+        if not request.messages:
+            return reply
+        return replace(reply, text=reply.text.replace("- ", "- noted "))
 
 
-def test_a_long_call_keeps_its_lease(channel, monkeypatch, settings):
-    """A long input takes several calls, one after the other: whoever waits for them says so."""
+def test_the_lease_of_a_long_call_is_renewed(channel, monkeypatch, settings):
     settings.MEMORYHUB_LEASE = 0.3
     talk(channel, 3)
     renewed = threading.Event()
@@ -58,7 +58,7 @@ def test_a_long_call_keeps_its_lease(channel, monkeypatch, settings):
 
 
 @pytest.mark.slow
-def test_a_database_that_refuses_the_closing_costs_no_second_call(channel, monkeypatch):
+def test_after_a_database_error_while_closing_there_is_no_second_call(channel, monkeypatch):
     talk(channel, 3)
     scribe = Noting()
 
@@ -66,7 +66,7 @@ def test_a_database_that_refuses_the_closing_costs_no_second_call(channel, monke
         raise OperationalError("deadlock detected")
 
     with monkeypatch.context() as broken:
-        broken.setattr(closing, "write", refused)
+        broken.setattr(closing, "write_version", refused)
         report = run_pass(channel.workspace, MONDAY + hours(3), scribe)
     assert report.errors
     assert Job.objects.get().state == "replied"
@@ -77,16 +77,16 @@ def test_a_database_that_refuses_the_closing_costs_no_second_call(channel, monke
 
 
 @pytest.mark.slow
-def test_a_saved_reply_is_read_by_what_was_asked(channel, monkeypatch):
-    """A reference that the request did not have then is unknown, though by now it would be one."""
+def test_a_saved_reply_is_parsed_with_its_own_references(channel, monkeypatch):
+    """A reference counts only if the request had it when the reply was made."""
     channel.workspace.change_settings({"history_enabled": False})
     messages = talk(channel, 3)
     plan_channel(channel.pk, MONDAY + hours(1))
     job = Job.objects.get()
     job.claim(timezone.now(), timedelta(minutes=3))
-    question = Asker(channel.workspace).question(job)
+    job_request = RequestBuilder(channel.workspace).build(job)
     reply = Reply("- noted that step one is done [1, 4]", "stop", "scribe", "scribe-1", calls=1)
-    job.save_reply(reply, question.cites)
+    job.save_reply(reply, job_request.sources)
     talk(channel, 3, MONDAY + timedelta(minutes=30))  # stored late
     report = run_pass(channel.workspace, MONDAY + hours(1), Noting())
     assert report.errors == []
@@ -94,7 +94,7 @@ def test_a_saved_reply_is_read_by_what_was_asked(channel, monkeypatch):
     assert [list(line.sources.all()) for line in version.lines.all()][0][:1] == [messages[0]]
 
 
-def test_a_reply_that_could_not_be_saved_at_once_is_not_paid_twice(channel, monkeypatch):
+def test_saving_a_reply_is_retried_after_a_database_error(channel, monkeypatch):
     talk(channel, 10)
     save, failed = Job.save_reply, []
 
@@ -114,13 +114,12 @@ def test_a_reply_that_could_not_be_saved_at_once_is_not_paid_twice(channel, monk
     assert len(segments) == 1
 
 
-def test_what_is_in_flight_when_the_pass_breaks_is_saved(workspace, monkeypatch, settings):
-    """The answers to other calls are on their way when a query of the loop fails."""
+def test_running_calls_are_saved_when_an_error_ends_the_pass(workspace, monkeypatch, settings):
     settings.MEMORYHUB_HEARTBEAT = 0.2
     broken = threading.Event()
     for _ in range(3):
         talk(remembering(workspace), 10)
-    look, failed = work.Worker._renew, []
+    look, failed = work.Worker._renew_leases, []
 
     def fails_once(worker):
         if not failed:
@@ -129,15 +128,15 @@ def test_what_is_in_flight_when_the_pass_breaks_is_saved(workspace, monkeypatch,
             raise OperationalError("the connection is closed")
         look(worker)
 
-    monkeypatch.setattr(work.Worker, "_renew", fails_once)
+    monkeypatch.setattr(work.Worker, "_renew_leases", fails_once)
     scribe = Noting(before=lambda request: broken.wait(PATIENCE))
     with pytest.raises(OperationalError):
         run_pass(workspace, NOW, scribe)
-    assert Job.objects.filter(state="claimed").count() == 0, "paid, and not kept"
+    assert Job.objects.filter(state="claimed").count() == 0
 
 
-def test_a_reply_that_came_after_all_is_not_buried(channel):
-    """Its last worker was frozen past its lease, and saved the reply before anybody looked again."""
+def test_a_late_reply_prevents_the_dead_letter(channel):
+    """The last worker was frozen past its lease, and saved the reply before the dead letter."""
     talk(channel, 10)
     plan_channel(channel.pk, NOW)
     Job.objects.update(attempts=4)
@@ -150,20 +149,20 @@ def test_a_reply_that_came_after_all_is_not_buried(channel):
     assert Job.objects.get().state == "replied"
 
 
-def test_after_a_bad_answer_it_is_no_suspect(channel):
+def test_a_bad_reply_does_not_count_as_a_lost_worker(channel):
     talk(channel, 10)
     plan_channel(channel.pk, NOW)
     row = Job.objects.get()
     assert row.claim(timezone.now(), MINUTES)
     assert row.save_reply(Reply("", "stop", "m", "p", calls=1), [[1]])
     worker = work.Worker(channel.workspace, Noting(), Report("x", NOW), lambda: None)
-    worker._close_replied()
+    worker._close_replies()
     row.refresh_from_db()
     assert (row.state, row.fault) == ("waiting", "blank")
-    assert row.lost == 0, "no worker went away"
+    assert row.lost == 0
 
 
-def test_answers_that_wait_for_their_turn_cost_no_query_each(channel):
+def test_replies_that_wait_for_their_turn_cost_no_query_each(channel):
     def queries(count):
         for day in range(count):
             talk(channel, 10, MONDAY + timedelta(days=day))
@@ -174,7 +173,7 @@ def test_answers_that_wait_for_their_turn_cost_no_query_each(channel):
             assert row.save_reply(Reply("- x [1]", "stop", "m", "p", calls=1), [[1]])
         worker = work.Worker(channel.workspace, Noting(), Report("x", NOW), lambda: None)
         with CaptureQueriesContext(connection) as asked:
-            assert worker._close_replied() == 0
+            assert worker._close_replies() == 0
         return len(asked)
 
     assert queries(20) < 10

@@ -1,4 +1,4 @@
-"""What Slack tells, worked on: once, in any order, and never widening who may read."""
+"""Processing of Slack events: once, in any order, and without extending who may read."""
 
 import itertools
 import json
@@ -21,10 +21,10 @@ from memories.models import (
     Workspace,
 )
 from memories.pipeline.ingest.events import (
+    process_event,
+    process_events,
     prune,
-    take,
-    work_on,
-    work_on_all,
+    store_payload,
     workspaces_with_events,
 )
 from memories.pipeline.ingest.roster import demote_unlisted_people, store_channels
@@ -70,37 +70,37 @@ def mika(team: Workspace) -> Person:
 
 @pytest.fixture
 def channel(team: Workspace, mika: Person) -> Channel:
-    made: Channel = ChannelFactory(
+    created: Channel = ChannelFactory(
         workspace=team, slack_id="C0OPEN", name="launch", is_followed=True, members=[mika]
     )
-    return made
+    return created
 
 
-def tell(event: dict[str, Any], *, at: Any = NOW, **more: Any) -> SlackEvent:
-    """As it comes in; the row that is kept."""
-    known = f"Ev{next(numbers)}"
-    take(
+def receive(event: dict[str, Any], *, at: Any = NOW, **payload: Any) -> SlackEvent:
+    """Store an event; return its row."""
+    event_id = f"Ev{next(numbers)}"
+    store_payload(
         {
             "type": "event_callback",
             "team_id": "T0TEAM",
-            "event_id": known,
+            "event_id": event_id,
             "event_time": int(at.timestamp()),
             "event": event,
-            **more,
+            **payload,
         }
     )
-    return SlackEvent.objects.get(event_id=known)
+    return SlackEvent.objects.get(event_id=event_id)
 
 
-def work(event: dict[str, Any], **more: Any) -> SlackEvent:
-    row = tell(event, **more)
+def process(event: dict[str, Any], **payload: Any) -> SlackEvent:
+    row = receive(event, **payload)
     if row.state == STATE.WAITING:
-        assert work_on(row, timezone.now())
+        assert process_event(row, timezone.now())
     row.refresh_from_db()
     return row
 
 
-def said(minutes_ago: float, text: str, **more: Any) -> dict[str, Any]:
+def message_event(minutes_ago: float, text: str, **fields: Any) -> dict[str, Any]:
     return {
         "type": "message",
         "channel": "C0OPEN",
@@ -109,18 +109,18 @@ def said(minutes_ago: float, text: str, **more: Any) -> dict[str, Any]:
         "ts": ts(minutes_ago),
         "event_ts": ts(minutes_ago),
         "text": text,
-        **more,
+        **fields,
     }
 
 
-def edited(minutes_ago: float, text: str, edited_ago: float, **more: Any) -> dict[str, Any]:
-    message = {"type": "message", "user": "U1", "ts": ts(minutes_ago), "text": text, **more}
+def edited(minutes_ago: float, text: str, edited_ago: float, **fields: Any) -> dict[str, Any]:
+    message = {"type": "message", "user": "U1", "ts": ts(minutes_ago), "text": text, **fields}
     message["edited"] = {"user": "U1", "ts": ts(edited_ago)}
-    return said(edited_ago, "", subtype="message_changed", message=message)
+    return message_event(edited_ago, "", subtype="message_changed", message=message)
 
 
 def deleted(minutes_ago: float, at: float = 0) -> dict[str, Any]:
-    return said(at, "", subtype="message_deleted", deleted_ts=ts(minutes_ago))
+    return message_event(at, "", subtype="message_deleted", deleted_ts=ts(minutes_ago))
 
 
 def texts(channel: Channel) -> list[tuple[str, str]]:
@@ -128,8 +128,8 @@ def texts(channel: Channel) -> list[tuple[str, str]]:
 
 
 class TestMessages:
-    def test_one(self, channel: Channel, mika: Person) -> None:
-        event = work(said(5, "we launch on friday"))
+    def test_a_message_is_stored(self, channel: Channel, mika: Person) -> None:
+        event = process(message_event(5, "we launch on friday"))
         assert (event.state, event.reason, event.body) == (STATE.DONE, "", "")
         message = channel.messages.get()
         assert (message.text, message.author, message.ts) == ("we launch on friday", mika, ts(5))
@@ -137,75 +137,53 @@ class TestMessages:
 
     @pytest.mark.slow
     @pytest.mark.parametrize("order", list(itertools.permutations(range(4))))
-    def test_any_order_ends_the_same(self, channel: Channel, order: tuple[int, ...]) -> None:
-        """Edits before the message, an older edit after a newer one."""
-        events = [said(9, "a"), edited(9, "b", 7), edited(9, "c", 6), said(9, "a")]
+    def test_edits_in_any_order_have_the_same_result(
+        self, channel: Channel, order: tuple[int, ...]
+    ) -> None:
+        events = [
+            message_event(9, "a"),
+            edited(9, "b", 7),
+            edited(9, "c", 6),
+            message_event(9, "a"),
+        ]
         for position in order:
-            work(events[position])
+            process(events[position])
         assert texts(channel) == [("c", LIVE)]
 
     @pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
-    def test_a_deletion_stays(self, channel: Channel, order: tuple[int, ...]) -> None:
-        events = [said(9, "a"), edited(9, "b", 7), deleted(9)]
+    def test_a_deletion_is_final_in_any_order(
+        self, channel: Channel, order: tuple[int, ...]
+    ) -> None:
+        events = [message_event(9, "a"), edited(9, "b", 7), deleted(9)]
         for position in order:
-            work(events[position])
+            process(events[position])
         assert texts(channel) == [("", DELETED)]
         assert not channel.messages.get().raw
 
-    def test_told_twice_under_another_id(self, channel: Channel) -> None:
-        for _ in range(3):
-            assert work(said(5, "once")).state == STATE.DONE
-        assert texts(channel) == [("once", LIVE)]
-
-    def test_an_edit_marks_what_rests_on_it(self, channel: Channel) -> None:
+    def test_an_edit_makes_its_segment_stale(self, channel: Channel) -> None:
         message = MessageFactory(channel=channel, ts=ts(60), text="on friday")
         segment = make_segment(messages=[message])
-        work(edited(60, "on monday", 5))
+        process(edited(60, "on monday", 5))
         segment.refresh_from_db()
         assert segment.stale
-
-    def test_a_reply_to_a_root_that_nobody_has_seen(self, channel: Channel) -> None:
-        work(said(5, "agreed", thread_ts=ts(50_000)))
-        root, reply = channel.messages.in_order()
-        assert (root.ts, root.state) == (ts(50_000), Message.State.MISSING)
-        assert (reply.thread_ts, reply.text) == (root.ts, "agreed")
-
-    def test_a_broadcast_is_one_message_in_its_thread(self, channel: Channel) -> None:
-        work(said(9, "root"))
-        work(said(5, "also here", subtype="thread_broadcast", thread_ts=ts(9)))
-        reply = channel.messages.get(ts=ts(5))
-        assert (reply.broadcast, reply.thread_ts) == (True, ts(9))
-
-    def test_a_deleted_root_keeps_its_replies(self, channel: Channel) -> None:
-        work(said(9, "root"))
-        work(said(5, "reply", thread_ts=ts(9)))
-        tombstone = {"type": "message", "subtype": "tombstone", "ts": ts(9), "thread_ts": ts(9)}
-        work(said(1, "", subtype="message_changed", message={**tombstone, "reply_count": 1}))
-        assert texts(channel) == [("", DELETED), ("reply", LIVE)]
-
-    def test_a_notice(self, channel: Channel) -> None:
-        work(said(5, "joined", subtype="channel_join"))
-        assert channel.messages.get().is_notice
 
     @pytest.mark.slow
     @pytest.mark.parametrize(
         ("event", "reason"),
         [
-            (said(5, "x", channel="C0OTHER"), "channel is not known"),
-            ({**said(5, "x"), "ts": "soon"}, "ts is not a number"),
-            ({**said(5, "x"), "ts": None}, "no ts"),
-            (said(5, "x", subtype="message_changed"), "a change without its message"),
-            (said(5, "x", subtype="message_replied"), "reply notice"),
-            (said(5, "x", channel="D1"), "direct messages"),
+            (message_event(5, "x", channel="C0OTHER"), "channel is not known"),
+            ({**message_event(5, "x"), "ts": "soon"}, "ts is not a number"),
+            (message_event(5, "x", subtype="message_replied"), "reply notice"),
+            (message_event(5, "x", channel="D1"), "direct messages"),
         ],
     )
-    def test_what_is_left_out(self, channel: Channel, event: dict[str, Any], reason: str) -> None:
-        row = work(event)
+    def test_skipped_events(self, channel: Channel, event: dict[str, Any], reason: str) -> None:
+        row = process(event)
         assert (row.state, row.reason, row.body) == (STATE.SKIPPED, reason, "")
         assert not Message.objects.exists()
 
     @pytest.mark.parametrize("why", ["not chosen", "forgotten", "of another team"])
-    def test_only_what_is_followed(self, channel: Channel, why: str) -> None:
+    def test_only_followed_channels_are_stored(self, channel: Channel, why: str) -> None:
         if why == "of another team":
             Workspace.objects.update(team_id="T9")
             WorkspaceFactory(team_id="T0TEAM")
@@ -213,24 +191,24 @@ class TestMessages:
             Channel.objects.update(
                 is_followed=why != "not chosen", forgotten_at=NOW if why == "forgotten" else None
             )
-        row = work(said(5, "not for us"))
+        row = process(message_event(5, "not for us"))
         assert (row.state, row.body) == (STATE.SKIPPED, "")
         assert not Message.objects.exists()
 
-    def test_a_deletion_reaches_what_is_no_longer_followed(self, channel: Channel) -> None:
+    def test_a_deletion_counts_in_an_unfollowed_channel(self, channel: Channel) -> None:
         MessageFactory(channel=channel, ts=ts(60), text="please forget this")
         Channel.objects.update(is_followed=False)
-        work(edited(60, "not read any more", 5))
+        process(edited(60, "not read any more", 5))
         assert texts(channel) == [("please forget this", LIVE)]
-        assert work(deleted(60)).state == STATE.DONE
+        assert process(deleted(60)).state == STATE.DONE
         assert texts(channel) == [("", DELETED)]
 
-    def test_two_workspaces_of_one_team(self, channel: Channel) -> None:
-        other = ChannelFactory(
+    def test_both_workspaces_of_a_team_store_a_message(self, channel: Channel) -> None:
+        second = ChannelFactory(
             workspace=WorkspaceFactory(team_id="T0TEAM"), slack_id="C0OPEN", is_followed=True
         )
-        work(said(5, "both"))
-        assert texts(channel) == texts(other) == [("both", LIVE)]
+        process(message_event(5, "both"))
+        assert texts(channel) == texts(second) == [("both", LIVE)]
 
 
 class TestAudience:
@@ -238,26 +216,26 @@ class TestAudience:
         "event",
         [
             {"type": "channel_convert_to_private", "channel": "C0OPEN"},
-            said(1, "made private", subtype="channel_convert_to_private"),
-            said(1, "a secret", channel_type="group"),
+            message_event(1, "created private", subtype="channel_convert_to_private"),
+            message_event(1, "a secret", channel_type="group"),
             {"type": "channel_deleted", "channel": "C0OPEN"},
         ],
-        ids=["told", "notice", "a message of a group", "deleted"],
+        ids=["event", "notice", "a message of a group", "deleted"],
     )
     @pytest.mark.parametrize("followed", [True, False])
-    def test_turned_private_hides_at_once(
+    def test_a_channel_that_becomes_private_is_hidden(
         self, channel: Channel, event: dict[str, Any], followed: bool
     ) -> None:
         Channel.objects.update(is_followed=followed)
-        workspace_memory = self.rests_on(channel)
-        work(event)
+        workspace_memory = self.memory_of(channel)
+        process(event)
         channel.refresh_from_db()
         assert channel.kind == Channel.Kind.PRIVATE
         workspace_memory.refresh_from_db()
         assert workspace_memory.current is None
 
-    def rests_on(self, channel: Channel) -> Memory:
-        """The workspace's memory, made of this channel's."""
+    def memory_of(self, channel: Channel) -> Memory:
+        """Make a workspace memory that rests on this channel's."""
         source = make_channel_memory(channel=channel)
         memory = make_workspace_memory(workspace=channel.workspace)
         job = memory.jobs.create(as_of_us=0, input_key="k", state="done")
@@ -267,9 +245,9 @@ class TestAudience:
         assert memory.current is not None
         return memory
 
-    def test_shared_with_another_organisation(self, channel: Channel) -> None:
-        memory = self.rests_on(channel)
-        work({"type": "channel_shared", "channel": "C0OPEN", "connected_team_id": "T9"})
+    def test_a_shared_channel_leaves_the_workspace_memory(self, channel: Channel) -> None:
+        memory = self.memory_of(channel)
+        process({"type": "channel_shared", "channel": "C0OPEN", "connected_team_id": "T9"})
         channel.refresh_from_db()
         memory.refresh_from_db()
         assert (channel.is_shared, memory.current) == (True, None)
@@ -282,103 +260,107 @@ class TestAudience:
                 "type": "channel_created",
                 "channel": {"id": "C0OPEN", "name": "launch", "is_private": False},
             },
-            said(1, "", subtype="channel_convert_to_public"),
-            said(1, "hello"),
+            message_event(1, "", subtype="channel_convert_to_public"),
+            message_event(1, "hello"),
             {"type": "channel_unshared", "channel": "C0OPEN", "is_ext_shared": False},
             {"type": "channel_unarchive", "channel": "C0OPEN"},
         ],
     )
-    def test_nothing_widens(self, channel: Channel, event: dict[str, Any]) -> None:
+    def test_no_event_extends_the_readers(self, channel: Channel, event: dict[str, Any]) -> None:
         Channel.objects.update(kind=Channel.Kind.PRIVATE, is_shared=True)
-        work(event)
+        process(event)
         channel.refresh_from_db()
         assert (channel.kind, channel.is_shared) == (Channel.Kind.PRIVATE, True)
 
-    @pytest.mark.parametrize("asked_s_later", [-1, 1])
-    def test_a_list_that_slack_gave_before_does_not_widen_it_again(
-        self, channel: Channel, asked_s_later: int
+    @pytest.mark.parametrize("seconds_after", [-1, 1])
+    def test_a_list_read_before_the_event_does_not_extend_the_readers(
+        self, channel: Channel, seconds_after: int
     ) -> None:
-        work({"type": "channel_convert_to_private", "channel": "C0OPEN"})
-        work({"type": "channel_shared", "channel": "C0OPEN"})
-        asked_at = timezone.now() + timedelta(seconds=asked_s_later)
+        process({"type": "channel_convert_to_private", "channel": "C0OPEN"})
+        process({"type": "channel_shared", "channel": "C0OPEN"})
+        read_at = timezone.now() + timedelta(seconds=seconds_after)
         Channel.objects.update(members_known_at=None)
         raw = {"id": "C0OPEN", "name": "launch", "is_private": False, "is_ext_shared": False}
-        store_channels(channel.workspace, [(raw, "public")], known_at=asked_at, live=True)
+        store_channels(channel.workspace, [(raw, "public")], known_at=read_at, live=True)
         channel.refresh_from_db()
-        narrow = (Channel.Kind.PRIVATE, True)
-        found = (channel.kind, channel.is_shared)
-        assert found == (narrow if asked_s_later < 0 else (Channel.Kind.PUBLIC, False))
+        narrowed, widened = (Channel.Kind.PRIVATE, True), (Channel.Kind.PUBLIC, False)
+        expected = narrowed if seconds_after < 0 else widened
+        assert (channel.kind, channel.is_shared) == expected
 
-    def test_who_left_reads_no_more(self, channel: Channel, mika: Person) -> None:
-        work({"type": "member_left_channel", "channel": "C0OPEN", "user": "U1"})
+    def test_a_person_who_left_has_no_access(self, channel: Channel, mika: Person) -> None:
+        process({"type": "member_left_channel", "channel": "C0OPEN", "user": "U1"})
         assert not channel.memberships.exists()
         channel.refresh_from_db()
-        assert channel.members_known_at is not None and channel.members_have_changed
+        assert channel.members_known_at is not None and channel.have_members_changed
 
-    def test_who_joined_waits_for_the_next_sync(self, channel: Channel, mika: Person) -> None:
+    def test_a_person_who_joined_waits_for_the_next_sync(
+        self, channel: Channel, mika: Person
+    ) -> None:
         PersonFactory(workspace=channel.workspace, slack_id="U2")
-        work({"type": "member_joined_channel", "channel": "C0OPEN", "user": "U2"})
+        process({"type": "member_joined_channel", "channel": "C0OPEN", "user": "U2"})
         assert list(channel.memberships.values_list("person", flat=True)) == [mika.pk]
-        assert not channel.members_have_changed
+        assert not channel.have_members_changed
         channel.refresh_from_db()
-        assert channel.members_have_changed
-        channel.members_were_known(timezone.now())
-        assert not channel.members_have_changed
+        assert channel.have_members_changed
+        channel.set_members_known(timezone.now())
+        assert not channel.have_members_changed
 
     @pytest.mark.parametrize("kind", [Channel.Kind.PUBLIC, Channel.Kind.PRIVATE])
-    def test_the_bot_comes_and_goes(self, channel: Channel, kind: str) -> None:
+    def test_the_bot_joins_and_leaves(self, channel: Channel, kind: str) -> None:
         Channel.objects.update(kind=kind)
         bot = {"authorizations": [{"team_id": "T0TEAM", "user_id": "U0BOT", "is_bot": True}]}
-        work({"type": "member_joined_channel", "channel": "C0OPEN", "user": "U0BOT"}, **bot)
+        process({"type": "member_joined_channel", "channel": "C0OPEN", "user": "U0BOT"}, **bot)
         channel.refresh_from_db()
         assert channel.bot_is_in and channel.members_known_at
-        work({"type": "member_left_channel", "channel": "C0OPEN", "user": "U0BOT"}, **bot)
+        process({"type": "member_left_channel", "channel": "C0OPEN", "user": "U0BOT"}, **bot)
         channel.refresh_from_db()
         assert not channel.bot_is_in
-        # Nobody tells any more who leaves a private one.
+        # No event reports who leaves a private channel without the bot.
         assert (channel.members_known_at is None) is (kind == Channel.Kind.PRIVATE)
 
-    def test_a_guest_is_one_at_once(self, team: Workspace, mika: Person) -> None:
-        work({"type": "user_change", "user": {"id": "U1", "name": "mika", "is_restricted": True}})
+    def test_a_person_becomes_a_guest_at_once(self, team: Workspace, mika: Person) -> None:
+        process(
+            {"type": "user_change", "user": {"id": "U1", "name": "mika", "is_restricted": True}}
+        )
         mika.refresh_from_db()
         assert mika.is_guest
 
-    def test_a_new_person_waits_for_the_next_list(self, team: Workspace) -> None:
-        work({"type": "team_join", "user": {"id": "U7", "profile": {"display_name": "aya"}}})
-        made = team.people.get(slack_id="U7")
-        assert (made.name, made.is_placeholder) == ("aya", True)
+    def test_a_new_person_is_a_placeholder_until_the_next_list(self, team: Workspace) -> None:
+        process({"type": "team_join", "user": {"id": "U7", "profile": {"display_name": "aya"}}})
+        created = team.people.get(slack_id="U7")
+        assert (created.name, created.is_placeholder) == ("aya", True)
 
-    def test_whom_the_list_left_out_is_not_named_by_an_event(
+    def test_an_event_does_not_restore_an_unlisted_person(
         self, team: Workspace, mika: Person
     ) -> None:
         demote_unlisted_people(team, ())
-        work({"type": "user_change", "user": {"id": "U1", "name": "mika", "updated": 5}})
+        process({"type": "user_change", "user": {"id": "U1", "name": "mika", "updated": 5}})
         mika.refresh_from_db()
         assert (mika.updated, mika.is_placeholder) == (5, True)
 
 
 class TestChannels:
-    def test_renamed_and_archived(self, channel: Channel) -> None:
-        work({"type": "channel_rename", "channel": {"id": "C0OPEN", "name": "start"}})
-        work({"type": "channel_archive", "channel": "C0OPEN", "user": "U1"})
+    def test_a_channel_is_renamed_and_archived(self, channel: Channel) -> None:
+        process({"type": "channel_rename", "channel": {"id": "C0OPEN", "name": "start"}})
+        process({"type": "channel_archive", "channel": "C0OPEN", "user": "U1"})
         channel.refresh_from_db()
         assert (channel.name, channel.is_archived) == ("start", True)
-        work({"type": "channel_unarchive", "channel": "C0OPEN", "user": "U1"})
+        process({"type": "channel_unarchive", "channel": "C0OPEN", "user": "U1"})
         channel.refresh_from_db()
         assert not channel.is_archived
 
     @pytest.mark.parametrize("raw", [{"is_private": False}, {}, {"is_private": True}])
-    def test_a_new_one_is_not_followed_and_opens_with_the_next_list(
+    def test_a_new_channel_is_private_and_not_followed(
         self, team: Workspace, raw: dict[str, Any]
     ) -> None:
-        work({"type": "channel_created", "channel": {"id": "C0NEW", "name": "new", **raw}})
-        made = team.channels.get(slack_id="C0NEW")
-        assert (made.name, made.kind, made.is_followed) == ("new", "private", False)
+        process({"type": "channel_created", "channel": {"id": "C0NEW", "name": "new", **raw}})
+        created = team.channels.get(slack_id="C0NEW")
+        assert (created.name, created.kind, created.is_followed) == ("new", "private", False)
 
-    def test_a_known_one_is_not_described_again(self, channel: Channel) -> None:
+    def test_a_known_channel_is_not_created_again(self, channel: Channel) -> None:
         Channel.objects.update(topic="what we launch", is_archived=True)
         event = {"type": "channel_created", "channel": {"id": "C0OPEN", "name": "x"}}
-        assert work(event).reason == "channel is known"
+        assert process(event).reason == "channel is known"
         channel.refresh_from_db()
         assert (channel.name, channel.topic, channel.is_archived) == (
             *("launch", "what we launch"),
@@ -395,7 +377,7 @@ class TestToken:
         ],
     )
     @pytest.mark.parametrize("of_environment", [True, False])
-    def test_it_stops(
+    def test_the_connection_stops(
         self,
         team: Workspace,
         settings: Any,
@@ -406,102 +388,106 @@ class TestToken:
         if of_environment:
             settings.SLACK_BOT_TOKEN = "xoxb-1-abcd"
         else:
-            SlackConnection.objects.of(team).keep_token("xoxb-1-abcd", by=None)
-        assert work(event).state == STATE.DONE
-        held = SlackConnection.objects.get(workspace=team)
-        assert (held.state, held.token_end) == (state, "abcd")
-        held.uses("xoxb-1-abcd")  # the same token does not bring it back
-        held.refresh_from_db()
-        assert held.state == state
-        SlackConnection.objects.of(team).keep_token("xoxb-2-efgh", by=None)
-        held.refresh_from_db()
-        assert held.is_live
+            SlackConnection.objects.of(team).set_token("xoxb-1-abcd", by=None)
+        assert process(event).state == STATE.DONE
+        row = SlackConnection.objects.get(workspace=team)
+        assert (row.state, row.token_end) == (state, "abcd")
+        row.use_environment_token("xoxb-1-abcd")  # the same token does not bring it back
+        row.refresh_from_db()
+        assert row.state == state
+        SlackConnection.objects.of(team).set_token("xoxb-2-efgh", by=None)
+        row.refresh_from_db()
+        assert row.is_live
 
-    def test_a_late_word_about_an_earlier_token(self, team: Workspace) -> None:
+    def test_a_late_event_about_an_earlier_token_is_skipped(self, team: Workspace) -> None:
         SlackConnection.objects.create(workspace=team, checked_at=NOW)
-        row = work({"type": "app_uninstalled"}, at=NOW - timedelta(minutes=10))
+        row = process({"type": "app_uninstalled"}, at=NOW - timedelta(minutes=10))
         assert row.reason == "older than the token"
         assert SlackConnection.objects.get().is_live
 
-    def test_tokens_of_people_are_not_ours(self, team: Workspace) -> None:
-        assert work({"type": "tokens_revoked", "tokens": {"oauth": ["U1"]}}).state == STATE.SKIPPED
+    def test_revoked_tokens_of_people_are_skipped(self, team: Workspace) -> None:
+        assert (
+            process({"type": "tokens_revoked", "tokens": {"oauth": ["U1"]}}).state == STATE.SKIPPED
+        )
         assert not SlackConnection.objects.exists()
 
 
 class TestQueue:
-    def test_the_first_that_waits_calls_a_task(self, channel: Channel) -> None:
-        def called(event_id: str) -> bool:
+    def test_the_first_queued_event_needs_a_task(self, channel: Channel) -> None:
+        def needs_task(event_id: str) -> bool:
             raw = {"type": "event_callback", "team_id": "T0TEAM", "event_id": event_id}
-            taken = take({**raw, "event": said(5, event_id)})
-            assert taken is not None
-            return bool(taken.call)
+            received = store_payload({**raw, "event": message_event(5, event_id)})
+            assert received is not None
+            return received.workspace_id is not None
 
-        assert called("A1") is True
-        assert called("A2") is False
-        assert called("A1") is True  # sent again: its task may be lost
-        assert work_on_all(channel.workspace, seconds=60) is False
-        assert called("A3") is True
-        assert called("A1") is False  # long done
+        assert needs_task("A1") is True
+        assert needs_task("A2") is False
+        assert needs_task("A1") is True  # a retry: its task may be lost
+        assert process_events(channel.workspace, seconds=60) is False
+        assert needs_task("A3") is True
+        assert needs_task("A1") is False  # done
 
-    def test_what_rests_after_a_failure_holds_up_no_call(self, channel: Channel) -> None:
-        row = tell(said(5, "x"))
+    def test_an_event_in_backoff_does_not_delay_the_next_one(self, channel: Channel) -> None:
+        row = receive(message_event(5, "x"))
         row.claim(NOW, NOW)
-        row.fails("OperationalError", NOW + timedelta(hours=1))
-        later = tell(said(4, "y"))
-        assert SlackEvent.objects.is_first_in_hand(later.event_id)
+        row.fail("OperationalError", NOW + timedelta(hours=1))
+        later = receive(message_event(4, "y"))
+        assert SlackEvent.objects.is_first_queued(later.event_id)
         assert workspaces_with_events(timezone.now()) == [channel.workspace_id]
 
     @pytest.mark.slow
-    def test_all_that_waits_the_oldest_first(self, channel: Channel) -> None:
+    def test_events_are_processed_oldest_first(self, channel: Channel) -> None:
         for minute in range(250):
-            tell(said(1000 - minute, str(minute)))
-        assert work_on_all(channel.workspace, seconds=600) is False
+            receive(message_event(1000 - minute, str(minute)))
+        assert process_events(channel.workspace, seconds=600) is False
         assert [text for text, _ in texts(channel)] == [str(n) for n in range(250)]
         assert workspaces_with_events(timezone.now()) == []
 
-    def test_time_is_up(self, channel: Channel) -> None:
-        tell(said(5, "x"))
-        assert work_on_all(channel.workspace, seconds=-1) is True
+    def test_processing_stops_at_the_deadline(self, channel: Channel) -> None:
+        receive(message_event(5, "x"))
+        assert process_events(channel.workspace, seconds=-1) is True
         assert workspaces_with_events(timezone.now()) == [channel.workspace_id]
 
-    def test_the_last_event_is_noted(self, channel: Channel) -> None:
+    def test_the_time_of_the_last_event_is_recorded(self, channel: Channel) -> None:
         connected = SlackConnection.objects.of(channel.workspace)
-        work_on_all(channel.workspace, seconds=60)
+        process_events(channel.workspace, seconds=60)
         connected.refresh_from_db()
         assert connected.event_at is None
-        tell(said(5, "x"))
-        work_on_all(channel.workspace, seconds=60)
+        receive(message_event(5, "x"))
+        process_events(channel.workspace, seconds=60)
         connected.refresh_from_db()
         assert connected.event_at is not None
 
-    def test_one_at_a_time(self, channel: Channel) -> None:
-        row = tell(said(5, "x"))
-        other = SlackEvent.objects.get(pk=row.pk)
+    def test_only_the_claiming_worker_processes_an_event(self, channel: Channel) -> None:
+        row = receive(message_event(5, "x"))
+        second = SlackEvent.objects.get(pk=row.pk)
         assert row.claim(NOW, NOW + timedelta(minutes=3))
-        assert not work_on(other, NOW + timedelta(minutes=2))
+        assert not process_event(second, NOW + timedelta(minutes=2))
         assert not Message.objects.exists()
-        assert work_on(SlackEvent.objects.get(pk=row.pk), NOW + timedelta(minutes=4))
-        assert not row.ends()  # the first one is too late
+        assert process_event(SlackEvent.objects.get(pk=row.pk), NOW + timedelta(minutes=4))
+        assert not row.finish()  # the first worker is too late
         assert SlackEvent.objects.get().state == STATE.DONE
 
-    def test_one_that_kills_its_worker_is_given_up(self, channel: Channel) -> None:
-        tell(said(5, "x"))
+    def test_an_event_that_kills_its_workers_fails(self, channel: Channel) -> None:
+        receive(message_event(5, "x"))
         now = NOW
         for _ in range(MAX_ATTEMPTS):
             now += timedelta(hours=1)
             assert SlackEvent.objects.get().claim(now, now + timedelta(minutes=3))
         now += timedelta(hours=1)
-        assert not work_on(SlackEvent.objects.get(), now)
+        assert not process_event(SlackEvent.objects.get(), now)
         row = SlackEvent.objects.get()
         assert (row.state, row.reason) == (STATE.FAILED, "lost its worker")
 
-    def test_an_error_is_kept_and_tried_again_later(self, channel: Channel, settings: Any) -> None:
+    def test_an_error_is_recorded_and_retried_with_backoff(
+        self, channel: Channel, settings: Any
+    ) -> None:
         settings.MEMORYHUB_BACK_OFF = 30.0
-        tell(said(5, "x"))
+        receive(message_event(5, "x"))
         now, waits = timezone.now(), []
         with connection.execute_wrapper(no_messages):
             for _ in range(MAX_ATTEMPTS):
-                assert work_on(SlackEvent.objects.get(), now)
+                assert process_event(SlackEvent.objects.get(), now)
                 row = SlackEvent.objects.get()
                 assert row.reason == "Refused"
                 if row.not_before:
@@ -510,23 +496,26 @@ class TestQueue:
         assert waits == [30, 60, 120, 240]
         assert row.state == STATE.FAILED
         assert row.body
-        assert not work_on(row, now + timedelta(days=1))
+        assert not process_event(row, now + timedelta(days=1))
         assert row.retry(None)
-        assert work_on(SlackEvent.objects.get(), now)
+        assert process_event(SlackEvent.objects.get(), now)
         assert texts(channel) == [("x", LIVE)]
 
-    def test_a_deletion_finds_no_copy_in_what_was_given_up(self, channel: Channel) -> None:
-        given_up, other = tell(said(5, "please forget")), tell(said(4, "stays"))
+    def test_a_deletion_redacts_failed_events(self, channel: Channel) -> None:
+        failed, unrelated = (
+            receive(message_event(5, "please forget")),
+            receive(message_event(4, "stays")),
+        )
         SlackEvent.objects.update(state=STATE.FAILED)
-        work(deleted(5))
-        given_up.refresh_from_db()
-        other.refresh_from_db()
-        assert (given_up.state, given_up.body) == (STATE.SKIPPED, "")
-        assert "stays" in other.body
+        process(deleted(5))
+        failed.refresh_from_db()
+        unrelated.refresh_from_db()
+        assert (failed.state, failed.body) == (STATE.SKIPPED, "")
+        assert "stays" in unrelated.body
 
     @pytest.mark.parametrize("state", STATE.values)
-    def test_old_ones_go(self, channel: Channel, state: str) -> None:
-        old, young = tell(said(5, "x")), tell(said(4, "y"))
+    def test_old_events_are_pruned(self, channel: Channel, state: str) -> None:
+        old, young = receive(message_event(5, "x")), receive(message_event(4, "y"))
         SlackEvent.objects.update(state=state)
         for row, days in ((old, 7.1), (young, 6.9)):
             at = NOW - timedelta(days=days)
@@ -534,18 +523,18 @@ class TestQueue:
         assert prune(NOW) == 1
         assert SlackEvent.objects.get() == young
 
-    def test_a_team_that_went_away(self, channel: Channel) -> None:
-        row = tell(said(5, "x"))
+    def test_an_event_of_a_removed_team_is_skipped(self, channel: Channel) -> None:
+        row = receive(message_event(5, "x"))
         Workspace.objects.update(team_id="T9")
         assert workspaces_with_events(timezone.now()) == []
-        work_on(row, timezone.now())
+        process_event(row, timezone.now())
         row.refresh_from_db()
         assert (row.state, row.body) == (STATE.SKIPPED, "")
 
-    def test_queries_of_one_message(self, channel: Channel) -> None:
-        row = tell(said(5, "x"))
+    def test_the_number_of_queries_for_a_message(self, channel: Channel) -> None:
+        row = receive(message_event(5, "x"))
         with CaptureQueriesContext(connection) as captured:
-            work_on(row, timezone.now())
+            process_event(row, timezone.now())
         assert len(captured) <= 16
 
 
@@ -554,16 +543,16 @@ class Refused(Exception):
 
 
 @pytest.mark.parametrize("switched_on", [False, True])
-def test_of_a_private_channel_only_deletions_are_heard_unless_it_may_be_read(
+def test_private_channels_need_the_setting_except_for_deletions(
     channel: Channel, switched_on: bool
 ) -> None:
-    assert work(said(3, "in public")).state == STATE.DONE
+    assert process(message_event(3, "in public")).state == STATE.DONE
     Channel.objects.update(kind=Channel.Kind.PRIVATE)
     channel.workspace.change_settings({"read_private_channels": switched_on})
-    row = work(said(2, "in private", channel_type="group"))
+    row = process(message_event(2, "in private", channel_type="group"))
     assert ("in private", "live") in texts(channel) or not switched_on
     assert row.reason == ("" if switched_on else "private channels are switched off")
-    assert work(deleted(3)).state == STATE.DONE
+    assert process(deleted(3)).state == STATE.DONE
     assert ("in public", "live") not in texts(channel)
 
 

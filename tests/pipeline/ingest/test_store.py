@@ -13,7 +13,7 @@ from memories.pipeline.ingest.roster import set_members, store_channels, store_p
 from memories.pipeline.ingest.store import store_messages
 from memories.rules.ingest.outcomes import ObjectType, Result, Tally
 from tests.factories import ChannelFactory, PersonFactory, UserFactory
-from tests.slackexports import START, channel, person, said, ts
+from tests.slackexports import START, channel, person, slack_message, ts
 
 pytestmark = [pytest.mark.django_db, pytest.mark.postgres("upserts")]
 NOW = datetime.fromtimestamp(START, UTC) + timedelta(days=10)
@@ -30,7 +30,7 @@ def general(workspace: Workspace) -> Channel:
 
 
 def results(tally: Tally) -> dict[str, int]:
-    """What became of the objects, those that happened."""
+    """Return the number of objects by result, without zeros."""
     assert tally.is_complete
     return {result.value: n for result in Result if (n := tally.count(result=result))}
 
@@ -45,12 +45,12 @@ def deleted(seconds: int, **previous: Any) -> dict[str, Any]:
     }
 
 
-def edited(seconds: int, text: str, at: int, **more: Any) -> dict[str, Any]:
-    return said(seconds, text, edited={"user": "U1", "ts": ts(at)}, **more)
+def edited(seconds: int, text: str, at: int, **fields: Any) -> dict[str, Any]:
+    return slack_message(seconds, text, edited={"user": "U1", "ts": ts(at)}, **fields)
 
 
 def state() -> list[tuple[Any, ...]]:
-    """All that a reader could see of the messages."""
+    """Return everything of the messages that a reader can see."""
     return list(
         Message.objects.order_by("channel__slack_id", "ts").values_list(
             *("channel__slack_id", "ts", "micros", "thread_ts", "author__slack_id", "username"),
@@ -64,7 +64,11 @@ def state() -> list[tuple[Any, ...]]:
 
 
 def test_messages_are_stored_once(general: Channel) -> None:
-    raws = [said(1, "a"), said(2, "b", user="U2"), said(3, "joined", subtype="channel_join")]
+    raws = [
+        slack_message(1, "a"),
+        slack_message(2, "b", user="U2"),
+        slack_message(3, "joined", subtype="channel_join"),
+    ]
     assert results(store_messages(general, raws, NOW)) == {"stored": 3}
     before = state()
     assert results(store_messages(general, raws, NOW)) == {"duplicate": 3}
@@ -72,8 +76,8 @@ def test_messages_are_stored_once(general: Channel) -> None:
     assert results(store_messages(general, [raws[0], raws[0]], NOW)) == {"duplicate": 2}
 
 
-def test_twice_in_one_batch(general: Channel) -> None:
-    raws = [said(1, "a"), said(1, "a"), edited(1, "b", 5), said(1, "a")]
+def test_a_message_may_come_twice_in_a_batch(general: Channel) -> None:
+    raws = [slack_message(1, "a"), slack_message(1, "a"), edited(1, "b", 5), slack_message(1, "a")]
     tally = store_messages(general, raws, NOW)
     assert results(tally) == {"stored": 1, "updated": 1, "duplicate": 2}
     assert Message.objects.get().text == "b"
@@ -81,7 +85,7 @@ def test_twice_in_one_batch(general: Channel) -> None:
 
 def test_the_same_ts_in_two_channels_is_two_messages(general: Channel) -> None:
     other = general.workspace.channels.create(slack_id="C2", name="other")
-    raw = said(1, "a", client_msg_id="same", thread_ts=ts(0))
+    raw = slack_message(1, "a", client_msg_id="same", thread_ts=ts(0))
     store_messages(general, [raw], NOW)
     store_messages(other, [raw], NOW)
     assert [row[:2] for row in state()] == [
@@ -95,7 +99,9 @@ def test_the_same_ts_in_two_channels_is_two_messages(general: Channel) -> None:
 def test_the_later_edit_stays(general: Channel) -> None:
     store_messages(general, [edited(1, "second", 20)], NOW)
     assert results(store_messages(general, [edited(1, "first", 10)], NOW)) == {"duplicate": 1}
-    assert results(store_messages(general, [said(1, "original, longer")], NOW)) == {"duplicate": 1}
+    assert results(store_messages(general, [slack_message(1, "original, longer")], NOW)) == {
+        "duplicate": 1
+    }
     assert Message.objects.get().text == "second"
     assert results(store_messages(general, [edited(1, "third", 30)], NOW)) == {"updated": 1}
     message = Message.objects.get()
@@ -103,28 +109,30 @@ def test_the_later_edit_stays(general: Channel) -> None:
     assert '"third"' in message.raw
 
 
-def test_what_went_without_an_edit_goes_when_slack_answers_without_it(general: Channel) -> None:
+def test_a_live_version_removes_attachments_without_an_edit(general: Channel) -> None:
     plan = {"id": "F1", "title": "Plan of the merger"}
-    store_messages(general, [said(1, "see", files=[plan])], NOW)
-    gone = said(1, "see", files=[{"id": "F1", "mode": "tombstone"}])
-    assert results(store_messages(general, [gone], NOW)) == {"duplicate": 1}, "told by an event"
+    store_messages(general, [slack_message(1, "see", files=[plan])], NOW)
+    gone = slack_message(1, "see", files=[{"id": "F1", "mode": "tombstone"}])
+    assert results(store_messages(general, [gone], NOW)) == {"duplicate": 1}
     assert results(store_messages(general, [gone], NOW, live=True)) == {"updated": 1}
     message = Message.objects.get()
     assert "merger" not in message.text + message.raw
     assert results(store_messages(general, [gone], NOW, live=True)) == {"duplicate": 1}
     store_messages(general, [edited(1, "seen", 5)], NOW)
-    store_messages(general, [gone], NOW, live=True)  # asked for before the edit
+    store_messages(general, [gone], NOW, live=True)  # read before the edit
     assert Message.objects.get().text == "seen"
 
 
-def test_bytes_that_differ_without_an_edit_are_a_duplicate(general: Channel) -> None:
+def test_other_block_ids_without_an_edit_are_a_duplicate(general: Channel) -> None:
     blocks = [{"type": "rich_text", "block_id": "a", "elements": []}]
-    store_messages(general, [said(1, "a", blocks=blocks)], NOW)
+    store_messages(general, [slack_message(1, "a", blocks=blocks)], NOW)
     blocks = [{"type": "rich_text", "block_id": "b", "elements": []}]
-    assert results(store_messages(general, [said(1, "a", blocks=blocks)], NOW)) == {"duplicate": 1}
+    assert results(store_messages(general, [slack_message(1, "a", blocks=blocks)], NOW)) == {
+        "duplicate": 1
+    }
 
 
-def test_a_deletion_purges_and_holds(general: Channel) -> None:
+def test_a_deletion_purges_the_message_and_is_final(general: Channel) -> None:
     raw = edited(1, "secret", 5, username="x", bot_id="B1")
     store_messages(general, [raw], NOW)
     assert results(store_messages(general, [deleted(1)], NOW)) == {"updated": 1}
@@ -137,52 +145,60 @@ def test_a_deletion_purges_and_holds(general: Channel) -> None:
     assert Message.objects.get().text == ""
 
 
-def test_a_deletion_of_what_was_never_seen_holds_too(general: Channel) -> None:
+def test_a_deletion_of_an_unknown_message_is_final(general: Channel) -> None:
     assert results(store_messages(general, [deleted(1)], NOW)) == {"stored": 1}
-    assert results(store_messages(general, [said(1, "late")], NOW)) == {"duplicate": 1}
+    assert results(store_messages(general, [slack_message(1, "late")], NOW)) == {"duplicate": 1}
     assert Message.objects.get().text == ""
 
 
-def test_a_reply_waits_for_its_root(general: Channel) -> None:
-    store_messages(general, [said(5, "reply", thread_ts=ts(1))], NOW)
+def test_a_reply_creates_a_placeholder_for_its_root(general: Channel) -> None:
+    store_messages(general, [slack_message(5, "reply", thread_ts=ts(1))], NOW)
     root = Message.objects.get(ts=ts(1))
     assert (root.state, root.is_root, root.text) == (Message.State.MISSING, True, "")
-    # The root of an export older than the thread does not know that it is one.
-    tally = store_messages(general, [said(1, "root")], NOW)
+    # In an export from before the thread the root has no thread_ts.
+    tally = store_messages(general, [slack_message(1, "root")], NOW)
     assert results(tally) == {"stored": 1}
     root.refresh_from_db()
     assert (root.state, root.is_root, root.text) == (Message.State.LIVE, True, "root")
     assert root.author is not None and root.author.slack_id == "U1"
 
 
+def test_a_broadcast_is_one_message_in_its_thread(general: Channel) -> None:
+    store_messages(general, [slack_message(9, "root")], NOW)
+    both = slack_message(10, "both", subtype="thread_broadcast", thread_ts=ts(9))
+    store_messages(general, [both, both], NOW)
+    reply = general.messages.get(ts=ts(10))
+    assert (reply.broadcast, reply.is_reply, reply.thread_ts) == (True, True, ts(9))
+
+
 def test_a_plain_message_becomes_a_root(general: Channel) -> None:
-    store_messages(general, [said(1, "root")], NOW)
-    store_messages(general, [said(5, "reply", thread_ts=ts(1))], NOW)
+    store_messages(general, [slack_message(1, "root")], NOW)
+    store_messages(general, [slack_message(5, "reply", thread_ts=ts(1))], NOW)
     assert Message.objects.get(ts=ts(1)).is_root
 
 
-def test_a_root_deleted_while_its_replies_live(general: Channel) -> None:
-    tombstone = said(
+def test_a_deleted_root_keeps_its_replies(general: Channel) -> None:
+    tombstone = slack_message(
         1, "This message was deleted.", user="USLACKBOT", subtype="tombstone", thread_ts=ts(1)
     )
-    store_messages(general, [said(5, "reply", thread_ts=ts(1)), tombstone], NOW)
+    store_messages(general, [slack_message(5, "reply", thread_ts=ts(1)), tombstone], NOW)
     root, reply = Message.objects.in_order()
     assert (root.state, root.text, root.is_root) == (Message.State.DELETED, "", True)
     assert (reply.state, reply.text, reply.thread_ts) == (Message.State.LIVE, "reply", ts(1))
 
 
 @pytest.mark.slow
-def test_the_end_does_not_depend_on_the_order(general: Channel) -> None:
+def test_the_result_does_not_depend_on_the_order(general: Channel) -> None:
     raws = [
-        said(1, "root"),
+        slack_message(1, "root"),
         edited(1, "root, edited", 50, thread_ts=ts(1), reply_count=2, latest_reply=ts(20)),
-        said(1, "root", thread_ts=ts(1), reply_count=1, latest_reply=ts(10)),
-        said(10, "reply", thread_ts=ts(1)),
-        said(20, "both", subtype="thread_broadcast", thread_ts=ts(1)),
+        slack_message(1, "root", thread_ts=ts(1), reply_count=1, latest_reply=ts(10)),
+        slack_message(10, "reply", thread_ts=ts(1)),
+        slack_message(20, "both", subtype="thread_broadcast", thread_ts=ts(1)),
         deleted(10, thread_ts=ts(1)),
-        said(30, "alone", thread_ts=ts(2), user=None),
-        said(30, "alone", thread_ts=ts(2)),
-        said(40, "bot", user=None, subtype="bot_message", bot_id="B1", username="ci"),
+        slack_message(30, "alone", thread_ts=ts(2), user=None),
+        slack_message(30, "alone", thread_ts=ts(2)),
+        slack_message(40, "bot", user=None, subtype="bot_message", bot_id="B1", username="ci"),
     ]
     chance = random.Random(7)
     store_messages(general, raws, NOW)
@@ -199,14 +215,14 @@ def test_the_end_does_not_depend_on_the_order(general: Channel) -> None:
 
 def test_counts_of_replies(general: Channel) -> None:
     def root(count: int, latest: int) -> dict[str, Any]:
-        return said(1, "r", thread_ts=ts(1), reply_count=count, latest_reply=ts(latest))
+        return slack_message(1, "r", thread_ts=ts(1), reply_count=count, latest_reply=ts(latest))
 
     store_messages(general, [root(5, 50)], NOW)
     assert results(store_messages(general, [root(3, 30)], NOW)) == {"duplicate": 1}
     assert Message.objects.get().reply_count == 5
-    # What Slack says now holds, also when a reply has gone.
+    # A live count replaces it, also after a reply was deleted.
     assert results(store_messages(general, [root(4, 40)], NOW, live=True)) == {"updated": 1}
-    gone = said(1, "r", thread_ts=ts(1), reply_count=0, latest_reply="0000000000.000000")
+    gone = slack_message(1, "r", thread_ts=ts(1), reply_count=0, latest_reply="0000000000.000000")
     store_messages(general, [gone], NOW, live=True)
     message = Message.objects.get()
     assert (message.reply_count, message.latest_reply, message.is_root) == (0, "", True)
@@ -228,39 +244,39 @@ def segment(channel: Channel, thread_ts: str = "") -> Segment:
 @pytest.mark.parametrize(
     ("raw", "stale"),
     [
-        (said(1, "a"), False),
-        (said(1, "a", thread_ts=ts(1), reply_count=3, latest_reply=ts(9)), False),
+        (slack_message(1, "a"), False),
+        (slack_message(1, "a", thread_ts=ts(1), reply_count=3, latest_reply=ts(9)), False),
         (edited(1, "b", 5), True),
         (deleted(1), True),
     ],
     ids=["same", "new replies", "edited", "deleted"],
 )
-def test_what_changes_in_a_segment_makes_it_stale(
+def test_a_change_makes_its_segments_stale(
     raw: dict[str, Any], stale: bool, general: Channel
 ) -> None:
-    store_messages(general, [said(1, "a"), said(2, "b")], NOW)
-    ours, other, thread = segment(general), segment(general, "x"), segment(general, ts(1))
+    store_messages(general, [slack_message(1, "a"), slack_message(2, "b")], NOW)
+    ours, unrelated, thread = segment(general), segment(general, "x"), segment(general, ts(1))
     general.messages.filter(ts=ts(1)).update(segment=ours, thread_segment=thread)
-    general.messages.filter(ts=ts(2)).update(segment=other)
+    general.messages.filter(ts=ts(2)).update(segment=unrelated)
     store_messages(general, [raw], NOW)
-    for row in (ours, other, thread):
+    for row in (ours, unrelated, thread):
         row.refresh_from_db()
-    assert (ours.stale, thread.stale, other.stale) == (stale, stale, False)
+    assert (ours.stale, thread.stale, unrelated.stale) == (stale, stale, False)
     assert Message.objects.get(ts=ts(1)).segment == ours
 
 
-def test_authors_in_no_list_get_placeholders(general: Channel) -> None:
+def test_authors_in_no_list_become_placeholders(general: Channel) -> None:
     general.workspace.people.create(slack_id="U1", name="Ann")
     raws = [
-        said(1, "a"),
-        said(2, "b", user="W2", user_team="T9", user_profile={"display_name": "Wim"}),
-        said(3, "c", user="USLACKBOT"),
-        said(4, "d", user=None, subtype="bot_message", bot_id="B1", username="ci"),
+        slack_message(1, "a"),
+        slack_message(2, "b", user="W2", user_team="T9", user_profile={"display_name": "Wim"}),
+        slack_message(3, "c", user="USLACKBOT"),
+        slack_message(4, "d", user=None, subtype="bot_message", bot_id="B1", username="ci"),
     ]
     store_messages(general, raws, NOW)
     rows = Person.objects.order_by("slack_id")
     assert [
-        (one.slack_id, one.name, one.is_bot, one.is_external, one.is_placeholder) for one in rows
+        (row.slack_id, row.name, row.is_bot, row.is_external, row.is_placeholder) for row in rows
     ] == [
         ("B1", "ci", True, False, True),
         ("U1", "Ann", False, False, False),
@@ -270,45 +286,45 @@ def test_authors_in_no_list_get_placeholders(general: Channel) -> None:
 
 
 @pytest.mark.slow
-def test_batches_take_few_queries(general: Channel, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_needs_few_queries(general: Channel, monkeypatch: pytest.MonkeyPatch) -> None:
     def queries(count: int) -> int:
         Message.objects.all().delete()
-        raws = [said(n, "x", thread_ts=ts(n - n % 5)) for n in range(count)]
+        raws = [slack_message(n, "x", thread_ts=ts(n - n % 5)) for n in range(count)]
         with CaptureQueriesContext(
             connection,
         ) as captured:
             store_messages(general, raws, NOW)
         return sum("INSERT" not in query["sql"] for query in captured)
 
-    store_messages(general, [said(0, "x")], NOW)
+    store_messages(general, [slack_message(0, "x")], NOW)
     assert queries(1000) == queries(10)
 
 
-def test_a_large_batch_is_cut_by_its_size(
-    general: Channel, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_batch_ends_at_its_size(general: Channel, monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = []
-    write = store._write
+    store_batch = store._store_batch
 
-    def noted(channel: Channel, found: Any, *rest: Any, **more: Any) -> Any:
-        sizes.append(len(found))
-        return write(channel, found, *rest, **more)
+    def store_and_record(channel: Channel, batch: Any, *args: Any, **options: Any) -> Any:
+        sizes.append(len(batch))
+        return store_batch(channel, batch, *args, **options)
 
-    monkeypatch.setattr(store, "_write", noted)
+    monkeypatch.setattr(store, "_store_batch", store_and_record)
     monkeypatch.setattr(store, "BATCH", 3)
     monkeypatch.setattr(store, "BATCH_CHARACTERS", 5000)
     texts = ["x"] * 7 + ["y" * 6000] + ["x"] * 2
-    store_messages(general, [said(n, text) for n, text in enumerate(texts)], NOW)
+    store_messages(general, [slack_message(n, text) for n, text in enumerate(texts)], NOW)
     assert sizes == [3, 3, 2, 2]
     assert Message.objects.count() == 10
 
 
 @pytest.mark.parametrize("stop", [1, 4, 6, 9])
-def test_stopped_anywhere_and_run_again(
+def test_a_stopped_import_can_be_repeated(
     stop: int, general: Channel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(store, "BATCH", 3)
-    raws = [said(n, f"{n}", thread_ts=ts(n // 4 * 4)) for n in range(10)] + [edited(2, "e", 50)]
+    raws = [slack_message(n, f"{n}", thread_ts=ts(n // 4 * 4)) for n in range(10)] + [
+        edited(2, "e", 50)
+    ]
 
     def until(count: int) -> Any:
         yield from itertools.islice(raws, count)
@@ -318,13 +334,13 @@ def test_stopped_anywhere_and_run_again(
         store_messages(general, until(stop), NOW)
     assert Message.objects.filter(state="live").count() == stop // 3 * 3
     store_messages(general, raws, NOW)
-    again = state()
+    repeated = state()
     Message.objects.all().delete()
     store_messages(general, raws, NOW)
-    assert state() == again
+    assert state() == repeated
 
 
-def test_rows_are_inserted_as_bulk_create_would(general: Channel) -> None:
+def test_insert_stores_the_same_values_as_bulk_create(general: Channel) -> None:
     def row(ts: str) -> Message:
         person = general.workspace.people.get_or_create(slack_id="U1", name="Ann")[0]
         return Message(
@@ -340,12 +356,12 @@ def test_rows_are_inserted_as_bulk_create_would(general: Channel) -> None:
     Message.objects.bulk_create([row(ts(1))])
     Message.objects.insert([row(ts(2))])
     Message.objects.insert([])
-    one, other = (
+    created, inserted = (
         {key: value for key, value in row.items() if key not in ("id", "ts", "segment_id")}
         for row in Message.objects.order_by("ts").values()
     )
-    moments = one.pop("stored_at"), other.pop("stored_at")
-    assert one == other
+    moments = created.pop("stored_at"), inserted.pop("stored_at")
+    assert created == inserted
     assert abs(moments[0] - moments[1]) < timedelta(minutes=1)
     assert Message.objects.get(ts=ts(2)).segment is not None
 
@@ -364,30 +380,30 @@ def test_people(workspace: Workspace) -> None:
 
 
 @pytest.mark.parametrize(
-    ("connected", "live", "stays"),
+    ("connected", "live", "stays_narrow"),
     [(True, False, True), (True, True, False), (False, False, False)],
     ids=["an export", "slack itself", "before there is a connection"],
 )
 @pytest.mark.parametrize("updated", [0, 30], ids=["undated", "dated"])
-def test_only_slack_itself_makes_a_full_member_again(
-    workspace: Workspace, connected: bool, live: bool, stays: bool, updated: int
+def test_only_live_lists_make_a_person_a_full_member_again(
+    workspace: Workspace, connected: bool, live: bool, stays_narrow: bool, updated: int
 ) -> None:
     workspace.connected_at = NOW if connected else None
     narrow = {"UG": {"is_restricted": True}, "UX": {"is_stranger": True}, "UD": {"deleted": True}}
-    people = [person(key, updated=20) | told for key, told in narrow.items()]
+    people = [person(key, updated=20) | flags for key, flags in narrow.items()]
     store_people(workspace, people, live=True)
-    again = [
-        person(key, updated=updated) | dict.fromkeys(told, False) for key, told in narrow.items()
+    widened = [
+        person(key, updated=updated) | dict.fromkeys(flags, False) for key, flags in narrow.items()
     ]
-    store_people(workspace, again, live=live)
+    store_people(workspace, widened, live=live)
     rows = {row.slack_id: row for row in Person.objects.all()}
-    found = (rows["UG"].is_guest, rows["UX"].is_external, rows["UD"].is_deleted)
-    assert found == (stays,) * 3
-    assert results(store_people(workspace, again, live=live)) == {"duplicate": 3}
+    flags = (rows["UG"].is_guest, rows["UX"].is_external, rows["UD"].is_deleted)
+    assert flags == (stays_narrow,) * 3
+    assert results(store_people(workspace, widened, live=live)) == {"duplicate": 3}
 
 
 def test_a_placeholder_is_completed_by_a_list(general: Channel) -> None:
-    store_messages(general, [said(1, "a", user="U1")], NOW)
+    store_messages(general, [slack_message(1, "a", user="U1")], NOW)
     tally = store_people(general.workspace, [person("U1", "Ann")])
     assert results(tally) == {"stored": 1}
     author = Message.objects.get().author
@@ -396,21 +412,21 @@ def test_a_placeholder_is_completed_by_a_list(general: Channel) -> None:
 
 
 @pytest.mark.parametrize("updated", [0, 20, 30], ids=["undated", "the same", "later"])
-@pytest.mark.parametrize("known", [True, False])
-def test_only_slacks_own_list_names_somebody(
-    workspace: Workspace, known: bool, updated: int
+@pytest.mark.parametrize("is_known", [True, False])
+def test_only_live_lists_complete_a_placeholder(
+    workspace: Workspace, is_known: bool, updated: int
 ) -> None:
-    """Whom it left out, or has not listed yet, reads no public channel by an export or an event."""
+    """An export or event gives an unlisted person no access to public channels."""
     workspace.connected_at = NOW
-    if known:
+    if is_known:
         workspace.people.create(slack_id="U1", is_placeholder=True, updated=20)
-    told = [person("U1", "Ann", updated=updated)]
-    assert results(store_people(workspace, told)) == {"updated" if known else "stored": 1}
-    assert results(store_people(workspace, told)) == {"duplicate": 1}
+    people = [person("U1", "Ann", updated=updated)]
+    assert results(store_people(workspace, people)) == {"updated" if is_known else "stored": 1}
+    assert results(store_people(workspace, people)) == {"duplicate": 1}
     assert Person.objects.get().is_placeholder
-    assert results(store_people(workspace, told, live=True)) == {"stored": 1}
+    assert results(store_people(workspace, people, live=True)) == {"stored": 1}
     assert not Person.objects.get().is_placeholder
-    assert results(store_people(workspace, told)) == {"duplicate": 1}
+    assert results(store_people(workspace, people)) == {"duplicate": 1}
     assert not Person.objects.get().is_placeholder
 
 
@@ -438,7 +454,7 @@ def test_an_older_list_of_channels_changes_nothing(workspace: Workspace) -> None
 
 
 @pytest.mark.parametrize(
-    ("held", "told", "live", "kept"),
+    ("stored", "listed_as", "live", "expected"),
     [
         ("public", "private", False, "private"),
         ("private", "public", False, "private"),
@@ -446,16 +462,16 @@ def test_an_older_list_of_channels_changes_nothing(workspace: Workspace) -> None
         ("public", "private", True, "private"),
     ],
 )
-def test_only_slack_itself_opens_a_private_channel(
-    held: str, told: str, live: bool, kept: str, workspace: Workspace
+def test_only_a_live_list_makes_a_private_channel_public(
+    stored: str, listed_as: str, live: bool, expected: str, workspace: Workspace
 ) -> None:
-    listed(workspace, (channel("C1", "a"), held))
-    listed(workspace, (channel("C1", "a"), told), live=live)
-    assert Channel.objects.get().kind == kept
+    listed(workspace, (channel("C1", "a"), stored))
+    listed(workspace, (channel("C1", "a"), listed_as), live=live)
+    assert Channel.objects.get().kind == expected
 
 
 @pytest.mark.parametrize("connected", [True, False])
-def test_only_slack_itself_ends_the_sharing_of_a_connected_channel(
+def test_only_a_live_list_ends_the_sharing_of_a_connected_channel(
     connected: bool, workspace: Workspace
 ) -> None:
     workspace.connected_at = NOW if connected else None
@@ -466,30 +482,31 @@ def test_only_slack_itself_ends_the_sharing_of_a_connected_channel(
     assert not Channel.objects.get().is_shared
 
 
-def described(words: str, **more: Any) -> tuple[Any, str]:
-    return channel("C1", "a", topic={"value": words}, purpose={"value": "plans"}, **more), "public"
+def described(topic: str, **fields: Any) -> tuple[Any, str]:
+    return channel(
+        "C1", "a", topic={"value": topic}, purpose={"value": "plans"}, **fields
+    ), "public"
 
 
 @pytest.mark.parametrize("connected", [True, False])
-@pytest.mark.parametrize("held", ["old words", "so […] it is", ""])
-def test_an_export_brings_back_no_topic(held: str, connected: bool, workspace: Workspace) -> None:
-    """A later one tells a new topic, unless words were taken out of it: those it may hold. Once
-    there is a connection, Slack tells it."""
+@pytest.mark.parametrize("topic", ["old words", "so […] it is", ""])
+def test_an_export_restores_no_redacted_topic(
+    topic: str, connected: bool, workspace: Workspace
+) -> None:
+    """A later export sets a topic without redactions. In a connected workspace only Slack does."""
     workspace.connected_at = NOW if connected else None
     listed(workspace, described("first"))
-    Channel.objects.update(topic=held)
-    listed(workspace, described("as told"), at=NOW + timedelta(days=1))
+    Channel.objects.update(topic=topic)
+    listed(workspace, described("new words"), at=NOW + timedelta(days=1))
     row = Channel.objects.get()
-    stays = connected or "[…]" in held
-    assert (row.topic, row.purpose) == (held if stays else "as told", "plans")
-    listed(workspace, described("as told"), at=NOW + timedelta(days=2), live=True)
-    assert Channel.objects.get().topic == "as told"
+    stays = connected or "[…]" in topic
+    assert (row.topic, row.purpose) == (topic if stays else "new words", "plans")
+    listed(workspace, described("new words"), at=NOW + timedelta(days=2), live=True)
+    assert Channel.objects.get().topic == "new words"
 
 
 @pytest.mark.parametrize("live", [True, False])
-def test_of_a_forgotten_channel_only_who_may_read_it_is_told(
-    live: bool, workspace: Workspace
-) -> None:
+def test_a_forgotten_channel_gets_no_topic(live: bool, workspace: Workspace) -> None:
     listed(workspace, described("secret"))
     Channel.objects.update(topic="", purpose="refilled before", forgotten_at=NOW)
     raw, _ = described("secret", is_archived=True, is_ext_shared=True)
@@ -500,16 +517,16 @@ def test_of_a_forgotten_channel_only_who_may_read_it_is_told(
 
 
 @pytest.mark.parametrize("connected", [True, False])
-def test_an_old_export_brings_no_public_channel_to_a_connected_workspace(
+def test_an_export_adds_no_public_channel_to_a_connected_workspace(
     connected: bool, workspace: Workspace
 ) -> None:
-    """Slack does not list it: it may have been closed since, and then what is said is private."""
+    """It may have become private since the export, and messages from then on are private."""
     workspace.connected_at = NOW if connected else None
     long_ago = NOW - timedelta(days=400)
     listed(workspace, (channel("C1", "merger"), "public"), at=long_ago)
     row = Channel.objects.get()
     assert row.is_public is not connected
-    store_messages(row, [said(-400 * 86400 - 60, "then"), said(1, "since")], NOW)
+    store_messages(row, [slack_message(-400 * 86400 - 60, "then"), slack_message(1, "since")], NOW)
     listed(workspace, (channel("C1", "merger"), "public"), live=True)
     row.refresh_from_db()
     assert row.is_public
@@ -517,7 +534,7 @@ def test_an_old_export_brings_no_public_channel_to_a_connected_workspace(
     assert list(hidden) == (["since"] if connected else [])
 
 
-def test_direct_messages_are_no_channels(workspace: Workspace) -> None:
+def test_direct_messages_are_skipped(workspace: Workspace) -> None:
     tally = listed(workspace, ({"id": "D1"}, "im"), ({"id": "G1"}, "mpim"), (5, "public"))
     assert results(tally) == {"skipped": 2, "quarantined": 1}
     assert not Channel.objects.exists()
@@ -535,12 +552,12 @@ def test_members(general: Channel) -> None:
 
 @pytest.mark.parametrize("known", [True, False])
 @pytest.mark.parametrize("members", [["U1"], ["U2"], ["U1", "U2"]])
-def test_an_export_lets_nobody_into_a_connected_channel(
+def test_an_export_adds_nobody_to_a_connected_channel(
     workspace: Workspace, members: list[str], known: bool
 ) -> None:
-    """U2 left, as an event told, or the bot did: then nobody knows the members."""
+    """An event reported that U2 left, or that the bot did: then the members are unknown."""
     workspace.connect("T1", name="", domain="", now=NOW)
-    workspace.has_been_listed(NOW)
+    workspace.mark_listed(NOW)
     readers = {}
     for slack_id in ("U1", "U2"):
         user = UserFactory()
@@ -554,11 +571,11 @@ def test_an_export_lets_nobody_into_a_connected_channel(
     listed(workspace, (raw, "private"), at=NOW - timedelta(hours=5))
     row.refresh_from_db()
     assert row.members_known_at == known_at
-    found = {
+    with_access = {
         slack_id for slack_id, reader in readers.items()
         if Channel.objects.visible_to(reader).exists()
     }  # fmt: skip
-    assert found == ({"U1"} & set(members) if known else set())
+    assert with_access == ({"U1"} & set(members) if known else set())
     listed(workspace, (raw, "private"), at=NOW + timedelta(hours=1), live=True)
     assert set(row.people.values_list("slack_id", flat=True)) == set(members)
 
@@ -571,7 +588,14 @@ def test_a_list_without_members_leaves_them_unknown(workspace: Workspace) -> Non
 
 
 def test_a_tally_counts_each_raw_object(general: Channel) -> None:
-    raws = [said(1, "a"), None, "x", {}, said(2, "b", user="U00"), said(1, "a")]
+    raws = [
+        slack_message(1, "a"),
+        None,
+        "x",
+        {},
+        slack_message(2, "b", user="U00"),
+        slack_message(1, "a"),
+    ]
     tally = store_messages(general, raws, NOW)
     assert tally.seen[ObjectType.MESSAGE] == 6
     assert results(tally) == {"stored": 1, "duplicate": 1, "skipped": 1, "quarantined": 3}

@@ -1,4 +1,4 @@
-"""Whatever an export or Slack sends: nothing raises, and each object ends in one outcome."""
+"""For any input nothing raises, and each object has one outcome."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -81,9 +81,9 @@ def test_messages(raws: list[Any]) -> None:
     assert tally.count(ObjectType.MESSAGE) == len(raws)
     after = channel.messages.exclude(state=Message.State.MISSING).count()
     assert after - before == tally.count(result=Result.STORED)
-    again = store_messages(channel, raws, NOW)
-    assert again.is_complete
-    assert again.count(result=Result.STORED) == 0
+    repeated = store_messages(channel, raws, NOW)
+    assert repeated.is_complete
+    assert repeated.count(result=Result.STORED) == 0
 
 
 @pytest.mark.slow

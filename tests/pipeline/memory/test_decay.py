@@ -1,4 +1,4 @@
-"""What fifty merges leave of a memory: by operations, and with rewrites beside them."""
+"""The state of a memory after fifty merges by operations, with rewrites to compare."""
 
 import random
 from collections import Counter
@@ -9,10 +9,10 @@ import pytest
 
 from memories.models import Channel, Message, Workspace
 from memories.pipeline.generate.passes import run_pass
-from memories.rules.generate.summary import Request, RequestStrategy
-from memories.rules.generate.tokens import estimate
+from memories.rules.generate.summariser import Request, RequestStrategy
+from memories.rules.generate.tokens import estimate_tokens
 from memories.rules.ingest.timestamps import from_micros
-from memories.rules.memory.figures import Figures, unverified
+from memories.rules.memory.figures import SourceFigures, find_unverified
 from memories.rules.memory.lines import Line, words_of
 from tests.factories import MONDAY, MessageFactory, PersonFactory, WorkspaceFactory
 from tests.pipeline.conversations import Scribe, hours, remembering
@@ -25,7 +25,7 @@ MONTHS = "March April May June July".split()
 
 
 class Replayed(Scribe):
-    """Answers of a model, drawn by chance from the words of what is merged. It may name any line."""
+    """Random replies of a model, from the words of the merged texts."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -57,9 +57,9 @@ class Replayed(Scribe):
 
 
 def _rewrite(request, new):
-    """All lines anew. Where they have no room, the first two become one, of half their words."""
+    """Rewrite all lines. Over the limit the first two become one, with half of their words."""
     lines = [(line.text, [line.ref]) for line in [*request.existing, *new]]
-    while len(lines) > 1 and sum(estimate(text) for text, _ in lines) > request.max_tokens:
+    while len(lines) > 1 and sum(estimate_tokens(text) for text, _ in lines) > request.max_tokens:
         (a, refs), (b, more) = lines[:2]
         halves = [" ".join(text.split()[: len(text.split()) // 2]) for text in (a, b)]
         lines[:2] = [(" and ".join(halves), refs + more)]
@@ -68,7 +68,7 @@ def _rewrite(request, new):
 
 @dataclass
 class Decay:
-    """What became of the lines of one memory."""
+    """The counts of lines of one memory."""
 
     touched: list[str] = field(default_factory=list)  # lines that changed though nobody named them
     lost: list[str] = field(default_factory=list)  # lines of people that a version lacks
@@ -88,11 +88,11 @@ def say(channel: Channel, day: int) -> None:
 
 
 def lived(mode: str, merges: int) -> Decay:
-    """A memory of so many merges: one of its lines is pinned, and one is a person's."""
+    """Merge a number of texts into a memory with a pinned line and a line of a person."""
     workspace: Workspace = WorkspaceFactory(settings={"merge_mode": mode})
     channel = remembering(workspace)
     model, decay = Replayed(), Decay()
-    held: list[str] = []
+    protected_texts: list[str] = []
     before: dict[str, Line] = {}
     for day in range(merges + 1):
         say(channel, day)
@@ -101,7 +101,7 @@ def lived(mode: str, merges: int) -> Decay:
         assert memory.head == day + (2 if day else 1)
         now = {line.text: line for line in memory.current.line_values()}
         archived = {line.text for line in memory.archived_lines()}
-        decay.lost += [text for text in held if text not in now]
+        decay.lost += [text for text in protected_texts if text not in now]
         decay.touched += [
             text
             for text, line in before.items()
@@ -114,13 +114,13 @@ def lived(mode: str, merges: int) -> Decay:
             memory.pin(0, by=None, based_on=version.number)
             memory.refresh_from_db()
             now = {line.text: line for line in memory.current.line_values()}
-            held = [text for text, line in now.items() if line.is_held]
-            assert len(held) == 2
+            protected_texts = [text for text, line in now.items() if line.is_protected]
+            assert len(protected_texts) == 2
         before = now
     for text, line in before.items():
-        said = Message.objects.filter(pk__in=line.sources)
-        figures = [Figures(f"mika {m.text}", from_micros(m.micros)) for m in said]
-        decay.unverified += [text] if unverified(text, figures) else []
+        source_messages = Message.objects.filter(pk__in=line.sources)
+        figures = [SourceFigures(f"mika {m.text}", from_micros(m.micros)) for m in source_messages]
+        decay.unverified += [text] if find_unverified(text, figures) else []
     decay.lines = Counter(text=len(before), archive=memory.archived_lines().count())
     return decay
 
@@ -132,7 +132,7 @@ def lived(mode: str, merges: int) -> Decay:
         pytest.param(50, marks=pytest.mark.nightly("a hundred passes")),
     ],
 )
-def test_merges_by_operations_do_not_wear_a_memory_out(merges: int) -> None:
+def test_merges_by_operations_do_not_wear_out_a_memory(merges: int) -> None:
     by_operations, rewritten = lived("operations", merges), lived("rewrite", merges)
     for mode, decay in (("operations", by_operations), ("rewrite", rewritten)):
         print(  # noqa: T201

@@ -1,4 +1,4 @@
-"""Merges: when they begin, what holds them up, and what flows into the workspace."""
+"""Merges: their start, their failures, and the channels that the workspace's memory reads."""
 
 import threading
 from datetime import timedelta
@@ -10,7 +10,7 @@ from memories.models import Job
 from memories.pipeline.generate import followups
 from memories.pipeline.generate.passes import run_pass
 from memories.pipeline.generate.plan import plan_channel
-from memories.rules.generate.summary import SummariserError
+from memories.rules.generate.summariser import SummariserError
 from memories.rules.memory.identity import MemoryType
 from tests.factories import MONDAY
 from tests.pipeline.conversations import (
@@ -29,8 +29,8 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.mark.slow
-def test_what_ends_without_a_call_lets_its_followers_begin(channel):
-    """A merge waits for the segment that turns out to be empty."""
+def test_a_segment_without_a_call_lets_the_merge_begin(channel):
+    """The merge waits for a segment that is empty."""
     talk(channel, 3)
     run_pass(channel.workspace, MONDAY + hours(3), Scribe())
     short(channel).revise("- my own words", by=None, based_on=1)
@@ -44,7 +44,7 @@ def test_what_ends_without_a_call_lets_its_followers_begin(channel):
 
 
 @pytest.mark.slow
-def test_a_given_up_merge_is_not_asked_again_until_there_is_more(channel):
+def test_a_dead_merge_waits_for_new_texts(channel):
     def no_merges(request):
         if request.additions:
             raise SummariserError("bad_request", "no")
@@ -64,13 +64,13 @@ def test_a_given_up_merge_is_not_asked_again_until_there_is_more(channel):
     assert Job.objects.filter(state="superseded").count() == 1
 
 
-def test_a_failure_does_not_keep_the_others_from_the_workspace_memory(channel, monkeypatch):
-    """Also when it comes last: nothing else ends after it that could look what is owed."""
+def test_a_failed_channel_does_not_block_the_workspace_memory(channel, monkeypatch):
+    """This is true even if it fails last, when no later job can schedule the merge."""
     other = remembering(channel.workspace, name="other")
     talk(channel, 3)
     talk(other, 3)
     merged = threading.Event()
-    follow_ups = followups.follow_ups
+    follow_ups = followups.schedule_followups
 
     def look(job):
         follow_ups(job)
@@ -82,15 +82,15 @@ def test_a_failure_does_not_keep_the_others_from_the_workspace_memory(channel, m
             merged.wait(PATIENCE)
             raise SummariserError("server_error", "no")
 
-    monkeypatch.setattr(followups, "follow_ups", look)
+    monkeypatch.setattr(followups, "schedule_followups", look)
     run_pass(channel.workspace, MONDAY + hours(3), Scribe(fail_last))
     assert short(channel).jobs.get().state == "waiting"
     assert [v.memory.channel for v in workspace_memory(channel).jobs.get().inputs.all()] == [other]
 
 
 @pytest.mark.slow
-def test_what_is_saved_behind_a_held_row_holds_up_no_merges(workspace, channel):
-    """The first segment waits for its cap, the second one is answered and waits for the first."""
+def test_a_job_over_its_cap_blocks_no_merges(workspace, channel):
+    """The first segment waits for its cap. The second one has a reply and waits for the first."""
     talk(channel, 10, MONDAY)
     talk(channel, 10, MONDAY + timedelta(days=1))
     other = remembering(workspace)
@@ -107,7 +107,7 @@ def test_what_is_saved_behind_a_held_row_holds_up_no_merges(workspace, channel):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("when", ["before the call", "during the call"])
-def test_a_channel_made_private_flows_into_the_workspace_no_more(channel, monkeypatch, when):
+def test_a_channel_made_private_leaves_the_workspace_memory(channel, monkeypatch, when):
     hidden = remembering(channel.workspace, name="hidden")
     talk(channel, 3, words="Open")
     talk(hidden, 3, words="Secret")
@@ -139,7 +139,7 @@ def test_a_channel_made_private_flows_into_the_workspace_no_more(channel, monkey
 
 
 @pytest.mark.slow
-def test_a_lone_channel_private_for_a_while_flows_when_it_is_public_again(channel, monkeypatch):
+def test_a_channel_made_public_again_is_in_the_workspace_memory(channel, monkeypatch):
     talk(channel, 3)
     merge = workspace_memory(channel)
     during(monkeypatch, lambda: channel.describe({"kind": "private"}), is_merge_of(merge))
@@ -151,7 +151,7 @@ def test_a_lone_channel_private_for_a_while_flows_when_it_is_public_again(channe
 
 
 @pytest.mark.slow
-def test_the_workspaces_short_term_memory_is_made_only_when_something_changed(channel):
+def test_the_workspaces_short_term_memory_needs_a_change(channel):
     channel.workspace.change_settings({"workspace_short_term": True})
     other = remembering(channel.workspace, name="other")
     talk(other, 3)

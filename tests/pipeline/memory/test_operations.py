@@ -1,4 +1,4 @@
-"""Merges by operations through whole passes: what stays, and what became of the rest."""
+"""Merges by operations in whole passes: unchanged lines, and the fates of removed ones."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -10,7 +10,7 @@ from django.urls import reverse
 from memories.models import Channel, Line, Memory, Message
 from memories.pipeline.generate.passes import run_pass
 from memories.pipeline.redaction import forget
-from memories.rules.generate.summary import Request, RequestStrategy
+from memories.rules.generate.summariser import Request, RequestStrategy
 from memories.rules.ingest.timestamps import to_micros
 from tests.factories import MONDAY, MessageFactory, UserFactory, WorkspaceFactory
 from tests.pipeline.conversations import Scribe, hours, remembering
@@ -19,14 +19,14 @@ from tests.pipeline.current import long
 pytestmark = pytest.mark.django_db
 
 LAUNCH = "The launch is on Wednesday 18 November 2026."
-ASKED = "Who writes the release notes for the launch?"
+QUESTION = "Who writes the release notes for the launch?"
 SHIPPED = "The beta shipped on 2 October 2026."
 MOVED = "The launch moved to Thursday 26 November 2026."
 CLEO = "Cleo writes the release notes for the launch."
 
 
 class Merging(Scribe):
-    """Repeats messages, and answers a merge into an existing text with ``changes``."""
+    """A summariser that repeats messages, and replies to a merge with ``changes``."""
 
     def __init__(self, *changes: str) -> None:
         super().__init__()
@@ -47,11 +47,11 @@ def say(channel: Channel, *texts: str, after: float) -> list[Message]:
 
 @pytest.fixture
 def memory(channel: Channel) -> Memory:
-    """Three lines, numbered 1 to 3 in a merge; what is merged in begins with 4."""
-    say(channel, LAUNCH, ASKED, SHIPPED, after=0)
+    """A memory with three lines, which are 1 to 3 in a merge. New lines begin with 4."""
+    say(channel, LAUNCH, QUESTION, SHIPPED, after=0)
     run_pass(channel.workspace, MONDAY + hours(3), Merging())
     memory = long(channel)
-    assert texts(memory) == [f"- {text}" for text in (LAUNCH, ASKED, SHIPPED)]
+    assert texts(memory) == [f"- {text}" for text in (LAUNCH, QUESTION, SHIPPED)]
     return memory
 
 
@@ -71,7 +71,7 @@ def fates(memory: Memory) -> dict[str, tuple[str, int | None]]:
 
 
 @pytest.mark.slow
-def test_lines_keep_what_is_known_of_them(channel: Channel, memory: Memory) -> None:
+def test_lines_keep_their_kind_time_and_sources(channel: Channel, memory: Memory) -> None:
     """Kind, time and sources of an untouched line are those of its first version."""
     before = {line.text: line for line in memory.current.line_values()}
     memory = merge(channel, f"~ L1 status: {MOVED} [4]", f"~ L2 task: {CLEO} [5]")
@@ -84,24 +84,22 @@ def test_lines_keep_what_is_known_of_them(channel: Channel, memory: Memory) -> N
     assert moved.at_us == source.micros == to_micros(MONDAY + hours(24))
     assert fates(memory) == {
         f"- {LAUNCH}": (Line.Fate.SUPERSEDED, 0),
-        f"- {ASKED}": (Line.Fate.SUPERSEDED, 1),
+        f"- {QUESTION}": (Line.Fate.SUPERSEDED, 1),
     }
 
 
 @pytest.mark.slow
-def test_settled_lines_and_those_without_room_are_found_again(
-    channel: Channel, memory: Memory
-) -> None:
+def test_settled_and_archived_lines_have_their_fates(channel: Channel, memory: Memory) -> None:
     channel.workspace.change_settings({"long_term_max_tokens": 40})
     memory = merge(channel, "- L2 [5]", f"+ status: {MOVED} [4]", f"+ task: {CLEO} [5]")
-    assert f"- {ASKED}" not in texts(memory)
-    assert fates(memory)[f"- {ASKED}"] == (Line.Fate.SETTLED, None)
+    assert f"- {QUESTION}" not in texts(memory)
+    assert fates(memory)[f"- {QUESTION}"] == (Line.Fate.SETTLED, None)
     assert fates(memory)[f"- {SHIPPED}"] == (Line.Fate.ARCHIVED, None)
     assert {f"- {MOVED}", f"- {CLEO}"} <= set(texts(memory))
 
 
 @pytest.mark.slow
-def test_a_persons_line_stays_and_the_change_is_shown(
+def test_a_line_of_a_person_stays_and_the_operation_is_dropped(
     channel: Channel, memory: Memory, client: Client
 ) -> None:
     mika = UserFactory(username="mika", is_superuser=True)
@@ -113,31 +111,29 @@ def test_a_persons_line_stays_and_the_change_is_shown(
     page = client.get(reverse("versions-detail", args=[memory.current.pk])).content.decode()
     assert "a person wrote or pinned the line" in page
     assert MOVED in page
-    assert f"<del>{ASKED}</del>" in page
+    assert f"<del>{QUESTION}</del>" in page
 
 
 @pytest.mark.slow
-def test_when_nothing_can_be_done_it_is_asked_for_new_lines_alone(
+def test_without_a_valid_operation_only_new_lines_are_requested(
     channel: Channel, memory: Memory
 ) -> None:
     memory = merge(channel, f"~ L9 status: {MOVED} [4]")
-    assert {f"- {LAUNCH}", f"- {ASKED}", f"- {SHIPPED}"} < set(texts(memory))
+    assert {f"- {LAUNCH}", f"- {QUESTION}", f"- {SHIPPED}"} < set(texts(memory))
     assert fates(memory) == {}
     assert memory.jobs.get(state="done", form="simple").attempts == 2
 
 
 @pytest.mark.slow
-def test_a_forgotten_line_is_masked_in_the_version_that_lost_it(
-    channel: Channel, memory: Memory
-) -> None:
+def test_a_removed_line_is_redacted_in_its_version(channel: Channel, memory: Memory) -> None:
     merge(channel, f"~ L1 status: {MOVED} [4]")
     forget.message(channel, Message.objects.get(text=LAUNCH).ts, by=None)
-    [left] = memory.versions.get(number=2).left_lines
+    [left] = memory.versions.get(number=2).removed_lines
     assert LAUNCH not in left.text
 
 
 class Answering(Scribe):
-    """Answers each new line by the operation that ``by_text`` has for it: a sign, and the text of the
+    """Replies with the operation of ``by_text`` for each new line: a sign, and the text of the
     line that it changes."""
 
     def __init__(self, by_text: dict[str, tuple[str, str]]) -> None:
@@ -164,26 +160,28 @@ class Answering(Scribe):
 LATER = "The launch moved once more, to Friday 4 December 2026."
 DONE = "The release notes are written and signed."
 DAYS = [[MOVED, CLEO], [LATER, "The press kit has 12 pages."], [DONE, "Ben printed 300 posters."]]
-ANSWERS = {MOVED: ("~", LAUNCH), CLEO: ("~", ASKED), LATER: ("~", MOVED), DONE: ("-", CLEO)}
+ANSWERS = {MOVED: ("~", LAUNCH), CLEO: ("~", QUESTION), LATER: ("~", MOVED), DONE: ("-", CLEO)}
 
 
 @pytest.mark.slow
 def test_the_text_does_not_depend_on_the_schedule(channel: Channel, memory: Memory) -> None:
-    """Merged one by one or all at once, the same short-term versions give the same text, when each
-    new line is answered by the same operation."""
-    other = remembering(WorkspaceFactory(), name="launch")
-    say(other, LAUNCH, ASKED, SHIPPED, after=0)
-    run_pass(other.workspace, MONDAY + hours(3), Answering(ANSWERS))
-    for day, said in enumerate(DAYS, 1):
-        for place in (channel, other):
-            say(place, *said, after=24 * day)
+    """The same short-term versions give the same text, merged one by one or all at once.
+
+    Each new line gets the same operation.
+    """
+    other_channel = remembering(WorkspaceFactory(), name="launch")
+    say(other_channel, LAUNCH, QUESTION, SHIPPED, after=0)
+    run_pass(other_channel.workspace, MONDAY + hours(3), Answering(ANSWERS))
+    for day, day_texts in enumerate(DAYS, 1):
+        for place in (channel, other_channel):
+            say(place, *day_texts, after=24 * day)
         run_pass(channel.workspace, MONDAY + hours(24 * day + 3), Answering(ANSWERS))
     model = Answering(ANSWERS)
-    run_pass(other.workspace, MONDAY + hours(24 * len(DAYS) + 3), model)
+    run_pass(other_channel.workspace, MONDAY + hours(24 * len(DAYS) + 3), model)
     merges = [r for r in model.asked if r.uses_operations and r.scope == "channel"]
     assert [len(request.additions) for request in merges] == [3]
-    assert (long(channel).head, long(other).head) == (4, 2)
-    assert texts(long(channel)) == texts(long(other))
+    assert (long(channel).head, long(other_channel).head) == (4, 2)
+    assert texts(long(channel)) == texts(long(other_channel))
     assert set(texts(long(channel))) == {
         f"- {text}"
         for text in (LATER, "The press kit has 12 pages.", SHIPPED, "Ben printed 300 posters.")

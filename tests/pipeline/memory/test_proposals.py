@@ -1,4 +1,4 @@
-"""A merge that would shrink a long-term memory suddenly waits for a person's word."""
+"""Proposals: a merge that would shrink a long-term memory waits for approval."""
 
 import pytest
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.django_db
 
 
 class Forgetful(Scribe):
-    """Keeps one line of a long-term memory that had many."""
+    """A summariser that drops all lines of a long-term memory except one."""
 
     def summarise(self, request, way="whole"):
         reply = super().summarise(request, way)
@@ -33,11 +33,11 @@ def proposal(channel):
     talk(channel, 3, MONDAY + hours(24), words="Later")
     report = run_pass(channel.workspace, MONDAY + hours(27), Forgetful())
     assert report.skipped["held for a person"] == 1
-    return proposals.of(long(channel))
+    return proposals.find_proposal(long(channel))
 
 
 @pytest.mark.slow
-def test_the_old_text_stays_and_no_call_is_made_again(channel, proposal):
+def test_the_old_text_stays_and_no_further_call_is_made(channel, proposal):
     memory = long(channel)
     assert memory.head == 1 and "first plan" in memory.current.content
     scribe = Scribe()
@@ -46,19 +46,19 @@ def test_the_old_text_stays_and_no_call_is_made_again(channel, proposal):
 
 
 @pytest.mark.slow
-def test_accepted_it_is_the_next_version(channel, proposal):
+def test_an_accepted_proposal_is_the_next_version(channel, proposal):
     anna = UserFactory(username="anna")
-    shown = proposals.lines(proposal)
+    shown = proposals.proposed_lines(proposal)
     version = proposals.accept(proposal, by=anna)
     assert version.number == 2 and version.content == "\n".join(line.text for line in shown)
     assert long(channel).current == version
     assert AuditEvent.objects.get(action="proposal_accept").actor == "anna"
-    assert proposals.of(long(channel)) is None
+    assert proposals.find_proposal(long(channel)) is None
     assert proposals.accept(Job.objects.get(pk=proposal.pk), by=anna) is None
 
 
 @pytest.mark.slow
-def test_a_proposal_of_which_nothing_may_enter_waits_in_quarantine(channel, proposal):
+def test_a_proposal_without_allowed_lines_is_quarantined(channel, proposal):
     count = len(long(channel).current.line_values())
     removed = [f"- L{number} [{count + 1}]" for number in range(1, count + 1)]
     words = "Read more at https://elsewhere.example/plan"
@@ -72,7 +72,7 @@ def test_a_proposal_of_which_nothing_may_enter_waits_in_quarantine(channel, prop
 
 
 @pytest.mark.slow
-def test_rejected_what_it_read_goes_into_the_next_merge(channel, proposal):
+def test_inputs_of_a_rejected_proposal_are_merged_next(channel, proposal):
     assert proposals.reject(proposal, by=None) is True
     assert proposals.reject(proposal, by=None) is False
     run_pass(channel.workspace, MONDAY + hours(27), Scribe())
@@ -84,27 +84,27 @@ def test_rejected_what_it_read_goes_into_the_next_merge(channel, proposal):
 
 
 @pytest.mark.slow
-def test_more_to_read_takes_its_place(channel, proposal):
+def test_a_merge_with_more_inputs_replaces_it(channel, proposal):
     talk(channel, 3, MONDAY + hours(48), words="Latest")
     run_pass(channel.workspace, MONDAY + hours(51), Scribe())
-    assert proposals.of(long(channel)) is None
+    assert proposals.find_proposal(long(channel)) is None
     assert "Later" in long(channel).current.content and "Latest" in long(channel).current.content
 
 
 @pytest.mark.slow
-def test_after_an_edit_it_is_stale_and_made_again(channel, proposal):
+def test_a_proposal_is_stale_after_an_edit(channel, proposal):
     memory = long(channel)
     memory.revise(memory.current.content + "\n- Anna's word.", by=None, based_on=1)
     with pytest.raises(StaleBase):
         proposals.accept(proposal, by=None)
-    assert proposals.of(memory) is None
+    assert proposals.find_proposal(memory) is None
     run_pass(channel.workspace, MONDAY + hours(27), Scribe())
     content = long(channel).current.content
     assert all(words in content for words in ("first plan", "Anna's word", "Later"))
 
 
 @pytest.mark.slow
-def test_a_small_text_may_shrink_as_it_likes(channel):
+def test_a_small_text_may_shrink(channel):
     talk(channel, 2, words="Early")
     run_pass(channel.workspace, MONDAY + hours(3), Scribe())
     talk(channel, 3, MONDAY + hours(24), words="Later")

@@ -1,4 +1,4 @@
-"""A long-term memory made anew waits for a person's word; what people hold and what came later stays."""
+"""Rebuilds: a proposal of a whole long-term memory, with protected lines and later changes."""
 
 from datetime import timedelta
 
@@ -29,7 +29,7 @@ FIRST, SECOND = "The launch of the big plan", "The budget of the next plan"
 
 @pytest.fixture
 def memory(channel):
-    """Merged from two short-term versions. A person has pinned a line, added one and dropped one."""
+    """A merge of two short-term versions. A person has pinned, added and removed a line."""
     short = Memory.objects.of_channel(channel, MemoryType.SHORT_TERM)
     texts = []
     for number, words in enumerate((FIRST, SECOND)):
@@ -53,24 +53,24 @@ def remembered(channel, at, words):
 
 
 def rebuilt(memory, summariser=None):
-    """The proposal of a rebuild that was asked for and made."""
+    """The proposal of a rebuild."""
     job = rebuild(memory, None, MONDAY + hours(48))
     run_pass(memory.workspace, MONDAY + hours(48), summariser or Scribe())
     return Job.objects.with_memory().get(pk=job.pk)
 
 
 @pytest.mark.parametrize("summariser", [Scribe(), OfflineSummariser()], ids=["model", "offline"])
-def test_it_reads_every_short_term_version_and_waits(memory, summariser):
+def test_a_rebuild_reads_all_short_term_versions(memory, summariser):
     before = memory.current.content
     job = rebuilt(memory, summariser=summariser)
     assert job.state == Job.State.PROPOSED
     assert long(memory.channel).current.content == before
-    assert job.read.count() == 2 and proposals.of(memory) == job
-    text = "\n".join(line.text for line in proposals.lines(job))
+    assert job.read.count() == 2 and proposals.find_proposal(memory) == job
+    text = "\n".join(line.text for line in proposals.proposed_lines(job))
     assert FIRST in text and SECOND in text and "- Anna's own word." in text
 
 
-def test_the_model_is_shown_what_people_hold_as_background(memory):
+def test_protected_lines_are_shown_as_background(memory):
     scribe = Scribe()
     rebuilt(memory, summariser=scribe)
     [request] = [request for request in scribe.asked if len(request.additions) == 2]
@@ -79,7 +79,7 @@ def test_the_model_is_shown_what_people_hold_as_background(memory):
 
 
 @pytest.mark.slow
-def test_accepted_it_keeps_pins_people_and_origins(memory):
+def test_an_accepted_rebuild_keeps_pins_people_and_origins(memory):
     old = {line.text: line for line in memory.current.line_values()}
     job = rebuilt(memory)
     version = proposals.accept(job, by=UserFactory(username="anna"))
@@ -100,16 +100,18 @@ def test_accepted_it_keeps_pins_people_and_origins(memory):
     assert {request.scope for request in scribe.asked} == {"workspace"}, "nothing else is owed"
 
 
-def test_rejected_it_changes_nothing(memory):
+def test_a_rejected_rebuild_changes_nothing(memory):
     job = rebuilt(memory)
     before = list(MemoryVersion.objects.order_by("pk").values("pk", "content", "merged"))
     assert proposals.reject(job, by=None)
-    assert long(memory.channel).current == memory.current and proposals.of(memory) is None
+    assert (
+        long(memory.channel).current == memory.current and proposals.find_proposal(memory) is None
+    )
     assert list(MemoryVersion.objects.order_by("pk").values("pk", "content", "merged")) == before
 
 
 @pytest.mark.slow
-def test_what_is_merged_meanwhile_is_merged_again(memory):
+def test_texts_merged_during_a_rebuild_are_merged_again(memory):
     job = rebuilt(memory)
     remembered(memory.channel, MONDAY + hours(72), "The hiring of a designer")
     assert "hiring" in long(memory.channel).current.content
@@ -123,7 +125,7 @@ def test_what_is_merged_meanwhile_is_merged_again(memory):
 
 
 @pytest.mark.slow
-def test_a_merge_does_not_wait_for_it(memory):
+def test_a_merge_does_not_wait_for_a_rebuild(memory):
     rebuild(memory, None, MONDAY + hours(48))
     Job.objects.rebuilds().update(not_before=MONDAY + timedelta(days=9_000))
     remembered(memory.channel, MONDAY + hours(72), "The hiring of a designer")
@@ -131,19 +133,19 @@ def test_a_merge_does_not_wait_for_it(memory):
 
 
 @pytest.mark.slow
-def test_one_at_a_time_and_the_newest_counts(memory):
+def test_a_new_rebuild_replaces_an_older_one(memory):
     first = rebuild(memory, None, MONDAY + hours(48))
     assert rebuild(memory, None, MONDAY + hours(48)) == first
     run_pass(memory.workspace, MONDAY + hours(48), Scribe())
     second = rebuilt(memory)
-    assert second != first and proposals.of(memory) == second
+    assert second != first and proposals.find_proposal(memory) == second
     first.refresh_from_db()
     assert first.state == Job.State.SUPERSEDED
     assert AuditEvent.objects.filter(action="memory_rebuild").count() == 3
 
 
 @pytest.mark.slow
-def test_a_text_that_is_reworded_before_the_call_is_read_anew(memory):
+def test_an_input_rewritten_before_the_call_is_read_again(memory):
     job = rebuild(memory, None, MONDAY + hours(48))
     first = job.read.first().version
     line = Line("- The launch was cancelled for good.", Origin.MODEL)
@@ -151,12 +153,14 @@ def test_a_text_that_is_reworded_before_the_call_is_read_anew(memory):
     run_pass(memory.workspace, MONDAY + hours(48), Scribe())
     job.refresh_from_db()
     assert job.state == Job.State.SUPERSEDED
-    text = "\n".join(line.text for line in proposals.lines(proposals.of(memory)))
+    text = "\n".join(
+        line.text for line in proposals.proposed_lines(proposals.find_proposal(memory))
+    )
     assert "cancelled for good" in text
 
 
 @pytest.mark.slow
-def test_a_text_that_is_reworded_afterwards_makes_it_stale(channel, memory):
+def test_an_input_rewritten_after_the_call_makes_it_stale(channel, memory):
     job = rebuilt(memory)
     edit(channel.messages.order_by("micros").first(), "The launch was cancelled for good.")
     run_pass(memory.workspace, MONDAY + hours(49), Scribe())
@@ -165,14 +169,14 @@ def test_a_text_that_is_reworded_afterwards_makes_it_stale(channel, memory):
 
 
 @pytest.mark.slow
-def test_what_is_forgotten_leaves_the_proposal(channel, memory):
+def test_redacted_words_leave_the_proposal(channel, memory):
     job = rebuilt(memory)
     forget.message(channel, channel.messages.order_by("micros").first().ts, by=None)
     job.refresh_from_db()
     assert job.reply is None and job.state != Job.State.PROPOSED
 
 
-def test_the_workspaces_is_made_from_the_channels(channel, memory):
+def test_a_workspace_rebuild_reads_the_channels(channel, memory):
     make_workspace_memory(workspace=channel.workspace, texts=["- Nothing is known yet."])
     job = rebuilt(workspace_memory(channel))
     assert [read.version.memory_id for read in job.read.all()] == [memory.pk]
@@ -181,20 +185,20 @@ def test_the_workspaces_is_made_from_the_channels(channel, memory):
 
 
 @pytest.mark.slow
-def test_a_text_that_comes_out_the_same_is_no_proposal(memory):
+def test_an_equal_text_is_no_proposal(memory):
     proposals.accept(rebuilt(memory), by=None)
     again = rebuilt(long(memory.channel))
-    assert again.state == Job.State.DONE and proposals.of(memory) is None
+    assert again.state == Job.State.DONE and proposals.find_proposal(memory) is None
 
 
-def test_without_a_text_there_is_nothing_to_rebuild(channel):
+def test_a_memory_without_a_text_is_not_rebuilt(channel):
     assert rebuild(long(channel), None, MONDAY) is None
 
 
 @pytest.mark.slow
-def test_the_drift_is_held_against_the_text_as_it_is_now(memory):
+def test_the_drift_is_that_from_the_current_text(memory):
     job = rebuilt(memory)
     remembered(memory.channel, MONDAY + hours(72), "The hiring by Zoe for 900 dollars")
     job = Job.objects.with_memory().get(pk=job.pk)
-    found = {one.kind.value: one.lost for one in proposals.drift(job)}
-    assert "900" in found["number"] and found["name"] == ("Zoe",)
+    lost_by_kind = {drift.kind.value: drift.lost for drift in proposals.proposal_drift(job)}
+    assert "900" in lost_by_kind["number"] and lost_by_kind["name"] == ("Zoe",)

@@ -50,7 +50,7 @@ def write(workspace: Workspace, content: str, **given) -> Note:
 def load(workspace: Workspace, file: Path) -> dict[str, int]:
     """The fates that an import met with, those that occurred."""
     done = import_notes(workspace, PUBLIC, file, author=None, now=NOW)
-    return {str(fate): count for fate, count in done.fates.items()}
+    return {str(outcome): count for outcome, count in done.outcomes.items()}
 
 
 def rows() -> list[tuple]:
@@ -104,8 +104,8 @@ class TestWrite:
     def test_search_is_the_same_on_every_database(self, workspace, query):
         NoteFactory(workspace=workspace, content="Große Änderung: É", tags=["Datenbank"])
         NoteFactory(workspace=workspace, content="something else")
-        found = Note.objects.in_use(workspace).search(query)
-        assert [note.content for note in found] == ["Große Änderung: É"]
+        matches = Note.objects.in_use(workspace).search(query)
+        assert [note.content for note in matches] == ["Große Änderung: É"]
 
 
 class TestRoundTrip:
@@ -123,10 +123,10 @@ class TestRoundTrip:
         for content in HOSTILE:
             write(workspace, content, tags=["a"])
         export_notes(workspace, PUBLIC, file)
-        other = WorkspaceFactory()
-        assert load(other, file) == {"added": len(HOSTILE)}
-        assert [note.content for note in other.notes.all()] == HOSTILE
-        assert load(other, file) == {"duplicate": len(HOSTILE)}
+        target = WorkspaceFactory()
+        assert load(target, file) == {"added": len(HOSTILE)}
+        assert [note.content for note in target.notes.all()] == HOSTILE
+        assert load(target, file) == {"duplicate": len(HOSTILE)}
 
     def test_a_note_changed_in_the_file_is_changed_here_once(self, workspace, file):
         note = write(workspace, "before")
@@ -151,7 +151,7 @@ class TestRoundTrip:
         note.rewrite("corrected by a person")
         file.write_text(file.read_text().replace("Content: before", "Content: by an agent"))
         done = import_notes(workspace, PUBLIC, file, author=None, now=NOW)
-        assert (done.fates["conflict"], len(done.conflicts)) == (1, 1)
+        assert (done.outcomes["conflict"], len(done.conflicts)) == (1, 1)
         assert Note.objects.get().content == "corrected by a person"
         with pytest.raises(NotesFileError, match="import it first"):
             export_notes(workspace, PUBLIC, file)
@@ -342,20 +342,20 @@ class TestLink:
     def test_a_conflict_overwrites_nothing(self, workspace, checkout, worktree, kind):
         link = worktree / DEFAULT_FILE
         link.parent.mkdir()
-        other = worktree / "other.md"
+        existing = worktree / "other.md"
         if kind == "file":
             link.write_text("mine")
         else:
-            link.symlink_to(other)
+            link.symlink_to(existing)
         if kind == "link":
-            other.write_text("mine")
+            existing.write_text("mine")
         with pytest.raises(NotesFileError, match="nothing was overwritten"):
             link_worktree(workspace, PUBLIC, checkout, worktree)
         if kind == "file":
             assert link.read_text() == "mine"
         else:
-            assert os.readlink(link) == str(other)
-        assert other.exists() is (kind == "link")
+            assert os.readlink(link) == str(existing)
+        assert existing.exists() is (kind == "link")
         assert not (checkout / DEFAULT_FILE).exists()
 
     def test_no_folder_and_the_checkout_itself(self, workspace, checkout, worktree):

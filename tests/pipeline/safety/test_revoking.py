@@ -19,7 +19,7 @@ from memories.rules.redaction.shingles import MARK
 from tests.factories import MONDAY, UserFactory, make_version
 from tests.pipeline.conversations import hours, remembering
 from tests.pipeline.current import long, short, workspace_memory
-from tests.pipeline.safety.test_guarding import Obeys, say
+from tests.pipeline.safety.test_quarantine import Obeys, say
 
 pytestmark = [pytest.mark.django_db, pytest.mark.postgres("redaction reads JSON and text by SQL")]
 

@@ -64,7 +64,7 @@ def public() -> Reader:
     return Reader.public(timezone.now())
 
 
-def found(typed: str, workspace, reader: Reader | None = None, **fields: str):
+def hits_of(typed: str, workspace, reader: Reader | None = None, **fields: str):
     """Keys of the hits, by kind."""
     reader = reader or public()
     query = with_fields(parse(typed), fields)
@@ -74,7 +74,7 @@ def found(typed: str, workspace, reader: Reader | None = None, **fields: str):
 
 
 def pks(typed: str, workspace, kind: Kind = Kind.MESSAGES) -> list[int]:
-    return found(typed, workspace, **{"in": kind}).get(kind, [])
+    return hits_of(typed, workspace, **{"in": kind}).get(kind, [])
 
 
 def raw_index() -> str:
@@ -124,7 +124,7 @@ def test_every_database_finds_what_going_through_all_rows_finds(workspace, chann
         for row in rows:
             flat = folded(re.sub(r"[<>]", " ", row.text))[0]
             fits = all(
-                (re.search(one.pattern, flat) is None) is one.excluded for one in query.terms
+                (re.search(term.pattern, flat) is None) is term.excluded for term in query.terms
             )
             fits &= not query.has or "<http" in row.text
             fits &= not query.person or row.author == mika
@@ -137,12 +137,12 @@ def test_every_database_finds_what_going_through_all_rows_finds(workspace, chann
             assert not got, typed
             continue
         assert group.count == len(expected), typed
-        keys = found(typed, workspace, **{"in": "messages"})[Kind.MESSAGES]
+        keys = hits_of(typed, workspace, **{"in": "messages"})[Kind.MESSAGES]
         assert set(keys) <= expected and len(keys) == min(50, len(expected)), typed
         moments = [row.micros for row in rows if row.pk in keys]
         by_key = {row.pk: row.micros for row in rows}
         assert [by_key[key] for key in keys] == sorted(moments, reverse=True), typed
-        best = found(typed, workspace, **{"in": "messages", "sort": "best"})[Kind.MESSAGES]
+        best = hits_of(typed, workspace, **{"in": "messages", "sort": "best"})[Kind.MESSAGES]
         assert set(best) <= expected and len(best) == len(keys), typed
 
 
@@ -155,21 +155,21 @@ def test_each_kind_of_text_is_found_as_what_it_is(workspace, channel) -> None:
     thread = make_version(memory=Memory.objects.of_thread(channel, root.ts), text="- 移行 in it")
     note = NoteFactory(workspace=workspace, content="データ移行の手順", tags=["手引"])
     indexing.catch_up()
-    assert found("移行", workspace) == {
+    assert hits_of("移行", workspace) == {
         Kind.NOTES: [note.pk],
         Kind.MEMORIES: [new.pk],
         Kind.OLDER: [old.pk],
         Kind.THREADS: [thread.pk],
         Kind.MESSAGES: list(Message.objects.order_by("-micros").values_list("pk", flat=True)),
     }
-    assert found("手引", workspace) == {Kind.NOTES: [note.pk]}
-    assert found("移行 by:model", workspace).keys() == {Kind.MEMORIES, Kind.OLDER, Kind.THREADS}
-    assert found("移行 has:thread", workspace) == {Kind.MESSAGES: [root.pk]}
-    assert found("移行 in:#ops", workspace).keys() == {
+    assert hits_of("手引", workspace) == {Kind.NOTES: [note.pk]}
+    assert hits_of("移行 by:model", workspace).keys() == {Kind.MEMORIES, Kind.OLDER, Kind.THREADS}
+    assert hits_of("移行 has:thread", workspace) == {Kind.MESSAGES: [root.pk]}
+    assert hits_of("移行 in:#ops", workspace).keys() == {
         *(Kind.MEMORIES, Kind.OLDER, Kind.THREADS, Kind.MESSAGES)
     }
-    assert found("移行 in:#elsewhere", workspace) == {}
-    assert found("in:#ops in:threads", workspace) == {Kind.THREADS: [thread.pk]}
+    assert hits_of("移行 in:#elsewhere", workspace) == {}
+    assert hits_of("in:#ops in:threads", workspace) == {Kind.THREADS: [thread.pk]}
 
 
 def test_whoever_changes_a_text_changes_what_is_found(workspace, channel) -> None:
@@ -179,16 +179,16 @@ def test_whoever_changes_a_text_changes_what_is_found(workspace, channel) -> Non
         memory=Memory.objects.of_channel(channel, MemoryType.LONG_TERM), text="- first memory"
     )
     indexing.catch_up()
-    assert sum(map(len, found("first", workspace).values())) == 3
+    assert sum(map(len, hits_of("first", workspace).values())) == 3
     # Past all of our verbs:
     Message.objects.filter(pk=message.pk).update(text="second words")
     Note.objects.filter(pk=note.pk).update(content="second note", title="")
     MemoryVersion.objects.filter(pk=version.pk).update(content="- second memory")
-    assert found("first", workspace) == {} and not SearchDocument.objects.exists()
+    assert hits_of("first", workspace) == {} and not SearchDocument.objects.exists()
     assert indexing.catch_up() == 3
-    assert sum(map(len, found("second", workspace).values())) == 3
+    assert sum(map(len, hits_of("second", workspace).values())) == 3
     Message.objects.filter(pk=message.pk).update(reply_count=3)  # nothing that is searched
-    assert not indexing.waits()
+    assert not indexing.is_behind()
     message.refresh_from_db()
     message.purge()
     message.save()
@@ -272,7 +272,7 @@ def test_it_stops_in_time_and_goes_on(workspace, channel) -> None:
     newest = Message.objects.order_by("-micros")[:2]
     assert pks("some", workspace) == [message.pk for message in newest]
     assert indexing.catch_up(seconds=0) == 0
-    assert indexing.catch_up() == 3 and not indexing.waits()
+    assert indexing.catch_up() == 3 and not indexing.is_behind()
 
 
 def test_triggers_that_a_migration_dropped_come_back_and_all_is_read_again(
@@ -283,7 +283,7 @@ def test_triggers_that_a_migration_dropped_come_back_and_all_is_read_again(
     assert not triggers.install(connection)
     triggers.remove(connection)
     message = MessageFactory(channel=channel, text="meanwhile")
-    assert not indexing.waits()
+    assert not indexing.is_behind()
     assert triggers.install(connection)
     indexing.catch_up()
     assert pks("meanwhile", workspace) == [message.pk] and len(pks("before", workspace)) == 1
@@ -321,17 +321,17 @@ def test_only_readers_find_and_count(workspace, channel) -> None:
 def test_a_text_without_a_word_is_in_no_index(workspace, channel) -> None:
     MessageFactory(channel=channel, text=f"{MARK} … :)")
     indexing.catch_up()
-    assert not SearchDocument.objects.exists() and not indexing.waits()
+    assert not SearchDocument.objects.exists() and not indexing.is_behind()
 
 
-def test_a_bundle_comes_in_with_its_index(workspace, channel, tmp_path) -> None:
+def test_an_import_comes_with_its_index(workspace, channel, tmp_path) -> None:
     MessageFactory(channel=channel, text="データ移行")
     NoteFactory(workspace=workspace, content="移行の手順")
     path = str(tmp_path / "team.zip")
     call_command("export", path, "--workspace", "team", stdout=StringIO(), stderr=StringIO())
     call_command("import", path, "--workspace", "copy", stdout=StringIO(), stderr=StringIO())
-    assert not indexing.waits()
-    hits = found("移行", Workspace.objects.get(slug="copy"))
+    assert not indexing.is_behind()
+    hits = hits_of("移行", Workspace.objects.get(slug="copy"))
     assert {kind: len(keys) for kind, keys in hits.items()} == {Kind.NOTES: 1, Kind.MESSAGES: 1}
 
 
@@ -346,7 +346,7 @@ def test_a_backup_comes_back_with_a_right_index(workspace, channel, tmp_path) ->
     MessageFactory(channel=channel, text="移行 of later")
     indexing.catch_up()
     call_command("restore", path, "--replace", "--force", stdout=StringIO(), stderr=StringIO())
-    assert not indexing.waits() and not triggers.install(connection)
+    assert not indexing.is_behind() and not triggers.install(connection)
     assert pks("移行", workspace) == [waiting.pk, message.pk]
     assert pks("something", workspace) == []
     Message.objects.filter(pk=message.pk).update(text="gone")

@@ -18,7 +18,7 @@ from memories.models import (
     Workspace,
 )
 from memories.models.search.documents import WORDS
-from memories.pipeline.access.audience import follow
+from memories.pipeline.access.channel_audience import update_audience
 from memories.pipeline.search import indexing
 from memories.pipeline.search.finding import find
 from memories.rules.memory.identity import MemoryType
@@ -183,7 +183,7 @@ def test_everybody_finds_what_they_may_read_after_a_channel_changes_its_readers(
         indexing.catch_up()
         was = channel.kind
         channel.describe({"kind": kind})
-        follow(channel, was, was_shared=False)
+        update_audience(channel, was, was_shared=False)
         indexing.catch_up()
         add_readable_texts(channel)
         indexing.catch_up()
@@ -192,7 +192,7 @@ def test_everybody_finds_what_they_may_read_after_a_channel_changes_its_readers(
                 Kind.MESSAGES: set(Message.objects.visible_to(reader)),
                 Kind.NOTES: set(Note.objects.visible_to(reader)),
                 Kind.MEMORIES: set(MemoryVersion.objects.visible_to(reader).current()),
-                Kind.OLDER: set(MemoryVersion.objects.visible_to(reader).older()),
+                Kind.OLDER: set(MemoryVersion.objects.visible_to(reader).not_current()),
             }
             expected = {found_as: {row.pk for row in rows} for found_as, rows in expected.items()}
             keys = {
@@ -210,7 +210,7 @@ def test_a_channel_of_changed_kind_is_found_before_the_index_follows(
     message = MessageFactory(channel=channel, text="kabuto")
     indexing.catch_up()
     channel.describe({"kind": Channel.Kind.PRIVATE})
-    assert indexing.waits()
+    assert indexing.is_behind()
     expected = {message.pk} if is_member else set()
     assert hits("kabuto in:messages", workspace, readers["member"]) == expected
     indexing.catch_up()

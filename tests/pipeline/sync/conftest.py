@@ -1,4 +1,4 @@
-"""A workspace read from a Slack on loopback, over real HTTP with the real client."""
+"""Fixtures: a workspace and a fake Slack, read over HTTP with the real client."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from memories.models import Reader, Workspace
-from memories.pipeline.sync.sync import SyncReport, sync_workspace
+from memories.pipeline.sync.sync import sync_workspace
+from memories.pipeline.sync.sync_report import SyncReport
 from memories.slack.web import SlackClient
 from tests.factories import PersonFactory, UserFactory, WorkspaceFactory
 from tests.pipeline.sync.team import (
@@ -26,7 +27,7 @@ from tests.slack.fake_slack import FakeSlack
 
 @pytest.fixture
 def slack() -> Iterator[FakeSlack]:
-    """Three people; a public channel with a thread, a private one, and one without the bot."""
+    """Three people, a public channel with a thread, a private one, and one without the bot."""
     with FakeSlack() as fake:
         for slack_id, name in (("U1", "ann"), ("U2", "ben"), ("U3", "cho")):
             fake.add_user(slack_id, name)
@@ -50,10 +51,10 @@ def workspace() -> Workspace:
 
 @pytest.fixture
 def sync(slack: FakeSlack, workspace: Workspace) -> Sync:
-    """One run with a client of its own, as each run has."""
+    """Return a function that runs one sync with a client of its own."""
 
     def run(now: datetime = NOW, client: SlackClient | None = None, **given: Any) -> SyncReport:
-        slack.forget_calls()
+        slack.clear_calls()
         return sync_workspace(workspace, client or client_of(slack), now, **given)
 
     return run

@@ -1,11 +1,12 @@
-"""The team that the tests of a sync read: its channels, what its people do, what is kept of it."""
+"""The Slack team in the tests of the sync: its channels, changes by its people, and stored rows."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from memories.models import Channel, Message, Reader, Workspace
-from memories.pipeline.sync.sync import ChannelReport, SyncReport
+from memories.models import Channel, ChannelSync, Message, Reader, Workspace
+from memories.models.sync.channel_sync import sync_of
+from memories.pipeline.sync.sync_report import ChannelReport, SyncReport
 from memories.slack.web import SlackClient
 from tests.factories import ts_at
 from tests.processes import PATIENCE
@@ -20,7 +21,7 @@ Sync = Callable[..., SyncReport]
 
 
 def ts(days: float, number: int = 0) -> str:
-    """So many days before NOW; ``number`` tells messages of one moment apart."""
+    """Return the ts of a time before NOW. ``number`` distinguishes messages of the same time."""
     moment = NOW - timedelta(days=days)
     return ts_at(moment + timedelta(microseconds=number))
 
@@ -29,7 +30,7 @@ ROOT = ts(2)
 
 
 def follow(workspace: Workspace, *slack_ids: str) -> Workspace:
-    """As if somebody had chosen them from an earlier list, private ones too."""
+    """Create and follow these channels, including private ones."""
     workspace.change_settings({"read_private_channels": True})
     for slack_id in slack_ids or (GENERAL, CLOSED, ELSEWHERE):
         row, _ = workspace.channels.get_or_create(slack_id=slack_id, defaults={"name": slack_id})
@@ -42,22 +43,26 @@ def client_of(slack: FakeSlack, **options: Any) -> SlackClient:
 
 
 def channel_report(report: SyncReport, slack_id: str = GENERAL) -> ChannelReport:
-    (found,) = [one for one in report.channels if one.channel_id == slack_id]
-    return found
+    [channel] = [each for each in report.channels if each.channel_id == slack_id]
+    return channel
 
 
 def general(workspace: Workspace) -> Channel:
     return workspace.channels.get(slack_id=GENERAL)
 
 
+def general_sync(workspace: Workspace) -> ChannelSync:
+    return sync_of(general(workspace))
+
+
 def texts(workspace: Workspace, slack_id: str = GENERAL) -> list[str]:
-    """Live messages and replies, in order of time."""
-    found = Message.objects.filter(channel__workspace=workspace, channel__slack_id=slack_id)
-    return list(found.filter(state="live").in_order().values_list("text", flat=True))
+    """Return the texts of live messages and replies, in order of time."""
+    messages = Message.objects.filter(channel__workspace=workspace, channel__slack_id=slack_id)
+    return list(messages.filter(state="live").in_order().values_list("text", flat=True))
 
 
 def everything(workspace: Workspace) -> Any:
-    """All that is kept of a workspace, without row ids and the time of storing."""
+    """Return all rows of a workspace, without ids and the time of storing."""
     messages = Message.objects.filter(channel__workspace=workspace).order_by("channel_id", "ts")
     fields = ("channel__slack_id", "ts", "thread_ts", "author__slack_id", "text", "state")
     fields += ("broadcast", "is_notice", "edited_ts", "reply_count", "latest_reply")
@@ -79,7 +84,7 @@ def sees(reader: Reader, slack_id: str) -> bool:
     return Channel.objects.visible_to(reader).filter(slack_id=slack_id).exists()
 
 
-# What people do in Slack
+# Changes in Slack
 
 
 def say_more(slack: FakeSlack) -> None:
@@ -102,7 +107,7 @@ def edit_a_root(slack: FakeSlack) -> None:
     slack.edit(GENERAL, ROOT, "shall we really ship?", ts(0))
 
 
-def edit_a_reply_of_a_thread_that_moved(slack: FakeSlack) -> None:
+def edit_a_reply_of_a_changed_thread(slack: FakeSlack) -> None:
     slack.edit(GENERAL, ts(1.9), "no", ts(0, 1))
     reply_late(slack)
 
@@ -129,8 +134,8 @@ def delete_a_thread(slack: FakeSlack) -> None:
     slack.delete(GENERAL, ROOT)
 
 
-class OfCalls:
-    """A limiter of so many calls of history and replies each, whose clock stands still."""
+class CallLimiter:
+    """Allows so many calls for history, and as many for replies, without a refill."""
 
     def __init__(self, calls: int) -> None:
         self.left = {HISTORY: calls, REPLIES: calls}

@@ -1,4 +1,4 @@
-"""Which token serves a workspace, and what Slack lets it do: the real client over HTTP."""
+"""The token of a workspace and its check, with the real client over HTTP."""
 
 import subprocess
 import sys
@@ -13,15 +13,15 @@ from pytest_django import Settings
 from memories.models import AuditEvent, Reader, SlackConnection, Workspace
 from memories.pipeline.ingest.roster import store_people
 from memories.pipeline.sync.connecting import (
-    Source,
-    begin,
-    check,
-    choosable,
-    choose,
+    TokenSource,
+    check_client,
+    check_connection,
     client_for,
-    examine,
-    may_be_asked,
-    source_of,
+    connect,
+    has_usable_token,
+    selectable_channels,
+    token_source,
+    update_followed,
 )
 from memories.rules.safety.encryption import DecryptionError, new_key
 from memories.slack.web import SlackError
@@ -55,88 +55,92 @@ def workspace() -> Workspace:
     return WorkspaceFactory(slug="team")
 
 
-def kept(workspace: Workspace, token: str = TOKEN) -> SlackConnection:
+def store_token(workspace: Workspace, token: str = TOKEN) -> SlackConnection:
     connection = SlackConnection.objects.of(workspace)
-    connection.keep_token(token, by=None)
+    connection.set_token(token, by=None)
     return connection
 
 
-def told() -> list[tuple[str, str, str]]:
+def audit_events() -> list[tuple[str, str, str]]:
     rows = AuditEvent.objects.order_by("pk")
     return [(event.action, event.actor, event.workspace) for event in rows]
 
 
 class TestToken:
-    def test_the_kept_one_comes_before_the_environments(
+    def test_a_stored_token_overrides_the_environment(
         self, workspace: Workspace, slack: FakeSlack, settings: Settings
     ) -> None:
-        assert source_of(workspace) is Source.NONE
+        assert token_source(workspace) is TokenSource.NONE
         with pytest.raises(SlackError) as none:
             client_for(workspace)
-        assert none.value.code == "no_token" and not may_be_asked(workspace)
+        assert none.value.code == "no_token" and not has_usable_token(workspace)
         settings.SLACK_BOT_TOKEN = TOKEN
-        assert source_of(workspace) is Source.ENVIRONMENT and may_be_asked(workspace)
+        assert token_source(workspace) is TokenSource.ENVIRONMENT and has_usable_token(workspace)
         assert client_for(workspace).identity().team_id == TEAM_ID
-        kept(workspace, "xoxb-another-one")
-        assert source_of(workspace) is Source.KEPT
+        store_token(workspace, "xoxb-another-one")
+        assert token_source(workspace) is TokenSource.STORED
         with pytest.raises(SlackError) as refused:
             client_for(workspace).identity()
         assert refused.value.code == "invalid_auth"
 
-    def test_it_lies_sealed_and_only_its_end_is_told(self, workspace: Workspace) -> None:
+    def test_a_token_is_stored_encrypted_and_only_its_end_is_shown(
+        self, workspace: Workspace
+    ) -> None:
         user = UserFactory(username="ada")
         connection = SlackConnection.objects.of(workspace)
-        connection.keep_token(TOKEN, by=user)
+        connection.set_token(TOKEN, by=user)
         connection = SlackConnection.objects.get()
-        assert connection.token() == TOKEN
+        assert connection.decrypt_token() == TOKEN
         assert connection.token_end == TOKEN[-4:]
         with database.cursor() as cursor:
             cursor.execute("SELECT * FROM memories_slackconnection")
             assert TOKEN not in str(cursor.fetchall())
         assert TOKEN not in f"{connection} {connection!r}"
-        assert connection.drop_token(by=user) and not connection.drop_token(by=user)
+        assert connection.remove_token(by=user) and not connection.remove_token(by=user)
         connection.refresh_from_db()
-        assert (connection.token(), connection.token_end) == ("", "")
-        assert told() == [
+        assert (connection.decrypt_token(), connection.token_end) == ("", "")
+        assert audit_events() == [
             ("slack_token_set", "ada", "team"),
             ("slack_token_removed", "ada", "team"),
         ]
         assert TOKEN[-6:] not in str(list(AuditEvent.objects.values()))
 
-    def test_a_lost_key_closes_it_and_nothing_steps_into_its_place(
+    def test_without_its_key_a_token_is_not_replaced_by_another(
         self, workspace: Workspace, slack: FakeSlack, settings: Settings
     ) -> None:
-        connection = kept(workspace)
+        connection = store_token(workspace)
         settings.MEMORYHUB_KEYS = [new_key()]
         settings.SLACK_BOT_TOKEN = TOKEN
         with pytest.raises(DecryptionError):
-            connection.token()
+            connection.decrypt_token()
         with pytest.raises(SlackError, match="MEMORYHUB_KEYS") as refused:
             client_for(workspace)
         assert refused.value.refuses_token
-        findings = examine(workspace, NOW)
-        assert (findings.code, findings.is_good) == ("no_key", False)
+        findings = check_connection(workspace, NOW)
+        assert (findings.code, findings.is_ok) == ("no_key", False)
         assert slack.counts() == {}
 
-    def test_sealed_again_once(self, workspace: Workspace, settings: Settings) -> None:
+    def test_a_token_is_resealed_once(self, workspace: Workspace, settings: Settings) -> None:
         old, new = new_key(), new_key()
         settings.MEMORYHUB_KEYS = [old]
-        connection = kept(workspace)
+        connection = store_token(workspace)
         settings.MEMORYHUB_KEYS = [new, old]
         stale = SlackConnection.objects.get()
         assert connection.reseal()
-        assert not stale.reseal(), "another one came first"
+        assert not stale.reseal(), "the token was resealed meanwhile"
         connection.refresh_from_db()
         assert not connection.reseal()
         settings.MEMORYHUB_KEYS = [new]
-        assert connection.token() == TOKEN
+        assert connection.decrypt_token() == TOKEN
 
 
 class TestCheck:
-    def test_all_that_is_needed(self, workspace: Workspace, slack: FakeSlack) -> None:
-        connection = kept(workspace)
-        findings = check(workspace, client_for(workspace), NOW)
-        assert findings.is_good and not findings.notes
+    def test_a_check_with_all_required_scopes_succeeds(
+        self, workspace: Workspace, slack: FakeSlack
+    ) -> None:
+        connection = store_token(workspace)
+        findings = check_client(workspace, client_for(workspace), NOW)
+        assert findings.is_ok and not findings.notes
         assert findings.scopes == tuple(sorted(LEAST))
         connection.refresh_from_db()
         assert connection.scopes == sorted(LEAST)
@@ -145,61 +149,61 @@ class TestCheck:
         assert TOKEN not in str(findings) + str(findings.as_json())
 
     @pytest.mark.parametrize("scope", sorted(LEAST))
-    def test_each_missing_scope_has_its_name_its_loss_and_its_fix(
+    def test_each_missing_scope_has_its_effect_and_remedy(
         self, workspace: Workspace, slack: FakeSlack, scope: str
     ) -> None:
-        kept(workspace)
+        store_token(workspace)
         slack.scopes.discard(scope)
-        findings = examine(workspace, NOW)
-        assert not findings.is_good and not findings.code
+        findings = check_connection(workspace, NOW)
+        assert not findings.is_ok and not findings.code
         [missing] = findings.missing
-        assert missing.scope == scope and missing.off
-        assert scope in missing.fix and "install it again" in missing.fix
+        assert missing.scope == scope and missing.effect
+        assert scope in missing.remedy and "install it again" in missing.remedy
 
-    def test_private_channels_and_emails_ask_for_more_only_when_switched_on(
+    def test_private_channels_and_emails_need_more_scopes(
         self, workspace: Workspace, slack: FakeSlack
     ) -> None:
-        kept(workspace)
-        assert examine(workspace, NOW).is_good
+        store_token(workspace)
+        assert check_connection(workspace, NOW).is_ok
         workspace.change_settings({"read_private_channels": True, "read_emails": True})
-        missing = {one.scope: one.fix for one in examine(workspace, NOW).missing}
+        missing = {each.scope: each.remedy for each in check_connection(workspace, NOW).missing}
         assert set(missing) == {"groups:history", "groups:read", "users:read.email"}
         assert "switch read_private_channels off" in missing["groups:read"]
         assert "switch read_emails off" in missing["users:read.email"]
         slack.scopes |= set(missing)
-        assert examine(workspace, NOW).is_good
+        assert check_connection(workspace, NOW).is_ok
         workspace.change_settings({"read_private_channels": False, "read_emails": False})
-        findings = examine(workspace, NOW)
-        assert findings.is_good
+        findings = check_connection(workspace, NOW)
+        assert findings.is_ok
         assert findings.surplus == ("groups:history", "groups:read", "users:read.email")
         assert "users:read.email" in str(findings.notes[0])
 
     def test_another_teams_token_is_refused(self, slack: FakeSlack) -> None:
         workspace = WorkspaceFactory(team_id="T0OTHER")
-        connection = kept(workspace)
-        findings = examine(workspace, NOW)
-        assert findings.code == "wrong_team" and not findings.is_good
+        connection = store_token(workspace)
+        findings = check_connection(workspace, NOW)
+        assert findings.code == "wrong_team" and not findings.is_ok
         assert "T0OTHER" in str(findings.error) and TEAM_ID in str(findings.error)
         connection.refresh_from_db()
         assert connection.scopes == [] and "T0OTHER" in connection.trouble
-        assert not begin(workspace, findings, NOW)
+        assert not connect(workspace, findings, NOW)
         workspace.refresh_from_db()
         assert workspace.connected_at is None
 
-    def test_a_persons_token_is_refused(self, workspace: Workspace, slack: FakeSlack) -> None:
-        kept(workspace)
+    def test_the_token_of_a_person_is_refused(self, workspace: Workspace, slack: FakeSlack) -> None:
+        store_token(workspace)
         answer = {"ok": True, "team_id": TEAM_ID, "team": "Fake Team", "user_id": "U1"}
-        slack.lay("auth.test", Fault.answer(answer))
-        assert examine(workspace, NOW).code == "not_a_bot"
+        slack.inject_fault("auth.test", Fault.answer(answer))
+        assert check_connection(workspace, NOW).code == "not_a_bot"
 
-    def test_scopes_that_were_not_told_are_not_taken_for_granted(
+    def test_unreported_scopes_are_not_assumed(
         self, workspace: Workspace, slack: FakeSlack
     ) -> None:
-        kept(workspace)
+        store_token(workspace)
         answer = {"ok": True, "team_id": TEAM_ID, "team": "Fake Team", "bot_id": "B1"}
-        slack.lay("auth.test", Fault.answer(answer))
-        findings = examine(workspace, NOW)
-        assert (findings.code, findings.scopes, findings.is_good) == ("no_scopes", None, False)
+        slack.inject_fault("auth.test", Fault.answer(answer))
+        findings = check_connection(workspace, NOW)
+        assert (findings.code, findings.scopes, findings.is_ok) == ("no_scopes", None, False)
 
     @pytest.mark.parametrize(
         ("error", "state"),
@@ -210,86 +214,86 @@ class TestCheck:
             ("account_inactive", State.UNINSTALLED),
         ],
     )
-    def test_a_token_that_ended_stops_all_and_is_asked_again_only_by_a_test(
+    def test_a_rejected_token_is_used_again_only_by_a_check(
         self, workspace: Workspace, slack: FakeSlack, error: str, state: str
     ) -> None:
-        connection = kept(workspace)
+        connection = store_token(workspace)
         slack.token_error = error
-        findings = examine(workspace, NOW)
+        findings = check_connection(workspace, NOW)
         assert findings.code == error and findings.error
         connection.refresh_from_db()
         assert (connection.state, bool(connection.trouble)) == (state, True)
-        assert not SlackConnection.objects.live().exists()
+        assert SlackConnection.objects.stopped().exists()
         with pytest.raises(SlackError) as stopped:
             client_for(workspace)
-        assert stopped.value.refuses_token and not may_be_asked(workspace)
+        assert stopped.value.refuses_token and not has_usable_token(workspace)
         assert slack.count("auth.test") == 1
-        examine(workspace, NOW)
-        assert [one[0] for one in told()].count("slack_stopped") == 1
+        check_connection(workspace, NOW)
+        assert [event[0] for event in audit_events()].count("slack_stopped") == 1
         slack.token_error = ""
-        assert examine(workspace, NOW).is_good and may_be_asked(workspace)
+        assert check_connection(workspace, NOW).is_ok and has_usable_token(workspace)
 
-    def test_the_end_of_an_old_token_is_not_the_end_of_the_new_one(
+    def test_a_rejected_old_token_does_not_stop_a_new_one(
         self, workspace: Workspace, slack: FakeSlack
     ) -> None:
-        kept(workspace, "xoxb-old-one-0000")
+        store_token(workspace, "xoxb-old-one-0000")
         old = client_for(workspace)
-        connection = kept(workspace)  # while a sync with the old one is under way
-        assert check(workspace, old, NOW).code == "invalid_auth"
+        connection = store_token(workspace)  # while a sync uses the old one
+        assert check_client(workspace, old, NOW).code == "invalid_auth"
         connection.refresh_from_db()
-        assert connection.is_live and examine(workspace, NOW).is_good
+        assert connection.is_live and check_connection(workspace, NOW).is_ok
 
-    def test_what_stops_an_unknown_token_stops_the_environments(
+    def test_a_stop_without_a_token_applies_to_the_environment(
         self, workspace: Workspace, slack: FakeSlack, settings: Settings
     ) -> None:
         settings.SLACK_BOT_TOKEN = TOKEN
-        SlackConnection.objects.of(workspace).stops(State.UNINSTALLED, "gone", NOW)
-        assert not may_be_asked(workspace)
+        SlackConnection.objects.of(workspace).stop(State.UNINSTALLED, "gone", NOW)
+        assert not has_usable_token(workspace)
         settings.SLACK_BOT_TOKEN = "xoxb-a-new-one-1111"
-        assert may_be_asked(workspace)
+        assert has_usable_token(workspace)
 
     @pytest.mark.parametrize("fault", [Fault.dropped(), Fault(502), Fault.error("internal_error")])
-    def test_trouble_on_the_way_ends_nothing(
+    def test_a_temporary_error_does_not_stop_the_connection(
         self, workspace: Workspace, slack: FakeSlack, fault: Fault
     ) -> None:
-        connection = kept(workspace)
-        slack.lay("auth.test", fault, times=9)
-        findings = examine(workspace, NOW, pause=0.001)
-        assert findings.code and not findings.is_good
+        connection = store_token(workspace)
+        slack.inject_fault("auth.test", fault, times=9)
+        findings = check_connection(workspace, NOW, pause=0.001)
+        assert findings.code and not findings.is_ok
         connection.refresh_from_db()
         assert connection.is_live and connection.checked_at is None
 
-    def test_another_token_of_the_environment_begins_anew(
+    def test_a_new_token_of_the_environment_resets_the_state(
         self, workspace: Workspace, slack: FakeSlack, settings: Settings
     ) -> None:
         settings.SLACK_BOT_TOKEN = "xoxb-revoked-one-0000"
-        assert examine(workspace, NOW).code == "invalid_auth"
-        assert not may_be_asked(workspace)
+        assert check_connection(workspace, NOW).code == "invalid_auth"
+        assert not has_usable_token(workspace)
         settings.SLACK_BOT_TOKEN = TOKEN
-        assert may_be_asked(workspace)
+        assert has_usable_token(workspace)
         connection = SlackConnection.objects.get()
         assert (connection.token_end, connection.has_token) == (TOKEN[-4:], False)
         assert connection.is_live
 
-    def test_a_good_test_may_begin_the_connection(
+    def test_a_successful_check_allows_to_connect(
         self, workspace: Workspace, slack: FakeSlack
     ) -> None:
-        kept(workspace)
-        assert begin(workspace, examine(workspace, NOW), NOW)
+        store_token(workspace)
+        assert connect(workspace, check_connection(workspace, NOW), NOW)
         workspace.refresh_from_db()
         assert (workspace.team_id, workspace.connected_at) == (TEAM_ID, NOW)
 
-    def test_the_slow_plan_is_told(self, workspace: Workspace, slack: FakeSlack) -> None:
-        kept(workspace)
+    def test_the_slow_plan_is_a_note(self, workspace: Workspace, slack: FakeSlack) -> None:
+        store_token(workspace)
         SlackConnection.objects.update(slow_plan=True)
-        findings = examine(workspace, NOW)
-        assert findings.is_good and findings.slow_plan
+        findings = check_connection(workspace, NOW)
+        assert findings.is_ok and findings.slow_plan
         assert "15 messages a minute" in str(findings.notes[-1])
 
 
 @pytest.mark.parametrize("first", ["export", "live"])
-def test_a_live_workspace_keeps_addresses_only_where_it_wants_them(first: str) -> None:
-    """Whichever came first, and also where the app may read them."""
+def test_addresses_are_stored_only_if_the_settings_say_so(first: str) -> None:
+    """This holds for both orders of export and sync."""
     profile = {"display_name": "ann", "email": "ann@example.com"}
     raw = {"id": "U1", "name": "ann", "profile": profile, "updated": 5}
     workspace = WorkspaceFactory(connected_at=None if first == "export" else NOW)
@@ -313,15 +317,15 @@ def test_the_token_is_in_no_log_task_or_table(
     slack: FakeSlack,
     process_environment: dict[str, str],
 ) -> None:
-    """A worker's task in a process of its own, as chatty as it can be."""
-    kept(workspace)
+    """In a process of its own, with debug logs."""
+    store_token(workspace)
     slack.add_user("U1", "ann")
     slack.add_channel("C1", "general", members=["U1"])
     code = (
         "import django; django.setup(); from django.utils import timezone;"
         "from memories.models import Workspace; from memories.pipeline.sync.connecting import *;"
         "import logging; logging.getLogger('slack_sdk').setLevel('DEBUG');"
-        "w = Workspace.objects.get(); print(examine(w, timezone.now()));"
+        "w = Workspace.objects.get(); print(check_connection(w, timezone.now()));"
         "c = client_for(w); print(c, vars(SlackConnection.objects.get())['token_end']);"
         "list(c.people()); print(list(c.channels(private=False)))"
     )
@@ -344,14 +348,14 @@ def test_the_token_is_in_no_log_task_or_table(
 
 
 class TestChoice:
-    def test_only_what_was_changed_is_changed_and_only_what_is_seen(
+    def test_only_changed_and_visible_channels_are_followed_or_unfollowed(
         self, workspace: Workspace
     ) -> None:
         admin, boss = UserFactory(username="ada"), UserFactory(username="boss")
         for user in (admin, boss):
             MemberFactory(workspace=workspace, user=user, role="admin")
         person = PersonFactory(workspace=workspace, user=admin)
-        one, two, three = (
+        first, second, third = (
             ChannelFactory(workspace=workspace, slack_id=f"C{n}", is_followed=n == 2)
             for n in (1, 2, 3)
         )
@@ -361,20 +365,24 @@ class TestChoice:
         ChannelFactory(workspace=workspace, slack_id="D1", kind="im", members=[person])
         elsewhere = ChannelFactory(slack_id="C9")
 
-        def picks(user: object, before: list[str], after: list[str]) -> tuple[int, int]:
+        def follow(user: object, before: list[str], after: list[str]) -> tuple[int, int]:
             reader = Reader.of(user)
-            return choose(workspace, reader, before=before, after=after, by=user)  # type: ignore[arg-type]
+            return update_followed(workspace, reader, before=before, after=after, by=user)  # type: ignore[arg-type]
 
-        assert [c.slack_id for c in choosable(workspace, Reader.of(boss))] == ["C1", "C2", "C3"]
-        three.follow(by=boss, on=True)  # after the other's page was drawn
-        assert picks(boss, before=["C2"], after=["C1", "C4", "C9"]) == (1, 1)
-        assert picks(admin, before=[], after=["C4", "D1"]) == (1, 0)
-        rows = [one, two, three, secret, elsewhere]
+        assert [c.slack_id for c in selectable_channels(workspace, Reader.of(boss))] == [
+            "C1",
+            "C2",
+            "C3",
+        ]
+        third.follow(by=boss, on=True)  # after the page was shown
+        assert follow(boss, before=["C2"], after=["C1", "C4", "C9"]) == (1, 1)
+        assert follow(admin, before=[], after=["C4", "D1"]) == (1, 0)
+        rows = [first, second, third, secret, elsewhere]
         for row in rows:
             row.refresh_from_db()
         assert [row.is_followed for row in rows] == [True, False, True, True, False]
-        assert picks(boss, before=[], after=["C1"]) == (0, 0), "it is so already"
-        assert told() == [
+        assert follow(boss, before=[], after=["C1"]) == (0, 0), "it is followed already"
+        assert audit_events() == [
             ("channel_follow", "boss", "team"),
             ("channel_follow", "boss", "team"),
             ("channel_unfollow", "boss", "team"),

@@ -1,13 +1,13 @@
-"""How far a channel is read, from its own row."""
+"""Coverage of a channel."""
 
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.utils.functional import Promise
 
-from memories.models import Channel
+from memories.models import Channel, ChannelSync
 from memories.pipeline.sync.coverage import Gap, coverage_of
-from tests.factories import ts_at
+from tests.factories import ChannelFactory, set_sync, ts_at
 
 NOW = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
 
@@ -16,76 +16,73 @@ def ago(days: float) -> datetime:
     return NOW - timedelta(days=days)
 
 
-def channel(**values) -> Channel:
-    known = {
-        "is_followed": True,
-        "bot_is_in": True,
-        "walked_at": ago(0),
-        "synced_ts": ts_at(ago(1)),
-    }
-    return Channel(**(known | values))
+def channel(of_channel=None, **of_sync) -> Channel:
+    """A followed channel that is read completely, except for these values."""
+    row = Channel(**{"is_followed": True, "bot_is_in": True} | (of_channel or {}))
+    row.sync = ChannelSync(**{"synced_at": ago(0), "synced_ts": ts_at(ago(1))} | of_sync)
+    return row
 
 
-def test_all_is_well():
-    found = coverage_of(channel(walked_at=NOW - timedelta(minutes=3)), NOW)
-    assert (found.begin, found.end, found.gaps) == (None, ago(1), ())
-    assert (found.behind, found.code, found.is_whole) == (180, "", True)
+def test_a_channel_read_to_the_end_is_complete():
+    coverage = coverage_of(channel(synced_at=NOW - timedelta(minutes=3)), NOW)
+    assert (coverage.begin, coverage.end, coverage.gaps) == (None, ago(1), ())
+    assert (coverage.behind, coverage.code, coverage.is_complete) == (180, "", True)
 
 
-def test_a_first_walk_leaves_what_is_below_it():
-    values = {"synced_ts": "", "walked_at": None}
-    places = {"walk_top_ts": ts_at(ago(1)), "walk_at_ts": ts_at(ago(9))}
-    found = coverage_of(channel(**values, **places), NOW)
-    assert (found.begin, found.end, found.behind) == (ago(9), ago(1), None)
-    assert found.gaps == (Gap(None, ago(9)),)
-    assert found.code == "walking"
+def test_a_first_read_in_progress_has_a_gap_at_the_beginning():
+    values = {"synced_ts": "", "synced_at": None}
+    places = {"history_newest_ts": ts_at(ago(1)), "history_reached_ts": ts_at(ago(9))}
+    coverage = coverage_of(channel(**values, **places), NOW)
+    assert (coverage.begin, coverage.end, coverage.behind) == (ago(9), ago(1), None)
+    assert coverage.gaps == (Gap(None, ago(9)),)
+    assert coverage.code == "walking"
 
 
-def test_a_later_walk_leaves_what_is_above_the_mark():
-    places = {"walk_top_ts": ts_at(ago(1)), "walk_at_ts": ts_at(ago(9))}
-    found = coverage_of(channel(synced_ts=ts_at(ago(20)), walked_at=ago(20), **places), NOW)
-    assert (found.begin, found.end) == (None, ago(1))
-    assert found.gaps == (Gap(ago(20), ago(9)),)
+def test_a_later_read_in_progress_has_a_gap_above_synced_ts():
+    places = {"history_newest_ts": ts_at(ago(1)), "history_reached_ts": ts_at(ago(9))}
+    coverage = coverage_of(channel(synced_ts=ts_at(ago(20)), synced_at=ago(20), **places), NOW)
+    assert (coverage.begin, coverage.end) == (None, ago(1))
+    assert coverage.gaps == (Gap(ago(20), ago(9)),)
 
 
-def test_below_the_mark_there_is_no_gap():
+def test_a_read_below_synced_ts_has_no_gap():
     """Only what is known already is looked at once more."""
-    places = {"walk_top_ts": ts_at(ago(1)), "walk_at_ts": ts_at(ago(25))}
-    found = coverage_of(channel(synced_ts=ts_at(ago(2)), **places), NOW)
-    assert (found.gaps, found.code) == ((), "")
+    places = {"history_newest_ts": ts_at(ago(1)), "history_reached_ts": ts_at(ago(25))}
+    coverage = coverage_of(channel(synced_ts=ts_at(ago(2)), **places), NOW)
+    assert (coverage.gaps, coverage.code) == ((), "")
 
 
-def test_a_failure_is_told_in_the_language_of_its_reader():
+def test_the_text_of_an_error_is_in_the_language_of_the_reader():
     for code in ("internal_error", "failed", "never_heard_of"):
-        found = coverage_of(channel(sync_code=code, sync_text="what Slack said"), NOW)
-        assert isinstance(found.why, Promise), "translated when it is read"
-        assert str(found.why) and "what Slack said" not in str(found.why)
+        coverage = coverage_of(channel(error_code=code, error_text="what Slack said"), NOW)
+        assert isinstance(coverage.why, Promise), "translated when it is read"
+        assert str(coverage.why) and "what Slack said" not in str(coverage.why)
 
 
 @pytest.mark.parametrize(
     ("values", "code"),
     [
-        ({"is_followed": False, "bot_is_in": False}, "not_followed"),
-        ({"is_followed": False, "forgotten_at": NOW}, "forgotten"),
-        ({"bot_is_in": False, "sync_code": "ratelimited"}, "not_in_channel"),
-        ({"sync_code": "ratelimited"}, "ratelimited"),
-        ({"sync_code": "internal_error", "sync_text": "what Slack said"}, "internal_error"),
-        ({"walked_at": None, "synced_ts": ""}, "new"),
-        ({"walk_began_at": NOW}, "threads"),
-        ({"walked_at": ago(1)}, "late"),
+        ({"of_channel": {"is_followed": False, "bot_is_in": False}}, "not_followed"),
+        ({"of_channel": {"is_followed": False, "forgotten_at": NOW}}, "forgotten"),
+        ({"of_channel": {"bot_is_in": False}, "error_code": "ratelimited"}, "not_in_channel"),
+        ({"error_code": "ratelimited"}, "ratelimited"),
+        ({"error_code": "internal_error", "error_text": "what Slack said"}, "internal_error"),
+        ({"synced_at": None, "synced_ts": ""}, "new"),
+        ({"history_started_at": NOW}, "threads"),
+        ({"synced_at": ago(1)}, "late"),
     ],
 )
-def test_why_it_is_not_further(values, code):
-    found = coverage_of(channel(**values), NOW)
-    assert found.code == code
-    assert str(found.why)
-    assert not found.is_whole
+def test_reason_why_a_channel_is_incomplete(values, code):
+    coverage = coverage_of(channel(**values), NOW)
+    assert coverage.code == code
+    assert str(coverage.why)
+    assert not coverage.is_complete
 
 
 def test_as_json():
-    places = {"walk_top_ts": ts_at(ago(1)), "walk_at_ts": ts_at(ago(9))}
-    found = coverage_of(channel(synced_ts="", walked_at=None, **places), NOW).as_json()
-    assert found == {
+    places = {"history_newest_ts": ts_at(ago(1)), "history_reached_ts": ts_at(ago(9))}
+    coverage = coverage_of(channel(synced_ts="", synced_at=None, **places), NOW).as_json()
+    assert coverage == {
         "from": "2026-02-21T12:00:00+00:00",
         "to": "2026-03-01T12:00:00+00:00",
         "gaps": [{"from": None, "to": "2026-02-21T12:00:00+00:00"}],
@@ -93,3 +90,13 @@ def test_as_json():
         "code": "walking",
         "why": "Older messages are being read.",
     }
+
+
+@pytest.mark.django_db
+def test_a_channel_without_sync_state_is_neither_failing_nor_in_its_first_sync():
+    row = ChannelFactory(is_followed=True, bot_is_in=True)
+    assert not Channel.objects.failing({""}).exists()
+    assert Channel.objects.past_first_sync().get() == row
+    set_sync(row, error_code="internal_error", history_newest_ts="1.000000")
+    assert Channel.objects.failing({""}).get() == row
+    assert not Channel.objects.past_first_sync().exists()

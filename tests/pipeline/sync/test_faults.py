@@ -1,10 +1,11 @@
-"""A sync that Slack breaks off, refuses or answers with an error concludes nothing from it."""
+"""Errors of Slack during a sync delete nothing and stop nothing else."""
 
 import pytest
 from django.db.models import F, Q
 
 from memories.models import SlackConnection, Workspace
-from memories.pipeline.sync.sync import State, sync_workspace
+from memories.pipeline.sync.sync import sync_workspace
+from memories.pipeline.sync.sync_report import SyncState
 from memories.rules.ingest.outcomes import ObjectType
 from tests.factories import WorkspaceFactory
 from tests.pipeline.sync.team import (
@@ -23,6 +24,7 @@ from tests.pipeline.sync.team import (
     everything,
     follow,
     general,
+    general_sync,
     say_more,
     texts,
     ts,
@@ -33,29 +35,30 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.mark.slow
-def test_a_walk_that_breaks_off_concludes_nothing_and_then_converges(
+def test_an_interrupted_read_deletes_nothing_and_is_finished_later(
     slack: FakeSlack, workspace: Workspace, sync: Sync
 ) -> None:
     sync()
     delete_a_line(slack)
     say_more(slack)
-    mark, complete = general(workspace).synced_ts, general(workspace).walked_at
+    before = general_sync(workspace)
     slack.page_size = 1
     # The closed channel is read after the general one.
-    slack.lay(HISTORY, Fault(500), on=2, times=4)
+    slack.inject_fault(HISTORY, Fault(500), on=2, times=4)
     report = sync(LATER)
     failed = channel_report(report)
-    assert failed.state is State.FAILED
+    assert failed.state is SyncState.FAILED
     assert "500" in failed.failures[0]
-    assert (general(workspace).synced_ts, general(workspace).walked_at) == (mark, complete)
-    # The page that came is kept; below it nothing is concluded.
+    after = general_sync(workspace)
+    assert (after.synced_ts, after.synced_at) == (before.synced_ts, before.synced_at)
+    # The first page is stored. Nothing below it is deleted.
     assert texts(workspace)[-2:] == ["a new line", "one more"]
-    assert failed.walked.deleted == 0
-    assert channel_report(report, CLOSED).state is State.SYNCED
+    assert failed.stats.deleted == 0
+    assert channel_report(report, CLOSED).state is SyncState.SYNCED
 
     sync(LATER)
-    assert general(workspace).synced_ts == ts(0)
-    assert general(workspace).walked_at == LATER
+    after = general_sync(workspace)
+    assert (after.synced_ts, after.synced_at) == (ts(0), LATER)
     assert texts(workspace)[-1] == "one more"
     assert "a new line" not in texts(workspace)
 
@@ -64,65 +67,68 @@ def test_a_walk_that_breaks_off_concludes_nothing_and_then_converges(
 @pytest.mark.parametrize("page_size", [1, 1000])
 @pytest.mark.parametrize("call", [1, 2, 3, 5])
 @pytest.mark.parametrize("method", [HISTORY, REPLIES, "conversations.members"])
-def test_wherever_it_stops_it_goes_on(
+def test_a_sync_stopped_at_any_call_is_finished_by_the_next(
     slack: FakeSlack, workspace: Workspace, sync: Sync, method: str, call: int, page_size: int
 ) -> None:
-    """Three threads; the n-th call of a method and all after it fail."""
+    """The n-th call of a method and all later ones fail. There are three threads."""
     for n, root in enumerate((ts(5), ts(4))):
         slack.say(GENERAL, "U1", f"question {n}", root)
         slack.say(GENERAL, "U2", f"answer {n}", ts(1.5, n), thread=root)
     slack.page_size = page_size
-    slack.lay(method, Fault.rate_limited(600), on=call, times=99)
+    slack.inject_fault(method, Fault.rate_limited(600), on=call, times=99)
     report = sync()
     assert report.tally.is_complete
     assert slack.too_early == []
     channel = general(workspace)
     live = channel.messages.filter(state="live")
-    if channel.synced_ts:
-        # Up to the mark all is here that stands in the channel itself.
+    state = general_sync(workspace)
+    if state.synced_ts:
+        # All messages of the channel itself are stored.
         assert live.filter(Q(thread_ts="") | Q(thread_ts=F("ts"))).count() == 5
     for root in live.filter(thread_ts=F("ts"), thread_moved=False):
-        # Each thread has all its replies, or is known to owe them.
-        held = live.filter(thread_ts=root.ts).exclude(ts=root.ts)
-        assert held.count() == len(slack.channels[GENERAL].replies_of(root.ts))
-    if channel.walked_at:
-        assert channel.synced_ts
+        # Each thread is complete, or marked as unread.
+        replies = live.filter(thread_ts=root.ts).exclude(ts=root.ts)
+        assert replies.count() == len(slack.channels[GENERAL].replies_of(root.ts))
+    if state.synced_at:
+        assert state.synced_ts
         assert not live.filter(thread_moved=True).exists()
-    slack.heal()
+    slack.clear_faults()
     sync()
-    assert general(workspace).walked_at == NOW
+    assert general_sync(workspace).synced_at == NOW
     stopped = everything(workspace)
     fresh = follow(WorkspaceFactory())
-    assert not sync_workspace(fresh, client_of(slack), NOW).of(State.FAILED)
+    assert not sync_workspace(fresh, client_of(slack), NOW).in_state(SyncState.FAILED)
     assert everything(fresh) == stopped
 
 
-def test_one_channel_stops_no_other(slack: FakeSlack, workspace: Workspace, sync: Sync) -> None:
-    slack.lay(HISTORY, Fault.error("internal_error"))
+def test_an_error_in_one_channel_does_not_stop_others(
+    slack: FakeSlack, workspace: Workspace, sync: Sync
+) -> None:
+    slack.inject_fault(HISTORY, Fault.error("internal_error"))
     report = sync()
-    states = {one.channel_id: one.state for one in report.channels}
+    states = {each.channel_id: each.state for each in report.channels}
     assert states == {
-        GENERAL: State.FAILED,
-        CLOSED: State.SYNCED,
-        ELSEWHERE: State.NOT_MEMBER,
+        GENERAL: SyncState.FAILED,
+        CLOSED: SyncState.SYNCED,
+        ELSEWHERE: SyncState.NOT_MEMBER,
     }
     assert texts(workspace, CLOSED) == ["between us"]
 
 
-def test_one_thread_stops_no_other_message(
+def test_an_error_in_one_thread_does_not_stop_messages(
     slack: FakeSlack, workspace: Workspace, sync: Sync
 ) -> None:
-    slack.lay(REPLIES, Fault.error("thread_not_found"))
-    found = channel_report(sync())
-    assert found.state is State.FAILED
-    assert ROOT in found.failures[0]
+    slack.inject_fault(REPLIES, Fault.error("thread_not_found"))
+    report = channel_report(sync())
+    assert report.state is SyncState.FAILED
+    assert ROOT in report.failures[0]
     assert texts(workspace) == ["an old line", "shall we ship?", "a new line"]
-    assert channel_report(sync()).walked.new == 2
+    assert channel_report(sync()).stats.new == 2
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("code", ["token_revoked", "invalid_auth", "account_inactive"])
-def test_a_refused_token_changes_nothing(
+def test_a_rejected_token_changes_nothing(
     slack: FakeSlack, workspace: Workspace, sync: Sync, code: str
 ) -> None:
     sync()
@@ -142,7 +148,7 @@ def test_a_refused_token_changes_nothing(
 def test_a_token_revoked_half_way_ends_the_sync(
     slack: FakeSlack, workspace: Workspace, sync: Sync
 ) -> None:
-    slack.lay(HISTORY, Fault.error("token_revoked"), on=2)
+    slack.inject_fault(HISTORY, Fault.error("token_revoked"), on=2)
     report = sync()
     assert report.code == "token_revoked"
     assert report.tally.is_complete
@@ -154,7 +160,7 @@ def test_a_token_revoked_half_way_ends_the_sync(
 @pytest.mark.parametrize(
     ("code", "state"), [("token_revoked", "revoked"), ("account_inactive", "uninstalled")]
 )
-def test_a_token_that_is_gone_stops_the_sync(
+def test_a_rejected_token_stops_the_connection(
     slack: FakeSlack, workspace: Workspace, sync: Sync, code: str, state: str
 ) -> None:
     sync()

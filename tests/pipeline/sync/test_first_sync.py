@@ -1,4 +1,4 @@
-"""A first sync reads all that the bot may see; the next one reads only what is new."""
+"""A first sync reads everything that the bot can see. The next one reads only what is new."""
 
 from typing import Any
 
@@ -9,7 +9,8 @@ from memories.models import Workspace
 from memories.pipeline.ingest.roster import store_channels, store_people
 from memories.pipeline.ingest.store import store_messages
 from memories.pipeline.locks import Busy
-from memories.pipeline.sync.sync import State, sync_workspace
+from memories.pipeline.sync.sync import sync_workspace
+from memories.pipeline.sync.sync_report import SyncState
 from memories.rules.ingest.outcomes import ObjectType, Result
 from memories.slack.web import SlackClient
 from tests.factories import WorkspaceFactory
@@ -52,13 +53,13 @@ def test_a_first_sync_reads_all_that_the_bot_may_see(
     assert members(workspace.channels.get(slack_id=CLOSED)) == ["U1", "U2"]
     assert report.tally.is_complete
     assert report.tally.count(ObjectType.MESSAGE, Result.STORED) == 6
-    found = channel_report(report)
-    assert (found.walked.new, found.walked.threads) == (5, 1)
-    assert (found.walked.asked_from, found.walked.mark) == ("", ts(1))
-    assert [one.channel_name for one in report.of(State.NOT_MEMBER)] == ["elsewhere"]
+    stats = channel_report(report).stats
+    assert (stats.new, stats.threads) == (5, 1)
+    assert (stats.start_ts, stats.end_ts) == ("", ts(1))
+    assert [each.channel_name for each in report.in_state(SyncState.NOT_MEMBER)] == ["elsewhere"]
 
 
-def test_the_workspace_learns_who_it_is(workspace: Workspace, sync: Sync) -> None:
+def test_the_workspace_gets_the_name_of_the_team(workspace: Workspace, sync: Sync) -> None:
     sync()
     sync(LATER)
     workspace.refresh_from_db()
@@ -70,7 +71,7 @@ def test_the_workspace_learns_who_it_is(workspace: Workspace, sync: Sync) -> Non
     assert (workspace.connected_at, workspace.synced_at) == (NOW, LATER)
 
 
-def test_each_page_and_each_thread_is_asked_for_once(slack: FakeSlack, sync: Sync) -> None:
+def test_each_page_and_each_thread_is_requested_once(slack: FakeSlack, sync: Sync) -> None:
     slack.page_size = 2
     report = sync()
     assert slack.counts() == {
@@ -94,7 +95,7 @@ def test_an_idle_sync_costs_one_call_of_history_a_channel(slack: FakeSlack, sync
     assert report.tally.count(result=Result.DUPLICATE) == report.tally.count()
 
 
-def test_two_syncs_end_where_one_ends(workspace: Workspace, sync: Sync) -> None:
+def test_a_second_sync_changes_nothing(workspace: Workspace, sync: Sync) -> None:
     sync()
     once = everything(workspace)
     sync()
@@ -103,7 +104,7 @@ def test_two_syncs_end_where_one_ends(workspace: Workspace, sync: Sync) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page_size", [1, 2, 1000])
-def test_an_import_of_the_same_conversation_ends_the_same(
+def test_an_import_of_the_same_messages_stores_the_same_rows(
     slack: FakeSlack, workspace: Workspace, sync: Sync, page_size: int
 ) -> None:
     imported = WorkspaceFactory(team_id=slack.team_id)
@@ -114,27 +115,27 @@ def test_an_import_of_the_same_conversation_ends_the_same(
         store_channels(imported, [(raw, kind)], known_at=NOW)
         if channel.bot_is_in:
             row = imported.channels.get(slack_id=channel.slack_id)
-            store_messages(row, [channel.told(m) for m in channel.messages.values()], NOW)
+            store_messages(row, [channel.render(m) for m in channel.messages.values()], NOW)
     slack.page_size = page_size
     sync()
     assert everything(workspace) == everything(imported)
 
 
-def test_an_imported_workspace_is_carried_on(
+def test_a_sync_continues_after_an_import(
     slack: FakeSlack, workspace: Workspace, sync: Sync
 ) -> None:
-    """The export knows that the root has two replies, and holds one of them."""
+    """The export reports two replies of the root, and contains one of them."""
     store_channels(workspace, [(slack.channels[GENERAL].as_json(), "public")], known_at=NOW)
-    told = slack.channels[GENERAL].told(slack.channels[GENERAL].messages[ROOT])
-    assert told["reply_count"] == 2
+    root = slack.channels[GENERAL].render(slack.channels[GENERAL].messages[ROOT])
+    assert root["reply_count"] == 2
     reply = slack.channels[GENERAL].messages[ts(1.9)]
-    store_messages(general(workspace), [told, reply], NOW)
-    found = channel_report(sync())
-    assert (found.walked.new, found.walked.threads) == (3, 1)
+    store_messages(general(workspace), [root, reply], NOW)
+    stats = channel_report(sync()).stats
+    assert (stats.new, stats.threads) == (3, 1)
     assert texts(workspace) == ["an old line", "shall we ship?", "yes", "on Friday", "a new line"]
 
 
-def test_one_at_a_time(workspace: Workspace, sync: Sync) -> None:
+def test_only_one_process_syncs_a_workspace(workspace: Workspace, sync: Sync) -> None:
     with being_stored(workspace), pytest.raises(Busy):
         sync()
 
@@ -145,9 +146,9 @@ def test_no_call_is_made_inside_a_transaction(
     call = SlackClient._call
     depths = []
 
-    def spy(self: SlackClient, method: str, asked: dict[str, str]) -> dict[str, Any]:
+    def spy(self: SlackClient, method: str, parameters: dict[str, str]) -> dict[str, Any]:
         depths.append(len(connection.savepoint_ids))
-        return call(self, method, asked)
+        return call(self, method, parameters)
 
     monkeypatch.setattr(SlackClient, "_call", spy)
     outside = len(connection.savepoint_ids)

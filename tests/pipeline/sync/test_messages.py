@@ -1,12 +1,12 @@
-"""A sync finds what people said, edited and deleted since the one before."""
+"""A sync stores messages that people wrote, edited and deleted since the previous one."""
 
 from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
 
-from memories.models import Channel, Message, Workspace
-from memories.pipeline.sync.sync import State
+from memories.models import ChannelSync, Message, Workspace
+from memories.pipeline.sync.sync_report import SyncState
 from memories.rules.ingest.outcomes import Result
 from tests.pipeline.sync.team import (
     GENERAL,
@@ -20,7 +20,7 @@ from tests.pipeline.sync.team import (
     delete_a_root,
     delete_a_thread,
     delete_all_replies,
-    edit_a_reply_of_a_thread_that_moved,
+    edit_a_reply_of_a_changed_thread,
     edit_a_root,
     everything,
     general,
@@ -38,22 +38,22 @@ pytestmark = pytest.mark.django_db
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("act", "threads", "gone", "come"),
+    ("act", "threads", "removed", "added"),
     [
         pytest.param(say_more, 0, [], ["one more"], id="new message"),
         pytest.param(reply_late, 1, [], ["a late answer"], id="late reply"),
         pytest.param(reply_first, 1, [], ["the first answer"], id="first reply"),
-        # The channel itself shows it, so there is nothing left to read.
+        # The history contains it, so no thread is read.
         pytest.param(reply_aloud, 0, [], ["for all"], id="broadcast reply"),
         pytest.param(
             edit_a_root, 0, ["shall we ship?"], ["shall we really ship?"], id="edited root"
         ),
         pytest.param(
-            edit_a_reply_of_a_thread_that_moved,
+            edit_a_reply_of_a_changed_thread,
             1,
             ["yes"],
             ["no", "a late answer"],
-            id="edited reply of a thread that moved",
+            id="edited reply of a changed thread",
         ),
         pytest.param(delete_a_line, 0, ["a new line"], [], id="deleted message"),
         pytest.param(delete_a_reply, 1, ["on Friday"], [], id="deleted reply"),
@@ -65,26 +65,26 @@ pytestmark = pytest.mark.django_db
     ],
 )
 @pytest.mark.parametrize("page_size", [1, 1000])
-def test_what_people_do_is_found_by_the_next_sync(
+def test_the_next_sync_stores_changes(
     slack: FakeSlack,
     workspace: Workspace,
     sync: Sync,
     page_size: int,
     act: Callable[[FakeSlack], None],
     threads: int,
-    gone: list[str],
-    come: list[str],
+    removed: list[str],
+    added: list[str],
 ) -> None:
     slack.page_size = page_size
     sync()
     before = texts(workspace)
     act(slack)
     report = sync(LATER)
-    assert not report.of(State.FAILED)
-    assert sorted(texts(workspace)) == sorted([*(t for t in before if t not in gone), *come])
-    assert channel_report(report).walked.threads == threads
+    assert not report.in_state(SyncState.FAILED)
+    assert sorted(texts(workspace)) == sorted([*(t for t in before if t not in removed), *added])
+    assert channel_report(report).stats.threads == threads
     assert report.tally.is_complete
-    # And then there is nothing more to find.
+    # The next sync changes nothing.
     after = everything(workspace)
     report = sync(LATER)
     assert everything(workspace) == after
@@ -92,67 +92,67 @@ def test_what_people_do_is_found_by_the_next_sync(
     assert report.tally.count(result=Result.DUPLICATE) == report.tally.count()
 
 
-def test_deleted_text_is_gone_from_the_row(
+def test_the_row_of_a_deleted_message_has_no_text(
     slack: FakeSlack, workspace: Workspace, sync: Sync
 ) -> None:
     sync()
     delete_a_line(slack)
     report = channel_report(sync(LATER))
-    assert (report.walked.deleted, report.walked.updated, report.walked.new) == (1, 0, 0)
+    assert (report.stats.deleted, report.stats.updated, report.stats.new) == (1, 0, 0)
     row = general(workspace).messages.get(ts=ts(1))
     assert (row.state, row.text, row.raw, row.author) == ("deleted", "", "", None)
 
 
-def test_what_is_too_old_to_be_kept_is_still_compared(
+def test_expired_messages_are_still_compared(
     slack: FakeSlack, workspace: Workspace, sync: Sync
 ) -> None:
     sync()
     messages = general(workspace).messages
     messages.update(state=Message.State.EXPIRED)
     sync(LATER)
-    assert slack.count(REPLIES) == 0, "no thread has moved by it"
+    assert slack.count(REPLIES) == 0, "no thread has changed"
     delete_a_line(slack)
     slack.delete(GENERAL, ts(1.8))
     sync(LATER + timedelta(hours=1))
-    gone = messages.filter(state=Message.State.DELETED).values_list("ts", flat=True)
-    assert set(gone) == {ts(1), ts(1.8)}
+    deleted = messages.filter(state=Message.State.DELETED).values_list("ts", flat=True)
+    assert set(deleted) == {ts(1), ts(1.8)}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("days", "found"),
+    ("days", "is_found"),
     [pytest.param(29, True, id="in the hot window"), pytest.param(31, False, id="older")],
 )
-def test_how_far_back_replies_and_edits_are_looked_for(
-    slack: FakeSlack, workspace: Workspace, sync: Sync, days: int, found: bool
+def test_new_replies_are_found_within_the_hot_window(
+    slack: FakeSlack, workspace: Workspace, sync: Sync, days: int, is_found: bool
 ) -> None:
     slack.say(GENERAL, "U1", "asked long ago", ts(days))
     sync()
     slack.say(GENERAL, "U2", "answered today", ts(0), thread=ts(days))
     sync()
-    assert ("answered today" in texts(workspace)) is found
+    assert ("answered today" in texts(workspace)) is is_found
 
 
-def test_a_mark_older_than_the_hot_window_is_where_it_goes_on(
+def test_a_late_sync_reads_down_to_the_last_one(
     slack: FakeSlack, workspace: Workspace, sync: Sync
 ) -> None:
-    """After half a year without a sync nothing of it is missing."""
+    """After half a year without a sync no message is missing."""
     sync()
     for day in (170, 100, 40):
         slack.say(GENERAL, "U1", f"{day} days before", ts(day - 180))
     report = channel_report(sync(NOW + timedelta(days=180)))
-    assert (report.walked.asked_from, report.walked.new) == (ts(1), 3)
+    assert (report.stats.start_ts, report.stats.new) == (ts(1), 3)
 
 
-def test_what_a_plan_hides_is_not_deleted(
+def test_messages_that_a_plan_hides_are_not_deleted(
     slack: FakeSlack, workspace: Workspace, sync: Sync
 ) -> None:
     sync()
-    Channel.objects.update(synced_ts="")
+    ChannelSync.objects.update(synced_ts="")
     slack.is_limited = True
-    slack.delete(GENERAL, ts(60))  # it is only hidden: the oldest one that is shown is ROOT
+    slack.delete(GENERAL, ts(60))  # it is only hidden: ROOT is the oldest shown message
     delete_a_line(slack)
     report = channel_report(sync())
-    assert report.walked.deleted == 1
+    assert report.stats.deleted == 1
     assert "an old line" in texts(workspace)
     assert "a new line" not in texts(workspace)

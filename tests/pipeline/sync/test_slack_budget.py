@@ -1,4 +1,4 @@
-"""One budget for a token and a method, whoever asks."""
+"""All clients of a token share one rate limit for each method."""
 
 import threading
 from datetime import UTC, datetime, timedelta
@@ -7,7 +7,7 @@ import pytest
 from django.db import connection
 
 from memories.models import SlackBudget
-from memories.pipeline.sync.slack_budget import Budget
+from memories.pipeline.sync.slack_budget import SharedLimiter
 
 pytestmark = pytest.mark.postgres("reservations under row locks")
 
@@ -28,66 +28,66 @@ def clock():
     return Clock()
 
 
-def taken(budget: Budget, method: str = HISTORY, **how) -> int:
-    """How many calls there are at once."""
+def count_calls(limiter: SharedLimiter, method: str = HISTORY, **options) -> int:
+    """Take calls until the limiter returns a wait, and return their number."""
     calls = 0
-    while budget.take(method, **how) == 0.0:
+    while limiter.take(method, **options) == 0.0:
         calls += 1
     return calls
 
 
 @pytest.mark.django_db
-def test_two_clients_of_a_token_share_it(clock):
-    one, other = Budget("xoxb-1", clock), Budget("xoxb-1", clock)
-    assert taken(one) == 12
-    assert other.take(HISTORY) == pytest.approx(62 / 39)
-    assert taken(Budget("xoxb-2", clock)) == 12
-    assert taken(other, "conversations.replies") == 12
+def test_clients_with_the_same_token_share_its_calls(clock):
+    first, second = SharedLimiter("xoxb-1", clock), SharedLimiter("xoxb-1", clock)
+    assert count_calls(first) == 12
+    assert second.take(HISTORY) == pytest.approx(62 / 39)
+    assert count_calls(SharedLimiter("xoxb-2", clock)) == 12
+    assert count_calls(second, "conversations.replies") == 12
     clock.now += timedelta(seconds=60)
-    assert taken(other) == 12
+    assert count_calls(second) == 12
 
 
 @pytest.mark.django_db
-def test_on_the_slow_plan_there_is_one_a_minute(clock):
-    budget = Budget("xoxb-1", clock)
-    assert taken(budget, slow=True) == 1
+def test_the_slow_plan_allows_one_call_a_minute(clock):
+    limiter = SharedLimiter("xoxb-1", clock)
+    assert count_calls(limiter, slow=True) == 1
     clock.now += timedelta(seconds=60)
-    assert budget.take(HISTORY, slow=True) == pytest.approx(2)
+    assert limiter.take(HISTORY, slow=True) == pytest.approx(2)
     clock.now += timedelta(seconds=2)
-    assert taken(budget, slow=True) == 1
-    assert taken(budget, "users.list", slow=True) == 5
+    assert count_calls(limiter, slow=True) == 1
+    assert count_calls(limiter, "users.list", slow=True) == 5
 
 
 @pytest.mark.django_db
-def test_what_slack_told_one_the_other_heeds(clock):
-    Budget("xoxb-1", clock).limited(HISTORY, 90)
-    other = Budget("xoxb-1", clock)
-    assert other.take(HISTORY) == 90
-    assert other.take("conversations.replies") == 0
+def test_a_refusal_blocks_other_clients_too(clock):
+    SharedLimiter("xoxb-1", clock).limited(HISTORY, 90)
+    second = SharedLimiter("xoxb-1", clock)
+    assert second.take(HISTORY) == 90
+    assert second.take("conversations.replies") == 0
     clock.now += timedelta(seconds=90)
-    assert other.take(HISTORY) == 0
+    assert second.take(HISTORY) == 0
 
 
 @pytest.mark.django_db
-def test_the_token_is_nowhere(clock):
-    Budget("xoxb-very-secret", clock).take(HISTORY)
+def test_the_token_is_not_stored(clock):
+    SharedLimiter("xoxb-very-secret", clock).take(HISTORY)
     row = SlackBudget.objects.get()
     assert "secret" not in repr(row.__dict__)
     assert len(row.token_key) == 16
 
 
 @pytest.mark.django_db(transaction=True)
-def test_many_at_once_take_no_call_twice():
+def test_threads_never_take_the_same_call():
     clock = Clock()
     calls: list[int] = []
 
-    def ask() -> None:
+    def take_all() -> None:
         try:
-            calls.append(taken(Budget("xoxb-1", clock)))
+            calls.append(count_calls(SharedLimiter("xoxb-1", clock)))
         finally:
             connection.close()
 
-    threads = [threading.Thread(target=ask) for _ in range(6)]
+    threads = [threading.Thread(target=take_all) for _ in range(6)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -1,4 +1,4 @@
-"""Backups: everything comes back, nothing bad gets in, and a refusal changes nothing."""
+"""Backups: a restore brings back every row, and a refused file changes nothing."""
 
 import hashlib
 import json
@@ -37,6 +37,7 @@ from memories.models import (
     Backfill,
     BackfillChannel,
     Cap,
+    ChannelSync,
     Draft,
     Endpoint,
     Heartbeat,
@@ -52,12 +53,14 @@ from memories.models import (
     SlackConnection,
     SlackEvent,
     Upload,
+    Webhook,
+    WebhookDelivery,
 )
 from memories.pipeline.transfer.archive import ArchiveError
 from memories.pipeline.transfer.backup import (
     LEFT_OUT,
-    HoldsData,
-    WorkerAtWork,
+    DatabaseNotEmpty,
+    WorkerRunning,
     back_up,
     check,
     remove_leftovers,
@@ -87,13 +90,13 @@ HARD = "tab\tline\nbackslash \\N \\. quote \"' 日本語 \U0001f9e0"
 
 @pytest.fixture
 def everything() -> Memory:
-    """At least one row of each kind, and texts that are hard to write down."""
+    """At least one row of each kind, with texts that need escapes."""
     now = timezone.now()
     channel = ChannelFactory(members=[PersonFactory()], topic=HARD)
     workspace = channel.workspace
     messages = [MessageFactory(channel=channel, text=f"{HARD} {i}") for i in range(3)]
     user = MemberFactory(workspace=workspace).user
-    ApiKey.objects.issue(workspace, name="ci", by=user, user=user, channels=[channel])
+    key, _ = ApiKey.objects.issue(workspace, name="ci", by=user, user=user, channels=[channel])
     user.groups.add(Group.objects.create(name="readers"))
     user.groups.get().permissions.add(Permission.objects.get(codename="view_note"))
     user.user_permissions.add(Permission.objects.get(codename="change_memory"))
@@ -104,6 +107,8 @@ def everything() -> Memory:
     short = Memory.objects.of_channel(channel, MemoryType.SHORT_TERM)
     segment = make_segment(messages=messages)
     version = make_version(memory=short, text=f"- {HARD}", sources=messages, segment=segment)
+    webhook = Webhook.objects.register(key, "https://bot.example.com/")
+    WebhookDelivery.objects.enqueue(webhook, [version], now)
     backfill = Backfill.objects.create(workspace=workspace, since_us=0, until_us=9, author=user)
     BackfillChannel.objects.create(backfill=backfill, channel=channel)
     job = Job.objects.create(
@@ -125,6 +130,7 @@ def everything() -> Memory:
     AuditEvent.objects.record("settings", by=user, workspace=workspace, what=HARD)
     note = NoteFactory(workspace=workspace, content=HARD, author=user)
     note.rewrite(f"{HARD}, again", by=user)
+    ChannelSync.objects.create(channel=channel, synced_ts="1.0", error_text=HARD)
     SlackConnection.objects.create(workspace=workspace, sealed_token=HARD, scopes=["a"])
     SlackBudget.objects.create(token_key="k", method="m", calls_left=1.5, counted_at=now)
     SlackEvent.objects.create(event_id="E1", team_id="T1", kind="message", body=HARD)
@@ -138,7 +144,7 @@ def everything() -> Memory:
     SocialAccount.objects.create(user=user, provider="slack", uid="U1", extra_data={"a": HARD})
     Authenticator.objects.create(user=user, type="totp", data={"secret": HARD})
     call_command("sync_schedules", verbosity=0)
-    # What is left out.
+    # Rows that a backup leaves out.
     Session.objects.create(session_key="open", session_data="", expire_date=now)
     OrmQ.objects.create(key="memoryhub", payload="…", lock=now)
     Heartbeat.objects.beat("long ago", now - timedelta(hours=1))
@@ -147,8 +153,8 @@ def everything() -> Memory:
 
 
 def rows() -> dict[str, list[dict[str, Any]]]:
-    """All that stands in the database, by table."""
-    found = {}
+    """Return all rows of the database by table."""
+    tables = {}
     with connection.cursor() as cursor:
         for name in sorted(connection.introspection.table_names(cursor)):
             cursor.execute(f"SELECT * FROM {connection.ops.quote_name(name)}")
@@ -156,9 +162,9 @@ def rows() -> dict[str, list[dict[str, Any]]]:
                 continue
             columns = [column[0] for column in cursor.description]
             lines = (dict(zip(columns, map(repr, row), strict=True)) for row in cursor.fetchall())
-            found[name] = sorted(lines, key=lambda line: sorted(line.items()))
-    found.pop("django_migrations")  # when they ran is not of the data
-    return found
+            tables[name] = sorted(lines, key=lambda line: sorted(line.items()))
+    tables.pop("django_migrations")  # it contains the time of the migration
+    return tables
 
 
 @pytest.fixture
@@ -168,32 +174,32 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.mark.slow
 @on_postgres_too
-def test_there_and_back(everything: Memory, path: Path) -> None:
+def test_a_restore_brings_back_every_row(everything: Memory, path: Path) -> None:
     before = rows()
     empty = [name for name, lines in before.items() if not lines]
-    of_others = {"django_q_task", "memoryhub_cache", "account_emailconfirmation"}
-    of_others |= {f"socialaccount_social{kind}" for kind in ("app", "token", "app_sites")}
-    assert set(empty) <= of_others, "each kind is tried"
+    unused = {"django_q_task", "memoryhub_cache", "account_emailconfirmation"}
+    unused |= {f"socialaccount_social{kind}" for kind in ("app", "token", "app_sites")}
+    assert set(empty) <= unused, "there is a row of each kind"
     report = back_up(path, timezone.now())
     assert report.manifest.rows == sum(len(v) for k, v in before.items() if k not in LEFT_OUT) + (
         report.manifest.tables["django_migrations"].rows if connection.vendor == "sqlite" else 0
     )
     assert check(path).migrated == 0
     call_command("flush", interactive=False, verbosity=0)
-    cache.clear()  # of which flush knows nothing: another test may have left something
+    cache.clear()  # flush does not clear it, and another test may have filled it
     assert restore(path, timezone.now()).warnings == []
     after = rows()
     assert {k: v for k, v in after.items() if k in LEFT_OUT} == {name: [] for name in LEFT_OUT}
-    told = [line for line in after["memories_auditevent"] if "restore" in line["action"]]
-    assert len(told) == 1
-    after["memories_auditevent"].remove(told[0])
+    records = [line for line in after["memories_auditevent"] if "restore" in line["action"]]
+    assert len(records) == 1
+    after["memories_auditevent"].remove(records[0])
     assert after == {**before, **{name: [] for name in LEFT_OUT}}
 
 
 @pytest.mark.slow
 @on_postgres_too
-def test_the_restored_database_is_worked_with(everything: Memory, path: Path) -> None:
-    """Keys go on where they were, also behind rows that were deleted before."""
+def test_sequences_continue_after_a_restore(everything: Memory, path: Path) -> None:
+    """Ids of deleted rows are not used again."""
     last = NoteFactory(workspace=everything.workspace)
     last_key = last.pk
     last.delete()
@@ -206,7 +212,7 @@ def test_the_restored_database_is_worked_with(everything: Memory, path: Path) ->
     assert {event.action for event in AuditEvent.objects.all()} >= {"settings", "restore"}
 
 
-def test_a_backup_is_told(everything: Memory, path: Path) -> None:
+def test_a_backup_is_recorded(everything: Memory, path: Path) -> None:
     back_up(path, timezone.now())
     event = AuditEvent.objects.get(action="backup")
     assert (event.actor, event.subject) == ("", path.name)
@@ -214,10 +220,10 @@ def test_a_backup_is_told(everything: Memory, path: Path) -> None:
 
 @pytest.mark.slow
 @on_postgres_too
-def test_one_moment_while_others_write(
+def test_a_backup_is_a_snapshot_while_others_write(
     everything: Memory, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each step of the backup waits for a version to be saved by another connection."""
+    """Each step of the backup waits until another connection saves a version."""
     monkeypatch.setattr(sqlite, "PAGES", 20)
     saved: list[str] = []
 
@@ -230,14 +236,14 @@ def test_one_moment_while_others_write(
         finally:
             connection.close()
 
-    def tell(what: str, done: int, of: int) -> None:
+    def on_progress(what: str, done: int, total: int) -> None:
         if what in ("copied", "tables copied") and len(saved) < 8:
-            other = threading.Thread(target=save)
-            other.start()
-            other.join()
+            writer = threading.Thread(target=save)
+            writer.start()
+            writer.join()
 
-    back_up(path, timezone.now(), tell=tell)
-    assert len(saved) == 8, "nobody had to wait for the backup"
+    back_up(path, timezone.now(), on_progress=on_progress)
+    assert len(saved) == 8, "the backup blocked nobody"
     restore(path, timezone.now(), replace=True)
     memory = Memory.objects.get(pk=everything.pk)
     assert memory.head == everything.head
@@ -246,13 +252,11 @@ def test_one_moment_while_others_write(
 
 @pytest.mark.slow
 @on_postgres_too
-def test_a_database_that_holds_something_is_replaced_only_when_told(
-    everything: Memory, path: Path
-) -> None:
+def test_a_database_with_data_is_replaced_only_on_request(everything: Memory, path: Path) -> None:
     back_up(path, timezone.now())
     everything.revise("- written since", by=None, based_on=3)
     before = rows()
-    with pytest.raises(HoldsData):
+    with pytest.raises(DatabaseNotEmpty):
         restore(path, timezone.now())
     assert rows() == before
     restore(path, timezone.now(), replace=True)
@@ -267,12 +271,12 @@ def test_a_check_keeps_nothing(everything: Memory, path: Path) -> None:
     assert rows() == before
 
 
-def test_a_worker_at_work(everything: Memory, path: Path) -> None:
+def test_a_running_worker_prevents_a_restore(everything: Memory, path: Path) -> None:
     back_up(path, timezone.now())
     now = timezone.now()
     Heartbeat.objects.beat("worker", now - timedelta(seconds=110))
     before = rows()
-    with pytest.raises(WorkerAtWork):
+    with pytest.raises(WorkerRunning):
         restore(path, now, replace=True)
     assert rows() == before
     restore(path, now + timedelta(seconds=11), replace=True)
@@ -282,7 +286,7 @@ def test_a_worker_at_work(everything: Memory, path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.nightly("migrations are tested by themselves")
 def test_an_older_backup_is_migrated(tmp_path: Path, database_url: str) -> None:
-    """From a database that is some migrations behind, into one without any table."""
+    """The backup lacks some migrations, and the target database has no table."""
     path = tmp_path / "old.zip"
     with fresh_database(database_url) as old:
         assert manage(old, tmp_path, "migrate").returncode == 0
@@ -296,10 +300,10 @@ def test_an_older_backup_is_migrated(tmp_path: Path, database_url: str) -> None:
         assert manage(new, tmp_path, "migrate", "--check").returncode == 0
 
 
-# -- what is wrong with a file
+# Damaged files
 
 
-def written_again(
+def rewrite(
     path: Path,
     *,
     manifest: Callable[[dict[str, Any]], object] = lambda whole: None,
@@ -308,7 +312,7 @@ def written_again(
     more: dict[str, bytes] | None = None,
     without: str = "",
 ) -> None:
-    """Write the file anew with changes; ``digests``: the manifest learns of them."""
+    """Write the file again with changes. ``digests`` updates the manifest."""
     with zipfile.ZipFile(path) as zipped:
         members = {name: zipped.read(name) for name in zipped.namelist()}
     whole = json.loads(members.pop("manifest.json"))
@@ -331,7 +335,7 @@ def cut_off(path: Path) -> None:
 
 
 def cut_inside(path: Path) -> None:
-    """A hole in the middle; the list of members at the end is whole."""
+    """Damage the middle. The directory of the zip at its end stays."""
     data = path.read_bytes()
     path.write_bytes(data[:500] + bytes(100) + data[600:])
 
@@ -367,7 +371,7 @@ def no_tables(whole: dict[str, Any]) -> None:
 
 
 def orphans(name: str, data: bytes) -> bytes:
-    """Lines of versions that are not there."""
+    """Make lines point to missing versions."""
     if name == "database.sqlite3":
         opened = sqlite3.connect(":memory:")
         opened.deserialize(data)
@@ -390,32 +394,32 @@ WRONG: dict[str, tuple[Callable[[Path], object], str]] = {
     "a hole": (cut_inside, "is damaged|is not what was written"),
     "no JSON": (manifest_of_words, "manifest.json: is no JSON"),
     "a list": (
-        lambda p: written_again(p, manifest=lambda whole: whole.update(tables=[])),
+        lambda p: rewrite(p, manifest=lambda whole: whole.update(tables=[])),
         "manifest.json: is not that of a backup",
     ),
     "foreign": (
-        lambda p: written_again(p, manifest=lambda whole: whole.update(format="other")),
+        lambda p: rewrite(p, manifest=lambda whole: whole.update(format="other")),
         "this is no backup",
     ),
     "newer format": (
-        lambda p: written_again(p, manifest=lambda whole: whole.update(format_version=2)),
+        lambda p: rewrite(p, manifest=lambda whole: whole.update(format_version=2)),
         "is of version 2 of the format",
     ),
-    "newer": (lambda p: written_again(p, manifest=newer), "newer than this program.*9999_from"),
-    "other database": (lambda p: written_again(p, manifest=other_vendor), "This backup is of"),
-    "tampered": (lambda p: written_again(p, member=shorter), "is not what was written"),
+    "newer": (lambda p: rewrite(p, manifest=newer), "newer than this program.*9999_from"),
+    "other database": (lambda p: rewrite(p, manifest=other_vendor), "This backup is of"),
+    "tampered": (lambda p: rewrite(p, member=shorter), "is not what was written"),
     "member missing": (
-        lambda p: written_again(p, without="memor" if connection.vendor != "sqlite" else "data"),
+        lambda p: rewrite(p, without="memor" if connection.vendor != "sqlite" else "data"),
         "is missing",
     ),
-    "member too many": (lambda p: written_again(p, more={"x": b"x"}), "x: stands in no list"),
-    "miscounted": (lambda p: written_again(p, manifest=one_row_more), "rows that its manifest"),
-    "no tables": (lambda p: written_again(p, manifest=no_tables), "rows that|other tables"),
+    "member too many": (lambda p: rewrite(p, more={"x": b"x"}), "x: stands in no list"),
+    "miscounted": (lambda p: rewrite(p, manifest=one_row_more), "rows that its manifest"),
+    "no tables": (lambda p: rewrite(p, manifest=no_tables), "rows that|other tables"),
     "no migrations": (
-        lambda p: written_again(p, manifest=lambda whole: whole.update(migrations=[])),
+        lambda p: rewrite(p, manifest=lambda whole: whole.update(migrations=[])),
         "other migrations|other tables",
     ),
-    "orphans": (lambda p: written_again(p, member=orphans, digests=True), "point to rows"),
+    "orphans": (lambda p: rewrite(p, member=orphans, digests=True), "point to rows"),
 }
 
 
@@ -423,20 +427,20 @@ WRONG: dict[str, tuple[Callable[[Path], object], str]] = {
 def test_a_bad_file_changes_nothing(everything: Memory, path: Path, tmp_path: Path) -> None:
     back_up(path, timezone.now())
     before = rows()
-    unlike: dict[str, object] = {}
+    unexpected: dict[str, object] = {}
     for case, (spoil, sentence) in WRONG.items():
         bad = Path(shutil.copy(path, tmp_path / "bad.zip"))
         spoil(bad)
-        said = refusal(restore, bad, timezone.now(), replace=True)
-        if said is None or not re.search(sentence, said):
-            unlike[case] = said
-    assert not unlike
+        message = refusal(restore, bad, timezone.now(), replace=True)
+        if message is None or not re.search(sentence, message):
+            unexpected[case] = message
+    assert not unexpected
     assert rows() == before
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", ["cut off", "tampered", "newer"])
-def test_a_check_finds_it_too(everything: Memory, path: Path, case: str) -> None:
+def test_a_check_detects_it_too(everything: Memory, path: Path, case: str) -> None:
     back_up(path, timezone.now())
     spoil, sentence = WRONG[case]
     spoil(path)
@@ -451,7 +455,7 @@ def refusal(act: Callable[..., object], *arguments: Any, **more: Any) -> str | N
     return None
 
 
-# -- memories that do not add up
+# Inconsistent memories
 
 
 def head_too_high(memory: Memory) -> None:
@@ -463,8 +467,8 @@ def gap(memory: Memory) -> None:
 
 
 def anothers_text(memory: Memory) -> None:
-    other = Memory.objects.exclude(pk=memory.pk).exclude(current=None)
-    Memory.objects.filter(pk=memory.pk).update(current=other.get().current)
+    others = Memory.objects.exclude(pk=memory.pk).exclude(current=None)
+    Memory.objects.filter(pk=memory.pk).update(current=others.get().current)
 
 
 def no_current(memory: Memory) -> None:
@@ -481,7 +485,7 @@ WRONG_MEMORIES: list[tuple[Callable[[Memory], None], str]] = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("spoil", "sentence"), WRONG_MEMORIES)
-def test_memories_that_do_not_add_up(
+def test_inconsistent_memories_are_refused(
     everything: Memory, path: Path, spoil: Callable[[Memory], None], sentence: str
 ) -> None:
     spoil(everything)
@@ -491,7 +495,7 @@ def test_memories_that_do_not_add_up(
 
 
 @pytest.mark.slow
-def test_with_force_such_memories_are_better_than_none(everything: Memory, path: Path) -> None:
+def test_with_force_inconsistent_memories_are_a_warning(everything: Memory, path: Path) -> None:
     head_too_high(everything)
     back_up(path, timezone.now())
     before = rows()
@@ -512,7 +516,7 @@ def test_an_empty_database_has_nothing_to_back_up(tmp_path: Path, database_url: 
     assert not (tmp_path / "none.zip").exists()
 
 
-# -- killed half way
+# Killed restores
 
 KILLED = """
 import os, signal
@@ -520,18 +524,18 @@ from pathlib import Path
 import django
 django.setup()
 from django.utils import timezone
-from memories.pipeline import backup
-backup.migrations.forward = lambda: os.kill(os.getpid(), signal.SIGKILL)
+from memories.pipeline.transfer import backup
+backup.migrations.migrate = lambda: os.kill(os.getpid(), signal.SIGKILL)
 backup.restore(Path(os.environ["FILE"]), timezone.now(), replace=True)
 """
 
 
 @on_postgres_too
 @pytest.mark.cluster
-def test_what_a_killed_restore_left_goes(
+def test_leftovers_of_a_killed_restore_are_removed(
     process_environment: dict[str, str], tmp_path: Path
 ) -> None:
-    """On SQLite a copy in a folder beside the database; a server rolls back by itself."""
+    """SQLite leaves a copy in a folder beside the database. PostgreSQL rolls back."""
     on_sqlite = connection.vendor == "sqlite"
     folder = Path(connection.settings_dict["NAME"]).parent if on_sqlite else tmp_path
     path = tmp_path / "today.zip"

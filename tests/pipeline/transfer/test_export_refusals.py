@@ -1,4 +1,4 @@
-"""Bundles that are not right: each is refused with a reason, and nothing of it is kept."""
+"""A damaged or wrong export is refused with a reason, and nothing of it is stored."""
 
 import functools
 import json
@@ -7,12 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from memories.models import (
-    Message,
-)
+from memories.models import Message
 from memories.pipeline.transfer.archive import ArchiveError
-from memories.pipeline.transfer.export.reading import import_workspace
-from tests.bundles import (
+from memories.pipeline.transfer.export.import_workspace import import_workspace
+from tests.exports import (
     contents,
     exported,
     make_odd_workspace,
@@ -20,18 +18,16 @@ from tests.bundles import (
     rewrite,
     row_counts,
 )
-from tests.factories import (
-    WorkspaceFactory,
-)
+from tests.factories import WorkspaceFactory
 
 pytestmark = pytest.mark.django_db
 
 
-# -- refusals: nothing is kept
+# Changes of a file
 
 
-def lines_of(name):
-    """Change one line of a file, from 1 on."""
+def edit_line(name):
+    """Return a function that changes one line of a file, counted from 1."""
 
     def at(line, **values):
         def change(files):
@@ -78,48 +74,51 @@ BAD = [
     (drop(f"{LONG}/v0001.md"), f"{LONG}/v0001.md: is missing"),
     (put("../../evil", b"x"), "evil: stands in no list"),
     (list_also("../../evil", b"x"), "evil: belongs to nothing"),
-    (put("manifest.json", b"[]"), "manifest.json: this is no bundle"),
+    (put("manifest.json", b"[]"), "manifest.json: this is no export"),
     (put("manifest.json", b"\xff"), "manifest.json: is not UTF-8"),
     (replace("manifest.json", b'_version": 1', b'_version": 5'), "is of version 5"),
     (replace("manifest.json", b'"people": ', b'"people": 1'), "counts: are not what"),
     (put("people.jsonl", b"{}\n"), "people.jsonl, line 1: has no 'slack_id'"),
     (put("people.jsonl", b"\xff\n"), "people.jsonl, line 1: is not UTF-8"),
     (put("people.jsonl", b"nonsense\n"), "people.jsonl, line 1: is no JSON"),
-    (lines_of("people.jsonl")(2, name="a\x00"), "people.jsonl, line 2: name: holds a character"),
-    (lines_of("people.jsonl")(2, slack_id="B1"), "people.jsonl: two of its rows are the same"),
+    (edit_line("people.jsonl")(2, name="a\x00"), "people.jsonl, line 2: name: holds a character"),
+    (edit_line("people.jsonl")(2, slack_id="B1"), "people.jsonl: two of its rows are the same"),
     (
-        lines_of("channels.jsonl")(1, members=["U9"]),
+        edit_line("channels.jsonl")(1, members=["U9"]),
         "channels.jsonl, line 1: there is no person U9",
     ),
-    (lines_of("channels.jsonl")(1, kind="open"), "channels.jsonl, line 1: kind: is none of"),
+    (edit_line("channels.jsonl")(1, kind="open"), "channels.jsonl, line 1: kind: is none of"),
     (
-        lines_of("channels.jsonl")(1, start_us=2**63),
+        edit_line("channels.jsonl")(1, start_us=2**63),
         "channels.jsonl, line 1: start_us: is no whole",
     ),
-    (lines_of("segments.jsonl")(1, channel="C9"), "segments.jsonl, line 1: there is no channel C9"),
-    (lines_of("messages/C1.jsonl")(3, ts="1e9"), "messages/C1.jsonl, line 3: ts: is no Slack ts"),
-    (lines_of("messages/C1.jsonl")(3, author="U9"), "C1.jsonl, line 3: there is no person U9"),
-    (lines_of("messages/C1.jsonl")(3, segment=99), "line 3: there is no segment C1  99"),
-    (lines_of("messages/C1.jsonl")(3, text="\ud800"), "line 3: text: holds a character"),
-    (lines_of("notes.jsonl")(1, date="soon"), "notes.jsonl, line 1: date: is no date"),
-    (lines_of("backfills.jsonl")(1, state="running"), "line 1: state: is none of"),
     (
-        lines_of("jobs.jsonl")(1, base=99),
+        edit_line("segments.jsonl")(1, channel="C9"),
+        "segments.jsonl, line 1: there is no channel C9",
+    ),
+    (edit_line("messages/C1.jsonl")(3, ts="1e9"), "messages/C1.jsonl, line 3: ts: is no Slack ts"),
+    (edit_line("messages/C1.jsonl")(3, author="U9"), "C1.jsonl, line 3: there is no person U9"),
+    (edit_line("messages/C1.jsonl")(3, segment=99), "line 3: there is no segment C1  99"),
+    (edit_line("messages/C1.jsonl")(3, text="\ud800"), "line 3: text: holds a character"),
+    (edit_line("notes.jsonl")(1, date="soon"), "notes.jsonl, line 1: date: is no date"),
+    (edit_line("backfills.jsonl")(1, state="running"), "line 1: state: is none of"),
+    (
+        edit_line("jobs.jsonl")(1, base=99),
         "jobs.jsonl, line 1: there is no version 99",
     ),
-    (lines_of("jobs.jsonl")(1, state="claimed"), "line 1: state: is none of"),
-    (lines_of("jobs.jsonl")(1, cites=[[["C1", "1.5"]]]), "there is no message C1 1.5"),
-    (lines_of("jobs.jsonl")(1, backfill=9), "line 1: there is no backfill 9"),
-    (lines_of("jobs.jsonl")(1, model="x"), "made_by: is not what its job says"),
-    (lines_of("workspace.json")(1, slug="../x"), "workspace.json: slug: is not like"),
-    (lines_of("workspace.json")(1, settings={"x": 1}), "workspace.json: settings: There is no"),
+    (edit_line("jobs.jsonl")(1, state="claimed"), "line 1: state: is none of"),
+    (edit_line("jobs.jsonl")(1, cites=[[["C1", "1.5"]]]), "there is no message C1 1.5"),
+    (edit_line("jobs.jsonl")(1, backfill=9), "line 1: there is no backfill 9"),
+    (edit_line("jobs.jsonl")(1, model="x"), "made_by: is not what its job says"),
+    (edit_line("workspace.json")(1, slug="../x"), "workspace.json: slug: is not like"),
+    (edit_line("workspace.json")(1, settings={"x": 1}), "workspace.json: settings: There is no"),
     (
-        lines_of("workspace.json")(1, members=[{"user": "a", "role": "admin"}] * 2),
+        edit_line("workspace.json")(1, members=[{"user": "a", "role": "admin"}] * 2),
         "workspace.json: has a member or a cap twice",
     ),
-    (lines_of(f"{LONG}/memory.json")(1, scope_id="x"), "do not belong together"),
-    (lines_of(f"{LONG}/memory.json")(1, current=9), "current: is none of its versions"),
-    (lines_of(f"{LONG}/memory.json")(1, head=0), "beyond the head"),
+    (edit_line(f"{LONG}/memory.json")(1, scope_id="x"), "do not belong together"),
+    (edit_line(f"{LONG}/memory.json")(1, current=9), "current: is none of its versions"),
+    (edit_line(f"{LONG}/memory.json")(1, head=0), "beyond the head"),
     (replace(f"{LONG}/v0001.md", b"number: 1", b"number: 2"), "v0001.md: number: is not that"),
     (replace(f"{LONG}/v0001.md", b"base: null", b"base: 7"), "v0001.md: there is no version 7"),
     (replace(f"{LONG}/v0001.md", b"job: ", b"job: 9"), "none of its memory's"),
@@ -129,9 +128,9 @@ BAD = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("change", "reason"), BAD, ids=[reason for _, reason in BAD])
-def test_what_is_not_right_leaves_nothing_behind(request, bundle, tmp_path, change, reason):
+def test_a_wrong_file_is_refused_and_nothing_is_stored(request, export, tmp_path, change, reason):
     path = tmp_path / "bad.zip"
-    path.write_bytes(bundle)
+    path.write_bytes(export)
     rewrite(path, change, honest=True)
     before = row_counts()
     with pytest.raises(ArchiveError) as refused:
@@ -141,8 +140,8 @@ def test_what_is_not_right_leaves_nothing_behind(request, bundle, tmp_path, chan
 
 
 @functools.cache
-def good_bundle():
-    """Made once: most tests here only spoil it."""
+def good_export():
+    """Return a good export. It is created once."""
     with tempfile.TemporaryDirectory() as folder:
         workspace = make_odd_workspace(slug="odd")
         path = Path(folder, "good.zip")
@@ -152,18 +151,18 @@ def good_bundle():
 
 
 @pytest.fixture
-def bundle(tmp_path):
-    (tmp_path / "good.zip").write_bytes(good_bundle())
-    return good_bundle()
+def export(tmp_path):
+    (tmp_path / "good.zip").write_bytes(good_export())
+    return good_export()
 
 
-def test_what_was_changed_afterwards_is_refused(bundle, tmp_path):
-    """In every kind of file; the values themselves would be fine."""
+def test_a_changed_file_is_refused(export, tmp_path):
+    """This holds for every kind of file, although the new values are valid."""
     before = row_counts()
     files = contents(tmp_path / "good.zip")
     for name in ("workspace.json", "people.jsonl", "messages/C1.jsonl", f"{LONG}/v0001.md"):
         path = tmp_path / "bad.zip"
-        path.write_bytes(bundle)
+        path.write_bytes(export)
         old, new = (b"ship", b"SHIP") if b"ship" in files[name] else (b'"', b' "')
         rewrite(path, replace(name, old, new), honest=False)
         with pytest.raises(ArchiveError, match=f"{name}: is not what was written"):
@@ -172,42 +171,42 @@ def test_what_was_changed_afterwards_is_refused(bundle, tmp_path):
 
 
 @pytest.mark.parametrize("cut", [0, 10, 2000, -30])
-def test_half_a_file(bundle, tmp_path, cut):
+def test_a_cut_file_is_refused(export, tmp_path, cut):
     path = tmp_path / "bad.zip"
-    path.write_bytes(bundle[:cut])
+    path.write_bytes(export[:cut])
     with pytest.raises(ArchiveError):
         import_workspace(path, slug="new")
 
 
 @pytest.mark.slow
-def test_flipped_bytes(bundle, tmp_path):
-    """Wherever bits are flipped, nothing is kept, or it was a byte that says nothing."""
+def test_flipped_bits_are_detected(export, tmp_path):
+    """Nothing is stored, unless the byte has no meaning."""
     path = tmp_path / "bad.zip"
     refused = 0
-    for at in range(40, len(bundle), len(bundle) // 25):
-        path.write_bytes(bundle[:at] + bytes([bundle[at] ^ 0x55]) + bundle[at + 1 :])
+    for at in range(40, len(export), len(export) // 25):
+        path.write_bytes(export[:at] + bytes([export[at] ^ 0x55]) + export[at + 1 :])
         before = row_counts()
         try:
-            taken = import_workspace(path, slug="new").workspace
+            imported = import_workspace(path, slug="new").workspace
         except ArchiveError:
             refused += 1
             assert row_counts() == before
         else:
             rows = contents(tmp_path / "good.zip")["messages/G1.jsonl"].splitlines()
-            said = Message.objects.filter(channel__workspace=taken, channel__slack_id="G1")
-            texts = said.in_order().values_list("text", flat=True)
+            messages = Message.objects.filter(channel__workspace=imported, channel__slack_id="G1")
+            texts = messages.in_order().values_list("text", flat=True)
             assert list(texts) == [json.loads(row)["text"] for row in rows]
-            taken.delete()
+            imported.delete()
     assert refused > 15
 
 
 @pytest.mark.slow
-def test_names_that_are_taken(bundle, tmp_path):
+def test_a_slug_or_team_in_use_is_refused(export, tmp_path):
     path = tmp_path / "good.zip"
     workspace = WorkspaceFactory(slug="odd")
     with pytest.raises(ArchiveError, match=f"There is a workspace {workspace.slug} already"):
         import_workspace(path)
-    rewrite(path, lines_of("workspace.json")(1, team_id="T1"), honest=True)
-    workspace.join_team("T1")
+    rewrite(path, edit_line("workspace.json")(1, team_id="T1"), honest=True)
+    workspace.save_team_id("T1")
     with pytest.raises(ArchiveError, match="already is that of this Slack team"):
         import_workspace(path, slug="new")

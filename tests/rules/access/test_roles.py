@@ -2,7 +2,7 @@
 
 import pytest
 
-from memories.rules.access.roles import LAST_ADMIN, SELF, in_effect, refusal
+from memories.rules.access.roles import LAST_ADMIN, SELF, effective_role, find_refusal
 
 
 @pytest.mark.parametrize(
@@ -23,8 +23,10 @@ from memories.rules.access.roles import LAST_ADMIN, SELF, in_effect, refusal
     ],
 )
 def test_a_change_of_a_role(who: str, before: str, after: str, other_admins: int, why: str) -> None:
-    found = refusal(is_self=who == "self", before=before, after=after, other_admins=other_admins)
-    assert found == why
+    reason = find_refusal(
+        is_self=who == "self", before=before, after=after, other_admins=other_admins
+    )
+    assert reason == why
 
 
 @pytest.mark.parametrize(
@@ -42,4 +44,4 @@ def test_a_change_of_a_role(who: str, before: str, after: str, other_admins: int
     ],
 )
 def test_of_a_role_and_slacks_word_the_stricter_counts(given, by_slack, expected):
-    assert in_effect(given, by_slack) == expected
+    assert effective_role(given, by_slack) == expected

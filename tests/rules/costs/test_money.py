@@ -2,11 +2,11 @@
 
 import pytest
 
-from memories.rules.costs.money import Asked, Limit, refusal
+from memories.rules.costs.money import Limit, find_refusal
 
 
 @pytest.mark.parametrize(
-    ("limit", "asked", "words"),
+    ("limit", "cost", "words"),
     [
         ((None, None, 9_000, 9_000), (1_000, None), ""),
         ((1_000, None, 0, 0), (1_000, None), ""),
@@ -20,8 +20,8 @@ from memories.rules.costs.money import Asked, Limit, refusal
     ],
 )
 def test_refusal(
-    limit: tuple[int | None, int | None, int, int], asked: tuple[int, int | None], words: str
+    limit: tuple[int | None, int | None, int, int], cost: tuple[int, int | None], words: str
 ) -> None:
-    said = refusal(Asked(*asked), Limit("acme day", *limit, None))
-    assert words in said
-    assert bool(words) == bool(said)
+    refusal = find_refusal(*cost, Limit("acme day", *limit, None))
+    assert words in refusal
+    assert bool(words) == bool(refusal)

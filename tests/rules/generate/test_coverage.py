@@ -1,8 +1,8 @@
-"""The numbers of what waits, and the parts of a coverage bar."""
+"""The numbers of waiting messages, and the parts of a coverage bar."""
 
 import pytest
 
-from memories.rules.generate.coverage import Share, Waiting, waiting
+from memories.rules.generate.coverage import Share, Waiting, build_waiting
 from memories.rules.generate.segments import Trigger, should_update_short_term_memory
 from memories.rules.ingest.timestamps import SECOND
 from memories.rules.settings import MemorySettings
@@ -10,10 +10,12 @@ from memories.rules.settings import MemorySettings
 NOW = 1_800_000_000 * SECOND
 
 
-def ask(new: int, quiet_seconds: int, **settings: int) -> Waiting | None:
+def waiting_after(new: int, quiet_seconds: int, **settings: int) -> Waiting | None:
     rules = MemorySettings(**settings)  # type: ignore[arg-type]
     latest = NOW - quiet_seconds * SECOND if new else None
-    return waiting(should_update_short_term_memory(latest, new, NOW, rules, has_memory=True), rules)
+    return build_waiting(
+        should_update_short_term_memory(latest, new, NOW, rules, has_memory=True), rules
+    )
 
 
 @pytest.mark.parametrize(
@@ -32,18 +34,27 @@ def ask(new: int, quiet_seconds: int, **settings: int) -> Waiting | None:
         ),
     ],
 )
-def test_waiting(new: int, quiet: int, settings: dict[str, int], numbers: tuple[int, ...]) -> None:
-    answer = ask(new, quiet, **settings)
-    assert answer is not None
-    told = (answer.new, answer.threshold, answer.quiet, answer.idle, answer.in_seconds, answer.due)
-    assert told == numbers
-    wanted = NOW + (answer.idle * (1 if answer.in_seconds else 60) - quiet) * SECOND
-    assert answer.look_again_us == (None if answer.due else wanted)
-    assert (answer.reason is Trigger.WAITING) is not answer.due
+def test_the_numbers_of_waiting_messages(
+    new: int, quiet: int, settings: dict[str, int], numbers: tuple[int, ...]
+) -> None:
+    waiting = waiting_after(new, quiet, **settings)
+    assert waiting is not None
+    actual = (
+        waiting.new,
+        waiting.threshold,
+        waiting.quiet,
+        waiting.idle,
+        waiting.in_seconds,
+        waiting.is_due,
+    )
+    assert actual == numbers
+    due_us = NOW + (waiting.idle * (1 if waiting.in_seconds else 60) - quiet) * SECOND
+    assert waiting.recheck_us == (None if waiting.is_due else due_us)
+    assert (waiting.reason is Trigger.WAITING) is not waiting.is_due
 
 
-def test_nothing_new_waits_for_nothing() -> None:
-    assert ask(0, 0) is None
+def test_nothing_waits_without_a_new_message() -> None:
+    assert waiting_after(0, 0) is None
 
 
 @pytest.mark.parametrize(
@@ -57,5 +68,5 @@ def test_nothing_new_waits_for_nothing() -> None:
     ],
     ids=str,
 )
-def test_bar(share: Share, widths: tuple[int, int, int]) -> None:
+def test_the_widths_of_a_bar(share: Share, widths: tuple[int, int, int]) -> None:
     assert share.widths(120) == widths

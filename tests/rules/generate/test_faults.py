@@ -5,116 +5,117 @@ from pathlib import Path
 
 import pytest
 
-from memories.rules.generate import breaker
+from memories.rules.generate import circuit_breaker
 from memories.rules.generate.faults import (
-    MOST_ATTEMPTS,
+    MAX_ATTEMPTS,
     POLICIES,
-    Next,
-    Then,
+    Action,
+    Fault,
+    NextStep,
+    choose_next_step,
     is_sudden_shrink,
-    what_next,
 )
-from memories.rules.generate.reply import Fault
-from memories.rules.generate.summary import RequestStrategy
+from memories.rules.generate.summariser import RequestStrategy
 
-ENDPOINTS = {breaker.RATE_LIMITED, *breaker.NEEDS_PERSON, *breaker.DOWN}
+ENDPOINT_FAULTS = {
+    circuit_breaker.RATE_LIMITED,
+    *circuit_breaker.OPERATOR_FAULTS,
+    *circuit_breaker.OUTAGES,
+}
 WHOLE, SPLIT, ISOLATE = RequestStrategy.WHOLE, RequestStrategy.SPLIT, RequestStrategy.ISOLATE
-BAD_ANSWERS = [
+BAD_REPLIES = [
     "empty", "blank", "unknown_finish", "prompt_echoed", "too_long", "too_short", "wrong_language",
     "nothing", "copied",
 ]  # fmt: skip
+FOUR_RETRIES_LATER = ["retry_later whole"] * 4 + ["give_up whole"]
 
 
-def story(code: str, way: RequestStrategy = WHOLE, *, fails_alone: bool = False) -> list[str]:
-    """What follows each attempt when all end with the same fault."""
-    told = []
-    for attempt in range(1, MOST_ATTEMPTS + 1):
-        following = what_next(code, attempt, way, fails_alone=fails_alone)
-        told.append(f"{following.then} {following.way}")
-        if following.then is Then.GIVE_UP:
-            return told
-        way = following.way
+def steps_after(code: str, *, others_succeed: bool = False) -> list[str]:
+    """The step after each attempt when all attempts end with the same fault."""
+    steps, strategy = [], WHOLE
+    for attempt in range(1, MAX_ATTEMPTS + 1):
+        step = choose_next_step(code, attempt, strategy, others_succeed=others_succeed)
+        steps.append(f"{step.action} {step.strategy}")
+        if step.action is Action.GIVE_UP:
+            return steps
+        strategy = step.strategy
     raise AssertionError("never given up")
 
 
-@pytest.mark.parametrize("code", sorted(ENDPOINTS))
-@pytest.mark.parametrize("attempt", [1, MOST_ATTEMPTS, 99])
-@pytest.mark.parametrize("way", RequestStrategy)
-def test_what_the_endpoint_will_not_do_uses_no_attempt(
-    code: str, attempt: int, way: RequestStrategy
+@pytest.mark.parametrize("code", sorted(ENDPOINT_FAULTS))
+@pytest.mark.parametrize("attempt", [1, MAX_ATTEMPTS, 99])
+@pytest.mark.parametrize("strategy", RequestStrategy)
+def test_a_fault_of_the_endpoint_uses_no_attempt(
+    code: str, attempt: int, strategy: RequestStrategy
 ) -> None:
-    assert what_next(code, attempt, way) == Next(Then.WAIT, way)
+    assert choose_next_step(code, attempt, strategy) == NextStep(Action.WAIT, strategy)
 
 
-@pytest.mark.parametrize("code", sorted(breaker.DOWN))
-def test_what_fails_alone_while_others_are_answered_is_given_up(code: str) -> None:
-    assert story(code, fails_alone=True) == ["again_later whole"] * 4 + ["give_up whole"]
-    assert what_next(code, 2, ISOLATE, fails_alone=True) == Next(Then.AGAIN_LATER, ISOLATE)
+@pytest.mark.parametrize("code", sorted(circuit_breaker.OUTAGES))
+def test_an_outage_of_one_request_alone_ends_in_giving_up(code: str) -> None:
+    assert steps_after(code, others_succeed=True) == FOUR_RETRIES_LATER
+    assert choose_next_step(code, 2, ISOLATE, others_succeed=True) == NextStep(
+        Action.RETRY_LATER, ISOLATE
+    )
 
 
-@pytest.mark.parametrize("code", sorted(ENDPOINTS - breaker.DOWN))
-def test_what_the_endpoint_refuses_to_all_is_never_a_jobs_fault(code: str) -> None:
-    assert what_next(code, 99, WHOLE, fails_alone=True) == Next(Then.WAIT, WHOLE)
+@pytest.mark.parametrize("code", sorted(ENDPOINT_FAULTS - circuit_breaker.OUTAGES))
+def test_a_refusal_of_all_calls_is_never_a_fault_of_one_job(code: str) -> None:
+    assert choose_next_step(code, 99, WHOLE, others_succeed=True) == NextStep(Action.WAIT, WHOLE)
 
 
 @pytest.mark.parametrize("code", ["unexpected", "a new one"])
-def test_what_may_pass_is_tried_again_later(code: str) -> None:
-    assert story(code) == ["again_later whole"] * 4 + ["give_up whole"]
-    assert what_next(code, 2, ISOLATE) == Next(Then.AGAIN_LATER, ISOLATE)
+def test_an_unknown_fault_is_retried_later(code: str) -> None:
+    assert steps_after(code) == FOUR_RETRIES_LATER
+    assert choose_next_step(code, 2, ISOLATE) == NextStep(Action.RETRY_LATER, ISOLATE)
 
 
-@pytest.mark.parametrize("code", BAD_ANSWERS)
-def test_a_bad_answer_is_asked_for_again(code: str) -> None:
-    assert story(code) == ["again whole"] * 4 + ["give_up whole"]
-    assert what_next(code, 1, WHOLE).changes_form
+@pytest.mark.parametrize("code", BAD_REPLIES)
+def test_a_bad_reply_is_requested_again_in_the_other_form(code: str) -> None:
+    assert steps_after(code) == ["retry_now whole"] * 4 + ["give_up whole"]
+    assert choose_next_step(code, 1, WHOLE).changes_form
 
 
 @pytest.mark.parametrize(
     ("code", "expected"),
     [
         ("bad_request", ["give_up whole"]),
-        ("context_too_long", ["again split", "give_up split"]),
-        ("length", ["again whole", "again split", "give_up split"]),
-        ("content_filter", ["again whole", "again isolate", "give_up isolate"]),
-        ("refusal", ["again whole", "again isolate", "give_up isolate"]),
+        ("context_too_long", ["retry_now split", "give_up split"]),
+        ("length", ["retry_now whole", "retry_now split", "give_up split"]),
+        ("content_filter", ["retry_now whole", "retry_now isolate", "give_up isolate"]),
+        ("refusal", ["retry_now whole", "retry_now isolate", "give_up isolate"]),
     ],
 )
-def test_what_another_way_may_help(code: str, expected: list[str]) -> None:
-    assert story(code) == expected
+def test_another_strategy_may_help(code: str, expected: list[str]) -> None:
+    assert steps_after(code) == expected
 
 
 @pytest.mark.parametrize(
-    ("code", "attempt", "way", "expected"),
+    ("code", "attempt", "strategy", "expected"),
     [
-        ("length", 2, WHOLE, Next(Then.AGAIN, SPLIT)),
-        ("length", 2, SPLIT, Next(Then.AGAIN, SPLIT)),
-        ("length", 3, SPLIT, Next(Then.GIVE_UP, SPLIT)),
-        ("length", 3, ISOLATE, Next(Then.GIVE_UP, ISOLATE)),
-        ("refusal", 1, SPLIT, Next(Then.AGAIN, SPLIT)),
-        ("refusal", 2, SPLIT, Next(Then.AGAIN, ISOLATE)),
-        ("refusal", 4, SPLIT, Next(Then.AGAIN, ISOLATE)),
-        ("refusal", 5, WHOLE, Next(Then.GIVE_UP, WHOLE)),
-        ("context_too_long", 4, WHOLE, Next(Then.AGAIN, SPLIT)),
-        ("context_too_long", 5, WHOLE, Next(Then.GIVE_UP, WHOLE)),
-        ("context_too_long", 2, ISOLATE, Next(Then.GIVE_UP, ISOLATE)),
-        ("blank", 3, SPLIT, Next(Then.AGAIN, SPLIT, changes_form=True)),
-        ("no_room", 3, WHOLE, Next(Then.AGAIN, WHOLE)),
+        ("length", 2, WHOLE, NextStep(Action.RETRY_NOW, SPLIT)),
+        ("length", 2, SPLIT, NextStep(Action.RETRY_NOW, SPLIT)),
+        ("length", 3, SPLIT, NextStep(Action.GIVE_UP, SPLIT)),
+        ("length", 3, ISOLATE, NextStep(Action.GIVE_UP, ISOLATE)),
+        ("refusal", 1, SPLIT, NextStep(Action.RETRY_NOW, SPLIT)),
+        ("refusal", 2, SPLIT, NextStep(Action.RETRY_NOW, ISOLATE)),
+        ("refusal", 4, SPLIT, NextStep(Action.RETRY_NOW, ISOLATE)),
+        ("refusal", 5, WHOLE, NextStep(Action.GIVE_UP, WHOLE)),
+        ("context_too_long", 4, WHOLE, NextStep(Action.RETRY_NOW, SPLIT)),
+        ("context_too_long", 5, WHOLE, NextStep(Action.GIVE_UP, WHOLE)),
+        ("context_too_long", 2, ISOLATE, NextStep(Action.GIVE_UP, ISOLATE)),
+        ("blank", 3, SPLIT, NextStep(Action.RETRY_NOW, SPLIT, changes_form=True)),
+        ("no_room", 3, WHOLE, NextStep(Action.RETRY_NOW, WHOLE)),
     ],
 )
-def test_one_fault_after_another(
-    code: str, attempt: int, way: RequestStrategy, expected: Next
+def test_the_step_after_a_fault(
+    code: str, attempt: int, strategy: RequestStrategy, expected: NextStep
 ) -> None:
-    assert what_next(code, attempt, way) == expected
+    assert choose_next_step(code, attempt, strategy) == expected
 
 
 def test_every_fault_of_a_reply_has_its_row() -> None:
     assert {fault.value for fault in Fault} <= set(POLICIES)
-
-
-def test_policy_and_breaker_agree() -> None:
-    """Who waits for the endpoint is who closes it."""
-    waits = {code for code, policy in POLICIES.items() if policy.then is Then.WAIT}
-    assert waits == ENDPOINTS
 
 
 def test_the_documented_table_names_every_fault() -> None:

@@ -2,7 +2,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from memories.rules.generate.language import clear_language
+from memories.rules.generate.language import detect_language
 
 ENGLISH = (
     "We decided to ship the new pricing page on Friday, and Ben will tell the support team before "
@@ -28,8 +28,8 @@ JAPANESE = (
     ],
     ids=["en", "ja", "lines", "a Japanese name", "a Latin name", "code", "a block", "address"],
 )
-def test_clear(texts: Sequence[str], language: str) -> None:
-    assert clear_language(texts) == language
+def test_the_language_of_clear_texts(texts: Sequence[str], language: str) -> None:
+    assert detect_language(texts) == language
 
 
 @pytest.mark.parametrize(
@@ -56,5 +56,5 @@ def test_clear(texts: Sequence[str], language: str) -> None:
         "French", "Korean",
     ],
 )  # fmt: skip
-def test_not_clear(texts: Sequence[str]) -> None:
-    assert clear_language(texts) is None
+def test_texts_without_a_clear_language(texts: Sequence[str]) -> None:
+    assert detect_language(texts) is None

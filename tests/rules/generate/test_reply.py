@@ -9,14 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memories.rules.generate import prompt_texts, prompts
-from memories.rules.generate.reply import Fault, content, read_reply, with_refs
-from memories.rules.generate.summary import (
+from memories.rules.generate.faults import Fault
+from memories.rules.generate.reply import format_with_refs, parse_reply
+from memories.rules.generate.summariser import (
     OFFLINE,
     Addition,
-    Form,
     MemoryLine,
-    ReadLine,
+    PromptForm,
     Reply,
+    ReplyLine,
     Request,
 )
 from memories.rules.ingest.timestamps import to_micros
@@ -31,7 +32,7 @@ def reply(text: str, finish_reason: str = "stop") -> Reply:
 
 
 def lines(text: str, request: Request = SIX) -> list[tuple[str, tuple[int, ...]]]:
-    reading = read_reply(reply(text), request)
+    reading = parse_reply(reply(text), request)
     assert reading.fault == ""
     return [(line.text, line.refs) for line in reading.lines]
 
@@ -77,24 +78,24 @@ def lines(text: str, request: Request = SIX) -> list[tuple[str, tuple[int, ...]]
         ("- 12 [2024-01-08 10:00] bob: hello", [("12 [2024-01-08 10:00] bob: hello", ())]),
     ],
 )
-def test_lines_and_refs(text: str, expected: list[tuple[str, tuple[int, ...]]]) -> None:
+def test_the_text_and_refs_of_lines(text: str, expected: list[tuple[str, tuple[int, ...]]]) -> None:
     assert lines(text) == expected
 
 
-def test_a_short_request_may_be_cited_whole() -> None:
+def test_a_line_may_cite_all_of_a_few_messages() -> None:
     assert lines("- x y [1, 2]", short(messages("x", "y"))) == [("x y", (1, 2))]
 
 
-def test_a_message_that_came_back_as_it_was_sent_cites_itself() -> None:
-    sent = next(iter(prompts.message_lines(short(messages("hello there")))))
-    assert lines(f"- {sent}", short(messages("hello there"))) == [("Ana: hello there", (1,))]
+def test_a_copied_message_row_cites_itself() -> None:
+    row = next(iter(prompts.format_messages(short(messages("hello there")))))
+    assert lines(f"- {row}", short(messages("hello there"))) == [("Ana: hello there", (1,))]
 
 
-def test_a_memory_line_that_came_back_as_it_was_sent_cites_itself() -> None:
-    wanted = long(
+def test_a_copied_memory_row_cites_itself() -> None:
+    request = long(
         existing=[MemoryLine(1, "old news", by_person=True)], additions=added("new", first=2)
     )
-    assert lines("- 1 ✎ old news\n- 2 new", wanted) == [("old news", (1,)), ("new", (2,))]
+    assert lines("- 1 ✎ old news\n- 2 new", request) == [("old news", (1,)), ("new", (2,))]
 
 
 MONDAY = to_micros(datetime(2026, 1, 5, 9, tzinfo=UTC))
@@ -117,7 +118,7 @@ DATED = long(
         ("- [2026-01-05] Ben joins the launch team [3]", ("Ben joins the launch team", (3,))),
     ],
 )
-def test_the_day_in_front_of_a_memory_line_is_none_of_its_words(
+def test_the_date_of_a_memory_row_is_not_part_of_the_line(
     text: str, expected: tuple[str, tuple[int, ...]]
 ) -> None:
     assert lines(text, DATED) == [expected]
@@ -133,14 +134,14 @@ def test_the_day_in_front_of_a_memory_line_is_none_of_its_words(
         "- 2 ✎ [2026-01-05] our rule stays",
     ],
 )
-def test_an_existing_line_that_came_back_as_it_was_sent_is_no_news(text: str) -> None:
-    reading = read_reply(reply(text), replace(DATED, operations=True))
+def test_a_copied_existing_row_changes_nothing(text: str) -> None:
+    reading = parse_reply(reply(text), replace(DATED, operations=True))
     assert [line.text for line in reading.lines] == ["the launch is in May", "our rule stays"]
     assert [reason for _, reason in reading.dropped] == ["known"]
 
 
-def test_the_day_of_a_memory_line_verifies_a_date() -> None:
-    reading = read_reply(
+def test_the_date_of_a_source_verifies_a_date() -> None:
+    reading = parse_reply(
         reply(
             "+ status: Ben joined the team on 2026-01-05 [3]\n+ event: Ben left the team on 2026-02-05 [3]"
         ),
@@ -164,16 +165,18 @@ def test_the_day_of_a_memory_line_verifies_a_date() -> None:
         ("", Fault.UNKNOWN_FINISH),
     ],
 )
-def test_only_stop_is_a_good_end(finish_reason: str, fault: Fault) -> None:
-    assert read_reply(reply("- a fine line [1]", finish_reason), SIX).fault == fault
+def test_the_fault_of_a_finish_reason(finish_reason: str, fault: Fault) -> None:
+    assert parse_reply(reply("- a fine line [1]", finish_reason), SIX).fault == fault
 
 
 TALK = short(messages("good morning to you all", "hello there my friend", "how are you?"))
-MUCH = short(messages(*[f"message number {n} " + "about this and that " * 10 for n in range(40)]))
+LONG_INPUT = short(
+    messages(*[f"message number {n} " + "about this and that " * 10 for n in range(40)])
+)
 
 
 @pytest.mark.parametrize(
-    ("text", "request_", "fault"),
+    ("text", "summary_request", "fault"),
     [
         ("", SIX, Fault.BLANK),
         (" \n\u200b\n", SIX, Fault.BLANK),
@@ -183,7 +186,7 @@ MUCH = short(messages(*[f"message number {n} " + "about this and that " * 10 for
         ("I'm sorry, but I can't help with that.", SIX, Fault.REFUSAL),
         ("申し訳ありませんが、要約できません。", SIX, Fault.REFUSAL),
         ("- " + "chatter " * 1500 + "[1]", SIX, Fault.TOO_LONG),
-        ("- ok", MUCH, Fault.TOO_SHORT),
+        ("- ok", LONG_INPUT, Fault.TOO_SHORT),
         (prompts.system_text(SIX), SIX, Fault.PROMPT_ECHOED),
         (prompts.request_text(SIX), SIX, Fault.PROMPT_ECHOED),
         ("<<messages c0ffee00: #general, UTC>>\n- a [1]", SIX, Fault.PROMPT_ECHOED),
@@ -195,16 +198,16 @@ MUCH = short(messages(*[f"message number {n} " + "about this and that " * 10 for
         "fence", "end",
     ],
 )  # fmt: skip
-def test_faults(text: str, request_: Request, fault: Fault) -> None:
-    reading = read_reply(reply(text), request_)
+def test_the_fault_of_a_text(text: str, summary_request: Request, fault: Fault) -> None:
+    reading = parse_reply(reply(text), summary_request)
     assert (reading.fault, list(reading.lines)) == (fault, [])
 
 
 @pytest.mark.parametrize("text", ["NOTHING", "- NOTHING", "nothing.", "**NOTHING**", " NOTHING\n"])
-def test_the_fixed_word(text: str) -> None:
-    reading = read_reply(reply(text), TALK)
-    assert (reading.nothing, reading.fault, list(reading.lines)) == (True, "", [])
-    assert read_reply(reply(text), SIX).fault == Fault.NOTHING, "code found something there"
+def test_a_reply_of_nothing_needs_messages_without_content(text: str) -> None:
+    reading = parse_reply(reply(text), TALK)
+    assert (reading.is_nothing, reading.fault, list(reading.lines)) == (True, "", [])
+    assert parse_reply(reply(text), SIX).fault == Fault.NOTHING
 
 
 @pytest.mark.parametrize(
@@ -216,32 +219,30 @@ def test_the_fixed_word(text: str) -> None:
     ],
     ids=["a member apologises", "short limit", "no refs"],
 )
-def test_what_is_no_fault(text: str) -> None:
-    assert read_reply(reply(text), short(messages("x"), max_tokens=1)).fault == ""
+def test_texts_without_a_fault(text: str) -> None:
+    assert parse_reply(reply(text), short(messages("x"), max_tokens=1)).fault == ""
 
 
-def test_lines_of_messages_are_no_echo() -> None:
-    """An extract repeats its input; only our own words and fences tell of an echo."""
-    sent = list(prompts.message_lines(SIX))
-    assert read_reply(reply("\n".join(f"- {line}" for line in sent)), SIX).fault == ""
+def test_lines_that_copy_messages_do_not_echo_the_prompt() -> None:
+    rows = list(prompts.format_messages(SIX))
+    assert parse_reply(reply("\n".join(f"- {row}" for row in rows)), SIX).fault == ""
 
 
-def test_our_words_are_no_echo_where_a_message_quotes_them() -> None:
+def test_a_message_may_quote_the_prompt() -> None:
     sentence = prompts.system_text(SIX).split("\n")[0]
     quoted = short(messages(f"our prompt begins: {sentence}", "two"))
-    assert read_reply(reply(f"- Ana quotes: {sentence} [1]"), quoted).fault == ""
+    assert parse_reply(reply(f"- Ana quotes: {sentence} [1]"), quoted).fault == ""
 
 
-def test_what_people_wrote_may_be_long() -> None:
+def test_lines_of_people_do_not_count_for_the_length() -> None:
     own = MemoryLine(1, "word " * 1500, by_person=True)
-    wanted = long(existing=[own], additions=added("new", first=2), max_tokens=40)
-    assert read_reply(reply(f"- {own.text} [1]"), wanted).fault == ""
+    request = long(existing=[own], additions=added("new", first=2), max_tokens=40)
+    assert parse_reply(reply(f"- {own.text} [1]"), request).fault == ""
 
 
-def test_text_of_a_memory() -> None:
-    read = [ReadLine("a", (3, 7)), ReadLine("b")]
-    assert content(read) == "- a\n- b"
-    assert with_refs(read) == "- a [3, 7]\n- b"
+def test_the_format_with_refs() -> None:
+    reply_lines = [ReplyLine("a", (3, 7)), ReplyLine("b")]
+    assert format_with_refs(reply_lines) == "- a [3, 7]\n- b"
 
 
 @given(
@@ -251,9 +252,9 @@ def test_text_of_a_memory() -> None:
         )
     )
 )
-def test_any_text_is_read(parts: list[str]) -> None:
-    reading = read_reply(reply("".join(parts)), SIX)
-    assert bool(reading.fault) + reading.nothing + bool(reading.lines) == 1
+def test_any_text_gives_lines_or_nothing_or_a_fault(parts: list[str]) -> None:
+    reading = parse_reply(reply("".join(parts)), SIX)
+    assert bool(reading.fault) + reading.is_nothing + bool(reading.lines) == 1
     for line in reading.lines:
         assert line.text == line.text.strip() != "" and "\n" not in line.text
         assert len(line.refs) == len(set(line.refs)) <= 5 and set(line.refs) <= set(range(1, 8))
@@ -261,14 +262,14 @@ def test_any_text_is_read(parts: list[str]) -> None:
 
 @pytest.mark.slow
 @given(st.sampled_from("[]-, 1\t"), st.integers(1, 20_000))
-def test_a_long_run_of_one_character_is_read(character: str, times: int) -> None:
-    read_reply(reply("- a " + character * times), SIX)
+def test_a_long_run_of_one_character_ends_in_time(character: str, times: int) -> None:
+    parse_reply(reply("- a " + character * times), SIX)
 
 
 @pytest.mark.parametrize("fault", Fault)
-def test_the_fault_of_a_part_is_the_fault_of_the_whole(fault: Fault) -> None:
-    """It comes as the whole's finish; the text beside it may look good."""
-    assert read_reply(reply("- a fine line [1]", fault.value), SIX).fault == fault
+def test_a_fault_as_finish_reason_is_the_fault(fault: Fault) -> None:
+    """`llm.request_runner` passes on the fault of a part in this way."""
+    assert parse_reply(reply("- a fine line [1]", fault.value), SIX).fault == fault
 
 
 ENGLISH = (
@@ -280,7 +281,7 @@ JAPANESE = (
 
 
 @pytest.mark.parametrize(
-    ("text", "language", "said", "wrong"),
+    ("text", "language", "message", "is_wrong"),
     [
         (ENGLISH, "en", JAPANESE, False),
         (JAPANESE, "en", JAPANESE, True),
@@ -297,20 +298,20 @@ JAPANESE = (
         ("- we ship on Friday [1]", "ja", JAPANESE, False),
     ],
 )  # fmt: skip
-def test_wrong_language(text: str, language: str, said: str, wrong: bool) -> None:
-    wanted = short(messages(said, "👍"), language=language)
-    assert read_reply(reply(text), wanted).fault == (Fault.WRONG_LANGUAGE if wrong else "")
+def test_the_language_of_a_reply(text: str, language: str, message: str, is_wrong: bool) -> None:
+    request = short(messages(message, "👍"), language=language)
+    assert parse_reply(reply(text), request).fault == (Fault.WRONG_LANGUAGE if is_wrong else "")
 
 
-def test_what_people_wrote_is_in_no_wrong_language() -> None:
+def test_lines_of_people_do_not_count_for_the_language() -> None:
     own = MemoryLine(1, JAPANESE.removeprefix("- "), by_person=True)
-    wanted = long(existing=[own], additions=added("it ships", first=2), language="en")
-    assert read_reply(reply(f"- {own.text} [1]\n- it ships [2]"), wanted).fault == ""
+    request = long(existing=[own], additions=added("it ships", first=2), language="en")
+    assert parse_reply(reply(f"- {own.text} [1]\n- it ships [2]"), request).fault == ""
     theirs = long(existing=[MemoryLine(1, own.text)], additions=added("it ships", first=2))
-    assert read_reply(reply(f"- {own.text} [1]\n- it ships [2]"), theirs).fault != ""
+    assert parse_reply(reply(f"- {own.text} [1]\n- it ships [2]"), theirs).fault != ""
 
 
-SAID = short(
+BACKUPS = short(
     [
         *messages("Which provider do we take for the backups?", author="Ann"),
         *messages("We take Bolt, it costs 1,200 dollars a year.", author="Ben", first=2),
@@ -360,9 +361,8 @@ FIRST, SECOND = (text for text, _ in LINES)
         f'{{"lines": [{{"kind": "decision", "sentence": "{FIRST}"}}, {{"sentence": "{SECOND}"}}]}}',
     ],
 )
-def test_what_real_models_send(text: str) -> None:
-    """The same two lines in every form, with the same sources."""
-    assert lines(text, SAID) == LINES
+def test_every_form_of_a_reply_gives_the_same_lines(text: str) -> None:
+    assert lines(text, BACKUPS) == LINES
 
 
 @pytest.mark.parametrize(
@@ -374,89 +374,89 @@ def test_what_real_models_send(text: str) -> None:
         (f'[{{"kind": "event", "text": "{FIRST}"}}, "{SECOND}"]', ["event", "task"]),
     ],
 )
-def test_a_kind_is_the_models_or_found_by_code(text: str, kinds: list[str]) -> None:
-    assert [line.kind for line in read_reply(reply(text), SAID).lines] == kinds
+def test_a_kind_comes_from_the_model_or_from_code(text: str, kinds: list[str]) -> None:
+    assert [line.kind for line in parse_reply(reply(text), BACKUPS).lines] == kinds
 
 
 @pytest.mark.parametrize("language", prompt_texts.TEXTS)
-@pytest.mark.parametrize("form", Form)
-def test_no_word_of_ours_is_a_fact(language: Literal["ja", "en"], form: Form) -> None:
-    """Every text, sentence and clause of the prompts, given back as a line beside a good one."""
-    wanted = replace(SAID, language=language, form=form)
+@pytest.mark.parametrize("form", PromptForm)
+def test_no_part_of_a_prompt_becomes_a_line(
+    language: Literal["ja", "en"], form: PromptForm
+) -> None:
+    """Each text, sentence and clause of the prompts comes back beside a good line."""
+    request = replace(BACKUPS, language=language, form=form)
     texts = prompt_texts.TEXTS[language].values()
     filled = [text.format(most=300, aim=200, bullets=10) for text in texts]
     pieces = {piece for text in filled for piece in re.split(r"[.。]\s*|[:：;、,]\s*", text)}
     for piece in [*filled, *pieces]:
-        given_back = replace(reply(f"- {piece}\n- {SECOND} [3]"), form=form)
-        texts_read = [line.text for line in read_reply(given_back, wanted).lines]
-        assert texts_read[-1] == SECOND
-        assert not [text for text in texts_read[:-1] if any(map(str.isalnum, text))], piece
+        echo = replace(reply(f"- {piece}\n- {SECOND} [3]"), form=form)
+        line_texts = [line.text for line in parse_reply(echo, request).lines]
+        assert line_texts[-1] == SECOND
+        assert not [text for text in line_texts[:-1] if any(map(str.isalnum, text))], piece
 
 
-def test_only_our_words_are_an_echo() -> None:
-    assert read_reply(reply(prompts.instructions(SAID)), SAID).fault == Fault.PROMPT_ECHOED
+def test_a_reply_of_prompt_texts_alone_is_an_echo() -> None:
+    assert parse_reply(reply(prompts.request_text(BACKUPS)), BACKUPS).fault == Fault.PROMPT_ECHOED
 
 
 def test_a_line_that_copies_a_message_is_a_quote() -> None:
     copied = f"- Ann: I will move the backups to Bolt by Friday.\n- {FIRST}"
-    reading = read_reply(reply(copied), SAID)
+    reading = parse_reply(reply(copied), BACKUPS)
     assert [line.is_quote for line in reading.lines] == [True, False]
     assert not reading.is_copied
-    assert read_reply(reply("\n".join(f"- {m.text}" for m in SAID.messages)), SAID).is_copied
+    assert parse_reply(reply("\n".join(f"- {m.text}" for m in BACKUPS.messages)), BACKUPS).is_copied
 
 
-def test_the_simple_form_has_no_numbers() -> None:
-    """What a model puts in brackets all the same is no reference."""
-    simple = replace(reply(f"- {FIRST} [1]\n- {SECOND} [4]"), form=Form.SIMPLE)
-    assert [(x.text, x.refs) for x in read_reply(simple, SAID).lines] == LINES
+def test_brackets_in_the_simple_form_are_not_refs() -> None:
+    simple = replace(reply(f"- {FIRST} [1]\n- {SECOND} [4]"), form=PromptForm.SIMPLE)
+    assert [(x.text, x.refs) for x in parse_reply(simple, BACKUPS).lines] == LINES
 
 
 OLD = memory("The launch is on 18 November.", "Mika owns the budget.")
 
 
-def adds(text: str, **parts: int) -> list[tuple[str, tuple[int, ...]]]:
-    wanted = long(existing=OLD, additions=added("Bolt keeps the backups.", first=3), **parts)
-    reading = read_reply(replace(reply(text), form=Form.SIMPLE), wanted)
+def lines_after_additions(text: str, **parts: int) -> list[tuple[str, tuple[int, ...]]]:
+    request = long(existing=OLD, additions=added("Bolt keeps the backups.", first=3), **parts)
+    reading = parse_reply(replace(reply(text), form=PromptForm.SIMPLE), request)
     assert reading.fault == ""
     return [(line.text, line.refs) for line in reading.lines]
 
 
 def test_a_merge_in_the_simple_form_only_adds() -> None:
     existing = [(line.text, (line.ref,)) for line in OLD]
-    assert adds("- Bolt keeps the backups now.") == [
+    assert lines_after_additions("- Bolt keeps the backups now.") == [
         *existing,
         ("Bolt keeps the backups now.", (3,)),
     ]
-    assert adds("- Mika owns the budget\n- Bolt keeps backups.") == [
+    assert lines_after_additions("- Mika owns the budget\n- Bolt keeps backups.") == [
         *existing,
         ("Bolt keeps backups.", (3,)),
     ]
 
 
-def test_what_highlights_leave_out_is_superseded_or_archived() -> None:
-    """Without a model the highlights of all lines are chosen anew; each line left out has a reason."""
+def test_a_line_missing_from_highlights_is_superseded_or_archived() -> None:
     old = memory("The launch is on 18 November.", "Ann shipped the beta.", "Mika owns the budget.")
     news = "The launch moved to 26 November."
-    wanted = long(existing=old, additions=added(news, first=4), operations=True)
+    request = long(existing=old, additions=added(news, first=4), operations=True)
     text = f"- {news} [4]\n- Mika owns the budget. [3]"
     offline = replace(reply(text), model=OFFLINE, superseded=((1, 4),))
-    reading = read_reply(Reply.from_json(json.loads(json.dumps(offline.as_json()))), wanted)
+    reading = parse_reply(Reply.from_json(json.loads(json.dumps(offline.as_json()))), request)
     assert dict(reading.superseded) == {1: news}
     assert [line.text for line in reading.archived] == ["Ann shipped the beta."]
 
 
-def test_the_first_text_is_in_the_order_of_later_ones() -> None:
-    wanted = long(additions=added("a", "b"), operations=True)
+def test_the_first_text_has_the_order_of_later_texts() -> None:
+    request = long(additions=added("a", "b"), operations=True)
     text = "- event: Ann shipped the beta. [1]\n+ task: Ben owns the launch. [2]"
-    reading = read_reply(reply(text), wanted)
+    reading = parse_reply(reply(text), request)
     assert [line.text for line in reading.lines] == [
         "Ben owns the launch.",
         "Ann shipped the beta.",
     ]
 
 
-def test_over_the_limit_a_line_of_least_worth_makes_room() -> None:
-    assert adds("- Bolt keeps the backups now.", max_tokens=16) == [
+def test_the_least_valuable_line_is_removed_above_the_limit() -> None:
+    assert lines_after_additions("- Bolt keeps the backups now.", max_tokens=16) == [
         ("The launch is on 18 November.", (1,)),
         ("Bolt keeps the backups now.", (3,)),
     ]
@@ -473,11 +473,11 @@ def test_over_the_limit_a_line_of_least_worth_makes_room() -> None:
         ("Ben owns the budget.", "Ben owns the budget of the launch.", False),
     ],
 )
-def test_what_an_added_line_supersedes_is_found_by_code(
+def test_code_finds_the_line_that_an_addition_supersedes(
     old: str, new: str, is_superseded: bool
 ) -> None:
-    wanted = long(existing=memory(old, "Mika likes tea."), additions=added(new, first=3))
-    reading = read_reply(replace(reply(f"- {new}"), form=Form.SIMPLE), wanted)
+    request = long(existing=memory(old, "Mika likes tea."), additions=added(new, first=3))
+    reading = parse_reply(replace(reply(f"- {new}"), form=PromptForm.SIMPLE), request)
     assert dict(reading.superseded) == ({1: new} if is_superseded else {})
     assert [line.text for line in reading.lines if line.text not in (old, new)] == [
         "Mika likes tea."

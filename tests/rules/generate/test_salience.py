@@ -1,7 +1,7 @@
 import pytest
 
 from memories.rules.generate import salience
-from memories.rules.generate.salience import Covered, words_in
+from memories.rules.generate.salience import ChosenTexts, content_words
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ from memories.rules.generate.salience import Covered, words_in
         "田中さんが連絡します",
     ],
 )
-def test_salient(text: str) -> None:
+def test_salient_texts(text: str) -> None:
     assert salience.is_salient(text)
 
 
@@ -48,7 +48,7 @@ def test_salient(text: str) -> None:
         "ありがとうございます、助かります",
     ],
 )
-def test_not_salient(text: str) -> None:
+def test_texts_that_are_not_salient(text: str) -> None:
     assert not salience.is_salient(text)
 
 
@@ -64,12 +64,12 @@ def test_not_salient(text: str) -> None:
         ("駅前で待っています", "ありがとうございます"),
     ],
 )
-def test_weight(more: str, less: str) -> None:
-    assert salience.weight(more) > salience.weight(less)
+def test_the_kind_of_a_text_changes_its_score(more: str, less: str) -> None:
+    assert salience.score(more) > salience.score(less)
 
 
 @pytest.mark.parametrize(
-    ("text", "asks"),
+    ("text", "is_question"),
     [
         ("Is it done?", True),
         ("done? great", True),
@@ -80,41 +80,43 @@ def test_weight(more: str, less: str) -> None:
         ("終わりました。", False),
     ],
 )
-def test_asks(text: str, asks: bool) -> None:
-    assert salience.asks(text) is asks
+def test_questions(text: str, is_question: bool) -> None:
+    assert salience.has_question(text) is is_question
 
 
-def test_words_are_the_searchs_without_those_that_tell_nothing() -> None:
-    assert words_in("The API was moved to v2") == {"api", "moved", "v2"}
-    assert words_in("移行は金曜までです") == {"移行", "行は", "は金", "金曜", "曜ま"}
+def test_content_words_are_search_tokens_without_stop_words() -> None:
+    assert content_words("The API was moved to v2") == {"api", "moved", "v2"}
+    assert content_words("移行は金曜までです") == {"移行", "行は", "は金", "金曜", "曜ま"}
 
 
 def test_a_figure_and_a_rare_word_are_worth_more() -> None:
     texts = [
-        words_in(text) for text in ("server server room", "server 42", "server disk", "server")
+        content_words(text) for text in ("server server room", "server 42", "server disk", "server")
     ]
-    worth = salience.worth(texts)
-    assert worth["42"] > worth["disk"] > salience.rarity(texts)["server"]
+    worth = salience.word_worth(texts)
+    assert worth["42"] > worth["disk"] > salience.word_rarity(texts)["server"]
 
 
 @pytest.mark.parametrize(
-    ("text", "at", "holds"),
+    ("text", "at", "is_duplicate"),
     [
         ("the launch is on 26 November", 2, True),
-        ("the launch of Kazoe is on 18 November", 0, True),  # older: superseded
-        ("the launch of Kazoe is on 30 November", 2, False),  # newer news
+        ("the launch of Kazoe is on 18 November", 0, True),  # older
+        ("the launch of Kazoe is on 30 November", 2, False),  # newer, with another figure
         ("the lunch is in the kitchen", 2, False),
         ("", 2, False),
     ],
 )
-def test_covered(text: str, at: int, holds: bool) -> None:
-    covered = Covered()
-    covered.add(words_in("the launch of Kazoe is on 26 November"), 1)
-    assert covered.holds(words_in(text), at) is holds
+def test_duplicates_of_chosen_texts(text: str, at: int, is_duplicate: bool) -> None:
+    chosen = ChosenTexts()
+    chosen.add(content_words("the launch of Kazoe is on 26 November"), 1)
+    assert chosen.has_duplicate_of(content_words(text), at) is is_duplicate
 
 
-def test_relevance_is_of_the_questions_words() -> None:
-    texts = [words_in(t) for t in ("the vault key is 4711", "lunch is at noon", "a key")]
-    rare = salience.rarity(texts)
-    vault, lunch, key = salience.relevance(words_in("Which key opens the vault?"), texts, rare)
+def test_bm25_prefers_texts_with_the_questions_rare_words() -> None:
+    texts = [content_words(t) for t in ("the vault key is 4711", "lunch is at noon", "a key")]
+    rarity = salience.word_rarity(texts)
+    vault, lunch, key = salience.bm25_scores(
+        content_words("Which key opens the vault?"), texts, rarity
+    )
     assert vault > key > lunch == 0

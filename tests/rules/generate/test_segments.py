@@ -1,4 +1,4 @@
-"""Triggers (S1) and cut points (rules 1 and 2)."""
+"""Triggers (S1), cut points (rules 1 and 2), and waiting messages around earlier segments."""
 
 from itertools import accumulate
 
@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 
 from memories.rules.generate.segments import (
     Trigger,
-    cut,
-    cut_backlog,
+    UpdateDecision,
+    cut_segments,
+    cut_waiting_messages,
     should_update_short_term_memory,
 )
-from memories.rules.ingest.timestamps import SECOND
+from memories.rules.ingest.timestamps import HOUR, SECOND
 from memories.rules.settings import MemorySettings
 
-HOUR = 3600 * SECOND
 DEFAULT = MemorySettings()
 OFF = MemorySettings(history_enabled=False)
 
@@ -38,26 +38,28 @@ OFF = MemorySettings(history_enabled=False)
 def test_should_update_short_term_memory(settings, has_memory, new, quiet_h, due, reason):
     """S1, table _should_update_short_term_memory."""
     latest_us = 1_700_000_000 * SECOND
-    answer = should_update_short_term_memory(
+    decision = should_update_short_term_memory(
         latest_us, new, latest_us + quiet_h * HOUR, settings, has_memory=has_memory
     )
-    assert (answer.due, answer.reason) == (due, reason)
+    assert (decision.is_due, decision.reason) == (due, reason)
 
 
 @pytest.mark.parametrize(("short_by_us", "due"), [(0, True), (1, False)])
-def test_idle_limit_is_inclusive(short_by_us, due):
-    answer = should_update_short_term_memory(0, 1, 2 * HOUR - short_by_us, DEFAULT, has_memory=True)
-    assert answer.due is due
+def test_the_idle_limit_is_inclusive(short_by_us, due):
+    decision = should_update_short_term_memory(
+        0, 1, 2 * HOUR - short_by_us, DEFAULT, has_memory=True
+    )
+    assert decision.is_due is due
 
 
 @pytest.mark.parametrize(("new", "due"), [(49, False), (50, True)])
-def test_message_limit_is_inclusive(new, due):
-    assert should_update_short_term_memory(0, new, 0, DEFAULT, has_memory=True).due is due
+def test_the_message_limit_is_inclusive(new, due):
+    assert should_update_short_term_memory(0, new, 0, DEFAULT, has_memory=True).is_due is due
 
 
-def test_answer_tells_the_numbers_and_when_to_look_again():
-    answer = should_update_short_term_memory(5 * HOUR, 12, 6 * HOUR, DEFAULT, has_memory=True)
-    assert (answer.new_count, answer.quiet_us, answer.look_again_us) == (12, HOUR, 7 * HOUR)
+def test_a_decision_holds_its_numbers_and_the_next_check():
+    decision = should_update_short_term_memory(5 * HOUR, 12, 6 * HOUR, DEFAULT, has_memory=True)
+    assert (decision.new_count, decision.quiet_us, decision.recheck_us) == (12, HOUR, 7 * HOUR)
 
 
 @pytest.mark.parametrize(
@@ -79,19 +81,10 @@ def test_answer_tells_the_numbers_and_when_to_look_again():
         ),
     ],
 )
-def test_cut(minutes, now, cuts):
+def test_cut_segments(minutes, now, cuts):
     minute = 60 * SECOND
-    found = cut([m * minute for m in minutes], now * minute, DEFAULT)
-    assert [(c.begin, c.end, c.reason.value, c.closed_us // minute) for c in found] == cuts
-
-
-def test_backlog_ends_where_remembered_messages_begin():
-    minute = 60 * SECOND
-    found = cut_backlog([0, minute, 200 * minute], 210 * minute, DEFAULT)
-    assert [(c.begin, c.end, c.reason) for c in found] == [
-        (0, 2, Trigger.IDLE),
-        (2, 3, Trigger.BACKFILL),
-    ]
+    ranges = cut_segments([m * minute for m in minutes], now * minute, DEFAULT)
+    assert [(c.begin, c.end, c.reason.value, c.closed_us // minute) for c in ranges] == cuts
 
 
 GAPS = st.lists(st.integers(min_value=1, max_value=4 * HOUR), min_size=1, max_size=160)
@@ -102,13 +95,14 @@ SETTINGS = st.builds(
 )
 
 
-def as_seen_at(times, moments, settings):
-    """The segments that passes at these moments cut, each going on where the last one ended."""
+def segments_of_passes(times, moments, settings):
+    """The segments that passes at these moments cut. Each pass continues after the last segment."""
     begin, segments = 0, []
     for now_us in moments:
-        known = [t for t in times if t <= now_us][begin:]
-        for found in cut(known, now_us, settings):
-            segments.append((*known[found.begin : found.end], found.reason, found.closed_us))
+        waiting = [t for t in times if t <= now_us][begin:]
+        for closed in cut_segments(waiting, now_us, settings):
+            messages = waiting[closed.begin : closed.end]
+            segments.append((*messages, closed.reason, closed.closed_us))
         begin = sum(len(s) - 2 for s in segments)
     return segments
 
@@ -117,16 +111,82 @@ def as_seen_at(times, moments, settings):
 def test_segments_do_not_depend_on_the_schedule(gaps, settings, step):
     times = list(accumulate(gaps))
     end = times[-1] + 3 * HOUR
-    once = as_seen_at(times, [end], settings)
-    often = as_seen_at(times, [*range(times[0], end, step), end], settings)
+    once = segments_of_passes(times, [end], settings)
+    often = segments_of_passes(times, [*range(times[0], end, step), end], settings)
     assert often == once
 
 
 @given(gaps=GAPS, settings=SETTINGS)
-def test_every_message_is_in_one_segment_or_waits_behind_them(gaps, settings):
+def test_every_message_is_in_one_segment_or_still_open(gaps, settings):
     times = list(accumulate(gaps))
-    cuts = cut(times, times[-1], settings)
-    ends = [0, *(c.end for c in cuts)]
-    assert [c.begin for c in cuts] == ends[:-1]
-    assert all(0 < c.end - c.begin <= settings.message_threshold for c in cuts)
+    ranges = cut_segments(times, times[-1], settings)
+    ends = [0, *(c.end for c in ranges)]
+    assert [c.begin for c in ranges] == ends[:-1]
+    assert all(0 < c.end - c.begin <= settings.message_threshold for c in ranges)
     assert len(times) - ends[-1] < settings.message_threshold
+
+
+BY_THREES = MemorySettings(message_threshold=3)
+DUE = UpdateDecision(is_due=True, reason=Trigger.IDLE, new_count=1, quiet_us=0)
+NOT_DUE = UpdateDecision(is_due=False, reason=Trigger.WAITING, new_count=1, quiet_us=0)
+NOW_HOUR = 100
+
+
+def cut_hours(hours, earlier, decision, **options):
+    """The ranges of messages at these hours. ``earlier``: first and last hour of earlier segments."""
+    first, last = (None, None) if earlier is None else (hour * HOUR for hour in earlier)
+    times = [hour * HOUR for hour in hours]
+    return cut_waiting_messages(times, first, last, decision, NOW_HOUR * HOUR, BY_THREES, **options)
+
+
+FULL, IDLE, BACKFILL, REQUESTED = (
+    Trigger.FULL,
+    Trigger.IDLE,
+    Trigger.BACKFILL,
+    Trigger.REQUESTED,
+)
+
+
+@pytest.mark.parametrize(
+    ("hours", "earlier", "decision", "ranges"),
+    [
+        pytest.param([], None, DUE, [], id="nothing"),
+        pytest.param(
+            [1, 1, 1, 1], None, DUE, [(0, 3, FULL), (3, 4, IDLE)], id="no earlier segment"
+        ),
+        pytest.param([1, 99], None, DUE, [(0, 1, IDLE)], id="the last one is open"),
+        pytest.param([1, 2, 9], (10, 20), DUE, [(0, 2, IDLE), (2, 3, BACKFILL)], id="before"),
+        pytest.param([12, 13], (10, 20), DUE, [(0, 2, IDLE)], id="late, and due"),
+        pytest.param([12, 13], (10, 20), NOT_DUE, [], id="late, and not due"),
+        pytest.param(
+            [12, 50, 60], (10, 20), DUE, [(0, 2, IDLE), (2, 3, IDLE)], id="late ones join the next"
+        ),
+        pytest.param([12, 99], (10, 20), DUE, [], id="late ones wait for the open one"),
+        pytest.param([1, 12, 50], (10, 20), DUE, [(0, 1, IDLE), (1, 3, IDLE)], id="all three"),
+    ],
+)
+def test_waiting_messages_around_earlier_segments(hours, earlier, decision, ranges):
+    cut = cut_hours(hours, earlier, decision)
+    assert [(c.begin, c.end, c.reason) for c in cut] == ranges
+
+
+def test_without_history_all_waiting_messages_are_one_segment():
+    [whole] = cut_waiting_messages([HOUR, 90 * HOUR], None, None, DUE, 100 * HOUR, OFF)
+    assert (whole.begin, whole.end, whole.reason) == (0, 2, Trigger.HISTORY_OFF)
+
+
+@pytest.mark.parametrize(
+    ("hours", "earlier", "ranges"),
+    [
+        ([], None, []),
+        ([99], None, [(0, 1, REQUESTED)]),
+        ([1, 99], None, [(0, 1, IDLE), (1, 2, REQUESTED)]),
+        ([12, 99], (10, 20), [(0, 2, REQUESTED)]),
+        ([12], (10, 20), [(0, 1, REQUESTED)]),
+        ([1, 12, 50, 99], (10, 20), [(0, 1, IDLE), (1, 3, IDLE), (3, 4, REQUESTED)]),
+    ],
+    ids=str,
+)
+def test_a_request_leaves_no_message_open(hours, earlier, ranges):
+    cut = cut_hours(hours, earlier, NOT_DUE, is_requested=True)
+    assert [(c.begin, c.end, c.reason) for c in cut] == ranges

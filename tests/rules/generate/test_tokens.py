@@ -1,6 +1,6 @@
 import pytest
 
-from memories.rules.generate.tokens import estimate
+from memories.rules.generate.tokens import estimate_tokens
 
 
 @pytest.mark.parametrize(
@@ -19,11 +19,10 @@ from memories.rules.generate.tokens import estimate
     ],
     ids=["empty", "one", "four", "five", "kanji", "half-width", "hangul", "rare", "mixed", "latin"],
 )
-def test_estimate(text: str, tokens: int) -> None:
-    assert estimate(text) == tokens
+def test_the_estimate_of_a_text(text: str, tokens: int) -> None:
+    assert estimate_tokens(text) == tokens
 
 
-def test_a_whole_is_never_more_than_its_parts() -> None:
-    """Budgets are filled part by part, so the sum must be the upper bound."""
+def test_the_sum_of_parts_is_an_upper_bound() -> None:
     parts = ["- 2026-11-02 Ana: ship it", "\n", "- 来週の金曜日まで", " [3]"]
-    assert estimate("".join(parts)) <= sum(map(estimate, parts))
+    assert estimate_tokens("".join(parts)) <= sum(map(estimate_tokens, parts))

@@ -77,6 +77,7 @@ def words(text: str, **style: bool) -> dict[str, Any]:
         (rich({"type": "rich_text_new", "elements": []}), "[unsupported: rich_text_new]"),
         (rich(section({"type": "hologram"})), "[unsupported: hologram]"),
         ({"attachments": [{"fallback": "build failed"}]}, "build failed"),
+        ({"text": None, "attachments": [{"text": "a", "ts": "1.5", "fields": None}]}, "a"),
         (
             {
                 "text": "",
@@ -106,6 +107,7 @@ def words(text: str, **style: bool) -> dict[str, Any]:
             {"text": "look", "files": [{"title": "plan <1>.pdf"}]},
             "look\n[file: plan &lt;1&gt;.pdf]",
         ),
+        ({"files": [{"title": "a"}, None, {}]}, "[file: a]\n[file: unnamed]"),
         ({"files": [{"id": "F1", "mode": "tombstone"}]}, "[file: unnamed (deleted)]"),
         (
             {"files": [{"name": "a.png", "mode": "hidden_by_limit"}]},

@@ -7,19 +7,27 @@ from memories.rules.ingest.messages import MessageIn, parse_message
 from memories.rules.ingest.outcomes import quarantined, skipped
 from memories.rules.ingest.slack_objects import TooLarge
 from memories.rules.ingest.timestamps import HOUR
-from tests.slackexports import START, said, ts
+from tests.slackexports import START, slack_message, ts
 
 NOW_US = (START + 1_000_000) * 1_000_000
 
 
 def read(raw: dict[str, Any]) -> MessageIn:
-    found = parse_message(raw, NOW_US)
-    assert isinstance(found, MessageIn), found
-    return found
+    incoming = parse_message(raw, NOW_US)
+    assert isinstance(incoming, MessageIn), incoming
+    return incoming
+
+
+def nested(depth: int) -> dict[str, Any]:
+    """Return a message with this many nested lists and objects."""
+    blocks: Any = "x"
+    for _ in range(depth - 1):
+        blocks = [blocks]
+    return slack_message(1, "deep", blocks=blocks)
 
 
 def test_a_plain_message() -> None:
-    raw = said(5, "hello <@U2>")
+    raw = slack_message(5, "hello <@U2>")
     assert read(raw) == MessageIn(
         ts=ts(5),
         micros=(START + 5) * 1_000_000,
@@ -31,7 +39,7 @@ def test_a_plain_message() -> None:
 
 
 def test_ts_keeps_its_zeros() -> None:
-    assert read(said(0, "x", ts="1700000000.123000")).ts == "1700000000.123000"
+    assert read(slack_message(0, "x", ts="1700000000.123000")).ts == "1700000000.123000"
 
 
 @pytest.mark.parametrize(
@@ -57,7 +65,8 @@ def test_ts_keeps_its_zeros() -> None:
             "a change without its message",
         ),
         ({"type": "message", "subtype": "message_deleted", "ts": ts(1)}, "no ts"),
-        (said(1, "x" * 1_000_001), "too large"),
+        (slack_message(1, "x" * 1_000_001), "too large"),
+        *((nested(depth), "too large") for depth in (110, 900, 5000)),
     ],
 )
 def test_quarantined(raw: object, reason: str) -> None:
@@ -67,9 +76,9 @@ def test_quarantined(raw: object, reason: str) -> None:
 @pytest.mark.parametrize(
     ("raw", "reason"),
     [
-        (said(1, "x", user="U00"), "placeholder author U00"),
+        (slack_message(1, "x", user="U00"), "placeholder author U00"),
         ({"type": "reaction_added", "ts": ts(1)}, "not a message"),
-        (said(1, "", subtype="message_replied"), "reply notice"),
+        (slack_message(1, "", subtype="message_replied"), "reply notice"),
     ],
 )
 def test_skipped(raw: object, reason: str) -> None:
@@ -78,14 +87,18 @@ def test_skipped(raw: object, reason: str) -> None:
 
 def test_the_largest_messages_of_slack_fit() -> None:
     for letter in ("x", "日", "😀"):
-        assert read(said(1, letter * 40_000)).text == letter * 40_000
+        assert read(slack_message(1, letter * 40_000)).text == letter * 40_000
+    assert read(slack_message(1, "z" * 900_000)).text == "z" * 900_000
+    assert read(nested(90)).text == "deep"
 
 
-def test_up_to_a_day_ahead_is_a_clock_that_differs() -> None:
+def test_a_ts_may_be_up_to_a_day_in_the_future() -> None:
     now_us = START * 1_000_000
-    assert isinstance(parse_message(said(24 * 3600, "x"), now_us), MessageIn)
-    assert parse_message(said(24 * 3600 + 1, "x"), now_us) == quarantined("ts out of range")
-    assert isinstance(parse_message(said(0, "x"), now_us + 300_000 * HOUR), MessageIn)
+    assert isinstance(parse_message(slack_message(24 * 3600, "x"), now_us), MessageIn)
+    assert parse_message(slack_message(24 * 3600 + 1, "x"), now_us) == quarantined(
+        "ts out of range"
+    )
+    assert isinstance(parse_message(slack_message(0, "x"), now_us + 300_000 * HOUR), MessageIn)
 
 
 @pytest.mark.parametrize(
@@ -112,8 +125,8 @@ def test_up_to_a_day_ahead_is_a_clock_that_differs() -> None:
     ],
 )
 def test_author(raw: dict[str, Any], author: str, username: str, is_bot: bool) -> None:
-    found = read({"ts": ts(1), "text": "x"} | raw)
-    assert (found.author, found.username, found.is_bot) == (author, username, is_bot)
+    incoming = read({"ts": ts(1), "text": "x"} | raw)
+    assert (incoming.author, incoming.username, incoming.is_bot) == (author, username, is_bot)
 
 
 @pytest.mark.parametrize(
@@ -126,7 +139,7 @@ def test_author(raw: dict[str, Any], author: str, username: str, is_bot: bool) -
         ({"bot_id": "B1", "username": "ci"}, "ci"),
     ],
 )
-def test_a_name_for_who_is_in_no_list(raw: dict[str, Any], name: str) -> None:
+def test_the_author_name_for_people_in_no_list(raw: dict[str, Any], name: str) -> None:
     assert read({"ts": ts(1)} | raw).author_name == name
 
 
@@ -139,7 +152,7 @@ def test_a_name_for_who_is_in_no_list(raw: dict[str, Any], name: str) -> None:
     ],
 )
 def test_notices(subtype: str) -> None:
-    assert read(said(1, "<@U1> did it", subtype=subtype)).is_notice
+    assert read(slack_message(1, "<@U1> did it", subtype=subtype)).is_notice
 
 
 @pytest.mark.parametrize(
@@ -154,8 +167,8 @@ def test_notices(subtype: str) -> None:
         "next_years",
     ],
 )
-def test_what_people_say_is_no_notice(subtype: str) -> None:
-    assert not read(said(1, "x", subtype=subtype)).is_notice
+def test_messages_of_people_are_no_notices(subtype: str) -> None:
+    assert not read(slack_message(1, "x", subtype=subtype)).is_notice
 
 
 @pytest.mark.parametrize(
@@ -173,7 +186,7 @@ def test_what_people_say_is_no_notice(subtype: str) -> None:
     ],
 )
 def test_thread(raw: dict[str, Any], thread: str) -> None:
-    assert read(said(9, "x", **raw)).thread_ts == thread
+    assert read(slack_message(9, "x", **raw)).thread_ts == thread
 
 
 @pytest.mark.parametrize(
@@ -187,60 +200,64 @@ def test_thread(raw: dict[str, Any], thread: str) -> None:
         ({}, (0, "")),
     ],
 )
-def test_replies_of_a_root(raw: dict[str, Any], expected: tuple[int, str]) -> None:
-    found = read(said(9, "x", thread_ts=ts(9), **raw))
-    assert (found.reply_count, found.latest_reply) == expected
+def test_reply_counts_of_a_root(raw: dict[str, Any], expected: tuple[int, str]) -> None:
+    incoming = read(slack_message(9, "x", thread_ts=ts(9), **raw))
+    assert (incoming.reply_count, incoming.latest_reply) == expected
 
 
 def test_broadcast() -> None:
-    found = read(said(9, "x", subtype="thread_broadcast", thread_ts=ts(1), root={"text": "r"}))
-    assert (found.broadcast, found.thread_ts, found.text) == (True, ts(1), "x")
+    incoming = read(
+        slack_message(9, "x", subtype="thread_broadcast", thread_ts=ts(1), root={"text": "r"})
+    )
+    assert (incoming.broadcast, incoming.thread_ts, incoming.text) == (True, ts(1), "x")
 
 
-def test_an_edit_comes_by_its_inner_ts() -> None:
-    inner = said(9, "new", edited={"user": "U1", "ts": ts(30)})
-    found = read({"type": "message", "subtype": "message_changed", "ts": ts(31), "message": inner})
-    assert (found.ts, found.text, found.edited_ts) == (ts(9), "new", ts(30))
-    assert found.raw == json.dumps(inner)
+def test_an_edit_has_the_ts_of_its_message() -> None:
+    inner = slack_message(9, "new", edited={"user": "U1", "ts": ts(30)})
+    incoming = read(
+        {"type": "message", "subtype": "message_changed", "ts": ts(31), "message": inner}
+    )
+    assert (incoming.ts, incoming.text, incoming.edited_ts) == (ts(9), "new", ts(30))
+    assert incoming.raw == json.dumps(inner)
 
 
-def test_an_edit_that_does_not_say_when_was_when_slack_told() -> None:
+def test_the_events_time_dates_an_edit_without_a_time() -> None:
     event = {
         "type": "message",
         "subtype": "message_changed",
         "ts": ts(31),
-        "message": said(9, "new"),
-        "previous_message": said(9, "old"),
+        "message": slack_message(9, "new"),
+        "previous_message": slack_message(9, "old"),
     }
     assert read(event).edited_ts == ts(31)
-    unfurled = event | {"previous_message": said(9, "new")}
+    unfurled = event | {"previous_message": slack_message(9, "new")}
     assert read(unfurled).edited_ts == ""
 
 
 @pytest.mark.parametrize(
     "edited", [None, {}, {"ts": None}, {"ts": "soon"}, {"ts": "99999999999.0"}, 7]
 )
-def test_an_edit_at_no_known_time(edited: object) -> None:
-    assert read(said(9, "x", edited=edited)).edited_ts == ""
+def test_an_edit_without_a_valid_time_has_none(edited: object) -> None:
+    assert read(slack_message(9, "x", edited=edited)).edited_ts == ""
 
 
-def test_a_deletion_comes_by_its_inner_ts() -> None:
+def test_a_deletion_has_the_ts_of_its_message() -> None:
     event = {
         "type": "message",
         "subtype": "message_deleted",
         "hidden": True,
         "ts": ts(50),
         "deleted_ts": ts(9),
-        "previous_message": said(9, "secret", thread_ts=ts(1)),
+        "previous_message": slack_message(9, "secret", thread_ts=ts(1)),
     }
-    found = read(event)
-    assert found == MessageIn(
+    incoming = read(event)
+    assert incoming == MessageIn(
         ts=ts(9), micros=(START + 9) * 1_000_000, thread_ts=ts(1), is_deleted=True
     )
 
 
-def test_a_tombstone_keeps_its_thread_and_nothing_else() -> None:
-    raw = said(
+def test_a_tombstone_keeps_only_its_thread() -> None:
+    raw = slack_message(
         9,
         "This message was deleted.",
         user="USLACKBOT",
@@ -250,16 +267,16 @@ def test_a_tombstone_keeps_its_thread_and_nothing_else() -> None:
         reply_count=2,
         latest_reply=ts(20),
     )
-    found = read(raw)
-    assert (found.is_deleted, found.thread_ts, found.reply_count) == (True, ts(9), 2)
-    assert found.text == found.raw == found.author == ""
+    incoming = read(raw)
+    assert (incoming.is_deleted, incoming.thread_ts, incoming.reply_count) == (True, ts(9), 2)
+    assert incoming.text == incoming.raw == incoming.author == ""
     changed = {"type": "message", "subtype": "message_changed", "ts": ts(60), "message": raw}
-    assert read(changed) == found
+    assert read(changed) == incoming
 
 
-def test_raw_keeps_what_the_text_cannot() -> None:
+def test_raw_keeps_characters_that_the_text_cannot_store() -> None:
     raw = json.loads('{"ts": "1700000001.000000", "text": "a\\u0000b\\ud800c", "user": "U1"}')
-    found = read(raw)
-    assert found.text == "a\ufffdb\ufffdc"
-    assert found.raw.isascii() and "\x00" not in found.raw
-    assert json.loads(found.raw) == raw
+    incoming = read(raw)
+    assert incoming.text == "a\ufffdb\ufffdc"
+    assert incoming.raw.isascii() and "\x00" not in incoming.raw
+    assert json.loads(incoming.raw) == raw

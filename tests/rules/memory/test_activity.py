@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from memories.rules.ingest.timestamps import HOUR, to_micros
-from memories.rules.memory.activity import heights, last_days
+from memories.rules.memory.activity import bar_heights, last_days
 
 
 def test_days_follow_the_zone():
@@ -16,7 +16,7 @@ def test_days_follow_the_zone():
     assert all(a.end_us == b.begin_us for a, b in zip(days, days[1:], strict=False))
 
 
-def test_a_day_on_which_clocks_are_changed_is_shorter():
+def test_a_day_is_shorter_when_clocks_change():
     days = last_days(datetime(2026, 3, 30, 12, tzinfo=UTC), ZoneInfo("Europe/Berlin"), 3)
     assert [(day.end_us - day.begin_us) // HOUR for day in days] == [24, 23, 24]
 
@@ -31,5 +31,5 @@ def test_a_day_on_which_clocks_are_changed_is_shorter():
     ],
     ids=["none", "nothing", "in proportion", "one is seen beside many"],
 )
-def test_heights(counts, drawn):
-    assert heights(counts, 32) == drawn
+def test_bar_heights(counts, drawn):
+    assert bar_heights(counts, 32) == drawn

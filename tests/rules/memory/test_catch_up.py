@@ -1,4 +1,4 @@
-"""Since when, what is new, and where a list goes on."""
+"""Rules of "Catch up": the start of the news, the changed lines, and the cursor of the list."""
 
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
@@ -7,23 +7,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memories.rules.costs.orders import Unreadable
+from memories.rules.costs.backfill_input import InvalidInput
 from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory.catch_up import (
     Since,
+    compare_unmoved,
+    format_cursor,
     is_quiet,
-    loses_much,
-    news,
-    read_cursor,
-    read_since,
-    write_cursor,
+    loses_many_lines,
+    parse_cursor,
+    parse_since,
 )
-from memories.rules.memory.compare import Kind
+from memories.rules.memory.compare import ChangeKind
 from memories.rules.memory.lines import split_text, words_of
 
 NOW = datetime(2026, 11, 20, 18, 5, tzinfo=UTC)
 TOKYO = ZoneInfo("Asia/Tokyo")
-ADDED, REMOVED, CHANGED = Kind.ADDED, Kind.REMOVED, Kind.CHANGED
+ADDED, REMOVED, CHANGED = ChangeKind.ADDED, ChangeKind.REMOVED, ChangeKind.CHANGED
 
 
 @pytest.mark.parametrize(
@@ -37,31 +37,31 @@ ADDED, REMOVED, CHANGED = Kind.ADDED, Kind.REMOVED, Kind.CHANGED
         pytest.param("0001-01-01", datetime(1970, 1, 1, tzinfo=UTC), id="before everything"),
     ],
 )
-def test_since(choice: str, begin: datetime | None) -> None:
+def test_choices_are_parsed(choice: str, begin: datetime | None) -> None:
     now = NOW if begin else NOW - timedelta(hours=9)
     if begin is None:
-        with pytest.raises(Unreadable):
-            read_since(choice, now, TOKYO)
+        with pytest.raises(InvalidInput):
+            parse_since(choice, now, TOKYO)
     else:
-        assert read_since(choice, now, TOKYO) == Since(choice, to_micros(begin))
+        assert parse_since(choice, now, TOKYO) == Since(choice, to_micros(begin))
 
 
 @pytest.mark.parametrize("choice", ["", "seen", " seen "])
-def test_since_the_last_mark(choice: str) -> None:
-    since = read_since(choice, NOW, TOKYO)
+def test_an_empty_choice_means_the_last_mark(choice: str) -> None:
+    since = parse_since(choice, NOW, TOKYO)
     assert (since.is_seen, since.us) == (True, None)
 
 
 @pytest.mark.parametrize(
     "choice", ["7", "all", "9d", "2026-13-01", "2026-02-30", "-", "9999-12-31"]
 )
-def test_what_is_no_beginning(choice: str) -> None:
-    with pytest.raises(Unreadable):
-        read_since(choice, NOW, TOKYO)
+def test_invalid_choices_are_refused(choice: str) -> None:
+    with pytest.raises(InvalidInput):
+        parse_since(choice, NOW, TOKYO)
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "expected"),
     [
         pytest.param("- a b c\n- d e f", "* a b c\n• d e f", [], id="other bullets"),
         pytest.param("a b c\nd e f", "d e f\na b c", [], id="only moved"),
@@ -86,16 +86,18 @@ def test_what_is_no_beginning(choice: str) -> None:
         ),
     ],
 )
-def test_news(old: str, new: str, told: list[tuple[Kind, int | None, int | None]] | None) -> None:
-    rows = news(old, new)
-    if told is None:
+def test_changed_lines_are_found(
+    old: str, new: str, expected: list[tuple[ChangeKind, int | None, int | None]] | None
+) -> None:
+    rows = compare_unmoved(old, new)
+    if expected is None:
         assert {row.kind for row in rows} == {ADDED, REMOVED}
         assert [(row.before, row.after) for row in rows] == [
             ("dogs bark loudly", ""),
             ("", "rain falls softly"),
         ]
     else:
-        assert [(row.kind, row.old, row.new) for row in rows] == told
+        assert [(row.kind, row.old, row.new) for row in rows] == expected
 
 
 LINES = st.lists(
@@ -105,54 +107,54 @@ LINES = st.lists(
 
 
 @given(LINES, LINES)
-def test_every_line_is_in_both_or_told(before: list[str], after: list[str]) -> None:
+def test_each_line_is_unchanged_or_in_a_row(before: list[str], after: list[str]) -> None:
     old, new = "\n".join(before), "\n".join(after)
-    rows = news(old, new)
-    olds = [row.old for row in rows if row.old is not None]
-    others = [row.new for row in rows if row.new is not None]
-    assert len(set(olds)) == len(olds) and len(set(others)) == len(others)
-    told = split_text(old), split_text(new)
+    rows = compare_unmoved(old, new)
+    old_places = [row.old for row in rows if row.old is not None]
+    new_places = [row.new for row in rows if row.new is not None]
+    assert len(set(old_places)) == len(old_places) and len(set(new_places)) == len(new_places)
+    both_texts = split_text(old), split_text(new)
     for row in rows:
         if row.old is not None:
-            assert row.before == words_of(told[0][row.old])
+            assert row.before == words_of(both_texts[0][row.old])
         if row.new is not None:
-            assert row.after == words_of(told[1][row.new])
+            assert row.after == words_of(both_texts[1][row.new])
     kept = [
         sorted(words_of(line) for i, line in enumerate(lines) if i not in places)
-        for lines, places in zip(told, (olds, others), strict=True)
+        for lines, places in zip(both_texts, (old_places, new_places), strict=True)
     ]
     assert kept[0] == kept[1]
 
 
 @pytest.mark.parametrize(
-    ("lines", "gone", "much"),
+    ("lines", "removed_count", "is_many"),
     [(10, 3, False), (10, 4, True), (3, 1, True), (4, 1, False), (1, 0, False), (0, 0, False)],
 )
-def test_what_loses_much(lines: int, gone: int, much: bool) -> None:
+def test_lost_lines_are_counted(lines: int, removed_count: int, is_many: bool) -> None:
     texts = [f"{letter * 3} {letter * 4} {letter * 5}" for letter in "abcdefghij"[:lines]]
-    old, new = "\n".join(texts), "\n".join(texts[gone:])
-    assert loses_much(old, news(old, new)) is much
+    old, new = "\n".join(texts), "\n".join(texts[removed_count:])
+    assert loses_many_lines(old, compare_unmoved(old, new)) is is_many
 
 
-def test_what_is_reworded_is_not_lost() -> None:
+def test_a_reworded_line_is_not_lost() -> None:
     old = "we launch on Friday\nAya owns iOS now"
-    rows = news(old, "we launch on Monday\nAya owns iOS again")
+    rows = compare_unmoved(old, "we launch on Monday\nAya owns iOS again")
     assert [row.kind for row in rows] == [CHANGED, CHANGED]
-    assert not loses_much(old, rows)
+    assert not loses_many_lines(old, rows)
 
 
 @pytest.mark.parametrize(
     ("new", "days", "quiet"), [(0, 15, True), (0, 13, False), (1, 15, False), (0, 14, False)]
 )
-def test_a_quiet_channel(new: int, days: int, quiet: bool) -> None:
+def test_a_channel_without_news_is_quiet_after_14_days(new: int, days: int, quiet: bool) -> None:
     assert is_quiet(new, to_micros(NOW - timedelta(days=days)), NOW) is quiet
 
 
 @given(st.integers(0, 10**17 - 1), st.integers(0, 10**17 - 1))
-def test_a_cursor_is_read_as_written(first: int, second: int) -> None:
-    assert read_cursor(write_cursor((first, second))) == (first, second)
+def test_a_cursor_is_parsed_as_formatted(first: int, second: int) -> None:
+    assert parse_cursor(format_cursor((first, second))) == (first, second)
 
 
 @pytest.mark.parametrize("text", ["", "1", "-", "1-", "-1", "a-b", "1-2-3", "٣-1", "1-" + "9" * 18])
-def test_no_cursor(text: str) -> None:
-    assert read_cursor(text) is None
+def test_other_texts_are_no_cursor(text: str) -> None:
+    assert parse_cursor(text) is None

@@ -1,14 +1,19 @@
-"""What differs between two texts, in English and in Japanese, and what two edits make of one."""
+"""Comparisons of two texts, in English and in Japanese."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from memories.rules.memory import compare
-from memories.rules.memory.compare import Kind, Piece
+from memories.rules.memory.compare import ChangeKind, DiffPiece
 from memories.rules.memory.lines import split_text, words_of
 
-SAME, ADDED, REMOVED, CHANGED = Kind.SAME, Kind.ADDED, Kind.REMOVED, Kind.CHANGED
+SAME, ADDED, REMOVED, CHANGED = (
+    ChangeKind.SAME,
+    ChangeKind.ADDED,
+    ChangeKind.REMOVED,
+    ChangeKind.CHANGED,
+)
 
 
 @pytest.mark.parametrize(
@@ -30,8 +35,8 @@ SAME, ADDED, REMOVED, CHANGED = Kind.SAME, Kind.ADDED, Kind.REMOVED, Kind.CHANGE
         pytest.param("a", "", [REMOVED], id="to nothing"),
     ],
 )
-def test_lines(old: str, new: str, kinds: list[Kind]) -> None:
-    assert [row.kind for row in compare.compare(old, new)] == kinds
+def test_lines_are_aligned(old: str, new: str, kinds: list[ChangeKind]) -> None:
+    assert [row.kind for row in compare.compare_lines(old, new)] == kinds
 
 
 @pytest.mark.parametrize(
@@ -63,14 +68,16 @@ def test_lines(old: str, new: str, kinds: list[Kind]) -> None:
         ),
     ],
 )
-def test_words(old: str, new: str, pieces: list[tuple[Kind, str]]) -> None:
-    assert compare.compare_words(old, new) == [Piece(*piece) for piece in pieces]
+def test_words_of_a_line_are_compared(
+    old: str, new: str, pieces: list[tuple[ChangeKind, str]]
+) -> None:
+    assert compare.compare_words(old, new) == [DiffPiece(*piece) for piece in pieces]
 
 
-def test_one_word_of_a_long_unspaced_paragraph_marks_at_most_12_characters() -> None:
+def test_a_changed_word_in_a_long_japanese_line_marks_at_most_12_characters() -> None:
     old = "在庫連携は毎朝五時に一回だけ動き、失敗したら三十分後に三回まで再試行する。" * 6
     new = old.replace("三十分後", "一時間後", 1)
-    (row,) = compare.changes(compare.compare(old, new))
+    (row,) = compare.changed_rows(compare.compare_lines(old, new))
     marked = [piece for piece in row.pieces if piece.kind is not SAME]
     assert 0 < sum(len(piece.text) for piece in marked) <= 12
 
@@ -79,8 +86,8 @@ texts = st.lists(st.text("ab あ漢-・\t", max_size=6), max_size=6).map("\n".jo
 
 
 @given(texts, texts)
-def test_either_text_can_be_read_off_the_rows(old: str, new: str) -> None:
-    rows = compare.compare(old, new)
+def test_rows_contain_both_texts(old: str, new: str) -> None:
+    rows = compare.compare_lines(old, new)
     before = [row.before for row in rows if row.old is not None]
     after = [row.after for row in rows if row.new is not None]
     assert before == [words_of(line) for line in split_text(old)]
@@ -88,101 +95,30 @@ def test_either_text_can_be_read_off_the_rows(old: str, new: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_text_rewritten_from_end_to_end_is_told_in_bounded_time() -> None:
+def test_two_different_long_texts_are_compared_in_bounded_time() -> None:
     old = "\n".join(f"word {i} of the old" for i in range(2000))
     new = "\n".join(f"line {i} of the new" for i in range(2000))
-    kinds = {row.kind for row in compare.compare(old, new)}
+    kinds = {row.kind for row in compare.compare_lines(old, new)}
     assert kinds == {REMOVED, ADDED}
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "expected"),
     [
         ("- a\n- b\n- c", "* c\na\nd", (2, 1)),
         ("a\na", "a", (1, 1)),
         ("", "a", (0, 0)),
     ],
 )
-def test_kept(old: str, new: str, told: tuple[int, int]) -> None:
-    assert compare.kept(old, new) == told
-
-
-BASE = "one\ntwo\nthree"
-
-
-@pytest.mark.parametrize(
-    ("yours", "theirs", "result"),
-    [
-        pytest.param(BASE, "one\n2\nthree", "one\n2\nthree", id="only they changed"),
-        pytest.param("one\n2\nthree", BASE, "one\n2\nthree", id="only you changed"),
-        pytest.param("1\ntwo\nthree", "one\ntwo\n3", "1\ntwo\n3", id="different paragraphs"),
-        pytest.param("one\nII\nthree", "one\n2\nthree", "one\nII\n2\nthree", id="the same one"),
-        pytest.param("one\n2\nthree", "one\n2\nthree", "one\n2\nthree", id="the same change"),
-        pytest.param("one\nthree", "one\ntwo\nthree\nfour", "one\nthree\nfour", id="taken out"),
-        pytest.param("one\ntwo\nthree\nyou", BASE + "\nthey", BASE + "\nyou\nthey", id="added"),
-    ],
-)
-def test_a_conflict_suggests_what_loses_nothing(yours: str, theirs: str, result: str) -> None:
-    hunks = compare.hunks(BASE, yours, theirs)
-    assert compare.put_together(hunks, [hunk.suggestion for hunk in hunks]) == result
-
-
-@pytest.mark.parametrize(
-    ("base", "yours", "result"),
-    [
-        pytest.param("one\n[…] two", "one\ntwo two", "one\n[…] two", id="still on screen"),
-        pytest.param("one\ntwo two", "one\ntwo 2", "one\n[…] two", id="reworded meanwhile"),
-        pytest.param("one\n[…] two", "one\n[…] 2", "one\n[…] 2", id="after it was gone"),
-    ],
-)
-def test_what_was_forgotten_comes_back_on_nobodys_silence(
-    base: str, yours: str, result: str
-) -> None:
-    hunks = compare.hunks(base, yours, "one\n[…] two")
-    assert compare.put_together(hunks, [hunk.suggestion for hunk in hunks]) == result
-
-
-@given(texts, texts)
-def test_against_what_both_have_a_conflict_suggests_the_lines_of_both(
-    yours: str, theirs: str
-) -> None:
-    hunks = compare.hunks(compare.shared(yours, theirs), yours, theirs)
-    together = compare.put_together(hunks, [hunk.suggestion for hunk in hunks])
-    said = {words_of(line) for line in split_text(together)}
-    assert said == {words_of(line) for text in (yours, theirs) for line in split_text(text)}
-
-
-@pytest.mark.parametrize(
-    ("yours", "theirs", "agreed"),
-    [
-        pytest.param("one\n2\nthree", "one\n2\nthree\n", True, id="the same"),
-        pytest.param("one\n2\nthree", "* one\n2\nthree", True, id="they changed a bullet"),
-        pytest.param("* one\n2\nthree", "one\n2\nthree", False, id="you changed a bullet"),
-        pytest.param(BASE, "one\n2\nthree", False, id="they changed a word"),
-        pytest.param("one\n2\nthree", "", False, id="nothing is there any more"),
-    ],
-)
-def test_two_sides_agree_where_nothing_is_left_to_save(
-    yours: str, theirs: str, agreed: bool
-) -> None:
-    assert compare.agree(compare.hunks(BASE, yours, theirs)) is agreed
-
-
-@given(texts, texts, texts)
-def test_choosing_one_side_everywhere_gives_its_text(base: str, yours: str, theirs: str) -> None:
-    hunks = compare.hunks(base, yours, theirs)
-    for side, text in (("yours", yours), ("theirs", theirs)):
-        together = compare.put_together(hunks, [side] * len(hunks))
-        assert [words_of(line) for line in split_text(together)] == [
-            words_of(line) for line in split_text(text)
-        ]
+def test_kept_lines_are_counted(old: str, new: str, expected: tuple[int, int]) -> None:
+    assert compare.count_kept(old, new) == expected
 
 
 OLD, NEW = "- one\n- two\n- three\n- four", "- one\n- 2 and two\n- four\n- five"
 
 
 @pytest.mark.parametrize(
-    ("change", "current", "told"),
+    ("change", "current", "expected"),
     [
         pytest.param(0, NEW, "- one\n- two\n- four\n- five", id="reworded"),
         pytest.param(1, NEW, "- one\n- 2 and two\n- three\n- four\n- five", id="removed"),
@@ -194,21 +130,21 @@ OLD, NEW = "- one\n- two\n- three\n- four", "- one\n- 2 and two\n- four\n- five"
         pytest.param(2, "- one", None, id="gone already"),
     ],
 )
-def test_one_change_is_taken_back(change: int, current: str, told: str | None) -> None:
-    assert compare.taken_back(OLD, NEW, change, current) == told
+def test_a_change_is_reverted(change: int, current: str, expected: str | None) -> None:
+    assert compare.revert_change(OLD, NEW, change, current) == expected
 
 
-def test_a_first_line_comes_back_to_the_top() -> None:
-    assert compare.taken_back("a\nb", "b", 0, "b\nc") == "a\nb\nc"
+def test_a_removed_first_line_is_restored_at_the_top() -> None:
+    assert compare.revert_change("a\nb", "b", 0, "b\nc") == "a\nb\nc"
 
 
-def test_no_such_change() -> None:
+def test_an_unknown_change_raises() -> None:
     with pytest.raises(IndexError):
-        compare.taken_back(OLD, NEW, 3, NEW)
+        compare.revert_change(OLD, NEW, 3, NEW)
 
 
 @pytest.mark.parametrize(
-    ("later", "told"),
+    ("later", "expected"),
     [
         pytest.param("- one\n- mine", True, id="as it was"),
         pytest.param("* mine\n- uno\n- more", True, id="the rest is the model's"),
@@ -217,5 +153,5 @@ def test_no_such_change() -> None:
         pytest.param("", False, id="gone"),
     ],
 )
-def test_whether_an_edit_survives(later: str, told: bool) -> None:
-    assert compare.survives("- one\n- two", "- one\n- mine", later) is told
+def test_an_edit_is_kept_if_its_lines_are(later: str, expected: bool) -> None:
+    assert compare.is_edit_kept("- one\n- two", "- one\n- mine", later) is expected

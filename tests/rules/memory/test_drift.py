@@ -1,4 +1,4 @@
-"""What one text says and another lacks, in both languages."""
+"""Facts that only one of two texts has, in English and Japanese."""
 
 import pytest
 
@@ -47,12 +47,12 @@ PEOPLE = ("Ana Souza", "Ben", "田中", "佐藤 花子")
         ("- Nothing here.", "", {}),
     ],
 )
-def test_what_only_one_text_says(old: str, new: str, expected: dict) -> None:
-    found = find_drift(old.split("\n"), new.split("\n"), people=PEOPLE)
-    assert {d.kind.value: (list(d.lost), list(d.gained)) for d in found} == expected
+def test_facts_of_one_text_are_found(old: str, new: str, expected: dict) -> None:
+    drifts = find_drift(old.split("\n"), new.split("\n"), people=PEOPLE)
+    assert {d.kind.value: (list(d.lost), list(d.gained)) for d in drifts} == expected
 
 
-def test_a_pinned_line_is_missed_word_for_word() -> None:
+def test_pinned_lines_are_compared_word_for_word() -> None:
     pinned = ["- Releases are on Tuesday.", "- 公開は火曜日。"]
     kept, lost = "* Releases  are on Tuesday.", "- Releases are on tuesday."
     assert not find_drift([pinned[0]], [kept], pinned=pinned)

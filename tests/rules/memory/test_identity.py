@@ -1,4 +1,4 @@
-"""The rows of S0's test tables, by name, and where ours is stricter."""
+"""The rows of S0's test tables, by name, and the stricter rules of this program."""
 
 import dataclasses
 from datetime import UTC, datetime
@@ -93,7 +93,7 @@ class TestMemory:
         with pytest.raises(dataclasses.FrozenInstanceError):
             setattr(Memory(**VALUE), field, "x")
 
-    def test_an_update_is_a_new_value_and_as_strict(self):
+    def test_a_changed_copy_is_checked_too(self):
         memory = Memory(**VALUE)
         assert dataclasses.replace(memory, content="- On Mondays.") != memory
         with pytest.raises(InvalidMemoryCombination):
@@ -106,7 +106,7 @@ class TestMemory:
 
 
 class TestCreateMemory:
-    def test_only_what_is_needed(self):
+    def test_optional_values_have_defaults(self):
         """正常生成"""
         memory = create_memory(**{key: VALUE[key] for key in NEEDED}, now=NOW)
         assert memory == Memory(**VALUE)
@@ -123,8 +123,8 @@ class TestCreateMemory:
         with pytest.raises(ValueError, match="thread has no long_term"):
             create_memory(MemoryScope.THREAD, f"C1:{TS}", MemoryType.LONG_TERM, "x", 1)
 
-    def test_a_threads_scope_id_is_one(self):
-        """S0 takes any text; a memory that names no thread could never be found again."""
+    def test_a_thread_needs_a_valid_scope_id(self):
+        """S0 accepts any text, but a memory needs the id of its thread."""
         good = create_memory(
             MemoryScope.THREAD, make_thread_scope_id("C1", TS), MemoryType.SHORT_TERM, "x", 1
         )
@@ -170,7 +170,7 @@ class TestThreadScopeId:
             parse_thread_scope_id(scope_id)
 
     @pytest.mark.parametrize("channel_id", ["", "C1:C2", " C1", "C1\n"])
-    def test_make_refuses_what_parse_would(self, channel_id):
+    def test_make_and_parse_refuse_the_same_ids(self, channel_id):
         with pytest.raises(ValueError, match="Not a channel id"):
             make_thread_scope_id(channel_id, TS)
 
@@ -182,7 +182,7 @@ class TestThreadScopeId:
         assert parse_thread_scope_id(make_thread_scope_id(channel_id, ts)) == (channel_id, ts)
 
     @given(st.text(max_size=40))
-    def test_what_parses_is_what_make_makes(self, scope_id):
+    def test_a_parsed_id_is_made_again(self, scope_id):
         try:
             parts = parse_thread_scope_id(scope_id)
         except ValueError:

@@ -1,7 +1,6 @@
 import pytest
 
-from memories.rules.generate.summary import Kind
-from memories.rules.memory.kinds import kind_named, kind_of
+from memories.rules.memory.kinds import Kind, kind_named, kind_of
 
 
 @pytest.mark.parametrize(
@@ -24,7 +23,7 @@ from memories.rules.memory.kinds import kind_named, kind_of
         ("ボルト社は年間12万円。", Kind.STATUS),
     ],
 )
-def test_by_cue_words(text: str, kind: Kind) -> None:
+def test_kinds_by_cue_words(text: str, kind: Kind) -> None:
     assert kind_of(text) == kind
 
 
@@ -37,5 +36,5 @@ def test_by_cue_words(text: str, kind: Kind) -> None:
         ("Backups", None), ("", None),
     ],
 )  # fmt: skip
-def test_by_label(label: str, kind: Kind | None) -> None:
+def test_kinds_by_label(label: str, kind: Kind | None) -> None:
     assert kind_named(label) == kind

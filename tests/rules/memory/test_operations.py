@@ -1,4 +1,4 @@
-"""Merging by operations: how a reply is read, and what is carried out."""
+"""Merges by operations: the parsing of a reply, and the changes of the text."""
 
 from dataclasses import replace
 
@@ -7,25 +7,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memories.rules.generate import prompts
-from memories.rules.generate.reply import read_reply
-from memories.rules.generate.summary import (
+from memories.rules.generate.reply import parse_reply
+from memories.rules.generate.summariser import (
     Addition,
-    Kind,
     MemoryLine,
     ParsedReply,
-    ReadLine,
     Reply,
+    ReplyLine,
     Request,
 )
-from memories.rules.generate.tokens import estimate
+from memories.rules.generate.tokens import estimate_tokens
 from memories.rules.ingest.timestamps import HOUR
 from memories.rules.memory.identity import MemoryScope, MemoryType
+from memories.rules.memory.kinds import Kind
 from memories.rules.memory.operations import (
     Change,
-    Drop,
+    DropReason,
     Operation,
-    carry_out,
-    read_operations,
+    apply_operations,
+    parse_operations,
 )
 
 OLD = [
@@ -53,7 +53,7 @@ REQUEST = Request(
 
 
 def read(text: str, request: Request = REQUEST) -> ParsedReply:
-    return read_reply(Reply(text, "stop", "model", "1"), request)
+    return parse_reply(Reply(text, "stop", "model", "1"), request)
 
 
 def texts(reading: ParsedReply) -> list[str]:
@@ -79,11 +79,11 @@ def texts(reading: ParsedReply) -> list[str]:
         ("- L2 cache misses doubled [5]", Operation("- L2 cache misses doubled [5]")),
     ],
 )
-def test_a_row(row: str, operation: Operation) -> None:
-    assert read_operations(f"\n{row}\n") == [operation]
+def test_a_row_is_parsed(row: str, operation: Operation) -> None:
+    assert parse_operations(f"\n{row}\n") == [operation]
 
 
-def test_a_merge_changes_what_it_names_and_nothing_else() -> None:
+def test_a_merge_changes_only_the_named_lines() -> None:
     reading = read(
         "~ L1 status: The launch is on 26 November 2026. [5]\n"
         "~ L2 task: Cleo writes the release notes by Friday 20 November 2026. [6]\n"
@@ -105,17 +105,17 @@ def test_a_merge_changes_what_it_names_and_nothing_else() -> None:
 @pytest.mark.parametrize(
     ("row", "reason"),
     [
-        ("~ L9 status: The launch is on 26 November 2026. [5]", Drop.UNKNOWN_LINE),
-        ("~ L4 decision: The launch is on 26 November 2026. [5]", Drop.KEPT_LINE),
-        ("- L4 [5]", Drop.KEPT_LINE),
-        ("~ L3 event: Old news from March. [7]", Drop.OLDER_NEWS),
-        ("- L2", Drop.OLDER_NEWS),
-        ("- L2 [7]", Drop.OLDER_NEWS),
-        ("+ status: The launch is on 18 November 2026. [5]", Drop.KNOWN),
+        ("~ L9 status: The launch is on 26 November 2026. [5]", DropReason.UNKNOWN_LINE),
+        ("~ L4 decision: The launch is on 26 November 2026. [5]", DropReason.KEPT_LINE),
+        ("- L4 [5]", DropReason.KEPT_LINE),
+        ("~ L3 event: Old news from March. [7]", DropReason.OLDER_NEWS),
+        ("- L2", DropReason.OLDER_NEWS),
+        ("- L2 [7]", DropReason.OLDER_NEWS),
+        ("+ status: The launch is on 18 November 2026. [5]", DropReason.DUPLICATE),
     ],
 )
-def test_what_is_dropped(row: str, reason: Drop) -> None:
-    """The text stays; a good operation beside it is carried out."""
+def test_invalid_operations_are_dropped(row: str, reason: DropReason) -> None:
+    """The text stays, and a valid operation in the same reply is applied."""
     reading = read(f"{row}\n+ task: Cleo writes the release notes by Friday 20 November 2026. [6]")
     assert [why for _, why in reading.dropped] == [reason]
     assert {line.text for line in OLD} <= set(texts(reading))
@@ -127,7 +127,7 @@ def test_a_line_is_replaced_once() -> None:
         "~ L1 status: Ben moved the launch to 26 November 2026. [5]\n"
         "- L1 [6]\n~ L1,L2 status: Cleo writes the release notes by Friday 20 November 2026. [6]"
     )
-    assert [why for _, why in reading.dropped] == [Drop.UNKNOWN_LINE] * 2
+    assert [why for _, why in reading.dropped] == [DropReason.UNKNOWN_LINE] * 2
     assert OLD[1].text in texts(reading)
 
 
@@ -140,23 +140,23 @@ def test_a_line_is_replaced_once() -> None:
         ("NOTHING", ""),
     ],
 )
-def test_a_reply_without_a_change(text: str, fault: str) -> None:
-    """What the memory says already is no fault; changes of which none holds are."""
+def test_a_reply_that_changes_nothing(text: str, fault: str) -> None:
+    """A known statement is no fault. A reply with only invalid operations is one."""
     reading = read(text)
     assert reading.fault == fault
     if not fault:
         assert {line.text for line in reading.lines} == {line.text for line in OLD}
 
 
-def test_over_the_limit_old_events_go_to_the_archive() -> None:
-    request = replace(REQUEST, max_tokens=2 + sum(estimate(line.text) for line in OLD))
+def test_old_events_are_archived_over_the_limit() -> None:
+    request = replace(REQUEST, max_tokens=2 + sum(estimate_tokens(line.text) for line in OLD))
     reading = read("+ decision: Ben moved the launch to 26 November 2026. [5]", request)
     assert [line.text for line in reading.archived] == ["The beta shipped on 2 October 2026."]
     assert "Deploy from main only." in texts(reading)
     assert "Ben moved the launch to 26 November 2026." in texts(reading)
 
 
-def test_what_is_new_is_never_archived() -> None:
+def test_new_lines_are_never_archived() -> None:
     reading = read(
         "+ event: Ben moved the launch to 26 November 2026. [5]", replace(REQUEST, max_tokens=1)
     )
@@ -167,7 +167,7 @@ def test_what_is_new_is_never_archived() -> None:
     assert len(reading.archived) == 3
 
 
-def test_the_prompt_shows_the_lines_by_the_numbers_that_operations_name() -> None:
+def test_the_prompt_numbers_the_lines() -> None:
     text = prompts.user_text(REQUEST, "key")
     assert "\nL1 [1970-01-01] The launch is on 18 November 2026.\n" in text
     assert "\n5 Ben moved the launch" in text
@@ -177,7 +177,7 @@ def test_the_prompt_shows_the_lines_by_the_numbers_that_operations_name() -> Non
 changes = st.lists(
     st.builds(
         Change,
-        st.none() | st.builds(ReadLine, st.text("abc", min_size=1, max_size=3)),
+        st.none() | st.builds(ReplyLine, st.text("abc", min_size=1, max_size=3)),
         st.lists(st.integers(1, 9), max_size=3, unique=True).map(tuple),
         st.lists(st.integers(1, 9), max_size=3).map(tuple),
     ).filter(lambda change: change.line is not None or change.targets),
@@ -186,10 +186,10 @@ changes = st.lists(
 
 
 @given(changes, st.integers(1, 200))
-def test_each_line_stands_or_has_a_fate(made: list[Change], limit: int) -> None:
-    """Whatever is asked for: untouched lines stay as they are, and a person's always."""
+def test_each_line_stays_or_has_a_fate(made: list[Change], limit: int) -> None:
+    """Lines without an operation stay as they are, and lines of people always do."""
     request = replace(REQUEST, max_tokens=limit)
-    reading = carry_out(request, made, lambda a, b: a == b)
+    reading = apply_operations(request, made, lambda a, b: a == b)
     archived = {line.text for line in reading.archived}
     for line in OLD:
         fates = [line.ref in reading.superseded, line.ref in reading.settled, line.text in archived]
@@ -202,8 +202,8 @@ def test_each_line_stands_or_has_a_fate(made: list[Change], limit: int) -> None:
         assert text in texts(reading)
 
 
-def test_an_operation_may_name_a_line_that_the_same_answer_made() -> None:
-    """By the number of the new line that it rests on."""
+def test_an_operation_may_name_a_line_of_the_same_reply() -> None:
+    """It uses the number of the new line's source."""
     reading = read(
         "~ L1 status: Ben moved the launch to 26 November 2026. [5]\n"
         "~ L5 task: Cleo writes the release notes by Friday 20 November 2026. [6]\n"
@@ -213,7 +213,7 @@ def test_an_operation_may_name_a_line_that_the_same_answer_made() -> None:
     assert not reading.dropped
 
 
-def test_an_event_that_holds_now_stands_behind_what_held_before() -> None:
+def test_an_event_that_becomes_a_status_moves_to_the_end() -> None:
     reading = read("~ L3 status: Ben moved the launch to 26 November 2026. [5]")
     assert texts(reading)[-1] == "Ben moved the launch to 26 November 2026."
     assert len(reading.lines) == len(OLD)
@@ -228,8 +228,10 @@ def test_an_event_that_holds_now_stands_behind_what_held_before() -> None:
     ],
     ids=["an event", "what says little", "what is old"],
 )
-def test_what_is_archived_first(old: tuple[str, Kind, int], first: tuple[str, Kind, int]) -> None:
-    """Of two lines one has room beside what is new. Times are in days."""
+def test_the_line_of_least_value_is_archived_first(
+    old: tuple[str, Kind, int], first: tuple[str, Kind, int]
+) -> None:
+    """The limit fits one of two old lines beside the new one. Times are in days."""
     day = 24 * HOUR
     lines = [
         MemoryLine(n, *_line(text, kind, at * day))
@@ -239,7 +241,8 @@ def test_what_is_archived_first(old: tuple[str, Kind, int], first: tuple[str, Ki
         REQUEST,
         existing=lines,
         additions=[Addition("", [MemoryLine(5, "Cleo joined.", at_us=100 * day)])],
-        max_tokens=max(estimate(line.text) for line in lines) + estimate("Cleo joined."),
+        max_tokens=max(estimate_tokens(line.text) for line in lines)
+        + estimate_tokens("Cleo joined."),
     )
     reading = read("+ event: Cleo joined. [5]", request)
     assert [line.text for line in reading.archived] == [old[0]]
@@ -256,8 +259,8 @@ replies = st.lists(
 
 
 @given(replies)
-def test_it_does_not_matter_how_much_a_merge_takes_in(made: list[tuple[str, int, Kind]]) -> None:
-    """Each new line gets the same operation, one merge a line or one for all."""
+def test_one_merge_and_several_give_the_same_text(made: list[tuple[str, int, Kind]]) -> None:
+    """Each new line gets the same operation in one merge for all as in a merge of its own."""
     old = [MemoryLine(1, "old 1", kind=Kind.STATUS, at_us=1)]
     new = [MemoryLine(n, f"new {n}", at_us=n) for n in range(2, len(made) + 2)]
     standing = ["old 1"]
@@ -271,14 +274,14 @@ def test_it_does_not_matter_how_much_a_merge_takes_in(made: list[tuple[str, int,
         each.append((line, target, None if sign == "-" else kind))
 
     def change(line: MemoryLine, target: int | None, kind: Kind | None) -> Change:
-        text = ReadLine(line.text, (line.ref,), kind) if kind else None
+        text = ReplyLine(line.text, (line.ref,), kind) if kind else None
         return Change(text, () if target is None else (target,), (line.ref,))
 
     def merge(
         existing: list[MemoryLine], rows: list[Change], added: list[MemoryLine]
     ) -> ParsedReply:
         request = replace(REQUEST, existing=existing, additions=[Addition("", added)])
-        reading = carry_out(request, rows, lambda a, b: a == b)
+        reading = apply_operations(request, rows, lambda a, b: a == b)
         assert not reading.dropped
         return reading
 
@@ -287,11 +290,13 @@ def test_it_does_not_matter_how_much_a_merge_takes_in(made: list[tuple[str, int,
     at_once = merge(old, rows, new)
     text = old
     for line, target, kind in each:
-        numbers = {one.text: n for n, one in enumerate(text, 1)}
+        numbers = {old_line.text: n for n, old_line in enumerate(text, 1)}
         added = replace(line, ref=100)
-        existing = [replace(one, ref=numbers[one.text]) for one in text]
-        wanted = [change(added, numbers[target] if target else None, kind)] * bool(target or kind)
-        reading = merge(existing, wanted, [added])
-        known = {one.text: one for one in [*existing, added]}
-        text = [replace(known[one.text], kind=one.kind) for one in reading.lines]
+        existing = [replace(old_line, ref=numbers[old_line.text]) for old_line in text]
+        changes_of_line = [change(added, numbers[target] if target else None, kind)] * bool(
+            target or kind
+        )
+        reading = merge(existing, changes_of_line, [added])
+        by_text = {old_line.text: old_line for old_line in [*existing, added]}
+        text = [replace(by_text[old_line.text], kind=old_line.kind) for old_line in reading.lines]
     assert texts(at_once) == [line.text for line in text]

@@ -1,23 +1,23 @@
-"""Which messages say a line: found by code, with its figures held against them."""
+"""Sources of lines, and the check of their figures."""
 
 from datetime import UTC, datetime
 
 import pytest
 
-from memories.rules.generate.summary import MessageLine, ReadLine
-from memories.rules.memory.figures import Figures, unverified
+from memories.rules.generate.summariser import MessageLine, ReplyLine
+from memories.rules.memory.figures import SourceFigures, find_unverified
 from memories.rules.memory.sources import SourceFinder
 from tests.llm.requests import short
 
 AT = datetime(2026, 11, 4, 9, 0, tzinfo=UTC)  # a Wednesday
 
 
-def said(*lines: tuple[str, str]) -> SourceFinder:
+def make_finder(*lines: tuple[str, str]) -> SourceFinder:
     messages = [MessageLine(n, AT, author, text) for n, (author, text) in enumerate(lines, 1)]
     return SourceFinder.of(short(messages))
 
 
-ENGLISH = said(
+ENGLISH = make_finder(
     ("Ann", "Good morning, did everybody read the plan for the backups?"),
     ("Ben", "Yes. Bolt costs 1,200 dollars a year, Crate costs 900."),
     ("Ann", "Then let us take Bolt, because Crate has no support in Europe."),
@@ -26,7 +26,7 @@ ENGLISH = said(
     ("Dan", "My cat slept on the keyboard again."),
     ("Cara", "See https://wiki.example.com/backups for the steps."),
 )
-JAPANESE = said(
+JAPANESE = make_finder(
     ("佐藤", "おはようございます。バックアップの計画は読みましたか？"),
     ("田中", "はい。ボルト社は年間12万円、クレート社は9万円です。"),
     ("佐藤", "ではボルト社にしましょう。クレート社は日本語の窓口がないので。"),
@@ -58,13 +58,13 @@ JAPANESE = said(
 def test_sources(
     finder: SourceFinder, text: str, cited: tuple[int, ...], expected: tuple[int, ...]
 ) -> None:
-    assert finder.traced(ReadLine(text, cited)).refs == expected
+    assert finder.trace(ReplyLine(text, cited)).refs == expected
 
 
-def test_at_most_five() -> None:
-    finder = said(*[("Ann", f"The release has part number {n}, done.") for n in range(1, 9)])
+def test_a_line_has_at_most_five_sources() -> None:
+    finder = make_finder(*[("Ann", f"The release has part number {n}, done.") for n in range(1, 9)])
     line = "The release has part number 1, 2, 3, 4, 5, 6, 7, 8, done."
-    assert len(finder.traced(ReadLine(line, tuple(range(1, 9)))).refs) == 5
+    assert len(finder.trace(ReplyLine(line, tuple(range(1, 9)))).refs) == 5
 
 
 @pytest.mark.parametrize(
@@ -77,17 +77,17 @@ def test_at_most_five() -> None:
         ("Cara reported that the old server is switched off on 20 November.", False),
     ],
 )
-def test_quotes(text: str, is_quote: bool) -> None:
-    assert ENGLISH.traced(ReadLine(text)).is_quote is is_quote
+def test_copied_messages_are_quotes(text: str, is_quote: bool) -> None:
+    assert ENGLISH.trace(ReplyLine(text)).is_quote is is_quote
 
 
-def test_a_figure_that_another_message_holds_brings_it_along() -> None:
-    line = ENGLISH.traced(ReadLine("The team takes Bolt for 1,200 dollars instead of Crate.", (3,)))
+def test_the_source_of_a_figure_is_added() -> None:
+    line = ENGLISH.trace(ReplyLine("The team takes Bolt for 1,200 dollars instead of Crate.", (3,)))
     assert (line.refs, line.unverified) == ((2, 3), ())
 
 
-def test_a_figure_that_nobody_said_is_marked() -> None:
-    line = ENGLISH.traced(ReadLine("Ben said that Bolt costs 1,300 dollars a year.", (2,)))
+def test_a_figure_without_a_source_is_unverified() -> None:
+    line = ENGLISH.trace(ReplyLine("Ben said that Bolt costs 1,300 dollars a year.", (2,)))
     assert (line.refs, line.unverified) == ((2,), ("1,300",))
 
 
@@ -129,9 +129,11 @@ def test_a_figure_that_nobody_said_is_marked() -> None:
     ],
 )  # fmt: skip
 def test_figures(line: str, source: str, missing: list[str]) -> None:
-    assert list(unverified(line, [Figures(source, AT)])) == missing
+    assert list(find_unverified(line, [SourceFigures(source, AT)])) == missing
 
 
-def test_in_a_memory_a_date_is_what_it_says() -> None:
-    """Nobody knows on which day a line of a memory was meant."""
-    assert unverified("It is on 6 November.", [Figures("It is on Friday.")]) == ("6 november",)
+def test_relative_dates_of_memory_lines_are_not_resolved() -> None:
+    """The day of the statement is unknown."""
+    assert find_unverified("It is on 6 November.", [SourceFigures("It is on Friday.")]) == (
+        "6 november",
+    )

@@ -1,4 +1,4 @@
-"""Which lines newer ones replace, and which they leave alone."""
+"""Lines that newer ones supersede, and lines that they do not."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -7,16 +7,16 @@ import pytest
 
 from memories.rules.generate import salience
 from memories.rules.ingest.timestamps import to_micros
-from memories.rules.memory.superseding import Statement, superseded
+from memories.rules.memory.superseding import Statement, find_successors
 
 FIRST = datetime(2026, 11, 2, 9, tzinfo=UTC)
 OTHERS = ["The printer on the second floor is broken", "会議室の鍵は受付にあります"]
 
 
 def statements(*texts: str) -> list[Statement]:
-    """A line a day."""
+    """One statement a day."""
     return [
-        Statement(text, to_micros(FIRST + timedelta(days=n)), salience.words_in(text))
+        Statement(text, to_micros(FIRST + timedelta(days=n)), salience.content_words(text))
         for n, text in enumerate(texts)
     ]
 
@@ -53,9 +53,9 @@ def statements(*texts: str) -> list[Statement]:
         ("割引は30%を要望されています", "割引は20%で合意しました"),
     ],
 )  # fmt: skip
-def test_newer_news_replaces_older(older: str, newer: str) -> None:
+def test_newer_information_supersedes_older(older: str, newer: str) -> None:
     first, second = OTHERS
-    assert superseded(statements(first, older, second, newer)) == {1: 3}
+    assert find_successors(statements(first, older, second, newer)) == {1: 3}
 
 
 @pytest.mark.parametrize(
@@ -96,9 +96,9 @@ def test_newer_news_replaces_older(older: str, newer: str) -> None:
         ("先方の希望は24時間です", "それ以外は2時間以内で打診してみます"),
     ],
 )  # fmt: skip
-def test_other_news_leaves_it_alone(older: str, newer: str) -> None:
+def test_other_information_supersedes_nothing(older: str, newer: str) -> None:
     first, second = OTHERS
-    assert superseded(statements(first, older, second, newer)) == {}
+    assert find_successors(statements(first, older, second, newer)) == {}
 
 
 @pytest.mark.parametrize(
@@ -116,19 +116,19 @@ def test_other_news_leaves_it_alone(older: str, newer: str) -> None:
         ("先方の作業は24時間です", "2時間以内で打診してみます", False),
     ],
 )  # fmt: skip
-def test_an_offer_answers_the_wish_of_its_thread(older: str, newer: str, is_replaced: bool) -> None:
+def test_an_offer_answers_a_wish_in_its_thread(older: str, newer: str, is_replaced: bool) -> None:
     began = to_micros(FIRST)
     lines = [replace(line, thread_us=began) for line in statements(older, newer)]
-    assert superseded(lines) == ({0: 1} if is_replaced else {})
+    assert find_successors(lines) == ({0: 1} if is_replaced else {})
     lines = [replace(line, thread_us=began + n) for n, line in enumerate(lines)]
-    assert superseded(lines) == {}, "of another thread"
+    assert find_successors(lines) == {}, "of another thread"
 
 
-def test_a_chain_ends_at_the_newest() -> None:
+def test_the_successor_is_the_newest_line() -> None:
     lines = statements(
         "Kazoe 3 launches on 18 Nov",
         "*Decided:* the 18 Nov launch is off",
         "*Decided:* new launch date 26 Nov",
         "Decision: the launch moved from 26 Nov to 30 Nov",
     )
-    assert superseded(lines) == {0: 3, 1: 3, 2: 3}
+    assert find_successors(lines) == {0: 3, 1: 3, 2: 3}

@@ -99,7 +99,7 @@ NOTE = NoteText("Große Änderung", ("pattern", "Datenbank"), date(2026, 1, 5), 
 
 
 @pytest.mark.parametrize(
-    ("query", "found"),
+    ("query", "is_match"),
     [
         ("große", True),
         ("GROSSE", True),
@@ -114,8 +114,8 @@ NOTE = NoteText("Große Änderung", ("pattern", "Datenbank"), date(2026, 1, 5), 
         ("", True),
     ],
 )
-def test_matches(query, found):
-    assert matches(query, NOTE) is found
+def test_matches(query, is_match):
+    assert matches(query, NOTE) is is_match
 
 
 @pytest.mark.parametrize(

@@ -9,39 +9,39 @@ from hypothesis import strategies as st
 from memories.rules.notes.fields import NoteText, clean_content, clean_tags, title_of
 from memories.rules.notes.notes_file import (
     Entry,
-    Fate,
-    NotNotes,
-    fate,
+    NotANotesFile,
+    Outcome,
+    fingerprint_of,
+    fingerprints,
+    import_outcome,
     injection,
     is_unsaved,
-    mark_of,
     read,
-    wordings,
     write,
 )
 
 DAY = date(2026, 1, 5)
 
 
-def note(content: str = "Use PostgreSQL", **given) -> NoteText:
-    given = {"title": title_of(content), "tags": ("db",), "id": 7, "created_us": 1234, **given}
-    return NoteText(content=content, date=given.pop("date", DAY), **given)
+def note(content: str = "Use PostgreSQL", **fields) -> NoteText:
+    defaults = {"title": title_of(content), "tags": ("db",), "id": 7, "created_us": 1234}
+    return NoteText(content=content, date=fields.pop("date", DAY), **defaults | fields)
 
 
-def one(text: str) -> Entry:
+def read_one(text: str) -> Entry:
     (entry,) = read(text)
     return entry
 
 
 def read_lines(text: str) -> list[dict[str, object]]:
     """What a reader of S4's form finds: it goes by how lines begin and knows no id."""
-    found: list[dict[str, object]] = []
+    notes_read: list[dict[str, object]] = []
     for line in text.split("\n"):
         if line.startswith("## "):
-            found.append({"title": line[3:].strip()})
-        elif found and (match := re.match(r"- (Tags|Date|Content):(.*)", line)):
-            found[-1][match[1]] = match[2].strip()
-    return found
+            notes_read.append({"title": line[3:].strip()})
+        elif notes_read and (match := re.match(r"- (Tags|Date|Content):(.*)", line)):
+            notes_read[-1][match[1]] = match[2].strip()
+    return notes_read
 
 
 def test_the_form():
@@ -95,25 +95,25 @@ def test_a_written_file_reads_back_word_for_word(notes):
     # Through a file's bytes, as export and import do it.
     entries = read(text.encode().decode())
     assert [
-        (e.title, e.tags, e.date, e.content, e.channel_id, e.id, e.made_us) for e in entries
+        (e.title, e.tags, e.date, e.content, e.channel_id, e.id, e.created_us) for e in entries
     ] == [(n.title, n.tags, n.date, n.content, n.channel_id, n.id, n.created_us) for n in notes]
     for entry, kept in zip(entries, notes, strict=True):
-        assert fate(entry, kept, set()) is Fate.UNCHANGED
+        assert import_outcome(entry, kept, set()) is Outcome.UNCHANGED
         assert not is_unsaved(entry, set())
 
 
 @pytest.mark.slow
 @given(st.lists(NOTES, max_size=4))
 def test_a_reader_of_lines_finds_every_note(notes):
-    found = read_lines(write(notes))
-    assert [f["title"] for f in found] == [n.title.strip() for n in notes]
-    assert [f["Content"] for f in found] == [n.content.split("\n")[0].strip() for n in notes]
-    assert [f["Tags"] for f in found] == [", ".join(n.tags) for n in notes]
+    notes_read = read_lines(write(notes))
+    assert [f["title"] for f in notes_read] == [n.title.strip() for n in notes]
+    assert [f["Content"] for f in notes_read] == [n.content.split("\n")[0].strip() for n in notes]
+    assert [f["Tags"] for f in notes_read] == [", ".join(n.tags) for n in notes]
 
 
 def test_other_line_ends_throughout_are_no_part_of_the_text():
     text = write([note("one\ntwo")]).replace("\n", "\r\n")
-    assert one(text).content == "one\ntwo"
+    assert read_one(text).content == "one\ntwo"
 
 
 FOREIGN = """# Memories
@@ -171,7 +171,7 @@ def test_another_programs_file():
     ],
 )
 def test_what_else_people_write(text, content):
-    assert one(text).content == content
+    assert read_one(text).content == content
 
 
 def test_a_heading_without_words_is_no_note():
@@ -180,7 +180,7 @@ def test_a_heading_without_words_is_no_note():
 
 @pytest.mark.parametrize("text", ["hello", "# Read me\n\nwords", "{}"])
 def test_other_texts_are_refused(text):
-    with pytest.raises(NotNotes):
+    with pytest.raises(NotANotesFile):
         read(text)
 
 
@@ -194,22 +194,22 @@ def test_the_injection_ends_with_a_rule_and_carries_no_id():
 
 
 KEPT = note("as it was")
-EXPORTED = one(write([KEPT]))
+EXPORTED = read_one(write([KEPT]))
 REWORDED = replace(EXPORTED, content="written in the file")
 
 
 @pytest.mark.parametrize(
-    ("entry", "known", "expected"),
+    ("entry", "current", "expected"),
     [
-        (EXPORTED, KEPT, Fate.UNCHANGED),
-        (REWORDED, KEPT, Fate.UPDATED),
-        (EXPORTED, replace(KEPT, content="changed here"), Fate.KEPT),
-        (REWORDED, replace(KEPT, content="changed here"), Fate.CONFLICT),
-        (REWORDED, replace(KEPT, content="written in the file"), Fate.UNCHANGED),
-        (EXPORTED, None, Fate.ADDED),
-        (EXPORTED, replace(KEPT, content="another one's", created_us=99), Fate.ADDED),
-        (replace(EXPORTED, made_us=None, mark=""), KEPT, Fate.UNCHANGED),
-        (replace(REWORDED, made_us=None, mark=""), KEPT, Fate.CONFLICT),
+        (EXPORTED, KEPT, Outcome.UNCHANGED),
+        (REWORDED, KEPT, Outcome.UPDATED),
+        (EXPORTED, replace(KEPT, content="changed here"), Outcome.KEPT),
+        (REWORDED, replace(KEPT, content="changed here"), Outcome.CONFLICT),
+        (REWORDED, replace(KEPT, content="written in the file"), Outcome.UNCHANGED),
+        (EXPORTED, None, Outcome.ADDED),
+        (EXPORTED, replace(KEPT, content="another one's", created_us=99), Outcome.ADDED),
+        (replace(EXPORTED, created_us=None, fingerprint=""), KEPT, Outcome.UNCHANGED),
+        (replace(REWORDED, created_us=None, fingerprint=""), KEPT, Outcome.CONFLICT),
     ],
     ids=[
         "same",
@@ -223,31 +223,31 @@ REWORDED = replace(EXPORTED, content="written in the file")
         "id typed by hand, other words",
     ],
 )
-def test_fate(entry, known, expected):
-    assert fate(entry, known, set()) is expected
+def test_import_outcome(entry, current, expected):
+    assert import_outcome(entry, current, set()) is expected
 
 
 @pytest.mark.parametrize(
     ("entry", "expected"),
     [
-        (EXPORTED, Fate.DELETED),
-        (REWORDED, Fate.CONFLICT),
-        (replace(EXPORTED, made_us=99), Fate.ADDED),
-        (replace(EXPORTED, made_us=None, mark=""), Fate.ADDED),
+        (EXPORTED, Outcome.DELETED),
+        (REWORDED, Outcome.CONFLICT),
+        (replace(EXPORTED, created_us=99), Outcome.ADDED),
+        (replace(EXPORTED, created_us=None, fingerprint=""), Outcome.ADDED),
     ],
     ids=["same", "changed in the file", "another database's id", "id typed by hand"],
 )
-def test_fate_of_a_deleted_note(entry, expected):
-    assert fate(entry, None, set(), {(KEPT.id, KEPT.created_us)}) is expected
+def test_import_outcome_for_a_deleted_note(entry, expected):
+    assert import_outcome(entry, None, set(), {(KEPT.id, KEPT.created_us)}) is expected
 
 
 def test_the_same_words_are_a_duplicate():
-    there = wordings([KEPT])
-    assert fate(EXPORTED, None, there) is Fate.DUPLICATE
-    assert fate(replace(EXPORTED, date=None), None, there) is Fate.DUPLICATE
-    assert fate(replace(EXPORTED, date=date(2020, 1, 1)), None, there) is Fate.ADDED
-    assert fate(replace(EXPORTED, channel_id="C9"), None, there) is Fate.ADDED
-    assert fate(replace(EXPORTED, tags=()), None, there) is Fate.ADDED
+    existing = fingerprints([KEPT])
+    assert import_outcome(EXPORTED, None, existing) is Outcome.DUPLICATE
+    assert import_outcome(replace(EXPORTED, date=None), None, existing) is Outcome.DUPLICATE
+    assert import_outcome(replace(EXPORTED, date=date(2020, 1, 1)), None, existing) is Outcome.ADDED
+    assert import_outcome(replace(EXPORTED, channel_id="C9"), None, existing) is Outcome.ADDED
+    assert import_outcome(replace(EXPORTED, tags=()), None, existing) is Outcome.ADDED
 
 
 @pytest.mark.parametrize(
@@ -255,18 +255,18 @@ def test_the_same_words_are_a_duplicate():
     [
         (EXPORTED, False),
         (REWORDED, True),
-        (replace(REWORDED, id=None, made_us=None, mark=""), True),
-        (replace(EXPORTED, id=None, made_us=None, mark=""), False),
+        (replace(REWORDED, id=None, created_us=None, fingerprint=""), True),
+        (replace(EXPORTED, id=None, created_us=None, fingerprint=""), False),
     ],
     ids=["exported", "changed in the file", "written in the file", "written and imported"],
 )
 def test_is_unsaved(entry, unsaved):
-    assert is_unsaved(entry, wordings([KEPT])) is unsaved
+    assert is_unsaved(entry, fingerprints([KEPT])) is unsaved
 
 
-def test_the_mark_follows_every_field():
-    marks = {mark_of(KEPT)} | {
-        mark_of(replace(KEPT, **change))
+def test_the_fingerprint_depends_on_every_field():
+    fingerprints_of_changes = {fingerprint_of(KEPT)} | {
+        fingerprint_of(replace(KEPT, **change))
         for change in (
             {"title": "x"},
             {"tags": ("x",)},
@@ -275,4 +275,4 @@ def test_the_mark_follows_every_field():
             {"channel_id": "x"},
         )
     }
-    assert len(marks) == 6
+    assert len(fingerprints_of_changes) == 6

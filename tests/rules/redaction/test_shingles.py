@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memories.rules.redaction.shingles import MARK, QuoteMatcher, runs, whole, words
+from memories.rules.redaction.shingles import MARK, QuoteMatcher, normalize, runs, short_text
 
 SAID = "We will deploy the blue gate on Friday, after Mika has seen it."
 JAPANESE = "倉庫九番の銅の門は金曜日の午後三時に出荷すると決めました。"
@@ -33,7 +33,7 @@ def known(*texts):
     ],
 )  # fmt: skip
 def test_what_quotes_eight_words_is_masked(text, left):
-    assert known(SAID).masked(text) == left
+    assert known(SAID).redact(text) == left
 
 
 @pytest.mark.parametrize(
@@ -46,18 +46,18 @@ def test_what_quotes_eight_words_is_masked(text, left):
     ],
 )
 def test_japanese_is_counted_in_letters(text, left):
-    assert known(JAPANESE).masked(text) == left
+    assert known(JAPANESE).redact(text) == left
 
 
 def test_half_width_letters_and_marks_are_the_same():
     found = known("デプロイの手順はガイドブックの三頁にあります")
-    assert found.masked("→ ﾃﾞﾌﾟﾛｲの手順はｶﾞｲﾄﾞﾌﾞｯｸの三頁") == f"→ {MARK}"
+    assert found.redact("→ ﾃﾞﾌﾟﾛｲの手順はｶﾞｲﾄﾞﾌﾞｯｸの三頁") == f"→ {MARK}"
 
 
 def test_words_and_japanese_mixed():
     found = known("リリースは Tuesday の 15:00 に hashikura で行います")
-    assert found.masked("予定：リリースはTuesdayの15:00に行う") == f"予定：{MARK}行う"
-    assert found.masked("リリースは水曜日") == "リリースは水曜日"
+    assert found.redact("予定：リリースはTuesdayの15:00に行う") == f"予定：{MARK}行う"
+    assert found.redact("リリースは水曜日") == "リリースは水曜日"
 
 
 @pytest.mark.parametrize(
@@ -71,12 +71,12 @@ def test_words_and_japanese_mixed():
         (":wave: ok", ""),
     ],
 )
-def test_a_short_message_is_one_as_a_whole(text, key):
-    assert whole(text) == key
+def test_a_short_message_is_one_as_a_short_text(text, key):
+    assert short_text(text) == key
     if key:
         assert (
             QuoteMatcher(frozenset(), frozenset([key]))
-            .masked(f"so: {text}")
+            .redact(f"so: {text}")
             .startswith(f"so: {MARK}")
         )
 
@@ -92,10 +92,10 @@ def test_a_short_message_is_one_as_a_whole(text, key):
     ],
 )
 def test_a_name_stands_as_a_whole_or_only_where_it_is_a_mention(text, left):
-    names = frozenset(map(words, ("Quillon Vane", "田中")))
-    found = QuoteMatcher(frozenset(), names, frozenset([words("Will")]))
-    assert found.masked(text) == left
-    assert bool(found.in_text(text)) == (MARK in left and "will" not in text)
+    names = frozenset(map(normalize, ("Quillon Vane", "田中")))
+    found = QuoteMatcher(frozenset(), names, frozenset([normalize("Will")]))
+    assert found.redact(text) == left
+    assert bool(found.find_in(text)) == (MARK in left and "will" not in text)
 
 
 WORDS = st.lists(
@@ -107,11 +107,11 @@ SPACES = st.sampled_from([" ", "  ", ", ", "\n", " — ", "、"])
 @given(WORDS, WORDS, SPACES, SPACES)
 def test_nothing_that_is_left_quotes(said, text, between, other):
     found = known(between.join(said))
-    left = found.masked(other.join(text))
-    assert not found.in_text(left)
+    left = found.redact(other.join(text))
+    assert not found.find_in(left)
     assert not found.spans(left)
     assert left.count("\n") == other.join(text).count("\n")
-    assert found.masked(left) == left
+    assert found.redact(left) == left
 
 
 @given(st.text(max_size=80), st.text(max_size=80), st.text(max_size=80))
@@ -119,7 +119,7 @@ def test_any_text_is_found_in_another(before, said, after):
     text = f"{before}\n{said}\n{after}"
     found = known(said)
     assert runs(said) <= runs(text)
-    assert found.in_text(text) == runs(said)
+    assert found.find_in(text) == runs(said)
     spans = found.spans(text)
     assert bool(spans) == bool(runs(said))
     assert all(0 <= begin < end <= len(text) for begin, end in spans)

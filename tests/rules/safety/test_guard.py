@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memories.rules.generate.summary import Reference
+from memories.rules.generate.summariser import Reference
 from memories.rules.memory.identity import MemoryScope, MemoryType
 from memories.rules.safety.guard import (
     LONGEST_LINE,
@@ -13,10 +13,10 @@ from memories.rules.safety.guard import (
     Source,
     Sources,
     check,
+    most_similar,
     rests_on,
-    traced,
 )
-from tests.llm.requests import added, memory, messages, request, short
+from tests.llm.requests import added, make_request, memory, messages, short
 
 KEY = "gh" + "p_9fK2xQ7bL4mZ8rT1vW6y9fK2xQ7bL4mZ8rT1"
 SAID = (
@@ -226,7 +226,7 @@ def test_sources_of_a_request() -> None:
     sources = Sources.of(asked)
     assert [(s.text, s.author) for s in sources.texts] == [("said so", "Ana")]
     assert sources.background == [WIDE]
-    merge = request(
+    merge = make_request(
         MemoryScope.CHANNEL,
         MemoryType.LONG_TERM,
         existing=memory("old"),
@@ -268,14 +268,14 @@ NAMED = "Decision the launch moves to December"
 )
 def test_a_name_is_no_source(named: Source) -> None:
     sources = Sources([named, Source(2, "the launch is in November, says Cleo", "Ana")])
-    assert traced("Decision the launch moves to December", sources) == [2]
+    assert most_similar("Decision the launch moves to December", sources) == [2]
     assert rests_on("Decision the launch moves to December", (2,), sources) == (2,)
-    assert traced("Decision moves", sources) == []
+    assert most_similar("Decision moves", sources) == []
 
 
 def test_a_line_without_refs_is_traced_to_what_it_resembles() -> None:
-    assert traced("we ship on friday", SOURCES) == [4]
-    assert traced("zzz", SOURCES) == []
+    assert most_similar("we ship on friday", SOURCES) == [4]
+    assert most_similar("zzz", SOURCES) == []
 
 
 @given(st.text(max_size=200), st.text(max_size=200))

@@ -28,7 +28,7 @@ from memories.rules.search.query import Has, Kind, Query, Sort, as_fields, parse
 )
 def test_words(typed: str, needles: list[str]) -> None:
     query = parse(typed)
-    assert [one.needle for one in query.terms] == needles
+    assert [term.needle for term in query.terms] == needles
     assert query.is_empty is (not needles) and not query.is_narrowed
 
 
@@ -64,7 +64,7 @@ def test_what_is_left_out_alone_is_no_question() -> None:
     assert parse("-draft").is_empty
     assert not parse("-draft in:#ops").is_empty
     query = parse('plan -draft -"not this"')
-    assert [one.excluded for one in query.terms] == [False, True, True]
+    assert [term.excluded for term in query.terms] == [False, True, True]
     assert query.words == ("plan", "-draft", '-"not this"')
 
 
@@ -90,7 +90,7 @@ def test_days_are_those_of_the_workspace() -> None:
 def test_whatever_is_typed_is_a_query(typed: str) -> None:
     query = with_fields(parse(typed), {"from": typed, "by": typed, "channel": typed, "in": typed})
     query.bounds(ZoneInfo("Asia/Tokyo"))
-    assert all(one.needle.startswith(" ") for one in query.terms)
+    assert all(term.needle.startswith(" ") for term in query.terms)
 
 
 @given(st.sampled_from(["on", "before", "after"]), st.dates())

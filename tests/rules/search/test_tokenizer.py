@@ -1,4 +1,4 @@
-"""How texts are cut, and what is found in them."""
+"""The tokens of texts, and the matches of terms."""
 
 import re
 
@@ -9,7 +9,14 @@ from hypothesis import strategies as st
 from memories.rules.redaction.shingles import folded
 from memories.rules.search import tokenizer
 from memories.rules.search.snippet import snippet
-from memories.rules.search.tokenizer import Audience, audience_key, holds, spans, stored, term
+from memories.rules.search.tokenizer import (
+    Audience,
+    audience_key,
+    matches_terms,
+    parse_term,
+    spans,
+    tokenize,
+)
 
 LETTERS = "ab1 -_、。・\n日本移行ーカガ한글éß𠮷"
 TEXTS = st.text(st.sampled_from(LETTERS) | st.characters(exclude_categories=["Cs", "Cc"]))
@@ -34,11 +41,11 @@ TEXTS = st.text(st.sampled_from(LETTERS) | st.characters(exclude_categories=["Cs
     ],
 )
 def test_texts_are_cut_into_tokens(text: str, tokens: str) -> None:
-    assert stored(text) == tokens
+    assert tokenize(text) == tokens
 
 
 @pytest.mark.parametrize(
-    ("typed", "text", "found"),
+    ("typed", "text", "is_match"),
     [
         # Japanese: anywhere, of one letter and more
         ("日", "金曜日です", True),
@@ -73,15 +80,15 @@ def test_texts_are_cut_into_tokens(text: str, tokens: str) -> None:
         ("日api", "今日API", True),
     ],
 )
-def test_what_a_word_finds(typed: str, text: str, found: bool) -> None:
-    asked = term(typed)
-    assert asked is not None
-    assert holds(stored(text), [asked]) is found
-    assert bool(spans(text, [asked])) is found
+def test_matches_of_a_word(typed: str, text: str, is_match: bool) -> None:
+    term = parse_term(typed)
+    assert term is not None
+    assert matches_terms(tokenize(text), [term]) is is_match
+    assert bool(spans(text, [term])) is is_match
 
 
 @pytest.mark.parametrize(
-    ("typed", "given", "text", "found"),
+    ("typed", "options", "text", "is_match"),
     [
         ("deploy", {"exact": True}, "deployed", False),
         ("deploy", {"exact": True}, "a deploy.", True),
@@ -94,15 +101,15 @@ def test_what_a_word_finds(typed: str, text: str, found: bool) -> None:
     ],
 )
 def test_quotations_beginnings_and_what_is_left_out(
-    typed: str, given: dict[str, bool], text: str, found: bool
+    typed: str, options: dict[str, bool], text: str, is_match: bool
 ) -> None:
-    asked = term(typed, **given)
-    assert asked is not None
-    assert holds(stored(text), [asked]) is found
+    term = parse_term(typed, **options)
+    assert term is not None
+    assert matches_terms(tokenize(text), [term]) is is_match
 
 
 @pytest.mark.parametrize(
-    ("typed", "telling"),
+    ("typed", "words"),
     [
         ("東京", ("東京",)),
         ("請求書", ("請求",)),
@@ -111,16 +118,18 @@ def test_quotations_beginnings_and_what_is_left_out(
         ("to and fro", ("to", "and", "fro")),
     ],
 )
-def test_of_pairs_of_letters_one_tells_enough(typed: str, telling: tuple[str, ...]) -> None:
-    assert term(typed, exact=True).telling == telling
+def test_of_pairs_of_letters_only_the_rarest_is_selective(
+    typed: str, words: tuple[str, ...]
+) -> None:
+    assert parse_term(typed, exact=True).selective_words == words
 
 
-def test_nothing_is_looked_for_without_a_letter() -> None:
-    assert term("") is term("!?…") is term("___") is None
+def test_text_without_a_letter_is_no_term() -> None:
+    assert parse_term("") is parse_term("!?…") is parse_term("___") is None
 
 
 def test_the_beginning_of_a_very_long_text_is_found() -> None:
-    tokens = stored("begin " + "あいうえお" * 60_000 + " end")
+    tokens = tokenize("begin " + "あいうえお" * 60_000 + " end")
     assert len(tokens) <= tokenizer.LONGEST_STORED and tokens.endswith(" ")
     assert " begin " in tokens and " end " not in tokens
 
@@ -128,10 +137,10 @@ def test_the_beginning_of_a_very_long_text_is_found() -> None:
 def test_the_different_tokens_of_a_text_fit_into_an_index() -> None:
     letters = [chr(0x20000 + number) for number in range(300)]
     pairs = " ".join(first + second for first in letters for second in letters)
-    tokens = stored(pairs).split()
+    tokens = tokenize(pairs).split()
     size = sum(len(token.encode()) + tokenizer.KEY_WIDTH for token in set(tokens))
     assert tokenizer.MOST_BYTES * 0.9 < size <= tokenizer.MOST_BYTES
-    assert tokens == stored(pairs[: 3 * len(tokens)]).split()[: len(tokens)]
+    assert tokens == tokenize(pairs[: 3 * len(tokens)]).split()[: len(tokens)]
 
 
 def test_no_key_of_an_audience_begins_another() -> None:
@@ -148,53 +157,53 @@ def test_no_key_of_an_audience_begins_another() -> None:
 
 @given(TEXTS, TEXTS)
 def test_tokens_and_places_tell_the_same(typed: str, text: str) -> None:
-    """The stored form is found exactly where the words stand in the text itself."""
+    """The stored form is is_match exactly where the words stand in the text itself."""
     for exact in (False, True):
-        asked = term(typed, exact=exact)
-        if asked is not None:
-            in_text = re.search(asked.pattern, folded(text)[0]) is not None
-            assert holds(stored(text), [asked]) == in_text == bool(spans(text, [asked]))
+        term = parse_term(typed, exact=exact)
+        if term is not None:
+            in_text = re.search(term.pattern, folded(text)[0]) is not None
+            assert matches_terms(tokenize(text), [term]) == in_text == bool(spans(text, [term]))
 
 
 @given(TEXTS, st.integers(0, 20), st.integers(1, 20))
 def test_a_piece_of_a_japanese_text_is_found_in_it(text: str, at: int, length: int) -> None:
-    asked = term(piece) if (piece := text[at : at + length]) else None
-    if asked is not None and re.fullmatch(f"[{tokenizer.WIDE}]+", piece):
-        assert holds(stored(text), [asked]) or folded(text)[0].find(folded(piece)[0]) < 0
+    term = parse_term(piece) if (piece := text[at : at + length]) else None
+    if term is not None and re.fullmatch(f"[{tokenizer.WIDE}]+", piece):
+        assert matches_terms(tokenize(text), [term]) or folded(text)[0].find(folded(piece)[0]) < 0
 
 
 @given(TEXTS)
 def test_an_index_finds_what_the_text_holds(text: str) -> None:
-    """Each token that an index is asked for is one of the text's, or begins one."""
-    tokens = stored(text).split()
+    """Each index token of a term is a token of the text, or the beginning of one."""
+    tokens = tokenize(text).split()
     for piece in text.split():
-        asked = term(piece)
-        if asked is not None and holds(stored(text), [asked]):
-            assert set(asked.words) <= set(tokens)
-            assert all(any(t.startswith(b) for t in tokens) for b in asked.beginnings)
+        term = parse_term(piece)
+        if term is not None and matches_terms(tokenize(text), [term]):
+            assert set(term.words) <= set(tokens)
+            assert all(any(t.startswith(b) for t in tokens) for b in term.beginnings)
 
 
 @given(TEXTS, st.lists(TEXTS, max_size=3))
 def test_snippets_are_words_of_the_text(text: str, typed: list[str]) -> None:
-    asked = [one for one in map(term, typed) if one is not None]
-    pieces = snippet(text, asked, 30)
+    terms = [term for term in map(parse_term, typed) if term is not None]
+    pieces = snippet(text, terms, 30)
     line = " ".join(text.split())
-    said = "".join(piece.text for piece in pieces)
-    assert said.removeprefix("… ").removesuffix(" …") in line or line in said
-    if spans(line, asked):
+    shown = "".join(piece.text for piece in pieces)
+    assert shown.removeprefix("… ").removesuffix(" …") in line or line in shown
+    if spans(line, terms):
         assert any(piece.hit and piece.text for piece in pieces)
 
 
 def test_a_snippet_begins_shortly_before_the_first_hit() -> None:
     text = "one two three " * 30 + "the 移行 of <b>March</b> " + "more of it " * 40
-    pieces = snippet(text, [term("移行"), term("march")])
+    pieces = snippet(text, [parse_term("移行"), parse_term("march")])
     assert pieces[0].text == "… " and pieces[-1].text == " …"
     assert [piece.text for piece in pieces if piece.hit] == ["移行", "March"]
     assert len("".join(piece.text for piece in pieces)) < 220
 
 
 def test_more_of_it_for_its_length_comes_first() -> None:
-    asked = [term("deploy")]
+    terms = [parse_term("deploy")]
     texts = ["deploy", "deploy " * 3, "deploy " + "and more " * 200, "nothing"]
-    scores = [tokenizer.score(stored(text), asked) for text in texts]
+    scores = [tokenizer.score(tokenize(text), terms) for text in texts]
     assert sorted(range(4), key=lambda i: -scores[i]) == [1, 0, 2, 3]

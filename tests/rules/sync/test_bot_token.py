@@ -1,16 +1,16 @@
-"""What may serve as a workspace's token."""
+"""Bot tokens are accepted, other tokens are refused with a reason."""
 
 import pytest
 
-from memories.rules.sync.bot_token import NotABotToken, read_bot_token
+from memories.rules.sync.bot_token import InvalidBotToken, parse_bot_token
 
 
-def test_a_bots_token_without_what_came_around_it() -> None:
-    assert read_bot_token(" xoxb-12-34-AbC\n") == "xoxb-12-34-AbC"
+def test_surrounding_space_is_removed() -> None:
+    assert parse_bot_token(" xoxb-12-34-AbC\n") == "xoxb-12-34-AbC"
 
 
 @pytest.mark.parametrize(
-    ("given", "code"),
+    ("text", "code"),
     [
         ("", "empty"),
         (" \n", "empty"),
@@ -25,8 +25,8 @@ def test_a_bots_token_without_what_came_around_it() -> None:
         ("xoxb-" + "a" * 5000, "unknown"),
     ],
 )
-def test_anything_else_is_named_and_not_repeated(given: str, code: str) -> None:
-    with pytest.raises(NotABotToken) as refused:
-        read_bot_token(given)
+def test_other_texts_are_refused_and_not_repeated(text: str, code: str) -> None:
+    with pytest.raises(InvalidBotToken) as refused:
+        parse_bot_token(text)
     assert refused.value.code == code
-    assert len(given.strip()) < 6 or given.strip() not in str(refused.value)
+    assert len(text.strip()) < 6 or text.strip() not in str(refused.value)

@@ -1,4 +1,4 @@
-"""What a page tells of what it does not hold."""
+"""The range of time that a page covers, and deletions that need confirmation."""
 
 from datetime import UTC, datetime
 
@@ -6,13 +6,13 @@ import pytest
 
 from memories.rules.ingest.timestamps import to_micros
 from memories.rules.sync.covered_range import (
-    HANDFUL,
+    MAX_UNCONFIRMED,
     CoveredRange,
-    going_down,
-    going_up,
-    key_of,
-    see,
-    takes_much,
+    history_range,
+    message_ts,
+    needs_confirmation,
+    page_times,
+    thread_range,
 )
 
 NOW_US = to_micros(datetime(2026, 3, 2, 12, 0, tzinfo=UTC))
@@ -29,7 +29,7 @@ def us(second):
 
 
 @pytest.mark.parametrize(
-    ("page", "before", "is_last", "is_limited", "told"),
+    ("page", "before", "is_last", "is_limited", "expected"),
     [
         pytest.param(at(9, 7), None, False, False, (us(7), None), id="the first page"),
         pytest.param(at(5, 3), us(7), False, False, (us(3), us(7)), id="one between"),
@@ -44,15 +44,19 @@ def us(second):
         pytest.param(at(5, -1), us(7), True, False, None, id="below it"),
     ],
 )
-def test_a_page_of_history(page, before, is_last, is_limited, told):
-    found = going_down(
-        see(page, NOW_US), before_us=before, end_us=us(0), is_last=is_last, is_limited=is_limited
+def test_range_of_a_history_page(page, before, is_last, is_limited, expected):
+    covered = history_range(
+        page_times(page, NOW_US),
+        before_us=before,
+        end_us=us(0),
+        is_last=is_last,
+        is_limited=is_limited,
     )
-    assert found == (None if told is None else CoveredRange(*told))
+    assert covered == (None if expected is None else CoveredRange(*expected))
 
 
 @pytest.mark.parametrize(
-    ("page", "is_last", "told"),
+    ("page", "is_last", "expected"),
     [
         pytest.param(at(3, 5), False, (us(0), us(5)), id="up to its newest"),
         pytest.param(at(3, 5), True, (us(0), None), id="the last: all above"),
@@ -62,28 +66,28 @@ def test_a_page_of_history(page, before, is_last, is_limited, told):
         pytest.param([*at(3), {}], True, None, id="an odd object"),
     ],
 )
-def test_a_page_of_a_thread(page, is_last, told):
-    found = going_up(see(page, NOW_US), after_us=us(0), is_last=is_last)
-    assert found == (None if told is None else CoveredRange(*told))
+def test_range_of_a_thread_page(page, is_last, expected):
+    covered = thread_range(page_times(page, NOW_US), after_us=us(0), is_last=is_last)
+    assert covered == (None if expected is None else CoveredRange(*expected))
 
 
 @pytest.mark.parametrize(
-    ("gone", "shown", "is_much"),
+    ("missing", "shown", "expected"),
     [
-        pytest.param(0, 0, False, id="nothing there, nothing gone"),
-        pytest.param(1, 0, True, id="all there was"),
+        pytest.param(0, 0, False, id="nothing stored, nothing missing"),
+        pytest.param(1, 0, True, id="all stored messages"),
         pytest.param(1, 1, False, id="one of two"),
-        pytest.param(3, 2, True, id="more than is left"),
-        pytest.param(HANDFUL, 999, False, id="a handful of a whole page"),
-        pytest.param(HANDFUL + 1, 999, True, id="more than that"),
+        pytest.param(3, 2, True, id="more than shown"),
+        pytest.param(MAX_UNCONFIRMED, 999, False, id="a few of a whole page"),
+        pytest.param(MAX_UNCONFIRMED + 1, 999, True, id="more than that"),
     ],
 )
-def test_what_a_page_is_not_believed_alone(gone, shown, is_much):
-    assert takes_much(gone, shown) is is_much
+def test_many_missing_messages_need_confirmation(missing, shown, expected):
+    assert needs_confirmation(missing, shown) is expected
 
 
 @pytest.mark.parametrize(
-    ("raw", "key"),
+    ("raw", "ts"),
     [
         ({"ts": "1700000000.1"}, "1700000000.100000"),
         ({"ts": 1700000000.1}, ""),
@@ -92,5 +96,5 @@ def test_what_a_page_is_not_believed_alone(gone, shown, is_much):
         ([], ""),
     ],
 )
-def test_the_key_of_a_message(raw, key):
-    assert key_of(raw, NOW_US) == key
+def test_ts_of_a_raw_message(raw, ts):
+    assert message_ts(raw, NOW_US) == ts

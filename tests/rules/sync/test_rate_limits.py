@@ -1,4 +1,4 @@
-"""How many calls a minute holds."""
+"""Calls per minute of Slack's methods."""
 
 import random
 from datetime import UTC, datetime, timedelta
@@ -26,53 +26,53 @@ METHODS = ["users.list", "conversations.history", "conversations.members"]
         ("of.tomorrow", False, 20),
     ],
 )
-def test_tiers(method, slow, calls):
-    assert rate_limits.per_minute(method, slow=slow) == calls
+def test_calls_per_minute_of_each_method(method, slow, calls):
+    assert rate_limits.calls_per_minute(method, slow=slow) == calls
 
 
 def calls_by(rate: int, seconds: float, step: float, chance: random.Random | None = None):
-    """The moments of calls by somebody who asks every ``step`` seconds, or at random."""
-    bucket, now, made = rate_limits.full(rate, NOW), 0.0, []
+    """Return the times of calls that are tried every ``step`` seconds, or at random."""
+    bucket, now, times = rate_limits.full_bucket(rate, NOW), 0.0, []
     while now < seconds:
         bucket, wait = rate_limits.take(bucket, rate, NOW + timedelta(seconds=now))
         if wait == 0:
-            made.append(now)
+            times.append(now)
         now += (chance.expovariate(1 / step) if chance else step) if wait == 0 else wait
-    return made
+    return times
 
 
 def busiest(moments: list[float]) -> int:
-    return max(sum(first <= one < first + 60 for one in moments) for first in moments)
+    return max(sum(first <= moment < first + 60 for moment in moments) for first in moments)
 
 
 @pytest.mark.parametrize("rate", [1, 20, 50, 100])
 @pytest.mark.parametrize("step", [0.0001, 0.3, 7.0])
-def test_no_minute_holds_more_than_its_calls(rate, step):
+def test_no_minute_has_more_calls_than_allowed(rate, step):
     assert busiest(calls_by(rate, 400, step)) <= rate
     assert busiest(calls_by(rate, 400, step, random.Random(1))) <= rate
 
 
 @pytest.mark.parametrize(("rate", "at_least"), [(1, 10), (20, 155), (50, 380), (100, 730)])
-def test_little_of_it_is_left_unused(rate, at_least):
+def test_most_of_the_allowed_calls_are_used(rate, at_least):
     assert len(calls_by(rate, 600, 0.01)) >= at_least
 
 
-def test_it_says_how_long_to_wait():
+def test_an_empty_bucket_returns_the_seconds_to_wait():
     bucket = Bucket(0.0, NOW)
     after, wait = rate_limits.take(bucket, 1, NOW + timedelta(seconds=45))
     assert wait == pytest.approx(17)
     assert rate_limits.take(after, 1, NOW + timedelta(seconds=62))[1] == 0.0
 
 
-def test_a_clock_that_was_put_back_gives_nothing_away():
+def test_a_clock_that_was_set_back_does_not_shorten_the_wait():
     bucket, wait = rate_limits.take(Bucket(0.0, NOW), 1, NOW - timedelta(days=1))
     assert wait == pytest.approx(62)
     assert bucket.calls_left == 0.0
 
 
-def test_what_slack_refuses_is_kept_to():
-    bucket = rate_limits.refuse(rate_limits.full(50, NOW), 90, NOW)
+def test_a_refusal_by_slack_blocks_calls_until_its_end():
+    bucket = rate_limits.block(rate_limits.full_bucket(50, NOW), 90, NOW)
     assert rate_limits.take(bucket, 50, NOW + timedelta(seconds=30))[1] == pytest.approx(60)
-    shorter = rate_limits.refuse(bucket, 1, NOW)
+    shorter = rate_limits.block(bucket, 1, NOW)
     assert shorter.not_before == bucket.not_before
     assert rate_limits.take(shorter, 50, NOW + timedelta(seconds=90))[1] == 0.0

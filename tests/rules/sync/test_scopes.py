@@ -1,8 +1,8 @@
-"""What the app must be allowed, by what is switched on."""
+"""Required scopes of the Slack app."""
 
 import pytest
 
-from memories.rules.sync.scopes import compare, needed
+from memories.rules.sync.scopes import compare_scopes, required_scopes
 
 PUBLIC = ["channels:history", "channels:read", "users:read"]
 PRIVATE = ["groups:history", "groups:read"]
@@ -18,16 +18,18 @@ EMAILS = ["users:read.email"]
         (True, True, PUBLIC + PRIVATE + EMAILS),
     ],
 )
-def test_the_least_that_does(private: bool, emails: bool, expected: list[str]) -> None:
-    assert sorted(needed(private_channels=private, emails=emails)) == sorted(expected)
-    grant = compare(expected, private_channels=private, emails=emails)
+def test_required_scopes_follow_the_settings(
+    private: bool, emails: bool, expected: list[str]
+) -> None:
+    assert sorted(required_scopes(private_channels=private, emails=emails)) == sorted(expected)
+    grant = compare_scopes(expected, private_channels=private, emails=emails)
     assert (grant.missing, grant.surplus) == ({}, [])
-    assert set(compare([], private_channels=private, emails=emails).missing) == set(expected)
+    assert set(compare_scopes([], private_channels=private, emails=emails).missing) == set(expected)
 
 
-def test_more_than_is_asked_is_named() -> None:
-    held = [*PUBLIC, "im:history", "groups:read", "chat:write"]
-    assert compare(held, private_channels=False, emails=False).surplus == [
+def test_surplus_scopes_are_listed() -> None:
+    granted = [*PUBLIC, "im:history", "groups:read", "chat:write"]
+    assert compare_scopes(granted, private_channels=False, emails=False).surplus == [
         "chat:write",
         "groups:read",
         "im:history",

@@ -67,7 +67,7 @@ def test_only_who_is_signed_in(client):
 
 def test_it_is_in_the_account_menu_in_both_languages(client, user):
     for language, words in (("en", "Change your password"), ("ja", "パスワードの変更")):
-        user.prefer(language=language)
+        user.save_preferences(language=language)
         page = client.get("/settings/").content.decode()
         assert page.count('href="/password/"') == 2
         assert words in client.get("/password/").content.decode()

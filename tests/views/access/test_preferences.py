@@ -34,7 +34,7 @@ def test_what_is_chosen_holds_in_every_browser(cast: Cast) -> None:
 @pytest.mark.slow
 def test_times_are_told_in_the_readers_zone(cast: Cast) -> None:
     cast.workspace.change_settings({"time_zone": "America/New_York"})
-    cast.users["member"].prefer(time_zone="Asia/Tokyo")
+    cast.users["member"].save_preferences(time_zone="Asia/Tokyo")
     for name, time in (("member", "5 Jan 2026, 18:00"), ("editor", "5 Jan 2026, 04:00")):
         assert time in cast.clients[name].get(cast.path("c/C0PUBLIC/")).content.decode()
 
@@ -42,7 +42,7 @@ def test_times_are_told_in_the_readers_zone(cast: Cast) -> None:
 def test_days_of_messages_too(cast: Cast) -> None:
     path = cast.path("c/C0PUBLIC/messages/")
     assert 'data-day="2026-01-05"' in cast.clients["member"].get(path).content.decode()
-    cast.users["member"].prefer(time_zone="Pacific/Pago_Pago")
+    cast.users["member"].save_preferences(time_zone="Pacific/Pago_Pago")
     page = cast.clients["member"].get(path).content.decode()
     assert 'data-day="2026-01-04"' in page and 'data-day="2026-01-05"' not in page
 

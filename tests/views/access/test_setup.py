@@ -7,14 +7,14 @@ from pytest_httpserver import HTTPServer
 
 from memories.models import AuditEvent, Cap, ModelCall, Price, User, Workspace
 from tests.factories import UserFactory, WorkspaceFactory
-from tests.llm.endpoint import Endpoint
+from tests.llm.endpoint import FakeEndpoint
 
 pytestmark = pytest.mark.django_db
 
 
 @pytest.mark.parametrize("path", ["/", "/w/team/", "/settings/", "/admin/", "/login/", "/factors/"])
 def test_every_page_leads_to_the_setup(client: Client, path: str) -> None:
-    UserFactory(is_active=False)  # as a bundle brings them along
+    UserFactory(is_active=False)  # as an import creates them
     answer = client.get(path, follow=True)
     assert answer.redirect_chain[-1][0] == "/setup/"
     page = answer.content.decode()
@@ -89,14 +89,14 @@ def test_the_demo_is_one_button_away(boss: Client) -> None:
 
 
 @pytest.fixture
-def named(settings: Settings, httpserver: HTTPServer) -> Endpoint:
+def named(settings: Settings, httpserver: HTTPServer) -> FakeEndpoint:
     settings.MEMORYHUB_MODEL, settings.OPENAI_API_KEY = "tiny", "sk-1"
     settings.OPENAI_BASE_URL = httpserver.url_for("/v1")
-    return Endpoint(httpserver)
+    return FakeEndpoint(httpserver)
 
 
-def test_the_model_says_what_answered_and_is_counted(boss: Client, named: Endpoint) -> None:
-    named.answers("- They meet on Tuesday. [1]")
+def test_the_model_says_what_answered_and_is_counted(boss: Client, named: FakeEndpoint) -> None:
+    named.reply_with("- They meet on Tuesday. [1]")
     Price.objects.create(model="tiny", input_price="2", output_price="8")
     part = boss.post("/setup/model/", headers={"HX-Request": "true"}).content.decode()
     assert "tiny-2026 answered" in part and "110 tokens" in part
@@ -105,17 +105,17 @@ def test_the_model_says_what_answered_and_is_counted(boss: Client, named: Endpoi
     assert "answered" in boss.post("/setup/model/", follow=True).content.decode()
 
 
-def test_a_model_that_refuses_is_told_in_words(boss: Client, named: Endpoint) -> None:
-    named.refuses(401)
+def test_a_model_that_refuses_is_told_in_words(boss: Client, named: FakeEndpoint) -> None:
+    named.fail_with(401)
     part = boss.post("/setup/model/", headers={"HX-Request": "true"}).content.decode()
     assert "the model refused the key" in part
     assert ModelCall.objects.get().fault == "unauthorised"
 
 
-def test_a_cap_that_is_used_up_holds_the_test_as_well(boss: Client, named: Endpoint) -> None:
+def test_a_cap_that_is_used_up_holds_the_test_as_well(boss: Client, named: FakeEndpoint) -> None:
     Cap.objects.create(period="day", tokens=0)
     part = boss.post("/setup/model/", headers={"HX-Request": "true"}).content.decode()
-    assert "a cap is reached" in part and not ModelCall.objects.exists() and not named.asked
+    assert "a cap is reached" in part and not ModelCall.objects.exists() and not named.requests
 
 
 def test_an_empty_installation_says_how_to_begin(db: None) -> None:

@@ -1,4 +1,4 @@
-"""What models cost, on a page: of what the reader may read, with unpriced tokens said as such."""
+"""The costs page: calls for readable memories, with unpriced tokens."""
 
 import re
 from datetime import timedelta
@@ -94,8 +94,9 @@ def test_caps(spent: Cast) -> None:
     assert "120 of 10,000 tokens" in text and "$2.50 of $5.00" in text
     assert "120 of 1,000,000 tokens" in text and 'value="50"' in text
     assert "only what you may read" in text
-    told = page(spent, "operator")
-    assert "4,120 of 10,000 tokens" in told and "only what you may read" not in told
+    operators_page = page(spent, "operator")
+    assert "4,120 of 10,000 tokens" in operators_page
+    assert "only what you may read" not in operators_page
 
 
 def test_a_call_under_way_is_no_cost_yet(cast: Cast) -> None:

@@ -1,4 +1,4 @@
-"""Older history from a page: the quote, the order, how far it is, and a way to stop."""
+"""The pages of backfills: quote, start, progress and changes."""
 
 import re
 from datetime import timedelta
@@ -47,7 +47,7 @@ def change(cast: Cast, backfill: Backfill, name: str = "insider", **data: str) -
     return cast.clients[name].post(here(cast, backfill), data).status_code
 
 
-def test_a_quote_can_be_shared_and_starts_nothing(older: Cast) -> None:
+def test_a_quote_has_an_address_and_starts_nothing(older: Cast) -> None:
     text = page(older, "?quote=1&channel=C0PUBLIC&since=2026-01-01&cap=5000")
     assert "What it costs" in text and "costs nothing" in text
     assert re.search(r'<th scope="row">#launch</th><td>6</td><td>1</td>', text)
@@ -59,14 +59,14 @@ def test_a_quote_can_be_shared_and_starts_nothing(older: Cast) -> None:
     assert not Backfill.objects.exists()
 
 
-def test_without_a_choice_it_is_all_that_may_be_read(older: Cast) -> None:
+def test_without_a_choice_all_readable_channels_are_quoted(older: Cast) -> None:
     everything = page(older, "?quote=1")
     assert "#launch" in everything and "#salaries" in everything
     public = page(older, "?quote=1", name="operator")
     assert "#launch" in public and "#salaries" not in public
 
 
-def test_nothing_left_to_remember_says_so(older: Cast) -> None:
+def test_an_empty_quote_says_so(older: Cast) -> None:
     text = page(older, "?quote=1&channel=C0PUBLIC&since=2026-01-05")
     assert "Nothing is left to remember there." in text
     assert "<td>" not in text
@@ -81,13 +81,13 @@ def test_nothing_left_to_remember_says_so(older: Cast) -> None:
         ("channel=CNOWHERE", "CNOWHERE"),
     ],
 )
-def test_what_cannot_be_is_told_in_place(older: Cast, query: str, what: str) -> None:
+def test_invalid_values_are_shown_with_their_errors(older: Cast, query: str, what: str) -> None:
     response = older.clients["insider"].get(older.path(f"backfill/?quote=1&{query}"))
     assert response.status_code == 422
     assert what in response.content.decode()
 
 
-def test_starting(older: Cast) -> None:
+def test_post_starts_a_backfill(older: Cast) -> None:
     backfill = order(older, since="2026-01-01", cap="5000", channel=["C0PUBLIC"])
     assert (backfill.state, backfill.cap_tokens) == ("running", 5000)
     assert list(backfill.channels.all()) == [older.public]
@@ -100,7 +100,7 @@ def test_starting(older: Cast) -> None:
     assert index["Location"] == here(older, backfill)
 
 
-def test_a_cap_in_money_needs_a_price(older: Cast, settings) -> None:  # type: ignore[no-untyped-def]
+def test_a_cap_in_dollars_needs_a_price(older: Cast, settings) -> None:  # type: ignore[no-untyped-def]
     settings.MEMORYHUB_MODEL = "tiny"
     response = older.clients["insider"].post(older.path("backfill/"), {"cap": "$2.50"})
     assert response.status_code == 422
@@ -109,14 +109,14 @@ def test_a_cap_in_money_needs_a_price(older: Cast, settings) -> None:  # type: i
     assert not Backfill.objects.exists()
 
 
-def test_a_second_one_is_refused(older: Cast) -> None:
+def test_a_second_backfill_is_refused(older: Cast) -> None:
     order(older)
     response = older.clients["insider"].post(older.path("backfill/"), {})
     assert response.status_code == 422
     assert "Another backfill" in response.content.decode()
 
 
-def test_one_with_a_channel_out_of_sight_is_out_of_sight(older: Cast) -> None:
+def test_a_backfill_with_a_hidden_channel_is_hidden(older: Cast) -> None:
     backfill = order(older, channel=["C0PRIVATE"])
     operator = older.clients["operator"]
     assert operator.get(here(older, backfill)).status_code == 404
@@ -127,15 +127,15 @@ def test_one_with_a_channel_out_of_sight_is_out_of_sight(older: Cast) -> None:
 
 
 @pytest.mark.slow
-def test_pausing_resuming_and_cancelling(older: Cast) -> None:
+def test_an_admin_pauses_resumes_and_cancels(older: Cast) -> None:
     backfill = order(older)
     assert change(older, backfill, do="pause") == 302
     assert "Resume" in page(older, f"{backfill.pk}/")
     assert change(older, backfill, do="resume", cap="9000") == 302
     backfill.refresh_from_db()
     assert (backfill.state, backfill.cap_tokens) == ("running", 9000)
-    asked = page(older, f"{backfill.pk}/?ask=cancel")
-    assert "Cancel the backfill?" in asked and backfill.is_unfinished
+    text = page(older, f"{backfill.pk}/?ask=cancel")
+    assert "Cancel the backfill?" in text and backfill.is_unfinished
     assert change(older, backfill, do="cancel") == 302
     backfill.refresh_from_db()
     assert backfill.state == "cancelled"
@@ -145,7 +145,7 @@ def test_pausing_resuming_and_cancelling(older: Cast) -> None:
     assert {f"backfill_{verb}" for verb in ("start", "pause", "resume", "cancel")} <= actions
 
 
-def test_a_cap_that_is_none_keeps_it_paused(older: Cast) -> None:
+def test_an_invalid_cap_does_not_resume(older: Cast) -> None:
     backfill = order(older, cap="5000")
     change(older, backfill, do="pause")
     assert change(older, backfill, do="resume", cap="lots") == 422
@@ -153,7 +153,7 @@ def test_a_cap_that_is_none_keeps_it_paused(older: Cast) -> None:
     assert (backfill.state, backfill.cap_tokens) == ("paused", 5000)
 
 
-def test_others_start_and_stop_nothing(older: Cast) -> None:
+def test_only_admins_start_and_stop(older: Cast) -> None:
     backfill = order(older)
     for name, status in (("editor", 403), ("member", 403), ("guest", 403), ("outsider", 404)):
         assert change(older, backfill, name, do="cancel") == status
@@ -163,7 +163,7 @@ def test_others_start_and_stop_nothing(older: Cast) -> None:
     assert backfill.state == "running"
 
 
-def test_the_part_is_asked_for_until_it_is_finished(older: Cast) -> None:
+def test_the_part_refreshes_until_the_backfill_is_finished(older: Cast) -> None:
     backfill = order(older)
     client = older.clients["insider"]
     path = f"{here(older, backfill)}?state=running"
@@ -172,7 +172,7 @@ def test_the_part_is_asked_for_until_it_is_finished(older: Cast) -> None:
     text = part.content.decode()
     assert text.lstrip().startswith('<section id="progress"') and "hx-get=" in text
     assert 'id="actions"' not in text, "they change with the state only"
-    backfill.pause_for("over_cap")
+    backfill.pause(reason="over_cap")
     text = client.get(path, headers={"HX-Request": "true"}).content.decode()
     assert "the cap is reached" in text and 'hx-swap-oob="true"' in text and "Resume" in text
     backfill.cancel(None)
@@ -181,8 +181,7 @@ def test_the_part_is_asked_for_until_it_is_finished(older: Cast) -> None:
     assert "hx-get=" not in last.content.decode()
 
 
-def test_it_says_why_it_stands_still(older: Cast) -> None:
-    """Also to who has the page open: the part is what is asked for then."""
+def test_the_part_shows_why_no_jobs_run(older: Cast) -> None:
     backfill = order(older)
     Endpoint.objects.create(fingerprint="f", name="tiny", needs_person=True, fault="out_of_credit")
     client = older.clients["insider"]
@@ -191,19 +190,19 @@ def test_it_says_why_it_stands_still(older: Cast) -> None:
     assert "still about" not in text
 
 
-def test_what_was_left_out_is_counted_as_such(older: Cast) -> None:
+def test_a_channel_counts_its_cancelled_messages(older: Cast) -> None:
     Segment.objects.filter(channel=older.public).update(outcome="cancelled")
     text = older.clients["member"].get(older.path("c/C0PUBLIC/")).content.decode()
     assert "<dt>left out by a person</dt><dd>4</dd>" in text
 
 
-def test_only_admins_are_led_there(older: Cast) -> None:
+def test_only_admins_see_the_link(older: Cast) -> None:
     link = f'href="{older.path("backfill/")}"'
     assert link in older.clients["insider"].get(older.path()).content.decode()
     assert link not in older.clients["editor"].get(older.path()).content.decode()
 
 
-def test_what_was_given_up_is_tried_again(older: Cast) -> None:
+def test_an_admin_retries_dead_jobs(older: Cast) -> None:
     backfill = order(older)
     memory = Memory.objects.of_channel(older.public, MemoryType.SHORT_TERM)
     given = {"memory": memory, "segment": Segment.objects.first(), "as_of_us": 0}
@@ -218,7 +217,7 @@ def test_what_was_given_up_is_tried_again(older: Cast) -> None:
     assert "was given up" not in page(older, f"{backfill.pk}/?live=off")
 
 
-def test_its_reader_may_stop_the_refreshing(older: Cast) -> None:
+def test_a_reader_stops_the_refreshing(older: Cast) -> None:
     backfill = order(older)
     assert 'hx-trigger="every 3s"' in page(older, f"{backfill.pk}/")
     still = page(older, f"{backfill.pk}/?live=off")

@@ -1,4 +1,4 @@
-"""Jobs and health: what failed first and what helps, one job with its steps, and a person's word."""
+"""The pages of jobs: health, lists, one job, changes and refreshing."""
 
 import re
 from datetime import timedelta
@@ -28,15 +28,15 @@ State = Job.State
 PART = {"HX-Request": "true"}
 
 
-def job(channel: Channel, state: str = "waiting", **given: Any) -> Job:
+def job(channel: Channel, state: str = "waiting", **values: Any) -> Job:
     memory = Memory.objects.of_channel(channel, MemoryType.SHORT_TERM)
     key = f"{Job.objects.count()}"
     return Job.objects.create(
-        **{"memory": memory, "as_of_us": 0, "input_key": key, "state": state, **given}
+        **{"memory": memory, "as_of_us": 0, "input_key": key, "state": state, **values}
     )
 
 
-def call(job: Job, **given: Any) -> ModelCall:
+def call(job: Job, **values: Any) -> ModelCall:
     now = timezone.now()
     return ModelCall.objects.create(
         **{
@@ -51,7 +51,7 @@ def call(job: Job, **given: Any) -> ModelCall:
             "prompt_tokens": 100,
             "completion_tokens": 20,
             "requests": 1,
-            **given,
+            **values,
         }
     )
 
@@ -64,14 +64,14 @@ def page(cast: Cast, rest: str = "", name: str = "member", **headers: str) -> st
 
 
 def states(*jobs: Job) -> list[str]:
-    return [Job.objects.get(pk=one.pk).state for one in jobs]
+    return [Job.objects.get(pk=job.pk).state for job in jobs]
 
 
 def status_in(text: str, job: Job) -> str:
     row = text.split(f'id="row-{job.pk}"')[1].split("</li>")[0]
-    found = re.search(r'class="status (\w+)"', row)
-    assert found is not None
-    return found[1]
+    match = re.search(r'class="status (\w+)"', row)
+    assert match is not None
+    return match[1]
 
 
 @pytest.fixture
@@ -81,24 +81,23 @@ def well(cast: Cast) -> Cast:
 
 
 class TestHealth:
-    def test_all_well(self, well: Cast) -> None:
+    def test_a_healthy_workspace(self, well: Cast) -> None:
         text = page(well)
         assert "All well." in text and "Slack was read" in text and "2 min ago" in text
         assert ", next at" in text
         assert "No jobs yet." in text
 
-    def test_what_is_not(self, well: Cast) -> None:
+    def test_each_problem_is_named(self, well: Cast) -> None:
         Heartbeat.objects.update(at=timezone.now() - timedelta(days=1))
         Workspace.objects.update(synced_at=timezone.now() - timedelta(minutes=11))
         job(well.public, "dead", fault="timeout", finished_at=timezone.now())
         text = page(well)
         assert "Not all is well." in text and "1 job failed." in text
         assert "gave its last sign" in text and "Slack was not read for long." in text
-        # Guests are told what they see, not how the installation does.
-        told = page(well, name="guest")
-        assert "gave its last sign" not in told and "1 job failed." in told
+        for_guest = page(well, name="guest")  # without the state of the worker
+        assert "gave its last sign" not in for_guest and "1 job failed." in for_guest
 
-    def test_a_channel_that_is_not_read_stands_first(self, well: Cast) -> None:
+    def test_channels_that_are_not_read_are_in_the_failed_list(self, well: Cast) -> None:
         Channel.objects.filter(pk=well.public.pk).update(bot_is_in=False)
         text = page(well)
         assert "1 channel is not read." in text
@@ -106,7 +105,7 @@ class TestHealth:
         assert "#launch" in failed and "The bot is not in it" in failed and "Since" in failed
 
     @pytest.mark.slow
-    def test_a_hidden_channel_makes_nobody_else_unwell(self, well: Cast) -> None:
+    def test_problems_of_a_hidden_channel_are_not_shown(self, well: Cast) -> None:
         Channel.objects.filter(pk=well.private.pk).update(bot_is_in=False)
         job(well.private, "dead", fault="timeout")
         assert "All well." in page(well)
@@ -118,7 +117,7 @@ class TestHealth:
         return 'aria-label="something is wrong"' in text.split("</nav>")[0]
 
     @pytest.mark.slow
-    def test_every_page_says_when_there_is_something_to_look_at(self, well: Cast) -> None:
+    def test_the_navigation_warns_of_problems(self, well: Cast) -> None:
         assert not self.nav_warns(well)
         made = job(well.public, "dead", fault="timeout")
         assert self.nav_warns(well) and self.nav_warns(well, "guest")
@@ -128,12 +127,11 @@ class TestHealth:
 
 
 class TestList:
-    def test_each_state_has_a_word_and_a_shape(self, well: Cast) -> None:
+    def test_each_state_has_a_status(self, well: Cast) -> None:
         now = timezone.now()
         later, gone = now + timedelta(hours=1), now - timedelta(minutes=1)
-        held = make_version(memory=well.memory, trigger={"left_out": 2})
         partly = job(well.public, "done")
-        held.__class__.objects.filter(pk=held.pk).update(job=partly)
+        make_version(memory=well.memory, trigger={"left_out": 2}, job=partly)
         expected = {
             job(well.public): "queued",
             job(well.public, "claimed", lease_until=later): "running",
@@ -148,13 +146,11 @@ class TestList:
             job(well.public, "superseded"): "replaced",
         }
         text = page(well)
-        assert {one.pk: status_in(text, one) for one in expected} == {
-            one.pk: status for one, status in expected.items()
-        }
+        assert {made: status_in(text, made) for made in expected} == expected
         assert "until" in text and "Its worker is gone" in text
         assert "It is tried again: the model did not answer in time" in text
 
-    def test_failed_first_with_cause_since_when_and_the_fix(self, well: Cast) -> None:
+    def test_failed_jobs_come_first_with_cause_time_and_remedy(self, well: Cast) -> None:
         done = job(well.public, "done")
         dead = job(well.public, "dead", fault="bad_request", finished_at=timezone.now())
         text = page(well)
@@ -164,7 +160,7 @@ class TestList:
         assert "Correct the model" in row
         assert "<button" not in row  # a member only reads
 
-    def test_running_wins_over_the_last_fault(self, well: Cast) -> None:
+    def test_a_running_job_does_not_show_its_last_fault(self, well: Cast) -> None:
         later = timezone.now() + timedelta(hours=1)
         again = job(well.public, "claimed", lease_until=later, fault="timeout", attempts=2)
         text = page(well)
@@ -172,7 +168,7 @@ class TestList:
         assert "did not answer in time" not in text and "attempt 2 of 5" in text
         assert "All well." in text
 
-    def test_waiting_for_the_model_says_until_when(self, well: Cast) -> None:
+    def test_a_job_that_waits_for_the_endpoint_shows_until_when(self, well: Cast) -> None:
         until = timezone.now() + timedelta(minutes=5)
         Endpoint.objects.create(fingerprint="f", name="tiny", not_before=until)
         waits = job(well.public)
@@ -181,7 +177,7 @@ class TestList:
             status_in(text, waits) == "waiting" and "the model takes no calls now" in text.lower()
         )
 
-    def test_what_it_cost(self, well: Cast) -> None:
+    def test_each_job_shows_its_cost(self, well: Cast) -> None:
         priced, unpriced = job(well.public, "done"), job(well.public, "done")
         call(priced, micros=2_500_000)
         call(unpriced)
@@ -189,7 +185,7 @@ class TestList:
         assert "$2.50" in text and "120 tokens unpriced" in text and "$0" not in text
 
     @pytest.mark.slow
-    def test_older_ones_by_their_address(self, well: Cast) -> None:
+    def test_older_jobs_have_their_own_address(self, well: Cast) -> None:
         made = [job(well.public, "done") for _ in range(30)]
         text = page(well)
         assert f'href="?before={made[5].pk}"' in text and f'id="row-{made[4].pk}"' not in text
@@ -199,7 +195,7 @@ class TestList:
 
 class TestAudience:
     @pytest.mark.slow
-    def test_a_private_channels_jobs_and_their_counts_are_hidden(self, well: Cast) -> None:
+    def test_jobs_of_a_private_channel_and_their_counts_are_hidden(self, well: Cast) -> None:
         secret = job(well.private, "dead", fault="timeout", fault_text="tom earns a lot")
         call(secret, micros=1_000_000)
         for name in ("member", "editor", "guest"):
@@ -212,14 +208,14 @@ class TestAudience:
         assert f"row-{secret.pk}" in text and "salaries" in text
         assert "tom earns a lot" in page(well, f"{secret.pk}/", name="insider")
 
-    def test_an_operator_sees_that_it_is_there(self, well: Cast) -> None:
+    def test_an_operator_sees_that_a_private_job_exists(self, well: Cast) -> None:
         secret = job(well.private, "dead", fault="timeout", fault_text="tom earns a lot")
         for rest in ("", f"{secret.pk}/"):
             text = page(well, rest, name="operator").split("<main")[1]
             assert "private" in text
             assert "salaries" not in text and "earns" not in text and "C0PRIVATE" not in text
 
-    def test_another_workspaces_job_is_not_here(self, well: Cast) -> None:
+    def test_jobs_of_another_workspace_are_not_shown(self, well: Cast) -> None:
         other = job(ChannelFactory(), "dead")
         for name in ("insider", "operator"):
             path = reverse("jobs-detail", args=["team", other.pk])
@@ -228,14 +224,14 @@ class TestAudience:
 
 
 class TestActing:
-    def test_retry_and_cancel(self, well: Cast) -> None:
+    def test_an_admin_retries_and_cancels(self, well: Cast) -> None:
         dead, waits = job(well.public, "dead"), job(well.public)
         client = well.clients["insider"]
         assert client.post(well.path("jobs/"), {"retry": dead.pk}).status_code == 302
         assert client.post(well.path("jobs/"), {"cancel": waits.pk}).status_code == 302
         assert states(dead, waits) == ["waiting", "cancelled"]
-        said = page(well, name="insider")
-        assert "1 job will be tried again." in said and "1 job was cancelled." in said
+        text = page(well, name="insider")
+        assert "1 job will be tried again." in text and "1 job was cancelled." in text
         here = well.path(f"jobs/{waits.pk}/")
         assert client.post(here, {"do": "retry"})["Location"] == here
         assert client.post(well.path(f"jobs/{dead.pk}/"), {"do": "cancel"}).status_code == 302
@@ -248,14 +244,14 @@ class TestActing:
             "job_retry",
         ]
 
-    def test_all_that_failed_as_far_as_it_is_seen(self, well: Cast) -> None:
+    def test_retry_all_covers_the_visible_failed_jobs(self, well: Cast) -> None:
         seen, other = job(well.public, "dead"), job(ChannelFactory(), "dead")
         assert "Retry the one that failed" in page(well, name="insider")
         response = well.clients["insider"].post(well.path("jobs/"), {"do": "retry_failed"})
         assert response.status_code == 302
         assert states(seen, other) == ["waiting", "dead"]
 
-    def test_in_place_the_row_takes_the_focus(self, well: Cast) -> None:
+    def test_a_changed_row_gets_the_focus(self, well: Cast) -> None:
         dead = job(well.public, "dead")
         client = well.clients["insider"]
         answer = client.post(well.path("jobs/"), {"retry": dead.pk}, headers=PART)
@@ -265,7 +261,7 @@ class TestActing:
 
     @pytest.mark.slow
     @pytest.mark.parametrize("name", ["member", "editor", "guest"])
-    def test_only_admins(self, well: Cast, name: str) -> None:
+    def test_others_change_nothing(self, well: Cast, name: str) -> None:
         dead = job(well.public, "dead")
         for path, data in (
             ("jobs/", {"retry": dead.pk}),
@@ -276,7 +272,7 @@ class TestActing:
         assert states(dead) == ["dead"]
         assert 'name="retry"' not in page(well, name=name)
 
-    def test_what_is_nothing_of_the_kind(self, well: Cast) -> None:
+    def test_impossible_changes_are_refused(self, well: Cast) -> None:
         done, client = job(well.public, "done"), well.clients["insider"]
         assert client.post(well.path("jobs/"), {"retry": done.pk}).status_code == 302
         assert "something else meanwhile" in page(well, name="insider")
@@ -286,7 +282,7 @@ class TestActing:
 
 
 class TestOneJob:
-    def test_its_steps(self, well: Cast) -> None:
+    def test_a_job_shows_its_calls_inputs_and_versions(self, well: Cast) -> None:
         segment = make_segment(messages=well.messages[4:])
         made = job(
             well.public,
@@ -299,7 +295,7 @@ class TestOneJob:
         call(made, fault="timeout", prompt_tokens=0, completion_tokens=0, tokens=0)
         call(made, micros=12_345)
         version = make_version(memory=made.memory, job=made)
-        made.take_inputs([well.memory.current])
+        made.add_inputs([well.memory.current])
         text = page(well, f"{made.pk}/")
         assert "Call 1, tiny: the model did not answer in time" in text
         assert "Call 2, tiny: answered" in text and "$0.0123" in text
@@ -307,13 +303,13 @@ class TestOneJob:
         assert "2 messages, then quiet for 2 h" in text and "messages/?around=" in text
         assert "hx-trigger" not in text.split("<main")[1]  # it is over
 
-    def test_inputs_that_are_hidden_stay_so(self, well: Cast) -> None:
+    def test_hidden_inputs_are_not_shown(self, well: Cast) -> None:
         made = job(well.public, "done")
-        made.take_inputs([well.private_memory.current])
+        made.add_inputs([well.private_memory.current])
         response = well.clients["member"].get(well.path(f"jobs/{made.pk}/"))
         assert f"/v/{well.private_memory.current.pk}/" not in response.content.decode()
 
-    def test_a_call_that_never_came_back(self, well: Cast) -> None:
+    def test_a_lost_call_shows_its_reservation(self, well: Cast) -> None:
         made = job(well.public, "claimed", lease_until=timezone.now() + timedelta(minutes=1))
         call(made, ended_at=None, prompt_tokens=0, completion_tokens=0)
         text = page(well, f"{made.pk}/")
@@ -322,37 +318,37 @@ class TestOneJob:
 
 class TestPolling:
     def seen(self, text: str) -> str:
-        found = re.search(r'hx-get="([^"]*seen=[^"]*)"', text)
-        assert found is not None
-        return found[1].replace("&amp;", "&")
+        match = re.search(r'hx-get="([^"]*seen=[^"]*)"', text)
+        assert match is not None
+        return match[1].replace("&amp;", "&")
 
-    def test_fast_while_something_runs_and_slowly_else(self, well: Cast) -> None:
+    def test_the_page_refreshes_faster_while_jobs_are_active(self, well: Cast) -> None:
         assert 'hx-trigger="every 60s"' in page(well)
         assert '<noscript><meta http-equiv="refresh" content="30"></noscript>' in page(well)
         job(well.public)
         assert 'hx-trigger="every 3s"' in page(well)
 
     @pytest.mark.slow
-    def test_nothing_new_is_no_content(self, well: Cast) -> None:
+    def test_an_unchanged_page_is_answered_with_204(self, well: Cast) -> None:
         made = job(well.public, "claimed", lease_until=timezone.now() + timedelta(minutes=5))
         client = well.clients["member"]
         for rest in ("jobs/", f"jobs/{made.pk}/"):
             again = self.seen(client.get(well.path(rest)).content.decode())
-            found = {client.get(again, headers=PART).status_code for _ in range(2)}
-            assert 204 in found or found == {200}  # the minute may have passed in between
+            codes = {client.get(again, headers=PART).status_code for _ in range(2)}
+            assert 204 in codes or codes == {200}  # a new minute changes relative times
             Job.objects.filter(pk=made.pk).update(attempts=2)
             changed = client.get(again, headers=PART)
             assert changed.status_code == 200 and "<html" not in changed.content.decode()
             assert client.get(again).status_code == 200  # a page is a page
             Job.objects.filter(pk=made.pk).update(attempts=1)
 
-    def test_it_ends_with_the_job(self, well: Cast) -> None:
+    def test_refreshing_ends_with_the_job(self, well: Cast) -> None:
         made = job(well.public, "done")
         answer = well.clients["member"].get(well.path(f"jobs/{made.pk}/"), headers=PART)
         assert answer.status_code == 286 and b"hx-trigger" not in answer.content
         assert "meta http-equiv" not in page(well, f"{made.pk}/")
 
-    def test_whatever_can_be_focused_in_it_has_a_name_to_come_back_to(self, well: Cast) -> None:
+    def test_each_control_of_a_part_has_an_id(self, well: Cast) -> None:
         for state in ("dead", "waiting", "done", "proposed"):
             made = job(well.public, state, fault="quarantined")
         for text in (page(well, name="insider"), page(well, f"{made.pk}/", name="insider")):
@@ -363,7 +359,7 @@ class TestPolling:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rest", ["jobs/", "jobs/cost/"])
-def test_no_more_queries_for_more_jobs(well: Cast, rest: str) -> None:
+def test_more_jobs_need_no_more_queries(well: Cast, rest: str) -> None:
     def make(count: int) -> None:
         for n in range(count):
             state = ("dead", "waiting", "done", "claimed")[n % 4]
@@ -379,7 +375,7 @@ def test_no_more_queries_for_more_jobs(well: Cast, rest: str) -> None:
     assert counts[0] == counts[1], counts
 
 
-def test_all_that_failed_are_counted_and_focus_follows(cast: Cast) -> None:
+def test_after_retry_all_one_element_has_the_focus(cast: Cast) -> None:
     for _ in range(3):
         job(cast.public, "dead", fault="timeout")
     assert "Retry all 3 that failed" in page(cast, name="insider")
@@ -393,7 +389,7 @@ def test_all_that_failed_are_counted_and_focus_follows(cast: Cast) -> None:
 
 
 @pytest.mark.slow
-def test_its_reader_may_stop_the_refreshing(cast: Cast) -> None:
+def test_a_reader_stops_the_refreshing(cast: Cast) -> None:
     one = job(cast.public, "dead", fault="timeout")
     for rest in ("", f"{job(cast.public).pk}/"):
         assert "hx-trigger" in page(cast, rest) and 'href="?live=off"' in page(cast, rest)
@@ -407,7 +403,7 @@ def test_its_reader_may_stop_the_refreshing(cast: Cast) -> None:
 
 
 @pytest.mark.slow
-def test_older_jobs_and_a_page_that_stands_still_stay_so(cast: Cast) -> None:
+def test_links_and_forms_keep_the_page_and_the_choice_to_refresh(cast: Cast) -> None:
     made = [job(cast.public, "done") for _ in range(60)]
     still = page(cast, "?live=off")
     older = f"?before={made[35].pk}&amp;live=off"

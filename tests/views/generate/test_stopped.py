@@ -1,4 +1,4 @@
-"""The banner that Slack takes our token no more: who is told what."""
+"""The banner of an ended connection to Slack, for each role."""
 
 from datetime import timedelta
 
@@ -15,43 +15,41 @@ WORDS = {"uninstalled": "was removed from Slack", "revoked": "took the token bac
 
 def stop(cast: Cast, state: str) -> SlackConnection:
     connection = SlackConnection.objects.of(cast.workspace)
-    connection.keep_token("xoxb-1-abcd", by=None)
-    connection.stops(state, "Slack says so.", timezone.now())
+    connection.set_token("xoxb-1-abcd", by=None)
+    connection.stop(state, "Slack says so.", timezone.now())
     return connection
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("state", WORDS)
-def test_members_are_told_guests_are_not(cast: Cast, state: str) -> None:
+def test_members_see_the_banner_and_guests_do_not(cast: Cast, state: str) -> None:
     stop(cast, state)
     for name in MEMBERS:
         for path in (cast.path(), cast.path("c/C0PUBLIC/"), f"/m/{cast.memory.pk}/versions/"):
-            told = banner(cast.clients[name], path)
-            assert WORDS[state] in told
-            assert "nothing new is read" in told and "What was read stays" in told
-            assert (f'href="{cast.path("slack/")}"' in told) is (name in ADMINS)
-            assert "abcd" not in told
+            text = banner(cast.clients[name], path)
+            assert WORDS[state] in text
+            assert "nothing new is read" in text and "What was read stays" in text
+            assert (f'href="{cast.path("slack/")}"' in text) is (name in ADMINS)
+            assert "abcd" not in text
     assert banner(cast.clients["guest"], cast.path("c/C0PUBLIC/")) == ""
 
 
-def test_nothing_is_told_while_it_works(cast: Cast) -> None:
+def test_a_working_connection_has_no_banner(cast: Cast) -> None:
     assert banner(cast.clients["member"], cast.path()) == ""
     connection = stop(cast, "revoked")
-    connection.keep_token("xoxb-2-efgh", by=None)
+    connection.set_token("xoxb-2-efgh", by=None)
     assert banner(cast.clients["member"], cast.path()) == ""
 
 
-def test_of_another_workspace_nothing_is_told(cast: Cast) -> None:
+def test_another_workspaces_connection_has_no_banner(cast: Cast) -> None:
     other = SlackConnection.objects.of(WorkspaceFactory())
-    other.stops("revoked", "Slack says so.", timezone.now())
+    other.stop("revoked", "Slack says so.", timezone.now())
     assert banner(cast.clients["member"], cast.path()) == ""
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("way", ["uninstalled", "revoked", "not asked for a day"])
-def test_a_connected_workspace_hides_everything_until_slack_is_asked_again(
-    cast: Cast, way: str
-) -> None:
+def test_a_workspace_without_a_recent_sync_is_hidden(cast: Cast, way: str) -> None:
     now = timezone.now()
     Workspace.objects.update(connected_at=now, listed_at=now)
     Channel.objects.update(members_known_at=now)
@@ -61,15 +59,15 @@ def test_a_connected_workspace_hides_everything_until_slack_is_asked_again(
     else:
         Workspace.objects.update(listed_at=now - timedelta(hours=25))
     for name in (*MEMBERS, "guest"):
-        told = banner(cast.clients[name], cast.path())
-        assert "hidden until it has been asked again" in told
-        assert "What was read stays" not in told
-        assert (WORDS.get(way, "See how the connection") in told) is (
+        text = banner(cast.clients[name], cast.path())
+        assert "hidden until it has been asked again" in text
+        assert "What was read stays" not in text
+        assert (WORDS.get(way, "See how the connection") in text) is (
             name in ADMINS if way not in WORDS else name != "guest"
         )
         page = cast.clients[name].get(cast.path()).content.decode()
         assert "All of them are hidden" in page and "launch" not in page
-        assert (f'href="{cast.path("slack/")}"' in told) is (name in ADMINS)
+        assert (f'href="{cast.path("slack/")}"' in text) is (name in ADMINS)
         for path in (cast.path("c/C0PUBLIC/"), f"/m/{cast.memory.pk}/versions/"):
             assert cast.clients[name].get(path).status_code == 404
     assert cast.clients["insider"].get(cast.path("slack/")).status_code == 200

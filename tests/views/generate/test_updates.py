@@ -1,4 +1,4 @@
-"""Update now: what it costs, a person's word, and the job until it is over."""
+"""Update now: the cost, the start, and the job until it is over."""
 
 from datetime import timedelta
 
@@ -27,7 +27,7 @@ PART = {"HX-Request": "true"}
 
 @pytest.fixture
 def talking(cast: Cast) -> Cast:
-    """A conversation that goes on: nothing of it is due yet."""
+    """A channel with a new message that is not due."""
     at = timezone.now() - timedelta(minutes=3)
     MessageFactory(channel=cast.public, author=cast.author, at=at, text="the lamps are blue")
     plan_channel(cast.public.pk, timezone.now())
@@ -43,14 +43,14 @@ def short(cast: Cast) -> Memory:
     return short_of(cast.public)
 
 
-def asked(cast: Cast, name: str = "editor", memory: Memory | None = None, **headers: str):
+def post(cast: Cast, name: str = "editor", memory: Memory | None = None, **headers: str):
     path = f"/m/{(memory or short(cast)).pk}/generate/"
     response: HttpResponse = cast.clients[name].post(path, headers=headers)
     return response
 
 
 @pytest.mark.slow
-def test_the_page_says_what_it_costs_and_does_nothing(talking: Cast) -> None:
+def test_get_shows_the_cost_and_starts_nothing(talking: Cast) -> None:
     segments = Segment.objects.count()
     page = talking.clients["editor"].get(talking.path("c/C0PUBLIC/")).content.decode()
     path = f"/m/{short(talking).pk}/generate/"
@@ -65,15 +65,15 @@ def test_the_page_says_what_it_costs_and_does_nothing(talking: Cast) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("of", [MemoryType.SHORT_TERM, MemoryType.LONG_TERM])
-def test_what_waits_is_remembered_at_once(talking: Cast, of: MemoryType) -> None:
+def test_post_closes_and_summarises_what_waits(talking: Cast, of: MemoryType) -> None:
     memory = Memory.objects.of_channel(talking.public, of)
-    answer = asked(talking, memory=memory)
+    answer = post(talking, memory=memory)
     job = Job.objects.unfinished().get()
     assert answer["Location"] == talking.path(f"jobs/{job.pk}/")
     assert (job.trigger["reason"], job.trigger["new"]) == ("asked", 1)
     assert AuditEvent.objects.filter(action="memory_update", actor="editor").count() == 1
-    asked(talking, memory=memory)
-    assert Job.objects.unfinished().get() == job  # what is under way is not wanted twice
+    post(talking, memory=memory)
+    assert Job.objects.unfinished().get() == job
     run_pass(talking.workspace, timezone.now())
     assert "the lamps are blue" in short(talking).current.content
     version = MemoryVersion.objects.get(job=job)
@@ -82,8 +82,8 @@ def test_what_waits_is_remembered_at_once(talking: Cast, of: MemoryType) -> None
 
 
 @pytest.mark.slow
-def test_its_job_is_asked_after_until_it_is_over(talking: Cast) -> None:
-    part = asked(talking, **PART).content.decode()
+def test_the_part_refreshes_until_the_job_is_over(talking: Cast) -> None:
+    part = post(talking, **PART).content.decode()
     job = Job.objects.unfinished().get()
     path = f"/m/{short(talking).pk}/generate/?job={job.pk}"
     assert 'hx-trigger="every 3s"' in part and f'hx-get="{path}&amp;seen=queued"' in part
@@ -99,8 +99,8 @@ def test_its_job_is_asked_after_until_it_is_over(talking: Cast) -> None:
 
 
 @pytest.mark.slow
-def test_a_reader_may_stop_it_from_asking(talking: Cast) -> None:
-    part = asked(talking, **PART).content.decode()
+def test_a_reader_stops_the_refreshing(talking: Cast) -> None:
+    part = post(talking, **PART).content.decode()
     job = Job.objects.unfinished().get()
     path = f"/m/{short(talking).pk}/generate/?job={job.pk}"
     assert f'href="{path}&amp;live=off"' in part
@@ -114,8 +114,8 @@ def test_a_reader_may_stop_it_from_asking(talking: Cast) -> None:
 
 
 @pytest.mark.slow
-def test_what_failed_says_why_and_is_tried_again(talking: Cast) -> None:
-    asked(talking)
+def test_a_failed_update_shows_its_fault_and_is_retried(talking: Cast) -> None:
+    post(talking)
     job = Job.objects.unfinished().get()
     Job.objects.filter(pk=job.pk).update(state="dead", fault="timeout", finished_at=timezone.now())
     path = f"/m/{short(talking).pk}/generate/?job={job.pk}"
@@ -123,25 +123,25 @@ def test_what_failed_says_why_and_is_tried_again(talking: Cast) -> None:
     text = over.content.decode()
     assert over.status_code == 286 and "The model did not answer in time" in text
     assert "Retry" in text
-    asked(talking, **PART)
+    post(talking, **PART)
     job.refresh_from_db()
     assert job.state == "waiting"
 
 
 @pytest.mark.slow
-def test_where_nothing_waits_nothing_is_made(talking: Cast) -> None:
-    asked(talking)
+def test_without_waiting_messages_no_job_is_made(talking: Cast) -> None:
+    post(talking)
     run_pass(talking.workspace, timezone.now())
     before = Job.objects.count()
-    answer = asked(talking, **PART)
+    answer = post(talking, **PART)
     assert "Nothing waits" in answer.content.decode()
-    assert asked(talking)["Location"].startswith(talking.path("c/C0PUBLIC/"))
+    assert post(talking)["Location"].startswith(talking.path("c/C0PUBLIC/"))
     assert Job.objects.count() == before
 
 
 @pytest.fixture
 def unseen(talking: Cast) -> Channel:
-    """A channel that no pass has looked at, in which something was said."""
+    """A channel with a message that no pass has planned."""
     channel = ChannelFactory(workspace=talking.workspace, slack_id="C0UNSEEN", name="unseen")
     at = timezone.now() - timedelta(minutes=2)
     MessageFactory(channel=channel, author=talking.author, at=at, text="the roof is green")
@@ -150,14 +150,14 @@ def unseen(talking: Cast) -> Channel:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("marked", [False, True], ids=["never looked at", "with a start mark"])
-def test_a_channel_without_a_memory(talking: Cast, unseen: Channel, marked: bool) -> None:
+def test_post_creates_the_memory_of_a_channel(talking: Cast, unseen: Channel, marked: bool) -> None:
     if marked:
         unseen.remember_from(to_micros(timezone.now() - timedelta(hours=1)))
     client, path = talking.clients["editor"], talking.path("c/C0UNSEEN/generate/")
     assert f'href="{path}"' in client.get(talking.path("c/C0UNSEEN/")).content.decode()
     for headers in ({}, PART):
         assert "Update now (no cost)" in client.get(path, headers=headers).content.decode()
-    assert not Memory.objects.filter(channel=unseen).exists(), "a look makes nothing"
+    assert not Memory.objects.filter(channel=unseen).exists()
     part = client.post(path, headers=PART).content.decode()
     memory = Memory.objects.get(channel=unseen)
     job = memory.jobs.unfinished().get()
@@ -168,7 +168,7 @@ def test_a_channel_without_a_memory(talking: Cast, unseen: Channel, marked: bool
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "status"), [("member", 403), ("outsider", 404), ("nobody", 302)])
-def test_nor_do_others_make_a_memory(
+def test_only_editors_create_a_memory(
     talking: Cast, unseen: Channel, name: str, status: int
 ) -> None:
     path = talking.path("c/C0UNSEEN/generate/")
@@ -178,7 +178,7 @@ def test_nor_do_others_make_a_memory(
 
 
 @pytest.mark.slow
-def test_an_empty_channel_offers_nothing(talking: Cast, unseen: Channel) -> None:
+def test_an_empty_channel_has_no_update(talking: Cast, unseen: Channel) -> None:
     unseen.messages.all().delete()
     page = talking.clients["editor"].get(talking.path("c/C0UNSEEN/")).content.decode()
     assert "/generate/" not in page
@@ -187,8 +187,7 @@ def test_an_empty_channel_offers_nothing(talking: Cast, unseen: Channel) -> None
 
 
 @pytest.mark.slow
-def test_why_nothing_can_be_remembered_yet(talking: Cast, unseen: Channel) -> None:
-    """What a sync has not read to the end has no end that anybody knows."""
+def test_a_workspace_that_was_never_synced_has_no_update(talking: Cast, unseen: Channel) -> None:
     Workspace.objects.update(connected_at=timezone.now(), listed_at=timezone.now(), synced_at=None)
     client, path = talking.clients["operator"], talking.path("c/C0UNSEEN/generate/")
     offer = client.get(path, headers=PART).content.decode()
@@ -199,7 +198,7 @@ def test_why_nothing_can_be_remembered_yet(talking: Cast, unseen: Channel) -> No
 
 
 @pytest.mark.slow
-def test_a_thread_by_itself(talking: Cast) -> None:
+def test_a_thread_is_updated_alone(talking: Cast) -> None:
     now = timezone.now()
     root = MessageFactory(channel=talking.public, author=talking.author, at=now, text="who?")
     memory = make_thread_memory(channel=talking.public, thread_ts=root.ts)
@@ -218,15 +217,15 @@ def test_a_thread_by_itself(talking: Cast) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "status"), [("member", 403), ("outsider", 404), ("nobody", 302)])
-def test_others_ask_for_nothing(talking: Cast, name: str, status: int) -> None:
-    assert asked(talking, name).status_code == status
+def test_only_editors_update(talking: Cast, name: str, status: int) -> None:
+    assert post(talking, name).status_code == status
     path = f"/m/{short(talking).pk}/generate/"
     assert talking.clients[name].get(path).status_code == status
     assert not Job.objects.unfinished().exists()
 
 
 @pytest.mark.slow
-def test_another_channels_job_is_not_told(talking: Cast) -> None:
+def test_a_job_of_another_channel_is_not_shown(talking: Cast) -> None:
     other = Job.objects.create(memory=talking.private_memory, as_of_us=0, input_key="k")
     path = f"/m/{short(talking).pk}/generate/?job={other.pk}"
     assert talking.clients["insider"].get(path).status_code == 404

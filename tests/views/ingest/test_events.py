@@ -1,4 +1,4 @@
-"""The endpoint that Slack posts to: what is stored, what is acknowledged, what is refused."""
+"""The request URL of events: what it stores, acknowledges and refuses."""
 
 import io
 import json
@@ -33,21 +33,23 @@ def team() -> Workspace:
     return workspace
 
 
-def told(text: str = "we launch on friday", event_id: str = "Ev1", **more: Any) -> dict[str, Any]:
-    said = {"type": "message", "channel": "C0OPEN", "channel_type": "channel", "user": "U1"}
+def event_body(
+    text: str = "we launch on friday", event_id: str = "Ev1", **fields: Any
+) -> dict[str, Any]:
+    message = {"type": "message", "channel": "C0OPEN", "channel_type": "channel", "user": "U1"}
     return {
         "type": "event_callback",
         "token": "legacy-token",
         "team_id": "T0TEAM",
         "event_id": event_id,
         "event_time": 1_767_603_600,
-        "event": {**said, "ts": "1767603600.000100", "text": text},
-        **more,
+        "event": {**message, "ts": "1767603600.000100", "text": text},
+        **fields,
     }
 
 
-def post(client: Client, body: Any, secret: str = SIGNING_SECRET, **more: Any) -> Any:
-    raw, headers = signed_event(body, secret, **more)
+def post(client: Client, body: Any, secret: str = SIGNING_SECRET, **options: Any) -> Any:
+    raw, headers = signed_event(body, secret, **options)
     kind = headers.pop("Content-Type")
     return client.post(PATH, data=raw, content_type=kind, headers=headers)
 
@@ -56,11 +58,11 @@ def queued() -> list[tuple[str, tuple[int, ...]]]:
     return [(task.task["func"], task.task["args"]) for task in OrmQ.objects.all()]
 
 
-def test_an_event_is_stored_and_acknowledged_and_no_more(
+def test_an_event_is_stored_and_a_task_is_queued(
     client: Client, team: Workspace, django_capture_on_commit_callbacks: Any
 ) -> None:
     with django_capture_on_commit_callbacks(execute=True):
-        answer = post(client, told())
+        answer = post(client, event_body())
     assert (answer.status_code, answer.content) == (200, b"")
     event = SlackEvent.objects.get()
     assert (event.event_id, event.team_id, event.kind) == ("Ev1", "T0TEAM", "message")
@@ -76,33 +78,31 @@ def test_a_burst_queues_one_task(
 ) -> None:
     with django_capture_on_commit_callbacks(execute=True):
         for number in range(10):
-            assert post(client, told(event_id=f"Ev{number}")).status_code == 200
+            assert post(client, event_body(event_id=f"Ev{number}")).status_code == 200
     assert SlackEvent.objects.count() == 10
     assert len(queued()) == 1
 
 
 @pytest.mark.parametrize("state", [STATE.WAITING, STATE.DONE, STATE.SKIPPED, STATE.FAILED])
-def test_one_sent_again_is_acknowledged_and_not_stored_twice(
-    client: Client, team: Workspace, state: str
-) -> None:
-    post(client, told())
+def test_a_repeated_event_is_not_stored_twice(client: Client, team: Workspace, state: str) -> None:
+    post(client, event_body())
     SlackEvent.objects.update(state=state, body="")
-    answer = post(client, told("something else"))
+    answer = post(client, event_body("something else"))
     assert answer.status_code == 200
     event = SlackEvent.objects.get()
     assert (event.state, event.body) == (state, "")
 
 
-def test_a_retry_header_changes_nothing(client: Client, team: Workspace) -> None:
-    """Whoever drops what is sent again loses what was not taken the first time."""
-    raw, headers = signed_event(told())
+def test_a_retry_is_stored(client: Client, team: Workspace) -> None:
+    """The first attempt may not have been stored."""
+    raw, headers = signed_event(event_body())
     kind = headers.pop("Content-Type")
     headers |= {"X-Slack-Retry-Num": "1", "X-Slack-Retry-Reason": "http_timeout"}
     assert client.post(PATH, data=raw, content_type=kind, headers=headers).status_code == 200
     assert SlackEvent.objects.count() == 1
 
 
-def test_the_challenge_is_echoed_and_touches_nothing(
+def test_the_challenge_is_returned_without_a_query(
     client: Client, django_assert_num_queries: Any
 ) -> None:
     with django_assert_num_queries(0):
@@ -111,9 +111,11 @@ def test_the_challenge_is_echoed_and_touches_nothing(
     assert answer["Content-Type"].startswith("text/plain")
 
 
-@pytest.mark.parametrize("body", [told(), url_verification(), rate_limited("T0TEAM", 5), b"{}"])
-@pytest.mark.parametrize("wrong", ["secret", "time", "body", "unsigned", "no secret of ours"])
-def test_what_is_not_slacks(
+@pytest.mark.parametrize(
+    "body", [event_body(), url_verification(), rate_limited("T0TEAM", 5), b"{}"]
+)
+@pytest.mark.parametrize("wrong", ["secret", "time", "body", "unsigned", "no configured secret"])
+def test_requests_without_slacks_signature_are_refused(
     client: Client, team: Workspace, settings: Any, body: Any, wrong: str
 ) -> None:
     raw, headers = signed_event(
@@ -123,7 +125,7 @@ def test_what_is_not_slacks(
     )
     if wrong == "body":
         raw += b" "
-    if wrong == "no secret of ours":
+    if wrong == "no configured secret":
         settings.SLACK_SIGNING_SECRET = ""
     kind = headers.pop("Content-Type")
     if wrong == "unsigned":
@@ -147,63 +149,63 @@ def test_what_is_not_slacks(
         b"[" * 500_000,
         b'{"type": "event_callback", "event_time": ' + b"9" * 10_000 + b"}",
         {"type": "event_callback"},
-        {**told(), "event_id": None},
-        {**told(), "event_id": {"a": 1}},
-        {**told(), "event_id": "x" * 200},
-        {**told(), "team_id": 5},
-        {**told(), "event": []},
+        {**event_body(), "event_id": None},
+        {**event_body(), "event_id": {"a": 1}},
+        {**event_body(), "event_id": "x" * 200},
+        {**event_body(), "team_id": 5},
+        {**event_body(), "event": []},
         {"type": "url_verification"},
         {"type": "url_verification", "challenge": "x" * 5000},
     ],
     ids=lambda body: "",
 )
-def test_signed_and_malformed(client: Client, team: Workspace, body: Any) -> None:
+def test_malformed_bodies_are_refused(client: Client, team: Workspace, body: Any) -> None:
     assert post(client, body).status_code == 401
     assert not SlackEvent.objects.exists()
 
 
 @pytest.mark.parametrize("method", ["get", "put", "patch", "delete", "options"])
-def test_other_methods(client: Client, method: str) -> None:
+def test_only_post_is_allowed(client: Client, method: str) -> None:
     assert getattr(client, method)(PATH).status_code == 405
 
 
-def test_no_login_and_no_csrf_token(team: Workspace) -> None:
-    assert post(Client(enforce_csrf_checks=True), told()).status_code == 200
+def test_neither_login_nor_csrf_token_is_needed(team: Workspace) -> None:
+    assert post(Client(enforce_csrf_checks=True), event_body()).status_code == 200
 
 
 class TestSize:
     def body(self, size: int) -> bytes:
-        empty = json.dumps(told("")).encode()
-        return json.dumps(told("x" * (size - len(empty)))).encode()
+        empty = json.dumps(event_body("")).encode()
+        return json.dumps(event_body("x" * (size - len(empty)))).encode()
 
-    def test_the_largest(self, client: Client, team: Workspace) -> None:
+    def test_a_body_of_the_largest_size_is_stored(self, client: Client, team: Workspace) -> None:
         raw = self.body(MAX_BODY_BYTES)
         assert len(raw) == MAX_BODY_BYTES
         assert post(client, raw).status_code == 200
         assert SlackEvent.objects.count() == 1
 
-    def test_one_byte_more(self, client: Client, team: Workspace) -> None:
+    def test_a_larger_body_is_refused(self, client: Client, team: Workspace) -> None:
         assert post(client, self.body(MAX_BODY_BYTES + 1)).status_code == 413
         assert not SlackEvent.objects.exists()
 
     @pytest.mark.parametrize(("length", "status"), [(10, 401), (MAX_BODY_BYTES * 1000, 413)])
-    def test_a_length_that_lies(
+    def test_a_wrong_content_length_does_not_help(
         self, client: Client, team: Workspace, length: int, status: int
     ) -> None:
-        """No more is read than the cap, and a part of a body is not what was signed."""
+        """No more than the limit is read, and a cut body has no valid signature."""
         raw, headers = signed_event(self.body(MAX_BODY_BYTES + 500))
-        sent = Counting(raw)
+        stream = Counting(raw)
         answer = client.generic(
             "POST",
             PATH,
             headers={name: headers[name] for name in headers if name.startswith("X-")},
-            **{"CONTENT_LENGTH": str(length), "wsgi.input": sent},
+            **{"CONTENT_LENGTH": str(length), "wsgi.input": stream},
         )
         assert answer.status_code == status
-        assert sent.read_so_far <= MAX_BODY_BYTES + 1
+        assert stream.bytes_read <= MAX_BODY_BYTES + 1
 
-    def test_more_than_was_announced_is_not_stored(self, client: Client, team: Workspace) -> None:
-        raw, headers = signed_event(told())
+    def test_a_body_that_is_cut_off_is_refused(self, client: Client, team: Workspace) -> None:
+        raw, headers = signed_event(event_body())
         answer = client.generic(
             "POST",
             PATH,
@@ -214,34 +216,34 @@ class TestSize:
 
 
 class Counting(io.BytesIO):
-    read_so_far = 0
+    bytes_read = 0
 
     def read(self, size: int | None = -1, /) -> bytes:
-        found = super().read(size)
-        self.read_so_far += len(found)
-        return found
+        data = super().read(size)
+        self.bytes_read += len(data)
+        return data
 
 
-def test_of_another_team_nothing_is_kept(client: Client, team: Workspace) -> None:
-    assert post(client, told(team_id="T9")).status_code == 200
+def test_events_of_another_team_are_not_stored(client: Client, team: Workspace) -> None:
+    assert post(client, event_body(team_id="T9")).status_code == 200
     assert post(client, rate_limited("T9", 5)).status_code == 200
     assert not SlackEvent.objects.exists()
 
 
-def test_a_workspace_without_a_team_gets_nothing(client: Client) -> None:
+def test_an_event_without_a_team_is_refused(client: Client) -> None:
     WorkspaceFactory()
-    assert post(client, told(team_id="")).status_code == 401
+    assert post(client, event_body(team_id="")).status_code == 401
     assert not SlackEvent.objects.exists()
 
 
-def test_of_a_shared_channel_the_team_that_is_ours_counts(client: Client, team: Workspace) -> None:
-    assert post(client, told(team_id="T9", context_team_id="T0TEAM")).status_code == 200
+def test_an_event_of_a_shared_channel_belongs_to_our_team(client: Client, team: Workspace) -> None:
+    assert post(client, event_body(team_id="T9", context_team_id="T0TEAM")).status_code == 200
     assert SlackEvent.objects.get().team_id == "T0TEAM"
 
 
 @pytest.mark.parametrize("kind", ["im", "mpim", "app_home"])
-def test_direct_messages_leave_no_text(client: Client, team: Workspace, kind: str) -> None:
-    body = told("just between us")
+def test_no_text_of_direct_messages_is_stored(client: Client, team: Workspace, kind: str) -> None:
+    body = event_body("just between us")
     body["event"] |= {"channel": "D1", "channel_type": kind}
     assert post(client, body).status_code == 200
     event = SlackEvent.objects.get()
@@ -249,7 +251,7 @@ def test_direct_messages_leave_no_text(client: Client, team: Workspace, kind: st
     assert not OrmQ.objects.exists()
 
 
-def test_a_minute_that_slack_leaves_out_is_counted_once(client: Client, team: Workspace) -> None:
+def test_a_rate_limited_minute_is_recorded_once(client: Client, team: Workspace) -> None:
     for minute in (60, 60, 120):
         assert post(client, rate_limited("T0TEAM", minute)).status_code == 200
     rows = SlackEvent.objects.values_list("kind", "state", "body")
@@ -260,10 +262,10 @@ def test_a_minute_that_slack_leaves_out_is_counted_once(client: Client, team: Wo
 @pytest.mark.parametrize(
     ("table", "status", "stored"), [("django_q_ormq", 200, 1), ("memories_slackevent", 503, 0)]
 )
-def test_a_broken_database(
+def test_database_errors(
     client: Client, team: Workspace, table: str, status: int, stored: int
 ) -> None:
-    """A lost task is found by the next tick; what is not stored Slack has to send again."""
+    """The next tick finds a lost task. Slack sends an event again that was not stored."""
 
     def broken(execute: Any, sql: str, *args: Any) -> Any:
         if table in sql:
@@ -271,15 +273,15 @@ def test_a_broken_database(
         return execute(sql, *args)
 
     with connection.execute_wrapper(broken):
-        assert post(client, told()).status_code == status
+        assert post(client, event_body()).status_code == status
     assert SlackEvent.objects.count() == stored
     assert not queued()
-    assert post(client, told()).status_code == 200
+    assert post(client, event_body()).status_code == 200
     assert SlackEvent.objects.count() == 1
     assert len(queued()) == 1
 
 
-def test_no_query_more_for_a_larger_table(
+def test_a_larger_table_needs_no_more_queries(
     client: Client, team: Workspace, django_assert_max_num_queries: Any
 ) -> None:
     SlackEvent.objects.bulk_create(
@@ -287,4 +289,4 @@ def test_no_query_more_for_a_larger_table(
         for number in range(50)
     )
     with django_assert_max_num_queries(5):  # two of them for the savepoint of a test
-        post(client, told())
+        post(client, event_body())

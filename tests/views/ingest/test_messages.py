@@ -1,4 +1,4 @@
-"""Messages in Slack's shape."""
+"""The pages of messages."""
 
 import json
 import re
@@ -31,7 +31,7 @@ def page_of(cast: Cast, query: str = "", name: str = "member", **headers: str) -
     return response.content.decode()
 
 
-def talk(cast: Cast, many: int) -> list[Message]:
+def make_messages(cast: Cast, count: int) -> list[Message]:
     return [
         MessageFactory(
             channel=cast.public,
@@ -39,7 +39,7 @@ def talk(cast: Cast, many: int) -> list[Message]:
             at=LATER + timedelta(minutes=10 * i),
             text=f"line {i} of many, hello <@U{i:07d}>",
         )
-        for i in range(many)
+        for i in range(count)
     ]
 
 
@@ -63,20 +63,20 @@ def talk(cast: Cast, many: int) -> list[Message]:
     ],
     ids=lambda value: value[:20],
 )
-def test_markup_becomes_readable_and_harmless(cast: Cast, text: str, shown: str) -> None:
+def test_markup_is_rendered_and_escaped(cast: Cast, text: str, shown: str) -> None:
     MessageFactory(channel=cast.public, author=cast.author, at=LATER, text=text)
     page = page_of(cast)
     assert shown in page
     assert "javascript:" not in page
 
 
-def test_people_are_called_by_name(cast: Cast) -> None:
+def test_mentions_show_names(cast: Cast) -> None:
     aya = PersonFactory(workspace=cast.workspace, slack_id="U0AYA", name="aya")
     MessageFactory(channel=cast.public, author=cast.author, at=LATER, text=f"ask <@{aya.slack_id}>")
     assert '<span class="mention">@aya</span>' in page_of(cast)
 
 
-def test_marks_of_a_message(cast: Cast) -> None:
+def test_a_message_shows_its_state(cast: Cast) -> None:
     given = {"channel": cast.public, "author": cast.author}
     raw = json.dumps({"files": [{"title": "棚.pdf"}, {"name": "b.csv"}, {"mode": "tombstone"}]})
     MessageFactory(**given, at=LATER, text="changed", edited_ts="1.000000", raw=raw)
@@ -95,16 +95,16 @@ def test_marks_of_a_message(cast: Cast) -> None:
     ("author", "badge"),
     [({"is_guest": True}, "guest"), ({"is_external": True}, "from another team"), ({}, None)],
 )
-def test_who_is_not_of_the_team_is_told_apart(cast: Cast, author, badge) -> None:
+def test_guests_and_outsiders_have_a_badge(cast: Cast, author, badge) -> None:
     MessageFactory(
         channel=cast.public, author=PersonFactory(workspace=cast.workspace, **author), at=LATER
     )
     page = page_of(cast)
-    shown = [one for one in ("guest", "from another team") if f'"badge">{one}<' in page]
+    shown = [name for name in ("guest", "from another team") if f'"badge">{name}<' in page]
     assert shown == ([badge] if badge else [])
 
 
-def test_slack_is_one_click_away(cast: Cast) -> None:
+def test_a_message_links_to_slack(cast: Cast) -> None:
     root = MessageFactory(channel=cast.public, author=cast.author, at=LATER)
     reply = make_reply(root=root, author=cast.author, at=LATER + timedelta(minutes=1))
     page = page_of(cast)
@@ -117,7 +117,7 @@ def test_slack_is_one_click_away(cast: Cast) -> None:
     assert "slack.com" not in page_of(cast)
 
 
-def test_the_sources_of_a_version_are_marked_in_words(cast: Cast) -> None:
+def test_the_sources_of_a_version_are_marked(cast: Cast) -> None:
     version = cast.memory.current.pk
     ts = cast.messages[0].ts
     page = page_of(cast, f"?around={ts}&v={version}")
@@ -129,7 +129,7 @@ def test_the_sources_of_a_version_are_marked_in_words(cast: Cast) -> None:
     assert only.count("<article") == 2
 
 
-def test_the_place_is_kept_from_all_messages_to_the_sources_and_back(cast: Cast) -> None:
+def test_the_filter_by_sources_keeps_the_position(cast: Cast) -> None:
     ts, version = cast.messages[0].ts, cast.memory.current
     path = cast.path("c/C0PUBLIC/messages/")
     place = f"?v={version.pk}&around={ts}"
@@ -141,8 +141,8 @@ def test_the_place_is_kept_from_all_messages_to_the_sources_and_back(cast: Cast)
     assert f'href="{path}{escape(place)}#msg-{ts}"' in page
 
 
-def test_older_and_newer_go_through_all_of_them(cast: Cast) -> None:
-    messages = talk(cast, 120)
+def test_the_pager_reaches_all_messages(cast: Cast) -> None:
+    messages = make_messages(cast, 120)
     page = page_of(cast)
     seen = set(shown_in(page))
     assert len(seen) == 50 and messages[-1].ts in seen
@@ -157,12 +157,12 @@ def test_older_and_newer_go_through_all_of_them(cast: Cast) -> None:
     assert around == [m.ts for m in messages[35:85]]
 
 
-def test_a_part_brings_rows_and_the_next_step_only(cast: Cast) -> None:
-    messages = talk(cast, 120)
+def test_a_part_has_rows_and_the_next_pager_only(cast: Cast) -> None:
+    messages = make_messages(cast, 120)
     part = page_of(cast, f"?before={messages[100].ts}", **{"HX-Request": "true"})
     assert "<html" not in part
     assert 'id="older"' in part and 'id="newer"' not in part
-    # Focus lands on the row beside those that were there.
+    # The focus moves to the new row beside the old ones.
     assert f'id="msg-{messages[99].ts}"' in part.split("autofocus")[0].rsplit("<article", 1)[1]
 
 
@@ -170,38 +170,38 @@ def shown_in(page: str) -> list[str]:
     return re.findall(r'<article [^>]*id="msg-([^"]+)"', page)
 
 
-def test_a_version_without_sources_here_says_so(cast: Cast) -> None:
+def test_a_version_may_have_no_sources_in_a_channel(cast: Cast) -> None:
     version = make_version(memory=cast.memory, text="- out of thin air")
     page = page_of(cast, f"?v={version.pk}&only=sources")
     assert "None of its sources is in this channel." in page
 
 
-def test_an_empty_channel_says_so(cast: Cast) -> None:
+def test_an_empty_channel_has_a_hint(cast: Cast) -> None:
     Message.objects.filter(channel=cast.public).delete()
     assert "No messages are stored here." in page_of(cast)
 
 
 @pytest.mark.parametrize(("word", "at"), [("after", -1), ("before", 0)])
-def test_beyond_either_end_is_what_is_nearest(cast: Cast, word: str, at: int) -> None:
-    talk(cast, 60)
+def test_beyond_either_end_the_nearest_messages_are_shown(cast: Cast, word: str, at: int) -> None:
+    make_messages(cast, 60)
     stored = list(cast.public.messages.in_order())
     page = page_of(cast, f"?{word}={stored[at].ts}")
     assert f'id="msg-{stored[at].ts}"' in page and "No messages are stored" not in page
     assert ("50 older" in page, "50 newer" in page) == (word == "after", word == "before")
 
 
-def test_queries_do_not_grow_with_rows(cast: Cast) -> None:
+def test_the_number_of_queries_is_constant(cast: Cast) -> None:
     counts = []
-    for many in (10, 100):
+    for count in (10, 100):
         Message.objects.filter(channel=cast.public).delete()
-        talk(cast, many)
+        make_messages(cast, count)
         with CaptureQueriesContext(connection) as queries:
             page_of(cast)
         counts.append(len(queries))
     assert counts[0] == counts[1]
 
 
-def test_no_messages_because_they_are_kept_for_so_long_only(cast: Cast) -> None:
+def test_an_empty_channel_names_the_retention(cast: Cast) -> None:
     empty = ChannelFactory(workspace=cast.workspace, slack_id="C0EMPTY", name="empty")
     path = cast.path(f"c/{empty.slack_id}/messages/")
     assert b"They come with an import or a sync." in cast.clients["member"].get(path).content
@@ -210,7 +210,7 @@ def test_no_messages_because_they_are_kept_for_so_long_only(cast: Cast) -> None:
     assert b"they are kept for 90 days" in cast.clients["member"].get(path).content
 
 
-def test_how_many_of_the_messages_that_were_read_are_used(cast: Cast) -> None:
+def test_the_page_shows_how_many_messages_a_version_uses(cast: Cast) -> None:
     version = make_version(
         memory=cast.memory, text="- a", sources=cast.messages[:2], source_message_count=31
     )

@@ -1,4 +1,4 @@
-"""The archive of a memory: who reads it, how a line comes back, and where else it is found."""
+"""The archive of a memory: its readers, the restore of a line, and links to it."""
 
 import re
 from dataclasses import replace
@@ -13,8 +13,8 @@ from django.utils import timezone
 from memories.models import AuditEvent, Line, Memory, MemoryVersion
 from memories.pipeline.redaction import forget
 from memories.pipeline.search import indexing as index_of
-from memories.rules.generate.reply import read_reply
-from memories.rules.generate.summary import Addition, MemoryLine, Reply
+from memories.rules.generate.reply import parse_reply
+from memories.rules.generate.summariser import Addition, MemoryLine, Reply
 from memories.rules.memory.lines import words_of
 from memories.views.memory.archive import AT_ONCE
 from tests.factories import MONDAY, make_version
@@ -27,7 +27,7 @@ SECRET = "- Tom asked for a raise in May"
 
 @pytest.fixture
 def archive(cast: Cast) -> Cast:
-    """The long-term memory of each channel has lost one line for want of room."""
+    """The long-term memory of each channel has one archived line."""
     for memory, text in ((cast.memory, ARCHIVED), (cast.private_memory, SECRET)):
         channel = memory.channel
         assert channel is not None
@@ -37,7 +37,7 @@ def archive(cast: Cast) -> Cast:
 
 
 def _archive(memory: Memory, *texts: str, **given: object) -> None:
-    """As a merge does it: the version before keeps the lines, and the next one lacks them."""
+    """Archive lines as a merge does: the next version lacks them."""
     content = memory.current.content
     until = MONDAY + timedelta(hours=2)
     base = make_version(memory=memory, text="\n".join([content, *texts]), until=until, **given)
@@ -74,7 +74,7 @@ def restore(cast: Cast, name: str = "editor", **given: object):
         ("nobody", 302, 302),
     ],
 )
-def test_its_readers_are_those_of_the_memory(
+def test_the_archive_has_the_readers_of_its_memory(
     archive: Cast, name: str, public: int, private: int
 ) -> None:
     for memory, status in ((archive.memory, public), (archive.private_memory, private)):
@@ -88,7 +88,7 @@ def memory_path(memory: Memory) -> str:
     return f"/w/team/c/{memory.channel.slack_id}/"
 
 
-def test_the_memorys_page_says_how_many_there_are(archive: Cast, cast: Cast) -> None:
+def test_the_page_of_the_memory_counts_archived_lines(archive: Cast, cast: Cast) -> None:
     shown = archive.clients["member"].get(memory_path(archive.memory)).content.decode()
     assert f'<a href="/m/{archive.memory.pk}/archive/">Archive (1)</a>' in shown
     archive.memory.archived_lines().update(fate="")
@@ -100,23 +100,23 @@ def test_no_merge_archives_a_restored_line_again(archive: Cast) -> None:
     restore(archive)
     archive.memory.refresh_from_db()
     existing = [
-        MemoryLine(n, words_of(line.text), line.is_held, at_us=1)
+        MemoryLine(n, words_of(line.text), line.is_protected, at_us=1)
         for n, line in enumerate(archive.memory.current.line_values(), 1)
     ]
     news = Addition("", [MemoryLine(99, "Cleo joined the team", at_us=2)])
     request = long(existing=existing, additions=[news], operations=True, max_tokens=1)
-    reading = read_reply(Reply("+ Cleo joined the team [99]", "stop", "m", "p"), request)
+    reading = parse_reply(Reply("+ Cleo joined the team [99]", "stop", "m", "p"), request)
     assert reading.archived, "there was no room"
     assert words_of(ARCHIVED) in [line.text for line in reading.lines]
 
 
-def test_a_line_comes_back_as_it_was(archive: Cast) -> None:
+def test_a_line_is_restored_as_it_was(archive: Cast) -> None:
     memory = archive.memory
     [old] = memory.archived_lines().as_values()
     assert "The beta shipped" in page(archive, "editor", memory)
     assert restore(archive).status_code == 302
     memory.refresh_from_db()
-    [line] = [one for one in memory.current.line_values() if one.text == ARCHIVED]
+    [line] = [v for v in memory.current.line_values() if v.text == ARCHIVED]
     assert line == replace(old, pinned=True) and line.sources
     assert memory.current.content.endswith(ARCHIVED)
     assert (memory.current.origin, memory.current.audience) == ("restore", "scope")
@@ -139,15 +139,13 @@ def test_a_line_comes_back_as_it_was(archive: Cast) -> None:
         ("editor", {"line": "x"}, 404),
     ],
 )
-def test_what_does_not_come_back(
-    archive: Cast, name: str, given: dict[str, object], status: int
-) -> None:
+def test_refused_restores(archive: Cast, name: str, given: dict[str, object], status: int) -> None:
     assert restore(archive, name, **given).status_code == status
     assert archive.memory.archived_lines().count() == 1
     assert ARCHIVED not in Memory.objects.get(pk=archive.memory.pk).current.content
 
 
-def test_a_version_that_has_the_line_again_takes_it_out_of_the_archive(archive: Cast) -> None:
+def test_a_line_in_a_newer_version_leaves_the_archive(archive: Cast) -> None:
     memory = archive.memory
     old = memory.versions.get(lines__text=ARCHIVED)
     memory.restore(old, by=None, based_on=memory.current.number)
@@ -157,7 +155,7 @@ def test_a_version_that_has_the_line_again_takes_it_out_of_the_archive(archive: 
     assert "and brought back later" in shown
 
 
-def test_what_is_forgotten_leaves_it_too(archive: Cast) -> None:
+def test_redacted_lines_leave_the_archive(archive: Cast) -> None:
     memory = archive.memory
     for message in archive.messages[:2]:
         forget.message(archive.public, message.ts, by=None)
@@ -165,7 +163,7 @@ def test_what_is_forgotten_leaves_it_too(archive: Cast) -> None:
     assert "beta" not in page(archive, "editor", memory)
 
 
-def test_it_is_paged_and_leads_to_a_line(archive: Cast, django_assert_max_num_queries) -> None:
+def test_pages_and_links_to_a_line(archive: Cast, django_assert_max_num_queries) -> None:
     memory = archive.memory
     with django_assert_max_num_queries(40) as few:
         page(archive, "editor", memory)
@@ -203,8 +201,8 @@ def test_the_search_finds_it(archive: Cast, name: str, typed: str, count: int | 
     if count is None:
         assert response.status_code == 404
         return
-    found = response.content.decode()
-    assert len(re.findall(r"/m/\d+/archive/\?line=", found)) == count
+    html = response.content.decode()
+    assert len(re.findall(r"/m/\d+/archive/\?line=", html)) == count
 
 
 def context(*more: str) -> str:
@@ -234,8 +232,8 @@ def test_under_a_small_budget_the_archive_goes_first(archive: Cast) -> None:
     _archive(archive.memory, *(f"- step {n} of the plan of the beta" for n in range(60)))
     text = context("--budget", "200", "--with-archive")
     assert "We launch on Monday" in text and "step 59" not in context("--budget", "200")
-    asked = context("--budget", "200", "--with-archive", "--query", "when did the beta ship?")
-    assert "The beta shipped" in asked
+    output = context("--budget", "200", "--with-archive", "--query", "when did the beta ship?")
+    assert "The beta shipped" in output
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Catch up: what is new since somebody last looked, and the marks that say so."""
+"""Catch up: the news since the reader's mark, and the marks."""
 
 import re
 from datetime import timedelta
@@ -7,30 +7,23 @@ from typing import Any
 import pytest
 from django.db import connection
 from django.http import HttpResponse
-from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from memories.models import (
-    Channel,
-    Heartbeat,
-    Job,
+    Line,
     Memory,
     MemoryVersion,
-    QuarantinedLine,
     Seen,
-    User,
     Workspace,
 )
 from memories.pipeline.search import indexing
+from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory.identity import MemoryType
 from tests.factories import (
     MONDAY,
     ChannelFactory,
-    MemberFactory,
     MessageFactory,
-    UserFactory,
-    WorkspaceFactory,
     make_channel_memory,
     make_thread_memory,
     make_version,
@@ -50,9 +43,9 @@ def main_of(text: str) -> str:
 
 
 def entry(text: str, memory: Memory) -> str:
-    """The entry of a memory, "" where there is none."""
-    found = re.search(rf'<article id="entry-{memory.pk}".*?</article>', text, re.DOTALL)
-    return found[0] if found else ""
+    """Return the entry of a memory, "" without one."""
+    match = re.search(rf'<article id="entry-{memory.pk}".*?</article>', text, re.DOTALL)
+    return match[0] if match else ""
 
 
 def mark(
@@ -69,7 +62,7 @@ def mark(
     return cast.clients[name].post(path, {"number": number, **more}, headers=headers)
 
 
-def saw(cast: Cast, memory: Memory, number: int, name: str = "member") -> Seen:
+def mark_seen(cast: Cast, memory: Memory, number: int, name: str = "member") -> Seen:
     seen = Seen.objects.of(cast.users[name], memory)
     seen.mark(number, timezone.now())
     return seen
@@ -82,35 +75,37 @@ def texts(html: str) -> str:
 # -- what is new
 
 
-def test_who_never_looked_is_shown_everything_with_its_sources(cast: Cast) -> None:
+def test_all_lines_are_news_without_a_mark(cast: Cast) -> None:
     text = page(cast)
     assert "Everything so far" in text
-    found = entry(text, cast.memory)
-    assert "#launch" in found and "v2, new to you" in found and "6 new messages" in found
-    assert "We launch on Monday" in found and "Aya owns iOS" in found
+    html = entry(text, cast.memory)
+    assert "#launch" in html and "v2, new to you" in html and "6 new messages" in html
+    assert "We launch on Monday" in html and "Aya owns iOS" in html
     version = cast.memory.current.pk
     ts = cast.messages[0].ts
-    assert f"/w/team/c/C0PUBLIC/messages/?around={ts}&amp;v={version}#msg-{ts}" in found
-    assert "We launch on Friday" not in found
-    assert "/w/team/c/C0PUBLIC/" in found
+    assert f"/w/team/c/C0PUBLIC/messages/?around={ts}&amp;v={version}#msg-{ts}" in html
+    assert "We launch on Friday" not in html
+    assert "/w/team/c/C0PUBLIC/" in html
 
 
-def test_only_what_came_since_the_version_that_was_seen(cast: Cast) -> None:
-    saw(cast, cast.memory, 1)
-    found = entry(page(cast), cast.memory)
-    came, _, gone = found.partition("<details")
-    assert "We launch on <ins>Monday</ins>" in came and "Reworded:" in came
-    assert "Aya owns iOS" not in found
-    assert "We launch on Friday" in gone and "1 line was taken out or reworded" in gone
+def test_only_changes_since_the_marked_version_are_news(cast: Cast) -> None:
+    mark_seen(cast, cast.memory, 1)
+    html = entry(page(cast), cast.memory)
+    new_lines, _, removed_part = html.partition('<details class="held"')
+    assert "We launch on <ins>Monday</ins>" in new_lines and "Reworded:" in new_lines
+    assert "Aya owns iOS" not in html
+    assert (
+        "We launch on Friday" in removed_part and "1 line was taken out or reworded" in removed_part
+    )
     first, second = cast.memory.versions.order_by("number").values_list("pk", flat=True)
-    assert f'/diff/{first}..{second}/">Compare with what I last saw' in found
-    assert "v1 to v2" in found
+    assert f'/diff/{first}..{second}/">Compare with what I last saw' in html
+    assert "v1 to v2" in html
     # Each line of it leads to its messages.
-    assert f"?around={cast.messages[0].ts}" in came
+    assert f"?around={cast.messages[0].ts}" in new_lines
 
 
-def test_messages_are_counted_behind_what_the_seen_text_covers(cast: Cast) -> None:
-    saw(cast, cast.memory, 1)
+def test_messages_after_the_marked_period_are_counted(cast: Cast) -> None:
+    mark_seen(cast, cast.memory, 1)
     for minutes in (30, 90, 95):
         MessageFactory(
             channel=cast.public, author=cast.author, at=MONDAY + timedelta(minutes=minutes)
@@ -119,16 +114,16 @@ def test_messages_are_counted_behind_what_the_seen_text_covers(cast: Cast) -> No
     assert "2 new messages" in entry(page(cast), cast.memory)
 
 
-def test_a_line_that_only_moved_is_no_news(cast: Cast) -> None:
+def test_a_moved_line_is_no_news(cast: Cast) -> None:
     make_version(memory=cast.memory, text="- Aya owns iOS\n- We launch on Monday")
     cast.memory.refresh_from_db()
     Memory.objects.filter(pk=cast.memory.pk).update(current=cast.memory.versions.get(number=3))
-    saw(cast, cast.memory, 2)
-    found = entry(page(cast), cast.memory)
-    assert "The same lines" in found and "We launch" not in found
+    mark_seen(cast, cast.memory, 2)
+    html = entry(page(cast), cast.memory)
+    assert "The same lines" in html and "We launch" not in html
 
 
-def test_the_short_term_memory_stands_in_as_long_as_there_is_no_other(cast: Cast) -> None:
+def test_the_short_term_memory_is_used_without_a_long_term_one(cast: Cast) -> None:
     channel = ChannelFactory(workspace=cast.workspace, name="fresh")
     short = make_channel_memory(
         channel=channel, memory_type=MemoryType.SHORT_TERM, texts=["- they met"]
@@ -148,16 +143,24 @@ def test_the_workspace_comes_first_and_not_to_guests(cast: Cast) -> None:
     assert mark(cast, memory, 1, "guest").status_code == 404
 
 
-def test_the_newest_channel_comes_first(cast: Cast) -> None:
+def test_the_most_important_channel_comes_first(cast: Cast) -> None:
+    chat = make_channel_memory(channel=ChannelFactory(workspace=cast.workspace, name="chat"))
+    Line.objects.filter(version=chat.current_id).update(kind="event")
+    Line.objects.filter(version=cast.memory.current_id).update(kind="decision")
+    order = re.findall(r'<article id="entry-(\d+)"', page(cast))
+    assert order == [str(cast.memory.pk), str(chat.pk)]
+
+
+def test_among_equals_the_newest_channel_comes_first(cast: Cast) -> None:
     older = make_channel_memory(channel=ChannelFactory(workspace=cast.workspace, name="old"))
     newer = make_channel_memory(channel=ChannelFactory(workspace=cast.workspace, name="new"))
     for memory, days in ((older, -3), (newer, 3)):
         make_version(memory=memory, until=MONDAY + timedelta(days=days))
         memory.versions.filter(number=1).delete()
         memory.refresh_from_db()
-        memory.show_newest()
+        memory.update_current()
     order = re.findall(r'<article id="entry-(\d+)"', page(cast))
-    assert order == [str(memory.pk) for memory in (newer, cast.memory, older)]
+    assert order[1:] == [str(memory.pk) for memory in (newer, older)]
 
 
 # -- since when
@@ -168,34 +171,110 @@ def long_ago(version: MemoryVersion, days: int) -> None:
     MemoryVersion.objects.filter(pk=version.pk).update(created_at=at)
 
 
-@pytest.mark.slow
-def test_since_a_moment_compares_with_what_stood_then(cast: Cast) -> None:
-    first, second = cast.memory.versions.order_by("number")
-    long_ago(first, 10)
-    long_ago(second, 3)
-    saw(cast, cast.memory, 2)
+def sent(memory: Memory, days: int) -> None:
+    """The messages of its lines are so many days old."""
+    at = to_micros(timezone.now() - timedelta(days=days))
+    Line.objects.filter(version=memory.current_id).update(at_us=at)
+
+
+def test_a_period_goes_by_the_time_of_the_messages(cast: Cast) -> None:
+    """An import or a backfill makes versions of old messages today."""
+    mark_seen(cast, cast.memory, 2)
     assert not entry(page(cast), cast.memory)
+    sent(cast.memory, 3)
     assert not entry(page(cast, query="?since=24h"), cast.memory)
+    assert "We launch on Monday" in entry(page(cast, query="?since=7d"), cast.memory)
+    old, *_ = Line.objects.filter(version=cast.memory.current_id, text__contains="Aya")
+    Line.objects.filter(pk=old.pk).update(at_us=1)
     week = entry(page(cast, query="?since=7d"), cast.memory)
-    assert "<ins>Monday</ins>" in week and "Compare with v1" in week
+    assert "We launch on Monday" in week and "Aya owns iOS" not in week
+
+
+def test_a_day_is_a_period(cast: Cast) -> None:
+    sent(cast.memory, 10)
     day = timezone.now().date() - timedelta(days=20)
     text = page(cast, query=f"?since={day}")
-    found = texts(entry(text, cast.memory))
-    assert " v2 " in found and "new to you" not in found  # it was seen, though none stood then
+    assert entry(text, cast.memory)
     # The form says the same day in two fields.
     assert entry(page(cast, query=f"?since=day&day={day}"), cast.memory)
     assert f'name="day" value="{day}"' in text
     assert re.search(r'value="day" checked', text)
 
 
+# -- the opening
+
+
+def opening(text: str) -> str:
+    html = re.search(r'<section class="opening".*?</section>', text, re.DOTALL)
+    return texts(html[0]) if html else ""
+
+
+def test_it_opens_with_the_news_of_public_channels(cast: Cast) -> None:
+    assert "We launch on Monday" in opening(page(cast))
+    make_channel_memory(
+        channel=cast.private, texts=["- The team decided to sell the company in May."]
+    )
+    text = page(cast, "insider")
+    assert "sell the company" in text and "sell the company" not in opening(text)
+    assert "#launch" in opening(text)
+
+
+def test_a_sentence_of_the_opening_has_one_source(cast: Cast) -> None:
+    html = re.search(r'<section class="opening".*?</section>', page(cast), re.DOTALL)
+    assert html is not None
+    lines = re.findall(r"<li.*?</li>", html[0], re.DOTALL)
+    assert lines and all(line.count('class="chip"') == 1 for line in lines)
+
+
+def test_a_period_opens_with_the_workspaces_short_term_memory(cast: Cast) -> None:
+    memory = make_workspace_memory(
+        workspace=cast.workspace,
+        memory_type=MemoryType.SHORT_TERM,
+        texts=["- The move to Kobe was agreed for March."],
+    )
+    sent(memory, 2)
+    assert "move to Kobe" in opening(page(cast, query="?since=7d"))
+    assert "move to Kobe" not in opening(page(cast, query="?since=24h"))
+    assert "move to Kobe" not in page(cast, "guest", query="?since=7d")
+
+
+def test_a_channel_says_how_much_of_what_is_new_and_is_folded(cast: Cast) -> None:
+    Line.objects.filter(version=cast.memory.current_id).update(kind="decision")
+    html = entry(page(cast), cast.memory)
+    summary, _, rest = html.partition("</summary>")
+    assert "2 decisions" in summary and "<details class=" in summary and " open" not in summary
+    assert "We launch on Monday" in rest
+
+
+def test_all_that_was_on_the_page_is_marked_at_once(cast: Cast) -> None:
+    [other] = many(cast.workspace, 1)
+    text = page(cast)
+    pairs = re.findall(r'name="seen" value="(\d+:\d+)"', text)
+    assert pairs == [f"{memory.pk}:{memory.current.number}" for memory in (cast.memory, other)]
+    # Made while the page was open, so it is not seen.
+    make_version(memory=cast.memory, text="- later", until=MONDAY + timedelta(days=1))
+    client = cast.clients["member"]
+    response = client.post(cast.path("seen/"), {"seen": [*pairs, "junk", "7:x", "99999:1"]})
+    assert (response.status_code, response["Location"]) == (302, "/w/team/catch-up/")
+    after = page(cast)
+    assert "2 memories are marked as seen." in after
+    assert not entry(after, other) and "later" in entry(after, cast.memory)
+
+
+def test_what_one_may_not_read_is_not_marked(cast: Cast) -> None:
+    private = make_channel_memory(channel=cast.private)
+    cast.clients["member"].post(cast.path("seen/"), {"seen": [f"{private.pk}:1"]})
+    assert not Seen.objects.filter(memory=private).exists()
+
+
 @pytest.mark.parametrize("query", ["?since=day", "?since=day&day=soon", "?since=2999-01-01"])
-def test_what_is_no_day_is_said(cast: Cast, query: str) -> None:
+def test_an_invalid_day_has_an_error(cast: Cast, query: str) -> None:
     text = page(cast, query=query, status=422)
     assert "Choose a day that has begun." in text and 'aria-invalid="true"' in text
     assert entry(text, cast.memory), "what is new since the last mark is there all the same"
 
 
-def test_what_is_no_day_is_no_address_to_come_back_to(cast: Cast) -> None:
+def test_an_invalid_day_is_not_pushed_to_the_history(cast: Cast) -> None:
     client, headers = cast.clients["member"], {"HX-Request": "true"}
     answers = {
         query: client.get(cast.path(f"catch-up/{query}"), headers=headers).get("HX-Push-Url")
@@ -204,7 +283,7 @@ def test_what_is_no_day_is_no_address_to_come_back_to(cast: Cast) -> None:
     assert list(answers.values()) == ["false", None]
 
 
-def test_the_title_says_since_when(cast: Cast) -> None:
+def test_the_title_has_the_moment(cast: Cast) -> None:
     at = timezone.now() - timedelta(days=2)
     Seen.objects.of(cast.users["member"], cast.memory).mark(1, at)
     assert re.search(r"<h1>Since <time [^>]*>[A-Z][a-z]+day \d\d:\d\d</time></h1>", page(cast))
@@ -212,102 +291,22 @@ def test_the_title_says_since_when(cast: Cast) -> None:
     assert re.search(r"<h1>Since <time [^>]*>\d+ \w+ \d{4}, \d\d:\d\d</time></h1>", page(cast))
 
 
-def test_the_title_says_the_oldest_mark_behind_which_there_is_news(cast: Cast) -> None:
+def test_the_title_has_the_oldest_mark_with_news(cast: Cast) -> None:
     [other] = many(cast.workspace, 1)
     title = r"<h1>(.*?)</h1>"
-    saw(cast, cast.memory, 1)
+    mark_seen(cast, cast.memory, 1)
     assert re.findall(title, page(cast)) == ["Since you last looked"]
-    saw(cast, other, 1)
+    mark_seen(cast, other, 1)
     Seen.objects.filter(memory=cast.memory).update(at=timezone.now() - timedelta(days=30))
     assert re.search(r"Since <time [^>]*>\d+ \w+ \d{4}, ", page(cast))
-    saw(cast, cast.memory, 2)
+    mark_seen(cast, cast.memory, 2)
     assert re.search(r"Since <time [^>]*>[A-Z][a-z]+day ", page(cast))
 
 
 # -- marking
 
 
-def test_marking_without_javascript(cast: Cast) -> None:
-    response = mark(cast, cast.memory, 2)
-    path = f"/w/team/catch-up/?marked={cast.memory.pk}"
-    assert (response.status_code, response["Location"]) == (
-        302,
-        f"{path}#entry-{cast.memory.pk}",
-    )
-    text = cast.clients["member"].get(path).content.decode()
-    found = entry(text, cast.memory)
-    assert "seen up to v2" in found and 'name="undo"' in found
-    assert "We launch" not in found
-    assert "#launch is seen up to v2." in text
-    assert not entry(page(cast), cast.memory), "asked again it is over"
-    assert "Nothing new since" in page(cast)
-
-
-def test_undoing_without_javascript(cast: Cast) -> None:
-    mark(cast, cast.memory, 1)
-    mark(cast, cast.memory, 2)
-    response = mark(cast, cast.memory, 2, undo=1)
-    text = cast.clients["member"].get(response["Location"].partition("#")[0]).content.decode()
-    assert "#launch is unseen again." in text
-    assert "v1 to v2" in entry(text, cast.memory)
-    mark(cast, cast.memory, 2, undo=1)
-    assert "There is no mark to take back." in page(cast)
-
-
-def test_marking_keeps_the_place_in_the_list(cast: Cast) -> None:
-    response = mark(cast, cast.memory, 2, since="7d", cursor="5-7")
-    assert f"/w/team/catch-up/?since=7d&cursor=5-7&marked={cast.memory.pk}#" in response["Location"]
-    response = mark(cast, cast.memory, 2, since="//evil.example", cursor="x")
-    assert response["Location"].startswith("/w/team/catch-up/?marked=")
-
-
-def test_marking_with_htmx_folds_the_entry_and_counts_anew(cast: Cast) -> None:
-    text = mark(cast, cast.memory, 2, "insider", htmx=True).content.decode()
-    assert "<html" not in text
-    found = entry(text, cast.memory)
-    assert "seen up to v2" in found and "autofocus" in found
-    assert text.count('name="undo"') == 2, "in the entry and in the toast"
-    assert re.search(r'id="nav-unseen" hx-swap-oob="true">1<', text)
-    assert f'id="nav-channel-{cast.public.pk}" hx-swap-oob="true"' in text
-    again = mark(cast, cast.memory, 2, "insider", htmx=True, undo=1).content.decode()
-    assert "Mark seen" in entry(again, cast.memory) and "autofocus" in entry(again, cast.memory)
-    assert re.search(r'id="nav-unseen" hx-swap-oob="true">2<', again)
-
-
-def test_what_was_on_screen_is_seen_and_not_what_came_meanwhile(cast: Cast) -> None:
-    text = mark(cast, cast.memory, 1, htmx=True).content.decode()
-    assert "v1 to v2" in entry(text, cast.memory)
-
-
-@pytest.mark.parametrize("number", ["", "0", "3", "x", "-1", "9" * 30])
-def test_a_version_that_is_not_there_is_not_marked(cast: Cast, number: str) -> None:
-    path = cast.path(f"seen/{cast.memory.pk}/")
-    assert cast.clients["member"].post(path, {"number": number}).status_code == 404
-    assert not Seen.objects.exists()
-
-
-def test_a_mark_is_made_by_a_button_alone(cast: Cast) -> None:
-    path = cast.path(f"seen/{cast.memory.pk}/")
-    assert cast.clients["member"].get(path).status_code == 405
-    assert cast.clients["nobody"].post(path, {"number": 2})["Location"].startswith("/login/")
-    assert cast.clients["outsider"].post(path, {"number": 2}).status_code == 404
-    strict = Client(enforce_csrf_checks=True)
-    strict.force_login(cast.users["member"])
-    assert strict.post(path, {"number": 2}).status_code == 403
-    assert not Seen.objects.exists()
-
-
-def test_marks_of_others_and_of_elsewhere_are_nothing_to_it(cast: Cast) -> None:
-    other = WorkspaceFactory(slug="other")
-    MemberFactory(workspace=other, user=cast.users["member"])
-    memory = make_channel_memory(channel=ChannelFactory(workspace=other))
-    path = f"/w/team/seen/{memory.pk}/"
-    assert cast.clients["member"].post(path, {"number": 1}).status_code == 404
-    mark(cast, cast.memory, 2, "editor")
-    assert entry(page(cast), cast.memory) and not entry(page(cast, "editor"), cast.memory)
-
-
-def test_a_thread_is_not_caught_up_with(cast: Cast) -> None:
+def test_threads_are_not_listed(cast: Cast) -> None:
     thread = make_thread_memory(channel=cast.public, thread_ts=cast.messages[0].ts)
     assert mark(cast, thread, 1).status_code == 404
 
@@ -321,7 +320,7 @@ def test_a_thread_is_not_caught_up_with(cast: Cast) -> None:
     ],
 )
 def test_reading_writes_nothing(cast: Cast, path: str) -> None:
-    saw(cast, cast.memory, 1)
+    mark_seen(cast, cast.memory, 1)
     for headers in ({}, {"HX-Request": "true"}):
         with CaptureQueriesContext(connection) as queries:
             assert cast.clients["member"].get(cast.path(path), headers=headers).status_code == 200
@@ -332,45 +331,21 @@ def test_reading_writes_nothing(cast: Cast, path: str) -> None:
 # -- who may read what
 
 
-@pytest.mark.slow
-def test_private_channels_are_their_members_alone(cast: Cast) -> None:
-    assert "Tom earns a lot" in entry(page(cast, "insider"), cast.private_memory)
-    for name in ("member", "editor", "guest", "operator"):
-        text = page(cast, name)
-        assert "Tom earns" not in text and "salaries" not in text
-        assert not entry(text, cast.private_memory)
-        assert mark(cast, cast.private_memory, 1, name).status_code == 404
-    assert not Seen.objects.exists()
-
-
-@pytest.mark.slow
-def test_a_mark_opens_nothing_to_who_was_removed(cast: Cast) -> None:
-    mark(cast, cast.private_memory, 1, "insider")
-    make_version(memory=cast.private_memory, text="- Tom earns more")
-    assert "<ins>more</ins>" in page(cast, "insider")
-    cast.private.memberships.all().delete()
-    for query in ("", f"?marked={cast.private_memory.pk}", "?since=7d"):
-        text = page(cast, "insider", query)
-        assert "Tom earns" not in text and "salaries" not in text
-    assert mark(cast, cast.private_memory, 1, "insider", undo=1).status_code == 404
-    assert Seen.objects.get().number == 1
-
-
-def test_what_may_not_be_read_any_more_is_not_compared_with(cast: Cast) -> None:
-    """The seen version turned out to rest on what was said in private: the one before it serves."""
-    saw(cast, cast.memory, 2)
+def test_a_restricted_version_is_not_compared_with(cast: Cast) -> None:
+    """The marked version has private sources, so the one before it is used."""
+    mark_seen(cast, cast.memory, 2)
     make_version(memory=cast.memory, text="- We launch on Sunday\n- Aya owns iOS")
     cast.memory.versions.filter(number=3).update(until_us=cast.memory.current.until_us)
     cast.memory.versions.filter(number=2).update(audience="nobody", content="- hidden words")
-    cast.memory.show_newest()
+    cast.memory.update_current()
     text = page(cast)
-    found = entry(text, cast.memory)
-    assert "<ins>Sunday</ins>" in found and "v1 to v3" in found
+    html = entry(text, cast.memory)
+    assert "<ins>Sunday</ins>" in html and "v1 to v3" in html
     assert "hidden words" not in text
 
 
 @pytest.mark.slow
-def test_counts_in_the_navigation_are_of_what_one_may_read(cast: Cast) -> None:
+def test_navigation_counts_only_visible_news(cast: Cast) -> None:
     def counts(name: str) -> dict[str, int]:
         nav = page(cast, name).partition("<main")[0]
         rows = re.findall(r'<li id="nav-channel-\d+" class="new">.*?</li>', nav)
@@ -380,181 +355,33 @@ def test_counts_in_the_navigation_are_of_what_one_may_read(cast: Cast) -> None:
 
     assert counts("insider") == {"C0PUBLIC": 2, "C0PRIVATE": 1}
     assert counts("member") == counts("guest") == {"C0PUBLIC": 2}
-    saw(cast, cast.memory, 1)
+    mark_seen(cast, cast.memory, 1)
     assert counts("member") == {"C0PUBLIC": 1}
-    saw(cast, cast.memory, 2)
+    mark_seen(cast, cast.memory, 2)
     assert counts("member") == {}
 
 
 # -- the navigation
 
 
-def test_channels_where_nothing_happens_are_folded_away(cast: Cast) -> None:
+def test_quiet_channels_are_folded(cast: Cast) -> None:
     dull = make_channel_memory(channel=ChannelFactory(workspace=cast.workspace, name="dull"))
-    saw(cast, dull, 1)
+    mark_seen(cast, dull, 1)
     nav = page(cast).partition("<main")[0]
     fold = nav[nav.index('<details class="nav-fold">') :]
     assert "dull" in fold and "launch" not in fold
     path = cast.path(f"c/{dull.channel.slack_id}/")
     nav = cast.clients["member"].get(path).content.decode().partition("<main")[0]
     assert '<details class="nav-fold" open>' in nav, "the page that is open is not hidden"
-    saw(cast, cast.memory, 2)
+    mark_seen(cast, cast.memory, 2)
     assert "<details" not in page(cast).partition("<main")[0], "nothing but quiet: nothing to fold"
 
 
 # -- what needs a look
 
 
-def test_nothing_needs_a_look_by_itself(cast: Cast) -> None:
-    assert "Needs a look" not in page(cast, "editor")
-
-
-def test_a_line_that_was_put_back_needs_a_look_until_it_was_seen(cast: Cast) -> None:
-    saw(cast, cast.memory, 1)
-    lost = make_version(
-        memory=cast.memory,
-        text="- We launch on Monday\n- Aya owns iOS",
-        put_back=["- Aya owns iOS"],
-        until=MONDAY + timedelta(hours=2),
-    )
-    text = page(cast)
-    assert "Needs a look (1)" in text
-    assert f'/v/{lost.pk}/">#launch: 1 line of a person was dropped and put back' in text
-    saw(cast, cast.memory, 3)
-    assert "Needs a look" not in page(cast)
-    assert "Needs a look (1)" in page(cast, query="?since=24h")
-
-
-def test_a_text_that_lost_much_needs_a_look(cast: Cast) -> None:
-    saw(cast, cast.memory, 2)
-    make_version(memory=cast.memory, text="- Aya owns iOS", until=MONDAY + timedelta(hours=2))
-    text = page(cast)
-    second, third = cast.memory.versions.filter(number__gt=1).order_by("number")
-    assert f'/diff/{second.pk}..{third.pk}/">#launch: over 30 percent is gone: 1 line' in text
-    assert "Nothing was added." in entry(text, cast.memory)
-
-
-def test_held_lines_are_told_to_editors(cast: Cast) -> None:
-    line = QuarantinedLine.objects.create(memory=cast.memory, text="bad", rule="link")
-    line.sources.add(cast.messages[0])
-    secret = QuarantinedLine.objects.create(memory=cast.private_memory, text="bad", rule="link")
-    secret.sources.add(cast.private.messages.get())
-    assert "1 line is held back" in page(cast, "editor")
-    assert "2 lines are held back" in page(cast, "insider")
-    assert "held back" not in page(cast)
-
-
-# -- health
-
-
-def connected(workspace: Workspace, synced: timedelta) -> None:
-    now = timezone.now()
-    Workspace.objects.filter(pk=workspace.pk).update(
-        connected_at=now - timedelta(days=9), listed_at=now, synced_at=now - synced
-    )
-    Channel.objects.update(
-        members_known_at=now, is_followed=True, bot_is_in=True, synced_ts="1.0", walked_at=now
-    )
-
-
-@pytest.mark.parametrize(("minutes", "late"), [(2, False), (9, False), (11, True)])
-def test_a_stale_sync_is_said(cast: Cast, minutes: int, late: bool) -> None:
-    connected(cast.workspace, timedelta(minutes=minutes))
-    saw(cast, cast.memory, 2)
-    text = page(cast)
-    assert ("Slack was last read on" in text) is late
-    assert ("Nothing new was read." in text) is late
-    assert ("Nothing new since" in text) is not late
-    assert "Last sync" in text and "?since=7d" in main_of(text)
-
-
-def test_a_week_without_news_does_not_lead_to_itself(cast: Cast) -> None:
-    MemoryVersion.objects.update(created_at=timezone.now() - timedelta(days=30))
-    empty = page(cast, query="?since=7d").split('class="card empty"')[1]
-    assert "since=7d" not in empty
-    assert 'href="/w/team/"' in empty
-
-
-def test_a_channel_that_somebody_has_to_look_after_is_named(cast: Cast) -> None:
-    connected(cast.workspace, timedelta(minutes=2))
-    assert "The bot is not in it" not in page(cast)
-    Channel.objects.update(bot_is_in=False)
-    assert texts(page(cast)).count("The bot is not in it: invite it in Slack.") == 1
-    assert texts(page(cast, "insider")).count("The bot is not in it: invite it in Slack.") == 2
-
-
-@pytest.mark.slow
-def test_a_worker_that_is_gone_and_jobs_that_failed_are_told(cast: Cast) -> None:
-    assert "No worker has given a sign yet" in texts(page(cast))
-    assert "No worker" not in texts(page(cast, "guest")), "it is for members to know of"
-    now = timezone.now()
-    Heartbeat.objects.beat("one", now - timedelta(hours=1))
-    assert "The worker gave its last sign" in texts(page(cast))
-    Heartbeat.objects.beat("one", now)
-    assert 'class="band warn"' not in page(cast)
-    memory = Memory.objects.of_channel(cast.private, MemoryType.SHORT_TERM)
-    given = {"memory": memory, "as_of_us": 0, "input_key": "x"}
-    Job.objects.create(**given, state=Job.State.DEAD, fault="timeout")
-    text = page(cast, "insider")
-    assert "1 job failed." in texts(text) and f'href="{cast.path("jobs/")}"' in main_of(text)
-
-
-def test_an_imported_workspace_has_no_sync_to_be_late(cast: Cast) -> None:
-    Heartbeat.objects.beat("one", timezone.now())
-    assert 'class="band warn"' not in page(cast)
-
-
-# -- nothing to show
-
-
-def reader_of(workspace: Workspace, **role: str) -> Client:
-    user: User = UserFactory()
-    MemberFactory(workspace=workspace, user=user, **role)
-    client = Client()
-    client.force_login(user)
-    return client
-
-
-def test_an_empty_workspace_says_how_to_begin(db: None) -> None:
-    workspace = WorkspaceFactory(slug="empty")
-    ChannelFactory(workspace=workspace)
-    """Commands stand only before those who have a server to type them on; others learn whom to ask."""
-    boss = Client()
-    boss.force_login(UserFactory(is_superuser=True))
-    who = {
-        "operator": (boss, ("make demo", "import_slack", 'href="/setup/"', "/w/empty/slack/")),
-        "admin": (
-            reader_of(workspace, role="admin"),
-            ("/w/empty/slack/", "ask whoever runs this installation"),
-        ),
-        "member": (reader_of(workspace), ("An admin of this workspace", "ask one of them")),
-    }
-    for name, (client, words) in who.items():
-        text = main_of(client.get("/w/empty/catch-up/").content.decode())
-        assert "There is nothing to remember yet." in text
-        assert [word for word in words if word not in text] == [], name
-        assert ("<code>" in text) is (name == "operator"), name
-        assert ("/slack/" in text) is (name != "member"), name
-
-
-def test_messages_without_a_memory_wait_for_the_worker(db: None) -> None:
-    channel = ChannelFactory()
-    MessageFactory(channel=channel)
-    path = f"/w/{channel.workspace.slug}/catch-up/"
-    text = reader_of(channel.workspace).get(path).content.decode()
-    assert "No memory yet." in text and "import_slack" not in text
-
-
-def test_who_may_open_no_channel_is_told_why(cast: Cast) -> None:
-    Channel.objects.update(kind=Channel.Kind.PRIVATE)
-    assert "No channel is open to you." in page(cast, "editor")
-
-
-# -- many
-
-
 def many(workspace: Workspace, number: int) -> list[Memory]:
-    """Channels with two versions each, the first of which nobody has seen."""
+    """Create channels with two unseen versions each."""
     made = []
     for i in range(number):
         channel = ChannelFactory(workspace=workspace)
@@ -567,16 +394,16 @@ def many(workspace: Workspace, number: int) -> list[Memory]:
 
 
 @pytest.mark.slow
-def test_twenty_at_a_time(cast: Cast) -> None:
+def test_a_page_has_twenty_entries(cast: Cast) -> None:
     many(cast.workspace, 44)
     seen: list[str] = []
     query, titles = "", 0
     for expected in (20, 20, 5):
         text = page(cast, query=query)
         titles += "<h1" in text
-        found = re.findall(r'<article id="entry-(\d+)"', text)
-        assert len(found) == expected
-        seen += found
+        keys = re.findall(r'<article id="entry-(\d+)"', text)
+        assert len(keys) == expected
+        seen += keys
         link = re.search(r'id="more"><a class="button" href="[^"]*(\?[^"]*cursor=[\d-]+)"', text)
         assert bool(link) is (len(seen) < 45)
         query = link[1].replace("&amp;", "&") if link else ""
@@ -584,7 +411,7 @@ def test_twenty_at_a_time(cast: Cast) -> None:
 
 
 @pytest.mark.slow
-def test_the_rest_is_a_part_that_takes_the_focus(cast: Cast) -> None:
+def test_the_next_entries_are_a_part_with_focus(cast: Cast) -> None:
     many(cast.workspace, 24)
     text = page(cast)
     more = re.search(r'id="more"><a class="button" href="([^"]*)" hx-get="([^"]*)"', text)
@@ -599,7 +426,7 @@ def test_the_rest_is_a_part_that_takes_the_focus(cast: Cast) -> None:
 
 
 @pytest.mark.slow
-def test_what_is_marked_meanwhile_moves_nothing(cast: Cast) -> None:
+def test_a_mark_between_pages_moves_nothing(cast: Cast) -> None:
     memories = many(cast.workspace, 24)
     text = page(cast)
     shown = set(re.findall(r'<article id="entry-(\d+)"', text))
@@ -607,11 +434,11 @@ def test_what_is_marked_meanwhile_moves_nothing(cast: Cast) -> None:
     for memory in memories:
         if str(memory.pk) in shown:
             mark(cast, memory, 2)
-    rest = set(re.findall(r'<article id="entry-(\d+)"', page(cast, query=query)))
-    assert len(rest) == 5 and not rest & shown
+    next_entries = set(re.findall(r'<article id="entry-(\d+)"', page(cast, query=query)))
+    assert len(next_entries) == 5 and not next_entries & shown
 
 
-def test_the_form_brings_the_whole_region(cast: Cast) -> None:
+def test_the_form_replaces_the_whole_region(cast: Cast) -> None:
     path = cast.path("catch-up/?since=7d&day=")
     part = cast.clients["member"].get(path, headers={"HX-Request": "true"}).content.decode()
     assert part.startswith('<div id="catch-up"') and "<html" not in part
@@ -621,12 +448,12 @@ def test_the_form_brings_the_whole_region(cast: Cast) -> None:
 
 @pytest.mark.slow
 def test_queries_do_not_grow_with_entries(cast: Cast) -> None:
-    """Neither of a page, nor of its parts, nor of a mark."""
+    """This covers a page, its parts and a mark."""
     counts = []
     for number in (10, 60):
         for i, memory in enumerate(many(cast.workspace, number)):
             if i % 2:
-                saw(cast, memory, 1)
+                mark_seen(cast, memory, 1)
             make_version(memory=memory, text="- wholly new", put_back=["- x"], until=MONDAY)
         indexing.catch_up()  # or the mark's request reads some of these in
         for ask in (
@@ -639,16 +466,3 @@ def test_queries_do_not_grow_with_entries(cast: Cast) -> None:
                 ask()
             counts.append(len(queries))
     assert counts[:4] == counts[4:]
-
-
-@pytest.mark.slow
-def test_a_question_that_stands_for_long_needs_a_look(cast: Cast) -> None:
-    asked = make_version(memory=cast.private_memory, text="- Who owns the budget?\n- Friday")
-    words = "question is open for over 7 days"
-    assert words not in page(cast, "insider"), "asked just now"
-    MemoryVersion.objects.filter(pk=asked.pk).update(created_at=timezone.now() - timedelta(days=8))
-    text = page(cast, "insider")
-    assert f"1 {words}" in text and 'href="/w/team/c/C0PRIVATE/#memory"' in text
-    assert words not in page(cast), "the channel is private"
-    make_version(memory=cast.private_memory, text="- Aya owns the budget.")
-    assert words not in page(cast, "insider"), "it was answered"

@@ -1,4 +1,4 @@
-"""The channel page: memory with its sources, history, what waits, and as many queries as ever."""
+"""The page of a channel: texts, sources, history, waiting messages and queries."""
 
 import re
 from datetime import UTC, timedelta
@@ -9,12 +9,12 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from memories.models import Channel, Job, Memory, ModelCall, Seen, Workspace
+from memories.models import Channel, ChannelSync, Job, Memory, ModelCall, Seen, Workspace
 from memories.pipeline.sync.coverage import coverage_of
 from memories.rules.memory.identity import MemoryType
 from memories.rules.memory.lines import Origin
 from memories.views.memory.channels import BAR_WIDTH
-from memories.views.sync.coverage import bar_of_reading
+from memories.views.sync.coverage import reading_bar
 from tests.factories import (
     MONDAY,
     MessageFactory,
@@ -23,6 +23,8 @@ from tests.factories import (
     make_segment,
     make_thread_memory,
     make_version,
+    mark_channels_synced,
+    set_sync,
 )
 from tests.views.conftest import Cast
 
@@ -33,7 +35,7 @@ def page_of(cast: Cast, name: str = "member") -> str:
     return response.content.decode()
 
 
-def test_a_line_leads_to_its_message(cast: Cast) -> None:
+def test_a_line_links_to_its_message(cast: Cast) -> None:
     page = page_of(cast)
     message = cast.messages[0]
     version = cast.memory.current.pk
@@ -43,12 +45,12 @@ def test_a_line_leads_to_its_message(cast: Cast) -> None:
 
 
 def offered(cast: Cast) -> str:
-    found = re.search(r'href="(/diff/[^"]+)">(?:(?!</a>).)*what I last saw', page_of(cast))
-    return found[1] if found else ""
+    match = re.search(r'href="(/diff/[^"]+)">(?:(?!</a>).)*what I last saw', page_of(cast))
+    return match[1] if match else ""
 
 
 @pytest.mark.slow
-def test_it_is_compared_with_what_its_reader_saw_last(cast: Cast) -> None:
+def test_the_memory_has_a_comparison_with_the_marked_version(cast: Cast) -> None:
     pks = list(cast.memory.versions.in_order().values_list("pk", flat=True))
     assert offered(cast) == ""
     seen = Seen.objects.of(cast.users["member"], cast.memory)
@@ -63,20 +65,20 @@ def test_it_is_compared_with_what_its_reader_saw_last(cast: Cast) -> None:
     assert offered(cast) == f"/diff/{pks[0]}..{made.pk}/"
 
 
-def test_so_is_the_short_term_memory_as_long_as_there_is_no_other(cast: Cast) -> None:
+def test_the_short_term_memory_has_one_without_a_long_term_one(cast: Cast) -> None:
     short = Memory.objects.get(channel=cast.public, memory_type=MemoryType.SHORT_TERM)
     member = cast.users["member"]
     Seen.objects.of(member, short).mark(1, timezone.now())
     make_version(memory=short, text="- Much shorter", until=MONDAY + timedelta(days=1))
     assert "Compare with what I last saw" not in page_of(cast)
     cast.memory.versions.update(audience="nobody")
-    cast.memory.show_newest()
+    cast.memory.update_current()
     first, second = short.versions.order_by("number")
     assert offered(cast) == f"/diff/{first.pk}..{second.pk}/"
 
 
 @pytest.mark.parametrize("is_only", [True, False])
-def test_one_key_edits_the_text_that_the_page_is_about(cast: Cast, *, is_only: bool) -> None:
+def test_one_shortcut_edits_the_main_text(cast: Cast, *, is_only: bool) -> None:
     short = Memory.objects.get(channel=cast.public, memory_type=MemoryType.SHORT_TERM)
     key = cast.memory.pk
     if is_only:
@@ -87,7 +89,7 @@ def test_one_key_edits_the_text_that_the_page_is_about(cast: Cast, *, is_only: b
 
 
 def test_the_current_text_is_compared_with_the_one_before_it(cast: Cast) -> None:
-    """Also where a newer number is of an older period."""
+    """This is true even if a newer number covers an older period."""
     make_version(memory=cast.memory, text="- From before", until=MONDAY - timedelta(days=9))
     cast.memory.refresh_from_db()
     first, current, _late = cast.memory.versions.order_by("number")
@@ -97,15 +99,15 @@ def test_the_current_text_is_compared_with_the_one_before_it(cast: Cast) -> None
     assert re.findall(r'href="(/diff/[^"]+)"', card) == [f"/diff/{first.pk}..{current.pk}/"]
 
 
-def test_a_topic_names_only_channels_that_its_reader_may_see(cast: Cast) -> None:
-    """Slack puts a name beside each id, also that of a private channel."""
+def test_a_topic_names_only_visible_channels(cast: Cast) -> None:
+    """Slack adds a name to each id, even of a private channel."""
     topic = "see <#C0PRIVATE|salaries>, <#C0PUBLIC|old> & <b>"
     Channel.objects.filter(pk=cast.public.pk).update(topic=topic)
     assert "see #private, #launch &amp; &lt;b&gt;</p>" in page_of(cast)
     assert "see #salaries, #launch &amp; &lt;b&gt;</p>" in page_of(cast, "insider")
 
 
-def test_what_a_model_or_a_person_wrote_is_escaped(cast: Cast) -> None:
+def test_texts_are_escaped(cast: Cast) -> None:
     make_version(memory=cast.memory, text="- <script>alert(1)</script> `<b>`", until=timezone.now())
     page = page_of(cast)
     assert "<script>alert" not in page
@@ -123,7 +125,7 @@ def test_a_line_without_sources_is_marked(cast: Cast) -> None:
     assert "no source" in page_of(cast)
 
 
-def test_a_line_of_a_person_says_so(cast: Cast) -> None:
+def test_a_line_of_a_person_is_marked(cast: Cast) -> None:
     current = cast.memory.current
     text = f"{current.content}\n- Grace writes the mail"
     cast.memory.revise(text, by=cast.users["editor"], based_on=current.number)
@@ -133,7 +135,7 @@ def test_a_line_of_a_person_says_so(cast: Cast) -> None:
     assert "knot-person" in page
 
 
-def test_each_line_says_who_wrote_it_and_leads_to_the_version_that_began_it(cast: Cast) -> None:
+def test_each_line_has_its_author_and_a_link_to_its_first_version(cast: Cast) -> None:
     first, second = cast.memory.versions.order_by("number")
     cast.memory.revise("- We launch on Monday\n- Mine", by=cast.users["editor"], based_on=2)
     page = page_of(cast)
@@ -145,7 +147,7 @@ def test_each_line_says_who_wrote_it_and_leads_to_the_version_that_began_it(cast
     assert "by the model, </span>v2</span>" in page_of(cast)  # nor to one that nobody may read
 
 
-def test_the_card_says_what_made_its_text(cast: Cast) -> None:
+def test_the_card_has_the_reason_of_its_text(cast: Cast) -> None:
     trigger = {"reason": "merge", "new": 2}
     make_version(memory=cast.memory, text="- Merged", until=timezone.now(), trigger=trigger)
     page = page_of(cast)
@@ -153,7 +155,7 @@ def test_the_card_says_what_made_its_text(cast: Cast) -> None:
     assert "merged from 2 texts" in facts
 
 
-def test_the_offline_extract_and_provisional_versions_say_so(cast: Cast) -> None:
+def test_highlights_and_provisional_versions_are_marked(cast: Cast) -> None:
     short = Memory.objects.of_channel(cast.public, MemoryType.SHORT_TERM)
     job = Job.objects.create(memory=short, as_of_us=0, input_key="k", model="offline", state="done")
     make_version(
@@ -169,7 +171,7 @@ def test_the_offline_extract_and_provisional_versions_say_so(cast: Cast) -> None
     assert "knot-provisional" in page and "Provisional" in page
 
 
-def test_words_of_people_carry_their_language(cast: Cast) -> None:
+def test_texts_of_people_have_a_lang(cast: Cast) -> None:
     root = MessageFactory(channel=cast.public, author=cast.author, text="誰が試す？")
     make_thread_memory(channel=cast.public, thread_ts=root.ts)
     NoteFactory(workspace=cast.workspace, channel=cast.public, content="水曜は休み")
@@ -178,13 +180,13 @@ def test_words_of_people_carry_their_language(cast: Cast) -> None:
     assert 'lang="ja">水曜は休み</a>' in page
 
 
-def test_the_history_tells_trigger_and_period(cast: Cast) -> None:
+def test_the_history_has_reasons_and_periods(cast: Cast) -> None:
     page = page_of(cast)
     assert "4 messages, then quiet for 2 h" in page
     assert "5 Jan 2026, 09:00" in page
 
 
-def test_the_newest_segment_is_compared_with_the_one_before(cast: Cast) -> None:
+def test_the_newest_segment_has_a_comparison(cast: Cast) -> None:
     short = Memory.objects.of_channel(cast.public, MemoryType.SHORT_TERM)
     first = short.current
     now = 'aria-labelledby="now-title"'
@@ -194,7 +196,7 @@ def test_the_newest_segment_is_compared_with_the_one_before(cast: Cast) -> None:
     assert f'href="/diff/{first.pk}..{second.pk}/"' in card
 
 
-def test_what_waits_says_how_much_and_for_what(cast: Cast) -> None:
+def test_waiting_messages_and_their_conditions_are_shown(cast: Cast) -> None:
     now = timezone.now()
     for minutes in (50, 43):
         MessageFactory(channel=cast.public, author=cast.author, at=now - timedelta(minutes=minutes))
@@ -207,10 +209,10 @@ def test_what_waits_says_how_much_and_for_what(cast: Cast) -> None:
 def bars_of(page: str) -> list[list[tuple[str, int, int]]]:
     drawn = re.findall(r'<svg class="bar"[^>]*>(.*?)</svg>', page)
     part = re.compile(r'<rect class="bar-(\w+)" x="(\d+)" y="0" width="(\d+)"')
-    return [[(what, int(x), int(w)) for what, x, w in part.findall(one)] for one in drawn]
+    return [[(what, int(x), int(w)) for what, x, w in part.findall(drawing)] for drawing in drawn]
 
 
-def test_how_much_is_remembered_is_drawn_beside_its_numbers(cast: Cast) -> None:
+def test_the_share_of_remembered_messages_is_a_bar(cast: Cast) -> None:
     third = BAR_WIDTH // 3  # two of six messages wait
     [bar] = bars_of(page_of(cast))
     assert bar == [("remembered", 0, BAR_WIDTH - third), ("waiting", BAR_WIDTH - third, third)]
@@ -226,12 +228,13 @@ def test_how_much_is_remembered_is_drawn_beside_its_numbers(cast: Cast) -> None:
         pytest.param("9.9", "10.0", [("remembered", 0, 100), ("waiting", 98, 2)], id="a small one"),
     ],
 )
-def test_gaps_in_what_was_read_are_drawn(
-    mark: str, at: str, parts: list[tuple[str, int, int]]
-) -> None:
-    """From the start mark, at 0 s, to the newest message that was read, at 10 s."""
-    channel = Channel(start_us=0, synced_ts=mark, walk_at_ts=at, walk_top_ts="10.0" if at else "")
-    assert bar_of_reading(coverage_of(channel, timezone.now()), channel, 100) == parts
+def test_gaps_in_the_sync_are_drawn(mark: str, at: str, parts: list[tuple[str, int, int]]) -> None:
+    """The period is from the start mark at 0 s to the newest message at 10 s."""
+    channel = Channel(start_us=0)
+    channel.sync = ChannelSync(
+        synced_ts=mark, history_reached_ts=at, history_newest_ts="10.0" if at else ""
+    )
+    assert reading_bar(coverage_of(channel, timezone.now()), channel, 100) == parts
 
 
 @pytest.mark.parametrize(
@@ -241,15 +244,15 @@ def test_gaps_in_what_was_read_are_drawn(
         ("waiting", "", "waiting"),
     ],
 )
-def test_jobs_that_wait_or_failed_are_told(cast: Cast, state: str, fault: str, words: str) -> None:
+def test_waiting_and_failed_jobs_are_listed(cast: Cast, state: str, fault: str, words: str) -> None:
     Job.objects.create(memory=cast.memory, as_of_us=0, input_key="k", state=state, fault=fault)
     assert words in page_of(cast)
 
 
 @pytest.mark.slow
-def test_what_is_made_of_private_days_is_told_to_members_of_the_channel(cast: Cast) -> None:
-    said = MessageFactory(channel=cast.public, author=cast.author, was_private=True)
-    segment = make_segment(messages=[said])
+def test_jobs_with_private_messages_are_for_members(cast: Cast) -> None:
+    message = MessageFactory(channel=cast.public, author=cast.author, was_private=True)
+    segment = make_segment(messages=[message])
     Job.objects.create(
         memory=cast.memory, as_of_us=0, input_key="k", state="dead", fault="length", segment=segment
     )
@@ -257,13 +260,13 @@ def test_what_is_made_of_private_days_is_told_to_members_of_the_channel(cast: Ca
     assert "given up" not in page_of(cast) + page_of(cast, "operator")
 
 
-def test_an_empty_channel_says_what_it_waits_for(cast: Cast) -> None:
+def test_an_empty_channel_has_the_conditions(cast: Cast) -> None:
     Memory.objects.filter(channel=cast.public).delete()
     assert "No memory yet." in page_of(cast)
 
 
 @pytest.mark.slow
-def test_how_much_was_said_lately_is_drawn_and_told(cast: Cast) -> None:
+def test_the_activity_is_a_chart_and_a_table(cast: Cast) -> None:
     assert "None in the last 14 days." in page_of(cast)
     now = timezone.now()
     for number, days in enumerate((0, 1, 1, 1, 20)):
@@ -276,7 +279,7 @@ def test_how_much_was_said_lately_is_drawn_and_told(cast: Cast) -> None:
 
 
 @pytest.mark.slow
-def test_what_it_costs_this_month(cast: Cast) -> None:
+def test_the_cost_of_this_month_is_shown(cast: Cast) -> None:
     assert "Cost this month" not in page_of(cast)
     today = timezone.now().astimezone(UTC).date()
     for fence, day in enumerate((today, today.replace(day=1), today - timedelta(days=32))):
@@ -313,7 +316,7 @@ def test_queries_do_not_grow_with_rows(cast: Cast) -> None:
 
 
 def fill(cast: Cast, many: int) -> None:
-    """So many versions, threads, notes, lines and waiting messages more."""
+    """Add this many versions, threads, notes, lines and waiting messages."""
     short = Memory.objects.of_channel(cast.public, MemoryType.SHORT_TERM)
     start = MONDAY + timedelta(days=many)
     for i in range(many):
@@ -341,24 +344,29 @@ def fill(cast: Cast, many: int) -> None:
         pytest.param({"is_followed": False}, "Nobody chose it", id="not followed"),
         pytest.param({"bot_is_in": False}, "The bot is not in it", id="without the bot"),
         pytest.param(
-            {"walk_top_ts": "1768000000.000000", "walk_at_ts": "1767500000.000000"},
+            {
+                "history_newest_ts": "1768000000.000000",
+                "history_reached_ts": "1767500000.000000",
+            },
             "Older messages are being read",
             id="a walk under way",
         ),
-        pytest.param({"sync_code": "ratelimited"}, "Slack gives no more for now", id="limited"),
+        pytest.param({"error_code": "ratelimited"}, "Slack gives no more for now", id="limited"),
         pytest.param(
-            {"sync_code": "internal_error", "sync_text": "history: internal_error."},
+            {"error_code": "internal_error", "error_text": "history: internal_error."},
             "Slack had an error of its own",
             id="a failure",
         ),
-        pytest.param({"sync_code": "is_odd"}, "Slack refuses it: is_odd.", id="an odd one"),
+        pytest.param({"error_code": "is_odd"}, "Slack refuses it: is_odd.", id="an odd one"),
         pytest.param({}, "as in Slack", id="all is well"),
     ],
 )
-def test_how_far_it_is_read_from_slack(cast: Cast, values: dict[str, Any], says: str) -> None:
-    known = {"is_followed": True, "bot_is_in": True, "synced_ts": "1767400000.000000"}
-    known |= {"walked_at": timezone.now(), "members_known_at": timezone.now()}
-    Channel.objects.filter(slack_id="C0PUBLIC").update(**(known | values))
+def test_the_coverage_of_the_sync_is_shown(cast: Cast, values: dict[str, Any], says: str) -> None:
+    mark_channels_synced(timezone.now())
+    of_channel = {name: value for name, value in values.items() if hasattr(Channel, name)}
+    Channel.objects.filter(slack_id="C0PUBLIC").update(**of_channel)
+    of_sync = {name: value for name, value in values.items() if name not in of_channel}
+    set_sync(cast.public, **{"synced_ts": "1767400000.000000"} | of_sync)
     assert "Read from Slack" not in page_of(cast), "an import is no matter of Slack's"
     now = timezone.now()
     Workspace.objects.update(connected_at=now, synced_at=now, listed_at=now)

@@ -1,4 +1,4 @@
-"""A person corrects a memory, and meets another who did the same."""
+"""The editor of a memory, with conflicts and drafts, and its versions."""
 
 import re
 from datetime import timedelta
@@ -8,17 +8,15 @@ import pytest
 from django.db import connection
 from django.http import HttpResponse
 from django.test.utils import CaptureQueriesContext
-from django.utils import timezone
 
-from memories import tasks
-from memories.models import AuditEvent, Draft
+from memories.models import Draft
 from memories.rules.memory.lines import Origin
 from memories.rules.redaction.shingles import QuoteMatcher
 from tests.factories import MONDAY, make_version
 from tests.views.conftest import Cast
 
 HTMX = {"HX-Request": "true"}
-MINE = "- We launch on Tuesday\n- Aya owns iOS"
+YOURS = "- We launch on Tuesday\n- Aya owns iOS"
 THEIRS = "- We launch on Wednesday\n- Aya owns iOS\n- Tom tests"
 
 
@@ -29,26 +27,32 @@ def edit(cast: Cast, text: str, name: str = "editor", base: int = 2, **given: st
 
 
 def text_in(page: str) -> str:
-    """What stands in the page's textarea."""
-    found = re.search(r"<textarea[^>]*>(.*?)</textarea>", page, re.DOTALL)
-    assert found
-    return unescape(found[1])
+    """Return the text in the textarea of the page."""
+    match = re.search(r"<textarea[^>]*>(.*?)</textarea>", page, re.DOTALL)
+    assert match
+    return unescape(match[1])
 
 
 def hidden_in(page: str, name: str) -> str:
-    found = re.search(rf'name="{name}" value="([^"]*)"', page)
-    assert found
-    return unescape(found[1])
+    match = re.search(rf'name="{name}" value="([^"]*)"', page)
+    assert match
+    return unescape(match[1])
 
 
-def test_the_editor_holds_the_text_and_the_base(cast: Cast) -> None:
+def keep(cast: Cast, text: str = YOURS, name: str = "editor", **given: str) -> HttpResponse:
+    headers = HTMX if given.pop("htmx", "") else {}
+    data = {"text": text, "based_on": "2", "revision": "0", **given}
+    return cast.clients[name].post(f"/m/{cast.memory.pk}/draft/", data, headers=headers)
+
+
+def test_the_editor_has_the_text_and_its_base(cast: Cast) -> None:
     page = cast.clients["editor"].get(f"/m/{cast.memory.pk}/edit/").content.decode()
     assert text_in(page) == cast.memory.current.content
     assert hidden_in(page, "based_on") == "2"
 
 
 def test_saving_makes_a_version_of_the_person(cast: Cast) -> None:
-    response = edit(cast, MINE.replace("\n", "\r\n"))
+    response = edit(cast, YOURS.replace("\n", "\r\n"))
     assert response.status_code == 302
     assert response["Location"] == "/w/team/c/C0PUBLIC/#memory"
     cast.memory.refresh_from_db()
@@ -58,13 +62,13 @@ def test_saving_makes_a_version_of_the_person(cast: Cast) -> None:
         Origin.PERSON,
         cast.users["editor"],
     )
-    assert current.content == MINE
+    assert current.content == YOURS
     page = cast.clients["editor"].get(response["Location"]).content.decode()
     assert "Saved as version 3." in page
 
 
-def test_saving_by_htmx_brings_the_memory_the_rail_and_the_news(cast: Cast) -> None:
-    response = edit(cast, MINE, htmx="1")
+def test_saving_by_htmx_returns_the_card_the_rail_and_a_toast(cast: Cast) -> None:
+    response = edit(cast, YOURS, htmx="1")
     part = response.content.decode()
     assert response.status_code == 200 and "<html" not in part
     assert 'id="memory"' in part and "We launch on Tuesday" in part
@@ -85,7 +89,7 @@ def test_saving_by_htmx_brings_the_memory_the_rail_and_the_news(cast: Cast) -> N
         ),
     ],
 )
-def test_what_cannot_be_saved_stays_in_the_editor(cast: Cast, text: str, words: str) -> None:
+def test_an_invalid_text_stays_in_the_editor(cast: Cast, text: str, words: str) -> None:
     response = edit(cast, text)
     page = response.content.decode()
     assert response.status_code == 422
@@ -95,8 +99,8 @@ def test_what_cannot_be_saved_stays_in_the_editor(cast: Cast, text: str, words: 
     assert cast.memory.versions.count() == 2
 
 
-def test_an_edit_that_leaves_only_what_was_forgotten_stays_in_the_editor(cast: Cast) -> None:
-    cast.memory.current.mask(QuoteMatcher(frozenset()), [cast.memory.current.lines.first().pk])
+def test_an_edit_with_only_redacted_lines_stays_in_the_editor(cast: Cast) -> None:
+    cast.memory.current.redact(QuoteMatcher(frozenset()), [cast.memory.current.lines.first().pk])
     forgotten, _left = cast.memory.versions.get(number=2).content.split("\n")
     response = edit(cast, forgotten, revision="1")
     page = response.content.decode()
@@ -109,20 +113,20 @@ def test_an_edit_that_leaves_only_what_was_forgotten_stays_in_the_editor(cast: C
     ("name", "status"),
     [("member", 403), ("guest", 403), ("outsider", 404), ("nobody", 302)],
 )
-def test_others_change_nothing(cast: Cast, name: str, status: int) -> None:
-    assert edit(cast, MINE, name).status_code == status
+def test_other_readers_cannot_edit(cast: Cast, name: str, status: int) -> None:
+    assert edit(cast, YOURS, name).status_code == status
     assert cast.memory.versions.count() == 2
 
 
 @pytest.mark.parametrize("htmx", ["", "1"], ids=["page", "part"])
 def test_a_conflict_keeps_both_texts(cast: Cast, htmx: str) -> None:
     cast.memory.revise(THEIRS, by=cast.users["insider"], based_on=2)
-    response = edit(cast, MINE, htmx=htmx)
+    response = edit(cast, YOURS, htmx=htmx)
     page = response.content.decode()
     assert response.status_code == 409
     assert ("<html" in page) is (not htmx)
     assert "We launch on Tuesday" in page and "We launch on Wednesday" in page
-    assert hidden_in(page, "yours") == MINE
+    assert hidden_in(page, "yours") == YOURS
     assert hidden_in(page, "based_on") == "3"
     # Whoever changed a paragraph alone is right; where both did, both stay.
     assert text_in(page) == (
@@ -135,25 +139,25 @@ def test_a_conflict_keeps_both_texts(cast: Cast, htmx: str) -> None:
 
 
 class TestSummary:
-    """What an edit was for, in a few words: the name of the version that it makes."""
+    """The summary of an edit is the name of its version."""
 
-    def test_it_names_the_version(self, cast: Cast) -> None:
-        assert edit(cast, MINE, summary="after the review ").status_code == 302
+    def test_the_summary_is_the_name_of_the_version(self, cast: Cast) -> None:
+        assert edit(cast, YOURS, summary="after the review ").status_code == 302
         assert cast.memory.versions.get(number=3).name == "after the review"
 
-    def test_without_one_the_version_has_no_name(self, cast: Cast) -> None:
-        edit(cast, MINE, summary=" ")
+    def test_an_empty_summary_gives_no_name(self, cast: Cast) -> None:
+        edit(cast, YOURS, summary=" ")
         assert cast.memory.versions.get(number=3).name == ""
 
-    def test_one_too_long_leaves_all_in_the_editor(self, cast: Cast) -> None:
-        response = edit(cast, MINE, summary="x" * 81)
+    def test_a_long_summary_stays_in_the_editor(self, cast: Cast) -> None:
+        response = edit(cast, YOURS, summary="x" * 81)
         page = response.content.decode()
         assert response.status_code == 422 and "at most 80 characters" in page
-        assert text_in(page) == MINE and hidden_in(page, "summary") == "x" * 81
+        assert text_in(page) == YOURS and hidden_in(page, "summary") == "x" * 81
 
-    def test_a_conflict_keeps_it(self, cast: Cast) -> None:
+    def test_a_conflict_keeps_the_summary(self, cast: Cast) -> None:
         cast.memory.revise(THEIRS, by=cast.users["insider"], based_on=2)
-        page = edit(cast, MINE, summary="after the review").content.decode()
+        page = edit(cast, YOURS, summary="after the review").content.decode()
         assert hidden_in(page, "summary") == "after the review"
 
 
@@ -166,11 +170,11 @@ class TestSummary:
         ("both", "- We launch on Tuesday\n- We launch on Wednesday"),
     ],
 )
-def test_the_choices_are_put_together(cast: Cast, choice: str, first: str) -> None:
+def test_choices_are_joined(cast: Cast, choice: str, first: str) -> None:
     cast.memory.revise(THEIRS, by=cast.users["insider"], based_on=2)
-    page = edit(cast, MINE).content.decode()
+    page = edit(cast, YOURS).content.decode()
     chosen = re.findall(r'name="(choice-\d+)" value="yours"', page)
-    data = {chosen[0]: choice, chosen[1]: "theirs", "yours": MINE, "seen": "2", "do": "choose"}
+    data = {chosen[0]: choice, chosen[1]: "theirs", "yours": YOURS, "seen": "2", "do": "choose"}
     response = edit(cast, "whatever stood there", base=3, **data)
     assert response.status_code == 200
     page = response.content.decode()
@@ -182,44 +186,44 @@ def test_the_choices_are_put_together(cast: Cast, choice: str, first: str) -> No
 @pytest.mark.parametrize("result", ["", "x" * 20_001], ids=["nothing", "too much"])
 def test_a_result_that_cannot_be_saved_leaves_the_conflict_open(cast: Cast, result: str) -> None:
     cast.memory.revise(THEIRS, by=cast.users["insider"], based_on=2)
-    edit(cast, MINE)
-    sent = {"yours": MINE, "seen": "2", "seen_revision": "0", "do": "save", "choice-0": "yours"}
+    edit(cast, YOURS)
+    sent = {"yours": YOURS, "seen": "2", "seen_revision": "0", "do": "save", "choice-0": "yours"}
     response = edit(cast, result, base=3, **sent)
     page = response.content.decode()
     assert response.status_code == 422 and 'id="text-error"' in page
     assert text_in(page) == result
     assert hidden_in(page, "seen") == "2" and 'name="yours"' in page
     assert 'value="yours" checked' in page
-    assert Draft.objects.get().text == MINE
+    assert Draft.objects.get().text == YOURS
 
 
 @pytest.mark.parametrize(
     ("typed", "saved"),
     [
-        pytest.param("", MINE, id="the choices"),
+        pytest.param("", YOURS, id="the choices"),
         pytest.param("- My own result", "- My own result", id="what was typed"),
     ],
 )
-def test_choices_count_without_being_put_together(cast: Cast, typed: str, saved: str) -> None:
+def test_choices_count_without_joining_them(cast: Cast, typed: str, saved: str) -> None:
     cast.memory.revise(THEIRS, by=cast.users["insider"], based_on=2)
-    page = edit(cast, MINE).content.decode()
+    page = edit(cast, YOURS).content.decode()
     made = dict(re.findall(r'name="(made-\d+)" value="(\w+)"', page))
     assert sorted(made.values()) == ["both", "theirs"]
     chosen = dict.fromkeys((name.replace("made", "choice") for name in made), "yours")
-    sent = {"yours": MINE, "seen": "2", "seen_revision": "0", **made, **chosen}
+    sent = {"yours": YOURS, "seen": "2", "seen_revision": "0", **made, **chosen}
     assert edit(cast, typed or text_in(page), base=3, do="save", **sent).status_code == 302
     assert cast.memory.versions.get(number=4).content == saved
 
 
-def test_in_place_the_rail_beside_a_conflict_says_which_version_is_current(cast: Cast) -> None:
+def test_a_conflict_by_htmx_updates_the_rail(cast: Cast) -> None:
     cast.memory.revise(THEIRS, by=cast.users["insider"], based_on=2)
-    part = edit(cast, MINE, htmx="1").content.decode()
+    part = edit(cast, YOURS, htmx="1").content.decode()
     _, rail = part.split('id="rail" class="side" hx-swap-oob="true"')
     [current] = [row for row in rail.split("<li")[1:] if 'class="badge"' in row]
     assert ">v3</a>" in current
-    again = {"yours": MINE, "seen": "2", "do": "choose", "htmx": "1"}
-    assert 'id="rail"' not in edit(cast, MINE, base=3, **again).content.decode()
-    assert 'id="rail"' not in edit(cast, MINE).content.decode()
+    again = {"yours": YOURS, "seen": "2", "do": "choose", "htmx": "1"}
+    assert 'id="rail"' not in edit(cast, YOURS, base=3, **again).content.decode()
+    assert 'id="rail"' not in edit(cast, YOURS).content.decode()
 
 
 STANDS = "This text stands already, as version 3."
@@ -228,18 +232,18 @@ STANDS = "This text stands already, as version 3."
 @pytest.mark.slow
 @pytest.mark.parametrize("htmx", ["", "1"], ids=["page", "part"])
 @pytest.mark.parametrize(
-    ("mine", "theirs"),
+    ("your_text", "theirs"),
     [
-        pytest.param(MINE, MINE, id="the same words"),
-        pytest.param(MINE, MINE.replace("- Aya", "* Aya"), id="but for a bullet of theirs"),
+        pytest.param(YOURS, YOURS, id="the same words"),
+        pytest.param(YOURS, YOURS.replace("- Aya", "* Aya"), id="but for a bullet of theirs"),
     ],
 )
-def test_what_both_sides_wrote_stands_already(
-    cast: Cast, mine: str, theirs: str, htmx: str
+def test_the_same_edit_by_both_is_saved_already(
+    cast: Cast, your_text: str, theirs: str, htmx: str
 ) -> None:
     keep(cast)
     cast.memory.revise(theirs, by=cast.users["insider"], based_on=2)
-    response = edit(cast, mine, htmx=htmx)
+    response = edit(cast, your_text, htmx=htmx)
     if htmx:
         part = response.content.decode()
         assert response.status_code == 200 and STANDS in part and "<html" not in part
@@ -251,13 +255,13 @@ def test_what_both_sides_wrote_stands_already(
     assert not Draft.objects.exists()
 
 
-def test_so_does_what_was_chosen_of_theirs_alone(cast: Cast) -> None:
+def test_choosing_theirs_alone_is_saved_already(cast: Cast) -> None:
     cast.memory.revise(THEIRS, by=cast.users["insider"], based_on=2)
-    page = edit(cast, MINE).content.decode()
+    page = edit(cast, YOURS).content.decode()
     assert Draft.objects.exists()
     made = dict(re.findall(r'name="(made-\d+)" value="(\w+)"', page))
     chosen = dict.fromkeys((name.replace("made", "choice") for name in made), "theirs")
-    sent = {"yours": MINE, "seen": "2", "seen_revision": "0", **made, **chosen}
+    sent = {"yours": YOURS, "seen": "2", "seen_revision": "0", **made, **chosen}
     response = edit(cast, text_in(page), base=3, do="save", **sent)
     assert response.status_code == 302
     assert STANDS in cast.clients["editor"].get(response["Location"]).content.decode()
@@ -265,7 +269,7 @@ def test_so_does_what_was_chosen_of_theirs_alone(cast: Cast) -> None:
     assert not Draft.objects.exists()
 
 
-def test_a_second_conflict_keeps_the_text_again(cast: Cast) -> None:
+def test_a_second_conflict_keeps_the_text(cast: Cast) -> None:
     cast.memory.revise(THEIRS, by=cast.users["insider"], based_on=2)
     cast.memory.revise(THEIRS + "\n- More", by=cast.users["insider"], based_on=3)
     response = edit(cast, "- my result of the first conflict", base=3, do="save")
@@ -273,19 +277,19 @@ def test_a_second_conflict_keeps_the_text_again(cast: Cast) -> None:
     assert "my result of the first conflict" in response.content.decode()
 
 
-def test_a_text_rewritten_in_place_meanwhile_is_a_conflict(cast: Cast) -> None:
+def test_a_text_rewritten_during_the_edit_is_a_conflict(cast: Cast) -> None:
     version = cast.memory.current
     cast.memory.versions.filter(pk=version.pk).update(revision=1, content="- By the model again")
-    response = edit(cast, MINE)
+    response = edit(cast, YOURS)
     assert response.status_code == 409
     assert "By the model again" in response.content.decode()
 
 
-def test_what_was_rewritten_in_place_meanwhile_is_not_taken_out(cast: Cast) -> None:
-    """The text that the edit began from is gone, so a line that is not yours may be new."""
+def test_new_lines_of_a_rewritten_text_are_not_removed(cast: Cast) -> None:
+    """The base text is lost, so a line that only they have may be new."""
     again = "- We launch on Monday\n- Aya owns iOS\n- Tom tests"
     cast.memory.versions.filter(number=2).update(revision=1, content=again)
-    page = edit(cast, MINE).content.decode()
+    page = edit(cast, YOURS).content.decode()
     kept = "- We launch on Tuesday\n- We launch on Monday\n- Aya owns iOS\n- Tom tests"
     assert text_in(page) == kept
     names = ("yours", "seen", "seen_revision", "based_on", "revision")
@@ -294,224 +298,32 @@ def test_what_was_rewritten_in_place_meanwhile_is_not_taken_out(cast: Cast) -> N
     assert text_in(response.content.decode()) == kept
 
 
-def test_a_text_that_was_withdrawn_meanwhile_is_a_conflict(cast: Cast) -> None:
+def test_a_text_withdrawn_during_the_edit_is_a_conflict(cast: Cast) -> None:
     cast.memory.versions.update(audience="nobody")
-    cast.memory.show_newest()
-    response = edit(cast, MINE)
+    cast.memory.update_current()
+    response = edit(cast, YOURS)
     page = response.content.decode()
     assert response.status_code == 409
     assert "the text was withdrawn" in page and not re.search(r"\bv0\b", page)
-    assert text_in(page) == hidden_in(page, "yours") == MINE
-    assert edit(cast, MINE, base=0, do="save").status_code == 302
+    assert text_in(page) == hidden_in(page, "yours") == YOURS
+    assert edit(cast, YOURS, base=0, do="save").status_code == 302
 
 
-def test_a_save_is_checked_in_the_write_itself(cast: Cast) -> None:
-    """Two people send the same form at the same moment: one of them is told."""
-    first, second = edit(cast, MINE, "editor"), edit(cast, THEIRS, "insider")
+def test_the_write_itself_checks_the_base(cast: Cast) -> None:
+    """Two people send the same form at the same time, and one gets a conflict."""
+    first, second = edit(cast, YOURS, "editor"), edit(cast, THEIRS, "insider")
     assert (first.status_code, second.status_code) == (302, 409)
-    assert MINE.split("\n")[0][2:] in second.content.decode()
+    assert YOURS.split("\n")[0][2:] in second.content.decode()
     assert cast.memory.versions.count() == 3
 
 
-class TestPreview:
-    def preview(self, cast: Cast, name: str = "editor", **given: str) -> HttpResponse:
-        headers = HTMX if given.pop("htmx", "") else {}
-        data = {"text": MINE, "based_on": "2", "revision": "0", **given}
-        return cast.clients[name].post(f"/m/{cast.memory.pk}/preview/", data, headers=headers)
-
-    def test_the_changes_are_shown_beside_the_text_and_nothing_is_saved(self, cast: Cast) -> None:
-        page = self.preview(cast).content.decode()
-        assert "We launch on <del>Monday</del><ins>Tuesday</ins>" in page
-        assert "1 change: 0 added, 0 removed, 1 reworded" in page
-        assert text_in(page) == MINE
-        assert (hidden_in(page, "based_on"), hidden_in(page, "revision")) == ("2", "0")
-        assert cast.memory.versions.count() == 2
-
-    def test_as_a_part_they_come_alone_and_take_the_focus(self, cast: Cast) -> None:
-        part = self.preview(cast, htmx="1").content.decode()
-        assert "<html" not in part and "<textarea" not in part
-        assert "<ins>Tuesday</ins>" in part and 'tabindex="-1" autofocus' in part
-
-    def test_they_are_those_since_the_edit_began(self, cast: Cast) -> None:
-        cast.memory.revise(THEIRS, by=None, based_on=2)
-        page = self.preview(cast).content.decode()
-        assert "<del>Monday</del>" in page and "Tom tests" not in page
-
-    def test_a_text_that_was_not_changed(self, cast: Cast) -> None:
-        assert (
-            "Nothing is different."
-            in self.preview(cast, text=cast.memory.current.content).content.decode()
-        )
-
-    @pytest.mark.parametrize(
-        ("name", "status"), [("member", 403), ("guest", 403), ("outsider", 404), ("nobody", 302)]
-    )
-    def test_for_editors(self, cast: Cast, name: str, status: int) -> None:
-        assert self.preview(cast, name).status_code == status
-
-
-def open_editor(cast: Cast, name: str = "editor", query: str = "", htmx: str = "") -> str:
-    path = f"/m/{cast.memory.pk}/edit/{query}"
-    response = cast.clients[name].get(path, headers=HTMX if htmx else {})
-    page: str = response.content.decode()
-    return page
-
-
-def keep(cast: Cast, text: str = MINE, name: str = "editor", **given: str) -> HttpResponse:
-    headers = HTMX if given.pop("htmx", "") else {}
-    data = {"text": text, "based_on": "2", "revision": "0", **given}
-    return cast.clients[name].post(f"/m/{cast.memory.pk}/draft/", data, headers=headers)
-
-
-def pinned(cast: Cast) -> list[str]:
-    cast.memory.refresh_from_db()
-    lines = cast.memory.current.lines.filter(pinned=True)
-    return list(lines.values_list("text", flat=True))
-
-
-class TestKeptWordForWord:
-    AYA = "- Aya owns iOS"
-
-    def test_lines_that_updates_may_reword_are_offered(self, cast: Cast) -> None:
-        page = open_editor(cast)
-        assert page.count('name="keep"') == 2 and f'value="{self.AYA}"' in page
-        edit(cast, MINE)
-        page = open_editor(cast)  # the person's own line is kept anyway
-        assert page.count('name="keep"') == 1
-        cast.memory.pin_texts([self.AYA], by=None, based_on=3)
-        assert 'name="keep"' not in open_editor(cast)
-
-    def test_those_ticked_are_pinned_with_the_edit(self, cast: Cast) -> None:
-        edit(cast, MINE, keep=self.AYA)
-        assert pinned(cast) == [self.AYA] and cast.memory.current.number == 3
-        event = AuditEvent.objects.get(action="line_pin")
-        assert (event.actor, event.details) == ("editor", {"version": 3, "line": 1})
-
-    def test_alone_they_make_no_version(self, cast: Cast) -> None:
-        text = cast.memory.current.content
-        assert edit(cast, text, keep=self.AYA).status_code == 302
-        assert pinned(cast) == [self.AYA] and cast.memory.current.number == 2
-        assert edit(cast, text, keep=self.AYA).status_code == 422  # they are already
-
-    def test_what_is_not_there_is_not_pinned(self, cast: Cast) -> None:
-        edit(cast, MINE, keep="- No such line")
-        assert pinned(cast) == []
-
-    def test_the_ticks_come_along_through_a_conflict(self, cast: Cast) -> None:
-        cast.memory.revise(THEIRS, by=None, based_on=2)
-        page = edit(cast, MINE, keep=self.AYA).content.decode()
-        assert pinned(cast) == []
-        assert hidden_in(page, "keep") == self.AYA
-
-    def test_they_do_where_both_sides_wrote_the_same(self, cast: Cast) -> None:
-        cast.memory.revise(MINE, by=None, based_on=2)
-        page = edit(cast, MINE, keep=self.AYA).content.decode()
-        sent = {"yours": MINE, "seen": "2", "seen_revision": "0", "do": "save"}
-        sent["keep"] = hidden_in(page, "keep")
-        assert edit(cast, text_in(page), base=3, **sent).status_code == 302
-        assert pinned(cast) == [self.AYA] and cast.memory.current.number == 3
-
-
-OFFER = "You have an unsaved draft from"
-
-
-class TestDrafts:
-    def test_what_was_typed_is_offered_taken_and_saved(self, cast: Cast) -> None:
-        assert OFFER not in open_editor(cast)
-        response = keep(cast, htmx="1")
-        assert (response.status_code, "Draft kept at" in response.content.decode()) == (200, True)
-        page = open_editor(cast)
-        assert OFFER in page and text_in(page) == cast.memory.current.content
-        taken = open_editor(cast, query="?draft=take")
-        assert OFFER not in taken and text_in(taken) == MINE
-        assert (hidden_in(taken, "based_on"), hidden_in(taken, "revision")) == ("2", "0")
-        edit(cast, MINE)
-        assert not Draft.objects.exists()
-        assert OFFER not in open_editor(cast)
-
-    def test_it_keeps_its_base_and_so_meets_what_came_meanwhile(self, cast: Cast) -> None:
-        keep(cast)
-        cast.memory.revise(THEIRS, by=None, based_on=2)
-        taken = open_editor(cast, query="?draft=take")
-        assert text_in(taken) == MINE and hidden_in(taken, "based_on") == "2"
-
-    @pytest.mark.parametrize("htmx", ["", "1"], ids=["page", "part"])
-    def test_it_is_discarded(self, cast: Cast, htmx: str) -> None:
-        keep(cast)
-        now = cast.memory.current.content
-        response = keep(cast, now, do="discard", htmx=htmx)
-        assert response.status_code == 200
-        assert not Draft.objects.exists()
-        assert text_in(response.content.decode()) == now
-        assert OFFER not in response.content.decode()
-
-    @pytest.mark.parametrize("htmx", ["", "1"], ids=["page", "part"])
-    def test_what_was_typed_since_is_not(self, cast: Cast, htmx: str) -> None:
-        keep(cast, "- Of this morning")
-        response = keep(cast, do="discard", htmx=htmx)
-        assert text_in(response.content.decode()) == MINE
-        assert Draft.objects.get().text == MINE
-
-    def test_what_takes_its_place_takes_the_offer_away(self, cast: Cast) -> None:
-        keep(cast, "- Of this morning")
-        assert OFFER in open_editor(cast)
-        assert 'id="offer" hx-swap-oob' in keep(cast, htmx="1").content.decode()
-        assert 'id="offer"' not in keep(cast, " ", htmx="1").content.decode()
-
-    def test_a_save_that_fails_keeps_it(self, cast: Cast) -> None:
-        edit(cast, "x" * 20_001)
-        assert Draft.objects.get().text == "x" * 20_001
-        cast.memory.revise(THEIRS, by=None, based_on=2)
-        edit(cast, MINE)
-        assert Draft.objects.get().text == MINE
-
-    def test_so_does_a_look_at_the_changes(self, cast: Cast) -> None:
-        TestPreview().preview(cast)
-        assert Draft.objects.get().text == MINE
-
-    def test_there_is_one_and_the_last_one_counts(self, cast: Cast) -> None:
-        keep(cast, "- First")
-        keep(cast)
-        keep(cast, cast.memory.current.content)  # nothing was typed there
-        assert Draft.objects.get().text == MINE
-
-    def test_it_is_its_authors_alone(self, cast: Cast) -> None:
-        keep(cast)
-        assert OFFER not in open_editor(cast, "insider")
-        assert text_in(open_editor(cast, "insider", "?draft=take")) == cast.memory.current.content
-        keep(cast, cast.memory.current.content, name="insider", do="discard")
-        assert Draft.objects.get().user == cast.users["editor"]
-
-    def test_it_goes_with_the_text_that_they_may_not_read_any_more(self, cast: Cast) -> None:
-        keep(cast)
-        cast.memory.revise(THEIRS, by=None, based_on=2)
-        cast.memory.versions.filter(number=2).update(audience="nobody")
-        assert OFFER not in open_editor(cast)
-        assert "Tuesday" not in open_editor(cast, query="?draft=take")
-        assert "Draft kept" not in keep(cast, "- Again", htmx="1").content.decode()
-
-    def test_it_is_kept_for_a_day(self, cast: Cast) -> None:
-        keep(cast)
-        Draft.objects.update(at=timezone.now() - timedelta(hours=24))
-        assert OFFER not in open_editor(cast)
-        tasks.retention()
-        assert not Draft.objects.exists()
-
-    @pytest.mark.parametrize(
-        ("name", "status"), [("member", 403), ("guest", 403), ("outsider", 404), ("nobody", 302)]
-    )
-    def test_others_keep_nothing(self, cast: Cast, name: str, status: int) -> None:
-        assert keep(cast, name=name).status_code == status
-        assert not Draft.objects.exists()
-
-
-def test_the_editor_says_what_will_happen_to_the_text(cast: Cast) -> None:
+def test_the_editor_explains_the_next_update(cast: Cast) -> None:
     page = cast.clients["editor"].get(f"/m/{cast.memory.pk}/edit/").content.decode()
     assert "the next automatic update starts from this text" in page
     assert "Lines that you write, change or pin are kept word for word" in page
 
 
-def test_the_card_says_what_was_kept_and_put_back(cast: Cast) -> None:
+def test_the_card_lists_kept_and_put_back_lines(cast: Cast) -> None:
     make_version(
         memory=cast.memory,
         text="- a\n- b\n- c",
@@ -527,53 +339,53 @@ def test_the_card_says_what_was_kept_and_put_back(cast: Cast) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "outcome"),
     [
-        (MINE + "\n- And more", "your edit kept"),
+        (YOURS + "\n- And more", "your edit kept"),
         ("- We launch on Monday\n- Aya owns iOS", "your edit changed: compare"),
     ],
 )
-def test_the_rail_says_what_the_next_update_did_to_ones_own_edit(
-    cast: Cast, text: str, told: str
-) -> None:
-    edit(cast, MINE)
+def test_the_rail_has_the_outcome_of_the_readers_edit(cast: Cast, text: str, outcome: str) -> None:
+    edit(cast, YOURS)
     path = cast.path("c/C0PUBLIC/")
     assert "your edit" not in cast.clients["editor"].get(path).content.decode()
     made = make_version(memory=cast.memory, text=text, until=MONDAY + timedelta(hours=2))
     make_version(memory=cast.memory, text="- Much later", until=MONDAY + timedelta(hours=3))
     page = cast.clients["editor"].get(path).content.decode()
-    assert page.count("your edit") == 1 and told in page
+    assert page.count("your edit") == 1 and outcome in page
     own = cast.memory.versions.get(number=3)
-    assert (f"/diff/{own.pk}..{made.pk}/" in page) is ("compare" in told)
+    assert (f"/diff/{own.pk}..{made.pk}/" in page) is ("compare" in outcome)
     assert "your edit" not in cast.clients["insider"].get(path).content.decode()
 
 
-def test_it_says_so_of_that_update_alone_however_many_came_later(cast: Cast) -> None:
-    edit(cast, MINE)
+def test_the_outcome_is_at_the_first_update_alone(cast: Cast) -> None:
+    edit(cast, YOURS)
     for i in range(12):
         make_version(memory=cast.memory, text=f"- {i}")
     editor = cast.clients["editor"]
     assert "your edit" not in editor.get(cast.path("c/C0PUBLIC/")).content.decode()
     rail = editor.get(f"/m/{cast.memory.pk}/versions/", headers=HTMX).content.decode()
-    [told] = [row for row in rail.split("<li")[1:] if "your edit" in row]
-    assert ">v4</a>" in told and "your edit changed: compare" in told
+    [outcome] = [row for row in rail.split("<li")[1:] if "your edit" in row]
+    assert ">v4</a>" in outcome and "your edit changed: compare" in outcome
 
 
 def test_all_versions_are_listed_newest_first(cast: Cast) -> None:
-    edit(cast, MINE)
+    edit(cast, YOURS)
     page = cast.clients["member"].get(f"/m/{cast.memory.pk}/versions/").content.decode()
     assert [int(n) for n in re.findall(r"<h2><a[^>]*>v(\d+)<", page)] == [3, 2, 1]
     assert "knot-person" in page and "edited by hand" in page
 
 
 @pytest.mark.slow
-def test_versions_come_in_pages(cast: Cast) -> None:
+def test_versions_are_paged(cast: Cast) -> None:
     for i in range(60):
         make_version(memory=cast.memory, text=f"- {i}")
     page = cast.clients["member"].get(f"/m/{cast.memory.pk}/versions/").content.decode()
     assert "?page=2" in page and ">v62</a>" in page and ">v12</a>" not in page
-    rest = cast.clients["member"].get(f"/m/{cast.memory.pk}/versions/?page=2").content.decode()
-    assert ">v12</a>" in rest and ">v13</a>" not in rest
+    older_page = (
+        cast.clients["member"].get(f"/m/{cast.memory.pk}/versions/?page=2").content.decode()
+    )
+    assert ">v12</a>" in older_page and ">v13</a>" not in older_page
 
 
 @pytest.mark.slow
@@ -583,7 +395,7 @@ def test_queries_do_not_grow_with_rows(cast: Cast, headers: dict[str, str]) -> N
     for many in (10, 100):
         for i in range(many):
             version = make_version(memory=cast.memory, text=f"- {many}, {i}")
-            version.call(f"Number {i}", by=cast.users["editor"])
+            version.rename(f"Number {i}", by=cast.users["editor"])
         with CaptureQueriesContext(connection) as queries:
             cast.clients["member"].get(f"/m/{cast.memory.pk}/versions/", headers=headers)
         counts.append(len(queries))
@@ -591,7 +403,7 @@ def test_queries_do_not_grow_with_rows(cast: Cast, headers: dict[str, str]) -> N
 
 
 @pytest.mark.slow
-def test_the_rail_is_filled_in_place(cast: Cast) -> None:
+def test_all_versions_replace_the_rail(cast: Cast) -> None:
     for i in range(60):
         make_version(memory=cast.memory, text=f"- {i}")
     member, address = cast.clients["member"], f"/m/{cast.memory.pk}/versions/"
@@ -601,5 +413,5 @@ def test_the_rail_is_filled_in_place(cast: Cast) -> None:
     assert part.startswith('<section id="rail"') and "hx-swap-oob" not in part
     assert part.count("<li") == 50 and "autofocus" in part
     assert 'hx-get="' + address + '?page=2"' in part
-    rest = member.get(f"{address}?page=2", headers=HTMX).content.decode()
-    assert rest.count("<li") == 12 and ">v1</a>" in rest
+    older_page = member.get(f"{address}?page=2", headers=HTMX).content.decode()
+    assert older_page.count("<li") == 12 and ">v1</a>" in older_page

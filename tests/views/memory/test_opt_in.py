@@ -1,4 +1,4 @@
-"""A private channel's long-term memory in the workspace's: whose word that is, and what is said."""
+"""The opt-in of a private channel's long-term memory into the workspace's."""
 
 import pytest
 from django.urls import reverse
@@ -30,7 +30,7 @@ def secret(team):
 
 
 def somebody(team, channel=None, role="", **account):
-    """An account, with a row as a member, and as a person in the channel."""
+    """Create an account with a membership, and with a person in the channel."""
     user = UserFactory(**account)
     person = PersonFactory(workspace=team, user=user)
     if role:
@@ -48,7 +48,7 @@ def is_in(channel):
     return Channel.objects.get(pk=channel.pk).in_workspace_memory
 
 
-def test_an_admin_who_is_in_it_decides(client, team, secret):
+def test_an_admin_in_the_channel_decides(client, team, secret):
     admin = somebody(team, secret, "admin")
     client.force_login(admin)
     detail = reverse("channels-detail", args=["team", "C1"])
@@ -67,7 +67,7 @@ def test_an_admin_who_is_in_it_decides(client, team, secret):
     ]
 
 
-def test_the_workspaces_page_says_so(client, team, secret):
+def test_the_page_of_the_workspace_names_the_channel(client, team, secret):
     secret.describe({"in_workspace_memory": True})
     client.force_login(somebody(team))
     assert "It includes #secret, private, by opt-in." in client.get("/w/team/").content.decode()
@@ -88,7 +88,7 @@ def test_the_workspaces_page_says_so(client, team, secret):
     ],
     ids=str,
 )
-def test_nobody_else_does(client, team, secret, who, status):
+def test_other_accounts_cannot_decide(client, team, secret, who, status):
     inside = who.pop("inside", False)
     client.force_login(somebody(team, secret if inside else None, **who))
     assert client.get(path(secret)).status_code == status
@@ -96,7 +96,7 @@ def test_nobody_else_does(client, team, secret, who, status):
     assert not is_in(secret)
 
 
-def test_an_opening_is_no_membership(client, team, secret):
+def test_an_access_grant_is_no_membership(client, team, secret):
     from django.utils import timezone
 
     operator = somebody(team, is_superuser=True)
@@ -108,14 +108,14 @@ def test_an_opening_is_no_membership(client, team, secret):
 
 
 @pytest.mark.parametrize("kind", ["public", "im", "mpim"])
-def test_there_is_nothing_to_decide(client, team, kind):
+def test_other_channels_have_no_opt_in(client, team, kind):
     channel = ChannelFactory(workspace=team, kind=kind)
     client.force_login(somebody(team, channel, "admin"))
     assert client.post(path(channel), {"on": "1"}).status_code == 403
     assert not is_in(channel)
 
 
-def test_a_shared_channel_may_be_opted_in(client, team):
+def test_a_shared_channel_has_an_opt_in(client, team):
     channel = ChannelFactory(workspace=team, is_shared=True, name="fjord")
     client.force_login(somebody(team, channel, "admin"))
     client.post(path(channel), {"on": "1"})

@@ -1,4 +1,4 @@
-"""A shorter text waits for a person's word, on the pages."""
+"""The page of a proposal."""
 
 import re
 from datetime import timedelta
@@ -13,28 +13,28 @@ from tests.factories import MONDAY, make_version
 from tests.pipeline.memory.test_proposals import Forgetful
 from tests.views.conftest import Cast
 
-HELD = [f"- The plan of week {n} stands as everybody agreed on Monday" for n in range(8)]
+PLANS = [f"- The plan of week {n} stands as everybody agreed on Monday" for n in range(8)]
 
 
 @pytest.fixture
 def proposed(cast: Cast) -> Cast:
-    """The long-term memory says much, and a forgetful model has merged it with the short one."""
+    """A long-term memory with many lines, which a merge would drop."""
     make_version(
         memory=cast.memory,
-        text="\n".join(HELD),
+        text="\n".join(PLANS),
         sources=cast.messages[:1],
         until=MONDAY + timedelta(hours=1),
     )
     cast.memory.refresh_from_db()
     run_pass(cast.workspace, MONDAY + timedelta(hours=30), Forgetful())
     cast.memory.refresh_from_db()
-    assert cast.memory.head == 3 and proposals.of(cast.memory)
+    assert cast.memory.head == 3 and proposals.find_proposal(cast.memory)
     return cast
 
 
 def decide(cast: Cast, word: str, name: str = "editor", **given: object) -> HttpResponse:
-    found = proposals.of(cast.memory)
-    seen = {"job": found.pk if found else 0, "based_on": 3}
+    proposal = proposals.find_proposal(cast.memory)
+    seen = {"job": proposal.pk if proposal else 0, "based_on": 3}
     path = f"/m/{cast.memory.pk}/proposal/{word}/"
     return cast.clients[name].post(path, seen | given)
 
@@ -46,7 +46,7 @@ def compared(cast: Cast, name: str = "member") -> str:
 
 
 @pytest.mark.slow
-def test_the_card_says_what_would_be_left(proposed: Cast) -> None:
+def test_the_card_counts_the_kept_lines(proposed: Cast) -> None:
     page = proposed.clients["member"].get(proposed.path("c/C0PUBLIC/")).content.decode()
     assert "A shorter text waits for you." in page
     assert re.search(r"It would keep [01] of 8 lines\.", page)
@@ -56,7 +56,7 @@ def test_the_card_says_what_would_be_left(proposed: Cast) -> None:
     assert "/accept/" in page and "/reject/" in page
 
 
-def test_without_one_there_is_no_card_and_no_page(cast: Cast) -> None:
+def test_there_is_no_page_without_a_proposal(cast: Cast) -> None:
     page = cast.clients["editor"].get(cast.path("c/C0PUBLIC/")).content.decode()
     assert "/proposal/" not in page
     assert cast.clients["editor"].get(f"/m/{cast.memory.pk}/proposal/").status_code == 404
@@ -71,10 +71,10 @@ def test_both_texts_are_compared(proposed: Cast) -> None:
 
 
 @pytest.mark.slow
-def test_accepted_it_is_the_next_version(proposed: Cast) -> None:
-    waiting = proposals.of(proposed.memory)
+def test_an_accepted_proposal_is_the_next_version(proposed: Cast) -> None:
+    waiting = proposals.find_proposal(proposed.memory)
     assert waiting
-    text = "\n".join(line.text for line in proposals.lines(waiting))
+    text = "\n".join(line.text for line in proposals.proposed_lines(waiting))
     response = decide(proposed, "accept")
     assert (response.status_code, response["Location"]) == (302, "/w/team/c/C0PUBLIC/#memory")
     proposed.memory.refresh_from_db()
@@ -85,25 +85,25 @@ def test_accepted_it_is_the_next_version(proposed: Cast) -> None:
 
 
 @pytest.mark.slow
-def test_rejected_the_text_stays(proposed: Cast) -> None:
+def test_the_text_stays_after_a_rejection(proposed: Cast) -> None:
     assert decide(proposed, "reject").status_code == 302
     proposed.memory.refresh_from_db()
-    assert (proposed.memory.head, proposals.of(proposed.memory)) == (3, None)
+    assert (proposed.memory.head, proposals.find_proposal(proposed.memory)) == (3, None)
     assert AuditEvent.objects.get(action="proposal_reject").actor == "editor"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("word", ["accept", "reject"])
 @pytest.mark.parametrize("given", [{"job": 0}, {"job": ""}, {"based_on": 2}, {"based_on": "x"}])
-def test_only_the_one_that_was_seen(proposed: Cast, word: str, given: dict) -> None:
+def test_only_the_seen_proposal_is_decided(proposed: Cast, word: str, given: dict) -> None:
     response = decide(proposed, word, **given)
     assert response.status_code == 409
     assert "Nothing was done" in response.content.decode()
-    assert proposals.of(proposed.memory)
+    assert proposals.find_proposal(proposed.memory)
 
 
 @pytest.mark.slow
-def test_a_memory_that_moved_on_is_not_overwritten(proposed: Cast) -> None:
+def test_a_changed_memory_is_not_overwritten(proposed: Cast) -> None:
     text = f"{proposed.memory.current.content}\n- By hand"
     proposed.memory.revise(text, by=None, based_on=3)
     # The card is gone at once; who still has it on screen is told.
@@ -113,12 +113,12 @@ def test_a_memory_that_moved_on_is_not_overwritten(proposed: Cast) -> None:
     assert response.status_code == 409
     assert "the memory has moved on" in response.content.decode()
     proposed.memory.refresh_from_db()
-    assert (proposed.memory.head, proposals.of(proposed.memory)) == (4, None)
+    assert (proposed.memory.head, proposals.find_proposal(proposed.memory)) == (4, None)
 
 
 @pytest.mark.slow
-def test_the_second_of_two_people_is_told(proposed: Cast) -> None:
-    waiting = proposals.of(proposed.memory)
+def test_the_second_of_two_decisions_is_refused(proposed: Cast) -> None:
+    waiting = proposals.find_proposal(proposed.memory)
     assert waiting
     assert decide(proposed, "reject").status_code == 302
     assert decide(proposed, "accept", "insider", job=waiting.pk).status_code == 409
@@ -131,17 +131,17 @@ def test_the_second_of_two_people_is_told(proposed: Cast) -> None:
 @pytest.mark.parametrize(
     ("name", "status"), [("member", 403), ("guest", 403), ("outsider", 404), ("nobody", 302)]
 )
-def test_others_decide_nothing(proposed: Cast, word: str, name: str, status: int) -> None:
+def test_other_readers_cannot_decide(proposed: Cast, word: str, name: str, status: int) -> None:
     assert decide(proposed, word, name).status_code == status
-    assert proposals.of(proposed.memory)
+    assert proposals.find_proposal(proposed.memory)
 
 
 @pytest.mark.slow
-def test_what_people_hold_is_in_the_proposal_too(proposed: Cast) -> None:
+def test_protected_lines_are_in_the_proposal(proposed: Cast) -> None:
     proposed.memory.pin(6, by=None, based_on=3)
     page = compared(proposed)
     assert 'class="same" lang="en">The plan of week 6' in page
     decide(proposed, "accept")
     proposed.memory.refresh_from_db()
     (line,) = proposed.memory.current.lines.filter(pinned=True)
-    assert (line.text, proposed.memory.current.kept) == (HELD[6], [HELD[6]])
+    assert (line.text, proposed.memory.current.kept) == (PLANS[6], [PLANS[6]])

@@ -1,4 +1,4 @@
-"""Rebuild, on the pages: asked for by editors, seen beside the current text, accepted or rejected."""
+"""The page of a rebuild, and its proposal."""
 
 from datetime import timedelta
 
@@ -12,13 +12,13 @@ from tests.pipeline.conversations import Scribe
 from tests.views.conftest import Cast
 
 
-def path(cast: Cast, rest: str = "rebuild/") -> str:
-    return f"/m/{cast.memory.pk}/{rest}"
+def path(cast: Cast, suffix: str = "rebuild/") -> str:
+    return f"/m/{cast.memory.pk}/{suffix}"
 
 
 @pytest.fixture
 def rebuilt(cast: Cast) -> Cast:
-    """A rebuild that was asked for on the page, and made."""
+    """Request a rebuild on its page, and run it."""
     short = Memory.objects.of_channel(cast.public, MemoryType.SHORT_TERM)
     segment = make_segment(messages=cast.messages[4:], outcome="remembered")
     make_version(memory=short, text="- Ben pays 900 dollars on 3 May.", segment=segment)
@@ -33,7 +33,7 @@ def rebuilt(cast: Cast) -> Cast:
     ("name", "status"),
     [("editor", 200), ("member", 403), ("guest", 403), ("outsider", 404), ("nobody", 302)],
 )
-def test_it_is_for_editors_who_read_the_memory(cast: Cast, name: str, status: int) -> None:
+def test_a_rebuild_is_for_editors_who_read_the_memory(cast: Cast, name: str, status: int) -> None:
     client = cast.clients[name]
     assert client.get(path(cast)).status_code == status
     page = client.get(cast.path("c/C0PUBLIC/")).content.decode()
@@ -49,17 +49,17 @@ def test_a_private_channel_is_for_its_members(cast: Cast) -> None:
     assert cast.clients["insider"].get(private).status_code == 200
 
 
-def test_short_term_memories_have_none(cast: Cast) -> None:
+def test_short_term_memories_have_no_rebuild(cast: Cast) -> None:
     short = Memory.objects.of_channel(cast.public, MemoryType.SHORT_TERM)
     assert cast.clients["editor"].get(f"/m/{short.pk}/rebuild/").status_code == 404
 
 
-def test_the_page_says_what_is_read(cast: Cast) -> None:
+def test_the_page_has_the_size_of_the_sources(cast: Cast) -> None:
     page = cast.clients["editor"].get(path(cast)).content.decode()
     assert "made anew from 1 short-term text" in page
 
 
-def test_with_nothing_to_read_nothing_is_asked(cast: Cast) -> None:
+def test_a_memory_without_sources_is_not_rebuilt(cast: Cast) -> None:
     private = f"/m/{cast.private_memory.pk}/rebuild/"
     assert "There is nothing to make it from." in (
         cast.clients["insider"].get(private).content.decode()
@@ -68,7 +68,7 @@ def test_with_nothing_to_read_nothing_is_asked(cast: Cast) -> None:
     assert not Job.objects.rebuilds().exists()
 
 
-def test_the_job_is_shown(cast: Cast) -> None:
+def test_a_request_leads_to_its_job(cast: Cast) -> None:
     response = cast.clients["editor"].post(path(cast))
     job = Job.objects.rebuilds().get()
     assert response["Location"] == f"/w/team/jobs/{job.pk}/"
@@ -89,7 +89,7 @@ def test_both_texts_and_their_drift_are_compared(rebuilt: Cast) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("word", "ahead"), [("accept", 1), ("reject", 0)])
-def test_a_person_decides(rebuilt: Cast, word: str, ahead: int) -> None:
+def test_a_rebuild_is_accepted_or_rejected(rebuilt: Cast, word: str, ahead: int) -> None:
     head = rebuilt.memory.head
     job = Job.objects.rebuilds().get()
     seen = {"job": job.pk, "based_on": rebuilt.memory.current.number}

@@ -1,4 +1,4 @@
-"""A thread's memory, and what was said in it."""
+"""The threads of a channel, and the page of a thread."""
 
 import re
 from datetime import timedelta
@@ -29,26 +29,26 @@ def test_a_thread_shows_its_memory_and_its_messages(cast: Cast) -> None:
     assert f"messages/?around={root.ts}" in page
 
 
-def test_a_thread_leads_to_the_context_that_it_is_used_in(cast: Cast) -> None:
+def test_a_thread_links_to_its_context(cast: Cast) -> None:
     root = MessageFactory(channel=cast.public, author=cast.author, at=LATER, text="who tests?")
     make_reply(root=root, author=cast.author, at=LATER + timedelta(minutes=1), text="Tom does")
     make_thread_memory(channel=cast.public, thread_ts=root.ts, texts=["- Tom is our tester"])
     member = cast.clients["member"]
     page = member.get(cast.path(f"c/C0PUBLIC/t/{root.ts}/")).content.decode()
-    found = re.search(r'href="([^"]+)">bots in this thread', page)
-    assert found
-    answer = member.get(unescape(found[1]))
+    match = re.search(r'href="([^"]+)">bots in this thread', page)
+    assert match
+    answer = member.get(unescape(match[1]))
     assert answer.status_code == 200 and "Tom is our tester" in answer.content.decode()
 
 
-def test_a_thread_without_a_memory_says_from_when_on(cast: Cast) -> None:
+def test_a_thread_without_a_memory_has_the_condition(cast: Cast) -> None:
     root = MessageFactory(channel=cast.public, author=cast.author, at=LATER)
     make_reply(root=root, author=cast.author, at=LATER + timedelta(minutes=1))
     page = cast.clients["member"].get(cast.path(f"c/C0PUBLIC/t/{root.ts}/")).content.decode()
     assert "remembered from 5 messages on" in page
 
 
-def test_a_long_thread_goes_on(cast: Cast) -> None:
+def test_a_long_thread_is_paged_forward(cast: Cast) -> None:
     root = MessageFactory(channel=cast.public, author=cast.author, at=LATER)
     replies = [
         make_reply(root=root, author=cast.author, at=LATER + timedelta(minutes=i + 1))
@@ -57,12 +57,12 @@ def test_a_long_thread_goes_on(cast: Cast) -> None:
     address = cast.path(f"c/C0PUBLIC/t/{root.ts}/")
     page = cast.clients["member"].get(address).content.decode()
     assert page.count("<article") == 50
-    rest = cast.clients["member"].get(f"{address}?after={replies[48].ts}").content.decode()
-    assert rest.count("<article") == 11
+    next_page = cast.clients["member"].get(f"{address}?after={replies[48].ts}").content.decode()
+    assert next_page.count("<article") == 11
 
 
 @pytest.mark.slow
-def test_a_long_thread_is_read_back_to_when_it_was_begun(cast: Cast) -> None:
+def test_a_long_thread_is_paged_backward(cast: Cast) -> None:
     root = MessageFactory(channel=cast.public, author=cast.author, at=LATER)
     for i in range(120):
         make_reply(root=root, author=cast.author, at=LATER + timedelta(days=i + 1))
@@ -89,7 +89,7 @@ def test_a_long_thread_is_read_back_to_when_it_was_begun(cast: Cast) -> None:
     assert back[: len(onwards)] == onwards
 
 
-def test_a_thread_whose_memory_has_no_text_says_from_when_on(cast: Cast) -> None:
+def test_a_memory_without_a_text_has_the_condition(cast: Cast) -> None:
     root = MessageFactory(channel=cast.public, author=cast.author, at=LATER)
     Memory.objects.of_thread(cast.public, root.ts)
     page = cast.clients["member"].get(cast.path(f"c/C0PUBLIC/t/{root.ts}/")).content.decode()
@@ -104,7 +104,7 @@ def test_a_private_thread_is_for_its_members(cast: Cast) -> None:
         assert cast.clients[name].get(address).status_code == status
 
 
-class TestAllOfAChannel:
+class TestThreadList:
     def page(self, cast: Cast, name: str = "member", query: str = "") -> str:
         response = cast.clients[name].get(cast.path(f"c/C0PUBLIC/threads/{query}"))
         assert response.status_code == 200
@@ -118,10 +118,10 @@ class TestAllOfAChannel:
         return root
 
     @pytest.mark.slow
-    def test_newest_first_with_what_is_remembered(self, cast: Cast) -> None:
+    def test_the_newest_threads_are_first(self, cast: Cast) -> None:
         assert "No thread of this channel is stored." in self.page(cast)
-        known = self.begin(cast, "the old one", 5, 0)
-        make_thread_memory(channel=cast.public, thread_ts=known.ts)
+        remembered_root = self.begin(cast, "the old one", 5, 0)
+        make_thread_memory(channel=cast.public, thread_ts=remembered_root.ts)
         self.begin(cast, "a short one", 1, 1)
         self.begin(cast, "the new one", 6, 2)
         text = self.page(cast)
@@ -135,20 +135,20 @@ class TestAllOfAChannel:
         assert "remembered, v1" in rows[2] and "6 waiting" in rows[2]
 
     @pytest.mark.slow
-    def test_page_by_page_and_no_query_more(self, cast: Cast) -> None:
+    def test_pages_have_a_fixed_number_of_queries(self, cast: Cast) -> None:
         counts = []
         for many in (2, 50):
             for i in range(many):
                 self.begin(cast, f"thread {many} {i}", 1, many + i)
-            with CaptureQueriesContext(connection) as asked:
+            with CaptureQueriesContext(connection) as queries:
                 self.page(cast)
-            counts.append(len(asked))
+            counts.append(len(queries))
         assert counts[0] == counts[1]
         older = re.search(r'href="(\?before=\d+)">older', self.page(cast))
         assert older and "thread 2 0" in self.page(cast, query=older[1])
         assert "thread 2 0" not in self.page(cast)
 
-    def test_not_for_everybody(self, cast: Cast) -> None:
+    def test_the_list_is_for_readers_of_the_channel(self, cast: Cast) -> None:
         for name, status in (("member", 404), ("insider", 200), ("nobody", 302)):
             response = cast.clients[name].get(cast.path("c/C0PRIVATE/threads/"))
             assert response.status_code == status

@@ -1,21 +1,16 @@
-"""One version, two compared, and an old one brought back and forth."""
+"""The page of a version, its restore, and its sources."""
 
 import re
-from datetime import timedelta
 
 import pytest
 from django.db import connection
 from django.http import HttpResponse
 from django.test.utils import CaptureQueriesContext
 
-from memories.models import AuditEvent, Job, Memory, MemoryVersion, Message, NewVersion
+from memories.models import Job, Memory, MemoryVersion, Message, NewVersion
 from memories.rules.memory.identity import MemoryType
 from memories.rules.memory.lines import Line, Origin
-from memories.rules.redaction.shingles import QuoteMatcher
-from memories.views.memory.versions import PAIRS_SHOWN
 from tests.factories import (
-    MONDAY,
-    ChannelMemberFactory,
     MessageFactory,
     make_segment,
     make_version,
@@ -42,7 +37,7 @@ def page_of(cast: Cast, pk: int, name: str = "editor") -> str:
     return cast.clients[name].get(f"/v/{pk}/").content.decode()
 
 
-def test_an_old_version_says_which_is_current(cast: Cast) -> None:
+def test_an_old_version_links_to_the_current_one(cast: Cast) -> None:
     page = page_of(cast, version_of(cast, 1).pk)
     assert "v1 of 2" in page
     assert f'You are reading v1. Current is <a href="/v/{cast.memory.current.pk}/">v2</a>' in page
@@ -55,7 +50,7 @@ def test_an_old_version_says_which_is_current(cast: Cast) -> None:
     assert "Restore v" not in page_of(cast, cast.memory.current.pk)
 
 
-def test_a_version_that_is_not_for_its_reader_is_stepped_over(cast: Cast) -> None:
+def test_restricted_versions_are_skipped(cast: Cast) -> None:
     for text in ("- It is for nobody", "- It is the newest"):
         make_version(memory=cast.memory, text=text)
     cast.memory.versions.filter(number=3).update(audience=MemoryVersion.Audience.NOBODY)
@@ -66,7 +61,7 @@ def test_a_version_that_is_not_for_its_reader_is_stepped_over(cast: Cast) -> Non
     assert f'href="/diff/{before}..{after}/"' in page and "Compare with v2" in page
 
 
-def test_where_a_version_comes_from(cast: Cast) -> None:
+def test_the_provenance_of_a_version(cast: Cast) -> None:
     short = Memory.objects.of_channel(cast.public, MemoryType.SHORT_TERM).current
     secret = cast.private_memory.current
     memory = make_workspace_memory(workspace=cast.workspace, texts=["- x"])
@@ -79,7 +74,7 @@ def test_where_a_version_comes_from(cast: Cast) -> None:
         prompt_tokens=1234,
         completion_tokens=56,
     )
-    job.take_inputs([short, secret])
+    job.add_inputs([short, secret])
     version = make_version(
         memory=memory,
         text="- y",
@@ -102,7 +97,7 @@ def test_where_a_version_comes_from(cast: Cast) -> None:
 
 
 @pytest.mark.slow
-def test_the_job_and_its_cost_for_whom_it_is_open(cast: Cast) -> None:
+def test_the_job_and_its_cost_are_shown_to_its_readers(cast: Cast) -> None:
     made = call(job(cast.public, "done"), micros=2_500_000).job
     version = make_version(memory=cast.memory, text="- y", job=made)
     address = cast.path(f"jobs/{made.pk}/")
@@ -116,7 +111,7 @@ def test_the_job_and_its_cost_for_whom_it_is_open(cast: Cast) -> None:
     assert address not in page_of(cast, version.pk, "member")  # it rests on more than they may read
 
 
-def test_sources_that_are_no_longer_kept(cast: Cast) -> None:
+def test_expired_sources_are_counted(cast: Cast) -> None:
     first, second = cast.messages[:2]
     version = cast.memory.current
     assert "removed by retention" not in page_of(cast, version.pk)
@@ -131,7 +126,7 @@ def test_sources_that_are_no_longer_kept(cast: Cast) -> None:
     assert "1 of its sources was" in page and f"msg-{second.ts}" not in page
 
 
-def test_what_was_kept_and_put_back_is_told(cast: Cast) -> None:
+def test_kept_and_put_back_lines_are_listed(cast: Cast) -> None:
     version = make_version(
         memory=cast.memory, text="- a\n- b", kept=["- of *Aya*"], put_back=["- of Tom", "- b"]
     )
@@ -139,120 +134,6 @@ def test_what_was_kept_and_put_back_is_told(cast: Cast) -> None:
     assert "Kept: 1 line of people. Put back: 2 lines the model had lost." in page
     assert "of <strong>Aya</strong>" in page and "of Tom" in page
     assert "Put back" not in page_of(cast, version_of(cast, 1).pk)
-
-
-def pin(
-    cast: Cast, position: object, word: str = "pin", name: str = "editor", **given: object
-) -> HttpResponse:
-    headers = HTMX if given.pop("htmx", "") else {}
-    path = f"/v/{given.pop('version', cast.memory.current.pk)}/pin/"
-    data = {word: position, "revision": 0, "on": "memory"} | given
-    return cast.clients[name].post(path, data, headers=headers)
-
-
-def pins(cast: Cast) -> list[str]:
-    cast.memory.refresh_from_db()
-    found = cast.memory.current.lines.filter(pinned=True)
-    return list(found.values_list("text", flat=True))
-
-
-class TestPins:
-    @pytest.mark.parametrize(
-        ("on", "path"), [("memory", "/w/team/c/C0PUBLIC/#memory"), ("version", "/v/{}/")]
-    )
-    def test_a_line_is_pinned_in_place_and_unpinned(self, cast: Cast, on: str, path: str) -> None:
-        response = pin(cast, 1, on=on)
-        assert response.status_code == 302
-        assert response["Location"] == path.format(cast.memory.current.pk)
-        assert pins(cast) == ["- Aya owns iOS"]
-        assert cast.memory.versions.count() == 2
-        page = cast.clients["editor"].get(response["Location"]).content.decode()
-        assert "Pinned: every later update keeps this line word for word." in page
-        assert 'name="unpin" value="1" aria-pressed="true"' in page
-        assert 'name="pin" value="0" aria-pressed="false"' in page
-        pin(cast, 1, "unpin")
-        assert pins(cast) == []
-        events = AuditEvent.objects.filter(action__startswith="line").order_by("pk")
-        told = list(events.values_list("action", "actor"))
-        assert told == [("line_pin", "editor"), ("line_unpin", "editor")]
-
-    @pytest.mark.parametrize("on", ["memory", "version"])
-    def test_by_htmx_it_brings_the_part_it_was_on(self, cast: Cast, on: str) -> None:
-        response = pin(cast, 0, on=on, htmx="1")
-        part = response.content.decode()
-        assert response.status_code == 200 and "<html" not in part
-        assert f'<section id="{on}"' in part or f'<div id="{on}"' in part
-        assert f'id="{on}-pin-0"' in part and 'aria-pressed="true"' in part
-        assert "autofocus" not in part  # it stays where it is: on the button
-        assert 'id="toast"' in part and "Pinned: every later update" in part
-
-    def test_a_line_of_the_newest_segment(self, cast: Cast) -> None:
-        short = Memory.objects.of_channel(cast.public, MemoryType.SHORT_TERM)
-        given = {"on": "now", "version": short.current.pk}
-        assert pin(cast, 0, **given)["Location"] == "/w/team/c/C0PUBLIC/#now"
-        page = cast.clients["editor"].get(cast.path("c/C0PUBLIC/")).content.decode()
-        assert 'id="now-pin-0" name="unpin"' in page
-        part = pin(cast, 0, "unpin", htmx="1", **given).content.decode()
-        assert part.startswith('<section id="now"') and 'id="now-pin-0" name="pin"' in part
-        assert 'id="toast"' in part and "No longer pinned" in part
-        late = pin(cast, 0, htmx="1", revision=9, **given)
-        assert late.status_code == 409 and "Nothing was pinned" in late.content.decode()
-
-    @pytest.mark.parametrize("htmx", ["", "1"], ids=["page", "part"])
-    @pytest.mark.parametrize("on", ["memory", "version"])
-    def test_of_a_text_that_is_gone_nothing_is_pinned(self, cast: Cast, on: str, htmx: str) -> None:
-        seen = cast.memory.current.pk
-        cast.memory.revise("- Other\n- Aya owns iOS", by=None, based_on=2)
-        response = pin(cast, 1, version=seen, on=on, htmx=htmx)
-        page = response.content.decode()
-        assert response.status_code == 409
-        assert "Nothing was pinned: v3 was saved after you opened this page." in page
-        assert pins(cast) == []
-        assert ("<html" in page) is (not htmx)
-
-    def test_nor_of_one_that_was_made_again_in_its_place(self, cast: Cast) -> None:
-        cast.memory.versions.filter(number=2).update(revision=1)
-        assert pin(cast, 1).status_code == 409
-        assert pin(cast, 1, revision=1).status_code == 302
-
-    @pytest.mark.parametrize("position", [2, -1, "", "x", "9" * 40])
-    def test_a_line_that_is_not_there(self, cast: Cast, position: object) -> None:
-        assert pin(cast, position).status_code == 404
-        assert pins(cast) == []
-
-    @pytest.mark.parametrize(
-        ("name", "status"), [("member", 403), ("guest", 403), ("outsider", 404), ("nobody", 302)]
-    )
-    def test_others_pin_nothing(self, cast: Cast, name: str, status: int) -> None:
-        assert pin(cast, 0, name=name).status_code == status
-        assert pins(cast) == []
-        cast.memory.pin(0, by=None, based_on=2)
-        page = page_of(cast, cast.memory.current.pk, "member")
-        assert "#pinned" in page and "pinned</span>" in page
-        assert "/pin/" not in page
-
-    def test_it_is_never_a_link(self, cast: Cast) -> None:
-        assert cast.clients["editor"].get(f"/v/{cast.memory.current.pk}/pin/").status_code == 405
-
-    def test_an_old_version_has_no_pins_to_set(self, cast: Cast) -> None:
-        assert "/pin/" not in page_of(cast, version_of(cast, 1).pk)
-        assert pin(cast, 0, version=version_of(cast, 1).pk).status_code == 409
-
-    def test_equal_lines_are_pinned_together(self, cast: Cast) -> None:
-        make_version(
-            memory=cast.memory, text="- twice\n- once\n* twice", until=MONDAY + timedelta(hours=1)
-        )
-        cast.memory.refresh_from_db()
-        pin(cast, 2)
-        assert pins(cast) == ["- twice", "* twice"]
-
-    def test_a_pin_goes_with_its_line(self, cast: Cast) -> None:
-        pin(cast, 1)
-        cast.memory.refresh_from_db()
-        cast.memory.revise("- New\n- Aya owns iOS", by=None, based_on=2)
-        assert pins(cast) == ["- Aya owns iOS"]
-        restore(cast, 1, based_on=3)
-        assert pins(cast) == ["- Aya owns iOS"]
 
 
 def test_restore_and_undo_grow_the_history_by_two(cast: Cast) -> None:
@@ -276,7 +157,7 @@ def test_restore_and_undo_grow_the_history_by_two(cast: Cast) -> None:
     assert cast.memory.versions.count() == 4
 
 
-def test_restore_by_htmx_brings_the_new_version_and_its_address(cast: Cast) -> None:
+def test_restore_by_htmx_returns_the_new_version_and_its_url(cast: Cast) -> None:
     response = restore(cast, 1, based_on=2, headers=HTMX)
     part = response.content.decode()
     assert response.status_code == 200 and "<html" not in part
@@ -286,25 +167,7 @@ def test_restore_by_htmx_brings_the_new_version_and_its_address(cast: Cast) -> N
     assert "autofocus" in part
 
 
-@pytest.mark.parametrize("verb", ["restore", "undo"])
-def test_what_is_for_members_alone_is_not_called_current(cast: Cast, verb: str) -> None:
-    """Of a channel that was private once: what is brought back from then stays theirs."""
-    ChannelMemberFactory(channel=cast.public, person=cast.users["insider"].people.get())
-    cast.memory.versions.filter(number=1).update(audience="members")
-    response = (
-        restore(cast, 1, based_on=2, name="insider")
-        if verb == "restore"
-        else undo(cast, name="insider")
-    )
-    assert response["Location"] == f"/v/{version_of(cast, 3).pk}/"
-    page = cast.clients["insider"].get(response["Location"]).content.decode()
-    assert "version 3, for members of the channel alone; it is not the current one." in page
-    assert "current again" not in page and 'class="toast"' in page
-    cast.memory.refresh_from_db()
-    assert cast.memory.current.number == 2
-
-
-def test_a_restore_that_comes_too_late_does_nothing_and_says_so(cast: Cast) -> None:
+def test_a_stale_restore_is_refused(cast: Cast) -> None:
     cast.memory.revise("- Something newer", by=cast.users["insider"], based_on=2)
     response = restore(cast, 1, based_on=2)
     assert response.status_code == 409
@@ -313,14 +176,14 @@ def test_a_restore_that_comes_too_late_does_nothing_and_says_so(cast: Cast) -> N
     assert restore(cast, 1, based_on=3).status_code == 302
 
 
-def test_a_restore_over_a_text_that_was_withdrawn_says_so(cast: Cast) -> None:
+def test_a_restore_over_a_withdrawn_text_is_refused(cast: Cast) -> None:
     Memory.objects.filter(pk=cast.memory.pk).update(current=None)
     page = restore(cast, 1, based_on=2).content.decode()
     assert "Nothing was changed: the text was withdrawn" in page
     assert not re.search(r"\bv0\b", page)
 
 
-def test_lists_of_versions_say_who_wrote(cast: Cast) -> None:
+def test_lists_of_versions_have_authors(cast: Cast) -> None:
     cast.memory.revise("- Something newer", by=cast.users["insider"], based_on=2)
     client = cast.clients["member"]
     for path in (f"/m/{cast.memory.pk}/versions/", cast.path("c/C0PUBLIC/"), cast.path()):
@@ -329,7 +192,7 @@ def test_lists_of_versions_say_who_wrote(cast: Cast) -> None:
         assert ">insider</span>" in rail and "model" in rail, path
 
 
-def test_what_another_conversation_did_not_keep_is_no_loss(cast: Cast) -> None:
+def test_another_segment_loses_no_lines(cast: Cast) -> None:
     memory = Memory.objects.of_channel(cast.public, MemoryType.SHORT_TERM)
     segments = [make_segment(messages=[message]) for message in cast.messages[:2]]
     first, _second = (
@@ -348,196 +211,8 @@ def test_restoring_the_current_text_makes_no_version(cast: Cast) -> None:
     assert cast.memory.versions.count() == 2
 
 
-@pytest.mark.parametrize(
-    ("name", "status"),
-    [("member", 403), ("guest", 403), ("outsider", 404), ("nobody", 302)],
-)
-def test_others_restore_nothing(cast: Cast, name: str, status: int) -> None:
-    assert restore(cast, 1, based_on=2, name=name).status_code == status
-    assert cast.memory.versions.count() == 2
-
-
-def test_restore_is_never_a_link(cast: Cast) -> None:
-    response = cast.clients["editor"].get(f"/v/{version_of(cast, 1).pk}/restore/")
-    assert response.status_code == 405
-
-
-class TestNames:
-    def call(self, cast: Cast, called: str, name: str = "editor", **headers: str) -> HttpResponse:
-        path = f"/v/{version_of(cast, 1).pk}/name/"
-        return cast.clients[name].post(path, {"name": called}, headers=headers)
-
-    def test_it_is_found_by_its_name(self, cast: Cast) -> None:
-        version = version_of(cast, 1)
-        before = (version.content, version.revision, version.updated_at)
-        answer = self.call(cast, "  before\nthe <launch> ")
-        assert answer["Location"] == f"/v/{version.pk}/"
-        version.refresh_from_db()
-        assert (version.content, version.revision, version.updated_at) == before
-        assert version.name == "before the <launch>"
-        short = Memory.objects.of_channel(cast.public, MemoryType.SHORT_TERM).current
-        short.call("the short one", by=None)
-        channel = cast.clients["member"].get(cast.path("c/C0PUBLIC/")).content.decode()
-        assert "the short one" in channel
-        for path in (f"/v/{version.pk}/", f"/m/{cast.memory.pk}/versions/"):
-            page = cast.clients["member"].get(path).content.decode()
-            assert "before the &lt;launch&gt;" in page and 'id="name"' not in page
-        assert "before the &lt;launch&gt;" in channel
-        event = AuditEvent.objects.get(action="version_name", actor="editor")
-        assert event.details == {"version": 1, "named": True}
-
-    @pytest.mark.parametrize(
-        ("called", "language", "name"),
-        [
-            ("<launch>", "en", "&lt;launch&gt;"),
-            ("公開前", "ja", "公開前"),
-            ("Начало", "", "Начало"),
-        ],
-    )
-    def test_the_news_has_it_in_its_own_language(
-        self, cast: Cast, called: str, language: str, name: str
-    ) -> None:
-        news = f'Named “<span lang="{language}">{name}</span>”.'
-        assert news in self.call(cast, called, **HTMX).content.decode()
-        answer = self.call(cast, f"{called} ")
-        assert news in cast.clients["editor"].get(answer["Location"]).content.decode()
-
-    def test_none_any_more_and_the_same_again(self, cast: Cast) -> None:
-        self.call(cast, "a name")
-        self.call(cast, "a name")
-        assert AuditEvent.objects.filter(action="version_name").count() == 1
-        part = self.call(cast, "", **HTMX)
-        assert 'id="version"' in part.content.decode() and "<html" not in part.content.decode()
-        assert version_of(cast, 1).name == ""
-
-    def test_what_is_too_long_is_kept_on_the_page(self, cast: Cast) -> None:
-        self.call(cast, "x" * 80)
-        answer = self.call(cast, "y" * 81)
-        assert answer.status_code == 422 and "y" * 81 in answer.content.decode()
-        assert version_of(cast, 1).name == "x" * 80
-
-    @pytest.mark.parametrize("headers", [{}, HTMX], ids=["page", "part"])
-    def test_the_news_of_it_takes_back_no_restore(
-        self, cast: Cast, headers: dict[str, str]
-    ) -> None:
-        """Beside the news of a restore stands its undo, beside those of a name nothing."""
-        client, undo = cast.clients["editor"], f'action="/v/{version_of(cast, 2).pk}/restore/"'
-
-        def toast(answer: HttpResponse) -> str:
-            page = client.get(answer["Location"]) if answer.status_code == 302 else answer
-            return page.content.decode().partition('id="toast"')[2].partition("data-dismiss")[0]
-
-        restored = toast(restore(cast, 1, based_on=2, headers=headers))
-        assert "is current again" in restored and undo in restored
-        path = f"/v/{version_of(cast, 3).pk}/name/"
-        named = toast(client.post(path, {"name": "as agreed"}, headers=headers))
-        assert "as agreed" in named and undo not in named
-
-    @pytest.mark.parametrize(
-        ("name", "status"), [("member", 403), ("outsider", 404), ("nobody", 302)]
-    )
-    def test_others_name_nothing(self, cast: Cast, name: str, status: int) -> None:
-        assert self.call(cast, "mine", name).status_code == status
-        assert version_of(cast, 1).name == ""
-
-
-def test_a_comparison_shows_and_tells_the_changes(cast: Cast) -> None:
-    old, new = version_of(cast, 1), version_of(cast, 2)
-    page = cast.clients["member"].get(f"/diff/{old.pk}..{new.pk}/").content.decode()
-    assert "We launch on <del>Friday</del><ins>Monday</ins>" in page
-    assert "1 change: 0 added, 0 removed, 1 reworded" in page
-    assert 'removed “<span lang="en">Friday</span>”' in page
-    assert 'added “<span lang="en">Monday</span>”' in page
-
-
-def test_each_change_says_who_wrote_the_line(cast: Cast) -> None:
-    cast.memory.revise("- We launch on Tuesday\n- Aya owns iOS", by=None, based_on=2)
-    cast.memory.revise("- We launch on Thursday\n- Tom tests", by=None, based_on=3)
-    old, new = version_of(cast, 3).pk, version_of(cast, 4).pk
-    path = f"/diff/{old}..{new}/"
-    page = cast.clients["member"].get(path).content.decode()
-    text, words = page[page.index('<ul class="diff">') :].split("</ul>", 1)
-    assert text.count("by hand, v4") == 2  # one reworded, one added
-    assert "<del>Aya owns iOS</del>" in text and text.count("by the model, ") == 1
-    assert f'href="/v/{version_of(cast, 2).pk}/"' in text  # where the removed line came from
-    assert words.count("by hand, v4") == 2 and words.count("by the model, ") == 1
-    split = cast.clients["member"].get(f"{path}?view=split").content.decode()
-    table = split[split.index('<table class="split">') : split.index("</table>")]
-    assert table.count("by the model, ") == 1
-    assert table.count("by hand, v3") == 1 and table.count("by hand, v4") == 2
-
-
-@pytest.mark.parametrize("view", ["inline", "split"])
-def test_each_change_leads_to_its_messages(cast: Cast, view: str) -> None:
-    said, other = cast.messages[2:4]
-    old = make_version(memory=cast.memory, text="- It was said", sources=[said])
-    new = make_version(memory=cast.memory, text="- Something else", sources=[other])
-    address = f"/diff/{old.pk}..{new.pk}/?view={view}"
-    page = cast.clients["member"].get(address).content.decode()
-    assert "1 added, 1 removed" in page
-    for message, version in ((said, old), (other, new)):
-        place = f"messages/?around={message.ts}&amp;v={version.pk}#msg-{message.ts}"
-        assert f'<a class="chip" href="/w/team/c/C0PUBLIC/{place}"' in page
-
-
-def test_a_changed_japanese_word_is_marked_and_no_more(cast: Cast) -> None:
-    text = (
-        "- 同期の不具合は在庫数が多い店舗で起きると分かり、来週の水曜日までに修正する予定です。" * 3
-    )
-    old = make_version(memory=cast.memory, text=text)
-    new = make_version(memory=cast.memory, text=text.replace("水曜日", "金曜日", 1))
-    page = cast.clients["member"].get(f"/diff/{old.pk}..{new.pk}/").content.decode()
-    assert "来週の<del>水</del><ins>金</ins>曜日" in page
-
-
-def test_both_texts_side_by_side(cast: Cast) -> None:
-    old, new = version_of(cast, 1).pk, version_of(cast, 2).pk
-    page = cast.clients["member"].get(f"/diff/{old}..{new}/?view=split").content.decode()
-    assert page.count('<table class="split">') == 1
-    assert "<del>Friday</del>" in page and "<ins>Monday</ins>" in page
-    assert 'class="unsplit"' in page  # where there is no room
-    plain = cast.clients["member"].get(f"/diff/{old}..{new}/").content.decode()
-    assert 'class="split"' not in plain and '?view=split"' in plain
-    picked = cast.clients["member"].get(f"/diff/{old}..{old}/?from={new}&to={old}&view=split")
-    assert picked["Location"] == f"/diff/{old}..{new}/?view=split"
-
-
-def test_by_htmx_the_comparison_comes_alone_with_its_title(cast: Cast) -> None:
-    old, new = version_of(cast, 1).pk, version_of(cast, 2).pk
-    client = cast.clients["member"]
-    page = client.get(f"/diff/{old}..{new}/").content.decode()
-    assert page.count('hx-push-url="true"') == 2  # the view, and the pair
-    picked = client.get(f"/diff/{new}..{new}/?from={old}&to={new}", headers=HTMX)
-    part = client.get(picked["Location"], headers=HTMX).content.decode()
-    assert "<html" not in part and part.startswith("<title>v1 to v2, #launch")
-    assert (
-        'id="diff"' in part and 'tabindex="-1" autofocus>v1' in part and "<ins>Monday</ins>" in part
-    )
-    assert 'tabindex="-1" autofocus>v1' not in page
-
-
-@pytest.mark.slow
-def test_queries_do_not_grow_with_rows(cast: Cast) -> None:
-    """Lines with their sources, and versions to choose from."""
-    counts = []
-    for many in (10, 100):
-        for n in range(many):
-            make_version(memory=cast.memory, text=f"- version {n} of {many}")
-        text = "\n".join(f"- line {n} of {many}" for n in range(many))
-        made = make_version(memory=cast.memory, text=text, sources=cast.messages)
-        for path in (
-            f"/v/{made.pk}/",
-            f"/v/{made.pk}/sources/",
-            f"/diff/{version_of(cast, 1).pk}..{made.pk}/",
-        ):
-            with CaptureQueriesContext(connection) as queries:
-                assert cast.clients["editor"].get(path).status_code == 200
-            counts.append(len(queries))
-    assert counts[:3] == counts[3:]
-
-
-def test_its_sources_are_listed_on_a_button(cast: Cast) -> None:
-    """As a part of the memory's card, or as a page; with the words of those that one may read."""
+def test_a_button_lists_the_sources(cast: Cast) -> None:
+    """It is a part of the memory's card or a page, with the first words of readable messages."""
     version = cast.memory.current
     path = f"/v/{version.pk}/sources/"
     card = cast.clients["member"].get(cast.path("c/C0PUBLIC/")).content.decode()
@@ -556,14 +231,14 @@ def test_its_sources_are_listed_on_a_button(cast: Cast) -> None:
 
 
 @pytest.mark.parametrize("state", ["deleted", "expired"])
-def test_of_a_source_that_is_gone_only_that_is_said(cast: Cast, state: str) -> None:
+def test_a_removed_source_has_no_text(cast: Cast, state: str) -> None:
     words = cast.messages[0].text
     Message.objects.filter(pk=cast.messages[0].pk).update(state=state)
     page = cast.clients["member"].get(f"/v/{cast.memory.current.pk}/sources/").content.decode()
     assert words not in page and "a source that was removed" in page
 
 
-def test_sources_that_are_no_longer_kept_are_counted_beside_their_list(cast: Cast) -> None:
+def test_expired_sources_are_counted_in_the_list(cast: Cast) -> None:
     path = f"/v/{cast.memory.current.pk}/sources/"
     assert "removed by retention" not in cast.clients["member"].get(path).content.decode()
     Message.objects.filter(pk=cast.messages[0].pk).purge(Message.State.EXPIRED)
@@ -571,8 +246,8 @@ def test_sources_that_are_no_longer_kept_are_counted_beside_their_list(cast: Cas
     assert "1 of its sources was removed by retention" in page
 
 
-def test_sources_stand_in_the_order_of_their_numbers(cast: Cast) -> None:
-    """That of the text, which need not be that of time."""
+def test_sources_are_in_the_order_of_their_numbers(cast: Cast) -> None:
+    """This is their order in the text, not in time."""
     first, second, third = cast.messages[:3]
     lines = [
         Line("- Last things first", Origin.MODEL, sources=(third.pk,)),
@@ -580,26 +255,28 @@ def test_sources_stand_in_the_order_of_their_numbers(cast: Cast) -> None:
     ]
     version = cast.memory.add_version(NewVersion(lines=lines, origin=Origin.MODEL), expected_head=2)
     page = cast.clients["member"].get(f"/v/{version.pk}/sources/").content.decode()
-    found = re.findall(r"msg-([\d.]+)\"><span class=\"hidden\">Source </span>(\d+)</a>", page)
-    assert found == [(third.ts, "1"), (first.ts, "2"), (second.ts, "3")]
+    pinned_lines = re.findall(
+        r"msg-([\d.]+)\"><span class=\"hidden\">Source </span>(\d+)</a>", page
+    )
+    assert pinned_lines == [(third.ts, "1"), (first.ts, "2"), (second.ts, "3")]
 
 
-def test_a_version_without_sources_has_no_button_and_an_empty_list(cast: Cast) -> None:
+def test_a_version_without_sources_has_no_button(cast: Cast) -> None:
     made = make_version(memory=cast.memory, text="- Said by nobody")
     assert 'id="sources"' not in page_of(cast, made.pk)
     page = cast.clients["member"].get(f"/v/{made.pk}/sources/").content.decode()
     assert '<p class="empty">no source</p>' in page
 
 
-def test_the_queries_for_its_sources_do_not_grow_with_them(cast: Cast) -> None:
-    """Each with an author of its own, and somebody that it mentions."""
+def test_queries_for_sources_do_not_grow(cast: Cast) -> None:
+    """Each source has its own author and its own mention."""
     counts = []
     for many in (2, 20):
-        said = [
+        messages = [
             MessageFactory(channel=cast.public, text=f"<@{cast.author.slack_id}> {n}")
             for n in range(many)
         ]
-        made = make_version(memory=cast.memory, sources=said)
+        made = make_version(memory=cast.memory, sources=messages)
         with CaptureQueriesContext(connection) as queries:
             page = cast.clients["member"].get(f"/v/{made.pk}/sources/").content.decode()
         assert page.count("@mika ") == many
@@ -607,18 +284,18 @@ def test_the_queries_for_its_sources_do_not_grow_with_them(cast: Cast) -> None:
     assert counts[0] == counts[1]
 
 
-def test_of_a_source_that_was_said_in_private_only_that_it_is_closed(cast: Cast) -> None:
-    """Also of a channel that is public by now: neither its words nor who said them, and when."""
+def test_a_private_source_has_no_text(cast: Cast) -> None:
+    """This is true even if the channel is public now: no words, author or time."""
     message = MessageFactory(channel=cast.public, text="said behind doors")
     Message.objects.filter(pk=message.pk).update(was_private=True)
     made = make_version(memory=cast.memory, text="- Said before", sources=[message])
     page = cast.clients["member"].get(f"/v/{made.pk}/sources/").content.decode()
     assert "a source you may not open" in page
-    for told in (message.text, message.author_name, f"msg-{message.ts}"):
-        assert told not in page
+    for detail in (message.text, message.author_name, f"msg-{message.ts}"):
+        assert detail not in page
 
 
-def test_of_a_channel_that_is_closed_to_its_reader_only_that_is_said(cast: Cast) -> None:
+def test_a_source_in_a_closed_channel_has_no_text(cast: Cast) -> None:
     secret = Message.objects.get(channel=cast.private)
     made = make_version(memory=cast.memory, text="- Said elsewhere", sources=[secret])
     pages = {
@@ -627,137 +304,3 @@ def test_of_a_channel_that_is_closed_to_its_reader_only_that_is_said(cast: Cast)
     }
     assert secret.text in pages["insider"]
     assert secret.text not in pages["member"] and "a source you may not open" in pages["member"]
-
-
-def test_of_the_same_text_the_facts_that_differ_are_listed(cast: Cast) -> None:
-    old = version_of(cast, 1)
-    page = cast.clients["member"].get(f"/diff/{old.pk}..{old.pk}/").content.decode()
-    assert "Same text. Only the facts differ." in page
-    assert "facts-title" not in page
-    made = make_version(memory=cast.memory, text=old.content, until=MONDAY)
-    MemoryVersion.objects.filter(pk=made.pk).update(
-        origin="restore", restored_from=old, source_message_count=old.source_message_count
-    )
-    page = cast.clients["member"].get(f"/diff/{old.pk}..{made.pk}/").content.decode()
-    facts = page[page.index("facts-title") : page.index("pair-title")]
-    assert "Same text. Only the facts differ." in page
-    assert "restored from v1" in facts
-    assert re.findall("<dt>([^<]+)", facts) == ["Written by", "Why", "Time"]
-
-
-def test_another_pair_has_its_own_address(cast: Cast) -> None:
-    old, new = version_of(cast, 1).pk, version_of(cast, 2).pk
-    response = cast.clients["member"].get(f"/diff/{old}..{old}/?from={new}&to={old}")
-    assert (response.status_code, response["Location"]) == (302, f"/diff/{old}..{new}/")
-
-
-@pytest.mark.slow
-def test_beyond_the_newest_versions_one_walks_on(cast: Cast) -> None:
-    for i in range(PAIRS_SHOWN + 60):
-        draft = NewVersion(lines=[Line(f"- {i}", Origin.MODEL)], origin=Origin.MODEL)
-        cast.memory.add_version(draft, expected_head=i + 2)
-    numbers = dict(cast.memory.versions.values_list("number", "pk"))
-    last = max(numbers)
-    page = cast.clients["member"].get(f"/diff/{numbers[3]}..{numbers[4]}/").content.decode()
-    for older, newer in ((2, 3), (4, 5)):
-        assert f'href="/diff/{numbers[older]}..{numbers[newer]}/"' in page
-    choice = page[page.index('class="pair-form"') :]
-    checked = re.findall(r'name="(\w+)" value="(\d+)"[^>]* checked', choice)
-    assert sorted(checked) == [("from", str(numbers[3])), ("to", str(numbers[4]))]
-    offered = [int(n) for n in re.findall(r">v(\d+)</th>", choice)]
-    assert offered == [last, *range(4 + PAIRS_SHOWN // 2, 0, -1)]
-    page = cast.clients["member"].get(f"/diff/{numbers[1]}..{numbers[last]}/").content.decode()
-    offered = [int(n) for n in re.findall(r">v(\d+)</th>", page)]
-    assert offered == [*range(last, last - PAIRS_SHOWN, -1), 1]
-    assert "← older" not in page and "newer →" not in page
-
-
-def undo(
-    cast: Cast, change: object = 0, name: str = "editor", between: tuple = (1, 2), **given: object
-) -> HttpResponse:
-    older, newer = (version_of(cast, number).pk for number in between)
-    data = {"change": change, "based_on": 2, "revision": 0, **given}
-    return cast.clients[name].post(f"/diff/{older}..{newer}/undo/", data)
-
-
-class TestUndo:
-    def test_one_change_is_taken_back_in_a_new_version(self, cast: Cast) -> None:
-        old, new = version_of(cast, 1), version_of(cast, 2)
-        page = cast.clients["editor"].get(f"/diff/{old.pk}..{new.pk}/").content.decode()
-        assert f'action="/diff/{old.pk}..{new.pk}/undo/"' in page and "Undo this change" in page
-        response = undo(cast)
-        cast.memory.refresh_from_db()
-        made = cast.memory.current
-        assert (response.status_code, response["Location"]) == (302, f"/v/{made.pk}/")
-        assert made.content == "- We launch on Friday\n- Aya owns iOS"
-        assert (made.number, made.base, made.author) == (3, new, cast.users["editor"])
-        came, stood = made.lines.all()
-        assert (came.origin, stood.origin) == (Origin.RESTORE, Origin.MODEL)
-        assert set(came.sources.all()) == set(cast.messages[:2])
-        event = AuditEvent.objects.get(action="memory_undo")
-        assert (event.actor, event.details) == ("editor", {"version": 3, "of": [1, 2]})
-        page = cast.clients["editor"].get(response["Location"]).content.decode()
-        assert "The change is undone, in version 3." in page
-        assert "took back a change of v2" in page
-        assert page.count(f'action="/v/{new.pk}/restore/"') == 2  # toast and page
-
-    def test_the_rest_of_the_current_text_stays(self, cast: Cast) -> None:
-        cast.memory.revise("- We launch on Monday\n- Bo owns iOS\n- New", by=None, based_on=2)
-        assert undo(cast, based_on=3).status_code == 302
-        assert version_of(cast, 4).content == "- We launch on Friday\n- Bo owns iOS\n- New"
-
-    def test_not_where_the_line_is_different_by_now(self, cast: Cast) -> None:
-        cast.memory.revise("- We launch on Monday, at noon\n- Aya owns iOS", by=None, based_on=2)
-        response = undo(cast, based_on=3)
-        assert response.status_code == 409
-        told = "Nothing was undone: in v3 these lines are different by now."
-        assert told in response.content.decode()
-        assert cast.memory.versions.count() == 3
-
-    def test_nor_over_a_text_that_was_not_on_screen(self, cast: Cast) -> None:
-        cast.memory.revise("- We launch on Monday\n- Bo owns iOS", by=None, based_on=2)
-        response = undo(cast)
-        assert response.status_code == 409
-        assert "Nothing was undone: v3 was saved" in response.content.decode()
-        cast.memory.versions.filter(number=3).update(revision=1)
-        assert undo(cast, based_on=3).status_code == 409
-        assert undo(cast, based_on=3, revision=1).status_code == 302
-
-    def test_what_was_forgotten_does_not_come_back(self, cast: Cast) -> None:
-        old = version_of(cast, 1)
-        old.mask(QuoteMatcher(frozenset()), [old.lines.first().pk])
-        assert undo(cast).status_code == 409
-        assert cast.memory.versions.count() == 2
-
-    def test_nor_is_anything_published(self, cast: Cast) -> None:
-        cast.memory.versions.filter(number=1).update(audience="members")
-        assert undo(cast).status_code == 404  # not even in the public channel's own pages
-        cast.memory.undo(version_of(cast, 1), version_of(cast, 2), 0, by=None, based_on=2)
-        assert version_of(cast, 3).audience == "members"
-        cast.memory.refresh_from_db()
-        assert cast.memory.current.number == 2
-
-    def test_not_when_nothing_would_be_left(self, cast: Cast) -> None:
-        make_version(memory=cast.memory, text="- Only this", until=MONDAY + timedelta(hours=2))
-        make_version(
-            memory=cast.memory, text="- Only this\n- And that", until=MONDAY + timedelta(hours=2)
-        )
-        cast.memory.revise("- And that", by=None, based_on=4)
-        response = undo(cast, between=(3, 4), based_on=5)
-        assert response.status_code == 409
-        assert "says nothing else" in response.content.decode()
-
-    @pytest.mark.parametrize("change", [1, "", "x", -1])
-    def test_a_change_that_is_not_there(self, cast: Cast, change: object) -> None:
-        assert undo(cast, change).status_code == 404
-
-    @pytest.mark.parametrize(
-        ("name", "status"), [("member", 403), ("guest", 403), ("outsider", 404), ("nobody", 302)]
-    )
-    def test_others_undo_nothing(self, cast: Cast, name: str, status: int) -> None:
-        old, new = version_of(cast, 1).pk, version_of(cast, 2).pk
-        assert undo(cast, name=name).status_code == status
-        assert cast.memory.versions.count() == 2
-        if status == 403:
-            page = cast.clients[name].get(f"/diff/{old}..{new}/").content.decode()
-            assert "/undo/" not in page

@@ -1,4 +1,4 @@
-"""The start, and a workspace's page."""
+"""The list of workspaces, and the page of a workspace."""
 
 import re
 from datetime import timedelta
@@ -26,7 +26,7 @@ from tests.factories import (
 from tests.views.conftest import Cast
 
 
-def test_the_only_workspace_opens_at_once(cast: Cast) -> None:
+def test_a_single_workspace_opens_at_once(cast: Cast) -> None:
     response = cast.clients["member"].get("/")
     assert response.status_code == 302
     assert response["Location"] == "/w/team/catch-up/"
@@ -39,7 +39,7 @@ def test_several_workspaces_are_listed(cast: Cast) -> None:
     assert "/w/team/" in page and "/w/other/" in page
 
 
-def test_an_account_without_a_person_is_told_how_to_be_linked(cast: Cast) -> None:
+def test_an_account_without_a_person_gets_instructions(cast: Cast) -> None:
     page = cast.clients["outsider"].get("/").content.decode()
     assert "not linked to a person in Slack" in page
     assert "The team" not in page
@@ -56,7 +56,7 @@ def test_the_workspace_memory_is_shown_to_members_and_not_to_guests(cast: Cast) 
 
 
 @pytest.mark.parametrize("switched_on", [True, False], ids=["on", "off"])
-def test_its_short_term_memory_is_shown_when_switched_on(cast: Cast, switched_on: bool) -> None:
+def test_its_short_term_memory_is_shown_if_it_is_on(cast: Cast, switched_on: bool) -> None:
     make_workspace_memory(
         workspace=cast.workspace,
         memory_type=MemoryType.SHORT_TERM,
@@ -69,7 +69,7 @@ def test_its_short_term_memory_is_shown_when_switched_on(cast: Cast, switched_on
     assert ("The stairs are wet" in page) is switched_on
 
 
-def test_each_channel_tells_what_is_remembered_and_what_waits(cast: Cast) -> None:
+def test_each_channel_has_its_remembered_and_waiting_messages(cast: Cast) -> None:
     MessageFactory(
         channel=cast.public, author=cast.author, at=timezone.now() - timedelta(minutes=30)
     )
@@ -90,10 +90,10 @@ def test_a_source_in_a_channel_that_the_reader_may_not_open_is_no_link(cast: Cas
 
 
 @pytest.mark.slow
-def test_notes_of_the_whole_workspace_stand_beside_it(cast: Cast) -> None:
+def test_notes_of_the_whole_workspace_are_listed(cast: Cast) -> None:
     def page(name: str = "member") -> str:
-        found: str = cast.clients[name].get(cast.path()).content.decode().split("<main")[1]
-        return found
+        html: str = cast.clients[name].get(cast.path()).content.decode().split("<main")[1]
+        return html
 
     assert "None for the whole workspace." in page()
     whole = NoteFactory(workspace=cast.workspace, title="Shops, never clients")
@@ -108,7 +108,7 @@ def test_notes_of_the_whole_workspace_stand_beside_it(cast: Cast) -> None:
     assert "Shops, never clients" not in page() and 'id="notes-title"' not in page()
 
 
-def test_it_says_which_bots_are_given_its_memory(cast: Cast) -> None:
+def test_it_lists_the_bots_that_use_its_memory(cast: Cast) -> None:
     for name, is_told in (("member", True), ("guest", False)):
         text = cast.clients[name].get(cast.path()).content.decode()
         assert ("bots everywhere in the workspace" in text) is is_told
@@ -141,8 +141,8 @@ def test_channels_are_paged_and_searched(cast: Cast, monkeypatch: pytest.MonkeyP
 
     def listed(query: str) -> list[str]:
         page = cast.clients["member"].get(cast.path(query)).content.decode()
-        found = page.partition('class="channel-list"')[2].partition("</ul>")[0]
-        return re.findall(r"</svg>([\w-]+)</a>", found)
+        html = page.partition('class="channel-list"')[2].partition("</ul>")[0]
+        return re.findall(r"</svg>([\w-]+)</a>", html)
 
     assert listed("")[:2] == ["alpha", "beta"] and len(listed("")) == 3
     assert "zeta" in listed("?page=9999")

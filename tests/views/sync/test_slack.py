@@ -1,4 +1,4 @@
-"""A workspace's connection to Slack, for its admins: tested, and its channels chosen."""
+"""The page of the connection to Slack: the check, and the followed channels."""
 
 import re
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from tests.factories import ChannelFactory
 from tests.slack.fake_slack import TOKEN, FakeSlack
 from tests.views.conftest import Cast
 
-TOKENS = r"[A-Za-z0-9]{64}"  # against forged requests: another one on each page
+CSRF_TOKENS = r"[A-Za-z0-9]{64}"  # they differ on each page
 HTMX = {"HX-Request": "true"}
 
 
@@ -27,7 +27,7 @@ def slack(settings: Settings) -> Iterator[FakeSlack]:
 
 def connect(cast: Cast) -> SlackConnection:
     connection = SlackConnection.objects.of(cast.workspace)
-    connection.keep_token(TOKEN, by=None)
+    connection.set_token(TOKEN, by=None)
     return connection
 
 
@@ -42,7 +42,7 @@ def followed() -> set[str]:
 
 
 @pytest.mark.slow
-def test_only_those_who_administer_come_in(cast: Cast) -> None:
+def test_only_admins_may_open_the_page(cast: Cast) -> None:
     expected = {"editor": 403, "member": 403, "guest": 403, "outsider": 404, "nobody": 302}
     for name, status in (expected | {"insider": 200, "operator": 200}).items():
         assert cast.clients[name].get(cast.path("slack/")).status_code == status
@@ -58,7 +58,7 @@ def test_only_those_who_administer_come_in(cast: Cast) -> None:
     assert cast.clients["insider"].get(cast.path("slack/test/")).status_code == 405
 
 
-def test_nothing_is_chosen_beforehand_and_private_ones_are_marked(cast: Cast) -> None:
+def test_no_channel_is_selected_at_first_and_private_ones_are_marked(cast: Cast) -> None:
     ChannelFactory(workspace=cast.workspace, name="partners", is_shared=True, bot_is_in=True)
     shown = page(cast)
     assert "checked" not in shown and 'name="was"' not in shown
@@ -70,20 +70,22 @@ def test_nothing_is_chosen_beforehand_and_private_ones_are_marked(cast: Cast) ->
     assert "private channels are switched off" not in page(cast)
 
 
-def test_a_private_name_is_only_for_those_in_it(cast: Cast) -> None:
+def test_a_private_channel_is_shown_only_to_its_members(cast: Cast) -> None:
     assert "salaries" in page(cast)
     for rest in ("", "?q=salar", "?q=C0PRIVATE"):
         shown = page(cast, "operator", rest)
         assert "salaries" not in shown
         ChannelFactory(workspace=cast.workspace, kind="private")
         again = page(cast, "operator", rest)
-        assert re.sub(TOKENS, "", shown) == re.sub(TOKENS, "", again), "nor how many there are"
+        assert re.sub(CSRF_TOKENS, "", shown) == re.sub(CSRF_TOKENS, "", again), (
+            "their number is hidden too"
+        )
     answer = cast.clients["operator"].post(cast.path("slack/"), {"channel": "C0PRIVATE"})
     assert answer.status_code == 302
     assert followed() == set()
 
 
-def test_a_choice_is_kept_and_recorded(cast: Cast) -> None:
+def test_followed_channels_are_saved_and_recorded(cast: Cast) -> None:
     client = cast.clients["insider"]
     answer = client.post(cast.path("slack/"), {"channel": ["C0PUBLIC", "C0PRIVATE"]}, follow=True)
     assert "2 channels are read from now on." in answer.content.decode()
@@ -104,14 +106,14 @@ def test_a_choice_is_kept_and_recorded(cast: Cast) -> None:
 
 
 @pytest.mark.slow
-def test_many_channels_come_in_pages_and_are_found_by_name(cast: Cast) -> None:
+def test_many_channels_have_pages_and_a_search(cast: Cast) -> None:
     for n in range(230):
         ChannelFactory(workspace=cast.workspace, slack_id=f"CX{n}", name=f"team-{n:03}")
     first, last = page(cast), page(cast, rest="?page=3")
     assert "Page 1 of 3" in " ".join(first.split()) and first.count('name="channel"') == 100
     assert last.count('name="channel"') == 32 and "page=2" in last
-    found = page(cast, rest="?q=%23team-22")
-    assert found.count('name="channel"') == 10
+    matches = page(cast, rest="?q=%23team-22")
+    assert matches.count('name="channel"') == 10
     part = page(cast, rest="?q=team-22", headers=HTMX)
     assert part.lstrip().startswith("<section") and part.count('name="channel"') == 10
     none = page(cast, rest="?q=nowhere")
@@ -129,13 +131,13 @@ def test_queries_do_not_grow_with_channels(cast: Cast) -> None:
         return len(caught)
 
     connect(cast)
-    few = queries()
+    before = queries()
     for n in range(40):
         ChannelFactory(workspace=cast.workspace, slack_id=f"CX{n}")
-    assert queries() == few
+    assert queries() == before
 
 
-def test_before_anything_is_known(cast: Cast, db: None) -> None:
+def test_an_empty_workspace_shows_the_next_step(cast: Cast, db: None) -> None:
     Channel.objects.all().delete()
     shown = page(cast, "operator")
     assert "No channel is known yet." in shown and "Not connected" in shown
@@ -146,7 +148,7 @@ def test_before_anything_is_known(cast: Cast, db: None) -> None:
 
 
 class TestTest:
-    def test_it_works(self, cast: Cast, slack: FakeSlack) -> None:
+    def test_a_successful_check_is_shown(self, cast: Cast, slack: FakeSlack) -> None:
         connect(cast)
         assert "Not tested yet" in page(cast)
         answer = cast.clients["insider"].post(cast.path("slack/test/"), follow=True)
@@ -154,9 +156,9 @@ class TestTest:
         shown = page(cast)
         assert ">Connected<" in shown and f"…{TOKEN[-4:]}" in shown and TOKEN not in shown
         assert "channels:history" in shown
-        assert slack.counts() == {"auth.test": 1}, "pages ask nobody"
+        assert slack.counts() == {"auth.test": 1}, "pages make no call"
 
-    def test_what_is_missing_has_its_name_and_its_fix(self, cast: Cast, slack: FakeSlack) -> None:
+    def test_a_missing_scope_is_shown_with_its_remedy(self, cast: Cast, slack: FakeSlack) -> None:
         connect(cast)
         slack.scopes.discard("channels:history")
         answer = cast.clients["insider"].post(cast.path("slack/test/"), headers=HTMX)
@@ -164,18 +166,18 @@ class TestTest:
         assert part.lstrip().startswith("<section") and 'id="toast" hx-swap-oob' in part
         assert "<code>channels:history</code>" in part and "install it again" in part
         assert "messages and threads of public channels" in part
-        assert "channels:history</code>" in page(cast), "and stays so"
+        assert "channels:history</code>" in page(cast), "it is stored"
         cast.workspace.change_settings({"read_emails": True})
-        assert "users:read.email</code>" in page(cast), "by the settings of now"
+        assert "users:read.email</code>" in page(cast), "for the current settings"
 
-    def test_a_refused_token_is_told(self, cast: Cast, slack: FakeSlack) -> None:
+    def test_a_rejected_token_is_shown(self, cast: Cast, slack: FakeSlack) -> None:
         connect(cast)
         slack.token_error = "token_revoked"
         answer = cast.clients["insider"].post(cast.path("slack/test/"), follow=True)
         assert answer.content.decode().count("The token was revoked") == 2
 
     @pytest.mark.slow
-    def test_after_a_good_one_it_may_begin(
+    def test_after_a_successful_check_the_first_sync_starts(
         self,
         cast: Cast,
         slack: FakeSlack,
@@ -183,7 +185,7 @@ class TestTest:
         django_capture_on_commit_callbacks: object,
     ) -> None:
         connect(cast)
-        for person in cast.workspace.people.all():  # whom Slack does not list reads nothing
+        for person in cast.workspace.people.all():  # unlisted people read nothing
             slack.add_user(person.slack_id, person.name)
         slack.add_channel("CNEW", "brand-new", members=[cast.author.slack_id])
         slack.say("CNEW", cast.author.slack_id, "not to be read", "1700000000.000100")
@@ -194,9 +196,9 @@ class TestTest:
         workspace = Workspace.objects.get(pk=cast.workspace.pk)
         assert workspace.connected_at and "Begin" not in page(cast)
         assert "brand-new" in page(cast)
-        assert not Message.objects.filter(channel__slack_id="CNEW").exists(), "nobody chose it"
+        assert not Message.objects.filter(channel__slack_id="CNEW").exists(), "it is not followed"
 
-    def test_nothing_begins_with_a_bad_one(self, cast: Cast, slack: FakeSlack) -> None:
+    def test_after_a_failed_check_no_sync_starts(self, cast: Cast, slack: FakeSlack) -> None:
         connect(cast)
         slack.scopes.discard("users:read")
         cast.clients["insider"].post(cast.path("slack/test/"), {"begin": "1"})

@@ -1,7 +1,6 @@
-"""Backups: the whole database of one moment in one file, and the way back.
+"""Backups: the whole database at one moment in one file, and their restore.
 
-The file holds everything that people wrote. It holds neither SECRET_KEY nor `.env`, and none of
-LEFT_OUT.
+A backup contains neither SECRET_KEY nor `.env`, and none of the tables in LEFT_OUT.
 """
 
 import time
@@ -26,39 +25,39 @@ from memories.pipeline.transfer.backup.archive import (
     LEFT_OUT,
     Archive,
     Manifest,
-    Tell,
+    Progress,
 )
-from memories.pipeline.transfer.backup.sound import broken_memories
+from memories.pipeline.transfer.backup.integrity import find_broken_memories
 from memories.pipeline.transfer.new_file import new_file
 from memoryhub.env import BASE_DIR
 
 __all__ = [
     "LEFT_OUT",
     "VENDORS",
-    "HoldsData",
-    "Report",
-    "WorkerAtWork",
+    "BackupReport",
+    "DatabaseNotEmpty",
+    "WorkerRunning",
     "back_up",
     "check",
     "remove_leftovers",
     "restore",
 ]
 
-FRESH = timedelta(minutes=2)  # a worker that left a mark since then is at work
+HEARTBEAT_MAX_AGE = timedelta(minutes=2)  # a newer heartbeat means that a worker runs
 VENDORS = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}
 
 
-class HoldsData(Exception):
-    """The database is not empty."""
+class DatabaseNotEmpty(Exception):
+    """The database contains data that a restore would replace."""
 
 
-class WorkerAtWork(Exception):
-    """A worker left a mark a moment ago."""
+class WorkerRunning(Exception):
+    """A worker had a heartbeat a moment ago."""
 
 
 @dataclass
-class Report:
-    """What a backup holds, and what was done with it."""
+class BackupReport:
+    """The contents of a backup, and what a check or restore did."""
 
     file: str
     manifest: Manifest
@@ -83,68 +82,75 @@ class Report:
         }
 
 
-def silent(what: str, done: int, of: int) -> None:
-    """Nobody wants to know how far it is."""
+def no_progress(what: str, done: int, total: int) -> None:
+    """Report nothing."""
 
 
-def back_up(path: Path, now: datetime, *, force: bool = False, tell: Tell = silent) -> Report:
-    """Write the database to a new file, while others work on it.
+def back_up(
+    path: Path, now: datetime, *, force: bool = False, on_progress: Progress = no_progress
+) -> BackupReport:
+    """Write the database to a new file, while others use it.
 
-    FileExistsError when the file is there, unless ``force``; ArchiveError when it cannot be done.
+    Raises FileExistsError if the file exists, unless ``force``, and `ArchiveError`.
     """
-    began = time.monotonic()
+    start = time.monotonic()
     applied = migrations.applied()
     if not applied:
         raise ArchiveError("This database is empty: there is nothing to back up.")
-    _must_know(applied, "This database")
+    _require_known(applied, "This database")
     with new_file(path, force=force) as file:
         archive = ArchiveWriter(file)
         if connection.vendor == "sqlite":
-            tables, applied = sqlite.write_to(archive, path.parent, tell)
+            tables, applied = sqlite.write_to(archive, path.parent, on_progress)
         else:
-            tables, applied = postgres.write_to(archive, tell)
+            tables, applied = postgres.write_to(archive, on_progress)
         manifest = Manifest(connection.vendor, _version(), now.isoformat(), applied, tables)
         archive.close(FORMAT, {"left_out": LEFT_OUT, **asdict(manifest)})
     _record("backup", path, rows=manifest.rows)
-    return Report(path.name, manifest, path.stat().st_size, time.monotonic() - began)
+    return BackupReport(path.name, manifest, path.stat().st_size, time.monotonic() - start)
 
 
-def check(path: Path, *, tell: Tell = silent) -> Report:
-    """Do all that a restore does, and keep nothing of it. ArchiveError says what is wrong."""
-    with _opened(path) as (archive, report):
+def check(path: Path, *, on_progress: Progress = no_progress) -> BackupReport:
+    """Perform a whole restore and keep nothing of it. Raises `ArchiveError`."""
+    with _open(path) as (archive, report):
 
         def finish() -> None:
-            if broken := broken_memories():
-                raise ArchiveError(_in_words(broken))
+            if broken := find_broken_memories():
+                raise ArchiveError(_broken_text(broken))
 
-        report.migrated = _take_in(archive, keep=False, finish=finish, tell=tell)
+        report.migrated = _load(archive, keep=False, finish=finish, on_progress=on_progress)
     return report
 
 
 def restore(
-    path: Path, now: datetime, *, replace: bool = False, force: bool = False, tell: Tell = silent
-) -> Report:
-    """Bring the backup back: all of it, or nothing is changed.
+    path: Path,
+    now: datetime,
+    *,
+    replace: bool = False,
+    force: bool = False,
+    on_progress: Progress = no_progress,
+) -> BackupReport:
+    """Restore the whole backup, or change nothing.
 
-    Raises ArchiveError, HoldsData unless ``replace``, and WorkerAtWork unless ``force``; with
-    ``force`` memories that do not add up are a warning only.
+    Raises `ArchiveError`, `DatabaseNotEmpty` unless ``replace``, and `WorkerRunning` unless
+    ``force``. With ``force`` inconsistent memories are a warning only.
     """
-    with _opened(path) as (archive, report):
-        _must_know(migrations.applied(), "This database")
-        last_beat = _last_beat()
-        if last_beat is not None and now - last_beat < FRESH and not force:
-            raise WorkerAtWork
-        if not replace and _holds_data():
-            raise HoldsData
+    with _open(path) as (archive, report):
+        _require_known(migrations.applied(), "This database")
+        last_beat = Heartbeat.objects.last_beat() if _has_table(Heartbeat) else None
+        if last_beat is not None and now - last_beat < HEARTBEAT_MAX_AGE and not force:
+            raise WorkerRunning
+        if not replace and _has_data():
+            raise DatabaseNotEmpty
 
         def finish() -> None:
-            if broken := broken_memories():
+            if broken := find_broken_memories():
                 if not force:
-                    raise ArchiveError(_in_words(broken))
-                report.warnings.append(_in_words(broken))
+                    raise ArchiveError(_broken_text(broken))
+                report.warnings.append(_broken_text(broken))
             _record("restore", path, rows=archive.manifest.rows)
 
-        report.migrated = _take_in(archive, keep=True, finish=finish, tell=tell)
+        report.migrated = _load(archive, keep=True, finish=finish, on_progress=on_progress)
     return report
 
 
@@ -155,40 +161,40 @@ def remove_leftovers() -> None:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[tuple[Archive, Report]]:
-    """A backup that fits this database and this code."""
-    began = time.monotonic()
+def _open(path: Path) -> Iterator[tuple[Archive, BackupReport]]:
+    """Yield a backup that fits this database and this program."""
+    start = time.monotonic()
     with Archive(path) as archive:
         manifest = archive.manifest
         if manifest.vendor != connection.vendor:
-            theirs = VENDORS.get(manifest.vendor, "another database")
+            vendor = VENDORS.get(manifest.vendor, "another database")
             raise ArchiveError(
-                f"This backup is of {theirs}, and this database is {VENDORS[connection.vendor]}."
+                f"This backup is of {vendor}, and this database is {VENDORS[connection.vendor]}."
             )
-        _must_know(manifest.migrations, "This backup")
-        report = Report(path.name, manifest, path.stat().st_size, 0.0)
+        _require_known(manifest.migrations, "This backup")
+        report = BackupReport(path.name, manifest, path.stat().st_size, 0.0)
         try:
             yield archive, report
         finally:
-            ContentType.objects.clear_cache()  # their keys may be others now
-        report.seconds = time.monotonic() - began
+            ContentType.objects.clear_cache()  # their ids may differ now
+        report.seconds = time.monotonic() - start
 
 
-def _take_in(archive: Archive, **how: Any) -> int:
-    taking = sqlite.take_in if connection.vendor == "sqlite" else postgres.take_in
-    return taking(archive, **how)
+def _load(archive: Archive, **options: Any) -> int:
+    load = sqlite.load if connection.vendor == "sqlite" else postgres.load
+    return load(archive, **options)
 
 
-def _must_know(names: list[tuple[str, str]], whose: str) -> None:
-    if newer := migrations.unknown(names):
-        names_in_words = ", ".join(".".join(name) for name in newer[:3])
+def _require_known(names: list[tuple[str, str]], owner: str) -> None:
+    if unknown := migrations.unknown(names):
+        names_text = ", ".join(".".join(name) for name in unknown[:3])
         raise ArchiveError(
-            f"{whose} is newer than this program, which has no migration {names_in_words}."
+            f"{owner} is newer than this program, which has no migration {names_text}."
         )
 
 
-def _holds_data() -> bool:
-    """Anything but what migrations and schedules make by themselves."""
+def _has_data() -> bool:
+    """Return if a table has rows that neither migrations nor schedules create."""
     with connection.cursor() as cursor:
         for name in connection.introspection.table_names(cursor):
             is_derived = name in LEFT_OUT or name.startswith(DERIVED)
@@ -199,28 +205,22 @@ def _holds_data() -> bool:
     return False
 
 
-def _last_beat() -> datetime | None:
-    if not _is_there(Heartbeat):
-        return None
-    return Heartbeat.objects.last_beat()
-
-
 def _record(action: str, path: Path, **details: Any) -> None:
-    """In the audit, unless the database is older than it."""
-    if _is_there(AuditEvent):
+    """Record the action in the audit log, unless the database is older than the log."""
+    if _has_table(AuditEvent):
         AuditEvent.objects.record(action, by=None, subject=path.name, **details)
 
 
-def _is_there(model: type[Model]) -> bool:
+def _has_table(model: type[Model]) -> bool:
     return model._meta.db_table in connection.introspection.table_names()
 
 
-def _in_words(broken: list[str]) -> str:
+def _broken_text(broken: list[str]) -> str:
     return "The memories in this backup do not add up: " + "; ".join(broken) + "."
 
 
 def _version() -> str:
-    """The version of this program; empty where it does not lie beside its pyproject.toml."""
+    """Return the version of this program, or "" if its pyproject.toml is missing."""
     try:
         project = tomllib.loads((BASE_DIR / "pyproject.toml").read_text("utf-8"))["project"]
     except (OSError, ValueError, KeyError):

@@ -1,4 +1,4 @@
-"""What a backup holds: its database, migrations and tables, as its manifest says."""
+"""The archive of a backup, and its manifest: database, migrations and tables."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -9,23 +9,25 @@ from memories.pipeline.transfer.archive import MANIFEST, ArchiveError, ArchiveRe
 
 FORMAT = "memoryhub-backup"
 
-# What the machine is doing, not what is known: logins that are open, tasks that are queued (rows
-# tell what is owed, and a pass finds them) and pulses of workers.
+# State of the running processes: sessions, queued tasks (a pass finds the jobs in their rows) and
+# heartbeats.
 LEFT_OUT = (
     *("django_session", "django_q_ormq", "django_q_task", "memories_heartbeat"),
-    "memoryhub_cache",  # how often somebody tried to sign in
+    "memoryhub_cache",  # counts sign-in attempts
 )
 
-DERIVED = "memories_search"  # how tables begin that triggers make of the texts again
+DERIVED = "memories_search"  # prefix of tables that triggers fill again
 
 Migration = tuple[str, str]  # (app, name)
-Tell = Callable[[str, int, int], None]  # (what, done, of), in bytes or rows
+Progress = Callable[[str, int, int], None]  # (what, done, total), in bytes or rows
 
 
 @dataclass(frozen=True)
 class Table:
-    """``columns`` in the order of the data, ``sequence`` as ``[column, last value, was it used]``:
-    both only where the data are rows alone (PostgreSQL)."""
+    """Only PostgreSQL has ``columns``, in the order of the data, and ``sequence``.
+
+    A sequence is ``[column, last value, is_called]``.
+    """
 
     rows: int
     columns: list[str] = field(default_factory=list)
@@ -46,26 +48,24 @@ class Manifest:
 
 
 class Archive(ArchiveReader):
-    """A backup that is read. Raises ArchiveError."""
+    """Raises ArchiveError."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path, FORMAT, "backup of Memory Hub")
-        try:
-            self.manifest = self._manifest()
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
-            self._zip.close()
-            raise ArchiveError(f"{MANIFEST}: is not that of a backup.") from error
 
-    def _manifest(self) -> Manifest:
-        return Manifest(
-            vendor=str(self.facts["vendor"]),
-            version=str(self.facts["version"]),
-            created_at=str(self.facts["created_at"]),
-            migrations=[(str(app), str(name)) for app, name in self.facts["migrations"]],
-            tables={
-                str(name): Table(
-                    int(table["rows"]), [str(c) for c in table["columns"]], table["sequence"]
-                )
-                for name, table in self.facts["tables"].items()
-            },
-        )
+    def check_facts(self) -> None:
+        try:
+            self.manifest = Manifest(
+                vendor=str(self.facts["vendor"]),
+                version=str(self.facts["version"]),
+                created_at=str(self.facts["created_at"]),
+                migrations=[(str(app), str(name)) for app, name in self.facts["migrations"]],
+                tables={
+                    str(name): Table(
+                        int(table["rows"]), [str(c) for c in table["columns"]], table["sequence"]
+                    )
+                    for name, table in self.facts["tables"].items()
+                },
+            )
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise ArchiveError(f"{MANIFEST}: is not that of a backup.") from error

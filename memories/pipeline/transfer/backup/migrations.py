@@ -1,4 +1,4 @@
-"""Which migrations a database has, which this code knows, and the tables that they make."""
+"""The migrations of a database and of this program, and the tables that they create."""
 
 from collections.abc import Collection
 
@@ -17,13 +17,13 @@ def applied() -> list[Migration]:
 
 
 def unknown(names: Collection[Migration]) -> list[Migration]:
-    """Those that this code does not have: they come from a newer one."""
+    """Return the migrations that this program does not have. A newer one made them."""
     migrations = MigrationLoader(None, ignore_no_migrations=True).graph.nodes
     return sorted(name for name in names if name not in migrations)
 
 
 def models_after(names: Collection[Migration]) -> list[type[Model]]:
-    """The models, those of many-to-many tables too, as they are after these migrations."""
+    """Return the models after these migrations, including many-to-many tables."""
     state = MigrationLoader(None, ignore_no_migrations=True).project_state(_last(names))
     return [
         model
@@ -32,13 +32,13 @@ def models_after(names: Collection[Migration]) -> list[type[Model]]:
     ]
 
 
-def up_to(names: Collection[Migration]) -> None:
-    """Make the tables of an empty database as these migrations had them."""
+def create_tables(names: Collection[Migration]) -> None:
+    """Create the tables of these migrations in an empty database."""
     MigrationExecutor(connection).migrate(_last(names))
 
 
-def forward() -> int:
-    """Run what this code has and the database has not; the number of migrations."""
+def migrate() -> int:
+    """Run the missing migrations and return their number."""
     executor = MigrationExecutor(connection)
     plan = executor.migration_plan(executor.loader.graph.leaf_nodes())
     call_command("migrate", interactive=False, verbosity=0)
@@ -46,7 +46,7 @@ def forward() -> int:
 
 
 def _last(names: Collection[Migration]) -> list[Migration]:
-    """Of each app the migrations that no other of it follows."""
+    """Return the last migrations of each app."""
     nodes = MigrationLoader(None, ignore_no_migrations=True).graph.node_map
     return [
         name

@@ -1,4 +1,4 @@
-"""Backups of a PostgreSQL database: the rows of each table, of one moment, by COPY."""
+"""Backups of a PostgreSQL database: the rows of each table by COPY, in one snapshot."""
 
 import secrets
 from collections.abc import Callable, Iterable
@@ -13,15 +13,17 @@ from memories.pipeline.transfer.backup.archive import (
     LEFT_OUT,
     Archive,
     Migration,
+    Progress,
     Table,
-    Tell,
 )
 
 LOCK_SECONDS = 30
 
 
-def write_to(archive: ArchiveWriter, tell: Tell) -> tuple[dict[str, Table], list[Migration]]:
-    """Copy all tables as they are at one moment, while others work."""
+def write_to(
+    archive: ArchiveWriter, on_progress: Progress
+) -> tuple[dict[str, Table], list[Migration]]:
+    """Add the rows of all tables at one moment to the archive, while others use the database."""
     tables: dict[str, Table] = {}
     with transaction.atomic(durable=True), connection.cursor() as cursor:
         cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
@@ -31,26 +33,25 @@ def write_to(archive: ArchiveWriter, tell: Tell) -> tuple[dict[str, Table], list
         for i, model in enumerate(models, 1):
             name, columns = model._meta.db_table, _columns(model)
             rows = 0
-            order = f"COPY {_names([name])} ({_names(columns)}) TO STDOUT"
+            statement = f"COPY {_names([name])} ({_names(columns)}) TO STDOUT"
             with (
                 archive.add(_member(name)) as add,
                 connection.wrap_database_errors,
-                cursor.copy(order) as copy,
+                cursor.copy(statement) as copy,
             ):
                 for block in copy:
                     add(bytes(block))
-                    rows += bytes(block).count(b"\n")  # those within a text are escaped
+                    rows += bytes(block).count(b"\n")  # line breaks in a text are escaped
             tables[name] = Table(rows, columns, _sequence(name))
-            tell("tables copied", i, len(models))
+            on_progress("tables copied", i, len(models))
     return tables, applied
 
 
-def take_in(archive: Archive, *, keep: bool, finish: Callable[[], None], tell: Tell) -> int:
-    """Make the tables anew, fill them and migrate, in one transaction; without ``keep`` in a
-    schema of its own, and undone at the end: what is checked is what a restore does.
+def load(archive: Archive, *, keep: bool, finish: Callable[[], None], on_progress: Progress) -> int:
+    """Create the tables, fill them and migrate, in one transaction.
 
-    ``finish`` has the last look at what would be kept, and may raise. The answer is the number of
-    migrations that were run.
+    Without ``keep`` this happens in another schema and is rolled back, so a check does the same as
+    a restore. ``finish`` runs at the end and may raise. Return the number of migrations that ran.
     """
     with transaction.atomic(durable=True), connection.cursor() as cursor:
         cursor.execute(f"SET LOCAL lock_timeout TO '{LOCK_SECONDS}s'")
@@ -61,27 +62,27 @@ def take_in(archive: Archive, *, keep: bool, finish: Callable[[], None], tell: T
             schema = f"memoryhub_check_{secrets.token_hex(4)}"
             cursor.execute(f"CREATE SCHEMA {schema}")
             cursor.execute(f"SET LOCAL search_path TO {schema}")
-        _fill(archive, tell)
-        ran = migrations.forward()
+        _fill(archive, on_progress)
+        ran = migrations.migrate()
         finish()
         transaction.set_rollback(not keep)
     return ran
 
 
-def _fill(archive: Archive, tell: Tell) -> None:
-    """The tables as the backup's migrations had them, with its rows."""
+def _fill(archive: Archive, on_progress: Progress) -> None:
+    """Create the tables with the migrations of the backup, and copy its rows."""
     manifest = archive.manifest
     models = migrations.models_after(manifest.migrations)
     if {model._meta.db_table for model in _copied(models)} != set(manifest.tables):
         raise ArchiveError("This backup has other tables than its migrations make.")
-    migrations.up_to(manifest.migrations)
+    migrations.create_tables(manifest.migrations)
     with connection.cursor() as cursor:
-        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")  # or what follows meets pending checks
+        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")  # or TRUNCATE meets pending checks
         cursor.execute("SET CONSTRAINTS ALL DEFERRED")
         cursor.execute(f"TRUNCATE {_names(model._meta.db_table for model in models)}")
         for i, model in enumerate(_copied(models), 1):
             _fill_table(archive, model._meta.db_table, _columns(model))
-            tell("tables filled", i, len(manifest.tables))
+            on_progress("tables filled", i, len(manifest.tables))
         try:
             cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
         except DatabaseError as error:
@@ -94,39 +95,40 @@ def _fill_table(archive: Archive, name: str, columns: list[str]) -> None:
         raise ArchiveError(f"In this backup {name} has other columns than its migrations make.")
     try:
         with connection.cursor() as cursor:
-            order = f"COPY {_names([name])} ({_names(table.columns)}) FROM STDIN"
-            with connection.wrap_database_errors, cursor.copy(order) as copy:
+            statement = f"COPY {_names([name])} ({_names(table.columns)}) FROM STDIN"
+            with connection.wrap_database_errors, cursor.copy(statement) as copy:
                 for block in archive.blocks(_member(name)):
                     copy.write(block)
             if cursor.rowcount != table.rows:
                 raise ArchiveError("This backup does not hold the rows that its manifest counts.")
             if table.sequence is not None:
-                column, last, used = table.sequence
+                column, last_value, is_called = table.sequence
                 cursor.execute(
                     "SELECT setval(pg_get_serial_sequence(%s, %s), %s, %s)",
-                    [_names([name]), column, last, used],
+                    [_names([name]), column, last_value, is_called],
                 )
     except (DatabaseError, TypeError, ValueError) as error:
         raise ArchiveError(f"In this backup the rows of {name} cannot be read.") from error
 
 
 def _drop_tables() -> None:
-    """Ours alone; a view on one of them makes this fail."""
+    """Drop the tables of this program. Fails if a view uses one of them."""
     models = migrations.models_after(migrations.applied())
     names = {model._meta.db_table for model in models} | {"django_migrations"}
-    there = names & set(connection.introspection.table_names())
-    if there:
+    existing = names & set(connection.introspection.table_names())
+    if existing:
         with connection.cursor() as cursor:
-            cursor.execute(f"DROP TABLE {_names(sorted(there))}")
+            cursor.execute(f"DROP TABLE {_names(sorted(existing))}")
 
 
 def _copied(models: Iterable[type[Model]]) -> list[type[Model]]:
-    stored_models = [
-        model
-        for model in models
-        if model._meta.db_table not in LEFT_OUT and not model._meta.db_table.startswith(DERIVED)
+    """Return the models whose tables belong in a backup, by table name."""
+    by_table = {model._meta.db_table: model for model in models}
+    return [
+        by_table[name]
+        for name in sorted(by_table)
+        if name not in LEFT_OUT and not name.startswith(DERIVED)
     ]
-    return sorted(stored_models, key=lambda model: model._meta.db_table)
 
 
 def _columns(model: type[Model]) -> list[str]:
@@ -134,7 +136,7 @@ def _columns(model: type[Model]) -> list[str]:
 
 
 def _sequence(table: str) -> list[object] | None:
-    """Where its keys go on, so that none is ever used again."""
+    """Return the state of the table's sequence, so that no id is used twice."""
     with connection.cursor() as cursor:
         sequences = connection.introspection.get_sequences(cursor, table)
         if not sequences:

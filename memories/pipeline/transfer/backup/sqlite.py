@@ -1,4 +1,4 @@
-"""Backups of an SQLite database: a copy of the whole file, by SQLite's own online backup."""
+"""Backups of an SQLite database: a copy of the file by SQLite's online backup."""
 
 import contextlib
 import fcntl
@@ -15,39 +15,39 @@ from typing import Any
 
 from django.db import DEFAULT_DB_ALIAS, connection, connections
 
-from memories.pipeline.locks import preparing
-from memories.pipeline.transfer.archive import BLOCK, ArchiveError, ArchiveWriter
+from memories.pipeline.locks import lock_preparation
+from memories.pipeline.transfer.archive import BLOCK_BYTES, ArchiveError, ArchiveWriter
 from memories.pipeline.transfer.backup import migrations
 from memories.pipeline.transfer.backup.archive import (
     DERIVED,
     LEFT_OUT,
     Archive,
     Migration,
+    Progress,
     Table,
-    Tell,
 )
 
 logger = logging.getLogger(__name__)
 
 MEMBER = "database.sqlite3"
 _PREFIX = ".backup-"
-PAGES = 2000  # copied at a time, between two words about the progress
-PATIENCE = 60.0  # seconds that others may keep the database busy
+PAGES = 2000  # copied between two reports of the progress
+TIMEOUT = 60.0  # seconds that other processes may keep the database busy
 
 
 def write_to(
-    archive: ArchiveWriter, beside: Path, tell: Tell
+    archive: ArchiveWriter, beside: Path, on_progress: Progress
 ) -> tuple[dict[str, Table], list[Migration]]:
-    """Copy the live database while others work, and put the copy into the archive."""
+    """Copy the live database while others use it, and add the copy to the archive."""
     with _folder(beside) as folder, connection.wrap_database_errors:
         copy = folder / MEMBER
         with closing(_open(Path(_live_name()))) as live, closing(_open(copy)) as target:
-            # One read transaction around it all: writers go on, and the copy never starts over.
+            # In one read transaction others can write, and the copy never starts again.
             live.execute("BEGIN")
             live.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
-            _copy(live, target, tell, "copied")
+            _copy(live, target, on_progress, "copied")
             live.execute("ROLLBACK")
-            target.execute("PRAGMA journal_mode=DELETE")  # one file, no neighbours
+            target.execute("PRAGMA journal_mode=DELETE")  # one file, without -wal and -shm
             target.execute("PRAGMA secure_delete=ON")
             for name in LEFT_OUT:
                 if name in _tables(target):
@@ -56,40 +56,39 @@ def write_to(
             applied = _applied(target)
         size, done = copy.stat().st_size, 0
         with archive.add(MEMBER) as add, copy.open("rb") as file:
-            while block := file.read(BLOCK):
+            while block := file.read(BLOCK_BYTES):
                 add(block)
                 done += len(block)
-                tell("packed", done, size)
+                on_progress("packed", done, size)
     return tables, applied
 
 
-def take_in(archive: Archive, *, keep: bool, finish: Callable[[], None], tell: Tell) -> int:
-    """Unpack, check and migrate beside the live database; with ``keep`` then copy it over.
+def load(archive: Archive, *, keep: bool, finish: Callable[[], None], on_progress: Progress) -> int:
+    """Unpack, check and migrate a copy beside the live database. With ``keep`` replace that one.
 
-    ``finish`` has the last look at what would be kept, and may raise. The answer is the number of
-    migrations that were run.
+    ``finish`` runs on the copy and may raise. Return the number of migrations that ran.
     """
     with _folder(Path(_live_name()).parent) as folder:
         path = folder / MEMBER
-        _unpack(archive, path, tell)
+        _unpack(archive, path, on_progress)
         try:
             with closing(_open(path)) as opened:
                 _verify(archive, opened)
         except sqlite3.DatabaseError as error:
             raise ArchiveError(f"The database in this backup is damaged: {error}.") from error
-        with _instead_of_live(path):
-            ran = migrations.forward()
+        with _use_database(path):
+            ran = migrations.migrate()
             finish()
         if keep:
             connection.ensure_connection()
             with closing(_open(path)) as restored:
-                _copy(restored, connection.connection, tell, "written")
+                _copy(restored, connection.connection, on_progress, "written")
     return ran
 
 
 @contextmanager
-def _instead_of_live(path: Path) -> Iterator[None]:
-    """Here, in this thread, the database is this file."""
+def _use_database(path: Path) -> Iterator[None]:
+    """Make this file the database of this thread."""
     live = connections[DEFAULT_DB_ALIAS]
     restored = connections.create_connection(DEFAULT_DB_ALIAS)
     restored.settings_dict = {**live.settings_dict, "NAME": str(path)}
@@ -101,19 +100,19 @@ def _instead_of_live(path: Path) -> Iterator[None]:
         connections[DEFAULT_DB_ALIAS] = live
 
 
-def _unpack(archive: Archive, path: Path, tell: Tell) -> None:
+def _unpack(archive: Archive, path: Path, on_progress: Progress) -> None:
     size, done = archive.files[MEMBER]["bytes"], 0
     with path.open("xb") as file:
         for block in archive.blocks(MEMBER):
             file.write(block)
             done += len(block)
-            tell("unpacked", done, size)
+            on_progress("unpacked", done, size)
 
 
 def _verify(archive: Archive, opened: sqlite3.Connection) -> None:
-    [[verdict], *more] = opened.execute("PRAGMA integrity_check(3)").fetchall()
-    if verdict != "ok" or more:
-        raise ArchiveError(f"The database in this backup is damaged: {verdict}.")
+    [[result], *more] = opened.execute("PRAGMA integrity_check(3)").fetchall()
+    if result != "ok" or more:
+        raise ArchiveError(f"The database in this backup is damaged: {result}.")
     if broken := opened.execute("PRAGMA foreign_key_check").fetchone():
         raise ArchiveError(f"In this backup rows of {broken[0]} point to rows that are not there.")
     if _rows(opened) != {name: table.rows for name, table in archive.manifest.tables.items()}:
@@ -122,18 +121,20 @@ def _verify(archive: Archive, opened: sqlite3.Connection) -> None:
         raise ArchiveError("The database in this backup has other migrations than its manifest.")
 
 
-def _copy(source: sqlite3.Connection, target: sqlite3.Connection, tell: Tell, what: str) -> None:
-    """The online backup: one transaction of the target, undone when it does not come to its end."""
+def _copy(
+    source: sqlite3.Connection, target: sqlite3.Connection, on_progress: Progress, label: str
+) -> None:
+    """Run SQLite's online backup: one transaction of the target."""
     page = int(source.execute("PRAGMA page_size").fetchone()[0])
-    last, moved_at = -1, time.monotonic()
+    last_remaining, moved_at = -1, time.monotonic()
 
     def progress(_status: int, remaining: int, total: int) -> None:
-        nonlocal last, moved_at
-        if remaining != last:
-            last, moved_at = remaining, time.monotonic()
-        elif time.monotonic() - moved_at > PATIENCE:
+        nonlocal last_remaining, moved_at
+        if remaining != last_remaining:
+            last_remaining, moved_at = remaining, time.monotonic()
+        elif time.monotonic() - moved_at > TIMEOUT:
             raise TimeoutError("Somebody else keeps the database busy: stop `serve` and others.")
-        tell(what, (total - remaining) * page, total * page)
+        on_progress(label, (total - remaining) * page, total * page)
 
     with connection.wrap_database_errors:
         source.backup(target, pages=PAGES, progress=progress, sleep=0.05)
@@ -147,7 +148,7 @@ def _live_name() -> str:
 
 
 def _open(path: Path) -> sqlite3.Connection:
-    return sqlite3.connect(path, timeout=PATIENCE, isolation_level=None)
+    return sqlite3.connect(path, timeout=TIMEOUT, isolation_level=None)
 
 
 def _tables(opened: sqlite3.Connection) -> list[str]:
@@ -156,7 +157,7 @@ def _tables(opened: sqlite3.Connection) -> list[str]:
 
 
 def _rows(opened: sqlite3.Connection) -> dict[str, int]:
-    """How many each table holds that belongs to a backup."""
+    """Return the number of rows of each table that belongs in a backup."""
     counts = {}
     for name in _tables(opened):
         if name not in LEFT_OUT and not name.startswith(DERIVED):
@@ -175,7 +176,7 @@ def _applied(opened: sqlite3.Connection) -> list[Migration]:
 
 
 def remove_leftovers(beside: Path) -> None:
-    """Remove the folders that a killed backup or restore left here."""
+    """Remove the folders of killed backups and restores."""
     for path in beside.glob(f"{_PREFIX}*"):
         with contextlib.suppress(OSError), _locked(path, fcntl.LOCK_EX | fcntl.LOCK_NB):
             shutil.rmtree(path)
@@ -183,12 +184,12 @@ def remove_leftovers(beside: Path) -> None:
 
 @contextmanager
 def _folder(beside: Path) -> Iterator[Path]:
-    """A folder that only its owner may read, on the disk where the space is wanted.
+    """Yield a folder that only its owner may read, beside the database or the backup.
 
-    Its lock ends with the process, so `remove_leftovers` spares a folder that is in use.
+    Its lock ends with the process, so `remove_leftovers` skips a folder in use.
     """
     with ExitStack() as stack:
-        with preparing(logger.info):  # nobody removes it before its lock
+        with lock_preparation(logger.info):  # no other process removes it before it is locked
             remove_leftovers(beside)
             name = stack.enter_context(tempfile.TemporaryDirectory(prefix=_PREFIX, dir=beside))
             stack.enter_context(_locked(Path(name), fcntl.LOCK_SH))

@@ -1,0 +1,45 @@
+"""Verbose names of fields that have none in their model."""
+
+from django.apps import apps
+from django.utils.translation import gettext_lazy as _
+
+from memories.models import Heartbeat
+
+VERBOSE_NAMES = {
+    "at": _("last beat"),
+    "author": _("author"),
+    "backfill": _("backfill"),
+    "base": _("based on version"),
+    "channel": _("channel"),
+    "decided_at": _("decided"),
+    "decided_by": _("decided by"),
+    "fence": _("claim"),
+    "job": _("job"),
+    "input_key": _("digest of what it read"),
+    "lease_until": _("claimed until"),
+    "memory": _("memory"),
+    "name": _("name"),
+    "openings": _("pauses in a row"),
+    "paused_by": _("paused because of"),
+    "person": _("person"),
+    "rate_limits": _("times it asked for a pause"),
+    "restored_from": _("restored from"),
+    "revision": _("times rewritten"),
+    "segment": _("segment"),
+    "text": _("text"),
+    "thread_segment": _("segment of the thread"),
+    "user": _("account"),
+    "way": _("asked in which way"),
+    "workspace": _("workspace"),
+}
+
+
+def set_verbose_names() -> None:
+    """Set the names at run time. In the models they would need migrations."""
+    for model in apps.get_app_config("memories").get_models():
+        for field in model._meta.local_fields:
+            own_name = getattr(field, "_verbose_name", None)  # from the model
+            if own_name is None and field.name in VERBOSE_NAMES:
+                field.verbose_name = VERBOSE_NAMES[field.name]
+    Heartbeat._meta.verbose_name = _("heartbeat")
+    Heartbeat._meta.verbose_name_plural = _("heartbeats")

@@ -1,0 +1,133 @@
+"""Contexts, sources, searches and notes of a key, for the HTTP API and for MCP."""
+
+from datetime import datetime
+from typing import Any
+
+from django.db.models import QuerySet
+
+from memories.api import serialize
+from memories.api.problems import Problem
+from memories.api.schemas import NoteIn, SearchOut, SourcesOut
+from memories.models import (
+    ApiKey,
+    Line,
+    Member,
+    MemoryVersion,
+    Message,
+    Note,
+    NotesDisabled,
+    Reader,
+    Workspace,
+)
+from memories.pipeline.context.build import build_context
+from memories.pipeline.search.finding import find
+from memories.rules.context.blocks import Part
+from memories.rules.context.contents import DEFAULT_BUDGET, Context, NoSuchChannel, NoThread
+from memories.rules.notes.fields import InvalidNote
+from memories.rules.search.query import parse
+
+MOST_TOKENS = 20_000
+
+
+def get_or_404(rows: QuerySet[Any], **lookup: Any) -> Any:
+    """Return one row. Raise Problem 404 with one text for unknown and for unreadable rows."""
+    row = rows.filter(**lookup).first()
+    if row is None:
+        raise Problem(404, "There is no such thing here, or this key may not read it.")
+    return row
+
+
+def context_for(
+    key: ApiKey,
+    *,
+    channel: str = "",
+    thread: str = "",
+    query: str = "",
+    budget: int = DEFAULT_BUDGET,
+    at: datetime | None = None,
+    without: list[Part] | None = None,
+    now: datetime,
+) -> Context:
+    """Return the context for the key's reader, as the command and the page build it.
+
+    Raises Problem 404 for an unknown or unreadable channel or thread.
+    """
+    try:
+        return build_context(
+            key.workspace,
+            key.reader(now),
+            channel=channel or None,
+            thread_ts=thread or None,
+            budget=budget,
+            question=query,
+            without=without or [],
+            now=at or now,
+        )
+    except (NoSuchChannel, NoThread) as error:
+        raise Problem(404, str(error)) from error
+
+
+def readable_messages(reader: Reader, workspace: Workspace) -> Any:
+    rows = Message.objects.visible_to(reader).rememberable()
+    return rows.filter(channel__workspace=workspace).select_related("channel", "author")
+
+
+def sources_for(key: ApiKey, pk: int, now: datetime) -> tuple[Line, SourcesOut]:
+    """Return a line and its sources. Raises Problem 404."""
+    reader, workspace = key.reader(now), key.workspace
+    readable = MemoryVersion.objects.visible_to(reader).filter(memory__workspace=workspace)
+    line: Line = get_or_404(Line.objects.filter(version__in=readable), pk=pk)
+    messages = list(readable_messages(reader, workspace).filter(lines=line).in_order())
+    return line, SourcesOut(
+        line=line.pk,
+        text=line.text,
+        messages=serialize.messages_out(messages, workspace, reader),
+        withheld=line.sources.count() - len(messages),
+    )
+
+
+def search_for(key: ApiKey, q: str, channel: str, limit: int, now: datetime) -> SearchOut:
+    """Return the hits that the key's reader may read, grouped by kind."""
+    reader = key.reader(now)
+    query = parse(f"{q} in:{channel}" if channel else q)
+    rows = key.workspace.channels.visible_to(reader)
+    named = list(rows.named(query.channel)) if query.channel else []
+    result = find(query, key.workspace, reader, named)
+    if result.unknown:
+        raise Problem(404, f"There is no channel {result.unknown!r}.")
+    hits = [row for group in result.groups for row in group.rows][:limit]
+    texts = [row.text for row in hits if isinstance(row, Message)]
+    names = serialize.names_in(texts, key.workspace, reader)
+    return SearchOut(results=[serialize.hit_out(row, query.terms, names) for row in hits])
+
+
+def check_edits(key: ApiKey, now: datetime) -> None:
+    """Raise Problem 403 for a key of an account that may not edit. A key without an account writes
+    by its scope alone: only the command issues it."""
+    if key.user is not None and key.workspace.role_of(key.reader(now)) not in Member.EDITING:
+        raise Problem(403, "The account of this key may not write notes here.")
+
+
+def write_note(key: ApiKey, fields: NoteIn, now: datetime) -> Note:
+    """Write a note as the key's account. Raises Problem 403, 404, 409 or 422."""
+    check_edits(key, now)
+    channel = None
+    if fields.channel:
+        rows = key.workspace.channels.visible_to(key.reader(now))
+        channel = get_or_404(rows.named(fields.channel).order_by("pk"))
+    elif key.is_narrowed:
+        raise Problem(422, "This key is limited to channels: name the note's channel.")
+    try:
+        return Note.objects.write(
+            key.workspace,
+            fields.content,
+            tags=fields.tags,
+            title=fields.title,
+            channel=channel,
+            author=key.user,
+            now=now,
+        )
+    except NotesDisabled as error:
+        raise Problem(409, str(error)) from error
+    except InvalidNote as error:
+        raise Problem(422, str(error)) from error

@@ -1,0 +1,95 @@
+"""The operations of `/api/v1/webhooks`."""
+
+import base64
+from datetime import datetime
+from ipaddress import ip_address
+from typing import Annotated
+
+from django.conf import settings
+from django.http import HttpRequest
+from ninja import Router, Schema, Status
+from pydantic import Field
+
+from memories.api.problems import Problem, ProblemOut
+from memories.api.schemas import Id
+from memories.models import ApiKey
+from memories.models.access.webhooks import Webhook
+from memories.rules.access.webhooks import host_of, is_public
+
+MOST_WEBHOOKS = 10  # of a key
+
+ERRORS = {401: ProblemOut, 422: ProblemOut, 429: ProblemOut}
+router = Router()
+
+
+class WebhookIn(Schema):
+    """``url`` is an http or https address on a public host."""
+
+    url: Annotated[
+        str, Field(pattern=r"^https?://[a-zA-Z0-9.-]+(:[0-9]{1,4})?(/[!-~]*)?$", max_length=500)
+    ]
+
+
+class WebhookOut(Schema):
+    id: int
+    url: str
+    created_at: datetime
+
+
+class NewWebhookOut(WebhookOut):
+    """``secret`` verifies the signatures. It is shown once."""
+
+    secret: str
+
+
+class WebhooksOut(Schema):
+    items: list[WebhookOut]
+
+
+@router.get("", response={200: WebhooksOut} | ERRORS, summary="The webhooks of this key")
+def webhooks(request: HttpRequest) -> WebhooksOut:
+    key: ApiKey = request.auth  # type: ignore[attr-defined]
+    return WebhooksOut(items=[_shown(row) for row in key.webhooks.all()])
+
+
+@router.post(
+    "",
+    response={201: NewWebhookOut, 403: ProblemOut, 409: ProblemOut} | ERRORS,
+    summary="Send the ids of new versions to an address",
+)
+def add_webhook(request: HttpRequest, given: WebhookIn) -> Status[NewWebhookOut]:
+    key: ApiKey = request.auth  # type: ignore[attr-defined]
+    if not _may_call(given.url):
+        raise Problem(403, "This host is not public. An operator can allow it in the settings.")
+    if key.webhooks.count() >= MOST_WEBHOOKS:
+        raise Problem(409, f"A key has at most {MOST_WEBHOOKS} webhooks.")
+    row = Webhook.objects.register(key, given.url)
+    secret = f"whsec_{base64.b64encode(row.signing_keys()[0]).decode()}"
+    return Status(201, NewWebhookOut(secret=secret, **_shown(row).dict()))
+
+
+@router.delete("/{pk}", response={204: None, 404: ProblemOut} | ERRORS, summary="Remove a webhook")
+def remove_webhook(request: HttpRequest, pk: Id) -> Status[None]:
+    key: ApiKey = request.auth  # type: ignore[attr-defined]
+    if not key.webhooks.filter(pk=pk).delete()[0]:
+        raise Problem(404, "There is no such thing here, or this key may not read it.")
+    return Status(204, None)
+
+
+def _may_call(url: str) -> bool:
+    """False for a host that is certainly not public. Names are looked up when something is sent."""
+    try:
+        host = host_of(url)
+    except ValueError:
+        return False
+    if host in settings.MEMORYHUB_WEBHOOK_HOSTS:
+        return True
+    try:
+        ip_address(host)
+    except ValueError:
+        return host != "localhost" and not host.endswith((".localhost", ".local", ".internal"))
+    return is_public(host)
+
+
+def _shown(row: Webhook) -> WebhookOut:
+    return WebhookOut(id=row.pk, url=row.url, created_at=row.created_at)

@@ -1,0 +1,95 @@
+"""The estimate and the progress of a backfill, as lines of a terminal."""
+
+from typing import Any
+
+Numbers = dict[str, Any]
+
+
+def quote_lines(quote: Numbers) -> str:
+    """Return a table with a row for each channel and a total."""
+    rows: list[tuple[str, ...]] = [
+        ("", "messages", "segments", "threads", "calls", "tokens", "cost", "minutes")
+    ]
+    rows += [
+        (f"#{channel['channel_name']}", *_cells(channel, quote)) for channel in quote["channels"]
+    ]
+    if quote["workspace"]["calls"]["high"]:
+        rows.append(("the workspace's memory", *_cells(quote["workspace"], quote)))
+    rows.append(("total", *_cells(quote["total"], quote)))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = [
+        "  ".join(
+            cell.rjust(width) if i else cell.ljust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in rows
+    ]
+    return "\n".join([*lines, _basis(quote)])
+
+
+def _cells(row: Numbers, quote: Numbers) -> tuple[str, ...]:
+    return (
+        f"{row['messages']:,}",
+        f"{row['segments']:,}",
+        f"{row['threads']:,}",
+        span(row["calls"]),
+        span(row["tokens"]),
+        "nothing" if quote["free"] else dollars(row["dollars"]),
+        span(row["minutes"], 1),
+    )
+
+
+def _basis(quote: Numbers) -> str:
+    if quote["free"]:
+        return "No model is named: the offline summariser makes no calls, and costs nothing."
+    if quote["measured"]:
+        return f"By the newest {quote['measured']} calls of this model."
+    return "Nothing of this model is measured yet: tokens by our estimate, times by a guess."
+
+
+def span(numbers: Numbers, digits: int = 0) -> str:
+    low, high = (f"{numbers[name]:,.{digits}f}" for name in ("low", "high"))
+    return low if low == high else f"{low} – {high}"
+
+
+def dollars(numbers: Numbers | None) -> str:
+    if numbers is None:
+        return "unpriced tokens"
+    return f"{money(numbers['low'])} – {money(numbers['high'])}"
+
+
+def money(amount: float) -> str:
+    return f"${amount:,.2f}" if amount >= 1 else f"${amount:,.4f}"
+
+
+def progress_line(progress: Numbers, quote: Numbers) -> str:
+    """Return one line: finished summaries, cost of the estimate, and the remaining time."""
+    parts = [f"{progress['made']:,} of {progress['wanted']:,} summaries"]
+    if progress["given_up"]:
+        parts.append(f"{progress['given_up']:,} given up")
+    total = quote.get("total")  # None: an export excluded a channel of the estimate
+    if total and not quote["free"]:
+        parts.append(f"{progress['tokens']:,} tokens of {span(total['tokens'])}")
+        if total["dollars"] is None or progress["dollars"] is None:
+            parts.append("unpriced tokens")
+        else:
+            parts.append(f"{money(progress['dollars'])} of {dollars(total['dollars'])}")
+    if left := progress["minutes_left"]:
+        parts.append(f"about {span(left, 1)} minutes left")
+    return ", ".join(parts)
+
+
+def state_lines(state: Numbers) -> str:
+    """Return the state, the limits, and the progress of each channel."""
+    reason = f" ({state['paused_by'].replace('_', ' ')})" if state["paused_by"] else ""
+    lines = [f"Backfill {state['id']} is {state['state']}{reason}."]
+    if state["cap_tokens"] is not None:
+        lines.append(f"  cap: {state['cap_tokens']:,} tokens")
+    if state["cap_dollars"] is not None:
+        lines.append(f"  cap: {money(state['cap_dollars'])}")
+    lines.append(f"  {progress_line(state['progress'], state['quote'])}")
+    lines += [
+        f"  #{channel['channel_name']}: {channel['made']:,} of {channel['wanted']:,}"
+        for channel in state["progress"]["channels"]
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,375 @@
+"""Audience: which rows a reader may read (docs/rules.md, readers).
+
+`is_readable` is the only decision. Every `visible_to` filters by it.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any
+
+from django.core.exceptions import EmptyResultSet
+from django.db import connection
+from django.db.models import Exists, Model, OuterRef, Q, QuerySet
+from django.db.models.expressions import RawSQL
+
+from memories.models.access.access_grants import AccessGrant
+from memories.models.access.audit import AuditEvent
+from memories.models.access.readers import Reader
+from memories.models.access.workspaces import Member, Workspace, WorkspaceQuerySet
+from memories.models.costs.model_calls import ModelCall
+from memories.models.generate.backfills import Backfill, BackfillChannel
+from memories.models.generate.jobs import Job
+from memories.models.generate.segments import Segment
+from memories.models.ingest.channels import Channel, ChannelMember, ChannelQuerySet
+from memories.models.ingest.messages import Message
+from memories.models.ingest.people import Person, PersonQuerySet
+from memories.models.memory.lines import Audience
+from memories.models.memory.memories import Memory
+from memories.models.memory.versions import MemoryVersion
+from memories.models.notes.note_versions import NoteVersion
+from memories.models.notes.notes import Note
+from memories.models.safety.quarantine import QuarantinedLine
+from memories.models.sync.connections import SlackConnection
+from memories.rules.memory.identity import MemoryScope
+
+MOST_KEYS = 500  # in place of a subquery
+
+_KEPT_TIME = datetime(1970, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)  # in SQL that is kept
+_EVERY_ROW = Q()
+_NO_ROW = Q(pk__in=())
+
+
+def is_readable(model: type[Model], reader: Reader) -> Q:
+    """Return the condition under which the reader may read a row of this model."""
+    return RULES[model](reader)
+
+
+def people_of(reader: Reader) -> PersonQuerySet:
+    """Return the Slack people who are linked to the account and not deactivated in Slack."""
+    if reader.user_id is None:
+        return Person.objects.none()
+    return Person.objects.filter(user=reader.user_id, is_deleted=False)
+
+
+# Workspaces
+
+
+def entered_workspaces(reader: Reader) -> WorkspaceQuerySet:
+    """Return the workspaces that the reader may open. A guest enters for single channels."""
+    if reader.reads_all_public:
+        return Workspace.objects.all()
+    if reader.user_id is None:
+        return Workspace.objects.none()
+    members = Member.objects.filter(user=reader.user_id).values("workspace")
+    left = Person.objects.filter(user=reader.user_id, is_deleted=True).values("workspace")
+    return Workspace.objects.filter(
+        Q(pk__in=people_of(reader).values("workspace")) | (Q(pk__in=members) & ~Q(pk__in=left))
+    )
+
+
+def readable_workspaces(reader: Reader) -> WorkspaceQuerySet:
+    """Return the workspaces whose public channels the reader may read now."""
+    return Workspace.objects.visible_to(reader).with_fresh_people(reader.now)
+
+
+def _is_member(reader: Reader) -> Q:
+    """Match workspaces in which the reader has more than the role of a guest.
+
+    Slack and `Member` may disagree about an account. The stricter of the two roles counts.
+    """
+    if reader.reads_all_public:
+        return _EVERY_ROW
+    if reader.user_id is None:
+        return _NO_ROW
+    people = Person.objects.filter(user=reader.user_id)
+    full = people_of(reader).full_members()
+    restricted = people.restricted() | people.filter(is_deleted=True)
+    members = Member.objects.filter(user=reader.user_id)
+    reading = members.filter(role__in=Member.READING)
+    guests = members.filter(role=Member.Role.GUEST)
+    return (
+        Q(pk__in=full.values("workspace"))
+        | (Q(pk__in=reading.values("workspace")) & ~Q(pk__in=restricted.values("workspace")))
+    ) & ~Q(pk__in=guests.values("workspace"))
+
+
+def _whole_workspaces(reader: Reader) -> WorkspaceQuerySet:
+    """Return the workspaces whose own memories and notes the reader may read."""
+    return Workspace.objects.none() if reader.is_narrowed else readable_workspaces(reader)
+
+
+# Channels
+
+
+def member_channels(reader: Reader) -> ChannelQuerySet:
+    """Return the channels that the reader is in, or has an access grant for.
+
+    A list of members counts if it is known and, in a connected workspace, fresh.
+    """
+    if reader.user_id is None:
+        return Channel.objects.none()
+    people = people_of(reader).with_open_link(reader.now)
+    joined = ChannelMember.objects.filter(person__in=people).values("channel")
+    is_member = Q(
+        Q(workspace__connected_at__isnull=True) | Q(members_known_at__gte=reader.memberships_since),
+        members_known_at__isnull=False,
+        workspace__in=Workspace.objects.with_fresh_people(reader.now).values("pk"),
+        pk__in=joined,
+    )
+    if reader.is_operator and reader.key_id is None:
+        is_member |= Q(pk__in=AccessGrant.objects.active_for(reader).values("channel"))
+    return Channel.objects.filter(is_member).filter(_is_in_key(reader))
+
+
+def _is_public(reader: Reader) -> Q:
+    return Q(kind=Channel.Kind.PUBLIC, workspace__in=subquery(readable_workspaces, reader))
+
+
+def _is_in_key(reader: Reader) -> Q:
+    """Match the channels that an API key names, if the key is limited to channels."""
+    if not reader.is_narrowed:
+        return _EVERY_ROW
+    named = Channel.api_keys.through.objects.filter(apikey=reader.key_id)
+    return Q(pk__in=named.values("channel"))
+
+
+def _channel(reader: Reader) -> Q:
+    return (_is_public(reader) | Q(pk__in=_member_keys(reader))) & _is_in_key(reader)
+
+
+def _public_channels(reader: Reader) -> ChannelQuerySet:
+    return Channel.objects.filter(_is_public(reader), _is_in_key(reader))
+
+
+# Keys, for `__in`
+
+
+def _member_keys(reader: Reader) -> Any:
+    keys = reader.member_channels
+    return subquery(member_channels, reader) if keys is None else keys
+
+
+def _public_keys(reader: Reader) -> Any:
+    keys = reader.public_channels
+    return subquery(_public_channels, reader) if keys is None else keys
+
+
+def _whole_keys(reader: Reader) -> Any:
+    keys = reader.whole_workspaces
+    return subquery(_whole_workspaces, reader) if keys is None else keys
+
+
+def subquery(rows: Callable[[Reader], QuerySet[Any]], reader: Reader) -> Any:
+    """Return the keys of `rows(reader)`, for ``__in``.
+
+    A page filters by these nested rules about twenty times, and Django takes longer to build them
+    than a database to run them. So the SQL of a reader is kept. Only the time in it changes.
+    """
+    kept = replace(reader, now=_KEPT_TIME)
+    sql, params = _compiled(rows, kept)
+    times = {
+        connection.ops.adapt_datetimefield_value(old): connection.ops.adapt_datetimefield_value(new)
+        for old, new in (
+            (kept.now, reader.now),
+            (kept.memberships_since, reader.memberships_since),
+        )
+    }
+    return RawSQL(sql, [times.get(param, param) for param in params]) if sql else ()  # noqa: S611
+
+
+@lru_cache(maxsize=1024)
+def _compiled(
+    rows: Callable[[Reader], QuerySet[Any]], reader: Reader
+) -> tuple[str, tuple[Any, ...]]:
+    try:
+        return rows(reader).order_by().values("pk").query.sql_with_params()
+    except EmptyResultSet:
+        return "", ()
+
+
+def fetch_keys(reader: Reader) -> Reader:
+    """Return the reader with the keys of their channels and workspaces, for several queries.
+
+    PostgreSQL takes longer to plan these rules than to run them, and misjudges the cost of a row.
+    """
+    return replace(
+        reader,
+        member_channels=_fetched(member_channels(reader)),
+        public_channels=_fetched(_public_channels(reader)),
+        whole_workspaces=_fetched(_whole_workspaces(reader)),
+    )
+
+
+def _fetched(rows: QuerySet[Any]) -> tuple[int, ...] | None:
+    keys = tuple(rows.order_by().values_list("pk", flat=True)[: MOST_KEYS + 1])
+    return keys if len(keys) <= MOST_KEYS else None
+
+
+# Texts
+
+
+def _text(reader: Reader, channel: str, *, is_private: Q | Exists) -> Q:
+    """Match texts in a channel. Those from its private days are for its members only."""
+    in_member_channel = Q(**{f"{channel}__in": _member_keys(reader)})
+    in_public_channel = Q(**{f"{channel}__in": _public_keys(reader)})
+    return in_member_channel | in_public_channel & Q(~is_private)
+
+
+def _message(reader: Reader) -> Q:
+    return _text(reader, "channel", is_private=Q(was_private=True))
+
+
+def _segment(reader: Reader) -> Q:
+    segment = Segment.objects.filter(pk=OuterRef("pk"))
+    is_private = Exists(segment.filter(messages__was_private=True)) | Exists(
+        segment.filter(thread_messages__was_private=True)
+    )
+    return _text(reader, "channel", is_private=is_private)
+
+
+def note_words(reader: Reader, workspace: str) -> Q:
+    """Match wordings of notes, also of notes in the trash. ``workspace`` names their workspace."""
+    whole = {f"{workspace}__in": _whole_keys(reader)}
+    in_channel = _text(reader, "channel", is_private=Q(was_private=True))
+    return in_channel | Q(channel__isnull=True, **whole)
+
+
+def _note(reader: Reader) -> Q:
+    return note_words(reader, "workspace") & Q(deleted_at__isnull=True)
+
+
+def _note_version(reader: Reader) -> Q:
+    """Match wordings whose note, and whose channel at that time, the reader may read."""
+    notes = Note.objects.with_trash(reader).values("pk")
+    return note_words(reader, "note__workspace") & Q(note__in=notes)
+
+
+def _memory(reader: Reader) -> Q:
+    """Match memories of which the reader may read all sources."""
+    return (
+        Q(channel__in=_member_keys(reader))
+        | Q(channel__in=_public_keys(reader))
+        | Q(channel__isnull=True, workspace__in=_whole_keys(reader))
+    )
+
+
+def _memory_is_readable(reader: Reader) -> Exists:
+    # Correlated: with a list of memories a database reads all their rows and sorts them.
+    return Exists(Memory.objects.visible_to(reader).filter(pk=OuterRef("memory")))
+
+
+def _version(reader: Reader) -> Q:
+    """Match versions by `Audience`: for readers of the memory, or for members of the channel."""
+    return Q(_memory_is_readable(reader), audience=Audience.SCOPE) | Q(
+        audience=Audience.MEMBERS, memory__channel__in=_member_keys(reader)
+    )
+
+
+def _job(reader: Reader) -> Q:
+    """Match jobs of readable memories. Jobs that rest on private words are for members only."""
+    in_member_channel = Q(memory__channel__in=_member_keys(reader))
+    return in_member_channel | Q(_memory_is_readable(reader)) & ~_job_rests_on_private()
+
+
+def _job_rests_on_private() -> Q:
+    """Match jobs about private days, or about channels that left the workspace's memory."""
+    private = Message.objects.filter(was_private=True)
+    in_channel = private.filter(channel=OuterRef("memory__channel"))
+    # Two subqueries, each with an index: SQLite reads a whole channel for their disjunction.
+    in_segment = private.filter(segment=OuterRef("segment"))
+    in_thread = in_channel.filter(~Q(thread_ts=""), thread_ts=OuterRef("memory__thread_ts"))
+    inputs = MemoryVersion.objects.filter(read_by__job=OuterRef("pk"))
+    made = MemoryVersion.objects.filter(job=OuterRef("pk"))
+    base = MemoryVersion.objects.filter(pk=OuterRef("base"))
+    not_flowing = inputs.filter(memory__channel__isnull=False).exclude(
+        memory__channel__in=Channel.objects.feeding_workspace_memory().values("pk")
+    )
+    return (
+        Q(Exists(in_segment))
+        | Exists(in_thread)
+        | Exists(inputs.exclude(audience=Audience.SCOPE))
+        | Exists(made.exclude(audience=Audience.SCOPE))
+        | Exists(base.exclude(audience=Audience.SCOPE))
+        | Q(provisional=True) & Exists(in_channel)
+        | Q(memory__scope=MemoryScope.WORKSPACE) & Exists(not_flowing)
+    )
+
+
+def _quarantined_line(reader: Reader) -> Q:
+    """Match lines of readable memories whose sources and job the reader may read too."""
+    # Correlated: a list of all readable messages or jobs grows with their number.
+    message = Message.objects.visible_to(reader).filter(pk=OuterRef("message"))
+    hidden_sources = QuarantinedLine.sources.through.objects.filter(
+        ~Exists(message), quarantinedline=OuterRef("pk")
+    )
+    job = Job.objects.visible_to(reader).filter(pk=OuterRef("job"))
+    return (
+        ~Exists(hidden_sources)
+        & (Q(job__isnull=True) | Exists(job))
+        & Q(_memory_is_readable(reader))
+    )
+
+
+# Operation
+
+
+def _person(reader: Reader) -> Q:
+    return Q(workspace__in=entered_workspaces(reader))
+
+
+def _model_call(reader: Reader) -> Q:
+    """Match the calls whose sums the reader may see: an operator all, others their workspaces'."""
+    if reader.is_operator:
+        return _EVERY_ROW
+    return Q(workspace__in=subquery(Workspace.objects.visible_to, reader))
+
+
+def _backfill(reader: Reader) -> Q:
+    """Match backfills of readable workspaces without a channel that is hidden from the reader."""
+    hidden = BackfillChannel.objects.exclude(
+        channel__in=subquery(Channel.objects.visible_to, reader)
+    )
+    return Q(workspace__in=subquery(Workspace.objects.visible_to, reader)) & ~Q(
+        pk__in=hidden.values("backfill")
+    )
+
+
+def _slack_connection(reader: Reader) -> Q:
+    """Match all connections for an operator, their own workspace's for an admin."""
+    if reader.is_operator:
+        return _EVERY_ROW
+    administered = Workspace.objects.visible_to(reader).filter(
+        members__user=reader.user_id, members__role=Member.Role.ADMIN
+    )
+    return Q(workspace__in=administered.values("pk"))
+
+
+def _audit_event(reader: Reader) -> Q:
+    """Match all events for an operator, those of their own workspace for an admin."""
+    if reader.is_operator:
+        return _EVERY_ROW
+    administered = Workspace.objects.filter(
+        members__user=reader.user_id, members__role=Member.Role.ADMIN
+    )
+    return Q(workspace__in=administered.values("slug")) & ~Q(workspace="")
+
+
+RULES: dict[type[Model], Callable[[Reader], Q]] = {
+    AuditEvent: _audit_event,
+    Backfill: _backfill,
+    Channel: _channel,
+    Job: _job,
+    Memory: _memory,
+    MemoryVersion: _version,
+    Message: _message,
+    ModelCall: _model_call,
+    Note: _note,
+    NoteVersion: _note_version,
+    Person: _person,
+    QuarantinedLine: _quarantined_line,
+    Segment: _segment,
+    SlackConnection: _slack_connection,
+    Workspace: _is_member,
+}

@@ -1,0 +1,113 @@
+"""The texts of memories and the facts of their lines, for a context."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from django.db.models import Aggregate, JSONField, OuterRef, Subquery
+from django.db.models.functions import JSONArray
+
+from memories.models import Line
+from memories.rules.context.material import (
+    ARCHIVE,
+    LONG_TERM,
+    SHORT_TERM,
+    THREAD,
+    WORKSPACE,
+    LineFacts,
+    MemoryText,
+)
+from memories.rules.memory.identity import (
+    WORKSPACE_SCOPE_ID,
+    MemoryScope,
+    MemoryType,
+    parse_thread_scope_id,
+)
+from memories.rules.memory.lines import Origin, words_of
+
+MOST_KEYS = 30_000  # SQLite's limit of parameters in a query, rounded down
+ARCHIVED = 1_000  # lines of the archive in a context
+
+_KINDS = {MemoryType.LONG_TERM: LONG_TERM, MemoryType.SHORT_TERM: SHORT_TERM}
+_ORDER = (LONG_TERM, ARCHIVE, SHORT_TERM, THREAD)
+
+
+class JSONAgg(Aggregate):
+    """The values of a group as a JSON array."""
+
+    function = "JSON_GROUP_ARRAY"
+    output_field = JSONField()
+
+    def as_postgresql(self, compiler: Any, connection: Any, **options: Any) -> Any:
+        return self.as_sql(compiler, connection, function="JSONB_AGG", **options)
+
+
+# The facts of the lines of a version, for `line_facts`: read in the query of the versions.
+LINE_ROWS = Subquery(
+    Line.objects.filter(version=OuterRef("pk"), masked=False)
+    .order_by()
+    .values("version")
+    .annotate(
+        rows=JSONAgg(JSONArray("position", "text", "origin", "pinned", "kind", "at_us", "fate"))
+    )
+    .values("rows")
+)
+
+
+def archived_lines(versions: Sequence[Any]) -> list[Line]:
+    """Return the newest archived lines of these long-term memories, oldest first."""
+    memories = [x.memory_id for x in versions if x.memory.memory_type == MemoryType.LONG_TERM]
+    rows = Line.objects.archived().filter(version__memory__in=memories[:MOST_KEYS])
+    return list(reversed(rows.select_related("version__memory").newest_first()[:ARCHIVED]))
+
+
+def memory_texts(
+    versions: Sequence[Any], archive: Sequence[Line], channels: Sequence[str]
+) -> list[MemoryText]:
+    """Return the texts of the workspace, then of each channel, then of threads by ts."""
+    texts = []
+    for version in versions:
+        memory = version.value
+        kind, place = _KINDS[memory.memory_type], memory.scope_id
+        if memory.scope is MemoryScope.WORKSPACE:
+            place = WORKSPACE
+        elif memory.scope is MemoryScope.THREAD:
+            kind, place = THREAD, parse_thread_scope_id(place)[1]
+        text = MemoryText(kind, memory.content, place)
+        if kind == THREAD or (kind == SHORT_TERM and place != WORKSPACE):
+            text = replace(text, number=version.number, until_us=version.until_us)
+        texts.append(text)
+    archives: dict[str, list[str]] = {}
+    for line in archive:
+        archives.setdefault(line.version.memory.scope_id, []).append(line.text)
+    for scope_id, lines in archives.items():
+        place = WORKSPACE if scope_id == WORKSPACE_SCOPE_ID else scope_id
+        texts.append(MemoryText(ARCHIVE, "\n".join(lines), place))
+    order = {place: i for i, place in enumerate([WORKSPACE, *channels])}
+
+    def position(text: MemoryText) -> tuple[int, str, int, int, int]:
+        is_thread = text.kind == THREAD
+        place = len(order) if is_thread else order[text.place]
+        thread = text.place if is_thread else ""
+        return (place, thread, _ORDER.index(text.kind), text.until_us, text.number)
+
+    return sorted(texts, key=position)
+
+
+def line_facts(versions: Sequence[Any], archive: Sequence[Line]) -> dict[str, LineFacts]:
+    """Return the facts of lines by their words. Equal lines share the newest time."""
+    facts: dict[str, LineFacts] = {}
+    rows = [(*row, version) for version in versions for row in version.line_rows or ()]
+    rows.sort(key=lambda row: (row[0], row[-1].pk))
+    for _, text, origin, is_pinned, kind, at_us, fate, version in rows:
+        words = words_of(text)
+        before = facts.get(words, LineFacts())
+        facts[words] = LineFacts(
+            max(before.at_us, at_us or version.until_us),
+            before.is_protected or bool(is_pinned) or origin == Origin.PERSON,
+            kind or before.kind,
+            before.is_replaced or fate == Line.Fate.SUPERSEDED,
+        )
+    for line in archive:
+        facts[words_of(line.text)] = LineFacts(line.at_us)
+    return facts

@@ -1,0 +1,74 @@
+"""A trial call: one small request that shows whether the configured model answers."""
+
+import math
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from django.utils import timezone
+
+from memories.models import ModelCall, Price, Reader, User
+from memories.pipeline.costs.spending import SAFETY
+from memories.pipeline.costs.usage import cap_uses
+from memories.pipeline.generate.passes import configured_summariser
+from memories.rules.generate.summariser import MessageLine, Request, SummariserError
+from memories.rules.memory.identity import MemoryScope, MemoryType
+
+REQUEST = Request(
+    scope=MemoryScope.CHANNEL,
+    memory_type=MemoryType.SHORT_TERM,
+    max_tokens=100,
+    language="en",
+    zone="UTC",
+    place="#test",
+    messages=[
+        MessageLine(1, datetime(2026, 1, 5, 9, 0, tzinfo=UTC), "Ann", "We meet on Tuesday at ten."),
+        MessageLine(2, datetime(2026, 1, 5, 9, 1, tzinfo=UTC), "Bob", "Good, I bring the figures."),
+    ],
+)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """The result. ``fault`` is "" when the model answered; ``model`` is its own name for itself."""
+
+    fault: str = ""
+    model: str = ""
+    seconds: float = 0.0
+    tokens: int = 0
+
+
+def try_model(by: User, now: datetime) -> Trial:
+    """Call the model once and count the call. Raises ValueError when no model is configured."""
+    summariser = configured_summariser()
+    if not summariser.endpoint:
+        raise ValueError("no model is named")
+    of_all = [use for use in cap_uses(Reader.of(by), None, now) if use.cap.workspace_id is None]
+    if any(use.is_reached for use in of_all):
+        return Trial(fault="over_cap")
+    bound = summariser.bound(REQUEST)
+    tokens_in = math.ceil(bound.prompt_tokens * SAFETY)
+    price = Price.objects.of_model(summariser.name)
+    call = ModelCall.objects.create(
+        fence=0,
+        model=summariser.name,
+        day=now.astimezone(UTC).date(),
+        began_at=now,
+        tokens=tokens_in + bound.completion_tokens,
+        micros=price.micros(tokens_in, bound.completion_tokens) if price else None,
+    )
+    try:
+        reply = summariser.summarise(REQUEST)
+    except SummariserError as error:
+        # The call may have been charged, so its reservation stays counted.
+        call.settle(timezone.now(), fault=error.code, requests=1)
+        return Trial(fault=error.code)
+    used = (reply.prompt_tokens, reply.completion_tokens)
+    call.settle(
+        timezone.now(),
+        tokens=sum(used),
+        micros=price.micros(*used) if price else None,
+        prompt_tokens=used[0],
+        completion_tokens=used[1],
+        requests=reply.calls,
+    )
+    return Trial(model=reply.model, seconds=reply.seconds, tokens=sum(used))

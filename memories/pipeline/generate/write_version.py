@@ -1,0 +1,279 @@
+"""Write the version that a job's reply makes. Call it inside the closing transaction."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from memories.models import (
+    Channel,
+    Job,
+    JobInput,
+    Memory,
+    MemoryVersion,
+    Message,
+    NewVersion,
+    Segment,
+    StaleBase,
+)
+from memories.models import Line as LineRow
+from memories.pipeline.generate import followups
+from memories.pipeline.generate.requests import JobRequest
+from memories.pipeline.safety import quarantine
+from memories.rules.generate.faults import is_sudden_shrink
+from memories.rules.generate.summariser import MAX_SOURCES, ParsedReply
+from memories.rules.ingest.timestamps import micros
+from memories.rules.memory.identity import MemoryScope, MemoryType
+from memories.rules.memory.lines import Line, MergeResult, Origin, merge_lines, words_of
+
+
+class SuddenShrink(Exception):
+    """A long-term text would lose most of its content."""
+
+
+@dataclass(frozen=True)
+class Closed:
+    """The result of closing a job: a version, or the reason why there is none."""
+
+    version: MemoryVersion | None = None
+    outcome: str = ""
+    is_copied: bool = False  # most lines only copy messages
+
+
+def write_version(
+    job: Job, job_request: JobRequest, parsed: ParsedReply, *, accepted: bool = False
+) -> Closed:
+    """Write what the safety rules let through, and quarantine the other lines.
+
+    Raises StaleBase when the memory or its inputs changed. Raises NothingLeft when every line of a
+    merge was stopped. Raises SuddenShrink unless a person ``accepted`` the text.
+    """
+    if parsed.is_nothing:
+        settle_segments(job, Segment.Outcome.NOTHING)
+        return Closed(outcome="nothing to remember")
+    memory = job.memory
+    memory.lock()
+    checked = quarantine.check_reply(job, job_request, parsed)
+    is_merge = memory.memory_type == MemoryType.LONG_TERM or memory.scope == MemoryScope.WORKSPACE
+    if checked.is_all_stopped and is_merge:
+        raise quarantine.AllLinesStopped(checked.stopped)
+    quarantine.quarantine_lines(job, checked.stopped)
+    if checked.is_all_stopped:
+        settle_segments(job, Segment.Outcome.NOTHING)
+        return Closed(outcome="held back")
+    lines = build_lines(job.cites, checked.parsed)
+    if memory.scope == MemoryScope.CHANNEL and memory.memory_type == MemoryType.SHORT_TERM:
+        version = _write_segment(job, job_request, lines)
+    else:
+        version = _write_merge(job, job_request, checked.parsed, lines, accepted=accepted)
+    settle_segments(job, Segment.Outcome.REMEMBERED)
+    return Closed(version, "" if version else "unchanged")
+
+
+def build_lines(sources: Sequence[Sequence[int]], parsed: ParsedReply) -> list[Line]:
+    """Return the lines of a reply. ``sources`` are the message keys of each reference, from 1 on."""
+    lines = []
+    for line in parsed.lines:
+        # A request that is built again may have more references than the reply's own.
+        refs = (ref for ref in line.refs if ref <= len(sources))
+        keys = dict.fromkeys(key for ref in refs for key in sources[ref - 1])
+        made = Line(f"- {line.text}", Origin.MODEL, sources=tuple(keys)[:MAX_SOURCES])
+        lines.append(replace(made, kind=line.kind or "", unverified=bool(line.unverified)))
+    return lines
+
+
+def settle_segments(job: Job, outcome: str) -> None:
+    """Set the outcome of the segments that the job read."""
+    segment = job.segment
+    if segment is not None:
+        segment.settle_read(outcome, Segment.Outcome.WAITING if segment.thread_ts else None)
+
+
+def _new_version(
+    job: Job, job_request: JobRequest, lines: MergeResult, **values: Any
+) -> NewVersion:
+    reply = job.saved_reply
+    left_out = {"left_out": len(reply.left_out)} if reply and reply.left_out else {}
+    return NewVersion(
+        lines=lines.lines,
+        origin=Origin.MODEL,
+        until_us=job_request.until_us,
+        segment=job.segment,
+        job=job,
+        trigger={**job.trigger, **left_out},  # with the number of messages the model refused
+        put_back=lines.put_back,
+        kept=lines.kept,
+        **values,
+    )
+
+
+# Short-term memories of a channel
+
+
+def _write_segment(
+    job: Job, job_request: JobRequest, lines: Sequence[Line]
+) -> MemoryVersion | None:
+    """Rewrite the version that this text replaces, or add the next one.
+
+    The text replaces the segment's own earlier version, the provisional one, or the only one that
+    disabled history keeps. A replaced version's lines of a person, and its pins, stay.
+    """
+    memory, segment = job.memory, job.segment
+    if job.provisional and memory.head:
+        return None  # a segment was summarised first
+    own = memory.versions.filter(segment=segment).order_by("number").last() if segment else None
+    replaced = own or _replaced_version(memory)
+    is_followed = replaced is not None and replaced.is_by_person and replaced is not own
+    pinned = replaced.protected_lines() if replaced and not is_followed else []
+    new_version = _new_version(
+        job,
+        job_request,
+        merge_lines(pinned, lines),
+        source_message_count=job_request.message_count,
+        source_latest_message_ts=job_request.latest_ts,
+        provisional=job.provisional,
+        audience=_audience(job_request, replaced if pinned else None),
+    )
+    if replaced is not None and replaced.rewrite(new_version):
+        return replaced
+    return memory.add_version(new_version, expected_head=memory.head)
+
+
+def _replaced_version(memory: Memory) -> MemoryVersion | None:
+    """Return the provisional version or, with disabled history, the newest one if it is merged."""
+    current = memory.current  # not the head: a late backfill adds older periods
+    if current is None or current.provisional:
+        return current
+    keeps_one = not memory.workspace.memory_settings.history_enabled
+    return current if keeps_one and current.merged else None
+
+
+# Threads, and merges
+
+
+def _write_merge(
+    job: Job,
+    job_request: JobRequest,
+    parsed: ParsedReply,
+    lines: Sequence[Line],
+    *,
+    accepted: bool,
+) -> MemoryVersion | None:
+    """Write a text that grew from its base. Raises StaleBase and SuddenShrink."""
+    memory, base = job.memory, job.base
+    if memory.current_id != job.base_id or not followups.has_allowed_inputs(job):
+        raise StaleBase(memory.current)
+    result = merge_lines(_base_lines(job, job_request), lines)
+    if job.is_rebuild:  # the model did not get these lines, so it has lost none
+        result = result._replace(put_back=[], kept=[*result.kept, *result.put_back])
+    message_count, latest_ts = _source_facts(job, job_request)
+    new_version = _new_version(
+        job,
+        job_request,
+        result,
+        source_message_count=message_count,
+        source_latest_message_ts=latest_ts,
+        base=base,
+        dropped=[f"{reason}: {text}" for text, reason in parsed.dropped],
+        audience=_audience(job_request, base),
+    )
+    if base is None:
+        version = memory.add_version(new_version, expected_head=memory.head)
+        _record_superseded_lines(job, job_request, parsed)
+        return version
+    if new_version.text == base.content:
+        return None
+    is_long_term = memory.memory_type == MemoryType.LONG_TERM
+    if is_long_term and not accepted and is_sudden_shrink(base.content, new_version.text):
+        raise SuddenShrink
+    if memory.scope == MemoryScope.THREAD and not base.is_by_person:
+        if not base.rewrite(new_version):
+            raise StaleBase(memory.current)
+        return base
+    version = memory.add_version(new_version, expected_head=memory.head)
+    if not job.is_rebuild:
+        _record_fates(base, version, job_request, parsed)
+    _record_superseded_lines(job, job_request, parsed)
+    return version
+
+
+def _base_lines(job: Job, job_request: JobRequest) -> list[Line]:
+    """Return the lines of the base that the request showed, and those pinned since."""
+    if job.base is None:
+        return []
+    lines = job.base.line_values()
+    if job.is_rebuild:  # a line that comes out the same keeps its origin
+        return lines
+    shown = {line.text for line in job_request.base_lines}
+    return [line for line in lines if line.is_protected or line.text in shown]
+
+
+def _source_facts(job: Job, job_request: JobRequest) -> tuple[int, str | None]:
+    """Return the message count and newest ts of all versions that the text rests on (S1, rule 6)."""
+    memory = job.memory
+    if memory.scope == MemoryScope.THREAD:
+        return job_request.message_count, job_request.latest_ts
+    read = JobInput.objects.filter(job__memory=job.memory_id, job__state=Job.State.DONE)
+    if memory.memory_type == MemoryType.SHORT_TERM:  # made anew each time
+        read = read.filter(job=job)
+    # Each channel, or each segment, counts with the latest version that was read.
+    is_of_workspace = memory.scope == MemoryScope.WORKSPACE
+    key = "version__memory" if is_of_workspace else "version__segment"
+    facts: dict[int | None, tuple[int, str]] = {
+        source: (count, ts)
+        for source, count, ts in read.order_by("version__memory", "version__number").values_list(
+            key, "version__source_message_count", "version__source_latest_message_ts"
+        )
+    }
+    if len(facts) > 1:  # a person's edit of a provisional text has no segment
+        facts.pop(None, None)
+    newest = max((ts for _, ts in facts.values() if ts), key=micros, default=None)
+    return sum(count for count, _ in facts.values()), newest
+
+
+def _audience(job_request: JobRequest, grown_from: MemoryVersion | None) -> str:
+    """Return who may read the text: members only, if it rests on private messages or lines."""
+    if grown_from is not None and grown_from.audience != MemoryVersion.Audience.SCOPE:
+        return grown_from.audience
+    read = [key for keys in job_request.sources for key in keys]
+    private = Message.objects.filter(
+        pk__in=read, was_private=True, channel__kind=Channel.Kind.PUBLIC
+    )
+    is_restricted = bool(job_request.request.messages) and private.exists()
+    return MemoryVersion.Audience.MEMBERS if is_restricted else MemoryVersion.Audience.SCOPE
+
+
+def _record_fates(
+    base: MemoryVersion, version: MemoryVersion, job_request: JobRequest, parsed: ParsedReply
+) -> None:
+    """Save with the lines of the base why the new version lacks them."""
+    words = [words_of(line.text) for line in job_request.base_lines]
+    positions = {words_of(line.text): line.position for line in version.lines.all()}
+    fates: dict[str, tuple[str, int | None]] = {}
+    archived = [ref for line in parsed.archived for ref in line.refs]
+    for refs, fate in (
+        (parsed.settled, LineRow.Fate.SETTLED),
+        (archived, LineRow.Fate.ARCHIVED),
+    ):
+        fates |= {words[ref - 1]: (fate, None) for ref in refs if ref <= len(words)}
+    for ref, text in parsed.superseded.items():
+        if ref <= len(words):  # a higher one is a line of an input
+            fates[words[ref - 1]] = LineRow.Fate.SUPERSEDED, positions.get(words_of(text))
+    missing = fates.keys() - positions.keys()  # a person may have pinned one meanwhile
+    rows = [line for line in base.lines.filter(masked=False) if words_of(line.text) in missing]
+    for line in rows:
+        line.fate, line.successor = fates[words_of(line.text)]
+    LineRow.objects.bulk_update(rows, ["fate", "successor"])
+
+
+def _record_superseded_lines(job: Job, job_request: JobRequest, parsed: ParsedReply) -> None:
+    """Save with lines of the short-term memories that a newer line superseded them."""
+    lines = job_request.request.memory_lines
+    texts = {f"- {line.text}" for line in lines if line.ref in parsed.superseded}
+    if texts and job.memory.channel_id is not None:
+        rows = LineRow.objects.filter(
+            version__memory__channel=job.memory.channel_id,
+            version__memory__memory_type=MemoryType.SHORT_TERM,
+            text__in=texts,
+            fate="",
+        )
+        rows.update(fate=LineRow.Fate.SUPERSEDED)

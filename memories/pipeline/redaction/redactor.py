@@ -1,0 +1,396 @@
+"""Redaction: remove deleted words from every text that was made from them.
+
+A message is deleted, edited, forgotten by a command, or revoked as a source. The same transaction
+removes its words from all versions, also old and withheld ones, and from kept replies of models,
+notes, drafts, quarantined lines and waiting events.
+
+- A line that has the message as a source is removed whole. So is a model's line without sources, if
+  it may rest on the message.
+- Elsewhere quotations are removed (`rules.redaction.shingles`), unless another source of the same
+  texts holds these words too.
+- Calls that were sent the words are repeated. The message's segments become stale, so the next
+  passes make all memories above them again.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import partial
+
+from django.db import models, transaction
+from django.db.models import Q
+
+from memories.models import (
+    Channel,
+    Draft,
+    Job,
+    JobInput,
+    Line,
+    Memory,
+    MemoryVersion,
+    Message,
+    Segment,
+    Workspace,
+)
+from memories.models.ingest.names import Names
+from memories.models.memory.versions import MemoryVersionQuerySet
+from memories.pipeline.redaction import slack_copies, workspace_texts
+from memories.pipeline.redaction.removed import RedactionResult, RemovedMessage, in_batches
+from memories.rules.ingest.markup import render_plain
+from memories.rules.memory.identity import MemoryScope, MemoryType
+from memories.rules.memory.lines import Origin
+from memories.rules.redaction import shingles
+from memories.rules.redaction.shingles import QuoteMatcher
+from memories.rules.safety.normalized_text import word_set
+
+ROWS_PER_FETCH = 500
+SIMILAR = 0.6  # share of a line's words: a line without sources repeats the message
+
+
+def redact_messages(
+    workspace: Workspace, removed: Sequence[RemovedMessage], names: Names | None = None
+) -> RedactionResult:
+    """Remove the words of these messages, and have the texts made again without them.
+
+    Call it in the transaction that purges or revokes the messages. ``names`` resolve the mentions
+    in them, if the names are about to be forgotten as well.
+    """
+    if not removed:
+        return RedactionResult()
+    return Redactor(workspace, removed, names or Names.public(workspace)).run()
+
+
+def redact_names(workspace: Workspace, names: Iterable[str]) -> RedactionResult:
+    """Remove the names of a forgotten person from all texts.
+
+    Another person's name stays. A name that is also an ordinary word of others is removed only
+    where it is a mention.
+    """
+    person_names = frozenset(map(shingles.normalize, names)) - {""}
+    for row in workspace.people.values_list("name", "real_name"):
+        for name in row:
+            person_names -= QuoteMatcher(frozenset(), person_names).find_in(name)
+    if not person_names:
+        return RedactionResult()
+    return Redactor(workspace, (), Names.public(workspace), person_names).run()
+
+
+class Redactor:
+    """One scan of a workspace's texts for removed messages, or for the names of a person."""
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        removed: Sequence[RemovedMessage],
+        names: Names,
+        person_names: frozenset[str] = frozenset(),
+    ) -> None:
+        self.workspace = workspace
+        self.removed = removed
+        self.person_names = person_names
+        self.channels = {message.channel for message in removed}
+        self.keys = {message.pk for message in removed}
+        self.deleted = {message.pk for message in removed if not message.is_edit}
+        self.segments = {pk for message in removed for pk in message.segments}
+        self.threads = {message.thread_ts for message in removed if message.thread_ts}
+        self.unsourced: dict[int, int] = {}  # line → version
+        self.result = RedactionResult(messages=len(removed))
+        channels = Channel.objects.filter(pk__in=self.channels)
+        own_names = dict(channels.values_list("slack_id", "name"))
+        self.names = Names(names.people, {**names.channels, **own_names})
+        self.matcher = QuoteMatcher(frozenset().union(*map(self._runs_of, removed)), person_names)
+        short = {message.pk: self._short_texts_of(message) for message in removed}
+        self.short = {pk: texts for pk, texts in short.items() if texts}
+
+    def run(self) -> RedactionResult:
+        self.segments |= slack_copies.remove_previews(self.workspace, self.removed)
+        self._restart_jobs(set())
+        near = self._near_memories()
+        self.unsourced = self._unsourced_lines(near) if self.deleted else {}
+        versions = self._versions_to_redact(near) | set(self.unsourced.values())
+        replies = self._replies_to_redact(near)
+        # People carry words from channel to channel, so deleted words are searched everywhere. An
+        # edit is frequent, and is searched only where a model can have carried the words.
+        if self.deleted or self.person_names or self._reached_workspace_memory(versions):
+            far = Memory.objects.filter(workspace=self.workspace).exclude(pk__in=near)
+            versions |= self._versions_to_redact(far)
+            replies += self._replies_to_redact(far)
+        self._spare_words_of_other_messages(versions)
+        memories = self._redact_versions(versions)
+        self._redact_replies(replies)
+        self.result.quarantined += workspace_texts.redact_quarantined_lines(
+            self.workspace, self.deleted, self.matcher
+        )
+        if self.matcher.runs or self.person_names:
+            self.result.notes += workspace_texts.redact_notes(self.workspace, self.matcher)
+        Draft.objects.filter(memory__workspace=self.workspace).delete_quoting(self.matcher)
+        workspace_texts.redact_topics(self.workspace, self.matcher)
+        self.result.events += slack_copies.skip_events(self.removed, self.matcher)
+        slack_copies.remove_root_copies(self.removed, self.keys)
+        self._restart_jobs(memories)
+        # A call that was claimed meanwhile may have read the rows as they were.
+        transaction.on_commit(partial(self._restart_jobs, memories))
+        Segment.objects.filter(pk__in=self.segments).update(stale=True)
+        self.result.memories |= memories
+        return self.result
+
+    # Words to search for
+
+    def _readings(self, text: str) -> Iterator[str]:
+        """Yield a message as a model reads it, and as Slack sent it.
+
+        In Slack's markup a mention may hold a name that its author did not write.
+        """
+        readable = render_plain(text, self.names)
+        yield readable
+        if readable != text and not self.person_names:
+            yield text
+
+    def _runs_of(self, message: RemovedMessage) -> set[str]:
+        old = {run for text in self._readings(message.text) for run in shingles.runs(text)}
+        return old.difference(*map(shingles.runs, self._readings(message.new_text)))
+
+    def _short_texts_of(self, message: RemovedMessage) -> set[str]:
+        """Return the old text of an edited message that is too short for a run."""
+        if not message.is_edit:
+            return set()
+        old = set(map(shingles.short_text, self._readings(message.text)))
+        return old - set(map(shingles.short_text, self._readings(message.new_text))) - {""}
+
+    # Rows to redact
+
+    def _near_memories(self) -> "models.QuerySet[Memory]":
+        of_workspace = Q(workspace=self.workspace, scope=MemoryScope.WORKSPACE)
+        return Memory.objects.filter(Q(channel__in=self.channels) | of_workspace)
+
+    def _versions_to_redact(self, memories: "models.QuerySet[Memory]") -> set[int]:
+        """Return the versions that have a removed message as a source, or quote it."""
+        lines = Line.objects.filter(version__memory__in=memories)
+        matches = set(self._lines_with_source(lines, self.deleted | self.short.keys()).values())
+        if self.matcher.runs or self.person_names:
+            rows = MemoryVersion.objects.filter(memory__in=memories).exclude(pk__in=matches)
+            texts = rows.values_list("pk", "name", "content", "put_back", "kept", "dropped")
+            for pk, name, content, *lists in texts.iterator(ROWS_PER_FETCH):
+                if any(map(self.matcher.find_in, (name, content, *sum(lists, [])))):
+                    matches.add(pk)
+        return matches
+
+    def _lines_with_source(
+        self, lines: "models.QuerySet[Line]", messages: Iterable[int]
+    ) -> dict[tuple[int, int], int]:
+        """Return (line, message) → version for the lines that have one of the messages as a source."""
+        through = Line.sources.through.objects.filter(line__in=lines)
+        matches = {}
+        for keys in in_batches(messages):
+            rows = through.filter(message_id__in=keys)
+            for *pair, version in rows.values_list("line_id", "message_id", "line__version_id"):
+                matches[pair[0], pair[1]] = version
+        return matches
+
+    def _unsourced_lines(self, near: "models.QuerySet[Memory]") -> dict[int, int]:
+        """Return line → version for lines without sources that may rest on a removed message.
+
+        These are the lines of its segments and threads, the lines of merges that read these, and
+        lines that say the same in other words. Lines that a person wrote never are; lines that a
+        person pinned are not in the last two cases.
+        """
+        lines = Line.objects.filter(version__memory__in=near, sources__isnull=True)
+        lines = lines.exclude(origin=Origin.PERSON)
+        in_channels = Q(version__memory__channel__in=self.channels)
+        may_rest = Q(version__segment__in=self.segments)
+        may_rest |= in_channels & Q(version__memory__thread_ts__in=self.threads)
+        may_rest |= in_channels & Q(version__provisional=True)
+        for memory, number in self._first_merges().items():
+            may_rest |= Q(version__memory=memory, since__gte=number, pinned=False)
+        matches = dict(lines.filter(may_rest).values_list("pk", "version"))
+        removed_words = [word_set(m.text) for m in self.removed if not m.is_edit]
+        for pk, version, text in lines.filter(pinned=False).values_list("pk", "version", "text"):
+            words = frozenset() if self.matcher.find_in(text) else word_set(text)
+            if words and any(
+                len(words & removed) >= SIMILAR * len(words) for removed in removed_words
+            ):
+                matches[pk] = version
+        return matches
+
+    def _first_merges(self) -> dict[int, int]:
+        """Return memory → number of its first version that was merged from the removed segments.
+
+        Lines since that version may come from a removed message.
+        """
+        inputs = JobInput.objects.filter(version__memory__channel__in=self.channels)
+        direct = inputs
+        if self.workspace.memory_settings.history_enabled:  # else one text is of all segments
+            direct = inputs.filter(version__segment__in=self.segments)
+        columns = "job__versions__memory", "job__versions__number"
+        first = _lowest(direct.values_list(*columns))
+        indirect = Q(pk__in=())
+        for memory, number in first.items():
+            indirect |= Q(version__memory=memory, version__number__gte=number)
+        for memory, number in _lowest(inputs.filter(indirect).values_list(*columns)).items():
+            first[memory] = min(number, first.get(memory, number))
+        return first
+
+    def _replies_to_redact(self, memories: "models.QuerySet[Memory]") -> list[int]:
+        """Return the jobs whose kept reply or fault rests on a removed message, or quotes it."""
+        rows = Job.objects.filter(memory__in=memories)
+        kept = rows.filter(Q(reply__isnull=False) | ~Q(fault_text=""))
+        matches: list[int] = []
+        if self.deleted:
+            about = self._is_about_removed() | Q(versions__in=set(self.unsourced.values()))
+            matches += kept.filter(about).values_list("pk", flat=True)
+        columns = kept.values_list("pk", "reply", "cites", "fault_text")
+        for pk, reply, cites, fault in columns.iterator(ROWS_PER_FETCH):
+            text = reply.get("text", "") if reply else ""
+            has_source = text and not self.deleted.isdisjoint(key for keys in cites for key in keys)
+            if has_source or any(map(self.matcher.find_in, (text, fault))):
+                matches.append(pk)
+        return matches
+
+    def _reached_workspace_memory(self, versions: Collection[int]) -> bool:
+        """Return whether the words are, or were, in a memory of the workspace.
+
+        That memory is a reference in the summaries of all channels.
+        """
+        of_workspace = Q(memory__workspace=self.workspace, memory__scope=MemoryScope.WORKSPACE)
+        if MemoryVersion.objects.filter(of_workspace, pk__in=versions).exists():
+            return True
+        masked = Line.objects.filter(masked=True, version__memory__workspace=self.workspace)
+        masked = masked.filter(version__memory__scope=MemoryScope.WORKSPACE)
+        return masked.filter(sources__channel__in=self.channels).exists()
+
+    def _spare_words_of_other_messages(self, versions: Collection[int]) -> None:
+        """Keep words that a remaining message of the same segments or texts holds as well."""
+        beside = Q(segment__in=self.segments) | Q(thread_segment__in=self.segments)
+        sources = Line.sources.through.objects.filter(line__version__in=versions)
+        beside |= Q(pk__in=sources.values("message_id"))
+        remaining = Message.objects.rememberable().filter(beside).exclude(pk__in=self.keys)
+        spared: set[str] = set()
+        for text in remaining.values_list("text", flat=True).iterator(ROWS_PER_FETCH):
+            for reading in self._readings(text):
+                spared |= self.matcher.find_in(reading)
+        if spared:
+            short = self.matcher.short
+            self.matcher = QuoteMatcher(self.matcher.runs - spared, short - spared, short & spared)
+
+    # Changes
+
+    def _redact_versions(self, versions: Collection[int]) -> set[int]:
+        """Redact versions, each memory under its lock, and return the changed memories."""
+        rows = MemoryVersion.objects.filter(pk__in=versions)
+        memories = list(Memory.objects.filter(versions__in=rows).distinct().order_by("pk"))
+        lines = Line.objects.filter(version__in=versions)
+        whole = {line for line, _ in self._lines_with_source(lines, self.deleted)}
+        whole.update(self.unsourced)
+        short_texts: dict[int, set[str]] = defaultdict(set)
+        for line, message in self._lines_with_source(lines, self.short):
+            short_texts[line] |= self.short[message]
+        short = {
+            line: QuoteMatcher(self.matcher.runs, frozenset(texts))
+            for line, texts in short_texts.items()
+        }
+        by_memory: dict[int, list[int]] = defaultdict(list)
+        for pk, memory_id in rows.order_by("pk").values_list("pk", "memory"):
+            by_memory[memory_id].append(pk)
+        changed = set()
+        for memory in memories:
+            memory.lock()
+            current = memory.current_id
+            redacted_lines: set[int] = set()
+            for version in MemoryVersion.objects.filter(pk__in=by_memory[memory.pk]):
+                before = set(version.redacted_lines().values_list("pk", flat=True))
+                revision = version.revision
+                self.result.lines += version.redact(self.matcher, whole, short)
+                if version.revision == revision:
+                    continue
+                self.result.versions += 1
+                changed.add(memory.pk)
+                if version.segment_id and memory.memory_type == MemoryType.SHORT_TERM:
+                    self.segments.add(version.segment_id)
+                if version.pk == current:
+                    after = version.redacted_lines().values_list("pk", flat=True)
+                    redacted_lines = set(after) - before
+            if memory.pk in changed:
+                memory.update_current()
+                if memory.memory_type == MemoryType.LONG_TERM:
+                    self._merge_again(memory, redacted_lines)
+        return changed
+
+    def _merge_again(self, memory: Memory, redacted_lines: Collection[int]) -> None:
+        """Mark the texts as not merged that the masked lines of a long-term memory came from.
+
+        For a channel's memory its newest short-term text is marked too, so that a merge has input.
+        """
+        remaining = Message.objects.rememberable().filter(lines__in=redacted_lines)
+        inputs = self._inputs_of_unsourced(memory, redacted_lines)
+        if memory.channel_id is None:
+            channels = self.channels | set(remaining.values_list("channel", flat=True))
+            channels |= {pk for pk in inputs.values_list("memory__channel", flat=True) if pk}
+            versions = MemoryVersion.objects.filter(
+                current_of__channel__in=channels,
+                current_of__scope=MemoryScope.CHANNEL,
+                current_of__memory_type=MemoryType.LONG_TERM,
+            )
+        else:
+            short_term = MemoryVersion.objects.filter(
+                memory__channel=memory.channel_id,
+                memory__scope=MemoryScope.CHANNEL,
+                memory__memory_type=MemoryType.SHORT_TERM,
+            )
+            newest = short_term.filter(current_of__isnull=False).values("pk")
+            versions = short_term.filter(
+                Q(segment__in=remaining.values("segment"))
+                | Q(pk__in=inputs.values("pk"))
+                | Q(pk__in=newest)
+            )
+        keys = list(versions.values_list("pk", flat=True))
+        MemoryVersion.objects.filter(pk__in=keys).update(merged=False)
+
+    def _inputs_of_unsourced(
+        self, memory: Memory, redacted_lines: Collection[int]
+    ) -> MemoryVersionQuerySet:
+        """Return the texts that were merged when the masked lines without sources were written."""
+        lines = Line.objects.filter(pk__in=self.unsourced.keys() & redacted_lines)
+        written = MemoryVersion.objects.filter(memory=memory, number__in=lines.values("since"))
+        inputs = JobInput.objects.filter(job__in=written.values("job"))
+        return MemoryVersion.objects.filter(pk__in=inputs.values("version"))
+
+    def _redact_replies(self, replies: Iterable[int]) -> None:
+        for keys in in_batches(replies):
+            rows = Job.objects.filter(pk__in=keys)
+            rows.restart()
+            for pk, fault in rows.exclude(fault_text="").values_list("pk", "fault_text"):
+                Job.objects.filter(pk=pk).update(fault_text=self.matcher.redact(fault))
+            self.result.jobs += rows.update(reply=None)
+
+    def _restart_jobs(self, memories: Collection[int]) -> None:
+        """Restart the running jobs that were sent removed words, or the text of these memories."""
+        affected = self._is_about_removed()
+        if not self.workspace.memory_settings.history_enabled:
+            affected |= Q(
+                memory__channel__in=self.channels, memory__memory_type=MemoryType.SHORT_TERM
+            )
+        if memories:
+            rows = Memory.objects.filter(pk__in=memories)
+            affected |= Q(memory__channel__in=rows.exclude(channel=None).values("channel"))
+            if rows.filter(channel=None).exists():
+                affected |= Q(memory__workspace=self.workspace)
+            else:
+                affected |= Q(read__version__memory__in=memories)
+        if self.person_names:  # any call may have been sent a name
+            affected = Q(memory__workspace=self.workspace)
+        running = Job.objects.filter(affected, state__in=(Job.State.CLAIMED, Job.State.REPLIED))
+        Job.objects.filter(pk__in=list(running.values_list("pk", flat=True))).restart()
+
+    def _is_about_removed(self) -> Q:
+        """Match jobs that are sent a removed message. A thread's job names its last segment only."""
+        in_channels = Q(memory__channel__in=self.channels)
+        about = Q(segment__in=self.segments) | in_channels & Q(provisional=True)
+        return about | in_channels & Q(memory__thread_ts__in=self.threads)
+
+
+def _lowest(rows: Iterable[tuple[int | None, int | None]]) -> dict[int, int]:
+    """Return the lowest number of each key."""
+    lowest: dict[int, int] = {}
+    for key, number in rows:
+        if key is not None and number is not None:
+            lowest[key] = min(number, lowest.get(key, number))
+    return lowest

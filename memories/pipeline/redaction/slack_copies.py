@@ -1,0 +1,94 @@
+"""Redaction of the copies of a message that Slack puts into other messages and into events."""
+
+import json
+from collections.abc import Collection, Iterable, Sequence
+
+from memories.models import Channel, Message, SlackEvent, Workspace
+from memories.pipeline.redaction.removed import RemovedMessage, in_batches
+from memories.rules.ingest import references
+from memories.rules.ingest.characters import make_storable
+from memories.rules.ingest.message_text import message_text
+from memories.rules.ingest.timestamps import micros
+from memories.rules.redaction.shingles import QuoteMatcher
+
+ROWS_PER_FETCH = 500
+
+
+def remove_previews(workspace: Workspace, removed: Sequence[RemovedMessage]) -> set[int]:
+    """Remove the previews of these messages from later messages that link to or share them.
+
+    Returns the segments of the messages whose text changed.
+    """
+    if not removed:
+        return set()
+    links = {references.permalink_path(*address) for address in _by_address(removed)}
+    later = Message.objects.filter(
+        channel__workspace=workspace,
+        micros__gte=min(micros(message.ts) for message in removed),
+        raw__contains='"attachments"',
+    ).exclude(pk__in={message.pk for message in removed})
+    rows = later.select_related("channel").only(
+        "text", "raw", "segment", "thread_segment", "channel__slack_id"
+    )
+    segments: set[int] = set()
+    for row in rows.iterator(ROWS_PER_FETCH):
+        if links.isdisjoint(references.LINK.findall(row.raw)):
+            continue
+        raw = references.load_object(row.raw)
+        cleaned = references.remove_embedded(raw, row.channel.slack_id, links)
+        if cleaned == raw:
+            continue
+        text = row.text
+        if text == make_storable(message_text(raw)):  # all the text of a share without a comment
+            text = make_storable(message_text(cleaned))
+        Message.objects.filter(pk=row.pk).update(raw=json.dumps(cleaned), text=text)
+        if text != row.text:
+            segments |= {pk for pk in (row.segment_id, row.thread_segment_id) if pk}
+    return segments
+
+
+def remove_root_copies(removed: Iterable[RemovedMessage], keys: Collection[int]) -> None:
+    """Remove the copy of a thread's root from replies that were also sent to the channel."""
+    roots = {(row.channel, row.ts) for row in removed if row.thread_ts == row.ts}
+    for batch in in_batches({ts for _, ts in roots}):
+        replies = Message.objects.filter(
+            channel__in={channel for channel, _ in roots},
+            thread_ts__in=batch,
+            raw__contains='"root"',
+        ).exclude(pk__in=keys)
+        for reply in replies.only("channel", "thread_ts", "raw"):
+            if (reply.channel_id, reply.thread_ts) in roots:
+                raw = json.loads(reply.raw)
+                raw.pop("root", None)
+                Message.objects.filter(pk=reply.pk).update(raw=json.dumps(raw))
+
+
+def skip_events(removed: Sequence[RemovedMessage], matcher: QuoteMatcher) -> int:
+    """Skip the stored events about these messages, and return their number.
+
+    An event about an edited message is skipped only if it quotes the old text. The next sync
+    fetches everything else that the event reported.
+    """
+    by_address = _by_address(removed)
+    times = {ts for _, ts in by_address}
+    skipped = 0
+    events = SlackEvent.objects.with_body() if times else SlackEvent.objects.none()
+    for pk, body in events.values_list("pk", "body").iterator(ROWS_PER_FETCH):
+        if times.isdisjoint(references.TS.findall(body)):
+            continue
+        event = references.load_object(body)
+        about = [by_address[key] for key in references.event_messages(event) & by_address.keys()]
+        quotes = about and any(map(matcher.spans, references.iter_strings(event)))
+        if quotes or not all(message.is_edit for message in about):
+            SlackEvent.objects.filter(pk=pk).update(
+                body="", state=SlackEvent.State.SKIPPED, reason="forgotten"
+            )
+            skipped += 1
+    return skipped
+
+
+def _by_address(removed: Iterable[RemovedMessage]) -> dict[tuple[str, str], RemovedMessage]:
+    """Return the messages by the Slack id of their channel and their ts."""
+    channels = Channel.objects.filter(pk__in={message.channel for message in removed})
+    slack_ids = dict(channels.values_list("pk", "slack_id"))
+    return {(slack_ids[message.channel], message.ts): message for message in removed}

@@ -1,0 +1,215 @@
+"""The offline summary: highlights of a request in their own words, within its token limit.
+
+Candidates are messages, questions with their answers, and lines of memories. Marked decisions and tasks
+come first, then the highest score for the length (`salience`). A newer line about the same subject
+replaces an older one. A line is ``name: text``, and its time is in ``at_us``.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from memories.rules.generate import salience
+from memories.rules.generate.prompts import speaker_name, to_one_line
+from memories.rules.generate.salience import Words
+from memories.rules.generate.summariser import MemoryLine, MessageLine, Request
+from memories.rules.generate.tokens import estimate_tokens
+from memories.rules.ingest.names import MAX_NAME_LENGTH
+from memories.rules.ingest.timestamps import micros, to_micros
+from memories.rules.memory.superseding import Statement, find_successors
+
+_LONGEST_BODY = 120  # tokens: a longer message is shortened to its first sentences
+_ANSWER_WITHIN = 6  # messages after a question
+_FALLBACK_LINES = 3  # of a conversation without a salient message
+_MERGE_HALF_LIFE = 40  # newer lines after which a line of a merge is worth half
+_DUPLICATE_SHARE = 0.85  # of its words' worth in another line: the line is a duplicate
+_DATE_PREFIX = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d ")  # of lines of earlier releases
+_SPEAKER = re.compile(rf"^[^:：]{{1,{MAX_NAME_LENGTH}}}[:：] ")
+# A Japanese full stop ends a sentence; a Latin one needs a space after it (v1.2, example.org).
+_SENTENCE = re.compile(r"\n+|(?<=[。！？])(?![。！？」』）)])|(?<=[.!?])\s+")
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A possible highlight. ``at_us`` is the time of its newest message in microseconds."""
+
+    refs: tuple[int, ...]
+    line: str
+    body: str  # the line without its speaker
+    at_us: int
+    by_person: bool = False
+    is_salient: bool = True
+    is_bot: bool = False
+    thread_us: int = 0  # when its thread began
+    words: Words = field(default_factory=frozenset)
+
+    @property
+    def cost(self) -> int:
+        return estimate_tokens(f"- {self.line} [{', '.join(map(str, self.refs))}]\n")
+
+
+@dataclass(frozen=True)
+class Highlights:
+    """The chosen lines in order of time, and pairs of refs: a replaced line and its successor."""
+
+    lines: list[Candidate]
+    superseded: tuple[tuple[int, int], ...] = ()
+
+
+def extract_highlights(request: Request) -> Highlights:
+    """Return at least one line if a person wrote a word.
+
+    Without a salient message, these are the best few lines of people.
+    """
+    pool = [*_from_memories(request.memory_lines), *_from_messages(request.messages)]
+    pool = [candidate for candidate in pool if any(map(str.isalnum, candidate.body))]
+    pool.sort(key=lambda candidate: candidate.at_us)
+    salient = [candidate for candidate in pool if candidate.is_salient or candidate.by_person]
+    if not salient:
+        people = [candidate for candidate in pool if not candidate.is_bot]
+        chosen = _choose(people, request.max_tokens, is_merge=False)[:_FALLBACK_LINES]
+        return Highlights(sorted(chosen[: request.max_lines], key=pool.index))
+    successors = _find_last_successors(salient)
+    current = [candidate for n, candidate in enumerate(salient) if n not in successors]
+    is_merge = bool(request.existing or request.additions)
+    chosen = _choose(current, request.max_tokens, is_merge=is_merge)
+    pairs = ((salient[old].refs[0], salient[new].refs[0]) for old, new in successors.items())
+    return Highlights(sorted(chosen[: request.max_lines], key=pool.index), tuple(pairs))
+
+
+def _choose(pool: Sequence[Candidate], budget: int, *, is_merge: bool) -> list[Candidate]:
+    """Return the best candidates within the budget: lines of people, marked lines, then by value."""
+    worths = salience.word_worth([candidate.words for candidate in pool])
+
+    def value(index: int) -> float:
+        candidate = pool[index]
+        worth = salience.worth_per_token(candidate.body, candidate.words, worths, candidate.cost)
+        return worth / (1 + (len(pool) - 1 - index) / _MERGE_HALF_LIFE) if is_merge else worth
+
+    order = sorted(
+        range(len(pool)),
+        key=lambda i: (pool[i].by_person, salience.is_marked(pool[i].body), value(i)),
+        reverse=True,
+    )
+    rarity = salience.word_rarity([candidate.words for candidate in pool])
+    chosen_texts = salience.ChosenTexts(_DUPLICATE_SHARE, rarity)
+    chosen: list[Candidate] = []
+    for index in order:
+        candidate = pool[index]
+        if not candidate.by_person and (
+            candidate.cost > budget or chosen_texts.has_duplicate_of(candidate.words, index)
+        ):
+            continue
+        chosen_texts.add(candidate.words, index)
+        chosen.append(candidate)
+        budget -= candidate.cost
+    return chosen or [pool[index] for index in order[:1]]  # the limit is below the shortest line
+
+
+def _find_last_successors(pool: Sequence[Candidate]) -> dict[int, int]:
+    """Return the last successor of each replaced line, by index. Lines of people are never replaced."""
+    statements = [Statement(c.body, c.at_us, c.words, c.thread_us) for c in pool]
+    successors = {
+        old: new for old, new in find_successors(statements).items() if not pool[old].by_person
+    }
+    for index in sorted(successors, reverse=True):
+        successors[index] = successors.get(successors[index], successors[index])
+    return successors
+
+
+def _from_messages(messages: Sequence[MessageLine]) -> Iterator[Candidate]:
+    """Yield a candidate for each message. A question and its answer are one candidate.
+
+    A question without an answer is salient only if another sentence of the message is.
+    """
+    words = [salience.content_words(message.text) for message in messages]
+    answers: set[int] = set()
+    for index, message in enumerate(messages):
+        if index in answers:
+            continue
+        answer = _find_answer(index, messages, words)
+        body = _body_of(message.text)
+        refs: tuple[int, ...] = (message.ref,)
+        # Bots repeat themselves, so only their marked messages are salient.
+        is_salient = _has_salient_statement(message.text) and (
+            not message.is_bot or salience.is_marked(body)
+        )
+        if answer is not None:
+            answers.add(answer)
+            reply = messages[answer]
+            is_salient = salience.is_salient(f"{message.text} {reply.text}")
+            body = f"{body} → {speaker_name(reply.author)}: {_body_of(reply.text)}"
+            refs = (message.ref, reply.ref)
+        yield Candidate(
+            refs,
+            f"{speaker_name(message.author)}: {body}",
+            body,
+            to_micros(message.at if answer is None else messages[answer].at),
+            is_salient=is_salient,
+            is_bot=message.is_bot,
+            thread_us=micros(message.thread) if message.thread else to_micros(message.at),
+            words=salience.content_words(body),
+        )
+
+
+def _has_salient_statement(text: str) -> bool:
+    """Return whether a text is salient without its questions."""
+    if salience.is_marked(text):
+        return True
+    sentences = [part for part in _SENTENCE.split(text) if part.strip()]
+    statements = (part for part in sentences if not salience.has_question(part))
+    return salience.is_salient(" ".join(statements))
+
+
+def _find_answer(index: int, messages: Sequence[MessageLine], words: Sequence[Words]) -> int | None:
+    """Return the index of the message in which somebody else soon answers a question.
+
+    The answer is in the question's thread, contains its author's name or one of its words, or is the next
+    message.
+    """
+    question = messages[index]
+    if (
+        question.is_bot
+        or not salience.has_question(question.text)
+        or _has_salient_statement(question.text)
+    ):
+        return None
+    for n in range(index + 1, min(len(messages), index + 1 + _ANSWER_WITHIN)):
+        reply = messages[n]
+        if reply.author == question.author or reply.is_bot or salience.has_question(reply.text):
+            continue
+        is_in_thread = question.thread and reply.thread == question.thread
+        has_name = question.author.lower() in reply.text.lower()
+        if is_in_thread or has_name or words[n] & words[index] or n == index + 1:
+            return n if words[n] else None
+    return None
+
+
+def _body_of(text: str) -> str:
+    """Return a message as one line. A long message is cut after a sentence and marked with …"""
+    whole = to_one_line(" ".join(text.split()))
+    if estimate_tokens(whole) <= _LONGEST_BODY:
+        return whole
+    kept = ""
+    for sentence in _SENTENCE.split(text):
+        if kept and estimate_tokens(kept + sentence) > _LONGEST_BODY:
+            break
+        kept = f"{kept} {sentence.strip()}".strip()
+    while estimate_tokens(kept) > _LONGEST_BODY:
+        kept = kept[: len(kept) * 3 // 4]
+    return f"{to_one_line(' '.join(kept.split()))} …"
+
+
+def _from_memories(lines: Sequence[MemoryLine]) -> Iterator[Candidate]:
+    for line in lines:
+        text = to_one_line(line.text)
+        body = _SPEAKER.sub("", _DATE_PREFIX.sub("", text)) or text
+        yield Candidate(
+            (line.ref,),
+            text,
+            body,
+            line.at_us,
+            line.by_person,
+            is_salient=salience.is_salient(body),
+            words=salience.content_words(body),
+        )

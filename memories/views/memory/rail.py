@@ -1,0 +1,92 @@
+"""The list of versions beside a memory, and the context of a memory's card."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from memories.models import Memory, MemoryVersion
+from memories.models.memory.versions import MemoryVersionQuerySet
+from memories.rules.memory.compare import is_edit_kept
+from memories.rules.memory.lines import Origin
+from memories.views.access.access import WorkspaceContext
+from memories.views.memory.display import (
+    display_version,
+    for_display,
+    for_list,
+    visible_versions,
+)
+from memories.views.memory.marks import followed, with_marks
+
+VERSIONS_SHOWN = 10
+
+
+@dataclass(frozen=True)
+class EditOutcome:
+    """The reader's latest edit, and the first update after it."""
+
+    edit: MemoryVersion
+    update: MemoryVersion
+
+    @property
+    def is_kept(self) -> bool:
+        base = self.edit.base.content if self.edit.base else ""
+        return is_edit_kept(base, self.edit.content, self.update.content)
+
+
+class Rail(list[MemoryVersion]):
+    """The newest versions of a memory, and the version before the current one."""
+
+    total = 0
+    previous: MemoryVersion | None = None
+    outcome: EditOutcome | None = None
+
+
+def build_rail(memory: Memory | None, place: WorkspaceContext) -> Rail:
+    """Load the newest versions of a memory, without lines."""
+    if memory is None:
+        return Rail()
+    versions = visible_versions(memory, place)
+    rail = Rail(for_list(versions.newest_first())[:VERSIONS_SHOWN])
+    rail.total = versions.count() if len(rail) == VERSIONS_SHOWN else len(rail)
+    # The newest version may cover an older period, or be for members alone.
+    current = next((version.number for version in rail if version.pk == memory.current_id), 0)
+    rail.previous = next((version for version in rail if version.number < current), None)
+    rail.outcome = find_edit_outcome(versions, place)
+    return rail
+
+
+def find_edit_outcome(
+    versions: MemoryVersionQuerySet, place: WorkspaceContext
+) -> EditOutcome | None:
+    """Return the latest edit by the reader among these versions, if an update followed it."""
+    own = versions.filter(author=place.reader.user_id, origin=Origin.PERSON)
+    edit = own.select_related("base").newest_first().first()
+    if edit is None:
+        return None
+    # The next version of a short-term memory usually has another segment.
+    later = versions.filter(number__gt=edit.number, segment=edit.segment_id, origin=Origin.MODEL)
+    update = later.order_by("number").first()
+    return EditOutcome(edit, update) if update else None
+
+
+def find_last_seen(memory: Memory | None, place: WorkspaceContext) -> MemoryVersion | None:
+    """Return the newest visible version up to the reader's mark, if the memory has newer ones."""
+    if memory is None:
+        return None
+    memories = followed(place.workspace, place.reader).filter(pk=memory.pk)
+    for marked_memory in with_marks(memories, place.reader):
+        if marked_memory.news and marked_memory.seen:
+            readable = visible_versions(marked_memory, place).with_text()
+            return readable.filter(number__lte=marked_memory.seen).newest_first().first()
+    return None
+
+
+def card_context(memory: Memory, place: WorkspaceContext) -> dict[str, Any]:
+    """Return the template context of a memory's card and its rail."""
+    current = for_display(memory.versions.filter(current_of=memory)).first()
+    return {
+        "place": place,
+        "memory": memory,
+        "shown": display_version(current, place),
+        "rail": build_rail(memory, place),
+        "last_seen": find_last_seen(memory, place),
+    }

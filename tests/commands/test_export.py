@@ -1,0 +1,117 @@
+"""Output, refusals and files of `manage.py export` and `import`."""
+
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from memories.models import User, Workspace
+from tests.exports import contents, make_odd_workspace, owner_of, rewrite
+from tests.factories import ChannelFactory, UserFactory, WorkspaceFactory, make_channel_memory
+
+pytestmark = pytest.mark.postgres("an export reads one snapshot")
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+def run(*words: str) -> tuple[str, str]:
+    out, err = io.StringIO(), io.StringIO()
+    call_command(*words, stdout=out, stderr=err)
+    return out.getvalue(), err.getvalue()
+
+
+def team() -> Workspace:
+    workspace = WorkspaceFactory(slug="team")
+    make_channel_memory(channel=ChannelFactory(workspace=workspace, name="launch"))
+    ChannelFactory(workspace=workspace, kind="private")
+    return workspace
+
+
+@pytest.mark.django_db
+def test_export_and_import(tmp_path: Path) -> None:
+    team()
+    path = tmp_path / "team.zip"
+    output, _ = run("export", str(path))
+    assert "team written to" in output
+    assert "Left out: 1 channels" in output
+    output, _ = run("import", str(path), "--workspace", "copy")
+    assert "team.zip is now workspace copy" in output
+    assert "left out 1 channels" in output
+    assert Workspace.objects.get(slug="copy").memories.get().current is not None
+
+
+@pytest.mark.django_db
+def test_refusals_contain_the_remedy(tmp_path: Path) -> None:
+    team()
+    path = tmp_path / "team.zip"
+    run("export", str(path))
+    with pytest.raises(CommandError, match="is there already; --force replaces it"):
+        run("export", str(path))
+    run("export", str(path), "--force")
+    with pytest.raises(CommandError, match="There is a workspace team already.*Nothing was taken"):
+        run("import", str(path))
+    with pytest.raises(CommandError, match="There is no such file"):
+        run("import", str(tmp_path / "nowhere.zip"))
+    with pytest.raises(CommandError, match="is not made of letters"):
+        run("import", str(path), "--workspace", "../x")
+    with pytest.raises(CommandError, match="cannot be written: No such file or directory"):
+        run("export", str(tmp_path / "no" / "team.zip"))
+    with pytest.raises(CommandError, match="There is no active user"):
+        run("export", str(path), "--as", "nobody")
+    stranger = UserFactory()
+    with pytest.raises(CommandError, match="may not read the workspace"):
+        run("export", str(tmp_path / "b.zip"), "--as", stranger.username)
+    rewrite(path, lambda files: files.pop("notes.jsonl"), honest=True)
+    with pytest.raises(CommandError, match="notes.jsonl: is missing. Nothing was taken in"):
+        run("import", str(path), "--workspace", "copy")
+    assert Workspace.objects.count() == 1
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["team.zip"]
+
+
+@pytest.mark.slow
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.cluster
+def test_another_installation_imports_the_export(
+    tmp_path: Path, process_environment: dict[str, str]
+) -> None:
+    """From this database into an empty SQLite one, and exported again."""
+    workspace = make_odd_workspace(slug="odd")
+    user = owner_of(workspace)
+    first, second = tmp_path / "1.zip", tmp_path / "2.zip"
+    other_environment = process_environment | {
+        "DATABASE_URL": f"sqlite:///{tmp_path}/other.sqlite3"
+    }
+
+    def manage(environment: dict[str, str], *words: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "manage.py", *words],
+            cwd=ROOT,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=150,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    manage(process_environment, "export", str(first), "--as", user.username)
+    manage(other_environment, "migrate", "--verbosity", "0")
+    report = json.loads(manage(other_environment, "import", str(first), "--json"))
+    assert report["accounts_known"] == 0
+    assert report["accounts_made"] == User.objects.count() == 2
+    # An imported account reads nothing until an operator activates it and it signs in with Slack.
+    manage(other_environment, "shell", "-c", ACTIVATE.format(name=user.username))
+    manage(other_environment, "export", str(second), "--as", user.username)
+    before, after = contents(first), contents(second)
+    assert [name for name in before if before[name] != after.get(name)] == []
+
+
+ACTIVATE = (
+    "from memories.models import Person, User;"
+    "Person.objects.filter(user__username='{name}').update(opens_until=None);"
+    "User.objects.filter(username='{name}').update(is_active=True, is_superuser=True)"
+)

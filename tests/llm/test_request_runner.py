@@ -1,0 +1,202 @@
+"""The three strategies with a local endpoint: whole, split, isolate."""
+
+import json
+
+import pytest
+
+from memories.llm import ModelSummariser, OfflineSummariser, summarise
+from memories.rules.generate.faults import Fault
+from memories.rules.generate.reply import parse_reply
+from memories.rules.generate.splitting import estimate_prompt_tokens
+from memories.rules.generate.summariser import (
+    Reply,
+    RequestStrategy,
+    SummariserError,
+    Usage,
+)
+from tests.llm.endpoint import FakeEndpoint, completion
+from tests.llm.requests import added, long, memory, messages, short
+
+TEXTS = [f"message number {n}." for n in range(1, 33)]
+BAD = "message number 21."
+REQUEST = short(messages(*TEXTS))
+
+
+def first_ref(prompt: str) -> int:
+    return next(int(row.split()[0]) for row in prompt.split("\n") if row[:1].isdigit())
+
+
+def reply_line(prompt: str) -> str:
+    return f"- a message from {first_ref(prompt)} on [{first_ref(prompt)}]"
+
+
+class TestWhole:
+    def test_a_prompt_that_is_too_long_is_a_fault(self, endpoint: FakeEndpoint) -> None:
+        endpoint.fail_with(400, {"code": "context_length_exceeded"})
+        with pytest.raises(SummariserError) as raised:
+            summarise(REQUEST, endpoint.summariser())
+        assert raised.value.code == "context_too_long"
+        assert len(endpoint.server.log) == 1
+
+    def test_an_error_holds_the_usage_of_earlier_parts(self, endpoint: FakeEndpoint) -> None:
+        endpoint.reply_by(lambda prompt: (500, "") if BAD in prompt else reply_line(prompt))
+        request = short(messages(*TEXTS[:21]))
+        with pytest.raises(SummariserError) as raised:
+            summarise(request, endpoint.summariser(input_limit=estimate_prompt_tokens(request) - 1))
+        assert len(endpoint.requests) == 2
+        assert (raised.value.spent, raised.value.may_be_charged) == (Usage(100, 10, 1), False)
+
+    def test_a_part_in_the_wrong_language_is_a_fault_of_the_whole(
+        self, endpoint: FakeEndpoint
+    ) -> None:
+        """Compared with all sources the language might look right."""
+        japanese = "- " + "会議は金曜日に開くことになりました。" * 8 + " [1]"
+        english = ["we will meet on the day that is best for all of us, as it was before. " * 6] * 8
+        texts = [f"{text} {n}" for n, text in enumerate(english)] + [
+            "会議は金曜日に開きます。" * 9
+        ] * 8
+        request = short(messages(*texts), language="conversation")
+        endpoint.reply_with(japanese)
+        reply = summarise(request, endpoint.summariser(), RequestStrategy.SPLIT)
+        assert len(endpoint.requests) == 1
+        assert parse_reply(reply, request).fault == Fault.WRONG_LANGUAGE
+
+
+class TestSplit:
+    def test_a_request_becomes_two_parts(self, endpoint: FakeEndpoint) -> None:
+        endpoint.reply_with("- number 3 [3]", "- number 20 [20]", "- number 3, number 20 [1, 2]")
+        reply = summarise(REQUEST, endpoint.summariser(), RequestStrategy.SPLIT)
+        assert (reply.text, reply.calls, reply.prompt_tokens) == (
+            "- status: number 3, number 20 [3, 20]",
+            3,
+            300,
+        )
+        assert TEXTS[0] in endpoint.prompt(0)[1] and TEXTS[0] not in endpoint.prompt(1)[1]
+
+    def test_a_shorter_context_gets_smaller_parts(self, endpoint: FakeEndpoint) -> None:
+        endpoint.reply_by(
+            lambda prompt: (
+                (400, "context_length_exceeded")
+                if prompt.count("message number") > 8
+                else reply_line(prompt)
+            )
+        )
+        reply = summarise(REQUEST, endpoint.summariser(), RequestStrategy.SPLIT)
+        assert (len(endpoint.requests), reply.calls) == (2 + 4 + 1, 5)
+        assert parse_reply(reply, REQUEST).fault == ""
+        shown = "".join(endpoint.prompt(call)[1] for call in range(7))
+        assert all(text in shown for text in TEXTS)
+
+    def test_the_number_of_splits_is_limited(self, endpoint: FakeEndpoint) -> None:
+        endpoint.fail_with(413)
+        with pytest.raises(SummariserError) as raised:
+            summarise(REQUEST, endpoint.summariser(), RequestStrategy.SPLIT)
+        assert (raised.value.code, raised.value.spent) == ("context_too_long", Usage())
+        assert len(endpoint.server.log) == 3  # a half, a quarter, an eighth
+
+    def test_one_message_needs_one_call(self, endpoint: FakeEndpoint) -> None:
+        endpoint.reply_with("- one [1]")
+        reply = summarise(short(messages("one")), endpoint.summariser(), RequestStrategy.SPLIT)
+        assert (reply.text, reply.calls) == ("- one [1]", 1)
+
+    def test_a_truncated_part_is_a_fault_of_the_whole(self, endpoint: FakeEndpoint) -> None:
+        endpoint.reply_with("- early [3]", completion("- la", "length"))
+        reply = summarise(REQUEST, endpoint.summariser(), RequestStrategy.SPLIT)
+        assert parse_reply(reply, REQUEST).fault == Fault.LENGTH
+        assert (reply.calls, reply.prompt_tokens) == (2, 200)
+
+
+REFUSALS = {
+    "filtered input": (400, "content_filter"),
+    "filtered answer": completion("", "content_filter"),
+    "refusal": completion(None, refusal="No."),
+    "apology": completion("I'm sorry, but I can't help with that."),
+}
+
+
+class TestIsolate:
+    @pytest.mark.slow
+    @pytest.mark.parametrize("refusal", REFUSALS.values(), ids=REFUSALS)
+    def test_only_the_refused_message_is_left_out(
+        self, endpoint: FakeEndpoint, refusal: dict[str, object] | tuple[int, str]
+    ) -> None:
+        endpoint.reply_by(lambda prompt: refusal if BAD in prompt else reply_line(prompt))
+        summariser = endpoint.summariser()
+        reply = summarise(REQUEST, summariser, RequestStrategy.ISOLATE)
+        assert reply.left_out == (21,)
+        assert parse_reply(reply, REQUEST).fault == ""
+        assert reply.calls <= summariser.bound(REQUEST, RequestStrategy.ISOLATE).calls
+        assert (
+            len(endpoint.requests) == 2 * 5 + 1 + 1
+        )  # halves down to one, that one again, combination
+        accepted = [p for p in map(endpoint.prompt, range(12)) if BAD not in p[1]]
+        assert all(any(text in user for _, user in accepted) for text in TEXTS if text != BAD)
+        assert Reply.from_json(json.loads(json.dumps(reply.as_json()))) == reply
+
+    def test_a_message_that_is_refused_once_is_kept(self, endpoint: FakeEndpoint) -> None:
+        endpoint.reply_with(REFUSALS["refusal"], "- uno [1]", "- dos [2]", "- uno, dos [1, 2]")
+        reply = summarise(
+            short(messages("uno", "dos")), endpoint.summariser(), RequestStrategy.ISOLATE
+        )
+        assert (reply.text, reply.left_out, reply.calls) == ("- status: uno, dos [1, 2]", (), 4)
+
+    def test_all_messages_may_be_left_out(self, endpoint: FakeEndpoint) -> None:
+        endpoint.reply_by(lambda prompt: REFUSALS["filtered input"])
+        request = short(messages("one", "two"))
+        reply = summarise(request, endpoint.summariser(), RequestStrategy.ISOLATE)
+        assert parse_reply(reply, request).is_nothing
+        assert (reply.left_out, reply.calls, reply.model) == ((1, 2), 0, "tiny")
+
+    def test_the_number_of_calls_is_limited(self, endpoint: FakeEndpoint) -> None:
+        endpoint.reply_by(lambda prompt: REFUSALS["refusal"])
+        summariser = endpoint.summariser()
+        reply = summarise(REQUEST, summariser, RequestStrategy.ISOLATE)
+        assert parse_reply(reply, REQUEST).fault == Fault.REFUSAL
+        assert len(endpoint.requests) == reply.calls == 15
+
+    def test_a_memory_line_is_left_out_of_a_merge(self, endpoint: FakeEndpoint) -> None:
+        endpoint.reply_by(
+            lambda prompt: (400, "content_filter") if "bad" in prompt else reply_line(prompt)
+        )
+        request = long(existing=memory("old"), additions=added("good", "bad", "fine", first=2))
+        reply = summarise(request, endpoint.summariser(), RequestStrategy.ISOLATE)
+        assert reply.left_out == (3,)
+        assert parse_reply(reply, request).fault == ""
+
+    def test_another_fault_ends_the_run(self, endpoint: FakeEndpoint) -> None:
+        endpoint.reply_by(lambda prompt: (503, "") if BAD in prompt else reply_line(prompt))
+        with pytest.raises(SummariserError) as raised:
+            summarise(REQUEST, endpoint.summariser(), RequestStrategy.ISOLATE)
+        assert (raised.value.code, raised.value.spent.calls) == ("server_error", 1)
+
+
+def test_a_stored_reply_may_lack_newer_fields() -> None:
+    reply = Reply("- a [1]", "stop", "m", "p", 1, 2, 3, 4.0)
+    data = reply.as_json()
+    del data["left_out"]
+    assert Reply.from_json(data) == reply
+
+
+class TestEndpoint:
+    def test_the_offline_summariser_has_no_endpoint(self) -> None:
+        offline = OfflineSummariser()
+        assert (offline.endpoint, offline.bound(REQUEST, RequestStrategy.SPLIT)) == (
+            "",
+            Usage(0, 0, 0),
+        )
+
+    def test_address_model_and_key_identify_an_endpoint(self) -> None:
+        def digest(**changed: str) -> str:
+            parts = {"api_key": "sk-secret", "base_url": "http://127.0.0.1:1/v1", "model": "tiny"}
+            return ModelSummariser(**{**parts, **changed}, timeout=1).endpoint  # type: ignore[arg-type]
+
+        assert digest() == digest() == digest(base_url="http://127.0.0.1:1/v1/")
+        changes = [{"api_key": "sk-other"}, {"base_url": "http://127.0.0.1:2/v1"}, {"model": "big"}]
+        assert len({digest(), *(digest(**change) for change in changes)}) == 4
+        assert len(digest()) == 64 and "secret" not in digest()
+
+    def test_the_name_holds_model_and_host(self) -> None:
+        summariser = ModelSummariser(
+            api_key="k", base_url="https://user:pass@llm.example.com:8443/v1", model="m", timeout=1
+        )
+        assert summariser.endpoint_name == "m at llm.example.com"

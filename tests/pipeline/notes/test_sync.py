@@ -1,0 +1,245 @@
+"""A notes file and the hub are made equal, whatever ends a sync in the middle."""
+
+import random
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from memories import agent
+from memories.models import Note, NoteVersion, Reader, Workspace
+from memories.pipeline.notes.files import ImportResult, NotesFileError, sync_text
+from memories.rules.notes import notes_file
+from tests.factories import ChannelFactory, WorkspaceFactory
+
+pytestmark = pytest.mark.django_db
+NOW = datetime(2026, 1, 4, 20, tzinfo=UTC)
+ADDED = "# Memories\n\n## b\n- Tags: \n- Date: 2026-01-05\n- Content: b\n"
+
+
+@pytest.fixture
+def workspace() -> Workspace:
+    return WorkspaceFactory()
+
+
+def add(workspace: Workspace, content: str) -> Note:
+    return Note.objects.write(workspace, content, now=NOW)
+
+
+def sync(workspace: Workspace, text: str, base: str = "") -> ImportResult:
+    return sync_text(workspace, Reader.public(), text, base, author=None, now=NOW)
+
+
+def contents() -> list[str]:
+    return list(Note.objects.live().order_by("pk").values_list("content", flat=True))
+
+
+def test_a_new_file_gets_the_notes(workspace: Workspace) -> None:
+    add(workspace, "a")
+    assert "- Content: a" in sync(workspace, "").text
+
+
+def test_both_sides_get_what_the_other_one_added(workspace: Workspace) -> None:
+    add(workspace, "a")
+    text = sync(workspace, ADDED).text
+    assert contents() == ["a", "b"]
+    assert [entry.content for entry in notes_file.read(text)] == ["a", "b"]
+    assert sync(workspace, text, text).text == text
+
+
+def test_a_change_of_the_file_is_saved(workspace: Workspace) -> None:
+    note = add(workspace, "a")
+    base = sync(workspace, "").text
+    done = sync(workspace, base.replace("- Content: a", "- Content: a2"), base)
+    assert (contents(), done.conflicts) == (["a2"], [])
+    assert list(NoteVersion.objects.filter(note=note).values_list("content", flat=True)) == ["a"]
+
+
+def test_a_change_of_the_hub_reaches_the_file(workspace: Workspace) -> None:
+    note = add(workspace, "a")
+    base = sync(workspace, "").text
+    note.rewrite("a2")
+    assert "- Content: a2" in sync(workspace, base, base).text
+
+
+def test_both_wordings_of_a_conflict_are_kept(workspace: Workspace) -> None:
+    note = add(workspace, "a")
+    base = sync(workspace, "").text
+    note.rewrite("hub")
+    mine = base.replace("- Content: a", "- Content: file")
+    done = sync(workspace, mine, base)
+    assert contents() == ["hub", "file"]
+    assert Note.objects.get(content="file").tags == ["conflict"]
+    assert "line 3: note" in done.conflicts[0]
+    # The client was ended before it wrote the file: the same once more adds nothing.
+    assert sync(workspace, mine, base).text == done.text
+    assert contents() == ["hub", "file"]
+
+
+def test_a_note_that_the_file_dropped_moves_to_the_trash(workspace: Workspace) -> None:
+    note = add(workspace, "a")
+    base = sync(workspace, "").text
+    done = sync(workspace, "# Memories\n", base)
+    assert (done.deleted, contents()) == (1, [])
+    note.refresh_from_db()
+    assert note.deleted_at == NOW
+
+
+def test_a_file_that_is_missing_deletes_nothing(workspace: Workspace) -> None:
+    add(workspace, "a")
+    base = sync(workspace, "").text
+    assert sync(workspace, "", base).text == base
+    assert contents() == ["a"]
+
+
+def test_a_note_that_the_hub_deleted_leaves_the_file(workspace: Workspace) -> None:
+    note = add(workspace, "a")
+    base = sync(workspace, "").text
+    note.remove(now=NOW)
+    assert sync(workspace, base, base).text == "# Memories\n"
+
+
+def test_a_change_is_stronger_than_a_deletion(workspace: Workspace) -> None:
+    note = add(workspace, "a")
+    base = sync(workspace, "").text
+    note.rewrite("a2")
+    done = sync(workspace, "# Memories\n", base)
+    assert "- Content: a2" in done.text
+    assert "was deleted in the file and changed here" in done.conflicts[0]
+    other = add(workspace, "b")
+    base = sync(workspace, "").text
+    other.remove(now=NOW)
+    done = sync(workspace, base.replace("- Content: b", "- Content: b2"), base)
+    assert contents() == ["a2", "b2"]
+
+
+def test_an_entry_that_cannot_be_stored_stays_in_the_file(workspace: Workspace) -> None:
+    text = "# Memories\n\n## x\n- Channel: C0SECRET\n- Tags: \n- Date: 2026-01-05\n- Content: x\n"
+    done = sync(workspace, text)
+    assert "- Content: x" in done.text
+    assert done.conflicts == ["line 3: no such channel: C0SECRET"]
+    assert contents() == []
+
+
+def test_notes_of_channels_that_the_reader_may_not_read_stay_away(workspace: Workspace) -> None:
+    secret = ChannelFactory(workspace=workspace, kind="private")
+    Note.objects.write(workspace, "secret", channel=secret, now=NOW)
+    assert sync(workspace, "").text == "# Memories\n"
+
+
+def test_a_file_that_is_no_list_of_notes_changes_nothing(workspace: Workspace) -> None:
+    add(workspace, "a")
+    with pytest.raises(NotesFileError, match="no list of notes"):
+        sync(workspace, "Dear diary")
+
+
+class Killed(Exception):
+    """A client that ended in the middle of a sync."""
+
+
+class Side:
+    """One folder with a notes file, whose client is ended at random."""
+
+    def __init__(self, folder: Path, workspace: Workspace, chance: random.Random) -> None:
+        self.path = folder / "memories.md"
+        self.workspace, self.chance = workspace, chance
+
+    def entries(self) -> list[notes_file.Entry]:
+        return notes_file.read(agent.read_text(self.path))
+
+    def edit(self, change: Callable[[str], str]) -> None:
+        agent.replace(self.path, change(agent.read_text(self.path) or "# Memories\n\n"))
+
+    def sync(self, monkeypatch: pytest.MonkeyPatch, *, may_end: bool) -> None:
+        end_at = self.chance.choice([1, 2, 3, 99]) if may_end else 99
+        steps = iter(range(1, 99))
+
+        def step() -> None:
+            if next(steps) == end_at:
+                raise Killed
+
+        def exchange(text: str, base: str) -> dict[str, object]:
+            done = sync(self.workspace, text, base)
+            step()  # the hub has stored the changes, and the client never learns of it
+            return {"text": done.text, "conflicts": done.conflicts}
+
+        write = agent.replace
+
+        def replace(path: Path, text: str) -> None:
+            write(path, text)
+            step()
+
+        with monkeypatch.context() as patch:
+            patch.setattr(agent, "replace", replace)
+            try:
+                agent.sync_file(self.path, exchange)
+            except Killed:
+                pass
+
+
+@pytest.mark.parametrize(
+    "rounds",
+    [40, pytest.param(1_000, marks=pytest.mark.nightly("a thousand rounds take minutes"))],
+)
+def test_nothing_is_lost_or_doubled_among_three_files_and_the_hub(
+    rounds: int, workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each wording is unique. At the end a wording that nobody replaced or deleted is there once."""
+    chance = random.Random(rounds)
+    sides = []
+    for name in ("worktree", "other-worktree", "laptop"):
+        (tmp_path / name).mkdir()
+        sides.append(Side(tmp_path / name, workspace, chance))
+    written: set[str] = set()
+    replaced: set[str] = set()
+    for number in range(rounds):
+        side = chance.choice(sides)
+        new = f"wording {number}"
+        action = chance.choice(["add", "add", "change", "delete", "hub-add", "hub-change", "sync"])
+        entries = (
+            [entry for entry in side.entries() if entry.id is not None]
+            if side.path.exists()
+            else []
+        )
+        notes = list(Note.objects.live().order_by("pk"))
+        if action == "add":
+            side.edit(lambda text, new=new: f"{text}## {new}\n- Tags: \n- Content: {new}\n\n")
+        elif action == "change" and entries:
+            old = chance.choice(entries).content
+            replaced.add(old)
+            side.edit(
+                lambda text, old=old, new=new: text.replace(
+                    f"- Content: {old}\n", f"- Content: {new}\n"
+                )
+            )
+        elif action == "delete" and entries:
+            entry = chance.choice(entries)
+            replaced.add(entry.content)
+            # As a person deletes an entry: the stamps of the others stay what they were.
+            lines = agent.read_text(side.path).split("## ")
+            agent.replace(
+                side.path,
+                "## ".join(part for part in lines if f"- Id: {entry.id}\n" not in part),
+            )
+            new = ""
+        elif action == "hub-add":
+            add(workspace, new)
+        elif action == "hub-change" and notes:
+            note = chance.choice(notes)
+            replaced.add(note.content)
+            note.rewrite(new)
+        else:
+            new = ""
+        if new:
+            written.add(new)
+        for each in chance.sample(sides, chance.randint(0, 3)):
+            each.sync(monkeypatch, may_end=True)
+    for _ in range(3):
+        for each in sides:
+            each.sync(monkeypatch, may_end=False)
+    final = [entry.content for entry in sides[0].entries()]
+    assert all(side.path.read_text() == sides[0].path.read_text() for side in sides)
+    assert sorted(final) == sorted(contents())
+    assert len(final) == len(set(final))
+    assert written - replaced <= set(final)

@@ -1,0 +1,635 @@
+"""What is deleted in Slack leaves every text that was made from it, at once and for good.
+
+Deletions and edits come as Slack sends them, through `store_messages`; memories come from passes with
+the offline summariser, which quotes, or are written so that they do.
+"""
+
+import json
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from memories.models import (
+    Draft,
+    Job,
+    Line,
+    Memory,
+    MemoryVersion,
+    Message,
+    Note,
+    NoteVersion,
+    QuarantinedLine,
+    Reader,
+    Segment,
+    SlackEvent,
+)
+from memories.models.memory.memories import StaleBase
+from memories.pipeline.context.build import build_context
+from memories.pipeline.generate import followups
+from memories.pipeline.generate.passes import run_pass
+from memories.pipeline.generate.requests import RequestBuilder
+from memories.pipeline.ingest.store import store_messages
+from memories.pipeline.redaction.redactor import redact_messages
+from memories.pipeline.redaction.removed import RemovedMessage
+from memories.rules.generate.summariser import Reply
+from memories.rules.ingest.timestamps import to_micros
+from memories.rules.memory.identity import MemoryType
+from memories.rules.redaction.shingles import MARK
+from tests.factories import (
+    MONDAY,
+    ChannelFactory,
+    MemberFactory,
+    MessageFactory,
+    NoteFactory,
+    UserFactory,
+    make_channel_memory,
+    make_reply,
+    make_segment,
+    make_thread_memory,
+    make_version,
+    make_workspace_memory,
+    ts_at,
+)
+from tests.pipeline.current import long, short, workspace_memory
+
+pytestmark = [pytest.mark.django_db, pytest.mark.postgres("redaction reads JSON and text by SQL")]
+
+HOUR = timedelta(hours=1)
+LATER = MONDAY + 3 * HOUR
+SECRET = "We decided that the copper gate of warehouse nine ships on Friday the ninth"
+BESIDE = "It is agreed that the harbour office orders eleven green lamps by the end of March"
+
+
+@pytest.fixture
+def channel():
+    channel = ChannelFactory(workspace__settings={"thread_min_messages": 2}, name="gates")
+    channel.remember_from(to_micros(MONDAY))
+    return channel
+
+
+def delete(*messages):
+    """As Slack tells it."""
+    for channel in {message.channel for message in messages}:
+        store_messages(
+            channel,
+            [
+                {"type": "message", "subtype": "message_deleted", "ts": "1790000000.000000",
+                 "deleted_ts": message.ts}
+                for message in messages if message.channel == channel
+            ],
+            MONDAY + 400 * 24 * HOUR,
+        )  # fmt: skip
+
+
+def edit(message, text):
+    raw = {"type": "message", "ts": message.ts, "text": text, "user": message.author.slack_id,
+           "edited": {"ts": f"{message.ts[:-1]}9", "user": message.author.slack_id}}  # fmt: skip
+    store_messages(message.channel, [raw], MONDAY + 400 * 24 * HOUR)
+
+
+def say(channel, text, minutes=0, **given):
+    return MessageFactory(
+        channel=channel, at=MONDAY + timedelta(minutes=minutes), text=text, **given
+    )
+
+
+def everything():
+    """Every text that anybody could still read, or a model."""
+    versions = MemoryVersion.objects.values_list("content", "put_back", "kept")
+    texts = [part for content, put_back, kept in versions for part in (content, *put_back, *kept)]
+    texts += Line.objects.values_list("text", flat=True)
+    texts += [json.dumps(reply, ensure_ascii=False)
+              for reply in Job.objects.values_list("reply", flat=True)]  # fmt: skip
+    texts += Job.objects.values_list("fault_text", flat=True)
+    texts += QuarantinedLine.objects.values_list("text", flat=True)
+    for model in (Note, NoteVersion):
+        rows = model.objects.values_list("title", "content", "tags")
+        texts += [part for title, content, tags in rows for part in (title, content, *tags)]
+    texts += [part for row in Message.objects.values_list("text", "raw") for part in row]
+    texts += SlackEvent.objects.values_list("body", flat=True)
+    texts += Draft.objects.values_list("text", flat=True)
+    return "\n".join(texts)
+
+
+class TestThroughPasses:
+    @pytest.mark.slow
+    def test_a_deleted_message_leaves_all_texts_and_they_are_made_again(self, channel):
+        gone = say(channel, SECRET)
+        say(channel, BESIDE, 1)
+        run_pass(channel.workspace, LATER)
+        for memory in (short(channel), long(channel), workspace_memory(channel)):
+            assert "copper gate" in memory.current.content
+        delete(gone)
+        assert "copper" not in everything()
+        assert "eleven green lamps" in short(channel).current.content
+        run_pass(channel.workspace, LATER + HOUR)
+        for memory in (short(channel), long(channel), workspace_memory(channel)):
+            assert "eleven green lamps" in memory.current.content
+            assert MARK not in memory.current.content
+        assert [version.number for version in short(channel).versions.all()] == [1]
+        assert "copper" not in everything()
+
+    @pytest.mark.slow
+    def test_of_a_segment_that_is_gone_as_a_whole_nothing_is_left(self, channel):
+        gone = [say(channel, SECRET), say(channel, f"{SECRET}, or on the tenth of May", 1)]
+        run_pass(channel.workspace, LATER)
+        say(channel, BESIDE, 400)
+        run_pass(channel.workspace, LATER + 24 * HOUR)
+        delete(*gone)
+        assert "copper" not in everything()
+        report = run_pass(channel.workspace, LATER + 25 * HOUR)
+        assert not report.errors
+        first, second = Segment.objects.in_order()
+        assert (first.outcome, second.outcome) == ("skipped", "remembered")
+        assert short(channel).versions.get(number=1).content == MARK
+        assert short(channel).current.number == 2
+        for memory in (long(channel), workspace_memory(channel)):
+            assert "eleven green lamps" in memory.current.content
+            assert MARK not in memory.current.content
+
+    @pytest.mark.slow
+    def test_when_everything_is_gone_there_is_no_text(self, channel):
+        gone = say(channel, SECRET)
+        run_pass(channel.workspace, LATER)
+        delete(gone)
+        run_pass(channel.workspace, LATER + HOUR)
+        for memory in (short(channel), long(channel), workspace_memory(channel)):
+            assert memory.current is None
+        assert not Job.objects.unfinished().exists()
+        say(channel, BESIDE, 400)
+        run_pass(channel.workspace, LATER + 24 * HOUR)
+        for memory in (short(channel), long(channel), workspace_memory(channel)):
+            assert "eleven green lamps" in memory.current.content
+
+    @pytest.mark.slow
+    def test_a_thread_that_is_gone(self, channel):
+        root = say(channel, "Shall we?")
+        gone = [
+            make_reply(root=root, at=MONDAY + timedelta(minutes=m), text=f"{SECRET}, part {m}")
+            for m in (1, 2, 3)
+        ]
+        run_pass(channel.workspace, LATER)
+        memory = Memory.objects.of_thread(channel, root.ts)
+        assert "copper gate" in memory.current.content
+        delete(root, *gone)
+        run_pass(channel.workspace, LATER + HOUR)
+        memory.refresh_from_db()
+        assert memory.current is None
+        assert "copper" not in everything()
+
+    @pytest.mark.slow
+    def test_an_old_export_does_not_bring_it_back(self, channel):
+        gone = say(channel, SECRET)
+        say(channel, BESIDE, 1)
+        run_pass(channel.workspace, LATER)
+        delete(gone)
+        edit(gone, f"{SECRET} again")
+        raw = {"type": "message", "ts": gone.ts, "text": SECRET, "user": "U1"}
+        store_messages(channel, [raw], MONDAY + 400 * 24 * HOUR)
+        run_pass(channel.workspace, LATER + HOUR)
+        assert "copper" not in everything()
+
+    @pytest.mark.slow
+    def test_an_edit_takes_out_what_it_no_longer_says(self, channel):
+        message = say(channel, f"{SECRET}. {BESIDE}")
+        run_pass(channel.workspace, LATER)
+        text = short(channel).current.content
+        assert "copper" in text
+        edit(message, BESIDE)
+        assert "copper gate" not in everything()
+        assert "eleven green lamps" in everything()
+        run_pass(channel.workspace, LATER + HOUR)
+        assert "eleven green lamps" in workspace_memory(channel).current.content
+        assert MARK not in workspace_memory(channel).current.content
+
+
+class TestOtherPlaces:
+    def test_other_channels_that_were_shown_the_workspaces_memory(self, channel):
+        gone = say(channel, SECRET)
+        other = ChannelFactory(workspace=channel.workspace)
+        memory = make_workspace_memory(workspace=channel.workspace, texts=[f"- so: {SECRET}"])
+        there = make_channel_memory(channel=other, texts=[f"- as they say, {SECRET}", "- fine"])
+        elsewhere = make_channel_memory(channel=ChannelFactory(), texts=[f"- {SECRET}"])
+        delete(gone)
+        assert memory.versions.get().content == f"- so: {MARK}"
+        assert there.versions.get(number=1).content == f"- as they say, {MARK}"
+        assert SECRET in elsewhere.versions.get().content  # of another workspace
+
+    def test_old_withheld_and_edited_versions_lose_it_too(self, channel):
+        gone = say(channel, SECRET)
+        memory = make_channel_memory(channel=channel, texts=[f"- {SECRET}", f"- well, {SECRET}"])
+        memory.versions.filter(number=1).update(audience="nobody", kept=[f"- {SECRET}"])
+        person = UserFactory()
+        version = memory.revise(f"Mine:\n\n- {SECRET}\n- fine", by=person, based_on=2)
+        memory.pin(1, by=person, based_on=3)
+        delete(gone)
+        old = memory.versions.get(number=1)
+        assert (old.content, old.kept, old.revision) == (MARK, [f"- {MARK}"], 1)
+        version.refresh_from_db()
+        assert version.content == f"Mine:\n\n- {MARK}\n- fine"
+        assert [line.text for line in version.line_values()] == ["Mine:", "- fine"]
+        assert [line.text for line in version.protected_lines()] == ["Mine:", "- fine"]
+
+    def test_a_line_that_cites_it_goes_as_a_whole(self, channel):
+        gone, stays = say(channel, SECRET), say(channel, BESIDE, 1)
+        memory = make_channel_memory(channel=channel, texts=["- nothing"])
+        make_version(memory=memory, text="- the gate, in other words", sources=[gone])
+        make_version(memory=memory, text="- the lamps, in other words", sources=[stays])
+        delete(gone)
+        assert [v.content for v in memory.versions.order_by("number")] == [
+            "- nothing", MARK, "- the lamps, in other words",
+        ]  # fmt: skip
+        line = Line.objects.get(masked=True)
+        assert line.text == f"- {MARK}"
+
+    def test_what_a_merge_wrote_without_a_source_after_reading_it(self, channel):
+        """The channel's text, then the workspace's; and what was there before stays."""
+        gone, stays = say(channel, SECRET), say(channel, BESIDE, 300)
+        texts = [
+            make_version(
+                memory=short(channel), text="- so", sources=[m], segment=make_segment(messages=[m])
+            )
+            for m in (stays, gone)
+        ]
+        memories = [long(channel), workspace_memory(channel)]
+        told = "- old\n- the gate leaves soon", "- old\n- the gate leaves soon\n- new"
+        for memory in memories:
+            make_version(memory=memory, text="- old")
+            read = texts[1:]
+            for number, text in enumerate(told):
+                row = Job.objects.create(
+                    memory=memory, as_of_us=0, input_key=f"{memory.pk} {number}", state="done",
+                    reply={"text": text},
+                )  # fmt: skip
+                row.add_inputs(read)
+                version = make_version(memory=memory, text=text, job=row)
+                version.lines.filter(text="- old").update(since=1)
+                version.lines.filter(text__contains="gate").update(since=2)
+                read = texts[:1]
+            texts = list(memory.versions.order_by("number"))
+        MemoryVersion.objects.update(merged=True)
+        delete(gone)
+        for memory in memories:
+            said = [v.content for v in memory.versions.order_by("number")]
+            assert said == ["- old", f"- old\n- {MARK}", f"- old\n- {MARK}\n- {MARK}"]
+        assert not Job.objects.filter(reply__isnull=False).exists()
+        # What the lost lines may have come from is read again.
+        assert short(channel).versions.get(number=1).merged is False
+
+    def test_what_a_threads_text_says_without_a_source(self, channel):
+        root = say(channel, "Shall we?")
+        said = [make_reply(root=root, at=MONDAY + n * HOUR, text=SECRET) for n in (1, 2)]
+        segments = [make_segment(messages=[reply], thread_ts=root.ts) for reply in said]
+        memory = Memory.objects.of_thread(channel, root.ts)
+        make_version(memory=memory, text="- in other words", segment=segments[1])
+        other = make_thread_memory(channel=channel, thread_ts=ts_at(MONDAY - HOUR))
+        delete(said[0])
+        assert memory.versions.get().content == MARK
+        assert MARK not in other.versions.get().content
+
+    def test_a_line_without_sources_that_says_the_same(self, channel):
+        gone = say(channel, SECRET)
+        memory = make_channel_memory(
+            channel=channel, texts=["- Friday the ninth: the copper gate ships\n- fine"]
+        )
+        delete(gone)
+        assert memory.versions.get().content == f"- {MARK}\n- fine"
+
+    def test_what_somebody_else_says_as_well_stays_theirs(self, channel):
+        gone, stays = say(channel, SECRET), say(channel, SECRET, 1)
+        memory = make_channel_memory(channel=channel, texts=["- nothing"])
+        make_version(memory=memory, text=f"- {SECRET}", sources=[stays])
+        delete(gone)
+        assert memory.versions.get(number=2).content == f"- {SECRET}"
+        delete(stays)
+        assert memory.versions.get(number=2).content == MARK
+
+    def test_what_a_person_carried_into_another_channel(self, channel):
+        gone, edited = say(channel, SECRET), say(channel, BESIDE, 1)
+        other = ChannelFactory(workspace=channel.workspace)
+        memory = make_channel_memory(channel=other, texts=[f"- {SECRET}", f"- {BESIDE}"])
+        row = Job.objects.create(
+            memory=memory, as_of_us=0, input_key="1", state="done", reply={"text": f"- {SECRET}"}
+        )
+        delete(gone)
+        edit(edited, "never mind")
+        texts = memory.versions.order_by("number").values_list("content", flat=True)
+        assert list(texts) == [MARK, f"- {BESIDE}"]  # an edit is looked for where a model had it
+        row.refresh_from_db()
+        assert row.reply is None
+
+    def test_notes_say_that_something_was_taken_out(self, channel):
+        gone = say(channel, SECRET)
+        note = NoteFactory(
+            workspace=channel.workspace, content=f"Remember: {SECRET}!", tags=["gates", SECRET]
+        )
+        other = NoteFactory(workspace=channel.workspace, content="Remember the milk")
+        delete(gone)
+        note.refresh_from_db()
+        assert note.tags == ["gates"]
+        assert note.content == (
+            f"Remember: {MARK}!\n\n[…] stands for words of a message that was deleted."
+        )
+        other.refresh_from_db()
+        assert other.content == "Remember the milk"
+
+    def test_what_notes_said_before_and_what_lies_in_the_trash(self, channel):
+        gone = say(channel, SECRET)
+        note = NoteFactory(workspace=channel.workspace, content=f"Remember: {SECRET}!")
+        note.rewrite("Remember the gate", tags=[SECRET])
+        note.rewrite("Remember the milk")
+        binned = NoteFactory(workspace=channel.workspace, content=f"Remember: {SECRET}!")
+        binned.rewrite("Thrown away")
+        binned.rewrite(f"Thrown away: {SECRET}")
+        binned.remove()
+        delete(gone)
+        assert SECRET not in everything()
+        texts = list(note.versions.order_by("number").values_list("content", "tags"))
+        assert texts == [(f"Remember: {MARK}!", []), ("Remember the gate", [])]
+        note.refresh_from_db()
+        assert (note.content, note.number) == ("Remember the milk", 3)
+        binned.refresh_from_db()
+        assert binned.content.startswith(f"Thrown away: {MARK}")
+        assert binned.deleted_at is not None
+
+    def test_what_a_model_answered_and_is_kept(self, channel):
+        gone = say(channel, SECRET)
+        memory = make_channel_memory(channel=channel)
+        rows = {}
+        for number, state in enumerate(["done", "proposed", "dead", "replied"]):
+            rows[state] = Job.objects.create(
+                memory=memory,
+                as_of_us=0,
+                input_key=str(number),
+                state=state,
+                reply={"text": f"- {SECRET} [1]"} if number % 2 else {"text": "- gate [1]"},
+                cites=[[gone.pk]],
+                fault_text=f"The endpoint said: {SECRET}",
+            )
+        other = Job.objects.create(
+            memory=memory, as_of_us=0, input_key="o", state="done", reply={"text": "- fine"}
+        )
+        delete(gone)
+        states = {"done": "done", "proposed": "superseded", "dead": "dead", "replied": "waiting"}
+        for state, row in rows.items():
+            row.refresh_from_db()
+            assert row.state == states[state]
+            assert row.reply is None
+            assert row.fault_text == f"The endpoint said: {MARK}"
+        other.refresh_from_db()
+        assert other.reply == {"text": "- fine"}
+
+    def test_a_call_under_way_about_it_is_asked_anew(self, channel):
+        gone, stays = say(channel, SECRET), say(channel, BESIDE, 500)
+        memory = Memory.objects.of_channel(channel, MemoryType.SHORT_TERM)
+        about = [
+            Job.objects.create(
+                memory=memory, as_of_us=0, input_key=str(i), state="claimed", fence=1, attempts=1,
+                segment=make_segment(messages=[message]),
+            )
+            for i, message in enumerate([gone, stays])
+        ]  # fmt: skip
+        delete(gone)
+        states = []
+        for row in about:
+            row.refresh_from_db()
+            states.append((row.state, row.fence))
+        assert states == [("waiting", 2), ("claimed", 1)]
+
+    @pytest.mark.parametrize("which", [0, 1], ids=["earlier segment", "last segment"])
+    def test_a_call_under_way_about_a_thread_of_several_segments(self, channel, which):
+        root = say(channel, "Shall we?")
+        said = [
+            make_reply(root=root, text=text, at=MONDAY + n * HOUR)
+            for n, text in enumerate([SECRET, BESIDE][:: -1 if which else 1], 1)
+        ]
+        for reply in said:
+            make_segment(messages=[reply], thread_ts=root.ts)
+        followups.schedule_thread(Memory.objects.of_thread(channel, root.ts), to_micros(LATER))
+        row = Job.objects.with_memory().get()
+        assert row.claim(timezone.now(), HOUR)
+        question = RequestBuilder(channel.workspace).build(row)
+        assert "copper gate" in str(question.request.messages)
+        delete(said[which])
+        assert not row.save_reply(Reply(f"- {SECRET} [1]", "stop", "fake", "1"), question.sources)
+        row.refresh_from_db()
+        assert (row.state, row.reply) == ("waiting", None)
+
+    def test_quarantined_lines(self, channel):
+        gone = say(channel, SECRET)
+        memory = make_channel_memory(channel=channel)
+        cites = QuarantinedLine.objects.create(memory=memory, text="- in other words", rule="url")
+        cites.sources.add(gone)
+        quotes = QuarantinedLine.objects.create(memory=memory, text=f"- so {SECRET}", rule="url")
+        delete(gone)
+        for row, text in ((cites, MARK), (quotes, f"- so {MARK}")):
+            row.refresh_from_db()
+            assert row.text == text
+
+    def test_events_about_it_are_dropped_and_those_of_others_are_not(self, channel):
+        gone = say(channel, SECRET)
+        body = {"event": {"type": "message", "channel": channel.slack_id, "text": SECRET}}
+        for event_id, ts in (("Ev1", gone.ts), ("Ev2", "1790000000.000100")):
+            body["event"]["ts"] = ts
+            SlackEvent.objects.create(event_id=event_id, kind="message", body=json.dumps(body))
+        delete(gone)
+        about, later = SlackEvent.objects.order_by("pk")
+        assert (about.body, about.state, about.reason) == ("", "skipped", "forgotten")
+        assert SECRET in later.body  # somebody says the same again: that is theirs to say
+
+    def test_events_with_the_old_words_of_an_edited_message(self, channel):
+        said = say(channel, SECRET)
+        for event_id, text in (("Ev1", SECRET), ("Ev2", "and something newer")):
+            event = {"type": "message", "channel": channel.slack_id, "ts": said.ts, "text": text}
+            SlackEvent.objects.create(
+                event_id=event_id, kind="message", state="failed", body=json.dumps({"event": event})
+            )
+        edit(said, "other words")
+        assert [e.state for e in SlackEvent.objects.order_by("pk")] == ["skipped", "failed"]
+        assert "copper" not in everything()
+
+    @pytest.mark.parametrize("live", [True, False], ids=["from Slack", "from an old export"])
+    @pytest.mark.parametrize("words", ["look", ""], ids=["linked", "shared"])
+    @pytest.mark.parametrize("was_here", [True, False], ids=["known", "new"])
+    def test_a_preview_of_it_in_another_message_goes_and_stays_away(
+        self, channel, words, live, was_here
+    ):
+        gone = say(channel, SECRET)
+        place = ChannelFactory(workspace=channel.workspace) if live else channel
+        link = f"https://x.slack.com/archives/{channel.slack_id}/p{gone.ts.replace('.', '')}"
+        sign = "is_msg_unfurl" if live else "is_share"
+        raw = {"type": "message", "ts": ts_at(MONDAY + HOUR), "user": "U2", "text": words,
+               "attachments": [{sign: True, "from_url": link, "text": SECRET},
+                               {"text": "a second one, of its own"}]}  # fmt: skip
+
+        def stored():
+            return place.messages.get(ts=raw["ts"])
+
+        if was_here:
+            store_messages(place, [raw], MONDAY + 2 * HOUR, live=live)
+        delete(gone)
+        assert "copper" not in everything()
+        if was_here:
+            assert "a second one" in stored().text and "a second one" in stored().raw
+        store_messages(place, [raw], MONDAY + 3 * HOUR, live=live)
+        assert "copper" not in everything()
+        assert "a second one" in stored().text
+
+    def test_a_reply_sent_to_the_channel_brings_no_root_back(self, channel):
+        root = say(channel, SECRET)
+        raw = {"type": "message", "subtype": "thread_broadcast", "ts": ts_at(MONDAY + HOUR),
+               "user": "U2", "text": "Yes", "thread_ts": root.ts,
+               "root": {"ts": root.ts, "text": SECRET}}  # fmt: skip
+        delete(root)
+        store_messages(channel, [raw], MONDAY + 2 * HOUR)
+        assert "copper" not in everything()
+        assert channel.messages.get(ts=raw["ts"]).text == "Yes"
+
+    def test_a_reply_sent_to_the_channel_does_not_carry_its_root(self, channel):
+        root = say(channel, SECRET)
+        reply = make_reply(root=root, at=MONDAY + HOUR, text="Yes")
+        raw = {"ts": reply.ts, "thread_ts": root.ts, "text": "Yes", "root": {"text": SECRET}}
+        Message.objects.filter(pk=reply.pk).update(raw=json.dumps(raw))
+        delete(root)
+        assert "copper" not in everything()
+
+    def test_japanese(self, channel):
+        gone = say(channel, "倉庫九番の銅の門は金曜日の午後三時に出荷すると決めました。")
+        memory = make_channel_memory(
+            channel=channel, texts=["- 決定：倉庫九番の銅の門は、金曜日の午後３時に出荷する予定"]
+        )
+        delete(gone)
+        assert memory.versions.get().content == "- 決定：[…]３時に出荷する予定"
+        gone = say(channel, "倉庫九番の銅の門は金曜日の午後三時に出荷すると決めました。", 1)
+        make_version(memory=memory, text="- 倉庫九番の銅の門は、金曜日の午後三時に出荷する予定")
+        delete(gone)
+        assert memory.versions.get(number=2).content == "- […]予定"
+
+    def test_a_short_message_goes_from_the_lines_that_cite_it_when_it_is_edited(self, channel):
+        message = say(channel, "copper gate ships Friday")
+        memory = make_channel_memory(channel=channel, texts=["- Copper gate ships Friday"])
+        make_version(memory=memory, text="- so: Copper gate ships Friday!", sources=[message])
+        edit(message, "never mind")
+        assert [v.content for v in memory.versions.order_by("number")] == [
+            "- Copper gate ships Friday", f"- so: {MARK}!",
+        ]  # fmt: skip
+
+
+class TestDrafts:
+    """What somebody has typed and not saved."""
+
+    @pytest.fixture
+    def author(self, channel):
+        return MemberFactory(workspace=channel.workspace).user
+
+    def type_over(self, memory, author, text):
+        return Draft.objects.save_text(
+            Reader.of(author), memory, text, based_on=memory.current.number,
+            revision=memory.current.revision, now=timezone.now(),
+        )  # fmt: skip
+
+    def test_one_that_quotes_goes_wherever_it_is_typed(self, channel, author):
+        message = say(channel, SECRET)
+        memory = make_channel_memory(channel=ChannelFactory(workspace=channel.workspace))
+        other = make_channel_memory(channel=channel)
+        assert self.type_over(memory, author, f"- {SECRET}")
+        assert self.type_over(other, author, f"- {BESIDE}")
+        delete(message)
+        assert SECRET not in everything()
+        assert Draft.objects.get().text == f"- {BESIDE}"
+
+    def test_one_over_a_text_that_was_masked_goes_in_whatever_words(self, channel, author):
+        message = say(channel, SECRET)
+        memory = make_channel_memory(channel=channel)
+        make_version(memory=memory, text="- The gate leaves soon", sources=[message], until=LATER)
+        memory.refresh_from_db()
+        assert self.type_over(memory, author, "- The gate leaves soon, I hope")
+        seen = memory.current.number, memory.current.revision
+        delete(message)
+        assert not Draft.objects.exists()
+        # Nor does an editor that is still open bring it back.
+        again = Draft.objects.save_text(
+            Reader.of(author), memory, "- The gate leaves soon, I hope",
+            based_on=seen[0], revision=seen[1], now=timezone.now(),
+        )  # fmt: skip
+        assert again is None and not Draft.objects.exists()
+
+
+class TestPeople:
+    def test_who_edits_a_text_that_was_masked_meanwhile_is_told(self, channel):
+        gone = say(channel, SECRET)
+        memory = make_channel_memory(channel=channel, texts=[f"- {SECRET}\n- fine"])
+        delete(gone)
+        with pytest.raises(StaleBase):
+            memory.revise(f"- {SECRET}\n- fine!", by=None, based_on=1, revision=0)
+
+    def test_marks_do_not_come_along_into_the_next_text(self, channel):
+        gone = say(channel, SECRET)
+        memory = make_channel_memory(channel=channel, texts=[f"- {SECRET}\n- fine"])
+        delete(gone)
+        memory.refresh_from_db()
+        version = memory.revise(f"- {MARK}\n- fine\n- new", by=None, based_on=1, revision=1)
+        assert version.content == "- fine\n- new"
+        version = memory.restore(memory.versions.get(number=1), by=None, based_on=2)
+        assert version.content == "- fine"
+        memory.refresh_from_db()
+        memory.versions.get(number=3).lines.update(masked=True)
+        with pytest.raises(ValueError, match="forgotten"):
+            memory.revise("-  fine", by=None, based_on=3, revision=0)
+
+
+class TestCost:
+    def test_it_does_not_grow_with_the_messages(self, channel):
+        def batch(count, begin):
+            gone = [say(channel, f"{SECRET} {n}", begin + n) for n in range(count)]
+            make_channel_memory(channel=channel, texts=["- fine"])
+            with CaptureQueriesContext(connection) as queries:
+                delete(*gone)
+            return len(queries)
+
+        batch(2, 0)
+        assert batch(40, 100) == batch(2, 1000)
+
+    def test_one_scan_when_nothing_quotes(self, channel):
+        gone = say(channel, SECRET)
+        memory = make_channel_memory(channel=channel, texts=["- fine"])
+        touched = redact_messages(channel.workspace, [RemovedMessage.of(gone)])
+        assert touched.as_json() == {
+            "messages": 1, "versions": 0, "lines": 0, "jobs": 0, "quarantined": 0,
+            "notes": 0, "events": 0, "memories": [],
+        }  # fmt: skip
+        assert memory.versions.get().revision == 0
+
+
+@pytest.mark.slow
+def test_a_revoked_source_is_masked_and_made_again_without_it(channel):
+    said = say(channel, SECRET)
+    say(channel, BESIDE, 1)
+    run_pass(channel.workspace, LATER)
+    gone = [RemovedMessage.of(Message.objects.get(pk=said.pk))]
+    Message.objects.filter(pk=said.pk).update(is_revoked=True)
+    redact_messages(channel.workspace, gone)
+    run_pass(channel.workspace, LATER + HOUR)
+    for memory in (short(channel), long(channel), workspace_memory(channel)):
+        assert "eleven green lamps" in memory.current.content
+        assert "copper" not in memory.current.content
+    # And with it again: the same is wanted once more.
+    Message.objects.filter(pk=said.pk).update(is_revoked=False)
+    Segment.objects.update(stale=True)
+    run_pass(channel.workspace, LATER + 2 * HOUR)
+    assert "copper" in workspace_memory(channel).current.content
+
+
+def test_contexts_leave_out_what_says_nothing_any_more(channel):
+    gone = say(channel, SECRET)
+    memory = make_channel_memory(
+        channel=channel, memory_type=MemoryType.SHORT_TERM, texts=["- fine", f"- {SECRET}"]
+    )
+    delete(gone)
+    text = build_context(channel.workspace, Reader.public(), channel="gates", now=LATER).text
+    assert "fine" in text
+    assert MARK not in text
+    assert memory.versions.get(number=2).content == MARK

@@ -1,0 +1,96 @@
+"""What a job waits for, its status, and what blocks all jobs."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from memories.rules.generate.circuit_breaker import CircuitBreaker, Refusal
+from memories.rules.generate.job_status import (
+    OVER_CAP,
+    Blocker,
+    Status,
+    WaitReason,
+    find_blocker,
+    find_wait_reason,
+    status_of,
+)
+from tests.factories import MONDAY as NOW
+
+SOON, PAST = NOW + timedelta(minutes=5), NOW - timedelta(seconds=1)
+MOMENT = NOW + timedelta(seconds=60)
+LATE, PAUSED = {"not_before": SOON}, {"backfill_state": "paused"}
+
+
+@pytest.mark.parametrize(
+    ("state", "facts", "reason", "status"),
+    [
+        ("waiting", {}, WaitReason.TURN, Status.QUEUED),
+        ("waiting", LATE, WaitReason.LATER, Status.WAITING),
+        ("waiting", {"not_before": PAST}, WaitReason.TURN, Status.QUEUED),
+        ("waiting", LATE | {"fault": OVER_CAP}, WaitReason.CAP, Status.WAITING),
+        ("waiting", {"backfill_state": "running"}, WaitReason.TURN, Status.QUEUED),
+        ("waiting", PAUSED, WaitReason.BACKFILL, Status.PAUSED),
+        ("waiting", LATE | PAUSED, WaitReason.BACKFILL, Status.PAUSED),
+        ("waiting", {"is_endpoint_closed": True}, WaitReason.ENDPOINT, Status.WAITING),
+        ("claimed", {"lease_until": SOON} | PAUSED, WaitReason.RUNNING, Status.RUNNING),
+        ("claimed", {"lease_until": PAST}, WaitReason.NO_WORKER, Status.QUEUED),
+        ("replied", {}, WaitReason.TURN, Status.RUNNING),
+        ("replied", LATE, WaitReason.LATER, Status.WAITING),
+        ("replied", {"backfill_state": "cancelled"}, WaitReason.TURN, Status.RUNNING),
+        ("replied", {"is_endpoint_closed": True}, WaitReason.TURN, Status.RUNNING),
+        ("proposed", {}, WaitReason.PERSON, Status.WAITING),
+        ("dead", LATE | {"is_endpoint_closed": True}, WaitReason.RETRY, Status.FAILED),
+        ("done", {"is_endpoint_closed": True}, None, Status.DONE),
+        ("superseded", {}, None, Status.REPLACED),
+        ("rejected", {}, None, Status.CANCELLED),
+        ("cancelled", {}, None, Status.CANCELLED),
+    ],
+)
+def test_what_a_job_waits_for_and_its_status(
+    state: str, facts: dict[str, Any], reason: WaitReason | None, status: Status
+) -> None:
+    assert find_wait_reason(state, NOW, **facts) is reason
+    assert status_of(state, reason) is status
+
+
+@pytest.mark.parametrize(
+    ("breaker", "capped_until", "expected"),
+    [
+        (None, None, None),
+        (CircuitBreaker(), None, None),
+        (CircuitBreaker(failures=4, fault="timeout"), None, None),
+        (CircuitBreaker(not_before=MOMENT, fault="rate_limited"), None, None),
+        (
+            CircuitBreaker(not_before=SOON, fault="rate_limited"),
+            None,
+            Blocker(Refusal.RATE_LIMITED, "rate_limited", SOON),
+        ),
+        (
+            CircuitBreaker(failures=5, open_until=SOON, fault="timeout"),
+            None,
+            Blocker(Refusal.BREAKER_OPEN, "timeout", SOON),
+        ),
+        (
+            CircuitBreaker(failures=5, open_until=PAST, probing_until=MOMENT, fault="timeout"),
+            None,
+            Blocker(Refusal.BREAKER_OPEN, "timeout", MOMENT),
+        ),
+        (
+            CircuitBreaker(needs_person=True, fault="forbidden"),
+            SOON,
+            Blocker(Refusal.NEEDS_PERSON, "forbidden"),
+        ),
+        (CircuitBreaker(), SOON, Blocker(OVER_CAP, "", SOON)),
+        (CircuitBreaker(not_before=MOMENT), SOON, Blocker(OVER_CAP, "", SOON)),
+        (CircuitBreaker(), PAST, None),
+    ],
+)
+def test_what_blocks_all_jobs(breaker, capped_until, expected) -> None:
+    assert find_blocker(breaker, capped_until, NOW) == expected
+
+
+def test_only_a_job_that_is_done_has_errors() -> None:
+    assert status_of("done", None, has_errors=True) is Status.DONE_WITH_ERRORS
+    assert status_of("claimed", WaitReason.RUNNING, has_errors=True) is Status.RUNNING
+    assert status_of("superseded", None, has_errors=True) is Status.REPLACED
