@@ -2,6 +2,7 @@
 
 from memories.models.access.access_grants import AccessGrant
 from memories.models.access.api_keys import ApiKey
+from memories.models.access.audience import is_readable
 from memories.models.access.audit import AppendOnly, AuditEvent
 from memories.models.access.readers import Reader
 from memories.models.access.users import User
@@ -34,6 +35,7 @@ from memories.models.sync.connections import SlackConnection
 from memories.models.sync.slack_budgets import SlackBudget
 
 __all__ = [
+    "is_readable",  # fills the rules of visible_to
     "ApiKey",
     "AnotherBackfill",
     "UploadInProgress",

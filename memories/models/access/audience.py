@@ -16,7 +16,7 @@ from django.db.models.expressions import RawSQL
 
 from memories.models.access.access_grants import AccessGrant
 from memories.models.access.audit import AuditEvent
-from memories.models.access.readers import Reader
+from memories.models.access.readers import RULES, Reader
 from memories.models.access.workspaces import Member, Workspace, WorkspaceQuerySet
 from memories.models.costs.model_calls import ModelCall
 from memories.models.generate.backfills import Backfill, BackfillChannel
@@ -29,7 +29,7 @@ from memories.models.memory.lines import Audience
 from memories.models.memory.memories import Memory
 from memories.models.memory.versions import MemoryVersion
 from memories.models.notes.note_versions import NoteVersion
-from memories.models.notes.notes import Note
+from memories.models.notes.notes import Note, NoteQuerySet
 from memories.models.safety.quarantine import QuarantinedLine
 from memories.models.sync.connections import SlackConnection
 from memories.rules.memory.identity import MemoryScope
@@ -236,13 +236,18 @@ def note_words(reader: Reader, workspace: str) -> Q:
     return in_channel | Q(channel__isnull=True, **whole)
 
 
+def notes_with_trash(reader: Reader) -> NoteQuerySet:
+    """Return readable notes, also those in the trash, for its pages and for exports."""
+    return Note.objects.filter(note_words(reader, "workspace"))
+
+
 def _note(reader: Reader) -> Q:
     return note_words(reader, "workspace") & Q(deleted_at__isnull=True)
 
 
 def _note_version(reader: Reader) -> Q:
     """Match wordings whose note, and whose channel at that time, the reader may read."""
-    notes = Note.objects.with_trash(reader).values("pk")
+    notes = notes_with_trash(reader).values("pk")
     return note_words(reader, "note__workspace") & Q(note__in=notes)
 
 
@@ -356,7 +361,7 @@ def _audit_event(reader: Reader) -> Q:
     return Q(workspace__in=administered.values("slug")) & ~Q(workspace="")
 
 
-RULES: dict[type[Model], Callable[[Reader], Q]] = {
+RULES |= {
     AuditEvent: _audit_event,
     Backfill: _backfill,
     Channel: _channel,

@@ -1,13 +1,15 @@
 """The audit log: an append-only record of changes and sign-ins."""
 
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from memories.models.access.readers import AudienceQuerySet
 from memories.models.access.users import User
-from memories.models.access.workspaces import Workspace
+
+if TYPE_CHECKING:
+    from memories.models.access.workspaces import Workspace
 
 
 class AppendOnly(Exception):
@@ -20,7 +22,7 @@ class AuditQuerySet(AudienceQuerySet["AuditEvent"]):
         action: str,
         *,
         by: User | None,
-        workspace: Workspace | None = None,
+        workspace: "Workspace | None" = None,
         subject: str = "",
         **details: Any,
     ) -> "AuditEvent":

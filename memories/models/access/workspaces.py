@@ -9,6 +9,7 @@ from django.db import models, transaction
 from django.db.models import Q, Subquery
 from django.utils.translation import gettext_lazy as _
 
+from memories.models.access.audit import AuditEvent
 from memories.models.access.readers import MEMBERSHIP_LASTS, AudienceQuerySet, Reader
 from memories.models.access.users import User
 from memories.rules.access import roles
@@ -100,8 +101,6 @@ class Workspace(models.Model):
         A value equal to the default is not stored, so that a new default applies to it. Raises
         InvalidSetting and saves nothing if a value is invalid.
         """
-        from memories.models.access.audit import AuditEvent
-
         read = {key: parse_setting(key, value) for key, value in given.items()}
         self.settings = Workspace.objects.select_for_update().get(pk=self.pk).settings
         self.__dict__.pop("memory_settings", None)
@@ -197,8 +196,6 @@ class Workspace(models.Model):
         Returns False if the account has this role. Raises `RoleRefused` and changes nothing if the
         role may not be given.
         """
-        from memories.models.access.audit import AuditEvent
-
         # Two admins must not take each other's role at the same time.
         Workspace.objects.select_for_update().get(pk=self.pk)
         member = self.members.filter(user=user).first()

@@ -18,7 +18,6 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from memories.models.access.audit import AuditEvent
-from memories.models.access.readers import Reader
 from memories.models.access.users import User
 from memories.models.access.workspaces import Workspace
 from memories.models.ingest.channels import Channel
@@ -49,13 +48,6 @@ check_length = MaxLengthValidator(rules.LONGEST_CONTENT)  # for forms
 
 class NoteQuerySet(SearchableQuerySet["Note"]):
     searched_as = NOTE
-
-    def with_trash(self, reader: Reader) -> "NoteQuerySet":
-        """Filter readable notes, also those in the trash, for its pages and for exports."""
-        # The audience rules import this module.
-        from memories.models.access.audience import note_words
-
-        return self.filter(note_words(reader, "workspace"))
 
     def live(self) -> "NoteQuerySet":
         return self.filter(deleted_at__isnull=True)

@@ -23,7 +23,12 @@ from memories.models import (
     User,
     Workspace,
 )
-from memories.models.access.audience import entered_workspaces, member_channels, readable_workspaces
+from memories.models.access.audience import (
+    entered_workspaces,
+    member_channels,
+    notes_with_trash,
+    readable_workspaces,
+)
 from memories.models.ingest.channels import ChannelQuerySet
 from memories.models.memory.memories import MemoryQuerySet
 from memories.models.memory.seen import unseen_memories
@@ -245,7 +250,7 @@ def open_note(request: UserRequest, slug: str, pk: int) -> tuple[WorkspaceContex
 def open_kept_note(request: UserRequest, slug: str, pk: int) -> tuple[WorkspaceContext, Note]:
     """Open a note, for editors also one in the trash."""
     place = open_workspace(request, slug)
-    notes = Note.objects.with_trash(place.reader).filter(workspace=place.workspace)
+    notes = notes_with_trash(place.reader).filter(workspace=place.workspace)
     note = get_object_or_404(_with_people(notes), pk=pk)
     if note.deleted_at is not None and not place.can_edit:
         raise Http404

@@ -18,6 +18,7 @@ from django.views.decorators.http import require_POST, require_safe
 from django_htmx.http import trigger_client_event
 
 from memories.models import Note, NoteVersion, StaleNote
+from memories.models.access.audience import notes_with_trash
 from memories.rules.memory.compare import compare_lines
 from memories.rules.memory.conflicts import (
     Hunk,
@@ -265,7 +266,7 @@ def _list(
         "examples": EXAMPLES if place.can_edit and place.reads_workspace else (),
     }
     if place.can_edit and not wants_part(request):
-        notes = Note.objects.with_trash(place.reader).filter(workspace=place.workspace)
+        notes = notes_with_trash(place.reader).filter(workspace=place.workspace)
         context["in_trash"] = notes.in_trash().count()
     return render_page_or_part(
         request, "notes/index.html", "notes/_notes.html", context, status=status
@@ -350,7 +351,7 @@ def _posted(request: UserRequest, place: WorkspaceContext, pk: int) -> QueryDict
     The note may have been purged meanwhile.
     """
     fields = request.POST.copy()
-    notes = Note.objects.with_trash(place.reader).filter(workspace=place.workspace, pk=pk)
+    notes = notes_with_trash(place.reader).filter(workspace=place.workspace, pk=pk)
     note = notes.first() if "seen" in fields else None
     if note is not None:
         seen, on = number_in(request, "seen"), number_in(request, "based_on")

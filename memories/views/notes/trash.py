@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 from django_htmx.http import trigger_client_event
 
-from memories.models import Note
+from memories.models.access.audience import notes_with_trash
 from memories.views.access.access import UserRequest, must_edit, open_kept_note, open_workspace
 from memories.views.notes.notes import TRASH_CHANGED, check_notes_enabled, render_card
 from memories.views.pages import render_page_or_part
@@ -24,7 +24,7 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
     place = open_workspace(request, slug)
     check_notes_enabled(place)
     must_edit(place)
-    notes = Note.objects.with_trash(place.reader).filter(workspace=place.workspace).in_trash()
+    notes = notes_with_trash(place.reader).filter(workspace=place.workspace).in_trash()
     paginator = Paginator(notes.select_related("channel", "deleted_by"), AT_ONCE)
     page = paginator.get_page(request.GET.get("page"))
     context = {"place": place, "page": page, "in_trash": paginator.count}

@@ -16,6 +16,7 @@ from memories.models import (
     Segment,
     Workspace,
 )
+from memories.models.access.audience import notes_with_trash
 from memories.models.sync.channel_sync import sync_of
 from memories.pipeline.transfer.export import schemas
 from memories.pipeline.transfer.export.files import PROGRESS_ROWS, ExportWriter, Progress, chunks
@@ -173,7 +174,7 @@ class Exporter:
 
     def _notes(self) -> Iterator[dict[str, Any]]:
         """Yield all notes, also those in the trash, and while notes are switched off."""
-        notes = self.workspace.notes.with_trash(self.reader).order_by("pk")
+        notes = notes_with_trash(self.reader).filter(workspace=self.workspace).order_by("pk")
         rows = notes.values(*schemas.NOTE.columns, "pk", *NOTE_RELATIONS.values())
         for chunk in chunks(self.iterate(rows), CHUNK):
             versions = self._note_versions([row["pk"] for row in chunk])
