@@ -208,7 +208,7 @@ def current_lines(text: str) -> list[str]:
 
 def _within(lines: Iterable[str], budget: int, *, may_skip: bool = False) -> str:
     """Return the lines that fit. Stop at the first that does not, or skip it."""
-    from memories.rules.generate.tokens import estimate_tokens
+    from memories.rules.tokens import estimate_tokens
 
     fitting = []
     for line in lines:

@@ -6,7 +6,8 @@ from typing import Any
 
 from memories.rules.generate.reply import parse_reply
 from memories.rules.generate.reply_statements import says_nothing, strip_thinking
-from memories.rules.generate.summariser import (
+from memories.rules.memory.operations import parse_operations
+from memories.rules.summariser import (
     OFFLINE,
     PromptForm,
     Reply,
@@ -15,7 +16,6 @@ from memories.rules.generate.summariser import (
     Summariser,
     Usage,
 )
-from memories.rules.memory.operations import parse_operations
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ class MemoriesConfig(AppConfig):
     verbose_name = _("Memory Hub")
 
     def ready(self) -> None:
+        # Models exist only now.
         from memories import checks, factors, logins  # noqa: F401  # registers checks and signals
         from memoryhub import task_guard
 
@@ -31,19 +32,19 @@ def create_cache_table(using: str, **kwargs: Any) -> None:
 
 def create_search_index(using: str, **kwargs: Any) -> None:
     """Create the triggers and the index of searches (`search_triggers`)."""
-    from memories.models.search.search_triggers import install
+    from memories.models.search.search_triggers import install  # models exist only now
 
     install(connections[using])
 
 
 def remove_memory_triggers(using: str, **kwargs: Any) -> None:
     """Remove the triggers, because a migration cannot rebuild tables that have some."""
-    from memories.models.memory.memory_triggers import remove
+    from memories.models.memory.memory_triggers import remove  # models exist only now
 
     remove(connections[using])
 
 
 def create_memory_triggers(using: str, **kwargs: Any) -> None:
-    from memories.models.memory.memory_triggers import install
+    from memories.models.memory.memory_triggers import install  # models exist only now
 
     install(connections[using])

@@ -29,7 +29,7 @@ from memories.pipeline.search import indexing
 from memories.pipeline.sync.connecting import client_for, has_usable_token
 from memories.pipeline.sync.sync import sync_workspace
 from memories.pipeline.sync.sync_report import SyncState
-from memories.rules.generate.summariser import SummariserError
+from memories.rules.summariser import SummariserError
 from memoryhub.failpoints import fail_point
 from memoryhub.heartbeat import keep_beating
 

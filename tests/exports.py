@@ -33,9 +33,9 @@ from memories.models import (
 from memories.pipeline.generate.passes import run_pass
 from memories.pipeline.transfer.export.export_workspace import export_workspace
 from memories.pipeline.transfer.export.import_workspace import import_workspace
-from memories.rules.generate.summariser import RequestStrategy
 from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory.identity import MemoryType
+from memories.rules.summariser import RequestStrategy
 from tests.factories import (
     MONDAY,
     ChannelFactory,

@@ -12,7 +12,52 @@ ROOT = Path(__file__).resolve().parent.parent
 
 # Layer → subject → the subjects of the same layer that it may import.
 # A module that lies in the layer's own folder serves all subjects.
-ARROWS: dict[str, dict[str, str]] = {}
+ARROWS: dict[str, dict[str, str]] = {
+    "rules": {
+        "context": "generate ingest memory notes safety",
+        "costs": "generate",
+        "generate": "ingest memory safety",
+        "memory": "ingest redaction search",
+        "notes": "generate ingest",
+        "safety": "ingest",
+        "search": "ingest redaction",
+        "sync": "ingest",
+        "transfer": "ingest memory",
+    },
+    "models": {
+        "access": "costs generate ingest memory notes safety sync",
+        "costs": "access generate",
+        "generate": "access ingest memory",
+        "ingest": "access generate search",
+        "memory": "access generate ingest search",
+        "notes": "access ingest search",
+        "safety": "access generate ingest memory",
+        "search": "access",
+        "sync": "access ingest",
+    },
+    "pipeline": {
+        "context": "search",
+        "generate": "costs safety",
+        "ingest": "access redaction",
+        "memory": "generate safety",
+        "redaction": "access",
+        "safety": "generate redaction",
+        "sync": "access ingest",
+        "transfer": "generate",
+    },
+    "views": {
+        "access": "generate memory",
+        "context": "access",
+        "costs": "access",
+        "generate": "access memory",
+        "ingest": "access memory",
+        "memory": "access generate ingest sync",
+        "notes": "access",
+        "safety": "access",
+        "search": "access ingest memory",
+        "sync": "access",
+    },
+}
 
 LONGEST_FILE = 400
 LONGEST_FUNCTION = 60

@@ -102,9 +102,9 @@ class _Tools:
     ) -> str:
         """Read what the team knows, as one text: decisions, tasks, open questions, conversation.
 
-        Call this when a task begins. `channel` is an id or a name, `thread` the ts of a thread in
-        it, `query` the question at hand, `budget` the most tokens, `at` an ISO 8601 moment up to
-        which the conversation is read.
+        Call this when a task begins. `channel` is an id or a name. `thread` is the ts of a thread in
+        the channel. `query` is the question at hand, and `budget` the limit of tokens. `at` is an
+        ISO 8601 time at which the conversation ends.
         """
         now = timezone.now()
         moment = _parse_moment(at) if at else None

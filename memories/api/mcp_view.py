@@ -92,5 +92,4 @@ async def _serve(key: ApiKey, request: HttpRequest) -> tuple[int, list[tuple[str
     headers = [
         (name.decode("latin-1"), value.decode("latin-1")) for name, value in start["headers"]
     ]
-    sent_headers = [pair for pair in headers if pair[0].lower() != "content-length"]
-    return start["status"], sent_headers, body
+    return start["status"], [pair for pair in headers if pair[0].lower() != "content-length"], body

@@ -5,7 +5,7 @@ from functools import cache
 from memories.llm.model import ModelSummariser
 from memories.llm.offline import OfflineSummariser
 from memories.rules.generate.reply import format_with_refs
-from memories.rules.generate.summariser import (
+from memories.rules.summariser import (
     Reply,
     ReplyLine,
     Request,

@@ -6,8 +6,8 @@ from openai.types.chat import ChatCompletion
 
 from memories.llm.faults import malformed_error
 from memories.rules.generate.prompts import Prompt
-from memories.rules.generate.summariser import Reply, SummariserError, Usage
-from memories.rules.generate.tokens import estimate_tokens
+from memories.rules.summariser import Reply, SummariserError, Usage
+from memories.rules.tokens import estimate_tokens
 
 
 def parse_completion(response: Any, prompt: Prompt, model: str, seconds: float) -> Reply:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 import openai
 
-from memories.rules.generate.summariser import SummariserError
+from memories.rules.summariser import SummariserError
 
 MAX_RETRY_AFTER = 86_400.0  # seconds
 

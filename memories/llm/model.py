@@ -13,7 +13,7 @@ from memories.llm.deadline import CallConnection, DeadlineError, run_with_deadli
 from memories.llm.request_runner import RequestRunner
 from memories.rules.generate import prompts, splitting
 from memories.rules.generate.prompts import Prompt
-from memories.rules.generate.summariser import PromptForm, Reply, Request, RequestStrategy, Usage
+from memories.rules.summariser import PromptForm, Reply, Request, RequestStrategy, Usage
 
 if TYPE_CHECKING:
     from openai import OpenAI

@@ -4,7 +4,8 @@ import time
 
 from memories.rules.generate.highlights import extract_highlights
 from memories.rules.generate.reply import format_with_refs
-from memories.rules.generate.summariser import (
+from memories.rules.memory.identity import MemoryType
+from memories.rules.summariser import (
     NOTHING,
     OFFLINE,
     Reply,
@@ -13,7 +14,6 @@ from memories.rules.generate.summariser import (
     RequestStrategy,
     Usage,
 )
-from memories.rules.memory.identity import MemoryType
 
 VERSION = "offline-highlights-5"  # increase the number when a reply to the same request changes
 

@@ -16,7 +16,7 @@ from memories.rules.generate.splitting import (
     restore_refs,
     split_request,
 )
-from memories.rules.generate.summariser import (
+from memories.rules.summariser import (
     NOTHING,
     ParsedReply,
     Reply,

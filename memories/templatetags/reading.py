@@ -18,9 +18,9 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from memories.models import MemoryVersion, User
 from memories.rules.generate.segments import Trigger
-from memories.rules.generate.tokens import estimate_tokens
 from memories.rules.ingest.timestamps import from_micros
 from memories.rules.memory.lines import words_of
+from memories.rules.tokens import estimate_tokens
 from memories.views import paths
 from memories.views.ingest.messages import topic_words
 from memories.views.keys import KEYS

@@ -7,7 +7,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from memories.rules.costs.backfill_input import InvalidInput, parse_since
+from memories.rules.backfill_input import InvalidInput, parse_since
 
 
 def since_field() -> forms.CharField:

@@ -22,8 +22,8 @@ from memories.models import (
     Workspace,
 )
 from memories.pipeline.generate.probing import configured_model
-from memories.rules.generate.summariser import Reply
 from memories.rules.memory.identity import MemoryType
+from memories.rules.summariser import Reply
 from tests.factories import (
     ChannelFactory,
     MemberFactory,

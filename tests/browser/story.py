@@ -21,10 +21,10 @@ from memories.models import (
 )
 from memories.pipeline.costs.estimate import estimate_backfill
 from memories.pipeline.search import indexing
-from memories.rules.generate.summariser import Reply
 from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory.identity import MemoryType
 from memories.rules.memory.lines import Line, Origin, merge_lines
+from memories.rules.summariser import Reply
 from tests.browser.operated import operate
 from tests.factories import (
     ChannelFactory,

@@ -8,7 +8,7 @@ from playwright.sync_api import Page, expect
 
 from memories.models import Job
 from memories.pipeline.memory import proposals
-from memories.rules.generate.summariser import Reply
+from memories.rules.summariser import Reply
 from tests.browser.conftest import sign_in
 from tests.browser.measures import look_at
 from tests.browser.story import Story

@@ -16,8 +16,8 @@ from memories.models import (
     Memory,
     ModelCall,
 )
-from memories.rules.generate.summariser import Reply
 from memories.rules.memory.identity import MemoryType
+from memories.rules.summariser import Reply
 from tests.factories import (
     ChannelFactory,
     MemberFactory,

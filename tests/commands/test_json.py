@@ -27,8 +27,8 @@ from memories.models import (
     Workspace,
 )
 from memories.rules.generate.probe import ProbeResult
-from memories.rules.generate.summariser import Reply
 from memories.rules.memory.identity import MemoryType
+from memories.rules.summariser import Reply
 from tests.documentation import COMMANDS, code, parsers, rows, sections
 from tests.factories import (
     ChannelFactory,

@@ -13,7 +13,7 @@ from memories.llm.offline import OfflineSummariser
 from memories.models import Memory, Message
 from memories.pipeline.generate.passes import run_pass
 from memories.pipeline.ingest.importing import import_export
-from memories.rules.generate import salience
+from memories.rules import salience
 from memories.slack.export import Export
 from tests.factories import WorkspaceFactory
 

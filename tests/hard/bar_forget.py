@@ -55,8 +55,8 @@ from memories.models.memory.versions import MAX_NAME_LENGTH
 from memories.pipeline.generate.passes import run_pass
 from memories.pipeline.generate.requests import JobRequest, RequestBuilder
 from memories.pipeline.ingest.store import store_messages
-from memories.rules.generate.summariser import Reply
 from memories.rules.memory.identity import MemoryType
+from memories.rules.summariser import Reply
 from tests.hard.model_client import ROOT, FakeModel, fake_model
 from tests.slackexports import channel, export_files, person, write_zip
 

@@ -39,8 +39,8 @@ from memories.pipeline.context.build import build_context
 from memories.pipeline.generate.passes import run_pass
 from memories.pipeline.ingest.importing import import_export
 from memories.pipeline.safety.revoking import revoke_message, revoke_person
-from memories.rules.generate.summariser import Summariser
 from memories.rules.ingest.timestamps import to_micros, ts_from_micros
+from memories.rules.summariser import Summariser
 from memories.slack.export import Export
 from tests.hard.attacks import Attack, attacks
 from tests.hard.obedient_model import Obedient, obedient_model

@@ -10,7 +10,8 @@ import pytest
 
 from memories.llm import ModelSummariser
 from memories.rules.generate.reply import parse_reply
-from memories.rules.generate.summariser import (
+from memories.rules.memory.identity import MemoryScope, MemoryType
+from memories.rules.summariser import (
     Addition,
     MemoryLine,
     MessageLine,
@@ -18,7 +19,6 @@ from memories.rules.generate.summariser import (
     Request,
     SummariserError,
 )
-from memories.rules.memory.identity import MemoryScope, MemoryType
 from tests.hard.fake_model import FAULTS, FREE, WORD
 from tests.hard.model_client import FakeModel, fake_model
 from tests.processes import wait_until

@@ -38,9 +38,9 @@ from memories.pipeline.access import channel_audience
 from memories.pipeline.ingest import uploads
 from memories.pipeline.ingest.roster import set_members, store_channels, store_people
 from memories.pipeline.search import indexing
-from memories.rules.generate.summariser import Reply
 from memories.rules.ingest.timestamps import to_micros, ts_from_micros
 from memories.rules.memory.identity import MemoryType
+from memories.rules.summariser import Reply
 from tests.factories import make_segment, make_version
 from tests.slackexports import channel, export_files, slack_message, write_zip
 

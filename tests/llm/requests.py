@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from memories.rules.generate.summariser import Addition, MemoryLine, MessageLine, Request
 from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory.identity import MemoryScope, MemoryType
+from memories.rules.summariser import Addition, MemoryLine, MessageLine, Request
 
 START = datetime(2026, 11, 2, 9, 0, tzinfo=UTC)
 

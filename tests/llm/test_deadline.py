@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from memories.llm import ModelSummariser, summarise
-from memories.rules.generate.summariser import SummariserError
+from memories.rules.summariser import SummariserError
 from tests.llm.requests import messages, short
 from tests.processes import PATIENCE, wait_until
 

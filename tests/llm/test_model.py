@@ -14,7 +14,7 @@ from memories.llm.request_runner import RequestRunner
 from memories.rules.generate import prompts, splitting
 from memories.rules.generate.reply import parse_reply
 from memories.rules.generate.splitting import build_combination
-from memories.rules.generate.summariser import (
+from memories.rules.summariser import (
     ParsedReply,
     PromptForm,
     Reply,
@@ -22,7 +22,7 @@ from memories.rules.generate.summariser import (
     Request,
     RequestStrategy,
 )
-from memories.rules.generate.tokens import estimate_tokens
+from memories.rules.tokens import estimate_tokens
 from tests.llm.endpoint import FakeEndpoint, completion
 from tests.llm.requests import added, long, memory, messages, short
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from memories.llm import ModelSummariser, faults, summarise
 from memories.rules.generate.faults import Fault
 from memories.rules.generate.reply import parse_reply
-from memories.rules.generate.summariser import SummariserError, Usage
+from memories.rules.summariser import SummariserError, Usage
 from tests.llm.endpoint import PATH, FakeEndpoint, completion
 from tests.llm.requests import messages, short
 

@@ -15,18 +15,18 @@ from memories.demo.workspace import build_export
 from memories.llm import OfflineSummariser, summarise
 from memories.rules.generate.faults import Fault
 from memories.rules.generate.highlights import extract_highlights
-from memories.rules.generate.language import detect_language
 from memories.rules.generate.reply import parse_reply
-from memories.rules.generate.summariser import (
+from memories.rules.language import detect_language
+from memories.rules.memory.identity import MemoryScope, MemoryType
+from memories.rules.memory.kinds import Kind
+from memories.rules.summariser import (
     Addition,
     MemoryLine,
     MessageLine,
     ParsedReply,
     Request,
 )
-from memories.rules.generate.tokens import estimate_tokens
-from memories.rules.memory.identity import MemoryScope, MemoryType
-from memories.rules.memory.kinds import Kind
+from memories.rules.tokens import estimate_tokens
 from tests.llm.requests import START, added, long, make_request, memory, messages, short
 
 OFFLINE = OfflineSummariser()

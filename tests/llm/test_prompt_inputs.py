@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from memories import llm
-from memories.rules.generate.summariser import Reference, Request
 from memories.rules.memory.identity import MemoryScope, MemoryType
+from memories.rules.summariser import Reference, Request
 from tests.llm.endpoint import FakeEndpoint
 from tests.llm.requests import added, long, make_request, memory, messages, short
 

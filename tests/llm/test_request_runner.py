@@ -8,7 +8,7 @@ from memories.llm import ModelSummariser, OfflineSummariser, summarise
 from memories.rules.generate.faults import Fault
 from memories.rules.generate.reply import parse_reply
 from memories.rules.generate.splitting import estimate_prompt_tokens
-from memories.rules.generate.summariser import (
+from memories.rules.summariser import (
     Reply,
     RequestStrategy,
     SummariserError,

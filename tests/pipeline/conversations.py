@@ -5,8 +5,8 @@ from datetime import timedelta
 from memories.llm import OfflineSummariser
 from memories.models import Memory, Segment
 from memories.pipeline.generate.requests import RequestBuilder
-from memories.rules.generate.summariser import Reply, RequestStrategy
 from memories.rules.ingest.timestamps import to_micros
+from memories.rules.summariser import Reply, RequestStrategy
 from tests.factories import (
     MONDAY,
     ChannelFactory,

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
-from memories.rules.generate.tokens import estimate_tokens
+from memories.rules.tokens import estimate_tokens
 
 
 class Metered:

@@ -30,7 +30,7 @@ from memories.pipeline.generate.backfill import (
     document_of,
     progress_of,
 )
-from memories.rules.costs.backfill_input import InvalidInput, parse_cap, parse_since
+from memories.rules.backfill_input import InvalidInput, parse_cap, parse_since
 from memories.rules.ingest.timestamps import to_micros
 
 NEEDS_PRICE = "A cap in dollars needs a price for the model: manage.py costs, or give tokens."

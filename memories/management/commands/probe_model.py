@@ -8,7 +8,7 @@ from django.core.management.base import BaseCommand, CommandError
 from memories.management.arguments import add_json_argument, document
 from memories.pipeline.generate.probing import ProbeRefused, configured_model, probe_model
 from memories.rules.generate.probe import ProbeResult
-from memories.rules.generate.summariser import SummariserError
+from memories.rules.summariser import SummariserError
 
 
 class Command(BaseCommand):

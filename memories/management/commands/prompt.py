@@ -11,7 +11,9 @@ from django.core.management.base import BaseCommand, CommandError
 
 from memories.management.arguments import add_json_argument, document
 from memories.rules.generate import prompts
-from memories.rules.generate.summariser import (
+from memories.rules.memory.identity import MemoryScope, MemoryType, is_valid_memory_combination
+from memories.rules.settings import MemorySettings, choices
+from memories.rules.summariser import (
     Addition,
     Language,
     MemoryLine,
@@ -20,8 +22,6 @@ from memories.rules.generate.summariser import (
     Reference,
     Request,
 )
-from memories.rules.memory.identity import MemoryScope, MemoryType, is_valid_memory_combination
-from memories.rules.settings import MemorySettings, choices
 
 KEY = "0f1e2d3c"  # random in a real call
 EXAMPLE_TEXTS: dict[str, dict[str, str]] = {

@@ -20,8 +20,8 @@ from memories.models.ingest.messages import Message
 from memories.models.memory.versions import MemoryVersion
 from memories.rules.costs.money import MICROS
 from memories.rules.generate.segments import Trigger
-from memories.rules.generate.summariser import RequestStrategy
 from memories.rules.memory.identity import MemoryScope, MemoryType
+from memories.rules.summariser import RequestStrategy
 
 
 class AnotherBackfill(Exception):

@@ -13,7 +13,7 @@ from memories.models.access.users import User
 from memories.models.generate.jobs import Job
 from memories.rules.generate.circuit_breaker import CircuitBreaker
 from memories.rules.generate.probe import LONGEST_PROMPT_TOKENS, ProbeResult
-from memories.rules.generate.summariser import PromptForm
+from memories.rules.summariser import PromptForm
 
 LEAST_THINKING = 1_000  # tokens
 MOST_THINKING = 16_000

@@ -21,14 +21,14 @@ from memories.models.generate.job_states import OPEN, UNFINISHED, JobState
 from memories.models.generate.segments import Segment
 from memories.models.memory.memories import Memory
 from memories.models.memory.versions import MemoryVersion
-from memories.rules.generate.summariser import (
+from memories.rules.memory.identity import MemoryType
+from memories.rules.summariser import (
     PromptForm,
     Reply,
     RequestStrategy,
     SummariserError,
     Usage,
 )
-from memories.rules.memory.identity import MemoryType
 
 KEEPS_REPLY = ("unexpected", "not_closed")  # faults of the hub: the reply itself is good
 REBUILD = "rebuild"  # the trigger of a job that makes a long-term memory anew

@@ -31,10 +31,10 @@ from memories.rules.costs.estimate import (
     reply_tokens,
 )
 from memories.rules.generate.segments import cut_waiting_messages, should_update_short_term_memory
-from memories.rules.generate.tokens import count_characters, estimate_tokens, tokens_of_counts
 from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory.identity import MemoryScope, MemoryType
 from memories.rules.settings import MemorySettings
+from memories.rules.tokens import count_characters, estimate_tokens, tokens_of_counts
 
 MOST_SAMPLES = 24
 AT_ONCE = 2000  # rows read at a time

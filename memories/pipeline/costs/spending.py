@@ -16,7 +16,7 @@ from django.db import transaction
 from memories.models import Backfill, Cap, Endpoint, Job, ModelCall, Price, Workspace
 from memories.rules.costs.money import Limit, find_refusal
 from memories.rules.generate.circuit_breaker import CircuitBreaker
-from memories.rules.generate.summariser import (
+from memories.rules.summariser import (
     PromptForm,
     Reply,
     Request,

@@ -20,8 +20,8 @@ from memories.pipeline.generate.write_version import (
 from memories.pipeline.safety import quarantine
 from memories.rules.generate.faults import MAX_ATTEMPTS, Fault
 from memories.rules.generate.reply import parse_reply
-from memories.rules.generate.summariser import ParsedReply, SummariserError
 from memories.rules.memory.lines import merge_lines
+from memories.rules.summariser import ParsedReply, SummariserError
 from memoryhub.failpoints import fail_point
 
 REFUSED = "content_filter"

@@ -10,7 +10,7 @@ from memories.models import Job
 from memories.pipeline.generate import followups
 from memories.rules.generate.circuit_breaker import backoff_delay
 from memories.rules.generate.faults import MAX_ATTEMPTS, Action, choose_next_step
-from memories.rules.generate.summariser import PromptForm, RequestStrategy, SummariserError
+from memories.rules.summariser import PromptForm, RequestStrategy, SummariserError
 
 
 def handle_failure(

@@ -15,9 +15,9 @@ from memories.models.generate.jobs import REBUILD
 from memories.models.memory.versions import MemoryVersionQuerySet
 from memories.pipeline.generate.input_keys import base_key, input_key, merge_key, thread_key
 from memories.rules.generate.splitting import MERGE_LIMIT
-from memories.rules.generate.tokens import estimate_tokens
 from memories.rules.ingest.timestamps import HOUR
 from memories.rules.memory.identity import MemoryScope, MemoryType
+from memories.rules.tokens import estimate_tokens
 
 
 @transaction.atomic

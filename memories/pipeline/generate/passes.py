@@ -13,8 +13,8 @@ from memories.pipeline.generate import followups
 from memories.pipeline.generate.plan import channels_to_plan, plan_channel
 from memories.pipeline.generate.report import Report
 from memories.pipeline.generate.work import Worker
-from memories.rules.generate.summariser import Summariser
 from memories.rules.ingest.timestamps import from_micros, to_micros
+from memories.rules.summariser import Summariser
 
 logger = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from memories.rules.generate.faults import Fault
 from memories.rules.generate.probe import ProbeResult
 from memories.rules.generate.prompts import Prompt
 from memories.rules.generate.reply import parse_reply
-from memories.rules.generate.summariser import Reply, Request, SummariserError, Usage
+from memories.rules.summariser import Reply, Request, SummariserError, Usage
 
 _MOST_TRIES = 5  # each with more tokens for reasoning
 

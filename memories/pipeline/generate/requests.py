@@ -8,7 +8,6 @@ from typing import Any
 from memories.models import Channel, Job, Memory, MemoryVersion, Message, Segment, Workspace
 from memories.models.ingest.names import Names
 from memories.rules.generate.prompts import clean_for_model, speaker_name
-from memories.rules.generate.summariser import Addition, MemoryLine, MessageLine, Reference, Request
 from memories.rules.ingest.markup import mention_labels, render_plain
 from memories.rules.ingest.names import safe_name
 from memories.rules.ingest.timestamps import from_micros
@@ -16,6 +15,7 @@ from memories.rules.memory.identity import MemoryScope, MemoryType
 from memories.rules.memory.kinds import Kind
 from memories.rules.memory.lines import Line, rests_only_on, words_of
 from memories.rules.settings import MemorySettings
+from memories.rules.summariser import Addition, MemoryLine, MessageLine, Reference, Request
 
 
 class MixedAudience(RuntimeError):

@@ -10,8 +10,8 @@ from memories.models import ModelCall, Price, Reader, User
 from memories.pipeline.costs.spending import SAFETY
 from memories.pipeline.costs.usage import cap_uses
 from memories.pipeline.generate.passes import configured_summariser
-from memories.rules.generate.summariser import MessageLine, Request, SummariserError
 from memories.rules.memory.identity import MemoryScope, MemoryType
+from memories.rules.summariser import MessageLine, Request, SummariserError
 
 REQUEST = Request(
     scope=MemoryScope.CHANNEL,

@@ -26,7 +26,7 @@ from memories.pipeline.generate.report import Report
 from memories.pipeline.generate.requests import JobRequest, RequestBuilder
 from memories.pipeline.generate.write_version import Closed
 from memories.rules.generate.faults import Fault
-from memories.rules.generate.summariser import (
+from memories.rules.summariser import (
     Reply,
     RequestStrategy,
     Summariser,

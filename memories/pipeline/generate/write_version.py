@@ -20,10 +20,10 @@ from memories.pipeline.generate import followups
 from memories.pipeline.generate.requests import JobRequest
 from memories.pipeline.safety import quarantine
 from memories.rules.generate.faults import is_sudden_shrink
-from memories.rules.generate.summariser import MAX_SOURCES, ParsedReply
 from memories.rules.ingest.timestamps import micros
 from memories.rules.memory.identity import MemoryScope, MemoryType
 from memories.rules.memory.lines import Line, MergeResult, Origin, merge_lines, words_of
+from memories.rules.summariser import MAX_SOURCES, ParsedReply
 
 
 class SuddenShrink(Exception):

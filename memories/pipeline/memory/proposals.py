@@ -12,9 +12,9 @@ from memories.pipeline.generate.requests import RequestBuilder
 from memories.pipeline.generate.write_version import build_lines, write_version
 from memories.pipeline.safety import quarantine
 from memories.rules.generate.reply import parse_reply
-from memories.rules.generate.tokens import estimate_tokens
 from memories.rules.memory.drift import Drift, find_drift
 from memories.rules.memory.lines import Line, merge_lines
+from memories.rules.tokens import estimate_tokens
 
 
 def find_proposal(memory: Memory) -> Job | None:

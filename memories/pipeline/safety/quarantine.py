@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from memories.models import Job, Message, QuarantinedLine
 from memories.pipeline.generate.requests import JobRequest
 from memories.rules.generate.prompts import clean_for_model
-from memories.rules.generate.summariser import MAX_SOURCES, ParsedReply, ReplyLine
 from memories.rules.memory.lines import words_of
 from memories.rules.safety import guard
 from memories.rules.safety.secrets import redact
+from memories.rules.summariser import MAX_SOURCES, ParsedReply, ReplyLine
 
 
 @dataclass(frozen=True)

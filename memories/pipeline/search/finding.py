@@ -32,7 +32,7 @@ from memories.models.access.audience import (
 )
 from memories.models.ingest.messages import MessageQuerySet
 from memories.models.search.documents import MESSAGE, NOTE, VERSION, SearchableQuerySet
-from memories.rules.generate import salience
+from memories.rules import salience
 from memories.rules.ingest.invisible import strip_invisible
 from memories.rules.memory.identity import MemoryScope
 from memories.rules.search import tokenizer

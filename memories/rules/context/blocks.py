@@ -23,14 +23,14 @@ from memories.rules.context.material import (
     MemoryText,
     MessageLine,
 )
-from memories.rules.generate.language import is_mostly_japanese
 from memories.rules.generate.prompts import to_one_line, visible_text
-from memories.rules.generate.tokens import count_characters, tokens_of_counts
 from memories.rules.ingest.invisible import SHAPELESS
 from memories.rules.ingest.names import safe_name
 from memories.rules.ingest.timestamps import from_micros
+from memories.rules.language import is_mostly_japanese
 from memories.rules.memory.lines import split_history
 from memories.rules.notes.notes_file import injection
+from memories.rules.tokens import count_characters, tokens_of_counts
 
 _BLANK = rf"(?:[{SHAPELESS}]|[^\S\n])"
 _RULERS = "-=_*~\u2010-\u2015\u2212\u2500\u2501\u2e3a\u2e3b\ufe58\ufe63\uff0d\uff1d\uff3f"

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, takewhile
 
+from memories.rules import salience
 from memories.rules.context.blocks import dated_line
 from memories.rules.context.material import (
     ARCHIVE,
@@ -23,11 +24,10 @@ from memories.rules.context.material import (
     Material,
     MemoryText,
 )
-from memories.rules.generate import salience
-from memories.rules.generate.tokens import count_characters, estimate_tokens
 from memories.rules.memory.lines import split_text, words_of
 from memories.rules.notes.notes_file import injection
 from memories.rules.safety.prompt_injection import find_injection
+from memories.rules.tokens import count_characters, estimate_tokens
 
 # Kinds of units besides those of memories.
 NOTE = "note"

@@ -14,10 +14,10 @@ from memories.rules.context.material import (
     THREAD,
     Material,
 )
-from memories.rules.generate.tokens import estimate_tokens
 from memories.rules.notes.fields import NoteText
 from memories.rules.safety.prompt_injection import find_injection
 from memories.rules.settings import Inject, MemorySettings
+from memories.rules.tokens import estimate_tokens
 
 # Sections that a request may leave out, and the reason that the context gives for them.
 LEAVABLE = (Part.NOTES, Part.LONG_TERM, Part.SHORT_TERM, Part.THREADS, Part.CONVERSATION)

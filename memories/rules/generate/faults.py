@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from memories.rules.generate.circuit_breaker import OPERATOR_FAULTS, OUTAGES, RATE_LIMITED
-from memories.rules.generate.summariser import RequestStrategy
-from memories.rules.generate.tokens import estimate_tokens
+from memories.rules.summariser import RequestStrategy
+from memories.rules.tokens import estimate_tokens
 
 MAX_ATTEMPTS = 5
 _SMALLEST_SHARE = 0.3  # of the size before: a person approves a text that shrinks further

@@ -9,14 +9,14 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from memories.rules.generate import salience
+from memories.rules import salience
 from memories.rules.generate.prompts import speaker_name, to_one_line
-from memories.rules.generate.salience import Words
-from memories.rules.generate.summariser import MemoryLine, MessageLine, Request
-from memories.rules.generate.tokens import estimate_tokens
 from memories.rules.ingest.names import MAX_NAME_LENGTH
 from memories.rules.ingest.timestamps import micros, to_micros
 from memories.rules.memory.superseding import Statement, find_successors
+from memories.rules.salience import Words
+from memories.rules.summariser import MemoryLine, MessageLine, Request
+from memories.rules.tokens import estimate_tokens
 
 _LONGEST_BODY = 120  # tokens: a longer message is shortened to its first sentences
 _ANSWER_WITHIN = 6  # messages after a question

@@ -6,14 +6,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from memories.rules.generate import prompts
-from memories.rules.generate.language import detect_language
 from memories.rules.generate.prompts import Prompt
 from memories.rules.generate.reply import parse_reply
 from memories.rules.generate.reply_statements import parse_statements, strip_thinking
-from memories.rules.generate.summariser import MessageLine, PromptForm, Reply, Request
-from memories.rules.generate.tokens import estimate_tokens
+from memories.rules.language import detect_language
 from memories.rules.memory.identity import MemoryScope, MemoryType
 from memories.rules.memory.sources import ENOUGH, SourceFinder
+from memories.rules.summariser import MessageLine, PromptForm, Reply, Request
+from memories.rules.tokens import estimate_tokens
 
 _START = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
 _MIN_LINES = 3

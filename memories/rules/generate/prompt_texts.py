@@ -4,7 +4,7 @@ They cover every point of S3's three prompts. They contain no example, because a
 fact. Any change of a text changes the prompt version.
 """
 
-from memories.rules.generate.summariser import NOTHING
+from memories.rules.summariser import NOTHING
 
 PERSON_MARK = "✎"  # on a line of a person
 

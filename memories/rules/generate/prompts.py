@@ -12,15 +12,15 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from memories.rules.generate import prompt_texts
-from memories.rules.generate.language import is_mostly_japanese
-from memories.rules.generate.salience import is_salient
-from memories.rules.generate.summariser import MemoryLine, PromptForm, Reference, Request
-from memories.rules.generate.tokens import WIDE_CHARACTER, estimate_tokens
 from memories.rules.ingest.characters import LINE_BREAK
 from memories.rules.ingest.invisible import strip_invisible
 from memories.rules.ingest.names import safe_name
+from memories.rules.language import is_mostly_japanese
 from memories.rules.memory.identity import MemoryScope, MemoryType
 from memories.rules.safety.secrets import redact
+from memories.rules.salience import is_salient
+from memories.rules.summariser import MemoryLine, PromptForm, Reference, Request
+from memories.rules.tokens import WIDE_CHARACTER, estimate_tokens
 
 MAX_REFERENCE_TOKENS = 120
 MAX_LINE_CHARACTERS = 6_000  # a longer message is shown in parts

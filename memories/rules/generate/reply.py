@@ -8,7 +8,6 @@ from functools import cached_property
 
 from memories.rules.generate import prompts
 from memories.rules.generate.faults import Fault
-from memories.rules.generate.language import detect_language
 from memories.rules.generate.prompt_texts import PERSON_MARK, TEXTS
 from memories.rules.generate.reply_statements import (
     REMARK,
@@ -19,17 +18,7 @@ from memories.rules.generate.reply_statements import (
     split_refs,
     strip_thinking,
 )
-from memories.rules.generate.summariser import (
-    MAX_SOURCES,
-    OFFLINE,
-    MemoryLine,
-    ParsedReply,
-    PromptForm,
-    Reply,
-    ReplyLine,
-    Request,
-)
-from memories.rules.generate.tokens import estimate_tokens
+from memories.rules.language import detect_language
 from memories.rules.memory.identity import MemoryType
 from memories.rules.memory.kinds import kind_of
 from memories.rules.memory.operations import (
@@ -41,6 +30,17 @@ from memories.rules.memory.operations import (
 )
 from memories.rules.memory.sources import ENOUGH, SourceFinder, search_words, significant_words
 from memories.rules.memory.superseding import find_superseded
+from memories.rules.summariser import (
+    MAX_SOURCES,
+    OFFLINE,
+    MemoryLine,
+    ParsedReply,
+    PromptForm,
+    Reply,
+    ReplyLine,
+    Request,
+)
+from memories.rules.tokens import estimate_tokens
 
 # `llm.request_runner` puts the fault of a part in the place of the finish reason.
 _FAULT_OF_FINISH = {fault.value: fault for fault in Fault} | {"max_tokens": Fault.LENGTH}

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from memories.rules.generate.summariser import NOTHING
 from memories.rules.memory.kinds import Kind, kind_named
+from memories.rules.summariser import NOTHING
 
 Spans = tuple[tuple[int, int], ...]  # of refs, each from first to last
 

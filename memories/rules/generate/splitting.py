@@ -10,7 +10,8 @@ from heapq import nlargest
 from typing import NamedTuple, TypeVar
 
 from memories.rules.generate import prompts
-from memories.rules.generate.summariser import (
+from memories.rules.memory.identity import MemoryType
+from memories.rules.summariser import (
     MAX_SOURCES,
     Addition,
     MemoryLine,
@@ -20,8 +21,7 @@ from memories.rules.generate.summariser import (
     RequestStrategy,
     Usage,
 )
-from memories.rules.generate.tokens import estimate_tokens
-from memories.rules.memory.identity import MemoryType
+from memories.rules.tokens import estimate_tokens
 
 MERGE_LIMIT = 12_000  # tokens of short-term versions that one merge takes in
 INPUT_LIMIT = 24_000  # estimated prompt tokens; a longer request is split and combined (rule 11)

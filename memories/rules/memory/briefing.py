@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from memories.rules.generate import salience
+from memories.rules import salience
 from memories.rules.memory.kinds import Kind
 
 MOST_SENTENCES = 8

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, tzinfo
 
-from memories.rules.costs import backfill_input
+from memories.rules import backfill_input
 from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory.compare import ChangeKind, DiffRow, changed_rows, compare_lines
 from memories.rules.memory.lines import split_text, words_of

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from memories.rules.generate import salience
+from memories.rules import salience
 from memories.rules.memory import figures
 
 _SENTENCE = re.compile(r"[\n⏎。！？]|(?<=[.!?])\s+")

@@ -10,9 +10,9 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from memories.rules.generate.tokens import WIDE_CHARACTER
 from memories.rules.memory.figures import Figure, SourceFigures, find_figures
 from memories.rules.memory.lines import words_of
+from memories.rules.tokens import WIDE_CHARACTER
 
 _MARKED = re.compile(r"[@#][\w.-]*\w")
 _TITLED = re.compile(r"([\u3400-\u9fff々]{1,4}|[\u30a1-\u30ffー]{2,12})(?=さん|氏|様|くん|君|社)")

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import count
 
-from memories.rules.generate import salience
-from memories.rules.generate.summariser import ParsedReply, ReplyLine, Request
-from memories.rules.generate.tokens import estimate_tokens
+from memories.rules import salience
 from memories.rules.ingest.timestamps import HOUR
 from memories.rules.memory.kinds import Kind
 from memories.rules.memory.lines import split_history
+from memories.rules.summariser import ParsedReply, ReplyLine, Request
+from memories.rules.tokens import estimate_tokens
 
 ARCHIVE_HALF_LIFE = 30 * 24 * HOUR  # microseconds after which a line has half its value
 

@@ -13,16 +13,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 
-from memories.rules.generate.summariser import (
+from memories.rules.memory.figures import SourceFigures, find_figures, find_unverified
+from memories.rules.search import tokenizer
+from memories.rules.summariser import (
     MAX_SOURCES,
     MemoryLine,
     MessageLine,
     ReplyLine,
     Request,
 )
-from memories.rules.generate.tokens import WIDE_CHARACTER
-from memories.rules.memory.figures import SourceFigures, find_figures, find_unverified
-from memories.rules.search import tokenizer
+from memories.rules.tokens import WIDE_CHARACTER
 
 ENOUGH = 0.25  # the lowest score of a source
 QUOTED = 0.97  # from this score on the line only copies a message

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import cached_property
 
-from memories.rules.generate import salience
-from memories.rules.generate.summariser import MemoryLine
+from memories.rules import salience
 from memories.rules.ingest.timestamps import from_micros
 from memories.rules.memory.claims import Claim, announces_change, find_claims, subject_words
 from memories.rules.memory.kinds import Kind, kind_of
+from memories.rules.summariser import MemoryLine
 
 _SAME_SUBJECT = 0.6  # the share of the information of the older line that the newer one must have
 _HALF = 0.5  # the share of the subject of an older value that the newer line must name

@@ -12,10 +12,10 @@ from enum import StrEnum
 from functools import cached_property
 from itertools import pairwise
 
-from memories.rules.generate.summariser import Request
 from memories.rules.safety import addresses, secrets
 from memories.rules.safety.normalized_text import WIDE, normalize, split_words, word_set
 from memories.rules.safety.prompt_injection import find_injection
+from memories.rules.summariser import Request
 
 LONGEST_LINE = 1_000  # characters: no line of a memory of 500 tokens is longer
 LONGEST_MATCH = 200

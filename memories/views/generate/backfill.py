@@ -16,7 +16,7 @@ from memories.models import AnotherBackfill, Backfill, Job
 from memories.pipeline.costs.estimate import estimate_backfill
 from memories.pipeline.generate import job_control
 from memories.pipeline.generate.backfill import NeedsPrice, check_cap, progress_of
-from memories.rules.costs.backfill_input import InvalidInput, parse_cap
+from memories.rules.backfill_input import InvalidInput, parse_cap
 from memories.rules.ingest.timestamps import to_micros
 from memories.tasks import schedule_pass
 from memories.views.access.access import (

@@ -19,7 +19,7 @@ from django.views.decorators.http import require_POST, require_safe
 from memories.models import Channel, Message, Seen
 from memories.models.memory.seen import unseen_memories
 from memories.pipeline.sync.coverage import TEMPORARY_CODES, Coverage, coverage_of, is_late
-from memories.rules.costs.backfill_input import InvalidInput
+from memories.rules.backfill_input import InvalidInput
 from memories.rules.health import SYNC_MAX_AGE, HealthProblem, find_problems
 from memories.rules.memory.catch_up import (
     PERIODS,
@@ -36,10 +36,10 @@ from memories.views.access.access import (
     open_workspace,
 )
 from memories.views.generate.health import describe_failed
+from memories.views.memory.attention import find_attention_items
 from memories.views.memory.display import visible_versions
 from memories.views.memory.marks import followed, with_marks
 from memories.views.memory.news import (
-    find_attention_items,
     load_details,
     load_entries,
     load_news,

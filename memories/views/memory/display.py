@@ -16,11 +16,11 @@ from memories.models import Job, Line, Memory, MemoryVersion, Message, User
 from memories.models.ingest.messages import author_name
 from memories.models.memory.versions import MemoryVersionQuerySet
 from memories.pipeline.memory import proposals
-from memories.rules.generate.summariser import OFFLINE
 from memories.rules.ingest.invisible import mark_invisible
 from memories.rules.memory import compare
 from memories.rules.memory.identity import MemoryType
 from memories.rules.memory.lines import Origin, split_history, split_text, words_of
+from memories.rules.summariser import OFFLINE
 from memories.views.access.access import WorkspaceContext
 from memories.views.paths import messages_path
 from memories.views.texts import in_its_language, with_words

@@ -3,33 +3,25 @@
 The number of queries does not depend on the number of texts.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from functools import cached_property
 
-from django.db.models import Count, Exists, F, OuterRef, Q, Subquery, Value
-from django.db.models.functions import Coalesce
-from django.urls import reverse
+from django.db.models import Count, Exists, OuterRef, Q, Subquery
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from memories.models import Channel, Job, Line, Memory, MemoryVersion, Message, Seen
-from memories.models.generate.jobs import REBUILD
+from memories.models import Channel, Line, Memory, MemoryVersion, Message
 from memories.models.memory.seen import unseen_memories, with_seen
-from memories.rules.generate.salience import has_question
 from memories.rules.ingest.timestamps import from_micros
 from memories.rules.memory.briefing import NewsLine, choose_opening, count_kinds, importance_of
 from memories.rules.memory.catch_up import (
-    UNANSWERED_AFTER,
     Since,
     compare_unmoved,
     loses_many_lines,
 )
 from memories.rules.memory.compare import ChangeKind, DiffPiece, DiffRow
 from memories.rules.memory.identity import MemoryType
-from memories.rules.memory.lines import words_of
 from memories.views.access.access import WorkspaceContext
 from memories.views.memory.display import (
     ComparedRow,
@@ -40,9 +32,6 @@ from memories.views.memory.display import (
     for_display,
 )
 from memories.views.memory.marks import load_keys, with_marks
-from memories.views.paths import card_path
-
-MEMORIES_WITH_QUESTIONS = 200  # of which memories the lines are searched for open questions
 
 
 @dataclass
@@ -120,20 +109,6 @@ class OpeningLine:
 
     line: LineDisplay
     channel: Channel | None
-
-
-@dataclass(frozen=True)
-class AttentionItem:
-    """Something that a person should look at.
-
-    ``kind`` is put_back, lost, question, proposal or quarantine. ``n`` is its number of lines, if
-    they count.
-    """
-
-    kind: str
-    href: str
-    memory: Memory | None = None
-    n: int = 0
 
 
 @dataclass
@@ -314,79 +289,6 @@ def _count_messages(
     return dict(counts.values_list("channel", "n"))
 
 
-def find_attention_items(
-    news: News, place: WorkspaceContext, since: Since, now: datetime
-) -> list[AttentionItem]:
-    """Return what a reader should look at first. Four queries."""
-    items = _find_put_back(news.all_entries, place, since)
-    for entry in news.all_entries:
-        if entry.base is not None and entry.loses_many_lines:
-            href = reverse("versions-compare", args=[entry.base.pk, entry.version.pk])
-            removed_count = sum(row.kind is ChangeKind.REMOVED for row in entry.rows)
-            items.append(AttentionItem("lost", href, entry.version.memory, removed_count))
-    items += _find_unanswered(place, now)
-    items += _find_proposals(place)
-    if place.can_edit and place.quarantined_count:
-        href = reverse("quarantine-index", args=[place.workspace.slug])
-        items.append(AttentionItem("quarantine", href, n=place.quarantined_count))
-    return items
-
-
-def _find_put_back(
-    entries: Sequence[NewsEntry], place: WorkspaceContext, since: Since
-) -> list[AttentionItem]:
-    """Return new versions in which lines of people were dropped and put back.
-
-    There is one item a memory, for its newest version. If the reader saw no version, only the
-    current one counts.
-    """
-    memories = {entry.memory.pk: entry.version.memory for entry in entries if not entry.is_folded}
-    mark = Seen.objects.filter(memory=OuterRef("memory"), user=place.reader.user_id)
-    versions = (
-        MemoryVersion.objects.visible_to(place.reader)
-        .filter(memory__in=list(memories))
-        .exclude(put_back=[])
-        .annotate(seen=Coalesce(Subquery(mark.values("number")), Value(0)))
-    )
-    if since.us is None:
-        is_new = Q(seen__gt=0, number__gt=F("seen")) | Q(seen=0, current_of__isnull=False)
-    else:
-        is_new = Q(created_at__gt=from_micros(since.us))
-    rows = versions.filter(is_new).order_by("number").values_list("memory", "pk", "put_back")
-    newest = {
-        memory: AttentionItem(
-            "put_back", reverse("versions-detail", args=[pk]), memories[memory], len(put_back)
-        )
-        for memory, pk, put_back in rows
-    }
-    return list(newest.values())
-
-
-def _find_unanswered(place: WorkspaceContext, now: datetime) -> list[AttentionItem]:
-    """Return the current texts with questions that are open for over 7 days."""
-    newest = place.followed.order_by("-current")[:MEMORIES_WITH_QUESTIONS]
-    memories = {memory.current_id: memory for memory in newest}
-    first_version = MemoryVersion.objects.filter(
-        memory=OuterRef("version__memory"), number=OuterRef("since")
-    )
-    lines = (
-        Line.objects.filter(version__in=list(memories), version__memory__current=F("version"))
-        .annotate(asked_at=Subquery(first_version.values("created_at")[:1]))
-        .filter(asked_at__lte=now - UNANSWERED_AFTER, masked=False)
-        .order_by("version", "position")
-    )
-    counts = Counter(
-        version
-        for version, text in lines.values_list("version", "text")
-        if has_question(words_of(text))
-    )
-    asking = [memory for key, memory in memories.items() if counts.get(key or 0)]
-    return [
-        AttentionItem("question", card_path(memory), memory, counts[memory.current_id or 0])
-        for memory in with_channels(asking, place)
-    ]
-
-
 def with_channels(memories: Iterable[Memory], place: WorkspaceContext) -> list[Memory]:
     """Set the workspace and channel of memories, for their names. One query."""
     loaded = list(memories)
@@ -397,22 +299,3 @@ def with_channels(memories: Iterable[Memory], place: WorkspaceContext) -> list[M
         memory.workspace = place.workspace
         memory.channel = channels.get(memory.channel_id or 0)
     return loaded
-
-
-def _find_proposals(place: WorkspaceContext) -> list[AttentionItem]:
-    """Return the proposals for current texts."""
-    proposed = Job.objects.of_workspace(place.workspace).proposed()
-    if not proposed.exists():  # the usual case, and `visible_to` is a slow query
-        return []
-    waiting = (
-        proposed.visible_to(place.reader)
-        .filter(Q(base=F("memory__current")) | Q(trigger__reason=REBUILD))
-        .exclude(read__version__audience__in=("members", "nobody"))
-        .with_memory()
-        .order_by("memory", "-pk")
-    )
-    memories = {job.memory_id: job.memory for job in waiting}
-    return [
-        AttentionItem("proposal", reverse("proposals-detail", args=[key]), memory)
-        for key, memory in memories.items()
-    ]

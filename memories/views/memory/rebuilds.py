@@ -10,8 +10,8 @@ from django.utils.translation import gettext as _
 from memories.models import Memory
 from memories.pipeline.generate.followups import rebuild_inputs
 from memories.pipeline.generate.update_now import rebuild
-from memories.rules.generate.tokens import estimate_tokens
 from memories.rules.memory.identity import MemoryType
+from memories.rules.tokens import estimate_tokens
 from memories.tasks import schedule_pass
 from memories.views.access.access import UserRequest, must_edit, open_memory
 from memories.views.pages import render_page

@@ -8,8 +8,8 @@ from django.db import IntegrityError, transaction
 from memories.models import AuditEvent, Job, Memory, NewVersion, Segment
 from memories.models.generate.jobs import MOST_CLOSINGS
 from memories.rules.generate.faults import MAX_ATTEMPTS
-from memories.rules.generate.summariser import Reply, RequestStrategy, SummariserError
 from memories.rules.memory.identity import MemoryType
+from memories.rules.summariser import Reply, RequestStrategy, SummariserError
 from tests.factories import MONDAY as NOW
 from tests.factories import ChannelFactory, make_version
 

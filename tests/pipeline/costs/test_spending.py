@@ -17,8 +17,8 @@ from memories.models import (
     Workspace,
 )
 from memories.pipeline.costs.spending import CallBudget, Refused
-from memories.rules.generate.summariser import SummariserError, Usage
 from memories.rules.memory.identity import MemoryType
+from memories.rules.summariser import SummariserError, Usage
 from tests.factories import ChannelFactory
 
 pytestmark = [pytest.mark.django_db, pytest.mark.postgres("reservations under row locks")]

@@ -10,8 +10,8 @@ from memories.pipeline.generate import followups
 from memories.pipeline.generate.passes import run_pass
 from memories.pipeline.generate.plan import plan_channel
 from memories.pipeline.generate.requests import RequestBuilder
-from memories.rules.generate.summariser import SummariserError
 from memories.rules.memory.identity import MemoryType
+from memories.rules.summariser import SummariserError
 from tests.factories import MONDAY
 from tests.pipeline.conversations import Scribe, delete, during, edit, hours, is_merge_of, talk
 from tests.pipeline.current import long, short, workspace_memory

@@ -6,7 +6,7 @@ import pytest
 
 from memories.models import Job, Message, Segment
 from memories.pipeline.generate.passes import run_pass
-from memories.rules.generate.summariser import SummariserError
+from memories.rules.summariser import SummariserError
 from tests.factories import MONDAY
 from tests.pipeline.conversations import Scribe, edit, hours, talk
 from tests.pipeline.current import long, short

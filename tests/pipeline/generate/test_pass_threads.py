@@ -8,8 +8,8 @@ from memories.models import Job, Memory, Message, Segment
 from memories.pipeline.generate import followups
 from memories.pipeline.generate.passes import run_pass
 from memories.pipeline.generate.plan import plan_channel, threads_to_plan
-from memories.rules.generate.summariser import SummariserError
 from memories.rules.ingest.timestamps import to_micros
+from memories.rules.summariser import SummariserError
 from tests.factories import MONDAY, MessageFactory, make_reply
 from tests.pipeline.conversations import (
     Scribe,

@@ -14,7 +14,7 @@ from memories.models import Cap, Endpoint, Job, ModelCall
 from memories.pipeline.costs.spending import CallBudget
 from memories.pipeline.generate.probing import ProbeRefused, needs_probe, probe_model
 from memories.rules.generate.probe import LONG_PROMPT_LINES, build_long_prompt
-from memories.rules.generate.summariser import PromptForm
+from memories.rules.summariser import PromptForm
 from tests.factories import WorkspaceFactory
 from tests.llm.requests import added, long, memory, messages, short
 from tests.pipeline.generate.model_server import answer

@@ -10,9 +10,9 @@ import pytest
 from memories.llm import OfflineSummariser
 from memories.models import Channel
 from memories.pipeline.generate.passes import run_pass
-from memories.rules.generate.summariser import Reply, Request, RequestStrategy
 from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory.identity import MemoryScope, MemoryType
+from memories.rules.summariser import Reply, Request, RequestStrategy
 from tests.factories import (
     MONDAY,
     ChannelFactory,

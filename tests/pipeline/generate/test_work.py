@@ -17,7 +17,7 @@ from memories.pipeline.generate.passes import run_pass
 from memories.pipeline.generate.plan import plan_channel
 from memories.pipeline.generate.report import Report
 from memories.pipeline.generate.requests import RequestBuilder
-from memories.rules.generate.summariser import Reply, RequestStrategy
+from memories.rules.summariser import Reply, RequestStrategy
 from tests.factories import MONDAY
 from tests.pipeline.conversations import Scribe, hours, remembering, talk
 from tests.pipeline.current import short

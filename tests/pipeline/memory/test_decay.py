@@ -9,11 +9,11 @@ import pytest
 
 from memories.models import Channel, Message, Workspace
 from memories.pipeline.generate.passes import run_pass
-from memories.rules.generate.summariser import Request, RequestStrategy
-from memories.rules.generate.tokens import estimate_tokens
 from memories.rules.ingest.timestamps import from_micros
 from memories.rules.memory.figures import SourceFigures, find_unverified
 from memories.rules.memory.lines import Line, words_of
+from memories.rules.summariser import Request, RequestStrategy
+from memories.rules.tokens import estimate_tokens
 from tests.factories import MONDAY, MessageFactory, PersonFactory, WorkspaceFactory
 from tests.pipeline.conversations import Scribe, hours, remembering
 from tests.pipeline.current import long

@@ -10,8 +10,8 @@ from django.urls import reverse
 from memories.models import Channel, Line, Memory, Message
 from memories.pipeline.generate.passes import run_pass
 from memories.pipeline.redaction import forget
-from memories.rules.generate.summariser import Request, RequestStrategy
 from memories.rules.ingest.timestamps import to_micros
+from memories.rules.summariser import Request, RequestStrategy
 from tests.factories import MONDAY, MessageFactory, UserFactory, WorkspaceFactory
 from tests.pipeline.conversations import Scribe, hours, remembering
 from tests.pipeline.current import long

@@ -34,10 +34,10 @@ from memories.pipeline.generate.requests import RequestBuilder
 from memories.pipeline.ingest.store import store_messages
 from memories.pipeline.redaction.redactor import redact_messages
 from memories.pipeline.redaction.removed import RemovedMessage
-from memories.rules.generate.summariser import Reply
 from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory.identity import MemoryType
 from memories.rules.redaction.shingles import MARK
+from memories.rules.summariser import Reply
 from tests.factories import (
     MONDAY,
     ChannelFactory,

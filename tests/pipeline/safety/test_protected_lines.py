@@ -4,8 +4,8 @@ import pytest
 
 from memories.models import Job
 from memories.pipeline.generate.passes import run_pass
-from memories.rules.generate.summariser import RequestStrategy
 from memories.rules.memory.identity import MemoryType
+from memories.rules.summariser import RequestStrategy
 from tests.factories import MONDAY, WorkspaceFactory
 from tests.pipeline import current
 from tests.pipeline.conversations import Scribe, edit, hours, remembering, removals, talk

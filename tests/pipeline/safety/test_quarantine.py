@@ -9,8 +9,8 @@ from memories.llm import OfflineSummariser
 from memories.models import Channel, Job, Message, QuarantinedLine, Segment
 from memories.pipeline.generate.passes import run_pass
 from memories.pipeline.memory import proposals
-from memories.rules.generate.summariser import Reply, Request, RequestStrategy
 from memories.rules.memory.identity import MemoryScope, MemoryType
+from memories.rules.summariser import Reply, Request, RequestStrategy
 from tests.factories import (
     MONDAY,
     MessageFactory,

@@ -14,10 +14,10 @@ from memories.rules.context.material import (
     MemoryText,
     MessageLine,
 )
-from memories.rules.generate.tokens import estimate_tokens
 from memories.rules.ingest.timestamps import HOUR
 from memories.rules.memory.lines import split_text
 from memories.rules.settings import MemorySettings
+from memories.rules.tokens import estimate_tokens
 from tests.rules.context.test_contents import FULL, NINE, PLACES, note, version, with_memory
 
 CHANNEL = Material(settings=MemorySettings(), channel_id="C1", channels={"C1": "a"})

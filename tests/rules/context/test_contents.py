@@ -28,10 +28,10 @@ from memories.rules.context.material import (
     history_in_order,
 )
 from memories.rules.generate.prompts import format_message
-from memories.rules.generate.tokens import estimate_tokens
 from memories.rules.ingest.timestamps import HOUR, to_micros
 from memories.rules.notes.fields import NoteText
 from memories.rules.settings import MemorySettings
+from memories.rules.tokens import estimate_tokens
 
 NINE = to_micros(datetime(2026, 1, 5, 9, tzinfo=UTC))
 

@@ -19,11 +19,11 @@ from memories.rules.costs.estimate import (
     reply_tokens,
 )
 from memories.rules.generate import prompts
-from memories.rules.generate.summariser import Addition, MemoryLine, MessageLine, Request
-from memories.rules.generate.tokens import estimate_tokens
 from memories.rules.ingest.timestamps import EPOCH
 from memories.rules.memory.identity import MemoryScope, MemoryType
 from memories.rules.settings import MemorySettings
+from memories.rules.summariser import Addition, MemoryLine, MessageLine, Request
+from memories.rules.tokens import estimate_tokens
 
 SETTINGS = MemorySettings()
 SEGMENT = 1500  # tokens

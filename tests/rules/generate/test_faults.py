@@ -15,7 +15,7 @@ from memories.rules.generate.faults import (
     choose_next_step,
     is_sudden_shrink,
 )
-from memories.rules.generate.summariser import RequestStrategy
+from memories.rules.summariser import RequestStrategy
 
 ENDPOINT_FAULTS = {
     circuit_breaker.RATE_LIMITED,

@@ -7,7 +7,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from memories.rules.generate import prompt_texts, prompts
-from memories.rules.generate.summariser import (
+from memories.rules.ingest.timestamps import to_micros
+from memories.rules.memory.identity import MemoryScope, MemoryType, is_valid_memory_combination
+from memories.rules.memory.kinds import Kind
+from memories.rules.summariser import (
     NOTHING,
     Addition,
     MessageLine,
@@ -15,10 +18,7 @@ from memories.rules.generate.summariser import (
     Reference,
     Request,
 )
-from memories.rules.generate.tokens import estimate_tokens
-from memories.rules.ingest.timestamps import to_micros
-from memories.rules.memory.identity import MemoryScope, MemoryType, is_valid_memory_combination
-from memories.rules.memory.kinds import Kind
+from memories.rules.tokens import estimate_tokens
 from tests.llm.requests import START, added, long, make_request, memory, messages, short
 
 KEY = "c0ffee00"

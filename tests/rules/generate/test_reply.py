@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from memories.rules.generate import prompt_texts, prompts
 from memories.rules.generate.faults import Fault
 from memories.rules.generate.reply import format_with_refs, parse_reply
-from memories.rules.generate.summariser import (
+from memories.rules.ingest.timestamps import to_micros
+from memories.rules.summariser import (
     OFFLINE,
     Addition,
     MemoryLine,
@@ -20,7 +21,6 @@ from memories.rules.generate.summariser import (
     ReplyLine,
     Request,
 )
-from memories.rules.ingest.timestamps import to_micros
 from tests.llm.requests import added, long, memory, messages, short
 
 WORDS = "a thing, released: see this note, b goes on to c and d, 決めた"  # of every line below

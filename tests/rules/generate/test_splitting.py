@@ -18,7 +18,8 @@ from memories.rules.generate.splitting import (
     split_request,
     upper_bound,
 )
-from memories.rules.generate.summariser import (
+from memories.rules.memory.identity import MemoryScope, MemoryType
+from memories.rules.summariser import (
     Addition,
     MemoryLine,
     ParsedReply,
@@ -30,8 +31,7 @@ from memories.rules.generate.summariser import (
     SummariserError,
     Usage,
 )
-from memories.rules.generate.tokens import estimate_tokens
-from memories.rules.memory.identity import MemoryScope, MemoryType
+from memories.rules.tokens import estimate_tokens
 from tests.llm.requests import added, long, make_request, memory, messages, short
 
 LIMIT = 1000  # tokens: shorter than a few of the messages below

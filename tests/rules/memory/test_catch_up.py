@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memories.rules.costs.backfill_input import InvalidInput
+from memories.rules.backfill_input import InvalidInput
 from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory.catch_up import (
     Since,

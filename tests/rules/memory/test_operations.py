@@ -8,15 +8,6 @@ from hypothesis import strategies as st
 
 from memories.rules.generate import prompts
 from memories.rules.generate.reply import parse_reply
-from memories.rules.generate.summariser import (
-    Addition,
-    MemoryLine,
-    ParsedReply,
-    Reply,
-    ReplyLine,
-    Request,
-)
-from memories.rules.generate.tokens import estimate_tokens
 from memories.rules.ingest.timestamps import HOUR
 from memories.rules.memory.identity import MemoryScope, MemoryType
 from memories.rules.memory.kinds import Kind
@@ -27,6 +18,15 @@ from memories.rules.memory.operations import (
     apply_operations,
     parse_operations,
 )
+from memories.rules.summariser import (
+    Addition,
+    MemoryLine,
+    ParsedReply,
+    Reply,
+    ReplyLine,
+    Request,
+)
+from memories.rules.tokens import estimate_tokens
 
 OLD = [
     MemoryLine(1, "The launch is on 18 November 2026.", kind=Kind.STATUS, at_us=10),

@@ -4,9 +4,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from memories.rules.generate.summariser import MessageLine, ReplyLine
 from memories.rules.memory.figures import SourceFigures, find_unverified
 from memories.rules.memory.sources import SourceFinder
+from memories.rules.summariser import MessageLine, ReplyLine
 from tests.llm.requests import short
 
 AT = datetime(2026, 11, 4, 9, 0, tzinfo=UTC)  # a Wednesday

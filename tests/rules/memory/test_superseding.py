@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from memories.rules.generate import salience
+from memories.rules import salience
 from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory.superseding import Statement, find_successors
 

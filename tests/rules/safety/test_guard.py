@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memories.rules.generate.summariser import Reference
 from memories.rules.memory.identity import MemoryScope, MemoryType
 from memories.rules.safety.guard import (
     LONGEST_LINE,
@@ -16,6 +15,7 @@ from memories.rules.safety.guard import (
     most_similar,
     rests_on,
 )
+from memories.rules.summariser import Reference
 from tests.llm.requests import added, make_request, memory, messages, short
 
 KEY = "gh" + "p_9fK2xQ7bL4mZ8rT1vW6y9fK2xQ7bL4mZ8rT1"

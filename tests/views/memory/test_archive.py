@@ -14,8 +14,8 @@ from memories.models import AuditEvent, Line, Memory, MemoryVersion
 from memories.pipeline.redaction import forget
 from memories.pipeline.search import indexing as index_of
 from memories.rules.generate.reply import parse_reply
-from memories.rules.generate.summariser import Addition, MemoryLine, Reply
 from memories.rules.memory.lines import words_of
+from memories.rules.summariser import Addition, MemoryLine, Reply
 from memories.views.memory.archive import AT_ONCE
 from tests.factories import MONDAY, make_version
 from tests.llm.requests import long

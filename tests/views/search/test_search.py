@@ -10,8 +10,8 @@ from django.test.utils import CaptureQueriesContext
 
 from memories.models import Job, Memory
 from memories.pipeline.search import indexing
-from memories.rules.generate.summariser import OFFLINE
 from memories.rules.memory.identity import MemoryType
+from memories.rules.summariser import OFFLINE
 from tests.factories import MONDAY, MessageFactory, NoteFactory, make_version
 from tests.views.conftest import Cast
 

@@ -2,7 +2,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from memories.rules.generate.language import detect_language
+from memories.rules.language import detect_language
 
 ENGLISH = (
     "We decided to ship the new pricing page on Friday, and Ben will tell the support team before "

@@ -1,6 +1,6 @@
 import pytest
 
-from memories.rules.generate.tokens import estimate_tokens
+from memories.rules.tokens import estimate_tokens
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from memories.rules.costs.backfill_input import InvalidInput, parse_cap, parse_since
+from memories.rules.backfill_input import InvalidInput, parse_cap, parse_since
 from memories.rules.ingest.timestamps import to_micros
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)

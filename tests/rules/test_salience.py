@@ -1,7 +1,7 @@
 import pytest
 
-from memories.rules.generate import salience
-from memories.rules.generate.salience import ChosenTexts, content_words
+from memories.rules import salience
+from memories.rules.salience import ChosenTexts, content_words
 
 
 @pytest.mark.parametrize(

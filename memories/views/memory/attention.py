@@ -1,0 +1,129 @@
+"""What a reader should look at first: dropped lines, open questions, proposals and quarantine."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db.models import F, OuterRef, Q, Subquery, Value
+from django.db.models.functions import Coalesce
+from django.urls import reverse
+
+from memories.models import Job, Line, Memory, MemoryVersion, Seen
+from memories.models.generate.jobs import REBUILD
+from memories.rules.ingest.timestamps import from_micros
+from memories.rules.memory.catch_up import UNANSWERED_AFTER, Since
+from memories.rules.memory.compare import ChangeKind
+from memories.rules.memory.lines import words_of
+from memories.rules.salience import has_question
+from memories.views.access.access import WorkspaceContext
+from memories.views.memory.news import News, NewsEntry, with_channels
+from memories.views.paths import card_path
+
+MEMORIES_WITH_QUESTIONS = 200  # of which memories the lines are searched for open questions
+
+
+@dataclass(frozen=True)
+class AttentionItem:
+    """Something that a person should look at.
+
+    ``kind`` is put_back, lost, question, proposal or quarantine. ``n`` is its number of lines, if
+    they count.
+    """
+
+    kind: str
+    href: str
+    memory: Memory | None = None
+    n: int = 0
+
+
+def find_attention_items(
+    news: News, place: WorkspaceContext, since: Since, now: datetime
+) -> list[AttentionItem]:
+    """Return what a reader should look at first. Four queries."""
+    items = _find_put_back(news.all_entries, place, since)
+    for entry in news.all_entries:
+        if entry.base is not None and entry.loses_many_lines:
+            href = reverse("versions-compare", args=[entry.base.pk, entry.version.pk])
+            removed_count = sum(row.kind is ChangeKind.REMOVED for row in entry.rows)
+            items.append(AttentionItem("lost", href, entry.version.memory, removed_count))
+    items += _find_unanswered(place, now)
+    items += _find_proposals(place)
+    if place.can_edit and place.quarantined_count:
+        href = reverse("quarantine-index", args=[place.workspace.slug])
+        items.append(AttentionItem("quarantine", href, n=place.quarantined_count))
+    return items
+
+
+def _find_put_back(
+    entries: Sequence[NewsEntry], place: WorkspaceContext, since: Since
+) -> list[AttentionItem]:
+    """Return new versions in which lines of people were dropped and put back.
+
+    There is one item a memory, for its newest version. If the reader saw no version, only the
+    current one counts.
+    """
+    memories = {entry.memory.pk: entry.version.memory for entry in entries if not entry.is_folded}
+    mark = Seen.objects.filter(memory=OuterRef("memory"), user=place.reader.user_id)
+    versions = (
+        MemoryVersion.objects.visible_to(place.reader)
+        .filter(memory__in=list(memories))
+        .exclude(put_back=[])
+        .annotate(seen=Coalesce(Subquery(mark.values("number")), Value(0)))
+    )
+    if since.us is None:
+        is_new = Q(seen__gt=0, number__gt=F("seen")) | Q(seen=0, current_of__isnull=False)
+    else:
+        is_new = Q(created_at__gt=from_micros(since.us))
+    rows = versions.filter(is_new).order_by("number").values_list("memory", "pk", "put_back")
+    newest = {
+        memory: AttentionItem(
+            "put_back", reverse("versions-detail", args=[pk]), memories[memory], len(put_back)
+        )
+        for memory, pk, put_back in rows
+    }
+    return list(newest.values())
+
+
+def _find_unanswered(place: WorkspaceContext, now: datetime) -> list[AttentionItem]:
+    """Return the current texts with questions that are open for over 7 days."""
+    newest = place.followed.order_by("-current")[:MEMORIES_WITH_QUESTIONS]
+    memories = {memory.current_id: memory for memory in newest}
+    first_version = MemoryVersion.objects.filter(
+        memory=OuterRef("version__memory"), number=OuterRef("since")
+    )
+    lines = (
+        Line.objects.filter(version__in=list(memories), version__memory__current=F("version"))
+        .annotate(asked_at=Subquery(first_version.values("created_at")[:1]))
+        .filter(asked_at__lte=now - UNANSWERED_AFTER, masked=False)
+        .order_by("version", "position")
+    )
+    counts = Counter(
+        version
+        for version, text in lines.values_list("version", "text")
+        if has_question(words_of(text))
+    )
+    asking = [memory for key, memory in memories.items() if counts.get(key or 0)]
+    return [
+        AttentionItem("question", card_path(memory), memory, counts[memory.current_id or 0])
+        for memory in with_channels(asking, place)
+    ]
+
+
+def _find_proposals(place: WorkspaceContext) -> list[AttentionItem]:
+    """Return the proposals for current texts."""
+    proposed = Job.objects.of_workspace(place.workspace).proposed()
+    if not proposed.exists():  # the usual case, and `visible_to` is a slow query
+        return []
+    waiting = (
+        proposed.visible_to(place.reader)
+        .filter(Q(base=F("memory__current")) | Q(trigger__reason=REBUILD))
+        .exclude(read__version__audience__in=("members", "nobody"))
+        .with_memory()
+        .order_by("memory", "-pk")
+    )
+    memories = {job.memory_id: job.memory for job in waiting}
+    return [
+        AttentionItem("proposal", reverse("proposals-detail", args=[key]), memory)
+        for key, memory in memories.items()
+    ]
