@@ -90,7 +90,8 @@ async def _serve(key: ApiKey, request: HttpRequest) -> tuple[int, list[tuple[str
     start = next(message for message in sent if message["type"] == "http.response.start")
     body = b"".join(message.get("body", b"") for message in sent if "body" in message)
     headers = [
-        (name.decode("latin-1"), value.decode("latin-1")) for name, value in start["headers"]
+        (name.decode("latin-1"), value.decode("latin-1"))
+        for name, value in start["headers"]
+        if name.lower() != b"content-length"
     ]
-    sent_headers = [pair for pair in headers if pair[0].lower() != "content-length"]
-    return start["status"], sent_headers, body
+    return start["status"], headers, body
