@@ -172,8 +172,9 @@ class SlackLogins(DefaultSocialAccountAdapter):  # type: ignore[misc]
     def pre_social_login(self, request: HttpRequest, sociallogin: Any) -> None:
         """Find the person of the sign-in and their account, and link them, or refuse.
 
-        Refused are people who are not in the team's list, who would enter another account, or whose
-        account has rights over the installation and was not linked while signed in by password.
+        A person who is not in the team's list is refused, and so is one who would enter another
+        account. An account with rights over the installation must first be linked by a user who
+        signed in to it by password.
 
         From then on the link is proven. If an operator named the account's person or set its
         password, others may know the password or hold API keys, so both end.

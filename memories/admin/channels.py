@@ -105,12 +105,12 @@ class ChannelAdmin(ForgetAction, AuditedChanges, ChangeOnly, AudienceAdmin):
         return sync_of(channel).synced_ts
 
     @admin.display(description=_("last read to the end"), ordering="sync__synced_at")
-    def synced_at(self, channel: Channel) -> datetime | None:
-        return sync_of(channel).synced_at
+    def synced_at(self, channel: Channel) -> str:
+        return display_value(sync_of(channel).synced_at)
 
     @admin.display(description=_("last swept"))
-    def resynced_at(self, channel: Channel) -> datetime | None:
-        return sync_of(channel).resynced_at
+    def resynced_at(self, channel: Channel) -> str:
+        return display_value(sync_of(channel).resynced_at)
 
 
 @admin.register(ChannelMember)

@@ -46,12 +46,12 @@ class Served:
             )
 
     def wait_until_it_runs(self) -> None:
-        wait_until(self.answers, f"an answer at {self.url}; see {self.log}")
+        wait_until(self.is_up, f"an answer at {self.url}; see {self.log}")
         wait_until(lambda: len(self.cluster()) >= 6, "a whole qcluster")
         self.sessions = sessions_of(descendants(self.process.pid))
         assert len(self.sessions) == 4  # two of web, worker, watcher
 
-    def responses(self) -> bool:
+    def is_up(self) -> bool:
         assert self.process.poll() is None, self.log.read_text()
         with contextlib.suppress(OSError), urllib.request.urlopen(f"{self.url}/livez") as response:
             return bool(response.read() == b"ok")
@@ -110,7 +110,7 @@ def test_a_killed_qcluster_is_replaced_without_orphans(served: Served) -> None:
     os.kill(old, signal.SIGKILL)
     wait_until(lambda: not alive_in_sessions({old}), "its five orphans gone")
     wait_until(lambda: len(served.cluster()) >= 6, "a new qcluster")
-    assert served.answers()
+    assert served.is_up()
 
 
 @pytest.mark.slow

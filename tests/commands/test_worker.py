@@ -99,14 +99,14 @@ def test_a_worker_stops_its_children(start: Start, number: signal.Signals) -> No
 @pytest.mark.slow
 def test_a_worker_with_a_long_task_does_not_hang(start: Start, httpserver: HTTPServer) -> None:
     """The only process waits for a slow model, and a thread records its heartbeats."""
-    arguments, released = threading.Event(), threading.Event()
+    requested, released = threading.Event(), threading.Event()
 
-    def response(request: Request) -> Response:
-        arguments.set()
+    def respond(request: Request) -> Response:
+        requested.set()
         released.wait(60)
         return Response("no", status=400)
 
-    httpserver.expect_request(PATH, method="POST").respond_with_handler(response)
+    httpserver.expect_request(PATH, method="POST").respond_with_handler(respond)
     worker = start(
         MEMORYHUB_WORKERS="1",
         MEMORYHUB_MODEL="tiny",
@@ -121,7 +121,7 @@ def test_a_worker_with_a_long_task_does_not_hang(start: Start, httpserver: HTTPS
         for minute in range(5):
             MessageFactory(channel=channel, at=begin + timedelta(minutes=minute))
         schedule_pass(channel.workspace_id)
-        wait_until(arguments.is_set, "a call")
+        wait_until(requested.is_set, "a call")
         long = timezone.now() + timedelta(seconds=4 * HEARTBEAT)
         wait_until(lambda: beats_after(long) == 1, "heartbeats during the task")
         assert worker.leader() == leader

@@ -33,8 +33,8 @@ def get_base(job: Job) -> MemoryVersion | None:
 
 def token_counts(job: Job) -> tuple[int, int] | None:
     """Return the tokens of the base and of the reply, or None if the job is no proposal."""
-    reply = job.saved_reply
-    if job.state != Job.State.PROPOSED or reply is None:
+    reply = job.saved_reply if job.state == Job.State.PROPOSED else None
+    if reply is None:
         return None
     base = get_base(job)
     return estimate_tokens(base.content) if base else 0, estimate_tokens(reply.text)
@@ -71,8 +71,8 @@ def accept(job: Job, *, by: User | None) -> MemoryVersion | None:
     merge follows.
     """
     now = timezone.now()
-    reply = job.saved_reply
-    if job.state != Job.State.PROPOSED or reply is None:
+    reply = job.saved_reply if job.state == Job.State.PROPOSED else None
+    if reply is None:
         return None
     job.rebase(get_base(job))
     job_request = RequestBuilder(job.memory.workspace).build(job)

@@ -1,5 +1,7 @@
-"""Messages that are older than their workspace keeps them: their words go, their place and the
-memories made from them stay. No import brings them back."""
+"""Retention: delete the words of messages by age.
+
+Tombstones and the memories made from the messages stay. No import brings the words back.
+"""
 
 import logging
 import time
@@ -16,21 +18,23 @@ BATCH = 2000
 
 @dataclass(frozen=True)
 class Expired:
-    """How many messages it was, and whether that was all."""
+    """The number of deleted messages, and whether none is left."""
 
     messages: int
     is_done: bool = True
 
 
 def delete_expired(workspace: Workspace, now: datetime, *, seconds: float | None = None) -> Expired:
-    """Remove what is too old by now, a bounded batch a transaction. ``seconds``: then begin no
-    other batch; the next call goes on."""
+    """Delete the words of expired messages, one batch in a transaction.
+
+    After ``seconds`` no further batch starts. The next call continues.
+    """
     days = workspace.memory_settings.retention_days
     began, done = time.monotonic(), 0
     horizon = to_micros(now) - days * 24 * HOUR
     for channel in workspace.channels.order_by("pk") if days else ():
         old = channel.messages.filter(micros__lt=horizon, state=Message.State.LIVE).in_order()
-        last = 0  # or each batch would look at all that have gone before
+        last = 0  # else each batch would scan the deleted messages
         while rows := list(old.filter(micros__gte=last).values_list("pk", "micros")[:BATCH]):
             if seconds is not None and time.monotonic() - began >= seconds:
                 return Expired(done, is_done=False)

@@ -1,7 +1,8 @@
 """Facts that only one of two texts has: dates, numbers, links, names and pinned lines.
 
-The page of a rebuilt memory shows them. A name is the name of a person in the workspace, a word
-with a title (``田中さん``, ``@ana``, ``#ops``), or a capitalized word inside a sentence.
+The page of a rebuilt memory shows them. Names are those of
+people in the workspace, words with a title (``田中さん``, ``@ana``, ``#ops``), and capitalized
+words inside a sentence.
 """
 
 import re

@@ -87,7 +87,7 @@ def apply_operations(
 
     ``covers(a, b)`` returns whether text ``a`` states all of text ``b``. A line that replaces
     others takes the place of the first one; an added line is the last. An operation may name a line
-    of an earlier operation by the number of its source, so one merge and two merges give the same
+    of an earlier operation by the number of its source. So one merge and two merges give the same
     text. Over the token limit, the lines of least value go to the archive. Lines of people stay.
     """
     text = _WorkingText(request)

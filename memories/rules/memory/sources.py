@@ -1,8 +1,8 @@
 """Sources of a line: the messages that state it, found by shared words.
 
-The score of a source is the weight of the words that it shares with the line, over the weight of
-all words of the line. A word in few messages has a large weight. Words are tokens of the search, so
-Japanese works. The name of the author is one of the words of a message.
+The score of a source is the weight of the words that it shares with the line. It is a share of the
+weight of all words of the line. A word in few messages has a large weight. Words are tokens of the
+search, so Japanese works. The name of the author is one of the words of a message.
 """
 
 import math

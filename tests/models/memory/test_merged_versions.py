@@ -11,6 +11,7 @@ from tests.factories import (
     MONDAY,
     ChannelFactory,
     MessageFactory,
+    UserFactory,
     make_segment,
     make_version,
 )
@@ -81,13 +82,13 @@ class TestNotMerged:
         self.merge(long, version)
         assert self.owed(short, long) == []
 
-    def test_only_the_newest_version_of_a_segment_counts(self, short, long, version, user):
-        short.revise("- mine", by=user, based_on=1)
+    def test_only_the_newest_version_of_a_segment_counts(self, short, long, version):
+        short.revise("- mine", by=UserFactory(), based_on=1)
         assert self.owed(short, long) == ["- mine"]
 
-    def test_an_edit_of_a_merged_text_is_not_merged(self, short, long, version, user):
+    def test_an_edit_of_a_merged_text_is_not_merged(self, short, long, version):
         self.merge(long, version)
-        short.revise("- mine", by=user, based_on=1)
+        short.revise("- mine", by=UserFactory(), based_on=1)
         assert self.owed(short, long) == ["- mine"]
 
     def test_a_provisional_version_never_counts(self, short, long, version):

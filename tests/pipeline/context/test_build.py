@@ -271,7 +271,7 @@ class TestAudience:
 
     def test_outsiders_and_anonymous_read_nothing(self, workspace, cast):
         for reader in (cast.outsider, Reader()):
-            context = context_of(workspace, reader)
+            context = context_of(workspace, reader, question="What is private?")
             assert context.text == ""
             assert context.channel_memories == {}
 
@@ -417,6 +417,7 @@ def test_protected_lines_come_first(workspace, general):
 
 
 @pytest.mark.slow
+@pytest.mark.postgres("JSON aggregates and unions of queries")
 @pytest.mark.parametrize("count", [1, 10, 100])
 def test_as_many_queries_for_any_number_of_channels(
     workspace, general, count, django_assert_max_num_queries

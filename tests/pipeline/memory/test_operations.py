@@ -165,8 +165,10 @@ ANSWERS = {MOVED: ("~", LAUNCH), CLEO: ("~", QUESTION), LATER: ("~", MOVED), DON
 
 @pytest.mark.slow
 def test_the_text_does_not_depend_on_the_schedule(channel: Channel, memory: Memory) -> None:
-    """Merged one by one or all at once, the same short-term versions give the same text, when each
-    new line is answered by the same operation."""
+    """The same short-term versions give the same text, merged one by one or all at once.
+
+    Each new line gets the same operation.
+    """
     other_channel = remembering(WorkspaceFactory(), name="launch")
     say(other_channel, LAUNCH, QUESTION, SHIPPED, after=0)
     run_pass(other_channel.workspace, MONDAY + hours(3), Answering(ANSWERS))

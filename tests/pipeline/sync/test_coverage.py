@@ -7,7 +7,7 @@ from django.utils.functional import Promise
 
 from memories.models import Channel, ChannelSync
 from memories.pipeline.sync.coverage import Gap, coverage_of
-from tests.factories import ts_at
+from tests.factories import ChannelFactory, set_sync, ts_at
 
 NOW = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
 
@@ -90,3 +90,13 @@ def test_as_json():
         "code": "walking",
         "why": "Older messages are being read.",
     }
+
+
+@pytest.mark.django_db
+def test_a_channel_without_sync_state_is_neither_failing_nor_in_its_first_sync():
+    row = ChannelFactory(is_followed=True, bot_is_in=True)
+    assert not Channel.objects.failing({""}).exists()
+    assert Channel.objects.past_first_sync().get() == row
+    set_sync(row, error_code="internal_error", history_newest_ts="1.000000")
+    assert Channel.objects.failing({""}).get() == row
+    assert not Channel.objects.past_first_sync().exists()

@@ -1,4 +1,4 @@
-"""The context preview: exactly what `manage.py context` prints, with what each stretch is and takes."""
+"""The context preview: the text of `manage.py context`, with the source and tokens of each block."""
 
 import html
 import re
@@ -45,8 +45,8 @@ def full(cast: Cast) -> Cast:
     return cast
 
 
-def get(cast: Cast, query: str = "", name: str = "member", rest: str = "") -> str:
-    response = cast.clients[name].get(cast.path(f"context/{rest}{query}"), follow=True)
+def get(cast: Cast, query: str = "", name: str = "member", suffix: str = "") -> str:
+    response = cast.clients[name].get(cast.path(f"context/{suffix}{query}"), follow=True)
     assert response.status_code == 200, response.status_code
     content: str = response.content.decode()
     return content
@@ -55,19 +55,19 @@ def get(cast: Cast, query: str = "", name: str = "member", rest: str = "") -> st
 def shown(page: str) -> str:
     """The text, as a browser would read it from the page."""
     return "\n\n".join(
-        html.unescape(one) for one in re.findall(r"<pre[^>]*>(.*?)</pre>", page, re.S)
+        html.unescape(block) for block in re.findall(r"<pre[^>]*>(.*?)</pre>", page, re.S)
     )
 
 
 def numbers(page: str) -> tuple[list[int], int]:
-    """Tokens of the rows of the legend, and their sum as it is told."""
+    """The tokens of the rows of the legend, and the sum on the page."""
     rows = re.findall(r"</th><td>[\d,]*</td><td>([\d,]+)</td>", page)
-    told = re.search(r'id="sum">([\d,]+)<', page)
-    assert told is not None
-    return [int(row.replace(",", "")) for row in rows], int(told[1].replace(",", ""))
+    total = re.search(r'id="sum">([\d,]+)<', page)
+    assert total is not None
+    return [int(row.replace(",", "")) for row in rows], int(total[1].replace(",", ""))
 
 
-def each_stretch(page: str) -> int:
+def sum_of_blocks(page: str) -> int:
     """All tokens that stand at stretches of the text."""
     return sum(int(n) for n in re.findall(r"<p class=\"facts\"><span>(\d+) tokens?</span>", page))
 
@@ -75,7 +75,7 @@ def each_stretch(page: str) -> int:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["member", "insider", "guest", "editor"])
 @pytest.mark.parametrize(
-    "asked",
+    "options",
     [
         {},
         {"channel": "C0PUBLIC"},
@@ -89,24 +89,24 @@ def each_stretch(page: str) -> int:
         {"without": "long_term", "budget": "40"},
         {"at": "2026-01-05T09:03:00+09:00", "channel": "#launch", "budget": "100000"},
     ],
-    ids=lambda asked: " ".join(asked) or "workspace",
+    ids=lambda options: " ".join(options) or "workspace",
 )
-def test_the_text_is_what_the_command_prints(
-    full: Cast, capsys: Any, name: str, asked: dict[str, str]
+def test_the_text_is_that_of_the_command(
+    full: Cast, capsys: Any, name: str, options: dict[str, str]
 ) -> None:
-    asked = {key: full.messages[-1].ts if v == "ROOT" else v for key, v in asked.items()}
-    words = [word for key, value in asked.items() for word in (f"--{key}", value)]
+    options = {key: full.messages[-1].ts if v == "ROOT" else v for key, v in options.items()}
+    words = [word for key, value in options.items() for word in (f"--{key}", value)]
     capsys.readouterr()
     call_command("context", "--workspace", "team", "--as", name, *words)
     printed = capsys.readouterr().out
     client = full.clients[name]
-    file = client.get(full.path("context/download/"), asked)
+    file = client.get(full.path("context/download/"), options)
     assert file.content.decode() == printed
     assert file["Content-Type"] == "text/plain; charset=utf-8"
-    page = client.get(full.path("context/"), asked).content.decode()
+    page = client.get(full.path("context/"), options).content.decode()
     assert f"{shown(page)}\n" == printed
-    rows, told = numbers(page)
-    assert sum(rows) == told == each_stretch(page)
+    rows, total = numbers(page)
+    assert sum(rows) == total == sum_of_blocks(page)
 
 
 @pytest.mark.slow
@@ -124,7 +124,7 @@ def test_a_bot_reads_public_channels_only(full: Cast, capsys: Any) -> None:
 
 
 @pytest.mark.slow
-def test_a_section_is_left_out_and_put_back(full: Cast) -> None:
+def test_a_section_is_left_out_and_restored(full: Cast) -> None:
     page = get(full, "?channel=C0PUBLIC&budget=5000")
     assert "# Long-term memory" in shown(page)
     [leave] = re.findall(r'id="leave-long_term" href="([^"]+)"', page)
@@ -137,13 +137,13 @@ def test_a_section_is_left_out_and_put_back(full: Cast) -> None:
     assert full.clients["member"].get(full.path("context/?without=all")).status_code == 422
 
 
-def test_the_same_request_as_a_command(full: Cast, capsys: Any) -> None:
+def test_the_command_prints_the_same_text(full: Cast, capsys: Any) -> None:
     """Typed as it stands there, it prints the text of the page."""
     query = "?channel=C0PUBLIC&budget=300&persona=It%27s+Momo&without=notes&at=2026-01-06T09:00"
     page = get(full, query)
-    found = re.search(r'<code id="command">(.*?)</code>', page)
-    assert found is not None
-    _, *words = shlex.split(html.unescape(found[1]))
+    command = re.search(r'<code id="command">(.*?)</code>', page)
+    assert command is not None
+    _, *words = shlex.split(html.unescape(command[1]))
     capsys.readouterr()
     call_command(*words)
     assert capsys.readouterr().out == f"{shown(page)}\n"
@@ -175,7 +175,7 @@ def test_an_address_means_the_same_moment_to_everybody(full: Cast) -> None:
             assert answer.status_code in (200, 422)
 
 
-def test_nothing_to_tell_says_of_what_and_how_much(cast: Cast) -> None:
+def test_an_empty_context_names_its_channel_and_its_tokens(cast: Cast) -> None:
     new = MemberFactory(user=cast.users["member"]).workspace
     ChannelFactory(workspace=new, slack_id="C0EMPTY", name="empty")
     response = cast.clients["member"].get(f"/w/{new.slug}/context/?channel=empty&persona=Momo")
@@ -186,17 +186,17 @@ def test_nothing_to_tell_says_of_what_and_how_much(cast: Cast) -> None:
 
 
 @pytest.mark.slow
-def test_looking_changes_nothing(full: Cast) -> None:
-    with CaptureQueriesContext(connection) as asked:
-        for rest in ("", "download/"):
+def test_the_preview_writes_nothing(full: Cast) -> None:
+    with CaptureQueriesContext(connection) as queries:
+        for suffix in ("", "download/"):
             for query in ("", "?channel=C0PUBLIC&budget=20", "?channel=C0NOWHERE", "?at=soon"):
-                full.clients["insider"].get(full.path(f"context/{rest}{query}"))
+                full.clients["insider"].get(full.path(f"context/{suffix}{query}"))
     writes = ("INSERT", "UPDATE", "DELETE", "REPLACE")
-    assert [q["sql"] for q in asked if q["sql"].lstrip("( ").upper().startswith(writes)] == []
+    assert [q["sql"] for q in queries if q["sql"].lstrip("( ").upper().startswith(writes)] == []
     assert full.clients["insider"].post(full.path("context/")).status_code == 405
 
 
-def test_each_section_leads_to_its_version(full: Cast) -> None:
+def test_each_block_links_to_its_version(full: Cast) -> None:
     page = get(full, "?channel=C0PRIVATE", name="insider")
     history = Memory.objects.get(channel=full.private, memory_type=MemoryType.SHORT_TERM)
     for version in history.versions.all():
@@ -212,7 +212,7 @@ def test_each_section_leads_to_its_version(full: Cast) -> None:
 
 
 @pytest.mark.slow
-def test_what_is_left_out_is_said_with_its_reason(full: Cast) -> None:
+def test_omitted_parts_have_a_reason(full: Cast) -> None:
     page = get(full, "?channel=C0PRIVATE&budget=20", name="insider")
     assert "Left out" in page and "piece: over the budget" in page
     assert "Long-term memory, #launch" in page
@@ -220,7 +220,7 @@ def test_what_is_left_out_is_said_with_its_reason(full: Cast) -> None:
     assert "Free:" in get(full, "?channel=C0PUBLIC&budget=90000")
 
 
-def test_the_reserve_is_what_the_model_counted_beyond_our_estimate(full: Cast) -> None:
+def test_the_reserve_follows_the_worst_ratio_of_the_model(full: Cast) -> None:
     assert "Reserve" not in get(full)
     Endpoint.objects.create(fingerprint="f", name="tiny", worst_ratio=1.5)
     page = get(full, "?budget=5000")
@@ -230,7 +230,7 @@ def test_the_reserve_is_what_the_model_counted_beyond_our_estimate(full: Cast) -
 
 
 @pytest.mark.slow
-def test_who_may_not_read_it_sees_no_trace_of_it(full: Cast) -> None:
+def test_an_unreadable_channel_leaves_no_trace(full: Cast) -> None:
     for name in ("member", "guest", "operator", "editor"):
         text = get(full, name=name)
         assert "salaries" not in text and "earns" not in text and 'id="withheld"' not in text
@@ -256,7 +256,7 @@ def test_versions_from_private_days_are_counted_as_withheld(full: Cast) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("query", "wrong", "said"),
+    ("query", "wrong", "error"),
     [
         ("?thread=1.000000", "thread", "Choose the channel it is in, too."),
         ("?channel=C0PUBLIC&thread=soon", "thread", "That is no ts."),
@@ -268,25 +268,27 @@ def test_versions_from_private_days_are_counted_as_withheld(full: Cast) -> None:
         ("?at=soon&budget=lots&channel=C0NOWHERE", "channel", "There is no such channel."),
     ],
 )
-def test_what_cannot_be_is_told_in_place(full: Cast, query: str, wrong: str, said: str) -> None:
+def test_an_invalid_field_has_an_error_and_focus(
+    full: Cast, query: str, wrong: str, error: str
+) -> None:
     """And focus goes to the first of it, of which the reason is a description."""
     for headers in ({}, {"HX-Request": "true"}):
         response = full.clients["member"].get(full.path(f"context/{query}"), headers=headers)
         page = html.unescape(response.content.decode())
-        assert response.status_code == 422 and said in page
+        assert response.status_code == 422 and error in page
         [field] = re.findall(r"<(?:input|select) [^>]* autofocus[^>]*>", page)
         assert f'id="id_{wrong}"' in field and f"id_{wrong}_error" in field
     assert not re.search(r"<(?:input|select) [^>]* autofocus", get(full))
 
 
-def test_notes_where_they_are_asked_for(full: Cast) -> None:
+def test_notes_on_request(full: Cast) -> None:
     assert "With notes" not in get(full)
     full.workspace.change_settings({"notes_inject": "manual"})
     assert "not a heading" not in get(full)
     assert "not a heading" in get(full, "?notes=on")
 
 
-def test_a_part_of_it_and_nothing_yet(cast: Cast) -> None:
+def test_a_part_of_the_page_without_a_memory(cast: Cast) -> None:
     new = MemberFactory(user=cast.users["member"]).workspace
     client, path = cast.clients["member"], f"/w/{new.slug}/context/"
     page = client.get(path).content.decode()
@@ -304,7 +306,7 @@ def test_no_more_queries_for_more_channels(full: Cast) -> None:
             channel = ChannelFactory(workspace=full.workspace)
             make_channel_memory(channel=channel)
             make_channel_memory(channel=channel, memory_type=MemoryType.SHORT_TERM)
-        with CaptureQueriesContext(connection) as asked:
+        with CaptureQueriesContext(connection) as queries:
             get(full, "?channel=C0PUBLIC")
-        counts.append(len(asked))
+        counts.append(len(queries))
     assert counts[0] == counts[1], counts

@@ -135,7 +135,7 @@ def test_a_title_that_is_cleared_is_made_anew(cast: Cast) -> None:
 def drawn_in(page: str) -> dict[str, str]:
     """What stands beside the text of a form, twice: as it is sent, and as it was drawn."""
     drawn = dict(re.findall(r'name="(initial-\w+)" value="([^"]*)"', page))
-    drawn = {name: unescape(said) for name, said in drawn.items()}
+    drawn = {name: unescape(value) for name, value in drawn.items()}
     drawn |= {
         f"initial-{name}": "" for name in ("kind", "review_on") if f"initial-{name}" not in drawn
     }
@@ -189,9 +189,9 @@ REPLACED = re.compile(r"<textarea readonly[^>]*>(.*?)</textarea>")
 
 
 def content_in(page: str) -> str:
-    found = re.search(r'<textarea name="content"[^>]*>\n?(.*?)</textarea>', page, re.DOTALL)
-    assert found
-    return unescape(found[1])
+    textarea = re.search(r'<textarea name="content"[^>]*>\n?(.*?)</textarea>', page, re.DOTALL)
+    assert textarea
+    return unescape(textarea[1])
 
 
 def test_each_paragraph_of_a_conflict_is_chosen(cast: Cast) -> None:
@@ -430,17 +430,17 @@ def test_others_write_nothing(cast: Cast, name: str, status: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("query", "found"),
+    ("query", "is_match"),
     [("SHOPS", True), ("お店", True), ("ÄRGER", True), ("nowhere", False)],
 )
-def test_search(cast: Cast, query: str, found: bool) -> None:
+def test_search(cast: Cast, query: str, is_match: bool) -> None:
     NoteFactory(workspace=cast.workspace, content="shops, お店, Ärger", title="t")
     NoteFactory(workspace=cast.workspace, content="something else entirely")
     page = page_of(cast, f"?q={query}")
-    assert ("shops, お店" in page) is found
+    assert ("shops, お店" in page) is is_match
     assert "something else" not in page
     assert f'value="{query}"' in page
-    assert ("1 note holds" if found else "No note holds") in page
+    assert ("1 note holds" if is_match else "No note holds") in page
 
 
 def test_search_by_htmx_brings_the_list_and_the_count(cast: Cast) -> None:

@@ -68,16 +68,16 @@ def test_no_question_and_no_answer_say_what_to_do(cast: Cast) -> None:
 
 
 @pytest.mark.parametrize(
-    ("language", "said"),
+    ("language", "day"),
     [
         ("en", "from 1 Nov 2026, until 20 Nov 2026."),
         ("ja", "2026年11月1日 から, 2026年11月20日 まで"),
     ],
 )
-def test_days_are_told_as_everywhere(cast: Cast, language: str, said: str) -> None:
+def test_days_are_told_as_everywhere(cast: Cast, language: str, day: str) -> None:
     path = cast.path("search/?q=nosuchword&from=2026-11-01&to=2026-11-20")
     headers = {"accept-language": language}
-    assert said in cast.clients["member"].get(path, headers=headers).content.decode()
+    assert day in cast.clients["member"].get(path, headers=headers).content.decode()
 
 
 @pytest.mark.slow
@@ -100,7 +100,7 @@ def test_what_is_private_is_neither_found_nor_counted_nor_named(cast: Cast) -> N
 
 @pytest.mark.slow
 def test_many_hits_take_no_more_queries_than_few(cast: Cast) -> None:
-    def asked(typed: str, **fields: str) -> int:
+    def count_queries(typed: str, **fields: str) -> int:
         with CaptureQueriesContext(connection) as queries:
             page_of(cast, typed, **fields)
         return len(queries)
@@ -114,11 +114,19 @@ def test_many_hits_take_no_more_queries_than_few(cast: Cast) -> None:
 
     say(10)
     page_of(cast, "移行")
-    few = [asked("移行", **{"in": "messages"}), asked("移行"), asked("移行", sort="best")]
+    few = [
+        count_queries("移行", **{"in": "messages"}),
+        count_queries("移行"),
+        count_queries("移行", sort="best"),
+    ]
     for message in cast.public.messages.filter(text__startswith="移行"):
         message.delete()
     say(100)
-    many = [asked("移行", **{"in": "messages"}), asked("移行"), asked("移行", sort="best")]
+    many = [
+        count_queries("移行", **{"in": "messages"}),
+        count_queries("移行"),
+        count_queries("移行", sort="best"),
+    ]
     # One count a kind more, where the page does not hold them all.
     assert all(after <= before + 2 for before, after in zip(few, many, strict=True))
 
