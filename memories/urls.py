@@ -39,6 +39,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     # A workspace and what is in it
     path("w/<slug:slug>/", workspaces.detail, name="workspaces-detail"),
     path("w/<slug:slug>/catch-up/", catch_up.index, name="catch_up-index"),
+    path("w/<slug:slug>/seen/", catch_up.mark_all, name="catch_up-mark_all"),
     path("w/<slug:slug>/seen/<int:pk>/", catch_up.mark, name="catch_up-mark"),
     path("w/<slug:slug>/settings/", settings.edit, name="settings-edit"),
     path("w/<slug:slug>/settings/probe/", settings.probe, name="settings-probe"),

@@ -93,6 +93,9 @@ def sending_forms(page: Page, story: Story) -> Iterator[str]:
     page.wait_for_selector("#gives-up")
     yield "people-asked"
     page.goto(story.at("/w/kazoe/catch-up/"))
+    page.locator(".entry summary").first.click()
+    page.wait_for_selector(".entry details[open]")
+    yield "catch-up-open"
     page.locator(".entry form button").first.click()
     page.wait_for_selector(".entry.folded")
     yield "marked-seen"

@@ -55,6 +55,7 @@ def test_a_day_of_work(page: Page, story: Story, complaints: list[str]) -> None:
     page.wait_for_url(story.at("/w/kazoe/catch-up/"))
 
     entry = page.locator(f"#entry-{story.memory.pk}")
+    entry.locator("summary").first.click()
     entry.get_by_role("button", name="Mark seen").click()
     expect(page.locator("#toast")).to_contain_text("is seen up to")
     expect(entry).to_contain_class("folded")

@@ -55,6 +55,7 @@ def retry(page: Page, team: Team) -> None:
 
 
 def mark_seen(page: Page, team: Team) -> None:
+    page.locator("#entries .entry summary").first.click()
     page.click("#entries .entry >> text=Mark seen")
 
 
@@ -164,6 +165,7 @@ def test_keyboard_only(page: Page, story: Story) -> None:
     expect(page.locator("#toast")).to_contain_text(f"as version {newest + 2}.")
 
     page.goto(story.at("/w/kazoe/catch-up/"))
+    to(page, page.locator(f"#entry-{story.memory.pk} summary").first, "Enter")
     to(page, page.locator(f"#entry-{story.memory.pk} >> text=Mark seen"), "Enter")
     expect(page.locator("#toast")).to_contain_text("is seen up to")
     assert Seen.objects.get(user=story.user, memory=story.memory).number == story.now

@@ -43,7 +43,7 @@ def test_a_first_run_leads_to_the_demo(
     page.get_by_role("link", name="First steps").click()
     page.get_by_role("button", name="Make the demo").click()
     page.wait_for_url("**/w/demo/catch-up/", timeout=120_000)
-    expect(page.locator(".entry .came li").first).to_be_visible()
+    expect(page.locator(".opening li").first).to_be_visible()
 
 
 @pytest.fixture

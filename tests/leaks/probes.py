@@ -364,6 +364,7 @@ MATRIX: dict[str, Callable[[World], Iterator[Ask]]] = {
     "events-receive": _plain("events-receive", {"type": "event_callback"}),
     "workspaces-detail": _of_workspace("workspaces-detail"),
     "catch_up-index": _of_workspace("catch_up-index", query="since=7d"),
+    "catch_up-mark_all": _of_workspace("catch_up-mark_all", {"seen": ["1:1", "2:1"]}),
     "catch_up-mark": _rows_of_workspace(
         "catch_up-mark",
         Memory,
@@ -476,7 +477,7 @@ AS_PARTS = {
         "quarantine-index",
     ),
     *("jobs-index", "jobs-detail", "context-index"),
-    *("catch_up-index", "catch_up-mark"),
+    *("catch_up-index", "catch_up-mark", "catch_up-mark_all"),
     *("notes-mark", "notes-delete", "trash-undelete", "trash-purge"),
 }
 

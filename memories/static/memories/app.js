@@ -79,7 +79,7 @@
     const control = controls.find((one) => here?.contains(one) || one.closest(".editor")) ?? (controls.length === 1 && controls[0]);
     if (!place && !control) return;
     event.preventDefault();
-    if (place) (place.matches("[tabindex]") ? place : place.querySelector("a") ?? place).focus();
+    if (place) (place.matches("[tabindex]") ? place : place.querySelector("summary, a") ?? place).focus();
     else if (control.matches("input")) control.focus();
     else control.click();
   });

@@ -13,6 +13,7 @@ from django.shortcuts import get_object_or_404, redirect
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 from django.views.decorators.http import require_POST, require_safe
 
 from memories.models import Channel, Message, Seen
@@ -42,6 +43,8 @@ from memories.views.memory.news import (
     load_details,
     load_entries,
     load_news,
+    load_opening,
+    most_important_first,
     with_channels,
 )
 from memories.views.pages import render_page_or_part, wants_part
@@ -83,11 +86,12 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
     news = load_news(place, selection.since, folded, cursor=cursor, limit=limit)
     entries, has_more = news.entries[:AT_ONCE], len(news.keys) > AT_ONCE
     digest = None if cursor else news.digest
-    load_details([*([digest] if digest else []), *entries], place, selection.since)
+    shown = [*([digest] if digest else []), *entries]
+    load_details(shown, place, selection.since)
     context: dict[str, Any] = {
         "place": place,
         **_form_context(selection),
-        "entries": entries,
+        "entries": most_important_first(entries),
         "digest": digest,
         "goes_on": cursor is not None,
         "more": _next_page(place, selection, news.keys[AT_ONCE - 1]) if has_more else "",
@@ -98,6 +102,8 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
         part = "memory/catch_up/_catch_up.html"
         has_memories = place.followed.exists()
         context |= {
+            "opening": [] if cursor else load_opening(shown, place, selection.since),
+            "unseen": [entry for entry in shown if entry.memory.news],
             "attention_items": []
             if cursor
             else find_attention_items(news, place, selection.since, now),
@@ -116,6 +122,23 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
     if selection.error:
         response["HX-Push-Url"] = "false"
     return response
+
+
+@login_required
+@require_POST
+def mark_all(request: UserRequest, slug: str) -> HttpResponse:
+    """Mark the versions that were on the page as seen. ``seen`` are pairs "memory:number"."""
+    place = open_workspace(request, slug)
+    pairs = (pair.partition(":") for pair in request.POST.getlist("seen"))
+    numbers = {number_or_none(pk): number_or_none(number) or 0 for pk, _colon, number in pairs}
+    count = 0
+    for memory in followed(place.workspace, place.reader).filter(pk__in=filter(None, numbers)):
+        if visible_versions(memory, place).filter(number=numbers[memory.pk]).exists():
+            seen = Seen.objects.of(request.user, memory)
+            count += seen.mark(numbers[memory.pk], timezone.now())
+    news = ngettext("%(n)s memory is marked as seen.", "%(n)s memories are marked as seen.", count)
+    toasts.success(request, news % {"n": count})
+    return redirect("catch_up-index", slug)
 
 
 @login_required

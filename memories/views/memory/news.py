@@ -1,34 +1,39 @@
-"""The news of "Catch up": the changed texts, and what needs attention.
+"""The news of "Catch up": the opening, the new lines of each channel, and what needs attention.
 
 The number of queries does not depend on the number of texts.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 
-from django.db.models import Count, F, OuterRef, Q, Subquery, Value
+from django.db.models import Count, Exists, F, OuterRef, Q, Subquery, Value
 from django.db.models.functions import Coalesce
 from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
-from memories.models import Job, Line, Memory, MemoryVersion, Message, Seen
+from memories.models import Channel, Job, Line, Memory, MemoryVersion, Message, Seen
 from memories.models.generate.jobs import REBUILD
 from memories.models.memory.seen import unseen_memories, with_seen
 from memories.rules.generate.salience import has_question
 from memories.rules.ingest.timestamps import from_micros
+from memories.rules.memory.briefing import NewsLine, choose_opening, count_kinds, importance_of
 from memories.rules.memory.catch_up import (
     UNANSWERED_AFTER,
     Since,
     compare_unmoved,
     loses_many_lines,
 )
-from memories.rules.memory.compare import ChangeKind, DiffRow
+from memories.rules.memory.compare import ChangeKind, DiffPiece, DiffRow
+from memories.rules.memory.identity import MemoryType
 from memories.rules.memory.lines import words_of
 from memories.views.access.access import WorkspaceContext
 from memories.views.memory.display import (
     ComparedRow,
+    LineDisplay,
     VersionDisplay,
     add_lines,
     display_versions,
@@ -52,6 +57,7 @@ class NewsEntry:
     version: MemoryVersion
     base: MemoryVersion | None
     is_folded: bool = False
+    since_us: int | None = None  # the start of a period
     shown: VersionDisplay | None = None
     messages: int = 0  # new ones
 
@@ -61,18 +67,59 @@ class NewsEntry:
 
     @cached_property
     def new_rows(self) -> list[ComparedRow]:
-        """The added and changed rows, with the sources of their lines."""
+        """The new lines with their sources.
+
+        In a period these are the lines with messages of the period. Since a mark they are the added and
+        changed rows of the comparison.
+        """
+        lines = self.shown.lines if self.shown else []
+        if self.since_us is not None:
+            return [
+                ComparedRow(
+                    ChangeKind.ADDED, (DiffPiece(ChangeKind.ADDED, line.text),), new_line=line
+                )
+                for line in lines
+                if line.at_us > self.since_us and not line.is_replaced
+            ]
         rows = (row for row in self.rows if row.kind is not ChangeKind.REMOVED)
-        return add_lines(rows, (), self.shown.lines if self.shown else ())
+        return add_lines(rows, (), lines)
 
     @cached_property
     def removed_rows(self) -> list[DiffRow]:
-        """The removed and changed rows."""
+        """The removed and changed rows since a mark."""
+        if self.since_us is not None:
+            return []
         return [row for row in self.rows if row.kind is not ChangeKind.ADDED]
+
+    @property
+    def news_lines(self) -> list[NewsLine]:
+        return [
+            NewsLine(
+                row.new_line.text,
+                row.new_line.kind,
+                row.new_line.at_us,
+                self.memory.channel_id or 0,
+            )
+            for row in self.new_rows
+            if row.new_line
+        ]
+
+    @property
+    def counts(self) -> str:
+        """The new lines by kind, in words: "2 decisions, 1 open question"."""
+        return _(", ").join(count_words(kind, n) for kind, n in count_kinds(self.news_lines))
 
     @property
     def loses_many_lines(self) -> bool:
         return self.base is not None and loses_many_lines(self.base.content, self.rows)
+
+
+@dataclass(frozen=True)
+class OpeningLine:
+    """A line that Catch up opens with. ``channel`` is None for a line of the workspace's memory."""
+
+    line: LineDisplay
+    channel: Channel | None
 
 
 @dataclass(frozen=True)
@@ -120,7 +167,9 @@ def load_news(
     if since.us is None:
         changed = unseen_memories(place.followed, place.reader.user_id)
     else:
-        changed = place.followed.filter(current__created_at__gt=from_micros(since.us))
+        # The time of the messages counts: an import today may bring lines of last year.
+        lines = Line.objects.filter(version=OuterRef("current"), at_us__gt=since.us, masked=False)
+        changed = place.followed.filter(Exists(lines))
     if folded is not None:
         changed |= place.followed.filter(pk=folded)
     keys = load_keys(changed.filter(channel__isnull=False))
@@ -154,6 +203,7 @@ def load_entries(
             by_pk[memory.current_id or 0],
             by_pk.get(bases.get(memory.pk) or 0),
             is_folded=memory.pk == folded and not memory.news,
+            since_us=since.us,
         )
         for memory in memories
         if memory.current_id in by_pk  # a text may be withdrawn between two queries
@@ -189,6 +239,63 @@ def load_details(entries: Sequence[NewsEntry], place: WorkspaceContext, since: S
     for entry, display in zip(entries, displays, strict=True):
         entry.shown = display
         entry.messages = message_counts.get(entry.memory.channel_id, 0)
+
+
+def load_opening(
+    entries: Sequence[NewsEntry], place: WorkspaceContext, since: Since
+) -> list[OpeningLine]:
+    """Return the lines that the page opens with, oldest first. Private channels give none.
+
+    The candidates are the new lines of the entries and, in a period, those of the workspace's short-term
+    memory.
+    """
+    candidates = [
+        OpeningLine(row.new_line, entry.version.memory.channel)
+        for entry in entries
+        if not entry.is_folded
+        and (entry.version.memory.channel is None or entry.version.memory.channel.is_public)
+        for row in entry.new_rows
+        if row.new_line and not row.new_line.is_redacted
+    ]
+    if since.us is not None and place.reads_workspace:
+        versions = MemoryVersion.objects.filter(
+            current_of__workspace=place.workspace,
+            current_of__scope="workspace",
+            current_of__memory_type=MemoryType.SHORT_TERM,
+        )
+        for display in display_versions(for_display(versions), place):
+            lines = (
+                line for line in display.lines if line.at_us > since.us and not line.is_redacted
+            )
+            candidates += [OpeningLine(line, None) for line in lines]
+    values = [
+        NewsLine(
+            item.line.text, item.line.kind, item.line.at_us, item.channel.pk if item.channel else 0
+        )
+        for item in candidates
+    ]
+    chosen_lines = []
+    for number, i in enumerate(choose_opening(values), start=1):
+        item = candidates[i]
+        # One source is enough to check a sentence. The channel's row has the others.
+        chips = [replace(chip, number=number) for chip in item.line.chips[:1]]
+        chosen_lines.append(replace(item, line=replace(item.line, chips=chips)))
+    return chosen_lines
+
+
+def most_important_first(entries: Iterable[NewsEntry]) -> list[NewsEntry]:
+    return sorted(entries, key=lambda entry: -importance_of(entry.news_lines))
+
+
+def count_words(kind: str, n: int) -> str:
+    words = {
+        "decision": ngettext("%(n)s decision", "%(n)s decisions", n),
+        "task": ngettext("%(n)s task", "%(n)s tasks", n),
+        "question": ngettext("%(n)s open question", "%(n)s open questions", n),
+        "status": ngettext("%(n)s update", "%(n)s updates", n),
+        "event": ngettext("%(n)s event", "%(n)s events", n),
+    }
+    return words[kind] % {"n": n}
 
 
 def _count_messages(

@@ -11,12 +11,14 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from memories.models import (
+    Line,
     Memory,
     MemoryVersion,
     Seen,
     Workspace,
 )
 from memories.pipeline.search import indexing
+from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory.identity import MemoryType
 from tests.factories import (
     MONDAY,
@@ -89,7 +91,7 @@ def test_all_lines_are_news_without_a_mark(cast: Cast) -> None:
 def test_only_changes_since_the_marked_version_are_news(cast: Cast) -> None:
     mark_seen(cast, cast.memory, 1)
     html = entry(page(cast), cast.memory)
-    new_lines, _, removed_part = html.partition("<details")
+    new_lines, _, removed_part = html.partition('<details class="held"')
     assert "We launch on <ins>Monday</ins>" in new_lines and "Reworded:" in new_lines
     assert "Aya owns iOS" not in html
     assert (
@@ -141,7 +143,15 @@ def test_the_workspace_comes_first_and_not_to_guests(cast: Cast) -> None:
     assert mark(cast, memory, 1, "guest").status_code == 404
 
 
-def test_the_newest_channel_comes_first(cast: Cast) -> None:
+def test_the_most_important_channel_comes_first(cast: Cast) -> None:
+    chat = make_channel_memory(channel=ChannelFactory(workspace=cast.workspace, name="chat"))
+    Line.objects.filter(version=chat.current_id).update(kind="event")
+    Line.objects.filter(version=cast.memory.current_id).update(kind="decision")
+    order = re.findall(r'<article id="entry-(\d+)"', page(cast))
+    assert order == [str(cast.memory.pk), str(chat.pk)]
+
+
+def test_among_equals_the_newest_channel_comes_first(cast: Cast) -> None:
     older = make_channel_memory(channel=ChannelFactory(workspace=cast.workspace, name="old"))
     newer = make_channel_memory(channel=ChannelFactory(workspace=cast.workspace, name="new"))
     for memory, days in ((older, -3), (newer, 3)):
@@ -150,7 +160,7 @@ def test_the_newest_channel_comes_first(cast: Cast) -> None:
         memory.refresh_from_db()
         memory.update_current()
     order = re.findall(r'<article id="entry-(\d+)"', page(cast))
-    assert order == [str(memory.pk) for memory in (newer, cast.memory, older)]
+    assert order[1:] == [str(memory.pk) for memory in (newer, older)]
 
 
 # -- since when
@@ -161,24 +171,100 @@ def long_ago(version: MemoryVersion, days: int) -> None:
     MemoryVersion.objects.filter(pk=version.pk).update(created_at=at)
 
 
-@pytest.mark.slow
-def test_a_moment_compares_with_the_version_of_that_time(cast: Cast) -> None:
-    first, second = cast.memory.versions.order_by("number")
-    long_ago(first, 10)
-    long_ago(second, 3)
+def sent(memory: Memory, days: int) -> None:
+    """The messages of its lines are so many days old."""
+    at = to_micros(timezone.now() - timedelta(days=days))
+    Line.objects.filter(version=memory.current_id).update(at_us=at)
+
+
+def test_a_period_goes_by_the_time_of_the_messages(cast: Cast) -> None:
+    """An import or a backfill makes versions of old messages today."""
     mark_seen(cast, cast.memory, 2)
     assert not entry(page(cast), cast.memory)
+    sent(cast.memory, 3)
     assert not entry(page(cast, query="?since=24h"), cast.memory)
+    assert "We launch on Monday" in entry(page(cast, query="?since=7d"), cast.memory)
+    old, *_ = Line.objects.filter(version=cast.memory.current_id, text__contains="Aya")
+    Line.objects.filter(pk=old.pk).update(at_us=1)
     week = entry(page(cast, query="?since=7d"), cast.memory)
-    assert "<ins>Monday</ins>" in week and "Compare with v1" in week
+    assert "We launch on Monday" in week and "Aya owns iOS" not in week
+
+
+def test_a_day_is_a_period(cast: Cast) -> None:
+    sent(cast.memory, 10)
     day = timezone.now().date() - timedelta(days=20)
     text = page(cast, query=f"?since={day}")
-    words = texts(entry(text, cast.memory))
-    assert " v2 " in words and "new to you" not in words  # it was seen, though none stood then
+    assert entry(text, cast.memory)
     # The form says the same day in two fields.
     assert entry(page(cast, query=f"?since=day&day={day}"), cast.memory)
     assert f'name="day" value="{day}"' in text
     assert re.search(r'value="day" checked', text)
+
+
+# -- the opening
+
+
+def opening(text: str) -> str:
+    html = re.search(r'<section class="opening".*?</section>', text, re.DOTALL)
+    return texts(html[0]) if html else ""
+
+
+def test_it_opens_with_the_news_of_public_channels(cast: Cast) -> None:
+    assert "We launch on Monday" in opening(page(cast))
+    make_channel_memory(
+        channel=cast.private, texts=["- The team decided to sell the company in May."]
+    )
+    text = page(cast, "insider")
+    assert "sell the company" in text and "sell the company" not in opening(text)
+    assert "#launch" in opening(text)
+
+
+def test_a_sentence_of_the_opening_has_one_source(cast: Cast) -> None:
+    html = re.search(r'<section class="opening".*?</section>', page(cast), re.DOTALL)
+    assert html is not None
+    lines = re.findall(r"<li.*?</li>", html[0], re.DOTALL)
+    assert lines and all(line.count('class="chip"') == 1 for line in lines)
+
+
+def test_a_period_opens_with_the_workspaces_short_term_memory(cast: Cast) -> None:
+    memory = make_workspace_memory(
+        workspace=cast.workspace,
+        memory_type=MemoryType.SHORT_TERM,
+        texts=["- The move to Kobe was agreed for March."],
+    )
+    sent(memory, 2)
+    assert "move to Kobe" in opening(page(cast, query="?since=7d"))
+    assert "move to Kobe" not in opening(page(cast, query="?since=24h"))
+    assert "move to Kobe" not in page(cast, "guest", query="?since=7d")
+
+
+def test_a_channel_says_how_much_of_what_is_new_and_is_folded(cast: Cast) -> None:
+    Line.objects.filter(version=cast.memory.current_id).update(kind="decision")
+    html = entry(page(cast), cast.memory)
+    summary, _, rest = html.partition("</summary>")
+    assert "2 decisions" in summary and "<details class=" in summary and " open" not in summary
+    assert "We launch on Monday" in rest
+
+
+def test_all_that_was_on_the_page_is_marked_at_once(cast: Cast) -> None:
+    [other] = many(cast.workspace, 1)
+    text = page(cast)
+    pairs = re.findall(r'name="seen" value="(\d+:\d+)"', text)
+    assert pairs == [f"{memory.pk}:{memory.current.number}" for memory in (cast.memory, other)]
+    # Made while the page was open, so it is not seen.
+    make_version(memory=cast.memory, text="- later", until=MONDAY + timedelta(days=1))
+    client = cast.clients["member"]
+    response = client.post(cast.path("seen/"), {"seen": [*pairs, "junk", "7:x", "99999:1"]})
+    assert (response.status_code, response["Location"]) == (302, "/w/team/catch-up/")
+    after = page(cast)
+    assert "2 memories are marked as seen." in after
+    assert not entry(after, other) and "later" in entry(after, cast.memory)
+
+
+def test_what_one_may_not_read_is_not_marked(cast: Cast) -> None:
+    private = make_channel_memory(channel=cast.private)
+    cast.clients["member"].post(cast.path("seen/"), {"seen": [f"{private.pk}:1"]})
+    assert not Seen.objects.filter(memory=private).exists()
 
 
 @pytest.mark.parametrize("query", ["?since=day", "?since=day&day=soon", "?since=2999-01-01"])

@@ -1,0 +1,72 @@
+"""Choose the lines that a briefing opens with, and order channels by what is new in them."""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+from memories.rules.generate import salience
+from memories.rules.memory.kinds import Kind
+
+MOST_SENTENCES = 8
+LONGEST_TEXT = 240  # characters; a longer line stands in its channel only
+
+# The value of a line by its kind, relative to an event.
+_WEIGHTS = {
+    Kind.DECISION: 4.0,
+    Kind.TASK: 3.0,
+    Kind.QUESTION: 2.5,
+    Kind.STATUS: 1.5,
+    Kind.EVENT: 1.0,
+}
+# The value of each further line of the same channel.
+_SAME_CHANNEL = 0.7
+
+
+@dataclass(frozen=True)
+class NewsLine:
+    """A new line. ``channel`` is a key that tells channels apart, ``kind`` is "" for no kind."""
+
+    text: str
+    kind: str
+    at_us: int
+    channel: int
+
+
+def importance_of(lines: Iterable[NewsLine]) -> float:
+    """The summed value of a channel's new lines, for the order of channels."""
+    return sum(_weight(line) for line in lines)
+
+
+def count_kinds(lines: Iterable[NewsLine]) -> list[tuple[str, int]]:
+    """The number of lines of each kind, the most important kind first. A line without a kind is a status."""
+    counts = Counter(line.kind or Kind.STATUS for line in lines)
+    return [(kind, counts[kind]) for kind in _WEIGHTS if counts[kind]]
+
+
+def choose_opening(lines: Sequence[NewsLine], most: int = MOST_SENTENCES) -> list[int]:
+    """The indexes of the lines that a briefing opens with, oldest first.
+
+    The best lines by kind and salience are chosen one by one, without near-duplicates. Each further
+    line of a channel counts less, so that no channel fills the opening alone.
+    """
+    texts = [salience.content_words(line.text) for line in lines]
+    chosen: list[int] = []
+    covered = salience.ChosenTexts()
+    open_indexes = [i for i, line in enumerate(lines) if len(line.text) <= LONGEST_TEXT]
+    while open_indexes and len(chosen) < most:
+        best = max(open_indexes, key=lambda i: (_value(lines, i, chosen), lines[i].at_us))
+        open_indexes.remove(best)
+        if not covered.has_duplicate_of(texts[best], lines[best].at_us):
+            covered.add(texts[best], lines[best].at_us)
+            chosen.append(best)
+    return sorted(chosen, key=lambda i: lines[i].at_us)
+
+
+def _value(lines: Sequence[NewsLine], index: int, chosen: Collection[int]) -> float:
+    line = lines[index]
+    same = sum(lines[i].channel == line.channel for i in chosen)
+    return _weight(line) * (1 + salience.score(line.text)) * _SAME_CHANNEL**same
+
+
+def _weight(line: NewsLine) -> float:
+    return _WEIGHTS[Kind(line.kind or Kind.STATUS)]
