@@ -80,7 +80,7 @@ class Socket:
             try:
                 self._store(request.payload)
             except Exception as error:
-                logger.error("an event could not be stored: %s", type(error).__name__)
+                logger.error("cannot store an event: %s", type(error).__name__)
                 return
         client.send_socket_mode_response(SocketModeResponse(envelope_id=request.envelope_id))
 

@@ -1,7 +1,8 @@
 """Build a context from the database (S2, rule 10).
 
-The number of queries does not depend on the number of channels or the length of their history: one
-each for channels, messages, people, versions with their lines, and notes. The archive adds one.
+The number of queries does not depend on the number of channels or the length of their history.
+There is one query each for channels, messages, people, versions with their lines, and notes. The
+archive adds one.
 
 Within a budget only channels are read whose memories changed last or have protected lines: the best
 lines for the budget are among them.

@@ -150,12 +150,6 @@ def test_requests_without_slacks_signature_are_refused(
         b'{"type": "event_callback", "event_time": ' + b"9" * 10_000 + b"}",
         {"type": "event_callback"},
         {**event_body(), "event_id": None},
-        {**event_body(), "event_id": {"a": 1}},
-        {**event_body(), "event_id": "x" * 200},
-        {**event_body(), "team_id": 5},
-        {**event_body(), "event": []},
-        {"type": "url_verification"},
-        {"type": "url_verification", "challenge": "x" * 5000},
     ],
     ids=lambda body: "",
 )
