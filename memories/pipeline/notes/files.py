@@ -8,7 +8,7 @@ import logging
 import os
 import tempfile
 from collections import Counter
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -23,11 +23,6 @@ from memories.rules.notes.notes_file import Entry, Outcome
 logger = logging.getLogger(__name__)
 
 DEFAULT_FILE = Path(".agent") / "memories.md"
-
-
-_CHANGED_TWICE = "was changed in the file, and changed or deleted here; "
-_TAKE_ID_OUT = "take its Id line out to add it as a new note"
-_COPIED = "the file's wording is a note of its own now, tagged conflict"
 
 
 class NotesFileError(Exception):
@@ -145,8 +140,12 @@ def _store(
     done = ImportResult()
     channels = {channel.slack_id: channel for channel in workspace.channels.visible_to(reader)}
     with transaction.atomic():
-        notes = Note.objects.in_use(workspace).visible_to(reader)
-        rows = {note.pk: note for note in notes.select_for_update(of=("self",))}
+        rows = {
+            note.pk: note
+            for note in Note.objects.in_use(workspace)
+            .visible_to(reader)
+            .select_for_update(of=("self",))
+        }
         existing = notes_file.fingerprints(note.value for note in rows.values())
         deleted = Note.objects.deleted_keys(workspace)
         for entry in entries:
@@ -154,53 +153,57 @@ def _store(
             outcome = notes_file.import_outcome(
                 entry, note.value if note else None, existing, deleted
             )
-            if outcome is Outcome.CONFLICT:
-                remedy = _COPIED if copies_conflicts else _TAKE_ID_OUT
+            if outcome is Outcome.CONFLICT and copies_conflicts:
                 done.conflicts.append(
-                    f"line {entry.line}: note {entry.id} {_CHANGED_TWICE}{remedy}"
+                    f"line {entry.line}: note {entry.id} was changed in the file, and changed or "
+                    "deleted here; the file's wording is a note of its own now, tagged conflict"
                 )
-                if copies_conflicts:
-                    entry = notes_file.as_new_note(entry)
-                    outcome = notes_file.import_outcome(entry, None, existing, deleted)
-            elif outcome in (Outcome.ADDED, Outcome.UPDATED) and (
-                problem := _find_problem(entry, channels)
-            ):
+                entry = notes_file.as_new_note(entry)
+                outcome = notes_file.import_outcome(entry, None, existing, deleted)
+            if outcome in (Outcome.ADDED, Outcome.UPDATED) and entry.channel_id not in {
+                "",
+                *channels,
+            }:
                 outcome = Outcome.CONFLICT
-                done.conflicts.append(f"line {entry.line}: {problem}")
+                done.conflicts.append(f"line {entry.line}: no such channel: {entry.channel_id}")
+            elif outcome is Outcome.CONFLICT:
+                done.conflicts.append(
+                    f"line {entry.line}: note {entry.id} was changed in the file, and changed or "
+                    "deleted here; take its Id line out to add it as a new note"
+                )
+            if outcome in (Outcome.ADDED, Outcome.UPDATED) and len(entry.content) > LONGEST_CONTENT:
+                outcome = Outcome.CONFLICT
+                done.conflicts.append(
+                    f"line {entry.line}: a note is at most {LONGEST_CONTENT:,} characters; this one "
+                    f"has {len(entry.content):,}"
+                )
             if outcome is Outcome.CONFLICT:
                 done.unstored.append(entry)
             done.outcomes[outcome] += 1
-            channel = channels.get(entry.channel_id)
             if outcome is Outcome.ADDED:
                 written = Note.objects.write(
                     workspace,
                     entry.content,
                     tags=entry.tags,
                     title=entry.title,
-                    channel=channel,
+                    channel=channels.get(entry.channel_id),
                     date=entry.date,
                     author=author,
                     now=now,
                 )
                 existing |= notes_file.fingerprints([written.value])
             elif outcome is Outcome.UPDATED and note is not None:
-                note.channel, note.date = channel, entry.date or note.date
+                note.channel = channels.get(entry.channel_id)
+                note.date = entry.date or note.date
                 # With the title of the file a second import changes nothing.
                 note.set_wording(entry.content, tags=entry.tags, title=entry.title)
                 note.save_wording(by=author, now=now)
-    outcomes = {str(outcome): count for outcome, count in done.outcomes.items()}
-    logger.info("workspace %s: notes imported: %s", workspace.pk, outcomes)
+    logger.info(
+        "workspace %s: notes imported: %s",
+        workspace.pk,
+        {str(outcome): count for outcome, count in done.outcomes.items()},
+    )
     return done
-
-
-def _find_problem(entry: Entry, channels: Container[str]) -> str:
-    """Return why an entry cannot be stored, "" if it can."""
-    if entry.channel_id and entry.channel_id not in channels:
-        return f"no such channel: {entry.channel_id}"
-    length = len(entry.content)
-    if length > LONGEST_CONTENT:
-        return f"a note is at most {LONGEST_CONTENT:,} characters; this one has {length:,}"
-    return ""
 
 
 def link_worktree(workspace: Workspace, reader: Reader, checkout: Path, worktree: Path) -> bool:
