@@ -15,7 +15,7 @@ from pathlib import Path
 
 from django.db import transaction
 
-from memories.models import Note, NotesDisabled, Reader, User, Workspace
+from memories.models import Channel, Note, NotesDisabled, Reader, User, Workspace
 from memories.rules.notes import notes_file
 from memories.rules.notes.fields import LONGEST_CONTENT, NoteText
 from memories.rules.notes.notes_file import Entry, Outcome
@@ -146,9 +146,8 @@ def _store(
         deleted = Note.objects.deleted_keys(workspace)
         for entry in entries:
             note = rows.get(entry.id) if entry.id is not None else None
-            outcome = notes_file.import_outcome(
-                entry, note.value if note else None, existing, deleted
-            )
+            current = note.value if note else None
+            outcome = notes_file.import_outcome(entry, current, existing, deleted)
             if outcome is Outcome.CONFLICT and copies_conflicts:
                 done.conflicts.append(
                     f"line {entry.line}: note {entry.id} was changed in the file, and changed or "
@@ -161,11 +160,10 @@ def _store(
                     f"line {entry.line}: note {entry.id} was changed in the file, and changed or "
                     "deleted here; take its Id line out to add it as a new note"
                 )
-            elif outcome in (Outcome.ADDED, Outcome.UPDATED) and (
-                problem := _find_problem(entry, channels)
-            ):
-                outcome = Outcome.CONFLICT
-                done.conflicts.append(f"line {entry.line}: {problem}")
+            elif outcome in (Outcome.ADDED, Outcome.UPDATED):
+                if problem := _find_problem(entry, channels):
+                    outcome = Outcome.CONFLICT
+                    done.conflicts.append(f"line {entry.line}: {problem}")
             if outcome is Outcome.CONFLICT:
                 done.unstored.append(entry)
             done.outcomes[outcome] += 1
@@ -183,13 +181,19 @@ def _store(
                 )
                 existing |= notes_file.fingerprints([written.value])
             elif outcome is Outcome.UPDATED and note is not None:
-                note.channel, note.date = channel, entry.date or note.date
-                # With the title of the file a second import changes nothing.
-                note.set_wording(entry.content, tags=entry.tags, title=entry.title)
-                note.save_wording(by=author, now=now)
-    outcomes = {str(outcome): count for outcome, count in done.outcomes.items()}
-    logger.info("workspace %s: notes imported: %s", workspace.pk, outcomes)
+                _update(note, entry, channel, author=author, now=now)
+    counts = {str(outcome): count for outcome, count in done.outcomes.items()}
+    logger.info("workspace %s: notes imported: %s", workspace.pk, counts)
     return done
+
+
+def _update(
+    note: Note, entry: Entry, channel: Channel | None, *, author: User | None, now: datetime
+) -> None:
+    note.channel, note.date = channel, entry.date or note.date
+    # With the title of the file a second import changes nothing.
+    note.set_wording(entry.content, tags=entry.tags, title=entry.title)
+    note.save_wording(by=author, now=now)
 
 
 def _find_problem(entry: Entry, channels: Container[str]) -> str:
