@@ -160,10 +160,10 @@ def _store(
                     f"line {entry.line}: note {entry.id} was changed in the file, and changed or "
                     "deleted here; take its Id line out to add it as a new note"
                 )
-            elif outcome in (Outcome.ADDED, Outcome.UPDATED):
-                if problem := _find_problem(entry, channels):
-                    outcome = Outcome.CONFLICT
-                    done.conflicts.append(f"line {entry.line}: {problem}")
+            is_stored = outcome in (Outcome.ADDED, Outcome.UPDATED)
+            if is_stored and (problem := _find_problem(entry, channels)):
+                outcome = Outcome.CONFLICT
+                done.conflicts.append(f"line {entry.line}: {problem}")
             if outcome is Outcome.CONFLICT:
                 done.unstored.append(entry)
             done.outcomes[outcome] += 1
