@@ -66,7 +66,21 @@ async def _serve(key: ApiKey, request: HttpRequest) -> tuple[int, list[tuple[str
     async def send(message: Any) -> None:
         sent.append(message)
 
-    scope = {
+    async with manager.run():
+        await manager.handle_request(_asgi_scope(request), receive, send)
+    start = next(message for message in sent if message["type"] == "http.response.start")
+    body = b"".join(message.get("body", b"") for message in sent if "body" in message)
+    headers = [
+        (name.decode("latin-1"), value.decode("latin-1"))
+        for name, value in start["headers"]
+        if name.lower() != b"content-length"
+    ]
+    return start["status"], headers, body
+
+
+def _asgi_scope(request: HttpRequest) -> dict[str, Any]:
+    """Return the ASGI scope of a request, without its Authorization header."""
+    return {
         "type": "http",
         "asgi": {"version": "3.0"},
         "http_version": "1.1",
@@ -85,11 +99,3 @@ async def _serve(key: ApiKey, request: HttpRequest) -> tuple[int, list[tuple[str
         "client": None,
         "state": {},
     }
-    async with manager.run():
-        await manager.handle_request(scope, receive, send)
-    start = next(message for message in sent if message["type"] == "http.response.start")
-    body = b"".join(message.get("body", b"") for message in sent if "body" in message)
-    headers = [
-        (name.decode("latin-1"), value.decode("latin-1")) for name, value in start["headers"]
-    ]
-    return start["status"], [pair for pair in headers if pair[0].lower() != "content-length"], body

@@ -8,14 +8,14 @@ import logging
 import os
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
 from django.db import transaction
 
-from memories.models import Note, NotesDisabled, Reader, User, Workspace
+from memories.models import Channel, Note, NotesDisabled, Reader, User, Workspace
 from memories.rules.notes import notes_file
 from memories.rules.notes.fields import LONGEST_CONTENT, NoteText
 from memories.rules.notes.notes_file import Entry, Outcome
@@ -140,19 +140,14 @@ def _store(
     done = ImportResult()
     channels = {channel.slack_id: channel for channel in workspace.channels.visible_to(reader)}
     with transaction.atomic():
-        rows = {
-            note.pk: note
-            for note in Note.objects.in_use(workspace)
-            .visible_to(reader)
-            .select_for_update(of=("self",))
-        }
+        notes = Note.objects.in_use(workspace).visible_to(reader)
+        rows = {note.pk: note for note in notes.select_for_update(of=("self",))}
         existing = notes_file.fingerprints(note.value for note in rows.values())
         deleted = Note.objects.deleted_keys(workspace)
         for entry in entries:
             note = rows.get(entry.id) if entry.id is not None else None
-            outcome = notes_file.import_outcome(
-                entry, note.value if note else None, existing, deleted
-            )
+            current = note.value if note else None
+            outcome = notes_file.import_outcome(entry, current, existing, deleted)
             if outcome is Outcome.CONFLICT and copies_conflicts:
                 done.conflicts.append(
                     f"line {entry.line}: note {entry.id} was changed in the file, and changed or "
@@ -160,50 +155,55 @@ def _store(
                 )
                 entry = notes_file.as_new_note(entry)
                 outcome = notes_file.import_outcome(entry, None, existing, deleted)
-            if outcome in (Outcome.ADDED, Outcome.UPDATED) and entry.channel_id not in {
-                "",
-                *channels,
-            }:
-                outcome = Outcome.CONFLICT
-                done.conflicts.append(f"line {entry.line}: no such channel: {entry.channel_id}")
-            elif outcome is Outcome.CONFLICT:
+            if outcome is Outcome.CONFLICT:
                 done.conflicts.append(
                     f"line {entry.line}: note {entry.id} was changed in the file, and changed or "
                     "deleted here; take its Id line out to add it as a new note"
                 )
-            if outcome in (Outcome.ADDED, Outcome.UPDATED) and len(entry.content) > LONGEST_CONTENT:
+            is_stored = outcome in (Outcome.ADDED, Outcome.UPDATED)
+            if is_stored and (problem := _find_problem(entry, channels)):
                 outcome = Outcome.CONFLICT
-                done.conflicts.append(
-                    f"line {entry.line}: a note is at most {LONGEST_CONTENT:,} characters; this one "
-                    f"has {len(entry.content):,}"
-                )
+                done.conflicts.append(f"line {entry.line}: {problem}")
             if outcome is Outcome.CONFLICT:
                 done.unstored.append(entry)
             done.outcomes[outcome] += 1
+            channel = channels.get(entry.channel_id)
             if outcome is Outcome.ADDED:
                 written = Note.objects.write(
                     workspace,
                     entry.content,
                     tags=entry.tags,
                     title=entry.title,
-                    channel=channels.get(entry.channel_id),
+                    channel=channel,
                     date=entry.date,
                     author=author,
                     now=now,
                 )
                 existing |= notes_file.fingerprints([written.value])
             elif outcome is Outcome.UPDATED and note is not None:
-                note.channel = channels.get(entry.channel_id)
-                note.date = entry.date or note.date
-                # With the title of the file a second import changes nothing.
-                note.set_wording(entry.content, tags=entry.tags, title=entry.title)
-                note.save_wording(by=author, now=now)
-    logger.info(
-        "workspace %s: notes imported: %s",
-        workspace.pk,
-        {str(outcome): count for outcome, count in done.outcomes.items()},
-    )
+                _update(note, entry, channel, author=author, now=now)
+    counts = {str(outcome): count for outcome, count in done.outcomes.items()}
+    logger.info("workspace %s: notes imported: %s", workspace.pk, counts)
     return done
+
+
+def _update(
+    note: Note, entry: Entry, channel: Channel | None, *, author: User | None, now: datetime
+) -> None:
+    note.channel, note.date = channel, entry.date or note.date
+    # With the title of the file a second import changes nothing.
+    note.set_wording(entry.content, tags=entry.tags, title=entry.title)
+    note.save_wording(by=author, now=now)
+
+
+def _find_problem(entry: Entry, channels: Container[str]) -> str:
+    """Return why an entry cannot be stored, "" if it can."""
+    if entry.channel_id and entry.channel_id not in channels:
+        return f"no such channel: {entry.channel_id}"
+    length = len(entry.content)
+    if length > LONGEST_CONTENT:
+        return f"a note is at most {LONGEST_CONTENT:,} characters; this one has {length:,}"
+    return ""
 
 
 def link_worktree(workspace: Workspace, reader: Reader, checkout: Path, worktree: Path) -> bool:
