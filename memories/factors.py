@@ -24,12 +24,13 @@ ISSUER = "Memory Hub"
 class Factors(DefaultMFAAdapter):  # type: ignore[misc]
     error_messages = {
         **DefaultMFAAdapter.error_messages,
-        "incorrect_code": gettext_lazy("That code is not right, or it was used already."),
+        "incorrect_code": gettext_lazy("This code is not correct, or it was used already."),
         "cannot_generate_recovery_codes": gettext_lazy(
-            "Recovery codes come with an app or a security key: add one of these first."
+            "Recovery codes need an app or a security key. Add one of these first."
         ),
         "decryption_failed": gettext_lazy(
-            "The server lacks the key that your second factor is sealed with. An operator can help."
+            "The server does not have the key that encrypts your second factor. Contact an "
+            "operator."
         ),
     }
 

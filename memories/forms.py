@@ -18,68 +18,77 @@ _Text = str | Promise
 # The label and help text of each setting. A test requires all of them.
 SETTING_WORDS: dict[str, tuple[_Text, _Text]] = {
     "short_term_window_hours": (
-        _("Window of short-term memory (hours)"),
-        _("How far back a channel's first pass, its threads and a memory without history reach."),
+        _("Look back (hours)"),
+        _(
+            "How far back the first summary of a channel, its threads and a memory without "
+            "history reach."
+        ),
     ),
     "short_term_max_tokens": (
-        _("Length of short-term memories (tokens)"),
-        _("At most so long is the summary of one conversation."),
+        _("Maximum length of a summary (tokens)"),
+        _("For the summary of one conversation."),
     ),
     "long_term_max_tokens": (
-        _("Length of long-term memories (tokens)"),
-        _("At most so long is what is kept of a channel, and of the workspace."),
+        _("Maximum length of a long-term memory (tokens)"),
+        _("For each channel and for the workspace."),
     ),
     "history_enabled": (
         _("Keep a history"),
-        _("Each conversation gets a version of its own; without it the newest is overwritten."),
+        _(
+            "Each conversation adds a version. Without a history, the newest summary is "
+            "overwritten."
+        ),
     ),
     "max_history_count": (
         _("Versions in a context"),
-        _("So many short-term versions of each channel are handed to a reader."),
+        _("The number of short-term versions per channel."),
     ),
     "conversation_idle_seconds": (
-        _("A conversation ends after (seconds)"),
-        _("After so long without a message it is remembered."),
+        _("End of a conversation (seconds)"),
+        _("Messages are summarized after this time without a new message."),
     ),
     "message_threshold": (
-        _("Messages of one conversation"),
-        _("With so many messages it is remembered even while it goes on."),
+        _("Messages per conversation"),
+        _("A conversation is summarized when it reaches this number, even if it continues."),
     ),
     "thread_memories": (
-        _("Remember threads"),
-        _("Longer threads get a memory of their own."),
+        _("Summarize threads"),
+        _("Long threads get their own memory."),
     ),
     "thread_min_messages": (
-        _("Messages of a longer thread"),
-        _("A thread is remembered by itself from so many messages on."),
+        _("Minimum replies to summarize a thread"),
+        _("Threads with at least this many messages get their own memory."),
     ),
     "workspace_short_term": (
         _("Short-term memory of the workspace"),
-        _("What is going on in all public channels, in one text."),
+        _("A short overview of all public channels."),
     ),
     "merge_mode": (
         _("Updates of long-term memories"),
-        _("Changes to single lines leave all others word for word; a rewrite makes the text anew."),
+        _(
+            "Changing single lines keeps all other lines unchanged. A rewrite creates the whole "
+            "text again."
+        ),
     ),
     "notes_enabled": (
         _("Use notes"),
-        _("Switched off, notes are kept but neither shown nor changed."),
+        _("If notes are off, existing notes are kept but hidden."),
     ),
     "notes_inject": (
         _("Notes in contexts"),
-        _("In every context, only where they are asked for, or never."),
+        _("Include notes in every context, only on request, or never."),
     ),
     "time_zone": (
         _("Time zone"),
-        _("In which dates and times are shown and summarised."),
+        _("For dates and times in pages and summaries."),
     ),
     "output_language": (
         _("Language of memories"),
-        _("In which language summaries are written."),
+        _("The language of summaries."),
     ),
     "read_private_channels": (
         _("Read private channels from Slack"),
-        _("Those that the bot is invited to. The app needs groups:read and groups:history."),
+        _("For channels that the bot is invited to. The app needs groups:read and groups:history."),
     ),
     "read_emails": (
         _("Read e-mail addresses from Slack"),
@@ -87,14 +96,17 @@ SETTING_WORDS: dict[str, tuple[_Text, _Text]] = {
     ),
     "retention_days": (
         _("Keep messages for (days)"),
-        _("Older ones are removed each day, their memories stay. 0 keeps them for ever."),
+        _(
+            "Older messages are deleted every day. Their memories are kept. 0 keeps messages "
+            "forever."
+        ),
     ),
 }
 
 CHOICE_WORDS: dict[str, dict[str, _Text]] = {
     "notes_inject": {
         "auto": _("always"),
-        "manual": _("when asked for"),
+        "manual": _("on request"),
         "none": _("never"),
     },
     "merge_mode": {
@@ -102,7 +114,7 @@ CHOICE_WORDS: dict[str, dict[str, _Text]] = {
         "operations": _("change single lines"),
     },
     "output_language": {
-        "conversation": _("that of the conversation"),
+        "conversation": _("language of the conversation"),
         "ja": _("Japanese"),
         "en": _("English"),
     },
@@ -177,7 +189,7 @@ class SettingsForm(forms.Form):
             try:
                 cleaned[key] = rules.parse_setting(key, value)
             except InvalidSetting:  # its text is in English, for commands
-                self.add_error(key, _("This value cannot be used here."))
+                self.add_error(key, _("This value is not allowed here."))
         return cleaned
 
     def save(self, *, by: User | None = None) -> dict[str, tuple[Any, Any]]:
@@ -191,21 +203,24 @@ class PreferencesForm(forms.Form):
     language = forms.ChoiceField(
         label=_("Language"),
         required=False,
-        help_text=_("Of pages and messages; memories keep theirs."),
+        help_text=_("Interface only; memories keep their language"),
     )
     time_zone = forms.ChoiceField(
-        label=_("Time zone"), required=False, help_text=_("In which times are shown to you.")
+        label=_("Time zone"), required=False, help_text=_("For the times shown to you.")
     )
     theme = forms.ChoiceField(label=_("Theme"), choices=User.Theme.choices)
     density = forms.ChoiceField(
         label=_("Density"),
         choices=User.Density.choices,
-        help_text=_("How close rows and buttons stand; where one taps, never too close for that."),
+        help_text=_("Compact fits more on screen"),
     )
     shortcuts = forms.BooleanField(
-        label=_("Single keys"),
+        label=_("Keyboard shortcuts"),
         required=False,
-        help_text=_("As j for the next item; ? lists them. Switch them off if you dictate."),
+        help_text=_(
+            "Single keys, such as j for the next item. Press ? for a list. Turn them off if you "
+            "use dictation."
+        ),
     )
 
     def __init__(self, data: Any = None, *, user: User, theme: str = "") -> None:
@@ -221,9 +236,9 @@ class PreferencesForm(forms.Form):
             },
         )
         self.user = user
-        languages: list[tuple[str, _Text]] = [("", _("as the browser asks for"))]
+        languages: list[tuple[str, _Text]] = [("", _("Same as the browser"))]
         languages += [(code, _NATIVE_NAMES[code]) for code, _name in settings.LANGUAGES]
-        zones: list[tuple[str, _Text]] = [("", _("that of the workspace"))]
+        zones: list[tuple[str, _Text]] = [("", _("Same as the workspace"))]
         zones += [(zone, zone) for zone in sorted(available_timezones())]
         for name, choices in (("language", languages), ("time_zone", zones)):
             field = self.fields[name]

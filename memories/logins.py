@@ -85,11 +85,11 @@ class Accounts(DefaultAccountAdapter):  # type: ignore[misc]
 
     error_messages = {
         **DefaultAccountAdapter.error_messages,
-        "incorrect_password": gettext_lazy("That is not the password."),
-        "enter_current_password": gettext_lazy("That is not your current password."),
-        "rate_limited": gettext_lazy("Too many tries. Wait a few minutes, then try again."),
+        "incorrect_password": gettext_lazy("The password is not correct."),
+        "enter_current_password": gettext_lazy("The current password is not correct."),
+        "rate_limited": gettext_lazy("Too many attempts. Wait a few minutes, then try again."),
         "too_many_login_attempts": gettext_lazy(
-            "Too many tries. Wait a few minutes, then try again."
+            "Too many attempts. Wait a few minutes, then try again."
         ),
     }
 
@@ -268,7 +268,9 @@ def _end_password(request: HttpRequest, account: User) -> None:
     AuditEvent.objects.record("password_ended", by=account, subject=account.get_username())
     if request.user == account:
         update_session_auth_hash(request, account)
-    text = _("Somebody else may know your password, so it has ended. You can choose a new one.")
+    text = _(
+        "Your password was removed because somebody else may know it. You can choose a new one."
+    )
     toasts.warning(request, text)
 
 

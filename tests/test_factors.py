@@ -64,7 +64,7 @@ def test_set_up_asked_for_and_taken_away(
         assert password(client, alice)["Location"] == SECOND
         assert not is_in(client) and client.get("/settings/").status_code == 302
         wrong = code(client, "000000" if code_of(secret) != "000000" else "111111")
-        assert "That code is not right" in wrong.content.decode() and not is_in(client)
+        assert "This code is not correct" in wrong.content.decode() and not is_in(client)
         assert code(client, code_of(secret))["Location"] == "/" and is_in(client)
 
         kept = json.dumps(list(Authenticator.objects.values_list("data", flat=True)))
@@ -115,7 +115,7 @@ def test_who_guesses_too_often_waits(clock: Any, client: Client, alice: User) ->
     right = code_of()
     for n in range(5):
         code(client, f"{(int(right) + 1 + n) % 1_000_000:06d}")
-    assert "Too many tries" in code(client, right).content.decode() and not is_in(client)
+    assert "Too many attempts" in code(client, right).content.decode() and not is_in(client)
 
 
 def test_the_admin_is_behind_it_too(clock: Any, client: Client) -> None:
@@ -145,7 +145,7 @@ def test_without_the_keys_nobody_comes_in(
     for given in (code_of(), spare, "", code_of("A" * 8)):
         answer = code(client, given)
         assert answer.status_code == 200 and not is_in(client)
-    assert "lacks the key" in code(client, code_of()).content.decode()
+    assert "does not have the key" in code(client, code_of()).content.decode()
 
 
 def test_new_keys(

@@ -290,7 +290,7 @@ def try_password(client, password="wrong", username="alice", **request):
 
 def is_refused(answer):
     """By a limit, and not for the password."""
-    return "Too many tries" in answer.content.decode()
+    return "Too many attempts" in answer.content.decode()
 
 
 @pytest.fixture
@@ -494,13 +494,13 @@ def test_who_is_signed_in_proves_the_link_too(client, slack, mika, closed):
     mika.link(user, "")
     client.force_login(user)
     assert (
-        "Private channels open when you sign in with Slack"
+        "Sign in with Slack to open your private channels"
         in client.get("/settings/").content.decode()
     )
     sign_in(client)
     assert account_of(client) == user and opens(closed, user) and not knows(user)
     page = client.get("/settings/").content.decode()
-    assert "Private channels open" not in page and "may know your password" in page
+    assert "Sign in with Slack to open" not in page and "may know it" in page
 
 
 @pytest.mark.slow

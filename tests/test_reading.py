@@ -75,8 +75,8 @@ def test_a_duration(seconds: int, words: str) -> None:
 @pytest.mark.parametrize(
     ("trigger", "words"),
     [
-        ({"reason": "idle", "new": 12, "quiet_s": 7200}, "12 messages, then quiet for 2 h"),
-        ({"reason": "full", "new": 50}, "50 messages: a full segment"),
+        ({"reason": "idle", "new": 12, "quiet_s": 7200}, "12 messages, then 2 h without a message"),
+        ({"reason": "full", "new": 50}, "50 messages: message limit of a segment"),
         ({"reason": "merge", "new": 1}, "merged from 1 text"),
         ({"reason": "edited"}, "a message was edited or deleted"),
         ({"reason": "of a later version of the product"}, ""),

@@ -35,7 +35,9 @@ class AccessGrantForm(forms.ModelForm):  # type: ignore[type-arg]
     reason = forms.CharField(
         label=_("reason"),
         max_length=200,
-        help_text=_("It is kept in the record, with your name. You can read for an hour."),
+        help_text=_(
+            "The reason is stored in the audit log with your name. Access ends after an hour."
+        ),
     )
 
     class Meta:

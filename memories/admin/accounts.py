@@ -69,8 +69,9 @@ def reason_field() -> forms.CharField:
         max_length=200,
         required=False,
         help_text=_(
-            "Needed where the person is in private channels. It is kept in the record, with your name."
-            " These channels open for an hour, and for good when the person signs in with Slack."
+            "Required if the person is in private channels. The reason is stored in the audit "
+            "log with your name. Access to these channels ends after an hour, unless the person "
+            "signs in with Slack."
         ),
     )
 
@@ -82,7 +83,7 @@ class PersonForm(forms.ModelForm):  # type: ignore[type-arg]
         cleaned = super().clean() or self.cleaned_data
         is_linked = "user" in self.changed_data and cleaned.get("user")
         if is_linked and self.instance.is_in_private and not cleaned.get("reason"):
-            self.add_error("reason", _("Say why: this person is in private channels."))
+            self.add_error("reason", _("Enter a reason. This person is in private channels."))
         return cleaned
 
 
@@ -167,7 +168,7 @@ class OperatorPasswordForm(AdminPasswordChangeForm):  # type: ignore[type-arg]
             and any(person.is_in_private for person in self.user.people.all())
         )
         if needs_reason and not cleaned.get("reason"):
-            self.add_error("reason", _("Say why: this person is in private channels."))
+            self.add_error("reason", _("Enter a reason. This person is in private channels."))
         return cleaned
 
     def save(self, *args: Any, **kwargs: Any) -> User:
@@ -186,7 +187,7 @@ class AccountForm(UserChangeForm):  # type: ignore[type-arg]
         is_operator = all(cleaned.get(right, True) for right in ("is_active", "is_superuser"))
         if not is_operator and self.instance.is_last_operator():
             raise ValidationError(
-                _("This is the last operator. Make somebody else an operator first.")
+                _("This is the last operator. Give the operator role to another account first.")
             )
         return cleaned
 

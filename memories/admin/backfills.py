@@ -64,7 +64,7 @@ class BackfillAdmin(ReadOnly, AudienceAdmin):
     def until(self, backfill: Backfill) -> str:
         return display_value(from_micros(backfill.until_us))
 
-    @admin.display(description=_("cap in dollars"), ordering="cap_micros")
+    @admin.display(description=_("limit in dollars"), ordering="cap_micros")
     def cap_dollars(self, backfill: Backfill) -> str:
         cap = backfill.cap_micros
         return display_value(None if cap is None else f"{cap / MICROS:.2f}")
@@ -77,7 +77,7 @@ class BackfillAdmin(ReadOnly, AudienceAdmin):
     def resume(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
         self._act(request, queryset, Backfill.resume)
 
-    @admin.action(description=_("Cancel; what is done stays"), permissions=["operate"])
+    @admin.action(description=_("Cancel; finished memories are kept"), permissions=["operate"])
     def cancel(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
         self._act(request, queryset, Backfill.cancel)
 

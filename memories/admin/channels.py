@@ -67,7 +67,7 @@ class ChannelAdmin(ForgetAction, AuditedChanges, ChangeOnly, AudienceAdmin):
     )
     fields = ("remember_bots", *readonly_fields)
 
-    @admin.display(description=_("its rows"))
+    @admin.display(description=_("related rows"))
     def lists(self, channel: Channel) -> str:
         """Link to the lists of this channel, because their filters may not offer all channels."""
         links = (
@@ -88,11 +88,11 @@ class ChannelAdmin(ForgetAction, AuditedChanges, ChangeOnly, AudienceAdmin):
     def purpose_as_sent(self, channel: Channel) -> str:
         return strip_channel_labels(channel.purpose)
 
-    @admin.display(description=_("remembered from"), ordering="start_us")
+    @admin.display(description=_("start of memory"), ordering="start_us")
     def remembered_from(self, channel: Channel) -> str:
         return display_value(None if channel.start_us is None else from_micros(channel.start_us))
 
-    @admin.display(description=_("read from Slack"))
+    @admin.display(description=_("reading from Slack"))
     def read_from_slack(self, channel: Channel) -> str:
         """Return why a sync cannot read the channel, with Slack's message. Empty without a problem."""
         if channel.workspace.connected_at is None:
@@ -170,7 +170,7 @@ class MessageAdmin(ForgetAction, ReadOnly, AudienceAdmin):
     def text_as_sent(self, message: Message) -> str:
         return strip_channel_labels(message.text)
 
-    @admin.display(description=_("as received"))
+    @admin.display(description=_("raw data"))
     def raw_as_sent(self, message: Message) -> str:
         return strip_channel_labels(message.raw)
 

@@ -24,11 +24,11 @@ from memories.rules.sync.bot_token import InvalidBotToken, parse_bot_token
 TIMEOUT = 10  # seconds that a page waits for Slack
 
 TOKEN_ERRORS = {
-    "empty": _("There is no token."),
-    "person": _("This is a person's token (xoxp-…). The bot token begins with xoxb-."),
-    "app": _("This is an app-level token (xapp-…). The bot token begins with xoxb-."),
-    "rotating": _("This token ends after twelve hours: switch token rotation off in the app."),
-    "unknown": _("This is no bot token: it begins with xoxb-."),
+    "empty": _("No token is set."),
+    "person": _("This is a user token (xoxp-…). A bot token begins with xoxb-."),
+    "app": _("This is an app-level token (xapp-…). A bot token begins with xoxb-."),
+    "rotating": _("This token expires after twelve hours. Turn off token rotation in the app."),
+    "unknown": _("This is not a bot token. A bot token begins with xoxb-."),
 }
 
 
@@ -41,8 +41,8 @@ class ConnectionForm(forms.ModelForm):  # type: ignore[type-arg]
         strip=True,
         widget=forms.PasswordInput(attrs={"autocomplete": "off", "size": 60}),
         help_text=_(
-            "xoxb-…, from the page of the app in Slack (OAuth & Permissions). It is kept sealed and"
-            " not shown again; another one takes its place."
+            "xoxb-…, from the app page in Slack (OAuth & Permissions). It is stored encrypted "
+            "and not shown again. A new token replaces it."
         ),
     )
 
@@ -125,13 +125,13 @@ class SlackConnectionAdmin(AudienceAdmin):
     def ends_in(self, connection: SlackConnection) -> str:
         return display_value(connection.token_end and f"…{connection.token_end}")
 
-    @admin.display(description=_("token from"))
+    @admin.display(description=_("token stored in"))
     def kept_where(self, connection: SlackConnection) -> Any:
         if connection.has_token:
-            return _("kept here, sealed")
+            return _("stored here, encrypted")
         return display_value(_("environment") if settings.SLACK_BOT_TOKEN else None)
 
-    @admin.display(description=_("may do"))
+    @admin.display(description=_("scopes"))
     def may_do(self, connection: SlackConnection) -> str:
         return display_value(", ".join(connection.scopes))
 
@@ -147,7 +147,7 @@ class SlackConnectionAdmin(AudienceAdmin):
         )
         return display_value(", ".join(grant.missing))
 
-    @admin.display(description=_("test it, choose channels"))
+    @admin.display(description=_("test, choose channels"))
     def own_page(self, connection: SlackConnection) -> str:
         path = reverse("slack-index", args=[connection.workspace.slug])
         return format_html('<a href="{}">{}</a>', path, path)
@@ -168,12 +168,12 @@ class SlackConnectionAdmin(AudienceAdmin):
                 }
                 self.message_user(request, f"{name}: {text}", messages.WARNING)
             if findings.is_ok:
-                text = gettext("It works: everything that is needed can be read.")
+                text = gettext("The connection works. All required data can be read.")
                 self.message_user(request, f"{name}: {text}", messages.SUCCESS)
 
-    @admin.action(description=_("Forget the token"), permissions=["operate"])
+    @admin.action(description=_("Delete the token"), permissions=["operate"])
     def forget_it(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
         rows = queryset.select_related("workspace")
         count = sum(connection.remove_token(by=user_of(request)) for connection in rows)
-        text = ngettext("%(n)d token is forgotten.", "%(n)d tokens are forgotten.", count)
+        text = ngettext("%(n)d token was deleted.", "%(n)d tokens were deleted.", count)
         self.report(request, text, count)

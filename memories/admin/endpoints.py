@@ -16,9 +16,9 @@ from memories.pipeline.generate import probing
 from memories.rules.generate.circuit_breaker import Refusal
 
 REFUSALS = {
-    Refusal.RATE_LIMITED: _("asks for a pause"),
-    Refusal.BREAKER_OPEN: _("does not answer"),
-    Refusal.NEEDS_PERSON: _("waits for a person"),
+    Refusal.RATE_LIMITED: _("rate limited"),
+    Refusal.BREAKER_OPEN: _("not responding"),
+    Refusal.NEEDS_PERSON: _("needs a person"),
 }
 
 
@@ -50,7 +50,7 @@ class EndpointAdmin(OperatorsOnly, AudienceAdmin):
         "changed_at",
     )
 
-    @admin.display(description=_("takes no calls: why"))
+    @admin.display(description=_("reason for the pause"))
     def closed(self, endpoint: Endpoint) -> Any:
         refusal = endpoint.breaker.find_refusal(timezone.now())
         return display_value(refusal and REFUSALS[refusal[0]])
@@ -60,7 +60,7 @@ class EndpointAdmin(OperatorsOnly, AudienceAdmin):
         refusal = endpoint.breaker.find_refusal(timezone.now())
         return display_value(refusal and refusal[1])
 
-    @admin.action(description=_("Probe now"), permissions=["operate"])
+    @admin.action(description=_("Check now"), permissions=["operate"])
     def probe(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
         """Queue a probe of the endpoint in the settings. No other can be called."""
         endpoint = queryset.filter(pk__in=probing.configured_endpoints()).first()
@@ -69,13 +69,15 @@ class EndpointAdmin(OperatorsOnly, AudienceAdmin):
             self.message_user(request, text, messages.WARNING)
             return
         tasks.schedule_probe(user_of(request), endpoint.name)
-        text = _("The probe is queued. A worker asks the model a few small tasks.")
+        text = _("The check is queued. A worker gives the model a few small tasks.")
         self.message_user(request, text, messages.SUCCESS)
 
-    @admin.action(description=_("Allow calls again"), permissions=["operate"])
+    @admin.action(description=_("Resume calls"), permissions=["operate"])
     def resume(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
         count = sum(endpoint.resume(user_of(request)) for endpoint in queryset)
         text = ngettext(
-            "%(count)d endpoint is called again.", "%(count)d endpoints are called again.", count
+            "Calls to %(count)d endpoint are resumed.",
+            "Calls to %(count)d endpoints are resumed.",
+            count,
         )
         self.report(request, text, count)

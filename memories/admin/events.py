@@ -35,7 +35,7 @@ class SlackEventAdmin(OperatorsOnly, AudienceAdmin):
     hidden_fields = ("body",)
     fields = list_display
 
-    @admin.action(description=_("Retry what failed"), permissions=["operate"])
+    @admin.action(description=_("Retry failed events"), permissions=["operate"])
     def retry(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
         count = sum(event.retry(user_of(request)) for event in queryset)
         text = ngettext(

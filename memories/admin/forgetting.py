@@ -39,7 +39,7 @@ class ForgetAction(_ModelAdmin):
     def has_forget_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm("memories.delete_message")
 
-    @admin.action(description=gettext_lazy("Forget for good…"), permissions=["forget"])
+    @admin.action(description=gettext_lazy("Forget permanently…"), permissions=["forget"])
     def forget_for_good(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
         rows = list(queryset[: MAX_ROWS + 1])
         if len(rows) > MAX_ROWS:
@@ -48,7 +48,7 @@ class ForgetAction(_ModelAdmin):
         elif "confirmed" not in request.POST:
             context = {
                 **self.admin_site.each_context(request),
-                "title": _("Forget for good?"),
+                "title": _("Forget permanently?"),
                 "opts": self.opts,
                 "rows": rows,
                 "keys": [row.pk for row in rows],
@@ -66,12 +66,14 @@ class ForgetAction(_ModelAdmin):
                 count += report.redaction.messages
                 versions += report.redaction.versions + report.versions_deleted
         except Busy:
-            text = _("An import or a sync of this workspace is running; try again when it is done.")
+            text = _(
+                "An import or a sync of this workspace is running. Try again when it has finished."
+            )
             self.message_user(request, text, messages.ERROR)
             return
         text = ngettext(
-            "%(count)d message was forgotten; %(versions)d versions held words of it.",
-            "%(count)d messages were forgotten; %(versions)d versions held words of them.",
+            "%(count)d message was forgotten. %(versions)d versions contained its words.",
+            "%(count)d messages were forgotten. %(versions)d versions contained their words.",
             count,
         )
         self.message_user(request, text % {"count": count, "versions": versions})

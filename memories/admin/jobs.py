@@ -26,7 +26,7 @@ from memories.pipeline.memory import proposals
 class InputInline(ReadOnlyInline):
     model = JobInput
     fields = readonly_fields = ("version_key", "revision")
-    verbose_name_plural = _("versions read")
+    verbose_name_plural = _("input versions")
 
     @admin.display(description=_("version"))
     def version_key(self, read: JobInput) -> int:
@@ -135,7 +135,7 @@ class JobAdmin(ReadOnly, AudienceAdmin):
     def base_key(self, job: Job) -> str:
         return display_value(job.base_id)
 
-    @admin.display(description=_("what happened"))
+    @admin.display(description=_("outcome"))
     def what_happened(self, job: Any) -> str:
         return job.fault_text if job.is_readable else ""
 
@@ -144,23 +144,23 @@ class JobAdmin(ReadOnly, AudienceAdmin):
         """Return the tokens of the current and of the proposed text."""
         return " → ".join(map(str, proposals.token_counts(job) or ()))
 
-    @admin.action(description=_("Retry what was given up or cancelled"), permissions=["operate"])
+    @admin.action(description=_("Retry failed or cancelled jobs"), permissions=["operate"])
     def retry(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
         count = job_control.retry_jobs(queryset, user_of(request))
         text = ngettext(
-            "%(count)d job will be tried again.",
-            "%(count)d jobs will be tried again.",
+            "%(count)d job will be retried.",
+            "%(count)d jobs will be retried.",
             count,
         )
         self.report(request, text, count)
 
-    @admin.action(description=_("Cancel what waits"), permissions=["operate"])
+    @admin.action(description=_("Cancel waiting jobs"), permissions=["operate"])
     def cancel(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
         count = job_control.cancel_jobs(queryset, user_of(request))
         text = ngettext("%(count)d job was cancelled.", "%(count)d jobs were cancelled.", count)
         self.report(request, text, count)
 
-    @admin.action(description=_("Accept what is proposed"), permissions=["operate"])
+    @admin.action(description=_("Approve proposals"), permissions=["operate"])
     def accept(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
         count, stale = 0, 0
         for job in self._proposed(queryset):
@@ -169,14 +169,14 @@ class JobAdmin(ReadOnly, AudienceAdmin):
             except StaleBase:
                 stale += 1
         text = ngettext(
-            "%(count)d proposal was accepted.", "%(count)d proposals were accepted.", count
+            "%(count)d proposal was approved.", "%(count)d proposals were approved.", count
         )
         self.report(request, text, count)
         if stale:
-            text = gettext("A memory has changed since its text was proposed: it is merged again.")
+            text = gettext("A memory changed after its text was proposed. It is merged again.")
             self.message_user(request, text, messages.WARNING)
 
-    @admin.action(description=_("Reject what is proposed"), permissions=["operate"])
+    @admin.action(description=_("Reject proposals"), permissions=["operate"])
     def reject(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
         count = sum(proposals.reject(job, by=user_of(request)) for job in self._proposed(queryset))
         text = ngettext(

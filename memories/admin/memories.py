@@ -109,7 +109,7 @@ class MemoryAdmin(ChangeOnly, AudienceAdmin):
     def response_change(self, request: HttpRequest, obj: Memory) -> HttpResponse:
         if obj.current and str(obj.current.number) == request.POST.get("based_on"):
             if not messages.get_messages(request):
-                text = gettext("Nothing was different, so there is no new version.")
+                text = gettext("Nothing changed, so there is no new version.")
                 self.message_user(request, text, messages.INFO)
             return HttpResponseRedirect(request.path)
         return super().response_change(request, obj)
@@ -126,7 +126,7 @@ class LineInline(ReadOnlyInline):
     def written_by(self, line: Line) -> Any:
         return ORIGINS[Origin(line.origin)]
 
-    @admin.display(description=_("messages it rests on"))
+    @admin.display(description=_("source messages"))
     def source_count(self, line: Any) -> int:
         count: int = line.source_count
         return count
@@ -211,11 +211,11 @@ class MemoryVersionAdmin(ReadOnly, AudienceAdmin):
     def has_operate_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm("memories.change_memory")
 
-    @admin.action(description=_("Restore as newest"), permissions=["operate"])
+    @admin.action(description=_("Restore as new version"), permissions=["operate"])
     def restore(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
         versions = list(queryset.select_related("memory__current")[:2])
         if len(versions) != 1:
-            text = gettext("Choose one version to restore.")
+            text = gettext("Select one version to restore.")
             self.message_user(request, text, messages.WARNING)
             return
         (version,) = versions
@@ -228,11 +228,11 @@ class MemoryVersionAdmin(ReadOnly, AudienceAdmin):
                 version, by=request.user, based_on=based_on, revision=revision
             )
         except Unchanged:
-            text = gettext("This is the current text already.")
+            text = gettext("This is already the current text.")
             self.message_user(request, text, messages.INFO)
         except StaleBase:
-            text = gettext("Somebody saved another text meanwhile. Look at it, then try again.")
+            text = gettext("Somebody saved another text in the meantime. Check it, then try again.")
             self.message_user(request, text, messages.ERROR)
         else:
-            text = gettext("Version %(old)s is current again, as version %(new)s.")
+            text = gettext("Version %(old)s was restored as version %(new)s.")
             self.message_user(request, text % {"old": version.number, "new": restored.number})

@@ -32,7 +32,7 @@ class MemoryForm(forms.ModelForm):  # type: ignore[type-arg]
     )
     pinned = PinField(
         label=_("pinned lines"),
-        help_text=_("Every later update keeps them word for word, like lines that people wrote."),
+        help_text=_("Updates keep these lines unchanged, like lines that people wrote."),
         required=False,
         # The class gives each line the whole width in the admin's own style.
         widget=forms.CheckboxSelectMultiple(attrs={"class": "radiolist"}),
@@ -72,7 +72,7 @@ class MemoryForm(forms.ModelForm):  # type: ignore[type-arg]
         cleaned = super().clean() or {}
         if "_choose" in self.data:
             self._show_conflict(*self._posted_conflict(), self.data)
-            self.add_error(None, _("This is what your choices make. Check it, then save it."))
+            self.add_error(None, _("This is the combined text. Check it, then save it."))
         elif not self.errors:
             self._save(cleaned)
         return cleaned
@@ -92,13 +92,13 @@ class MemoryForm(forms.ModelForm):  # type: ignore[type-arg]
         except StaleBase as stale:
             self.is_stale = True
             self._show_conflict(text, base["based_on"], stale.current, {})
-            self.add_error(None, _("Somebody saved another text meanwhile. Your text is kept."))
-        except LookupError:
-            self.add_error("pinned", _("There is no such line."))
-        except ValueError:
-            empty = _(
-                "A memory cannot be empty. To take everything back, restore an older version."
+            self.add_error(
+                None, _("Somebody saved another text in the meantime. Your text is kept.")
             )
+        except LookupError:
+            self.add_error("pinned", _("This line does not exist."))
+        except ValueError:
+            empty = _("A memory cannot be empty. Restore an older version to undo its changes.")
             self.add_error("text", empty)
 
     def _save_pins(self, cleaned: dict[str, Any], **base: int) -> bool:

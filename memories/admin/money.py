@@ -57,10 +57,12 @@ class CapForm(forms.ModelForm):  # type: ignore[type-arg]
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
         if cleaned.get("tokens") is None and cleaned.get("money") is None and not self.errors:
-            self.add_error(None, _("Give tokens or dollars; delete the cap to have none."))
+            self.add_error(
+                None, _("Enter tokens or dollars. Delete the budget to remove the limit.")
+            )
         workspace = cleaned.get("workspace", self.instance.workspace)
         if workspace is None and not self.is_operator:
-            self.add_error(None, _("Only operators set caps of the whole installation."))
+            self.add_error(None, _("Only operators can set the budget of the whole installation."))
         return cleaned
 
 

@@ -22,7 +22,7 @@ class NoteForm(forms.ModelForm):  # type: ignore[type-arg]
     """
 
     based_on = forms.CharField(required=False, widget=forms.HiddenInput)
-    tags = forms.CharField(label=_("tags"), required=False, help_text=_("Parted by commas."))
+    tags = forms.CharField(label=_("tags"), required=False, help_text=_("Separated by commas."))
 
     class Meta:
         model = Note
@@ -51,7 +51,7 @@ class NoteForm(forms.ModelForm):  # type: ignore[type-arg]
             return cleaned
         settings = workspace.memory_settings
         if not settings.notes_enabled:
-            self.add_error("workspace", _("Notes are switched off in this workspace."))
+            self.add_error("workspace", _("Notes are turned off in this workspace."))
         cleaned["date"] = cleaned.get("date") or rules.today(timezone.now(), settings.zone)
         if not cleaned.get("title"):
             cleaned["title"] = rules.title_of(cleaned.get("content", ""))
@@ -76,8 +76,8 @@ class NoteForm(forms.ModelForm):  # type: ignore[type-arg]
         self.add_error(
             None,
             _(
-                "Nothing was saved: %(name)s saved version %(number)s after you opened this form. "
-                "Your text is still below. Saving again replaces theirs, which says: %(text)s"
+                "Nothing was saved. %(name)s saved version %(number)s after you opened this form. "
+                "Your text is still below. Saving again replaces this text: %(text)s"
             )
             % details,
         )

@@ -54,7 +54,7 @@ class QuarantinedLineAdmin(ReadOnly, AudienceAdmin):
     def place(self, line: QuarantinedLine) -> str:
         return memory_label(line.memory)
 
-    @admin.display(description=_("messages it rests on"))
+    @admin.display(description=_("source messages"))
     def traced_to(self, line: QuarantinedLine) -> str:
         # `visible_to` shows a line only to readers of its messages.
         return ", ".join(map(str, line.sources.order_by("micros")))
@@ -62,7 +62,7 @@ class QuarantinedLineAdmin(ReadOnly, AudienceAdmin):
     def has_operate_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm("memories.change_memory")
 
-    @admin.action(description=_("Reject: they stay out"), permissions=["operate"])
+    @admin.action(description=_("Reject: keep out of memories"), permissions=["operate"])
     def reject(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
         rows = queryset.select_related("memory__workspace")
         count = sum(line.reject(by=user_of(request)) for line in rows)

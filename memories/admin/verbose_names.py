@@ -6,7 +6,7 @@ from django.utils.translation import gettext_lazy as _
 from memories.models import Heartbeat
 
 VERBOSE_NAMES = {
-    "at": _("last beat"),
+    "at": _("last heartbeat"),
     "author": _("author"),
     "backfill": _("backfill"),
     "base": _("based on version"),
@@ -15,21 +15,21 @@ VERBOSE_NAMES = {
     "decided_by": _("decided by"),
     "fence": _("claim"),
     "job": _("job"),
-    "input_key": _("digest of what it read"),
-    "lease_until": _("claimed until"),
+    "input_key": _("input digest"),
+    "lease_until": _("lease until"),
     "memory": _("memory"),
     "name": _("name"),
     "openings": _("pauses in a row"),
-    "paused_by": _("paused because of"),
+    "paused_by": _("pause reason"),
     "person": _("person"),
-    "rate_limits": _("times it asked for a pause"),
+    "rate_limits": _("rate limits in a row"),
     "restored_from": _("restored from"),
     "revision": _("times rewritten"),
     "segment": _("segment"),
     "text": _("text"),
     "thread_segment": _("segment of the thread"),
     "user": _("account"),
-    "way": _("asked in which way"),
+    "way": _("prompt form"),
     "workspace": _("workspace"),
 }
 

@@ -56,7 +56,12 @@ class WorkspaceForm(forms.ModelForm):  # type: ignore[type-arg]
                 if name not in self.errors:
                     self.add_error(name, list(errors))
             if self.settings_form.is_valid() and self.settings_form.removes_after:
-                self.add_error("retention_days", _("Shorten it in the pages: they ask first."))
+                self.add_error(
+                    "retention_days",
+                    _(
+                        "To shorten this period, use the settings page. It shows a confirmation first."
+                    ),
+                )
         return cleaned
 
 

@@ -9,42 +9,42 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
 SENTENCES: dict[str, Promise] = {
-    "absent": _("There is no %(name)s."),
+    "absent": _("%(name)s does not exist."),
     "unreadable": _("%(name)s cannot be read: %(why)s."),
-    "other_file": _("%(name)s is neither a zip file nor a folder."),
-    "no_zip": _("%(name)s is neither a zip file nor a folder. Unpack it first."),
-    "damaged": _("%(name)s is damaged, or not a zip file."),
+    "other_file": _("%(name)s is not a zip file or a folder."),
+    "no_zip": _("%(name)s is not a zip file or a folder. Unpack it first."),
+    "damaged": _("%(name)s is damaged, or it is not a zip file."),
     "slackdump": _(
-        "This is slackdump's %(form)s, not an export. Make one of it first:"
-        " slackdump convert -f export -o export.zip %(name)s"
+        "This is the %(form)s format of slackdump, not an export. Convert it first: "
+        "slackdump convert -f export -o export.zip %(name)s"
     ),
-    "zip_inside": _("%(name)s holds another zip file. Take it out, and give that one."),
+    "zip_inside": _("%(name)s contains another zip file. Extract that file and import it."),
     "nothing_inside": _(
-        "%(name)s holds neither lists of channels nor files of days. Give the zip file that Slack"
-        " made, or the folder it was unpacked to."
+        "%(name)s contains no channel lists and no daily files. Use the zip file from Slack, "
+        "or the folder it was unpacked to."
     ),
     "several_teams": _(
-        "%(name)s holds %(n)s teams of an organisation. Give the export of one team, each to a"
-        " workspace of its own."
+        "%(name)s contains %(n)s teams of an organization. Import the export of each team "
+        "into its own workspace."
     ),
-    "many_files": _("%(name)s holds more than %(n)s files. Give it in parts."),
+    "many_files": _("%(name)s contains more than %(n)s files. Split it into parts."),
     "leads_out": _(
-        "%(name)s names a place outside of itself (%(file)s). Unpack it yourself, look at what it"
-        " holds, and give the folder."
+        "%(name)s contains a path outside of the archive (%(file)s). Unpack it yourself, "
+        "check its contents, and use the folder."
     ),
     "link": _(
-        "%(name)s holds a link or a device (%(file)s). Unpack it yourself, look at what it holds,"
-        " and give the folder."
+        "%(name)s contains a link or a device (%(file)s). Unpack it yourself, check its "
+        "contents, and use the folder."
     ),
     "same_name": _(
-        "%(name)s holds two files of one name (%(file)s). Unpack it yourself, look at what it"
-        " holds, and give the folder."
+        "%(name)s contains two files with the same name (%(file)s). Unpack it yourself, "
+        "check its contents, and use the folder."
     ),
-    "overlap": _("%(name)s holds files that lie over each other."),
-    "password": _("%(name)s is protected by a password. Unpack it, and give the folder."),
+    "overlap": _("%(name)s contains overlapping files."),
+    "password": _("%(name)s is protected by a password. Unpack it and use the folder."),
     "unpacks_to_more": _(
-        "%(name)s unpacks to far more than an export of its size may. Unpack it yourself, look at"
-        " what it holds, and give the folder."
+        "%(name)s unpacks to far more data than an export of its size should. Unpack it "
+        "yourself, check its contents, and use the folder."
     ),
 }
 

@@ -67,9 +67,9 @@ def _chip(chip: SourceChip, label: str) -> SafeString:
             chip.author,
         )
     reason = (
-        icon("cancelled", _("a source that was removed"))
+        icon("cancelled", _("a deleted source"))
         if chip.is_removed
-        else icon("lock", _("a source you may not open"))
+        else icon("lock", _("a source you cannot access"))
     )
     return format_html('<span class="chip closed">{}</span>', reason)
 
@@ -93,7 +93,7 @@ def _since(line: OptionalLine, *, in_words: bool) -> SafeString:
     if not line:
         return EMPTY
     if line.is_by_person:
-        label = escape(_("by hand, v%(number)s") % {"number": line.since})
+        label = escape(_("edited by a person, v%(number)s") % {"number": line.since})
     elif line.origin == Origin.RESTORE:
         label = escape(_("restored, v%(number)s") % {"number": line.since})
     else:
@@ -118,9 +118,9 @@ def fate(line: OptionalLine) -> SafeString:
         return EMPTY
     words = {
         Line.Fate.SUPERSEDED: _("replaced in v%(number)s"),
-        Line.Fate.SETTLED: _("settled in v%(number)s"),
+        Line.Fate.SETTLED: _("resolved in v%(number)s"),
         Line.Fate.ARCHIVED: _("moved to the archive in v%(number)s"),
-        Line.Fate.RETURNED: _("moved to the archive in v%(number)s and brought back later"),
+        Line.Fate.RETURNED: _("moved to the archive in v%(number)s and restored later"),
     }[Line.Fate(line.fate)]
     return format_html(
         '<span class="line-mark" lang="{}"><a href="{}">{}</a></span>',

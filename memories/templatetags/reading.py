@@ -108,55 +108,55 @@ _STYLES: dict[str, Callable[[datetime], str]] = {
 # Reasons
 
 _REASONS = {
-    Trigger.IDLE: gettext_lazy("%(messages)s, then quiet for %(time)s"),
-    Trigger.FULL: gettext_lazy("%(messages)s: a full segment"),
-    Trigger.FIRST: gettext_lazy("%(messages)s: the first look at this channel"),
+    Trigger.IDLE: gettext_lazy("%(messages)s, then %(time)s without a message"),
+    Trigger.FULL: gettext_lazy("%(messages)s: message limit of a segment"),
+    Trigger.FIRST: gettext_lazy("%(messages)s: first summary of this channel"),
     Trigger.HISTORY_OFF: gettext_lazy("%(messages)s, history is off"),
-    Trigger.BACKFILL: gettext_lazy("%(messages)s from before"),
-    Trigger.REQUESTED: gettext_lazy("%(messages)s, asked for by hand"),
+    Trigger.BACKFILL: gettext_lazy("%(messages)s from backfill"),
+    Trigger.REQUESTED: gettext_lazy("%(messages)s, updated by hand"),
     Trigger.EDITED: gettext_lazy("a message was edited or deleted"),
     "merge": gettext_lazy("merged from %(texts)s"),
-    "rebuild": gettext_lazy("made anew from %(texts)s"),
+    "rebuild": gettext_lazy("rebuilt from %(texts)s"),
 }
 _DROPS = {
-    "unknown_line": gettext_lazy("the line it names is not there"),
+    "unknown_line": gettext_lazy("the line does not exist"),
     "kept_line": gettext_lazy("a person wrote or pinned the line"),
-    "older_news": gettext_lazy("the line is newer than what would change it"),
-    "known": gettext_lazy("the memory says it already"),
+    "older_news": gettext_lazy("the line is newer than the change"),
+    "known": gettext_lazy("the memory already contains it"),
 }
 _FAULTS = {
-    "rate_limited": gettext_lazy("the model asked to wait"),
-    "out_of_credit": gettext_lazy("the account at the model is used up"),
-    "unauthorised": gettext_lazy("the model refused the key"),
-    "forbidden": gettext_lazy("the model refused the key"),
-    "server_error": gettext_lazy("the model had an error of its own"),
+    "rate_limited": gettext_lazy("rate limit of the model"),
+    "out_of_credit": gettext_lazy("the model account has no credit left"),
+    "unauthorised": gettext_lazy("the model rejected the API key"),
+    "forbidden": gettext_lazy("the model rejected the API key"),
+    "server_error": gettext_lazy("the model server had an error"),
     "connection": gettext_lazy("the model could not be reached"),
-    "timeout": gettext_lazy("the model did not answer in time"),
-    "empty": gettext_lazy("the answer was empty"),
-    "blank": gettext_lazy("the answer was empty"),
-    "length": gettext_lazy("the answer was cut off"),
+    "timeout": gettext_lazy("the model did not reply in time"),
+    "empty": gettext_lazy("the reply was empty"),
+    "blank": gettext_lazy("the reply was empty"),
+    "length": gettext_lazy("the reply was cut off"),
     "content_filter": gettext_lazy("the model refused the content"),
     "refusal": gettext_lazy("the model refused"),
-    "prompt_echoed": gettext_lazy("the answer repeated its instructions"),
-    "too_long": gettext_lazy("the answer was far too long"),
-    "too_short": gettext_lazy("the answer was far too short"),
-    "unknown_finish": gettext_lazy("the answer ended in an unknown way"),
-    "malformed": gettext_lazy("the answer was no answer of a model"),
-    "bad_request": gettext_lazy("the model did not understand the request"),
-    "not_found": gettext_lazy("the model is not known there"),
+    "prompt_echoed": gettext_lazy("the reply repeated its instructions"),
+    "too_long": gettext_lazy("the reply was far too long"),
+    "too_short": gettext_lazy("the reply was far too short"),
+    "unknown_finish": gettext_lazy("the reply ended for an unknown reason"),
+    "malformed": gettext_lazy("the reply could not be read"),
+    "bad_request": gettext_lazy("the model rejected the request"),
+    "not_found": gettext_lazy("the model does not exist at its address"),
     "context_too_long": gettext_lazy("the text was too long for the model"),
-    "no_operation": gettext_lazy("none of the changes in the answer could be made"),
-    "wrong_language": gettext_lazy("the answer was in the wrong language"),
-    "nothing": gettext_lazy("the model found nothing in messages that say something"),
-    "copied": gettext_lazy("the answer mostly copied messages"),
-    "no_room": gettext_lazy("the model thought until its limit and did not answer"),
-    "gave_no_answer": gettext_lazy("its worker went away each time"),
-    "not_closed": gettext_lazy("its worker went away each time"),
-    "quarantined": gettext_lazy("every line of the answer was held back"),
-    "over_cap": gettext_lazy("a cap is reached"),
-    "over_backfill_cap": gettext_lazy("the cap of its backfill is reached"),
-    "breaker_open": gettext_lazy("the model failed again and again"),
-    "needs_person": gettext_lazy("the model waits for a person"),
+    "no_operation": gettext_lazy("none of the changes in the reply could be applied"),
+    "wrong_language": gettext_lazy("the reply was in the wrong language"),
+    "nothing": gettext_lazy("the model found nothing in messages with content"),
+    "copied": gettext_lazy("the reply mostly copied messages"),
+    "no_room": gettext_lazy("the model used its whole limit for reasoning"),
+    "gave_no_answer": gettext_lazy("the worker stopped each time"),
+    "not_closed": gettext_lazy("the worker stopped each time"),
+    "quarantined": gettext_lazy("every line of the reply was quarantined"),
+    "over_cap": gettext_lazy("budget reached"),
+    "over_backfill_cap": gettext_lazy("limit of the backfill reached"),
+    "breaker_open": gettext_lazy("repeated failures of the model"),
+    "needs_person": gettext_lazy("the model needs a person"),
     "unexpected": gettext_lazy("an error in Memory Hub itself"),
 }
 
@@ -165,12 +165,12 @@ _FAULTS = {
 def why(version: MemoryVersion) -> str:
     """Return the reason for a version."""
     if version.origin == MemoryVersion.Origin.PERSON:
-        return _("edited by hand")
+        return _("edited by a person")
     if version.origin == MemoryVersion.Origin.RESTORE:
         if version.trigger.get("reason") == "undo":
-            return _("took back a change of v%(number)s") % {"number": version.trigger.get("of")}
+            return _("undid a change of v%(number)s") % {"number": version.trigger.get("of")}
         if version.trigger.get("reason") == "line_restore":
-            return _("brought a line back from the archive")
+            return _("restored a line from the archive")
         old = version.restored_from
         return _("restored from v%(number)s") % {"number": old.number} if old else _("restored")
     return reason_words(version.trigger)

@@ -16,7 +16,7 @@ def since_field() -> forms.CharField:
         required=False,
         max_length=10,
         help_text=gettext_lazy(
-            "A day, such as 2026-01-31, or a number of days back. Empty: from the first message."
+            "A date, such as 2026-01-31, or a number of days. Empty: from the first message."
         ),
     )
 
@@ -26,4 +26,4 @@ def since_us(text: str, zone: tzinfo) -> int:
     try:
         return parse_since(text, timezone.now(), zone)
     except InvalidInput as error:
-        raise forms.ValidationError(_("Neither a day nor a number of days.")) from error
+        raise forms.ValidationError(_("Enter a date or a number of days.")) from error

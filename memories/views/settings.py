@@ -60,7 +60,7 @@ def edit(request: UserRequest, slug: str) -> HttpResponse:
     if days and request.POST.get("remove") != str(days):
         return _page(request, place, form, days=days, status=422)
     changed = form.save(by=request.user)
-    toasts.success(request, _("Settings saved.") if changed else _("Nothing was different."))
+    toasts.success(request, _("Settings saved.") if changed else _("Nothing changed."))
     return redirect("settings-edit", slug)
 
 
@@ -72,11 +72,11 @@ def probe(request: UserRequest, slug: str) -> HttpResponse:
     must_operate(request)
     model = probing.configured_model()
     if model is None:
-        toasts.error(request, _("No model is named, so there is none to probe."))
+        toasts.error(request, _("No model is configured."))
     else:
         tasks.schedule_probe(request.user, model.endpoint_name)
         toasts.success(
-            request, _("The probe is queued. A worker asks the model a few small tasks.")
+            request, _("The check is queued. A worker gives the model a few small tasks.")
         )
     return redirect("settings-edit", slug)
 

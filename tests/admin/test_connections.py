@@ -104,7 +104,7 @@ def test_a_token_can_be_tested_and_deleted(
 ) -> None:
     connection = kept(workspace)
     assert act(client, "test_it", connection) == [
-        "team: It works: everything that is needed can be read."
+        "team: The connection works. All required data can be read."
     ]
     slack.scopes.discard("users:read")
     [said] = act(client, "test_it", connection)
@@ -114,8 +114,8 @@ def test_a_token_can_be_tested_and_deleted(
     [said] = act(client, "test_it", connection)
     assert "revoked" in said
     assert "token revoked" in client.get(reverse(LIST)).content.decode()
-    assert act(client, "forget_it", connection) == ["1 token is forgotten."]
-    assert act(client, "forget_it", connection) == ["0 tokens are forgotten."]
+    assert act(client, "forget_it", connection) == ["1 token was deleted."]
+    assert act(client, "forget_it", connection) == ["0 tokens were deleted."]
     connection.refresh_from_db()
     assert not connection.has_token
     delete = reverse("admin:memories_slackconnection_delete", args=[connection.pk])

@@ -95,7 +95,7 @@ def test_nobody_can_mark_an_address_as_verified(client, channel, mika, request, 
 def test_a_link_by_an_operator_needs_a_reason_and_opens_for_an_hour(client, mika, operator):
     other = UserFactory(username="other")
     response = link(client, mika, other)
-    assert response.status_code == 200 and "Say why" in response.content.decode()
+    assert response.status_code == 200 and "Enter a reason" in response.content.decode()
     mika.refresh_from_db()
     assert mika.user is None
     assert link(client, mika, other, "a complaint").status_code == 302
@@ -189,7 +189,7 @@ def test_a_password_by_an_operator_needs_a_reason_and_opens_for_an_hour(client, 
     EmailAddress.objects.create(user=user, email="other@example.com", verified=True)
     mika.link(user, "slack")
     response = set_password(client, user)
-    assert response.status_code == 200 and "Say why" in response.content.decode()
+    assert response.status_code == 200 and "Enter a reason" in response.content.decode()
     assert set_password(client, user, reason="a complaint").status_code == 302
     user.refresh_from_db()
     assert user.check_password(NEW) and reads(user)

@@ -81,7 +81,7 @@ class TestEdit:
         assert response.status_code == 409
         assert memory.versions.count() == 3
         bound = response.context["adminform"].form
-        assert "another text meanwhile" in str(bound.non_field_errors())
+        assert "another text in the meantime" in str(bound.non_field_errors())
         # Both said something else in the same place: both stay, until the person chose.
         assert bound["text"].value() == "- one\n- mine\n- theirs"
         page = response.content.decode()
@@ -167,7 +167,7 @@ class TestEdit:
     def test_the_same_text_adds_no_version(self, client, operator, memory):
         form = opened(client, memory) | {"text": "- one\r\n- two"}
         response = client.post(page_of(memory), form, follow=True)
-        assert messages_of(response) == ["Nothing was different, so there is no new version."]
+        assert messages_of(response) == ["Nothing changed, so there is no new version."]
         assert memory.versions.count() == 2
 
     @pytest.mark.slow
@@ -275,7 +275,7 @@ class TestRestore:
         assert "Drawn at" not in page.content.decode()  # to itself, not to people
         drawn_at = parse_datetime(page.context["action_form"]["drawn_at"].value())
         memory.revise("- meanwhile", by=None, based_on=2)
-        stale = "Somebody saved another text meanwhile. Look at it, then try again."
+        stale = "Somebody saved another text in the meantime. Check it, then try again."
         assert messages_of(self.act(client, memory.versions.get(number=1), drawn_at=drawn_at)) == [
             stale
         ]
@@ -284,7 +284,7 @@ class TestRestore:
     def test_a_restore_adds_a_version_with_the_old_text(self, client, operator, memory):
         old = memory.versions.get(number=1)
         response = self.act(client, old)
-        assert messages_of(response) == ["Version 1 is current again, as version 3."]
+        assert messages_of(response) == ["Version 1 was restored as version 3."]
         memory.refresh_from_db()
         assert (memory.current.number, memory.current.content) == (3, "- old")
         assert (memory.current.restored_from, memory.current.author) == (old, operator)
@@ -298,13 +298,13 @@ class TestRestore:
 
     def test_the_current_text_is_not_restored(self, client, operator, memory):
         assert messages_of(self.act(client, memory.current)) == [
-            "This is the current text already."
+            "This is already the current text."
         ]
         assert memory.versions.count() == 2
 
     def test_only_one_version_is_restored_at_once(self, client, operator, memory):
         response = self.act(client, *memory.versions.all())
-        assert messages_of(response) == ["Choose one version to restore."]
+        assert messages_of(response) == ["Select one version to restore."]
         assert memory.versions.count() == 2
 
     def test_a_viewer_cannot_restore(self, client, memory):

@@ -166,14 +166,14 @@ class TestRetry:
     def test_dead_jobs_of_private_channels_are_retried_too(self, client, operator, jobs):
         response = self.act(client, jobs)
         texts = [str(message) for message in response.context["messages"]]
-        assert texts == ["1 job will be tried again."]
+        assert texts == ["1 job will be retried."]
         assert self.states() == [("waiting", 0), ("done", 5)]
 
     @pytest.mark.slow
     def test_the_message_reports_no_retry(self, client, operator, jobs):
         response = self.act(client, jobs[1:])
         texts = [str(message) for message in response.context["messages"]]
-        assert texts == ["0 jobs will be tried again."]
+        assert texts == ["0 jobs will be retried."]
 
     def test_a_viewer_cannot_retry(self, client, jobs):
         user = UserFactory(is_staff=True, is_superuser=False)

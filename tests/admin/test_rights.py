@@ -34,7 +34,7 @@ TABLE = {
     "memories.backfill": (NOTHING, NOTHING, "pause, resume and cancel of what is visible"),
     "memories.modelcall": (NOTHING, NOTHING, "numbers of calls to a model"),
     "memories.cap": (ALL, ALL, "limits of tokens and money"),
-    "memories.channel": ("change", "change", "visible ones; only whether bots are remembered"),
+    "memories.channel": ("change", "change", "visible ones; only whether bots are summarized"),
     "memories.channelmember": (NOTHING, NOTHING, "who reads a private channel: Slack says so"),
     "memories.endpoint": (NOTHING, NOTHING, "allow calls again"),
     "memories.job": (NOTHING, NOTHING, "retry and cancel; visible proposals"),

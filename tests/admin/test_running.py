@@ -170,11 +170,11 @@ class TestEndpoints:
         closed = Endpoint.objects.create(
             fingerprint="f", name="tiny", needs_person=True, fault="out_of_credit"
         )
-        assert b"waits for a person" in client.get(listed("endpoint")).content
-        assert act(client, "endpoint", "resume", closed) == ["1 endpoint is called again."]
+        assert b"needs a person" in client.get(listed("endpoint")).content
+        assert act(client, "endpoint", "resume", closed) == ["Calls to 1 endpoint are resumed."]
         closed.refresh_from_db()
         assert not closed.needs_person
-        assert act(client, "endpoint", "resume", closed) == ["0 endpoints are called again."]
+        assert act(client, "endpoint", "resume", closed) == ["Calls to 0 endpoints are resumed."]
         details = {"fault": "out_of_credit"}
         assert audit_log() == [("boss", "endpoint_resume", "", "tiny", details)]
 
@@ -189,7 +189,7 @@ class TestEndpoints:
             assert act(client, "endpoint", "probe", other) == ["The settings name another model."]
             assert not OrmQ.objects.exists() and audit_log() == []
             [text] = act(client, "endpoint", "probe", named)
-        assert text.startswith("The probe is queued.")
+        assert text.startswith("The check is queued.")
         task = OrmQ.objects.get().task
         assert (task["func"], task["kwargs"]) == ("memories.tasks.probe", {"by_person": True})
         assert audit_log() == [("boss", "endpoint_probe", "", model.endpoint_name, {})]
@@ -249,7 +249,7 @@ class TestJobs:
         made = self.job(channel, "proposed", base=base, reply=reply)
         memory.revise("- by hand", by=None, based_on=1)
         texts = act(client, "job", "accept", made)
-        assert any("has changed since" in text for text in texts)
+        assert any("changed after its text" in text for text in texts)
         memory.refresh_from_db()
         assert memory.current.content == "- by hand"
 

@@ -58,15 +58,15 @@ def test_a_security_key(page: Page, address: str, complaints: list[str]) -> None
     page.fill("#id_password", PASSWORD)
     page.get_by_role("button", name="Go on").click()
     page.fill("#id_name", "The blue one")
-    page.get_by_role("button", name="Add it").click()
+    page.get_by_role("button", name="Add key").click()
     expect(page.get_by_role("heading", name="Recovery codes")).to_be_visible()
-    expect(page.get_by_text("The key is added.")).to_be_visible()
+    expect(page.get_by_text("The key was added.")).to_be_visible()
     assert Authenticator.objects.get(user=user, type="webauthn").wrap().name == "The blue one"
 
     page.get_by_role("button", name="Sign out").click()
     sign_in()
     expect(page.get_by_role("heading", name="Second factor")).to_be_visible()
-    page.get_by_role("button", name="With a security key").click()
+    page.get_by_role("button", name="Use a security key").click()
     expect(page.get_by_role("heading", name="Your settings")).to_be_visible()
 
 

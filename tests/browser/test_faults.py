@@ -102,11 +102,11 @@ def test_a_server_killed_while_it_saves_takes_no_text_away(
     page.click("#memory >> text=Edit")
     page.locator("#text").press_sequentially("- Typed and not lost.\n")
     mortal.freeze()
-    page.click(f"text=Save over v{first}")
+    page.click(f"text=Save as new version{first}")
     expect(page.locator("#memory")).to_have_attribute("aria-busy", "true")
     mortal.kill()
     band = page.locator("#failed")
-    expect(band).to_contain_text("what you typed is kept")
+    expect(band).to_contain_text("what you typed is still here")
     expect(page.locator("#memory")).not_to_have_attribute("aria-busy", "true")
     expect(page.locator("#text")).to_have_value(re.compile("Typed and not lost"))
     mortal.start()
@@ -144,7 +144,9 @@ def test_signed_out_meanwhile_the_page_stays(page: Page, story: Story) -> None:
     page.goto(story.channel)
     page.context.clear_cookies()
     page.click("#memory >> text=Edit")
-    expect(page.locator("#failed")).to_contain_text("What you see and what you typed is kept.")
+    expect(page.locator("#failed")).to_contain_text(
+        "What you see and what you typed is still here."
+    )
     expect(page.locator("#memory .lines")).to_be_visible()
     expect(page.locator("#id_password")).to_have_count(0)
 
@@ -156,9 +158,9 @@ def test_a_save_that_failed_is_tried_again(page: Page, story: Story) -> None:
     page.click("#memory >> text=Edit")
     page.locator("#text").press_sequentially("- Typed and not lost.\n")
     page.route("**/edit/", lambda route: route.abort())
-    page.click(f"text=Save over v{first}")
+    page.click(f"text=Save as new version{first}")
     band = page.locator("#failed")
-    expect(band).to_contain_text("what you typed is kept")
+    expect(band).to_contain_text("what you typed is still here")
     expect(page.locator("#memory")).not_to_have_attribute("aria-busy", "true")
     page.unroute("**/edit/")
     band.locator("text=Try again").click()
@@ -177,21 +179,21 @@ def model(settings: Settings, httpserver: HTTPServer) -> FakeEndpoint:
 @pytest.mark.nightly("a long walk")
 def test_progress_and_cost_are_honest(page: Page, story: Story, model: FakeEndpoint) -> None:
     """What it costs stands there before it begins; a model without a price is never said to cost
-    nothing; no time is promised before any was measured; who is out of credit is told so."""
+    nothing; no time is promised before any was measured; who is no credit left is told so."""
     sign_in(page, story)
     page.goto(story.at("/w/kazoe/backfill/"))
     page.locator("summary", has_text="Choose channels").click()
     page.get_by_label("beta-testers").check()
-    page.get_by_role("button", name="Show what it costs").click()
+    page.get_by_role("button", name="Estimate the cost").click()
     quote = page.locator("#quote")
     expect(quote.locator("tfoot")).to_contain_text("unpriced")
-    expect(quote).to_contain_text("Nothing of this model is measured yet")
+    expect(quote).to_contain_text("This model has not been measured yet")
     expect(quote).not_to_contain_text("$")
-    quote.get_by_role("button", name="Start without a cap").click()
+    quote.get_by_role("button", name="Start without a limit").click()
     progress = page.locator("#progress")
     expect(progress).to_contain_text("running", ignore_case=True)
     expect(progress.locator("dl")).to_contain_text("unpriced")
-    expect(progress).not_to_contain_text("still about")
+    expect(progress).not_to_contain_text("remaining: about")
     expect(progress).not_to_contain_text("$")
 
     model.reply_with(f"{LINES[0]} [1]")
@@ -204,7 +206,7 @@ def test_progress_and_cost_are_honest(page: Page, story: Story, model: FakeEndpo
 
 
 RUNS, HELD = 10, 8
-STILL = re.compile(r"<dt>still about</dt><dd>([\d.]+) – ([\d.]+) min</dd>")
+STILL = re.compile(r"<dt>remaining: about</dt><dd>([\d.]+) – ([\d.]+) min</dd>")
 
 
 @pytest.mark.nightly("carries out ten backfills")
@@ -272,10 +274,10 @@ def test_a_model_out_of_credit_stops_and_says_so(
     sign_in(page, story)
     page.goto(story.channel)
     banner = page.locator(".banner")
-    expect(banner).to_contain_text("out of credit")
-    expect(banner).to_contain_text("Every message is kept")
+    expect(banner).to_contain_text("no credit left")
+    expect(banner).to_contain_text("All messages are kept")
     page.goto(story.at("/w/kazoe/jobs/"))
-    expect(page.locator("#health")).to_contain_text("The model is not called for now")
+    expect(page.locator("#health")).to_contain_text("Calls to the model are paused")
 
 
 def row_of(page: Page, job: Job) -> Locator:
@@ -296,7 +298,7 @@ def test_running_beats_an_old_error(page: Page, story: Story) -> None:
     assert job.claim(timezone.now(), timedelta(minutes=3))
     page.reload()
     expect(row_of(page, job).locator(".status")).to_have_text("running")
-    expect(page.locator("#health")).to_contain_text("All well.")
+    expect(page.locator("#health")).to_contain_text("Everything is working.")
     expect(page.locator("#failed-title")).to_have_count(0)
 
 
@@ -316,10 +318,10 @@ def test_what_waits_says_until_when(page: Page, story: Story) -> None:
 @pytest.mark.parametrize(
     ("break_it", "words"),
     [
-        (lambda now: Heartbeat.objects.update(at=now - timedelta(hours=1)), "gave its last sign"),
+        (lambda now: Heartbeat.objects.update(at=now - timedelta(hours=1)), "was last active"),
         (
             lambda now: Workspace.objects.update(synced_at=now - timedelta(minutes=11)),
-            "Slack was not read for long.",
+            "Slack was not read for a long time.",
         ),
     ],
     ids=["worker", "sync"],
@@ -330,7 +332,7 @@ def test_what_is_down_is_said(
     all_is_well()
     sign_in(page, story)
     page.goto(story.at("/w/kazoe/jobs/"))
-    expect(page.locator("#health")).to_contain_text("All well.")
+    expect(page.locator("#health")).to_contain_text("Everything is working.")
     break_it(timezone.now())
     page.reload()
     expect(page.locator("#health")).to_contain_text(words)

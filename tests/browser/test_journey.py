@@ -56,8 +56,8 @@ def test_a_day_of_work(page: Page, story: Story, complaints: list[str]) -> None:
 
     entry = page.locator(f"#entry-{story.memory.pk}")
     entry.locator("summary").first.click()
-    entry.get_by_role("button", name="Mark seen").click()
-    expect(page.locator("#toast")).to_contain_text("is seen up to")
+    entry.get_by_role("button", name="Mark as seen").click()
+    expect(page.locator("#toast")).to_contain_text("is marked as seen up to")
     expect(entry).to_contain_class("folded")
     assert Seen.objects.get(user=story.user, memory=story.memory).number == story.now
 
@@ -112,7 +112,7 @@ def test_a_memory_is_edited_and_restored(page: Page, story: Story, complaints: l
     page.goto(story.at(f"/v/{story.version(2)}/"))
     page.click("text=Restore v2")
     toast = page.locator("#toast")
-    expect(toast).to_contain_text(f"Version 2 is current again, as version {first + 2}.")
+    expect(toast).to_contain_text(f"Version 2 was restored as, as version {first + 2}.")
     toast.locator("text=Undo").click()
     expect(page.locator("h1")).to_contain_text(f"v{first + 3} of {first + 3}")
     assert story.texts() == [*before, before[1], before[-1]]

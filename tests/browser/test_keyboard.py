@@ -36,14 +36,14 @@ def edit(page: Page, team: Team) -> None:
 def save(page: Page, team: Team) -> None:
     edit(page, team)
     page.locator("#text").press_sequentially("- One more.\n")
-    page.click("text=Save over v")
+    page.click("text=Save as new version")
 
 
 def conflict(page: Page, team: Team) -> None:
     edit(page, team)
     page.locator("#text").press_sequentially("- Mine.\n")
     team.meanwhile("- Theirs.")
-    page.click("text=Save over v")
+    page.click("text=Save as new version")
 
 
 def restore(page: Page, team: Team) -> None:
@@ -75,7 +75,7 @@ def at(rest: str) -> Callable[[Team], str]:
 ACTIONS = {
     "edit": Action(channel, edit, "#memory", "The editor is open."),
     "save": Action(channel, save, "#memory", "Saved as version"),
-    "conflict": Action(channel, conflict, "#memory.conflict", "Your text is kept"),
+    "conflict": Action(channel, conflict, "#memory.conflict", "Your text was kept"),
     "more entries": Action(
         at("catch-up/"), lambda page, _: page.click("#more a"), "#entries", "more are shown."
     ),
@@ -86,10 +86,10 @@ ACTIONS = {
         "more messages are shown.",
     ),
     "restore": Action(
-        lambda team: team.at(f"/v/{team.version(2)}/"), restore, "#version", "is current again"
+        lambda team: team.at(f"/v/{team.version(2)}/"), restore, "#version", "was restored as"
     ),
-    "retry": Action(at("jobs/"), retry, "#jobs", "1 job will be tried again."),
-    "mark seen": Action(at("catch-up/"), mark_seen, "#entries", "is seen up to"),
+    "retry": Action(at("jobs/"), retry, "#jobs", "1 job will be retried."),
+    "mark seen": Action(at("catch-up/"), mark_seen, "#entries", "is marked as seen up to"),
     "add a note": Action(at("notes/"), add_note, "#notes", "added"),
     "search": Action(at("search/"), search, "form.finder", "results in"),
 }
@@ -152,7 +152,7 @@ def test_keyboard_only(page: Page, story: Story) -> None:
     expect(page.locator("#conflict-title")).to_be_focused()
     to(page, page.locator(".hunk input:checked").first)
     page.keyboard.press("ArrowDown")
-    to(page, page.locator("text=Put the choices together"), "Space")
+    to(page, page.locator("text=Combine the choices"), "Space")
     expect(page.locator("#text")).to_be_focused()
     to(page, page.locator("#memory button.primary"), "Enter")
     expect(page.locator("#memory .lines")).to_contain_text("Nao tests on Tuesday.")
@@ -167,7 +167,7 @@ def test_keyboard_only(page: Page, story: Story) -> None:
     page.goto(story.at("/w/kazoe/catch-up/"))
     to(page, page.locator(f"#entry-{story.memory.pk} summary").first, "Enter")
     to(page, page.locator(f"#entry-{story.memory.pk} >> text=Mark seen"), "Enter")
-    expect(page.locator("#toast")).to_contain_text("is seen up to")
+    expect(page.locator("#toast")).to_contain_text("is marked as seen up to")
     assert Seen.objects.get(user=story.user, memory=story.memory).number == story.now
 
     page.goto(story.at("/w/kazoe/search/"))
@@ -186,7 +186,7 @@ def test_keyboard_only(page: Page, story: Story) -> None:
 
     page.goto(story.at("/w/kazoe/jobs/"))
     to(page, page.locator(f"#retry-{job.pk}"), "Space")
-    expect(page.locator("#toast")).to_contain_text("1 job will be tried again.")
+    expect(page.locator("#toast")).to_contain_text("1 job will be retried.")
     job.refresh_from_db()
     assert job.state == Job.State.WAITING
 
@@ -251,7 +251,7 @@ def test_nothing_is_asked_while_a_japanese_word_is_composed(page: Page, story: S
     with page.expect_response(lambda response: "?q=" in response.url):
         keyboard.send("Input.insertText", {"text": "整数"})
     expect(page.locator("#notes article")).to_have_count(1)
-    expect(page.locator("#notes-count")).to_contain_text("1 note holds “整数”")
+    expect(page.locator("#notes-count")).to_contain_text("1 note contains “整数”")
     assert len(asked) == 1
     assert page.url.endswith("?q=%E6%95%B4%E6%95%B0")
 

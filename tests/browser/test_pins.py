@@ -56,11 +56,11 @@ def test_a_shorter_text_is_compared_and_rejected(
     )
     sign_in(page, story)
     page.goto(story.channel)
-    expect(page.locator(".proposal")).to_contain_text("A shorter text waits for you.")
+    expect(page.locator(".proposal")).to_contain_text("A shorter text needs your approval.")
     assert look_at(page) == []
     page.locator(".proposal a.button").click()
-    expect(page.locator("h1")).to_have_text("A shorter text waits for you")
+    expect(page.locator("h1")).to_have_text("A shorter text needs your approval")
     assert look_at(page) == []
     page.get_by_role("button", name="Reject").click()
-    expect(page.locator(".toast")).to_contain_text("Rejected: the text stays as it is.")
+    expect(page.locator(".toast")).to_contain_text("Rejected. The text is unchanged.")
     assert proposals.find_proposal(story.memory) is None

@@ -101,7 +101,7 @@ def test_every_address_that_is_pushed_is_a_page(page: Page, story: Story) -> Non
     page.locator("#q").press_sequentially("整数")
     expect(page).to_have_url(re.compile("notes/.q="))
     page.goto(story.at("/w/kazoe/context/"))
-    page.get_by_label("Budget").fill("4000")
+    page.get_by_label("Token limit").fill("4000")
     page.get_by_role("button", name="Show the context").click()
     expect(page).to_have_url(re.compile("budget=4000"))
     page.locator("#leave-long_term").click()
@@ -114,7 +114,7 @@ def test_every_address_that_is_pushed_is_a_page(page: Page, story: Story) -> Non
     expect(page.locator("h1")).to_have_text("v1 to v3")
     page.goto(story.at(f"/v/{story.version(2)}/"))
     page.click("text=Restore v2")
-    expect(page.locator("#toast")).to_contain_text("is current again")
+    expect(page.locator("#toast")).to_contain_text("was restored as")
 
     assert len({url.partition("?")[0] for url in kept}) >= 6
     pair = f"/diff/{story.version(1)}..{story.version(3)}/"
@@ -157,7 +157,7 @@ def test_hits_come_while_typing(page: Page, story: Story, complaints: list[str])
     expect(page.locator("#results-count")).to_contain_text("1 result in")
     expect(page).to_have_url(re.compile(re.escape(quote("鯨肉"))))
     page.get_by_label("What").select_option("notes")
-    expect(page.locator("#results")).to_contain_text("Nothing that you may read matches.")
+    expect(page.locator("#results")).to_contain_text("No results in what you can access.")
     expect(page).to_have_url(re.compile("in=notes"))
     page.go_back()
     expect(page.locator(".hit mark")).to_have_text("鯨肉")

@@ -41,7 +41,7 @@ def test_a_first_run_leads_to_the_demo(
     enter(page.context, live_server.url, operator)
     page.goto(live_server.url)
     page.get_by_role("link", name="First steps").click()
-    page.get_by_role("button", name="Make the demo").click()
+    page.get_by_role("button", name="Create the demo").click()
     page.wait_for_url("**/w/demo/catch-up/", timeout=120_000)
     expect(page.locator(".opening li").first).to_be_visible()
 
@@ -72,12 +72,12 @@ def test_an_export_from_file_to_catch_up(
 ) -> None:
     sign_in(page, operator)
     upload_ = upload(page, operator, export, "ours")
-    expect(page.get_by_text("waits for a worker")).to_be_visible()
+    expect(page.get_by_text("Waiting for a worker")).to_be_visible()
     import_upload(upload_.pk)
     page.get_by_role("button", name="Import", exact=True).click()  # comes by itself
     import_upload(upload_.pk)
     page.get_by_role("link", name="Catch up").last.wait_for()
-    expect(page.get_by_role("heading", name="Imported, and something was left out")).to_be_visible()
+    expect(page.get_by_role("heading", name="Imported, with items left out")).to_be_visible()
     assert Message.objects.filter(channel__workspace__slug="ours").count() == 31
 
 
@@ -90,7 +90,7 @@ def test_an_import_without_javascript(plain: BrowserContext, operator: Story, ex
     page.click("button[value=start]")
     import_upload(upload_.pk)
     page.goto(operator.at(f"/setup/import/{upload_.pk}/"))
-    expect(page.get_by_role("heading", name="Imported, and something was left out")).to_be_visible()
+    expect(page.get_by_role("heading", name="Imported, with items left out")).to_be_visible()
 
 
 def test_an_import_by_keyboard_alone(page: Page, operator: Story, export: Path) -> None:

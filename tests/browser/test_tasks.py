@@ -110,7 +110,7 @@ def test_restore_an_old_version_and_undo_it_without_javascript(
     page.click("text=Restore v2")
     expect(page.locator("h1")).to_contain_text(f"v{first + 1} of {first + 1}")
     toast = page.locator("#toast")
-    expect(toast).to_contain_text(f"Version 2 is current again, as version {first + 1}.")
+    expect(toast).to_contain_text(f"Version 2 was restored as, as version {first + 1}.")
     toast.locator("text=Undo").click()
     expect(page.locator("h1")).to_contain_text(f"v{first + 2} of {first + 2}")
     assert story.texts() == [*before, before[1], before[-1]]
@@ -135,19 +135,19 @@ def test_a_conflict_keeps_my_text(
     text.fill(f"- My own line.\n{text.input_value()}")
     story.meanwhile("- Their own line.")
     with page.expect_response(lambda answer: answer.request.method == "POST") as posted:
-        page.click(f"text=Save over v{first}")
+        page.click(f"text=Save as new version{first}")
     assert posted.value.status == 409
     expect(page.locator(".yours").first).to_contain_text("My own line.")
     expect(page.locator(".theirs").first).to_contain_text("Their own line.")
     if scripts:
         expect(page.locator("#rail .current")).to_contain_text(f"v{first + 1}")
     page.locator(".hunk input[value=yours]").first.check()
-    page.click("text=Put the choices together")
+    page.click("text=Combine the choices")
     expect(text).not_to_have_value(re.compile("Their own line"))
     page.locator(".hunk input[value=both]").first.check()
-    page.click("text=Put the choices together")
+    page.click("text=Combine the choices")
     expect(text).to_have_value(re.compile("My own line.*Their own line", re.S))
-    page.click(f"text=Save over v{first + 1}")
+    page.click(f"text=Save as new version{first + 1}")
     for line in ("My own line.", "Their own line."):
         expect(page.locator("#memory .lines")).to_contain_text(line)
     assert story.now == first + 2
@@ -195,7 +195,7 @@ def test_everything_works_without_javascript(plain: BrowserContext, story: Story
     page.click("#memory >> text=Edit")
     text = page.locator("#text")
     text.fill(f"{text.input_value()}\n- Nao tests on Tuesday.")
-    page.click("text=Save over v")
+    page.click("text=Save as new version")
     expect(page.locator("#toast")).to_contain_text("Saved as version")
     expect(page.locator("#memory .lines")).to_contain_text("Nao tests on Tuesday.")
 
@@ -206,8 +206,8 @@ def test_everything_works_without_javascript(plain: BrowserContext, story: Story
     page.click("nav >> text=Catch up")
     entry = page.locator(f"#entry-{story.memory.pk}")
     entry.locator("summary").first.click()
-    entry.get_by_role("button", name="Mark seen").click()
-    expect(page.locator("#toast")).to_contain_text("is seen up to")
+    entry.get_by_role("button", name="Mark as seen").click()
+    expect(page.locator("#toast")).to_contain_text("is marked as seen up to")
     expect(entry).to_contain_text("seen up to")
     assert Seen.objects.get(user=story.user, memory=story.memory).number == story.now
 
@@ -228,12 +228,12 @@ def test_everything_works_without_javascript(plain: BrowserContext, story: Story
     job = fail_a_job(story.memory)
     page.click("nav >> text=Jobs")
     page.locator(f"#retry-{job.pk}").click()
-    expect(page.locator("#toast")).to_contain_text("1 job will be tried again.")
+    expect(page.locator("#toast")).to_contain_text("1 job will be retried.")
     job.refresh_from_db()
     assert job.state == Job.State.WAITING
 
     page.click("nav >> text=Context")
-    page.get_by_label("Budget").fill("4000")
+    page.get_by_label("Token limit").fill("4000")
     page.get_by_role("button", name="Show the context").click()
     expect(page.locator("#text")).to_contain_text("Kazoe 3 launches")
 
@@ -249,7 +249,7 @@ def test_what_is_typed_outlives_the_offer_of_a_draft(page: Page, story: Story) -
 
     def type_and_wait(words: str) -> None:
         page.keyboard.type(words)
-        expect(page.locator("#draft")).to_contain_text("Draft kept at")
+        expect(page.locator("#draft")).to_contain_text("Draft saved at")
 
     page.on("dialog", lambda dialog: dialog.accept())
     open_editor()
@@ -257,7 +257,7 @@ def test_what_is_typed_outlives_the_offer_of_a_draft(page: Page, story: Story) -
     type_and_wait("- This morning.\n")
     open_editor()
     page.keyboard.type("- Now.\n")
-    page.get_by_role("button", name="Discard it").click()
+    page.get_by_role("button", name="Discard draft").click()
     expect(page.get_by_text("You have an unsaved draft")).to_have_count(0)
     expect(page.locator("#text")).to_have_value(re.compile(r"^- Now\.\n(?!- This morning)"))
     open_editor()

@@ -312,10 +312,10 @@ def test_a_raised_budget_releases_waiting_jobs(run, channel, settings, httpserve
     )
     assert waiting_job.not_before == datetime(2026, 3, 16, tzinfo=UTC)
     assert (ModelCall.objects.count(), len(httpserver.log)) == (0, 0)
-    assert "is spent for now" in client.get("/w/team/").content.decode()
+    assert "Budget reached" in client.get("/w/team/").content.decode()
 
     run("cap", "day", "--workspace", "team", "--tokens", "none", "--money", "1")
-    assert "is spent for now" not in client.get("/w/team/").content.decode()
+    assert "Budget reached" not in client.get("/w/team/").content.decode()
     call_command("run_pass", "--workspace", "team")
     assert not Job.objects.exclude(state="done").exists()
     result = json.loads(run("--json"))

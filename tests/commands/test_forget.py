@@ -313,7 +313,7 @@ def test_the_admin_asks_for_confirmation(client, channel, kind):
     address = f"/admin/memories/{kind}/"
     post = {"action": "forget_for_good", "_selected_action": [row.pk]}
     response = client.post(address, post)
-    assert "There is no way to undo this" in response.content.decode()
+    assert "This cannot be undone" in response.content.decode()
     message.refresh_from_db()
     assert message.text == SECRET
     response = client.post(address, {**post, "confirmed": "1"}, follow=True)

@@ -65,12 +65,12 @@ def test_what_stops_everything(run, slack: FakeSlack, settings: Settings) -> Non
     assert "T0OTHER" in run()[1]
     settings.SLACK_BOT_TOKEN = "xoxb-unknown-to-slack"
     output, refused = run("--json")
-    assert "Slack does not know this token" in refused
+    assert "Slack does not recognize this token" in refused
     results = json.loads(output)
     assert (results["ok"], results["code"]) == (False, "invalid_auth")
     settings.SLACK_BOT_TOKEN = ""
     output, refused = run("--json")
-    assert json.loads(output)["code"] == "no_token" and "There is no token" in refused
+    assert json.loads(output)["code"] == "no_token" and "No token is set" in refused
 
 
 def test_as_json(run, slack: FakeSlack) -> None:

@@ -282,7 +282,10 @@ class _Round:
         )
         held = "\n".join(shown.values_list("content", flat=True))
         for channel in ("c1", "c3", "c4", "c5", "c6"):
-            yield f"widened: {channel} in the workspace's memory", f"zq{channel}x" in held + text
+            yield (
+                f"widened: {channel} shared with the workspace memory",
+                f"zq{channel}x" in held + text,
+            )
 
 
 if __name__ == "__main__":

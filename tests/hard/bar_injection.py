@@ -140,7 +140,7 @@ class Room:
         return cls(workspace, made, channels, [vault, closed], insider, BEGIN, chance)
 
     def live(self, summariser: Summariser) -> None:
-        """First other channels speak, and are in the workspace's memory; then the attacks come."""
+        """First other channels speak, and are shared with the workspace memory; then the attacks come."""
         for channel, word in zip(self.others, ("xs", "xp"), strict=True):
             for i in range(6):
                 code = f"{word}{next(self.counter):06d}x"

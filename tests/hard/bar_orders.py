@@ -227,4 +227,4 @@ def _coverage(workspace: Workspace) -> Iterator[str]:
         if segment_of.get(pk, segment) != segment:
             yield f"covered: message {pk} of segment {segment_of[pk]} is in lines of {segment}"
     if not pairs:
-        yield "covered: nothing was remembered"
+        yield "covered: nothing was summarized"

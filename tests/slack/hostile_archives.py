@@ -42,26 +42,34 @@ DUMP = "slackdump convert -f export"
 
 REFUSED: dict[str, tuple[Content, str, str]] = {  # name → (content, code, words)
     **{
-        f"outside: {name}": (make_zip(FILES | {name: b"[]"}), "leads_out", "names a place outside")
+        f"outside: {name}": (
+            make_zip(FILES | {name: b"[]"}),
+            "leads_out",
+            "contains a path outside",
+        )
         for name in ("../x.json", "general/../../x", "/etc/x", "a\\x.json", "C:/x", "c:x", "a/..")
     },
     "link": (with_link(FILES, "general/2023-11-16.json", "/etc/passwd"), "link", "or a device"),
     "name twice": (make_zip([*FILES.items(), (DAY, b"[]")]), "same_name", "files of one name"),
     "bomb": (make_zip(FILES | {"x.json": b" " * 4_000_000}), "unpacks_to_more", "far more"),
     "claims a bomb": (with_fields(ZIP, DAY, size=0xFFFFFF00), "unpacks_to_more", "far more"),
-    "overlap": (with_overlap(ZIP, DAY, "users.json"), "overlap", "lie over each other"),
-    "behind": (with_fields(ZIP, DAY, header_offset=len(ZIP)), "overlap", "lie over each other"),
+    "overlap": (with_overlap(ZIP, DAY, "users.json"), "overlap", "overlapping files"),
+    "behind": (with_fields(ZIP, DAY, header_offset=len(ZIP)), "overlap", "overlapping files"),
     "far behind": (with_fields(ZIP, DAY, header_offset=0xFFFFFFFE), "overlap", "over each other"),
     "password": (with_encryption_flag(ZIP), "password", "password"),
     "zip inside": (make_zip({"export.zip": ZIP}), "zip_inside", "another zip file"),
     "many files": (empty_files(limits.MAX_FILES + 1), "many_files", "more than 200,000 files"),
-    "two teams": (make_zip(TEAMS), "several_teams", "2 teams of an organisation"),
-    "empty zip": (make_zip({}), "nothing_inside", "holds neither"),
-    "photos": ({"a/b.jpg": b"", "notes.json": b"[]"}, "nothing_inside", "holds neither"),
-    "gzip": (gzip.compress(b"{}"), "no_zip", "neither a zip file nor a folder"),
-    "JSON": (b'{"messages": []}', "no_zip", "neither a zip file nor a folder"),
-    "empty file": (b"", "no_zip", "neither a zip file nor a folder"),
-    "begin of a zip": (b"PK\x03\x04 and then nothing", "damaged", "damaged, or not a zip"),
+    "two teams": (make_zip(TEAMS), "several_teams", "contains 2 teams of an organization"),
+    "empty zip": (make_zip({}), "nothing_inside", "contains no channel lists"),
+    "photos": (
+        {"a/b.jpg": b"", "notes.json": b"[]"},
+        "nothing_inside",
+        "contains no channel lists",
+    ),
+    "gzip": (gzip.compress(b"{}"), "no_zip", "not a zip file or a folder"),
+    "JSON": (b'{"messages": []}', "no_zip", "not a zip file or a folder"),
+    "empty file": (b"", "no_zip", "not a zip file or a folder"),
+    "begin of a zip": (b"PK\x03\x04 and then nothing", "damaged", "damaged, or it is not a zip"),
     "database": (b"SQLite format 3\0 and more", "slackdump", f"database.*{DUMP} .*given"),
     **{
         f"slackdump's {form}, {write.__name__}": (

@@ -59,7 +59,7 @@ def test_a_damaged_or_odd_file_is_named_and_the_others_are_read(name: str, tmp_p
 def test_paths_that_are_neither_file_nor_folder(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for name, words in {
-        "pipe": "neither a zip file nor a folder",
+        "pipe": "not a zip file or a folder",
         "n" * 5000: "cannot be read: File name too long",
         "absent.zip": "There is no",
     }.items():
@@ -69,7 +69,7 @@ def test_paths_that_are_neither_file_nor_folder(tmp_path: Path) -> None:
 
 def test_a_large_directory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(archive, "_MAX_DIRECTORY_BYTES", 100)
-    with pytest.raises(NotAnExport, match="Give it in parts"):
+    with pytest.raises(NotAnExport, match="Split it into parts"):
         Export(write(tmp_path / "export.zip", ZIP))
     monkeypatch.setattr(archive, "MAX_FILES", 2)
     with pytest.raises(NotAnExport, match="more than 2 files"):

@@ -22,7 +22,7 @@ STATES = {
     "rate_limited": {"not_before": timedelta(minutes=3), "fault": "rate_limited"},
 }
 WORDS = {
-    "needs_person": "out of credit",
+    "needs_person": "no credit left",
     "breaker_open": "does not answer",
     "rate_limited": "asks for a pause",
 }
@@ -64,8 +64,10 @@ def test_members_see_the_banner_and_guests_do_not(cast: Cast, state: str) -> Non
             report = banner(cast.clients[name], path)
             assert 'role="status"' in report
             assert WORDS[state] in report
-            assert "Every message is kept" in report
-            assert ("It goes on by itself, not before <time" in report) is (state != "needs_person")
+            assert "All messages are kept" in report
+            assert ("This resumes automatically, not before <time" in report) is (
+                state != "needs_person"
+            )
             assert ("Try again" in report) is (name in ADMINS)
     assert banner(cast.clients["guest"], cast.path("c/C0PUBLIC/")) == ""
 
@@ -102,10 +104,10 @@ def test_a_reached_budget_is_shown_until_it_ends_or_is_raised(cast: Cast) -> Non
     waits = over_cap(cast.workspace, timezone.now() + timedelta(hours=5))
     for name in MEMBERS:
         report = banner(cast.clients[name], cast.path())
-        assert "is spent for now" in report and "It goes on by itself" in report
+        assert "Budget reached" in report and "This resumes automatically" in report
         assert "said to readers only" not in report
         assert "Try again" not in report  # it would be refused again
-        assert ("raises the cap" in report) is (name in ADMINS)
+        assert ("raise the budget" in report) is (name in ADMINS)
     Job.objects.filter(pk=waits.pk).update(not_before=None)
     assert banner(cast.clients["member"], cast.path()) == ""
 
@@ -169,7 +171,7 @@ class TestResume:
         closed.refresh_from_db()
         assert closed.breaker.find_refusal(timezone.now()) is None
         page = client.get(path).content.decode()
-        assert "The model is called again" in page
+        assert "Calls to the model are resumed" in page
         assert 'class="band warn banner"' not in page
         event = AuditEvent.objects.get(action="endpoint_resume")
         assert event.actor == "insider"

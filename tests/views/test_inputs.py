@@ -8,7 +8,7 @@ import pytest
 from tests.views.conftest import Cast
 
 NUL = "a\0b"
-WORDS = "The address or the form holds something impossible"
+WORDS = "The address or the form contains an invalid value"
 
 
 @pytest.mark.parametrize(

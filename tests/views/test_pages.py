@@ -52,12 +52,12 @@ def test_the_error_page_needs_no_database(cast: Cast, monkeypatch: pytest.Monkey
     client.raise_request_exception = False
     response = client.get(cast.path("c/C0PUBLIC/"))
     assert response.status_code == 500
-    assert "Something broke" in response.content.decode()
+    assert "Something went wrong" in response.content.decode()
 
 
 @pytest.mark.parametrize(
     ("path", "status", "arguments"),
-    [("/nowhere/", 404, "Not found"), ("/w/team/settings/", 403, "Not yours to change")],
+    [("/nowhere/", 404, "Not found"), ("/w/team/settings/", 403, "You cannot change this")],
 )
 def test_error_pages_have_texts_of_their_own(
     cast: Cast, path: str, status: int, arguments: str

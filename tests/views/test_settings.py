@@ -81,7 +81,7 @@ def test_a_shorter_retention_needs_a_confirmation(
     assert response.status_code == (422 if asks else 302)
     if asks:
         page = response.content.decode()
-        assert f"Messages older than {after} days are removed for good" in page
+        assert f"Messages older than {after} days are deleted permanently" in page
         assert f'name="retention_days" value="{after}"' in page
         kept = Workspace.objects.get(pk=cast.workspace.pk).memory_settings.retention_days
         assert kept == before
@@ -103,7 +103,7 @@ def test_a_wrong_value_is_shown_in_place_and_nothing_is_saved(cast: Cast) -> Non
 @pytest.mark.slow
 def test_changes_are_listed(cast: Cast) -> None:
     path = cast.path("settings/")
-    assert "Nothing yet" in cast.clients["insider"].get(path).content.decode()
+    assert "No changes yet" in cast.clients["insider"].get(path).content.decode()
     data = given(cast, message_threshold=20, history_enabled=False, notes_inject="none")
     cast.clients["insider"].post(path, data)
     Workspace.objects.get(pk=cast.workspace.pk).change_settings({"message_threshold": 30})
@@ -116,9 +116,9 @@ def test_changes_are_listed(cast: Cast) -> None:
     arguments = [re.sub(r"<[^>]+>", "", line) for line in re.findall(r"<li><b>.*?</li>", report)]
     assert arguments == [
         "gone_since before: 1 after: None",
-        "Messages of one conversation before: 20 after: 30",
+        "Messages per conversation before: 20 after: 30",
         "Keep a history before: on after: off",
-        "Messages of one conversation before: 50 after: 20",
+        "Messages per conversation before: 50 after: 20",
         "Notes in contexts before: always after: never",
     ]
     assert report.count("on the command line") == 2 and report.count("· insider") == 1
@@ -172,11 +172,11 @@ def test_each_trigger_shows_its_recent_cost(spent: Cast) -> None:
     client = spent.clients["insider"]
     page = client.get(spent.path("settings/")).content.decode()
     report = {
-        "message_threshold": "each with less to read. In the last 30 days: 2 calls, $2.00.",
-        "conversation_idle_seconds": "In the last 30 days: 3 calls, $0.0500, 120 tokens unpriced.",
-        "thread_memories": "In the last 30 days: 1 call, 120 tokens unpriced.",
-        "long_term_max_tokens": "In the last 30 days: 1 call, $7.00.",
-        "workspace_short_term": "In the last 30 days: no call.",
+        "message_threshold": "each with less to read. Last 30 days: 2 calls, $2.00.",
+        "conversation_idle_seconds": "Last 30 days: 3 calls, $0.0500, 120 tokens without a price.",
+        "thread_memories": "Last 30 days: 1 call, 120 tokens without a price.",
+        "long_term_max_tokens": "Last 30 days: 1 call, $7.00.",
+        "workspace_short_term": "Last 30 days: no calls.",
     }
     results = helps(page)
     assert {
@@ -196,7 +196,7 @@ def test_the_model_its_price_and_budgets_are_read_only(spent: Cast, settings: Se
         return page[page.index('id="costs-title"') : page.index('id="saves-title"')]
 
     text = card()
-    assert "none: highlights" in text and "There is no cap." in text
+    assert "none: highlights" in text and "No budget is set." in text
     settings.MEMORYHUB_MODEL = "tiny"
     assert re.search("tokens in, out</dt><dd>unpriced<", card())
     Price.objects.change("tiny", Decimal("2.5"), Decimal(10), by=None)
@@ -204,7 +204,7 @@ def test_the_model_its_price_and_budgets_are_read_only(spent: Cast, settings: Se
     text = card()
     assert "<dd>tiny</dd>" in text and "<dd>$2.50, $10.00</dd>" in text
     assert " of $20.00" in text and "MEMORYHUB_MODEL" in text and "<input" not in text
-    assert "$9.05, 120 tokens unpriced" in text
+    assert "$9.05, 120 tokens without a price" in text
 
 
 def test_costs_of_other_workspaces_are_not_shown(spent: Cast) -> None:
@@ -217,16 +217,16 @@ def test_an_operator_probes_the_model(
     cast: Cast, settings: Settings, django_capture_on_commit_callbacks: Any
 ) -> None:
     client, path = cast.clients["operator"], cast.path("settings/")
-    assert "Probe now" not in client.get(path).content.decode(), "no model is named"
+    assert "Check now" not in client.get(path).content.decode(), "no model is named"
     settings.MEMORYHUB_MODEL, settings.OPENAI_API_KEY = "tiny", "sk-secret"
     page = client.get(path).content.decode()
-    assert "Not probed yet." in page and cast.path("settings/probe/") in page
-    assert "Probe now" not in cast.clients["insider"].get(path).content.decode(), "no operator"
+    assert "Not checked yet." in page and cast.path("settings/probe/") in page
+    assert "Check now" not in cast.clients["insider"].get(path).content.decode(), "no operator"
     assert cast.clients["insider"].post(cast.path("settings/probe/")).status_code == 403
     assert client.get(cast.path("settings/probe/")).status_code == 405
     with django_capture_on_commit_callbacks(execute=True):
         response = client.post(cast.path("settings/probe/"), follow=True)
-    assert "The probe is queued." in response.content.decode()
+    assert "The check is queued." in response.content.decode()
     task = OrmQ.objects.get().task
     assert (task["func"], task["kwargs"]) == ("memories.tasks.probe", {"by_person": True})
     assert AuditEvent.objects.get(action="endpoint_probe").actor == "operator"
@@ -243,14 +243,14 @@ def test_an_operator_probes_the_model(
     )
     endpoint.record_findings(findings, timezone.now())
     page = client.get(path).content.decode()
-    shown = re.findall(r"<dt>([^<]+)</dt><dd>([^<]+)</dd>", page.split("Last probed")[1])
+    shown = re.findall(r"<dt>([^<]+)</dt><dd>([^<]+)</dd>", page.split("Last checked")[1])
     assert dict(shown[:7]) == {
         "prompt form": "full",
-        "gives sources": "yes",
+        "cites sources": "yes",
         "keeps the language": "yes",
         "writes operations": "no",
-        "reasons": "no",
-        "tokens read at once": "1018",
-        "tokens a second": "unknown",
+        "reasoning model": "no",
+        "input limit in tokens": "1018",
+        "tokens per second": "unknown",
     }
     assert "sk-secret" not in page and endpoint.fingerprint not in page

@@ -31,7 +31,7 @@ def test_the_editor_opens(cast: Cast) -> None:
 @pytest.mark.parametrize(
     ("text", "based_on", "status", "words"),
     [
-        ("- Another text", 1, 409, "Your text is kept"),
+        ("- Another text", 1, 409, "Your text was kept"),
         ("", 2, 422, "A memory needs at least one line."),
     ],
 )
@@ -58,7 +58,7 @@ def test_the_quarantine(cast: Cast) -> None:
     line = QuarantinedLine.objects.create(memory=cast.memory, text="- odd", rule="link")
     path = cast.path(f"quarantine/{line.pk}/reject/")
     response = cast.clients["editor"].post(path, headers=HTMX)
-    assert status_text(response) == "Rejected: the line stays out."
+    assert status_text(response) == "Rejected. The line stays out of the memory."
 
 
 def test_what_cannot_be_asked(cast: Cast) -> None:

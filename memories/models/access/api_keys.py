@@ -115,14 +115,14 @@ class ApiKey(models.Model):
         null=True,
         blank=True,
         verbose_name=_("reads as"),
-        help_text=_("Without an account the key reads public channels only."),
+        help_text=_("Without an account, the key reads public channels only."),
     )
     scopes = models.JSONField(_("scopes"), default=list)
     is_narrowed = models.BooleanField(_("limited to channels"), default=False)
     channels = models.ManyToManyField(Channel, related_name="api_keys", blank=True)
     lookup = models.CharField(max_length=8, unique=True, editable=False)
     digest = models.CharField(max_length=64, editable=False)
-    requests_per_minute = models.PositiveIntegerField(_("requests a minute"), default=120)
+    requests_per_minute = models.PositiveIntegerField(_("requests per minute"), default=120)
     created_at = models.DateTimeField(_("created"), auto_now_add=True)
     created_by = models.ForeignKey(
         User, on_delete=models.SET_NULL, related_name="+", null=True, blank=True

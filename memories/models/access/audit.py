@@ -76,7 +76,7 @@ class AuditEvent(models.Model):
             models.Index(fields=["workspace", "-id"], name="audit_of_workspace"),
         ]
         verbose_name = _("audit event")
-        verbose_name_plural = _("audit")
+        verbose_name_plural = _("audit log")
 
     def __str__(self) -> str:
         return f"{self.action} {self.subject}".strip()

@@ -19,7 +19,7 @@ class User(AbstractUser):
     """
 
     class Theme(models.TextChoices):
-        SYSTEM = "system", _("as the system")
+        SYSTEM = "system", _("Same as the system")
         LIGHT = "light", _("light")
         DARK = "dark", _("dark")
 

@@ -63,7 +63,7 @@ class Workspace(models.Model):
         _("Slack domain"),
         max_length=100,
         blank=True,
-        help_text=_("The part before .slack.com; links to messages are made with it."),
+        help_text=_("The part before .slack.com. Links to messages use it."),
     )
     settings = models.JSONField(_("settings"), default=dict, blank=True)
     created_at = models.DateTimeField(_("created"), auto_now_add=True)

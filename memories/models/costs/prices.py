@@ -51,13 +51,13 @@ class Price(models.Model):
 
     model = models.CharField(_("model"), max_length=100, unique=True)
     input_price = models.DecimalField(
-        _("dollars per million tokens in"),
+        _("dollars per million input tokens"),
         max_digits=12,
         decimal_places=6,
         validators=[MinValueValidator(0)],
     )
     output_price = models.DecimalField(
-        _("dollars per million tokens out"),
+        _("dollars per million output tokens"),
         max_digits=12,
         decimal_places=6,
         validators=[MinValueValidator(0)],
@@ -142,8 +142,8 @@ class Cap(models.Model):
     """
 
     class Period(models.TextChoices):
-        DAY = "day", _("a day")
-        MONTH = "month", _("a month")
+        DAY = "day", _("day")
+        MONTH = "month", _("month")
 
     workspace = models.ForeignKey(
         Workspace,
@@ -151,7 +151,7 @@ class Cap(models.Model):
         related_name="caps",
         null=True,
         blank=True,
-        help_text=_("Empty: the whole installation."),
+        help_text=_("Empty: applies to the whole installation."),
     )
     period = models.CharField(_("period"), max_length=5, choices=Period)
     tokens = models.PositiveBigIntegerField(_("tokens"), null=True, blank=True)
@@ -177,8 +177,8 @@ class Cap(models.Model):
                 fields=["period"], name="cap_of_all", condition=Q(workspace__isnull=True)
             ),
         ]
-        verbose_name = _("cap")
-        verbose_name_plural = _("caps")
+        verbose_name = _("limit")
+        verbose_name_plural = _("budgets")
 
     def __str__(self) -> str:
         return f"{self.workspace or '*'} {self.period}"

@@ -105,12 +105,12 @@ class Backfill(models.Model):
     # Segments that end before this moment belong to it.
     until_us = models.BigIntegerField()
     channels = models.ManyToManyField(Channel, through="BackfillChannel", related_name="backfills")
-    cap_tokens = models.PositiveBigIntegerField(_("cap in tokens"), null=True, blank=True)
+    cap_tokens = models.PositiveBigIntegerField(_("limit in tokens"), null=True, blank=True)
     cap_micros = models.PositiveBigIntegerField(null=True, blank=True)
     state = models.CharField(_("state"), max_length=10, choices=State, default=State.RUNNING)
     # The reason of an automatic pause, such as "over_cap"; "" when a person paused it.
     paused_by = models.CharField(max_length=20, blank=True)
-    quote = models.JSONField(_("quote"), default=dict, blank=True)
+    quote = models.JSONField(_("estimate"), default=dict, blank=True)
     author = models.ForeignKey(
         User, on_delete=models.SET_NULL, related_name="backfills", null=True, blank=True
     )

@@ -50,23 +50,25 @@ class Endpoint(models.Model):
 
     fingerprint = models.CharField(max_length=64, unique=True)
     name = models.CharField(_("endpoint"), max_length=200)
-    not_before = models.DateTimeField(_("not before"), null=True, blank=True)
+    not_before = models.DateTimeField(_("next try at"), null=True, blank=True)
     failures = models.PositiveIntegerField(_("failures in a row"), default=0)
     rate_limits = models.PositiveIntegerField(default=0)
     open_until = models.DateTimeField(_("paused until"), null=True, blank=True)
     openings = models.PositiveIntegerField(default=0)
-    needs_person = models.BooleanField(_("waits for a person"), default=False)
+    needs_person = models.BooleanField(_("needs a person"), default=False)
     probing_until = models.DateTimeField(null=True, blank=True)
     fault = models.CharField(_("fault"), max_length=40, blank=True)
-    fault_text = models.TextField(_("what happened"), blank=True)
+    fault_text = models.TextField(_("outcome"), blank=True)
     # The worst of (tokens as counted by the endpoint) / (our estimate).
-    worst_ratio = models.FloatField(_("tokens beside our estimate"), default=1.0)
+    worst_ratio = models.FloatField(_("ratio of counted to estimated tokens"), default=1.0)
     # When it first answered after it had failed.
-    answered_at = models.DateTimeField(_("answered again"), null=True, blank=True)
+    answered_at = models.DateTimeField(_("last reply"), null=True, blank=True)
     # Tokens for the reasoning of a model: part of each call's limit and of its reservation.
-    thinking_tokens = models.PositiveIntegerField(_("tokens for thinking"), default=0)
+    thinking_tokens = models.PositiveIntegerField(_("tokens for reasoning"), default=0)
     # Jobs in a row whose replies to both prompt forms only copied messages.
-    copied_jobs = models.PositiveIntegerField(_("jobs in a row that it only copied"), default=0)
+    copied_jobs = models.PositiveIntegerField(
+        _("jobs in a row with copied messages only"), default=0
+    )
     # The findings of a probe (pipeline.generate.probing); null is unknown.
     probed_at = models.DateTimeField(_("probed"), null=True, blank=True)
     form = models.CharField(
@@ -76,12 +78,12 @@ class Endpoint(models.Model):
         blank=True,
         default="",
     )
-    cites = models.BooleanField(_("gives sources"), null=True, blank=True)
+    cites = models.BooleanField(_("cites sources"), null=True, blank=True)
     writes_operations = models.BooleanField(_("writes operations"), null=True, blank=True)
     keeps_language = models.BooleanField(_("keeps the language"), null=True, blank=True)
-    reasons = models.BooleanField(_("reasons"), null=True, blank=True)
-    context_tokens = models.PositiveIntegerField(_("tokens read at once"), null=True, blank=True)
-    tokens_per_second = models.FloatField(_("tokens a second"), null=True, blank=True)
+    reasons = models.BooleanField(_("reasoning model"), null=True, blank=True)
+    context_tokens = models.PositiveIntegerField(_("input limit in tokens"), null=True, blank=True)
+    tokens_per_second = models.FloatField(_("tokens per second"), null=True, blank=True)
     changed_at = models.DateTimeField(_("changed"), auto_now=True)
 
     objects = EndpointQuerySet.as_manager()

@@ -7,13 +7,13 @@ from django.utils.translation import gettext_lazy as _
 class JobState(models.TextChoices):
     WAITING = "waiting", _("waiting")
     CLAIMED = "claimed", _("running")
-    REPLIED = "replied", _("answered, not yet saved")
+    REPLIED = "replied", _("replied, not yet saved")
     DONE = "done", _("done")
-    SUPERSEDED = "superseded", _("made again from a newer text")
-    PROPOSED = "proposed", _("waits for a person's word")
-    REJECTED = "rejected", _("rejected by a person")
+    SUPERSEDED = "superseded", _("replaced by a newer job")
+    PROPOSED = "proposed", _("waiting for approval")
+    REJECTED = "rejected", _("rejected")
     CANCELLED = "cancelled", _("cancelled")
-    DEAD = "dead", _("given up")
+    DEAD = "dead", _("failed")
 
 
 UNFINISHED = (JobState.WAITING, JobState.CLAIMED, JobState.REPLIED)

@@ -74,12 +74,12 @@ class Job(models.Model):
     # When the endpoint last gave no answer. Jobs without such a failure go first.
     failed_at = models.DateTimeField(null=True, blank=True)
     lease_until = models.DateTimeField(null=True, blank=True)
-    not_before = models.DateTimeField(_("not before"), null=True, blank=True)
+    not_before = models.DateTimeField(_("next try at"), null=True, blank=True)
     reply = models.JSONField(null=True, blank=True)
     # The keys of the messages behind each reference of the reply, from reference 1 on.
     cites = models.JSONField(default=list, blank=True)
     fault = models.CharField(_("fault"), max_length=40, blank=True)
-    fault_text = models.TextField(_("what happened"), blank=True)
+    fault_text = models.TextField(_("outcome"), blank=True)
     model = models.CharField(_("model"), max_length=100, blank=True)
     prompt_version = models.CharField(_("prompt"), max_length=60, blank=True)
     prompt_tokens = models.PositiveIntegerField(_("tokens in"), default=0)

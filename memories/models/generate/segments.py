@@ -38,9 +38,9 @@ class Segment(models.Model):
 
     class Outcome(models.TextChoices):
         WAITING = "waiting", _("waiting for its summary")
-        REMEMBERED = "remembered", _("remembered")
-        NOTHING = "nothing", _("nothing to remember")  # by the summariser
-        SKIPPED = "skipped", _("nothing to summarise")  # it has no text
+        REMEMBERED = "remembered", _("summarized")
+        NOTHING = "nothing", _("nothing to summarize")  # by the summariser
+        SKIPPED = "skipped", _("nothing to summarize")  # it has no text
         CANCELLED = "cancelled", _("left out by a person")  # until a retry
 
     channel = models.ForeignKey(Channel, on_delete=models.CASCADE, related_name="segments")
@@ -51,7 +51,7 @@ class Segment(models.Model):
     closed_us = models.BigIntegerField()
     message_count = models.PositiveIntegerField(_("messages"))
     reason = models.CharField(
-        _("closed because"), max_length=20, choices=[(t.value, t.value) for t in Trigger]
+        _("reason for closing"), max_length=20, choices=[(t.value, t.value) for t in Trigger]
     )
     outcome = models.CharField(
         _("outcome"), max_length=20, choices=Outcome, default=Outcome.WAITING

@@ -96,9 +96,9 @@ class Channel(models.Model):
         _("followed"), default=False, help_text=_("Whether its messages are read from Slack.")
     )
     in_workspace_memory = models.BooleanField(
-        _("in the workspace's memory"),
+        _("shared with the workspace memory"),
         default=False,
-        help_text=_("Publishes the long-term text of a private channel to the whole workspace."),
+        help_text=_("Shares the long-term memory of a private channel with the whole workspace."),
     )
     # A private channel that was public before: private since then. Null: as long as it is known.
     private_since = models.DateTimeField(null=True, blank=True, editable=False)
@@ -107,9 +107,9 @@ class Channel(models.Model):
     topic = models.TextField(_("topic"), blank=True)
     purpose = models.TextField(_("purpose"), blank=True)
     remember_bots = models.BooleanField(
-        _("remember bots"), default=True, help_text=_("Whether messages of bots are summarised.")
+        _("remember bots"), default=True, help_text=_("Whether bot messages are summarized.")
     )
-    start_us = models.BigIntegerField(_("remembered from"), null=True, blank=True)
+    start_us = models.BigIntegerField(_("start of memory"), null=True, blank=True)
     cut_from_us = models.BigIntegerField(null=True, blank=True, editable=False)
     members_known_at = models.DateTimeField(_("members known"), null=True, blank=True)
     # An event reported then that a person joined or left: the next sync reads the list.

@@ -69,7 +69,7 @@ class SlackEvent(models.Model):
     class State(models.TextChoices):
         WAITING = "waiting", _("waiting")
         DONE = "done", _("done")
-        SKIPPED = "skipped", _("not ours")
+        SKIPPED = "skipped", _("ignored")
         FAILED = "failed", _("failed")
 
     WITH_BODY = (State.WAITING, State.FAILED)
@@ -83,7 +83,7 @@ class SlackEvent(models.Model):
     reason = models.CharField(_("reason"), max_length=100, blank=True)
     attempts = models.PositiveSmallIntegerField(_("attempts"), default=0)
     # The end of its worker's lease, or of the backoff after an error.
-    not_before = models.DateTimeField(_("not before"), null=True, blank=True)
+    not_before = models.DateTimeField(_("next try at"), null=True, blank=True)
     received_at = models.DateTimeField(_("received"), auto_now_add=True)
 
     objects = SlackEventQuerySet.as_manager()

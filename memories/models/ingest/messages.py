@@ -189,7 +189,7 @@ class Message(models.Model):
         LIVE = "live", _("live")
         DELETED = "deleted", _("deleted")
         EXPIRED = "expired", _("older than messages are kept")  # its memories stay
-        MISSING = "missing", _("root not seen")  # replies are stored, the root is not
+        MISSING = "missing", _("first message not received")  # replies are stored, the root is not
 
     REMOVED = (State.DELETED, State.EXPIRED)
 
@@ -207,7 +207,7 @@ class Message(models.Model):
     broadcast = models.BooleanField(_("also sent to the channel"), default=False)
     state = models.CharField(_("state"), max_length=10, choices=State, default=State.LIVE)
     text = models.TextField(_("text"), blank=True)
-    raw = models.TextField(_("as received"), blank=True)
+    raw = models.TextField(_("raw data"), blank=True)
     edited_ts = models.CharField(_("edited"), max_length=20, blank=True)
     # Of a root, the last values from Slack: a sync reads the thread again when they change.
     reply_count = models.PositiveIntegerField(_("replies"), default=0)
@@ -219,9 +219,9 @@ class Message(models.Model):
     # Of a root: the ts up to which an unfinished read of its thread has come.
     thread_at_ts = models.CharField(max_length=20, blank=True, editable=False)
     # Written while the channel was private: visible to its members only, whatever it is now.
-    was_private = models.BooleanField(_("said in private"), default=False)
+    was_private = models.BooleanField(_("sent in private"), default=False)
     # A person decided that it is no source for memories.
-    is_revoked = models.BooleanField(_("revoked as a source"), default=False)
+    is_revoked = models.BooleanField(_("excluded as a source"), default=False)
     stored_at = models.DateTimeField(_("stored"), auto_now_add=True)
     # A message is in at most one segment of its channel, and at most one of its thread.
     segment = models.ForeignKey(

@@ -76,13 +76,13 @@ class Person(models.Model):
     email = models.EmailField(_("e-mail"), blank=True)
     is_bot = models.BooleanField(_("bot"), default=False)
     is_guest = models.BooleanField(_("guest"), default=False)
-    is_external = models.BooleanField(_("from another team"), default=False)
+    is_external = models.BooleanField(_("external"), default=False)
     is_deleted = models.BooleanField(_("deactivated"), default=False)
-    is_placeholder = models.BooleanField(_("not in any list of people"), default=False)
+    is_placeholder = models.BooleanField(_("not in any member list"), default=False)
     # Slack's time of this profile, in seconds since 1970. An older export does not change it.
     updated = models.BigIntegerField(default=0, editable=False)
     # None of their messages is a source for memories.
-    is_revoked = models.BooleanField(_("revoked as a source"), default=False)
+    is_revoked = models.BooleanField(_("excluded as a source"), default=False)
     # Their messages from before were forgotten then, and are not stored again.
     forgotten_at = models.DateTimeField(_("forgotten"), null=True, blank=True)
     user = models.ForeignKey(
@@ -91,13 +91,13 @@ class Person(models.Model):
         related_name="people",
         null=True,
         blank=True,
-        help_text=_("The account that reads what this person may read in Slack."),
+        help_text=_("The account that can read what this person can read in Slack."),
     )
     # A BY_EMAIL link ends when the verified address changes. A BY_OPERATOR link does not.
     linked_by = models.CharField(max_length=10, blank=True, editable=False)
     # An unproven link gives access to their channels until then; null: it is proven.
     opens_until = models.DateTimeField(
-        _("opens private channels until"), null=True, blank=True, editable=False
+        _("access to private channels until"), null=True, blank=True, editable=False
     )
 
     objects = PersonQuerySet.as_manager()

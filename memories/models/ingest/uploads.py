@@ -56,8 +56,8 @@ class Upload(models.Model):
     """
 
     class State(models.TextChoices):
-        LOOKING = "looking", _("being looked into")
-        READY = "ready", _("waiting for a choice")
+        LOOKING = "looking", _("being checked")
+        READY = "ready", _("waiting for your selection")
         STORING = "storing", _("being imported")
         PAUSED = "paused", _("paused")
         FAILED = "failed", _("failed")

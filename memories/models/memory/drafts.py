@@ -77,8 +77,8 @@ class Draft(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["user", "memory"], name="unsaved_once"),
         ]
-        verbose_name = _("unsaved text")
-        verbose_name_plural = _("unsaved texts")
+        verbose_name = _("draft")
+        verbose_name_plural = _("drafts")
 
     def __str__(self) -> str:
         return f"{self.user_id} over {self.based_on} of {self.memory_id}"

@@ -99,7 +99,7 @@ class Line(models.Model):
     # The position, in the next version, of the line that supersedes it.
     successor = models.PositiveIntegerField(null=True, blank=True)
     # Its words were redacted. No merge reads it.
-    masked = models.BooleanField(_("masked"), default=False)
+    masked = models.BooleanField(_("redacted"), default=False)
     sources = models.ManyToManyField(Message, related_name="lines")
 
     successor_text: str  # set by `MemoryVersion.removed_lines`

@@ -45,8 +45,8 @@ class Seen(models.Model):
                 condition=Q(number=0, at__isnull=True) | Q(number__gte=1, at__isnull=False),
             ),
         ]
-        verbose_name = _("mark as seen")
-        verbose_name_plural = _("marks as seen")
+        verbose_name = _("seen mark")
+        verbose_name_plural = _("seen marks")
 
     def __str__(self) -> str:
         return f"{self.user_id} saw {self.number} of {self.memory_id}"

@@ -135,7 +135,9 @@ class MemoryVersion(models.Model):
     segment = models.ForeignKey(
         Segment, on_delete=models.SET_NULL, related_name="versions", null=True, blank=True
     )
-    audience = models.CharField(_("for"), max_length=10, choices=Audience, default=Audience.SCOPE)
+    audience = models.CharField(
+        _("visible to"), max_length=10, choices=Audience, default=Audience.SCOPE
+    )
     provisional = models.BooleanField(_("provisional"), default=False)
     # Whether the long-term memory above has read this wording.
     merged = models.BooleanField(_("merged"), default=False)
@@ -143,9 +145,9 @@ class MemoryVersion(models.Model):
     source_message_count = models.PositiveIntegerField(_("messages"), default=0)
     source_latest_message_ts = models.CharField(_("newest message"), max_length=20, blank=True)
     trigger = models.JSONField(_("why"), default=dict, blank=True)
-    put_back = models.JSONField(_("put back"), default=list, blank=True)
-    kept = models.JSONField(_("kept"), default=list, blank=True)
-    dropped = models.JSONField(_("dropped"), default=list, blank=True)
+    put_back = models.JSONField(_("restored lines"), default=list, blank=True)
+    kept = models.JSONField(_("kept lines"), default=list, blank=True)
+    dropped = models.JSONField(_("changes not applied"), default=list, blank=True)
     created_at = models.DateTimeField(_("created"), default=timezone.now)
     updated_at = models.DateTimeField(_("changed"), default=timezone.now)
 

@@ -151,11 +151,11 @@ class Note(models.Model):
         blank=True,
         editable=False,
     )
-    worded_at = models.DateTimeField(_("worded"), default=timezone.now, editable=False)
+    worded_at = models.DateTimeField(_("written at"), default=timezone.now, editable=False)
     restored_from = models.PositiveIntegerField(null=True, blank=True, editable=False)
     is_pinned = models.BooleanField(_("pinned"), default=False)
     in_context = models.BooleanField(
-        _("in contexts"), default=True, help_text=_("Whether bots and agents are given it.")
+        _("in contexts"), default=True, help_text=_("Whether bots and agents receive it.")
     )
     review_on = models.DateField(_("to be reviewed on"), null=True, blank=True)
     deleted_at = models.DateTimeField(_("deleted"), null=True, blank=True, editable=False)
@@ -299,7 +299,7 @@ class Note(models.Model):
 
         It also works in the trash and while notes are switched off.
         """
-        explanation = gettext("[…] stands for words of a message that was deleted.")
+        explanation = gettext("[…] replaces words of a deleted message.")
         if explanation not in content:
             content = f"{content}\n\n{explanation}"
         Note.objects.filter(pk=self.pk).update(
@@ -355,7 +355,7 @@ class Note(models.Model):
         super().clean()
         tags: Any = self.tags
         if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
-            raise ValidationError({"tags": _("Tags are a list of words.")})
+            raise ValidationError({"tags": _("Tags must be a list of words.")})
         if self.channel is not None and self.channel.workspace_id != self.workspace_id:
             raise ValidationError({"channel": _("This channel is in another workspace.")})
         try:

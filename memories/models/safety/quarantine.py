@@ -36,16 +36,16 @@ class QuarantinedLine(models.Model):
     """A stopped line, the rule that it broke, and the messages that it rests on."""
 
     class State(models.TextChoices):
-        WAITING = "waiting", _("waits for a person's word")
-        ACCEPTED = "accepted", _("taken in by a person")
-        REJECTED = "rejected", _("rejected by a person")
+        WAITING = "waiting", _("waiting for approval")
+        ACCEPTED = "accepted", _("approved")
+        REJECTED = "rejected", _("rejected")
 
     memory = models.ForeignKey(Memory, on_delete=models.CASCADE, related_name="quarantined")
     job = models.ForeignKey(
         Job, on_delete=models.SET_NULL, related_name="quarantined", null=True, blank=True
     )
     text = models.TextField(_("text"))
-    rule = models.CharField(_("because of"), max_length=40)
+    rule = models.CharField(_("reason"), max_length=40)
     sources = models.ManyToManyField(Message, related_name="quarantined")
     state = models.CharField(_("state"), max_length=10, choices=State, default=State.WAITING)
     decided_by = models.ForeignKey(

@@ -52,7 +52,7 @@ class SlackConnection(models.Model):
     bot_id = models.CharField(_("bot user"), max_length=32, blank=True)
     scopes = models.JSONField(_("scopes"), default=list, blank=True)
     state = models.CharField(_("state"), max_length=12, choices=State, default=State.LIVE)
-    trouble = models.TextField(_("trouble"), blank=True)
+    trouble = models.TextField(_("problem"), blank=True)
     # Slack allows one page of history a minute, with 15 messages.
     slow_plan = models.BooleanField(_("slow plan"), default=False)
     checked_at = models.DateTimeField(_("checked"), null=True, blank=True)

@@ -34,34 +34,34 @@ _REJECTIONS = {
 # Texts for error codes. Other codes use Slack's own message.
 ERROR_TEXTS: dict[str, _Text] = {
     "no_token": _(
-        "There is no token. An operator keeps one in the admin or with `manage.py slack_token set`,"
-        " or sets SLACK_BOT_TOKEN."
+        "No token is set. An operator can set one in the admin or with `manage.py "
+        "slack_token set`, or set SLACK_BOT_TOKEN."
     ),
     "no_key": _(
-        "None of MEMORYHUB_KEYS opens the token that is kept: give the key that it was sealed with,"
-        " or set the token again."
+        "No key in MEMORYHUB_KEYS can decrypt the stored token. Provide the key it was "
+        "encrypted with, or set the token again."
     ),
-    "invalid_auth": _("Slack does not know this token: copy it again from the page of the app."),
-    "token_revoked": _("The token was revoked: install the app again and set its new token."),
+    "invalid_auth": _("Slack does not recognize this token. Copy it again from the app page."),
+    "token_revoked": _("The token was revoked. Install the app again and set the new token."),
     "token_expired": _(
-        "The token has expired: switch token rotation off in the app and set its new token."
+        "The token has expired. Turn off token rotation in the app and set the new token."
     ),
     "account_inactive": _(
-        "The app was removed from Slack: install it again and set its new token."
+        "The app was removed from Slack. Install it again and set the new token."
     ),
-    "unreachable": _("Slack cannot be reached: test again in a minute."),
-    "ratelimited": _("Slack asks for a pause: test again in a minute."),
-    "untested": _("It was not tested yet."),
+    "unreachable": _("Slack cannot be reached. Test again in a minute."),
+    "ratelimited": _("Slack is limiting requests. Test again in a minute."),
+    "untested": _("Not tested yet."),
 }
 
 # What does not work without the scope of a feature.
 FEATURE_NAMES: dict[Feature, _Text] = {
-    Feature.CHANNELS: _("the list of public channels and of who is in them"),
+    Feature.CHANNELS: _("the list of public channels and their members"),
     Feature.MESSAGES: _("messages and threads of public channels"),
     Feature.PEOPLE: _("the names of people"),
-    Feature.PRIVATE_CHANNELS: _("the list of private channels and of who is in them"),
+    Feature.PRIVATE_CHANNELS: _("the list of private channels and their members"),
     Feature.PRIVATE_MESSAGES: _("messages and threads of private channels"),
-    Feature.EMAILS: _("e-mail addresses, by which people are linked to their accounts"),
+    Feature.EMAILS: _("e-mail addresses, to link people to accounts"),
 }
 # Settings that need these scopes.
 _SETTINGS = {
@@ -157,8 +157,8 @@ class MissingScope:
                 " install it again."
             ) % {"scope": self.scope}
         return _(
-            "Add the scope %(scope)s to the app (OAuth & Permissions, Bot Token Scopes) and"
-            " install it again, or switch %(setting)s off."
+            "Add the scope %(scope)s to the app (OAuth & Permissions, Bot Token Scopes) and "
+            "install it again, or turn off “%(setting)s”."
         ) % {"scope": self.scope, "setting": setting}
 
 
@@ -243,7 +243,7 @@ def check_client(workspace: Workspace, client: SlackClient, now: datetime) -> Fi
         connection.record_trouble(str(error_text), now)
         return findings(code=code, error=error_text, identity=identity)
     if client.scopes is None:
-        error_text = _("Slack did not say what the token may do: test again.")
+        error_text = _("Slack did not list the scopes of the token. Test again.")
         return findings(code="no_scopes", error=error_text, identity=identity)
     connection.record_check(
         scopes=client.scopes, bot_id=identity.bot_id, app_id=identity.app_id, now=now
@@ -294,16 +294,16 @@ def _scope_findings(connection: SlackConnection, workspace: Workspace) -> dict[s
 def _find_refusal(workspace: Workspace, identity: Identity) -> tuple[str, _Text] | None:
     """Return code and text if a working token may not be used for this workspace."""
     if not identity.team_id:
-        return "malformed", _("This is not an answer of Slack: it names no team.")
+        return "malformed", _("The reply is not from Slack: it names no team.")
     if workspace.team_id and workspace.team_id != identity.team_id:
         sentence = _(
-            "The token belongs to the Slack team %(theirs)s, and this workspace is %(ours)s."
+            "The token belongs to the Slack team %(theirs)s, but this workspace is %(ours)s."
         )
         return "wrong_team", sentence % {"theirs": identity.team_id, "ours": workspace.team_id}
     if not identity.bot_id:
         return "not_a_bot", _(
-            "This is a person's token: it would read what that person reads. Give the bot token"
-            " (xoxb-…) of the app."
+            "This is a user token. It reads everything that this user can read. Use the bot "
+            "token (xoxb-…) of the app."
         )
     return None
 
@@ -312,14 +312,14 @@ def _notes(surplus: Collection[str], *, slow_plan: bool) -> list[_Text]:
     notes: list[_Text] = []
     if surplus:
         notes.append(
-            _("The app may do more than is asked of it; these scopes can go: %(scopes)s.")
+            _("The app has more scopes than it needs. You can remove: %(scopes)s.")
             % {"scopes": ", ".join(surplus)}
         )
     if slow_plan:
         notes.append(
             _(
-                "Slack lets this app read 15 messages a minute. An app of your own, made from the"
-                " manifest for your workspace alone, is not limited so."
+                "Slack limits this app to 15 messages per minute. An app that you create from the "
+                "manifest for your own workspace has no such limit."
             )
         )
     return notes

@@ -15,16 +15,16 @@ from memories.rules.ingest.timestamps import from_micros, micros
 
 TEMPORARY_CODES = ("", "new", "walking", "threads", "ratelimited")  # need no person
 
-_TOKEN_TEXT = _("Slack refuses the token of the app.")
-_SLACK_ERROR_TEXT = _("Slack had an error of its own; the next sync tries again.")
+_TOKEN_TEXT = _("Slack rejects the token of the app.")
+_SLACK_ERROR_TEXT = _("Slack had an internal error. The next sync tries again.")
 # Lazy texts for the error codes of a sync, in the language of the reader.
 _ERROR_TEXTS: dict[str, str | Promise] = {
-    "ratelimited": _("Slack gives no more for now; it goes on by itself."),
-    "failed": _("Some threads were not read; the next sync tries again."),
-    "unreachable": _("Slack cannot be reached; the next sync tries again."),
-    "channel_not_found": _("Slack shows it to the bot no more: invite the bot again."),
-    "switched_off": _("Private channels are switched off in the workspace's settings."),
-    "missing_scope": _("The app lacks a scope that this needs."),
+    "ratelimited": _("Slack is limiting requests. Reading resumes automatically."),
+    "failed": _("Some threads were not read. The next sync tries again."),
+    "unreachable": _("Slack cannot be reached. The next sync tries again."),
+    "channel_not_found": _("The bot no longer has access. Invite it again."),
+    "switched_off": _("Private channels are turned off in the workspace settings."),
+    "missing_scope": _("A required scope is missing."),
     **dict.fromkeys(("internal_error", "fatal_error", "service_unavailable"), _SLACK_ERROR_TEXT),
     **dict.fromkeys(("request_timeout", "invalid_cursor", "malformed"), _SLACK_ERROR_TEXT),
     **dict.fromkeys(("invalid_auth", "not_authed", "account_inactive"), _TOKEN_TEXT),
@@ -115,23 +115,23 @@ def _explain(
     channel: Channel, sync: ChannelSync, gaps: tuple[Gap, ...], behind: int | None
 ) -> tuple[str, str | Promise]:
     if channel.forgotten_at is not None and not channel.is_followed:
-        return "forgotten", _("Everything in it was forgotten.")
+        return "forgotten", _("Its contents were forgotten.")
     if not channel.is_followed:
-        return "not_followed", _("Nobody chose it: its messages are not read from Slack.")
+        return "not_followed", _("Not selected. Its messages are not read from Slack.")
     if not channel.bot_is_in:
-        return "not_in_channel", _("The bot is not in it: invite it in Slack.")
+        return "not_in_channel", _("The bot is not in the channel. Invite it in Slack.")
     if code := sync.error_code:
         return code, _ERROR_TEXTS.get(code) or format_lazy(
-            _("Slack refuses it: {code}."), code=code
+            _("Slack refused the request: {code}."), code=code
         )
     if gaps:
         return "walking", _("Older messages are being read.")
     if behind is None:
-        return "new", _("It was not read to the end yet.")
+        return "new", _("Not read completely yet.")
     if sync.history_started_at is not None:
-        return "threads", _("Replies of threads are being read.")
+        return "threads", _("Thread replies are being read.")
     if behind > SYNC_MAX_AGE.total_seconds():
-        return "late", _("The last sync was long ago: is the worker running?")
+        return "late", _("The last sync was long ago. Check that the worker is running.")
     return "", ""
 
 

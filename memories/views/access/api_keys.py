@@ -32,7 +32,7 @@ class ApiKeyForm(forms.Form):
         required=False,
         max_length=1_000,
         help_text=gettext_lazy(
-            "Names or ids with spaces between them. Empty: everything that you may read."
+            "Names or ids, separated by spaces. Empty: everything you can access."
         ),
     )
     days = forms.TypedChoiceField(
@@ -46,7 +46,7 @@ class ApiKeyForm(forms.Form):
         ],
         initial=90,
     )
-    notes = forms.BooleanField(label=gettext_lazy("May write notes"), required=False)
+    notes = forms.BooleanField(label=gettext_lazy("Can write notes"), required=False)
 
     def __init__(self, *args: Any, place: WorkspaceContext, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -61,7 +61,7 @@ class ApiKeyForm(forms.Form):
             matches = list(self.place.readable_channels.named(name)[:2])
             if len(matches) != 1:
                 raise forms.ValidationError(
-                    _("There is no channel %(name)s, or several have this name: use its id."),
+                    _("No channel %(name)s, or several channels have this name. Use its id."),
                     params={"name": name},
                 )
             channels += matches
@@ -117,7 +117,7 @@ def revoke(request: UserRequest, slug: str, pk: int) -> HttpResponse:
     place = open_workspace(request, slug)
     key = get_object_or_404(_keys(request, place), pk=pk)
     key.revoke(by=request.user, now=place.now)
-    toasts.success(request, _("The key is revoked: it opens nothing any more."))
+    toasts.success(request, _("The key was revoked. It no longer works."))
     return redirect("api_keys-index", slug)
 
 

@@ -28,11 +28,13 @@ from memories.views.pages import back_to, render_page
 
 PAGE_SIZE = 50
 REFUSAL_TEXTS: dict[str, Promise] = {
-    SELF: gettext_lazy("Nobody raises themselves: another admin can do that."),
+    SELF: gettext_lazy("You cannot raise your own role. Another admin can do it."),
     LAST_ADMIN: gettext_lazy(
-        "This is the last admin of the workspace. Make somebody else an admin first."
+        "This is the last admin of the workspace. Make another account an admin first."
     ),
-    LAST_OPERATOR: gettext_lazy("This is the last operator. Make somebody else an operator first."),
+    LAST_OPERATOR: gettext_lazy(
+        "This is the last operator. Give the operator role to another account first."
+    ),
 }
 
 
@@ -47,7 +49,7 @@ class Row:
 
     @property
     def role_name(self) -> str:
-        return str(Member.Role(self.role).label) if self.role else _("none")
+        return str(Member.Role(self.role).label) if self.role else _("no access")
 
 
 @login_required
@@ -102,7 +104,7 @@ def _change(request: UserRequest, place: WorkspaceContext, user: User, do: str, 
             changed = operators.dismiss(user, by=request.user)
     except RoleRefused as refused:
         return str(REFUSAL_TEXTS[refused.why])
-    news = _("Saved: %(name)s.") % {"name": name} if changed else _("Nothing was different.")
+    news = _("Saved: %(name)s.") % {"name": name} if changed else _("Nothing changed.")
     toasts.success(request, news)
     return ""
 

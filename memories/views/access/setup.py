@@ -110,7 +110,7 @@ def model(request: UserRequest) -> HttpResponse:
         context = {"model": settings.MEMORYHUB_MODEL, "trial": trial}
         return render_page_or_part(request, "", "access/setup/_model.html", context)
     if trial.fault:
-        toasts.error(request, _("The model does not answer: %s.") % fault_words(trial.fault))
+        toasts.error(request, _("The model is not responding: %s.") % fault_words(trial.fault))
     else:
-        toasts.success(request, _("%s answered.") % trial.model)
+        toasts.success(request, _("%s replied.") % trial.model)
     return redirect("setup-index")

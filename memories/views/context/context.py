@@ -109,7 +109,9 @@ def download(request: UserRequest, slug: str) -> HttpResponse:
     place = open_workspace(request, slug)
     built = PreviewForm(request.GET, place=place).build()
     if built is None:
-        return HttpResponse(_("That cannot be."), content_type="text/plain", status=422)
+        return HttpResponse(
+            _("This combination is not possible."), content_type="text/plain", status=422
+        )
     text = built.text if built.text.endswith("\n") else f"{built.text}\n"
     response = HttpResponse(text, content_type="text/plain; charset=utf-8")
     response["Content-Disposition"] = f'attachment; filename="context-{slug}.txt"'
@@ -173,8 +175,8 @@ def _left_out(
         for part in form.cleaned_data["without"]
     ]
     limit = number_format(form.tokens, force_grouping=True)
-    over_budget = _("over the budget of %(n)s tokens") % {"n": limit}
-    unread = _("their memories changed before those of the others")
+    over_budget = _("over the limit of %(n)s tokens") % {"n": limit}
+    unread = _("memories that changed less recently")
     beyond = [item for item in built.left_out if item.reason != AS_ASKED]
     channels = place.find_channels(item.id for item in beyond)
     return by_request + [

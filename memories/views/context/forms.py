@@ -65,11 +65,11 @@ class PreviewForm(forms.Form):
         help_text=gettext_lazy("The ts of its first message, such as 1767603600.000100."),
     )
     budget = forms.IntegerField(
-        label=gettext_lazy("Budget"),
+        label=gettext_lazy("Token limit"),
         required=False,
         min_value=0,
         max_value=MOST_TOKENS,
-        help_text=gettext_lazy("Tokens. Empty: 4,000. 0: all memories, whole."),
+        help_text=gettext_lazy("Empty: 4,000. 0: all memories, uncut."),
     )
     query = forms.CharField(
         label=gettext_lazy("Question"),
@@ -78,19 +78,19 @@ class PreviewForm(forms.Form):
         help_text=gettext_lazy("Lines and messages about it come first."),
     )
     at = MomentField(
-        label=gettext_lazy("Moment"),
+        label=gettext_lazy("As of"),
         required=False,
         max_length=40,
-        help_text=gettext_lazy("The conversation up to then; memories as they are now."),
+        help_text=gettext_lazy("The conversation up to then. Memories are current."),
     )
     persona = forms.CharField(
         label=gettext_lazy("Persona"),
         required=False,
         max_length=2000,
-        help_text=gettext_lazy("Who the bot is: it stands first."),
+        help_text=gettext_lazy("Who the bot is. It comes first."),
     )
-    notes = forms.BooleanField(label=gettext_lazy("With notes"), required=False)
-    archive = forms.BooleanField(label=gettext_lazy("With the archive"), required=False)
+    notes = forms.BooleanField(label=gettext_lazy("Include notes"), required=False)
+    archive = forms.BooleanField(label=gettext_lazy("Include the archive"), required=False)
     without = forms.MultipleChoiceField(
         choices=[(part, part) for part in LEAVABLE],
         required=False,
@@ -120,7 +120,7 @@ class PreviewForm(forms.Form):
         try:
             return find_channel(names, channel_name) if channel_name else ""
         except NoSuchChannel as error:
-            raise forms.ValidationError(_("There is no such channel.")) from error
+            raise forms.ValidationError(_("This channel does not exist.")) from error
 
     def clean_at(self) -> datetime | None:
         """Return the time in UTC. A time without a zone is in the reader's zone."""
@@ -129,14 +129,14 @@ class PreviewForm(forms.Form):
             return None
         moment = _parse_moment(text)
         if moment is None:
-            raise forms.ValidationError(_("That is no moment."))
+            raise forms.ValidationError(_("Enter a valid date and time."))
         self.has_local_time = timezone.is_naive(moment)
         if self.has_local_time:
             moment = timezone.make_aware(moment, self.place.zone)
         try:
             return moment.astimezone(UTC)
         except OverflowError as error:
-            raise forms.ValidationError(_("That is no moment.")) from error
+            raise forms.ValidationError(_("Enter a valid date and time.")) from error
 
     def build(self) -> Context | None:
         """Return the context, or None with errors on the form."""
@@ -158,13 +158,13 @@ class PreviewForm(forms.Form):
                 now=options["at"] or timezone.now(),
             )
         except UnknownThread:
-            self.add_error("thread", _("There is no such thread in this channel."))
+            self.add_error("thread", _("This channel has no such thread."))
         except NoThread:
             self.add_error(
                 "thread",
-                _("That is no ts.")
+                _("Enter a valid ts.")
                 if options["channel"]
-                else _("Choose the channel it is in, too."),
+                else _("Choose the channel of the thread as well."),
             )
         except NoSuchChannel:
             self.add_error("channel", _("A bot reads public channels only."))

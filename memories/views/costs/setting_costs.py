@@ -20,22 +20,26 @@ from memories.views.access.access import WorkspaceContext
 from memories.views.costs.costs import DAYS, caps_of
 
 EFFECTS: dict[str, Promise] = {
-    "short_term_window_hours": gettext_lazy("Longer, a first pass reads and costs more."),
-    "short_term_max_tokens": gettext_lazy(
-        "Longer ones cost more, when they are written and again when they are merged."
+    "short_term_window_hours": gettext_lazy(
+        "A longer period reads more in the first pass and costs more."
     ),
-    "long_term_max_tokens": gettext_lazy("Longer ones cost more each time they are merged."),
+    "short_term_max_tokens": gettext_lazy(
+        "Longer summaries cost more, both to write and to merge."
+    ),
+    "long_term_max_tokens": gettext_lazy("A longer memory costs more at each merge."),
     "history_enabled": gettext_lazy(
-        "Switched off, each pass that finds something new asks the model."
+        "Without a history, each pass with new messages calls the model."
     ),
     "max_history_count": gettext_lazy(
-        "More of them make contexts longer, for which their readers pay."
+        "More versions make contexts longer, which costs their readers more."
     ),
-    "conversation_idle_seconds": gettext_lazy("Sooner means more calls, each with less to read."),
-    "message_threshold": gettext_lazy("Fewer means more calls, each with less to read."),
-    "thread_memories": gettext_lazy("They take calls of their own."),
-    "thread_min_messages": gettext_lazy("Fewer means more threads, and more calls."),
-    "workspace_short_term": gettext_lazy("It takes calls of its own."),
+    "conversation_idle_seconds": gettext_lazy(
+        "A shorter time means more calls, each with less to read."
+    ),
+    "message_threshold": gettext_lazy("A lower number means more calls, each with less to read."),
+    "thread_memories": gettext_lazy("Threads need additional calls."),
+    "thread_min_messages": gettext_lazy("A lower number means more threads and more calls."),
+    "workspace_short_term": gettext_lazy("It needs additional calls."),
 }
 
 # The calls that a setting causes.
@@ -79,15 +83,15 @@ def add_costs(form: forms.Form, place: WorkspaceContext, now: datetime) -> dict[
 
 def _recent_costs(sums: Sums) -> str:
     if not sums.calls:
-        return _("In the last 30 days: no call.")
+        return _("Last 30 days: no calls.")
     words = ngettext(
-        "In the last 30 days: %(n)s call, %(money)s.",
-        "In the last 30 days: %(n)s calls, %(money)s.",
+        "Last 30 days: %(n)s call, %(money)s.",
+        "Last 30 days: %(n)s calls, %(money)s.",
         sums.calls,
     )
-    unpriced = ngettext("%(n)s token unpriced", "%(n)s tokens unpriced", sums.unpriced_tokens) % {
-        "n": grouped(sums.unpriced_tokens)
-    }
+    unpriced = ngettext(
+        "%(n)s token without a price", "%(n)s tokens without a price", sums.unpriced_tokens
+    ) % {"n": grouped(sums.unpriced_tokens)}
     money = [micros(sums.micros)] if sums.micros is not None else []
     money += [unpriced] if sums.unpriced_tokens or not money else []
     return words % {"n": grouped(sums.calls), "money": _(", ").join(money)}

@@ -40,11 +40,12 @@ class BackfillForm(forms.Form):
 
     since = since_field()
     cap = forms.CharField(
-        label=gettext_lazy("At most"),
+        label=gettext_lazy("Limit"),
         required=False,
         max_length=30,
         help_text=gettext_lazy(
-            "Tokens, such as 200000, or money, such as $2.50. Then it pauses by itself."
+            "Tokens, such as 200000, or dollars, such as $2.50. The backfill pauses when it "
+            "reaches the limit."
         ),
     )
     channel = forms.MultipleChoiceField(
@@ -72,15 +73,17 @@ class BackfillForm(forms.Form):
         try:
             return parse_cap(self.cleaned_data["cap"])
         except InvalidInput as error:
-            raise forms.ValidationError(_("Neither tokens nor money.")) from error
+            raise forms.ValidationError(
+                _("Enter a number of tokens or an amount in dollars.")
+            ) from error
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or self.cleaned_data
         if self.place.nav.is_empty:
-            raise forms.ValidationError(_("There is no channel that you may read."))
+            raise forms.ValidationError(_("You have no access to any channel."))
         self.now = self.place.workspace.synced_until(timezone.now())
         if self.now is None:
-            raise forms.ValidationError(_("This workspace was never read from Slack to the end."))
+            raise forms.ValidationError(_("This workspace was never read completely from Slack."))
         return cleaned
 
     def quote(self) -> dict[str, Any]:
@@ -108,9 +111,9 @@ class BackfillForm(forms.Form):
                 by=request.user,
             )
         except NeedsPrice:
-            self.add_error("cap", _("Without a price for the model only tokens can be counted."))
+            self.add_error("cap", _("The model has no price. Enter a limit in tokens."))
         except AnotherBackfill:
-            self.add_error(None, _("Another backfill of this workspace runs or is paused."))
+            self.add_error(None, _("Another backfill of this workspace is running or paused."))
         return None
 
 
@@ -132,7 +135,7 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
     elif request.method == "POST":
         if backfill := form.start(request):
             schedule_pass(place.workspace.pk)
-            toasts.success(request, _("The backfill began."))
+            toasts.success(request, _("Backfill started."))
             return redirect("backfill-detail", slug, backfill.pk)
         status = 422
     elif is_submitted:
@@ -195,16 +198,14 @@ def _change(request: UserRequest, backfill: Backfill) -> str:
     """Change the backfill, unless its state changed meanwhile. Return an error text, or ""."""
     verb = request.POST.get("do", "")
     if verb == "pause" and backfill.pause(request.user):
-        toasts.success(request, _("Paused: no more calls begin."))
+        toasts.success(request, _("Paused. No new calls start."))
     elif verb == "cancel" and backfill.cancel(request.user):
-        toasts.success(request, _("Cancelled: what is made stays."))
+        toasts.success(request, _("Cancelled. Finished memories are kept."))
     elif verb == "retry":
         count = job_control.retry_jobs(backfill.jobs.filter(state=Job.State.DEAD), request.user)
         if count:
             schedule_pass(backfill.workspace_id)
-            words = ngettext(
-                "%(n)s job will be tried again.", "%(n)s jobs will be tried again.", count
-            )
+            words = ngettext("%(n)s job will be retried.", "%(n)s jobs will be retried.", count)
             toasts.success(request, words % {"n": count})
     elif verb == "resume":
         return _resume(request, backfill)
@@ -216,11 +217,11 @@ def _resume(request: UserRequest, backfill: Backfill) -> str:
         tokens, micros = parse_cap(request.POST.get("cap", ""))
         check_cap(micros)
     except InvalidInput:
-        return _("Neither tokens nor money.")
+        return _("Enter a number of tokens or an amount in dollars.")
     except NeedsPrice:
-        return _("Without a price for the model only tokens can be counted.")
+        return _("The model has no price. Enter a limit in tokens.")
     caps = {"cap_tokens": tokens, "cap_micros": micros} if "cap" in request.POST else {}
     if backfill.resume(request.user, **caps):
         schedule_pass(backfill.workspace_id)
-        toasts.success(request, _("It goes on."))
+        toasts.success(request, _("Resumed."))
     return ""

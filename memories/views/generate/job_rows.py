@@ -45,30 +45,30 @@ ICONS = {
     Status.REPLACED: "restore",
 }
 WAITS: dict[WaitReason, str | Promise] = {
-    WaitReason.TURN: _("a worker takes it next"),
-    WaitReason.NO_WORKER: _("its worker is gone, another one takes it up"),
-    WaitReason.LATER: _("it is tried again"),
-    WaitReason.CAP: _("a cap is reached"),
-    WaitReason.ENDPOINT: _("the model takes no calls now"),
-    WaitReason.BACKFILL: _("its backfill does not run"),
-    WaitReason.PERSON: _("a person has to accept or reject its text"),
+    WaitReason.TURN: _("a worker starts it next"),
+    WaitReason.NO_WORKER: _("its worker stopped; another worker continues"),
+    WaitReason.LATER: _("it is retried"),
+    WaitReason.CAP: _("budget reached"),
+    WaitReason.ENDPOINT: _("calls to the model are paused"),
+    WaitReason.BACKFILL: _("its backfill is not running"),
+    WaitReason.PERSON: _("its text needs approval"),
 }
-_PROVIDER = _("See how the model's provider does, then retry.")
-_OTHER_MODEL = _("Retry; when it comes back, take another model.")
+_PROVIDER = _("Check the status of the model provider, then retry.")
+_OTHER_MODEL = _("Retry. If the fault returns, use another model.")
 REMEDIES: dict[str, str | Promise] = {
     "server_error": _PROVIDER,
     "connection": _PROVIDER,
     "timeout": _PROVIDER,
     "malformed": _PROVIDER,
-    "bad_request": _("Correct the model's name or address on the server, then retry."),
-    "context_too_long": _("Take a model that reads longer texts, then retry."),
+    "bad_request": _("Correct the model name or address on the server, then retry."),
+    "context_too_long": _("Use a model with a longer context, then retry."),
     "length": _("Allow longer memories in the settings, then retry."),
-    "content_filter": _("Take another model, then retry."),
-    "refusal": _("Take another model, then retry."),
-    "quarantined": _("Look at the lines in the quarantine; retry asks the model anew."),
-    "gave_no_answer": _("See in the server's log why the worker ended, then retry."),
-    "not_closed": _("See in the server's log why the worker ended, then retry."),
-    "unexpected": _("See the server's log, then retry."),
+    "content_filter": _("Use another model, then retry."),
+    "refusal": _("Use another model, then retry."),
+    "quarantined": _("Check the lines in quarantine. A retry calls the model again."),
+    "gave_no_answer": _("Check the server log for the reason, then retry."),
+    "not_closed": _("Check the server log for the reason, then retry."),
+    "unexpected": _("Check the server log, then retry."),
 }
 
 

@@ -125,9 +125,11 @@ def resume(request: UserRequest, slug: str) -> HttpResponse:
     place = open_workspace(request, slug)
     must_administer(place)
     if job_control.resume_endpoints(request.user, timezone.now()):
-        toasts.success(request, _("The model is called again; what waited goes on by itself."))
+        toasts.success(
+            request, _("Calls to the model are resumed. Waiting jobs continue automatically.")
+        )
     else:
-        toasts.info(request, _("Nothing held the calls back any more."))
+        toasts.info(request, _("Calls were already resumed."))
     return redirect(next_of(request) or reverse("workspaces-detail", args=[slug]))
 
 
@@ -147,13 +149,13 @@ def _change_jobs(request: UserRequest, place: WorkspaceContext, verb: str, jobs:
         count = job_control.retry_jobs(jobs, request.user)
         if count:
             schedule_pass(place.workspace.pk)
-        words = ngettext("%(n)s job will be tried again.", "%(n)s jobs will be tried again.", count)
+        words = ngettext("%(n)s job will be retried.", "%(n)s jobs will be retried.", count)
     elif verb == "cancel":
         count = job_control.cancel_jobs(jobs, request.user)
         words = ngettext("%(n)s job was cancelled.", "%(n)s jobs were cancelled.", count)
     else:
         raise Http404
-    return words % {"n": count} if count else _("It came to something else meanwhile.")
+    return words % {"n": count} if count else _("Its state changed in the meantime.")
 
 
 def _overview(request: UserRequest, place: WorkspaceContext, jobs: JobQuerySet) -> dict[str, Any]:

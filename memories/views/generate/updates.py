@@ -26,7 +26,7 @@ from memories.views.pages import STOP_POLLING, is_live, render_page_or_part, wan
 from memories.views.paths import card_path, update_path
 
 PAGE, PART = "generate/updates/detail.html", "generate/updates/_update.html"
-NEVER_SYNCED = gettext_lazy("This workspace was never read from Slack to the end.")
+NEVER_SYNCED = gettext_lazy("This workspace was never read completely from Slack.")
 
 
 @login_required
@@ -71,7 +71,7 @@ def _update(request: UserRequest, place: WorkspaceContext, memory: Memory) -> Ht
         if job is not None:
             return redirect("jobs-detail", place.workspace.slug, job.pk)
         if not wants_part(request):
-            words = _("Nothing waits: all that was said is remembered.")
+            words = _("Nothing is waiting. All messages are summarized.")
             toasts.info(request, words if place.workspace.synced_until(now) else NEVER_SYNCED)
             return redirect(card_path(memory))
     elif job_id := number_or_none(request.GET.get("job", "")):

@@ -37,14 +37,15 @@ class UploadForm(forms.Form):
         label=gettext_lazy("Into the workspace"),
         max_length=50,
         help_text=gettext_lazy(
-            "One that is there, or a new short name: small letters, digits and hyphens."
+            "An existing workspace, or a new short name of lowercase letters, digits, hyphens "
+            "and underscores."
         ),
     )
     export = forms.FileField(
         label=gettext_lazy("Slack export"),
         help_text=gettext_lazy(
-            "The zip file that Slack made, at most 1 GB; a larger one, or a folder, with"
-            " `manage.py import_slack` on the server."
+            "The zip file from Slack, at most 1 GB. For a larger file or a folder, use manage.py "
+            "import_slack on the server."
         ),
         widget=forms.FileInput(attrs={"accept": ".zip"}),
     )
@@ -69,7 +70,7 @@ class UploadForm(forms.Form):
         except UploadRefused as error:
             self.add_error("export", str(error))
         except UploadInProgress:
-            self.add_error("slug", _("Another import into this workspace is not over yet."))
+            self.add_error("slug", _("Another import into this workspace has not finished yet."))
         return None
 
 
@@ -171,14 +172,14 @@ def _change(request: UserRequest, upload: Upload, form: ChoiceForm) -> None:
         if upload.start(form.choice, by=request.user, now=now):
             schedule_import(upload.pk)
     elif verb == "pause" and upload.pause(by=request.user, now=now):
-        toasts.success(request, _("Paused: nothing more is stored."))
+        toasts.success(request, _("Paused. Nothing more is stored."))
     elif verb == "resume" and upload.resume(by=request.user, now=now):
         schedule_import(upload.pk)
-        toasts.success(request, _("It goes on."))
+        toasts.success(request, _("Resumed."))
     elif verb == "retry" and upload.retry(by=request.user, now=now):
         schedule_import(upload.pk)
     elif verb == "cancel" and uploads.cancel_upload(upload, by=request.user, now=now):
-        toasts.success(request, _("Cancelled: the file is gone, what was stored stays."))
+        toasts.success(request, _("Cancelled. The file was removed. What was stored is kept."))
 
 
 def _own_path(request: UserRequest, upload: Upload) -> str:

@@ -62,7 +62,7 @@ def restore(request: UserRequest, pk: int) -> HttpResponse:
         return _render(request, place, memory, lines, moved_on=True)
     toasts.success(
         request,
-        _("The line is in the text again, as version %(number)s. Pin it if it must stay.")
+        _("The line was restored in version %(number)s. Pin it to keep it.")
         % {"number": version.number},
     )
     return redirect(card_path(memory))

@@ -155,13 +155,16 @@ def mark(request: UserRequest, slug: str, pk: int) -> HttpResponse:
     where = scope_name(*with_channels([memory], place))
     if "undo" in request.POST:
         news = (
-            _("%(where)s is unseen again.") % {"where": where}
+            _("%(where)s is marked as not seen.") % {"where": where}
             if seen.undo(number)
-            else _("There is no mark to take back.")
+            else _("There is no seen mark to undo.")
         )
     else:
         seen.mark(number, timezone.now())
-        news = _("%(where)s is seen up to v%(number)s.") % {"where": where, "number": seen.number}
+        news = _("%(where)s is marked as seen up to v%(number)s.") % {
+            "where": where,
+            "number": seen.number,
+        }
     selection = _parse_selection(request.POST, place, timezone.now())
     if wants_part(request):
         return _render_entry(request, place, memory.pk, selection, news)
@@ -199,7 +202,7 @@ def _parse_selection(params: QueryDict, place: WorkspaceContext, now: datetime) 
     try:
         since = parse_since(day or "-" if choice == DAY else choice, now, place.zone)
     except InvalidInput:
-        return Selection(Since(), day or choice, "", _("Choose a day that has begun."))
+        return Selection(Since(), day or choice, "", _("Choose a date that is not in the future."))
     return Selection(since, since.choice if "-" in since.choice else "", cursor)
 
 
@@ -209,7 +212,7 @@ def _form_context(selection: Selection) -> dict[str, Any]:
         "since": selection.since,
         "choice": DAY if selection.day else selection.since.choice,
         "choices": [
-            (SEEN, _("what I last saw")),
+            (SEEN, _("my last visit")),
             *zip(PERIODS, (_("24 hours"), _("7 days")), strict=True),
         ],
     }

@@ -96,9 +96,9 @@ def opt_in(request: UserRequest, slug: str, slack_id: str) -> HttpResponse:
     if channel_audience.set_opt_in(channel, by=request.user, on=on):
         toasts.success(
             request,
-            _("Its long-term memory goes into the workspace's with the next update.")
+            _("The next update adds its long-term memory to the workspace memory.")
             if on
-            else _("Taken back: the workspace's memory is made again without it."),
+            else _("Sharing stopped. The workspace memory is made again without this channel."),
         )
     return redirect("channels-detail", slug, slack_id)
 

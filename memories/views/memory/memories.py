@@ -82,7 +82,7 @@ def edit(request: UserRequest, pk: int) -> HttpResponse:
         except Unchanged:
             if is_resolution:
                 return _answer_already_saved(request, place, memory)
-            error = _("Nothing is different from version %(number)s.") % {"number": base.number}
+            error = _("No differences from version %(number)s.") % {"number": base.number}
         except ValueError:  # only redacted lines were left
             error = _empty_error()
         except StaleBase:
@@ -238,7 +238,7 @@ def _answer_already_saved(
 ) -> HttpResponse:
     """Answer a resolved conflict whose result is the current text."""
     assert memory.current is not None
-    news = _("This text stands already, as version %(number)s.")
+    news = _("This text is already saved as version %(number)s.")
     return _answer_saved(request, place, memory, news % {"number": memory.current.number})
 
 
@@ -351,7 +351,7 @@ def _text_error(text: str) -> str:
     if not split_text(text):
         return _empty_error()
     if len(text) > MAX_TEXT_LENGTH:
-        return _("The text has %(n)s characters; %(limit)s fit.") % {
+        return _("The text has %(n)s characters. The limit is %(limit)s.") % {
             "n": len(text),
             "limit": MAX_TEXT_LENGTH,
         }
@@ -359,7 +359,7 @@ def _text_error(text: str) -> str:
 
 
 def _empty_error() -> str:
-    return _("A memory cannot be empty. To take everything back, restore an older version.")
+    return _("A memory cannot be empty. Restore an older version to undo its changes.")
 
 
 def _clean(text: str) -> str:

@@ -61,7 +61,7 @@ def accept(request: UserRequest, pk: int) -> HttpResponse:
         version = proposals.accept(job, by=request.user) if job else None
     if version is None:
         return _answer_moved_on(request, place, memory)
-    toasts.success(request, _("Accepted: it is version %(number)s.") % {"number": version.number})
+    toasts.success(request, _("Approved. It is version %(number)s.") % {"number": version.number})
     return redirect(card_path(memory))
 
 
@@ -74,7 +74,7 @@ def reject(request: UserRequest, pk: int) -> HttpResponse:
     job = _find_seen_job(request, memory)
     if job is None or not proposals.reject(job, by=request.user):
         return _answer_moved_on(request, place, memory)
-    toasts.success(request, _("Rejected: the text stays as it is."))
+    toasts.success(request, _("Rejected. The text is unchanged."))
     return redirect(card_path(memory))
 
 

@@ -33,7 +33,7 @@ def detail(request: UserRequest, pk: int) -> HttpResponse:
         )
     job = rebuild(memory, request.user, timezone.now())
     if job is None:
-        toasts.info(request, _("There is nothing to make it from."))
+        toasts.info(request, _("There are no texts to rebuild it from."))
         return redirect(card_path(memory))
     schedule_pass(place.workspace.pk)
     return redirect("jobs-detail", place.workspace.slug, job.pk)

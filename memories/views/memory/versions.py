@@ -72,17 +72,17 @@ def restore(request: UserRequest, pk: int) -> HttpResponse:
             revision=revision,
         )
     except Unchanged:
-        return _answer(request, place, version, _("This is the current text already."))
+        return _answer(request, place, version, _("This is already the current text."))
     except StaleBase:
         memory.refresh_from_db()
-        moved_on = _("Nothing was restored: v%(n)s was saved after you opened this page.")
+        moved_on = _("Nothing was restored. v%(n)s was saved after you opened this page.")
         return _render(request, place, version, moved_on=moved_on, status=409)
     news = (
-        _("Version %(old)s is current again, as version %(new)s.")
+        _("Version %(old)s was restored as version %(new)s.")
         if memory.current_id == restored.pk
         else _(
-            "Version %(old)s is there again as version %(new)s, for members of the channel alone;"
-            " it is not the current one."
+            "Version %(old)s was restored as version %(new)s. It is visible to members of the "
+            "channel only and is not the current version."
         )
     ) % {"old": version.number, "new": restored.number}
     return _answer(request, place, restored, news, has_undo=True)
@@ -100,7 +100,11 @@ def name(request: UserRequest, pk: int) -> HttpResponse:
             request, place, version, misnamed=(new_name, error), takes_focus=False, status=422
         )
     version.rename(new_name, by=request.user)
-    news = with_words(_("Named “%(name)s”."), name=new_name) if new_name else _("It has no name.")
+    news = (
+        with_words(_("Named “%(name)s”."), name=new_name)
+        if new_name
+        else _("The name was removed.")
+    )
     return _answer(request, place, version, news)
 
 
@@ -133,18 +137,18 @@ def undo(request: UserRequest, older: int, newer: int) -> HttpResponse:
     except IndexError as error:
         raise Http404 from error
     except StaleBase:
-        refusal = _("Nothing was undone: v%(n)s was saved after you opened this page.")
+        refusal = _("Nothing was undone. v%(n)s was saved after you opened this page.")
     except ChangedSince:
-        refusal = _("Nothing was undone: in v%(n)s these lines are different by now.")
+        refusal = _("Nothing was undone. These lines have changed again in v%(n)s.")
     except ValueError:
-        refusal = _("Nothing was undone: v%(n)s says nothing else.")
+        refusal = _("Nothing was undone. v%(n)s contains nothing else.")
     else:
         news = (
-            _("The change is undone, in version %(number)s.")
+            _("The change was undone in version %(number)s.")
             if memory.current_id == version.pk
             else _(
-                "The change is undone in version %(number)s, for members of the channel alone;"
-                " it is not the current one."
+                "The change was undone in version %(number)s. It is visible to members of the "
+                "channel only and is not the current version."
             )
         ) % {"number": version.number}
         return _answer(request, place, version, news, has_undo=True)
@@ -174,12 +178,12 @@ def pin(request: UserRequest, pk: int) -> HttpResponse:
         raise Http404 from error
     except StaleBase:
         memory.refresh_from_db()
-        moved_on = _("Nothing was pinned: v%(n)s was saved after you opened this page.")
+        moved_on = _("Nothing was pinned. v%(n)s was saved after you opened this page.")
         return _answer_pin(request, place, version, moved_on=moved_on)
     news = (
-        _("Pinned: every later update keeps this line word for word.")
+        _("Pinned. Updates keep this line unchanged.")
         if pinned
-        else _("No longer pinned: updates may change this line.")
+        else _("Unpinned. Updates may change this line.")
     )
     return _answer_pin(request, place, version, news=news)
 
@@ -368,7 +372,7 @@ def _find_job(place: WorkspaceContext, version: MemoryVersion) -> tuple[int, Sum
 def _with_number(text: str, memory: Memory) -> str:
     """Return a text with the number of the current version."""
     if text and memory.current is None:
-        return _("Nothing was changed: the text was withdrawn after you opened this page.")
+        return _("Nothing was changed. The text was withdrawn after you opened this page.")
     return text % {"n": memory.current.number if memory.current else 0}
 
 

@@ -23,12 +23,12 @@ class NoteForm(forms.Form):
     content = forms.CharField(
         label=gettext_lazy("Note"), strip=False, widget=forms.Textarea(attrs={"rows": 3})
     )
-    channel = forms.CharField(label=gettext_lazy("Where it holds"), required=False, max_length=200)
+    channel = forms.CharField(label=gettext_lazy("Applies to"), required=False, max_length=200)
     title = forms.CharField(
         label=gettext_lazy("Title"),
         required=False,
         max_length=LONGEST_TITLE,
-        help_text=gettext_lazy("Left empty, it is made from the beginning of the note."),
+        help_text=gettext_lazy("If empty, the title is taken from the start of the note."),
     )
     kind = forms.ChoiceField(
         label=gettext_lazy("Type"), required=False, choices=[("", "–"), *Note.Kind.choices]
@@ -37,13 +37,13 @@ class NoteForm(forms.Form):
         label=gettext_lazy("Tags"),
         required=False,
         max_length=500,
-        help_text=gettext_lazy("Parted by commas."),
+        help_text=gettext_lazy("Separated by commas."),
     )
     review_on = forms.DateField(
         label=gettext_lazy("Review on"),
         required=False,
         widget=forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d"),
-        help_text=gettext_lazy("From that day on the note says that it is due."),
+        help_text=gettext_lazy("From that day on, the note is shown as due for review."),
     )
     METADATA = ("title", "kind", "tags", "review_on")
 
@@ -96,7 +96,7 @@ class NoteForm(forms.Form):
             return None
         channel = self.place.readable_channels.named(name).first()
         if channel is None:
-            raise forms.ValidationError(_("There is no such channel."))
+            raise forms.ValidationError(_("This channel does not exist."))
         return channel
 
     def clean_content(self) -> str:
@@ -150,8 +150,8 @@ class NoteForm(forms.Form):
         """Add the value of the saved note to the help of each field that differs."""
         for name, value in metadata_of(saved).items():
             if self.data.get(name) != value:
-                words = str(dict(Note.Kind.choices).get(value, value)) or _("nothing")
-                self.fields[name].help_text = _("In the saved one: %(words)s") % {"words": words}
+                words = str(dict(Note.Kind.choices).get(value, value)) or _("free")
+                self.fields[name].help_text = _("Saved text: %(words)s") % {"words": words}
 
 
 def metadata_of(note: Note) -> dict[str, str]:

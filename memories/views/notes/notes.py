@@ -49,14 +49,14 @@ TRASH_CHANGED = "trash-changed"  # pages with the number of deleted notes reload
 # Examples for a workspace without notes: text, type, tags.
 EXAMPLES = (
     (
-        gettext_lazy("Customers get an answer on the day they ask, even if it only says when."),
+        gettext_lazy("Customers get a reply on the day they ask, even if it only says when."),
         Note.Kind.PATTERN,
         gettext_lazy("support"),
     ),
     (
         gettext_lazy(
-            "When the nightly import hangs, a restart has left its lock behind: remove the lock, "
-            "then start the import again."
+            "If the nightly import hangs, a restart left its lock behind: remove the lock, then "
+            "start the import again."
         ),
         Note.Kind.SOLUTION,
         gettext_lazy("import"),
@@ -134,7 +134,7 @@ def edit(request: UserRequest, slug: str, pk: int) -> HttpResponse:
         fields = form.cleaned_data
         yours, seen = fields["content"], fields["based_on"] or 0
         return _conflict(request, place, error.current, yours=yours, seen=seen)
-    toasts.success(request, _("Note saved.") if is_changed else _("Nothing was different."))
+    toasts.success(request, _("Note saved.") if is_changed else _("Nothing changed."))
     return redirect(_card_path(note))
 
 
@@ -147,17 +147,17 @@ def mark(request: UserRequest, slug: str, pk: int) -> HttpResponse:
     must_edit(place)
     if "pinned" in request.POST:
         note.set_flags(is_pinned=request.POST["pinned"] == "1")
-        news = _("Pinned.") if note.is_pinned else _("No longer pinned.")
+        news = _("Pinned.") if note.is_pinned else _("Unpinned.")
     elif "in_context" in request.POST:
         note.set_flags(in_context=request.POST["in_context"] == "1")
         news = (
-            _("Bots and agents are given this note.")
+            _("Bots and agents now receive this note.")
             if note.in_context
-            else _("Bots and agents are not given this note any more.")
+            else _("Bots and agents no longer receive this note.")
         )
     elif "reviewed" in request.POST:
         note.set_flags(review_on=None)
-        news = _("Reviewed. Edit the note to set another date.")
+        news = _("Marked as reviewed. Edit the note to set another date.")
     else:
         raise Http404
     return render_card(request, place, note, news)
@@ -175,14 +175,13 @@ def restore(request: UserRequest, slug: str, pk: int, number: int) -> HttpRespon
     try:
         done = note.restore(version, by=request.user, based_on=seen[0] or 0, revision=seen[1] or 0)
     except StaleNote as error:
-        moved_on = _("Nothing was restored: v%(n)s was saved after you opened this page.")
+        moved_on = _("Nothing was restored. v%(n)s was saved after you opened this page.")
         news = moved_on % {"n": error.current.number}
         return _detail(request, place, error.current, moved_on=news, status=409)
     news = (
-        _("Version %(old)s is current again, as version %(new)s.")
-        % {"old": number, "new": note.number}
+        _("Version %(old)s was restored as version %(new)s.") % {"old": number, "new": note.number}
         if done
-        else _("This is the current text already.")
+        else _("This is already the current text.")
     )
     toasts.success(request, news)
     return redirect("notes-detail", slug, pk)

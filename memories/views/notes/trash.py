@@ -42,7 +42,7 @@ def undelete(request: UserRequest, slug: str, pk: int) -> HttpResponse:
     must_edit(place)
     note.undelete()
     note.refresh_from_db(fields=["deleted_at", "deleted_by"])
-    response = render_card(request, place, note, _("The note is back."))
+    response = render_card(request, place, note, _("The note was restored."))
     return trigger_client_event(response, TRASH_CHANGED)
 
 
@@ -60,7 +60,7 @@ def purge(request: UserRequest, slug: str, pk: int) -> HttpResponse:
             request, "notes/trash/purge.html", "notes/trash/_purge.html", context
         )
     if note.purge(by=request.user):
-        toasts.success(request, _("The note is gone for good."))
+        toasts.success(request, _("The note was permanently deleted."))
     else:
-        toasts.warning(request, _("Nothing was done: the note is not in the trash."))
+        toasts.warning(request, _("Nothing was changed. The note is not in the trash."))
     return redirect("trash-index", slug)

@@ -31,15 +31,15 @@ from memories.views.paths import messages_path
 LINES_SHOWN = 100
 
 RULE_TEXTS = {
-    Rule.SIZE: gettext_lazy("far too long for a line"),
-    Rule.ORDER: gettext_lazy("it gives orders to a model"),
-    Rule.MARKUP: gettext_lazy("it holds markup that acts"),
-    Rule.SECRET: gettext_lazy("it holds what looks like a key or password"),
-    Rule.LINK: gettext_lazy("a link that no source has"),
-    Rule.ADDRESS: gettext_lazy("an e-mail address that no source has"),
-    Rule.MENTION: gettext_lazy("a mention that no source has"),
-    Rule.OTHER_SCOPE: gettext_lazy("text of another scope"),
-    Rule.LED: gettext_lazy("it rests on orders to a model alone"),
+    Rule.SIZE: gettext_lazy("too long for a line"),
+    Rule.ORDER: gettext_lazy("gives orders to a model"),
+    Rule.MARKUP: gettext_lazy("contains active markup"),
+    Rule.SECRET: gettext_lazy("contains what looks like a key or password"),
+    Rule.LINK: gettext_lazy("contains a link that is in no source"),
+    Rule.ADDRESS: gettext_lazy("contains an e-mail address that is in no source"),
+    Rule.MENTION: gettext_lazy("contains a mention that is in no source"),
+    Rule.OTHER_SCOPE: gettext_lazy("matches text from another channel"),
+    Rule.LED: gettext_lazy("is based only on orders to a model"),
 }
 
 
@@ -95,12 +95,12 @@ def accept(request: UserRequest, slug: str, pk: int) -> HttpResponse:
     try:
         version = line.accept(by=request.user, based_on=based_on or 0, revision=revision)
     except StaleBase:
-        moved_on = _("Nothing was done: the memory has a newer text. Look at it, then try again.")
+        moved_on = _("Nothing was changed. The memory has a newer text. Check it, then try again.")
         return _page(request, place, moved_on=moved_on)
     if version is None:
-        return _respond(request, place, _("Somebody else has decided about this line."))
+        return _respond(request, place, _("Somebody else already decided about this line."))
     schedule_pass(place.workspace.pk)
-    news = _("Accepted: it is your line, in version %(number)s.") % {"number": version.number}
+    news = _("Approved. It is your line in version %(number)s.") % {"number": version.number}
     return _respond(request, place, news)
 
 
@@ -109,8 +109,8 @@ def accept(request: UserRequest, slug: str, pk: int) -> HttpResponse:
 def reject(request: UserRequest, slug: str, pk: int) -> HttpResponse:
     place, line = _open(request, slug, pk)
     if not line.reject(by=request.user):
-        return _respond(request, place, _("Somebody else has decided about this line."))
-    return _respond(request, place, _("Rejected: the line stays out."))
+        return _respond(request, place, _("Somebody else already decided about this line."))
+    return _respond(request, place, _("Rejected. The line stays out of the memory."))
 
 
 @login_required
@@ -123,10 +123,13 @@ def message(request: UserRequest, slug: str, pk: int) -> HttpResponse:
     message = get_object_or_404(readable, pk=pk, channel__workspace=place.workspace)
     if _revokes(request):
         done = revoking.revoke_message(message, by=request.user) is not None
-        news = _("Revoked: what rested on the message is gone, and is made again without it.")
+        news = _(
+            "Excluded. Lines based on this message were removed, and the memories are made again "
+            "without it."
+        )
     else:
         done = revoking.restore_message(message, by=request.user)
-        news = _("It is a source again: what it belongs to is made again.")
+        news = _("Included again. The affected memories are made again.")
     path = f"{messages_path(slug, message.channel.slack_id)}?around={message.ts}#msg-{message.ts}"
     return _respond_and_schedule(request, place, news, path, done=done)
 
@@ -142,10 +145,13 @@ def person(request: UserRequest, slug: str, pk: int) -> HttpResponse:
     )
     if _revokes(request):
         done = revoking.revoke_person(person, by=request.user) is not None
-        news = _("Revoked: what rested on this person's messages is gone, and is made again.")
+        news = _(
+            "Excluded. Lines based on this person's messages were removed, and the memories are "
+            "made again."
+        )
     else:
         done = revoking.restore_person(person, by=request.user)
-        news = _("This person is a source again: their messages are read again.")
+        news = _("Included again. This person's messages are used again.")
     return _respond_and_schedule(request, place, news, "", done=done)
 
 
@@ -162,7 +168,7 @@ def _respond_and_schedule(
     if done:
         schedule_pass(place.workspace.pk)
     else:
-        news = _("It was so already.")
+        news = _("Nothing changed. It was already so.")
     if path and request.POST.get("from") == "message":
         toasts.success(request, news)
         return redirect(path)

@@ -132,7 +132,7 @@ def wider_searches(query: Query, filters: Sequence[Filter], path: str) -> list[t
     words = [word for word in query.words if not word.startswith("-")]
     if filters:
         steps = [
-            (_("Not %(filter)s") % {"filter": applied.words}, applied.without)
+            (_("Remove filter: %(filter)s") % {"filter": applied.words}, applied.without)
             for applied in filters
         ]
         links = [(label, f"{path}?{urlencode(as_fields(step))}") for label, step in steps]

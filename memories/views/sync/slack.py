@@ -63,11 +63,11 @@ def test(request: UserRequest, slug: str) -> HttpResponse:
     if findings.code:
         toasts.error(request, str(findings.error))
     elif findings.missing:
-        toasts.warning(request, _("It works, and something that is needed is missing."))
+        toasts.warning(request, _("The connection works, but a required scope is missing."))
     elif is_connected:
-        toasts.success(request, _("People and channels are being read; look again in a minute."))
+        toasts.success(request, _("People and channels are being read. Check again in a minute."))
     else:
-        toasts.success(request, _("It works: everything that is needed can be read."))
+        toasts.success(request, _("The connection works. All required data can be read."))
     return redirect("slack-index", slug)
 
 
@@ -81,18 +81,16 @@ def _update_followed(request: UserRequest, place: WorkspaceContext) -> HttpRespo
     )
     sentences = []
     if followed:
-        text = ngettext(
-            "%(n)d channel is read from now on.", "%(n)d channels are read from now on.", followed
-        )
+        text = ngettext("%(n)d channel is now read.", "%(n)d channels are now read.", followed)
         sentences.append(text % {"n": followed})
     if unfollowed:
         text = ngettext(
-            "%(n)d channel is not read any more; what was read stays.",
-            "%(n)d channels are not read any more; what was read stays.",
+            "%(n)d channel is no longer read. Its stored messages are kept.",
+            "%(n)d channels are no longer read. Their stored messages are kept.",
             unfollowed,
         )
         sentences.append(text % {"n": unfollowed})
-    toasts.success(request, " ".join(sentences) or _("Nothing was different."))
+    toasts.success(request, " ".join(sentences) or _("Nothing changed."))
     path = reverse("slack-index", args=[place.workspace.slug])
     return redirect(f"{back_to(request, path)}#channels")
 

@@ -330,9 +330,7 @@ class TestOtherPlaces:
         delete(gone)
         note.refresh_from_db()
         assert note.tags == ["gates"]
-        assert note.content == (
-            f"Remember: {MARK}!\n\n[…] stands for words of a message that was deleted."
-        )
+        assert note.content == (f"Remember: {MARK}!\n\n[…] replaces words of a deleted message.")
         other.refresh_from_db()
         assert other.content == "Remember the milk"
 

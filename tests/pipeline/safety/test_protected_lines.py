@@ -62,7 +62,7 @@ def test_a_pinned_line_that_a_merge_lost_comes_back_and_one_it_left_is_kept(chan
     run_pass(channel.workspace, MONDAY + hours(51), Scribe())
     memory = current.long(channel)
     assert (memory.current.put_back, memory.current.kept) == ([], [text])
-    # No longer pinned, it is the model's to drop.
+    # Unpinned, it is the model's to drop.
     pin(memory, [line.text for line in memory.current.lines.all()].index(text), pinned=False)
     talk(channel, 3, MONDAY + hours(72))
     run_pass(channel.workspace, MONDAY + hours(75), Sieve())

@@ -288,7 +288,7 @@ class TestCheck:
         SlackConnection.objects.update(slow_plan=True)
         findings = check_connection(workspace, NOW)
         assert findings.is_ok and findings.slow_plan
-        assert "15 messages a minute" in str(findings.notes[-1])
+        assert "15 messages per minute" in str(findings.notes[-1])
 
 
 @pytest.mark.parametrize("first", ["export", "live"])

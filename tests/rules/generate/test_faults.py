@@ -39,7 +39,7 @@ def steps_after(code: str, *, others_succeed: bool = False) -> list[str]:
         if step.action is Action.GIVE_UP:
             return steps
         strategy = step.strategy
-    raise AssertionError("never given up")
+    raise AssertionError("never failed")
 
 
 @pytest.mark.parametrize("code", sorted(ENDPOINT_FAULTS))

@@ -61,7 +61,7 @@ def test_an_admin_sees_no_private_name_by_a_key(cast: Cast) -> None:
     [
         ("member", {"name": ""}, "required"),
         ("member", {"days": "5"}, "valid choice"),
-        ("member", {"channels": "salaries"}, "There is no channel salaries"),
+        ("member", {"channels": "salaries"}, "No channel salaries"),
     ],
 )
 def test_wrong_inputs_are_told(cast: Cast, who: str, given: dict[str, str], words: str) -> None:

@@ -26,7 +26,7 @@ def test_it_is_changed_on_the_record_and_other_browsers_are_signed_out(client, u
     elsewhere = Client()
     elsewhere.force_login(user)
     assert change(client)["Location"] == "/settings/"
-    assert "Your password is saved." in client.get("/settings/").content.decode()
+    assert "Your password was saved." in client.get("/settings/").content.decode()
     user.refresh_from_db()
     assert user.check_password(NEW)
     assert elsewhere.get("/settings/").status_code == 302
@@ -36,7 +36,7 @@ def test_it_is_changed_on_the_record_and_other_browsers_are_signed_out(client, u
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"old": "wrong"}, "That is not your current password."),
+        ({"old": "wrong"}, "The current password is not correct."),
         ({"again": "another word 8"}, "same password"),
         ({"new": "short", "again": "short"}, "too short"),
         ({"new": "password123", "again": "password123"}, "too common"),

@@ -58,14 +58,14 @@ def test_it_shows_who_is_what_and_whom_in_slack(cast: Cast) -> None:
     page = " ".join(cast.clients["insider"].get(cast.path("people/")).content.decode().split())
     mika = cast.users["member"].people.get()
     assert f'<span lang="en">mika</span> in Slack ({mika.slack_id})' in page
-    assert "what Slack says: member (reads)" in page and "what Slack says: guest" in page
+    assert "Same as in Slack (member (reads))" in page and "Same as in Slack (guest)" in page
     assert '<option value="editor" selected>' in page and '<option value="admin" selected>' in page
     assert "<strong>outsider" not in page and "<strong>operator" not in page
     assert "<strong>operator" in cast.clients["operator"].get(cast.path("people/")).content.decode()
     found = cast.clients["insider"].get(cast.path("people/?q=mik")).content.decode()
     assert "<strong>member</strong>" in found and "<strong>editor</strong>" not in found
     none = cast.clients["insider"].get(cast.path("people/?q=nobody-at-all")).content.decode()
-    assert "Nobody of this name" in none and "All accounts</a>" in none
+    assert "No person with this name" in none and "All accounts</a>" in none
 
 
 def test_a_role_is_given_and_taken_on_the_record(cast: Cast) -> None:
@@ -124,9 +124,9 @@ def test_to_take_a_row_may_be_to_raise(cast: Cast) -> None:
 @pytest.mark.parametrize(
     ("name", "does", "asked"),
     [
-        ("insider", {"role": "editor"}, "Stop being an admin here?"),
-        ("insider", {"role": ""}, "Stop being an admin here?"),
-        ("operator", {"do": "dismiss"}, "Stop being an operator?"),
+        ("insider", {"role": "editor"}, "Remove your own admin role?"),
+        ("insider", {"role": ""}, "Remove your own admin role?"),
+        ("operator", {"do": "dismiss"}, "Remove your own operator role?"),
     ],
 )
 def test_whoever_lowers_themselves_is_asked_and_led_to_a_page_that_is_open(

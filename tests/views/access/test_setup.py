@@ -47,10 +47,10 @@ def test_operators_are_led_there_and_find_three_doors(boss: Client) -> None:
     assert 'href="/setup/"' in boss.get("/").content.decode()
     page = boss.get("/setup/").content.decode()
     for words in (
-        "Make the demo",
+        "Create the demo",
         'href="/setup/import/"',
         "channels:history",
-        "No model is named",
+        "No model is configured",
     ):
         assert words in page
     assert "/setup/model/" not in page
@@ -99,23 +99,23 @@ def test_the_model_says_what_answered_and_is_counted(boss: Client, named: FakeEn
     named.reply_with("- They meet on Tuesday. [1]")
     Price.objects.create(model="tiny", input_price="2", output_price="8")
     part = boss.post("/setup/model/", headers={"HX-Request": "true"}).content.decode()
-    assert "tiny-2026 answered" in part and "110 tokens" in part
+    assert "tiny-2026 replied" in part and "110 tokens" in part
     call = ModelCall.objects.get()
     assert (call.tokens, call.micros, call.job) == (110, 280, None)
-    assert "answered" in boss.post("/setup/model/", follow=True).content.decode()
+    assert "replied" in boss.post("/setup/model/", follow=True).content.decode()
 
 
 def test_a_model_that_refuses_is_told_in_words(boss: Client, named: FakeEndpoint) -> None:
     named.fail_with(401)
     part = boss.post("/setup/model/", headers={"HX-Request": "true"}).content.decode()
-    assert "the model refused the key" in part
+    assert "the model rejected the API key" in part
     assert ModelCall.objects.get().fault == "unauthorised"
 
 
 def test_a_cap_that_is_used_up_holds_the_test_as_well(boss: Client, named: FakeEndpoint) -> None:
     Cap.objects.create(period="day", tokens=0)
     part = boss.post("/setup/model/", headers={"HX-Request": "true"}).content.decode()
-    assert "a cap is reached" in part and not ModelCall.objects.exists() and not named.requests
+    assert "budget reached" in part and not ModelCall.objects.exists() and not named.requests
 
 
 def test_an_empty_installation_says_how_to_begin(db: None) -> None:
@@ -126,5 +126,5 @@ def test_an_empty_installation_says_how_to_begin(db: None) -> None:
         assert words in page
     client.force_login(UserFactory())
     page = client.get("/").content.decode()
-    assert "ask whoever runs this installation" in page
+    assert "Contact the operator of this installation" in page
     assert "make demo" not in page and "manage.py" not in page

@@ -130,7 +130,7 @@ def test_a_section_is_left_out_and_restored(full: Cast) -> None:
     [leave] = re.findall(r'id="leave-long_term" href="([^"]+)"', page)
     without = full.clients["member"].get(html.unescape(leave)).content.decode()
     assert "# Long-term memory" not in shown(without) and "# Short-term memory" in shown(without)
-    assert "2 pieces: you left it out" in without
+    assert "2 items: you left it out" in without
     [back] = re.findall(r'id="back-1" href="([^"]+)"', without)
     again = full.clients["member"].get(html.unescape(back)).content.decode()
     assert shown(again) == shown(page)
@@ -180,9 +180,9 @@ def test_an_empty_context_names_its_channel_and_its_tokens(cast: Cast) -> None:
     ChannelFactory(workspace=new, slack_id="C0EMPTY", name="empty")
     response = cast.clients["member"].get(f"/w/{new.slug}/context/?channel=empty&persona=Momo")
     page = response.content.decode()
-    assert "A bot would get 1 token: its own instructions only." in page
-    assert "There is no memory of #empty yet" in page
-    assert f'href="/w/{new.slug}/c/C0EMPTY/">#empty</a>' in page.split("of #empty yet")[1]
+    assert "A bot would receive 1 token: its own instructions only." in page
+    assert "#empty has no memory yet" in page
+    assert f'href="/w/{new.slug}/c/C0EMPTY/">#empty</a>' in page.split("has no memory yet")[1]
 
 
 @pytest.mark.slow
@@ -216,7 +216,7 @@ def test_omitted_parts_have_a_reason(full: Cast) -> None:
     page = get(full, "?channel=C0PRIVATE&budget=20", name="insider")
     assert "Left out" in page and "piece: over the budget" in page
     assert "Long-term memory, #launch" in page
-    assert "Over the budget" in get(full, "?channel=C0PUBLIC&budget=1&persona=You+are+Momo")
+    assert "Over the token limit" in get(full, "?channel=C0PUBLIC&budget=1&persona=You+are+Momo")
     assert "Free:" in get(full, "?channel=C0PUBLIC&budget=90000")
 
 
@@ -237,7 +237,7 @@ def test_an_unreadable_channel_leaves_no_trace(full: Cast) -> None:
         hidden = full.clients[name].get(full.path("context/?channel=C0PRIVATE"))
         unknown = full.clients[name].get(full.path("context/?channel=C0NOWHERE"))
         assert hidden.status_code == unknown.status_code == 422
-        assert b"There is no such channel." in hidden.content
+        assert b"This channel does not exist." in hidden.content
         assert (
             full.clients[name].get(full.path("context/download/?channel=salaries")).status_code
             == 422
@@ -248,7 +248,7 @@ def test_versions_from_private_days_are_counted_as_withheld(full: Cast) -> None:
     history = Memory.objects.get(channel=full.public, scope="channel", memory_type="short_term")
     make_version(memory=history, text="- Later", until=MONDAY + timedelta(hours=9))
     history.versions.filter(number=1).update(audience="members")
-    assert "1 version is withheld from you" in get(full)
+    assert "1 version is hidden" in get(full)
     assert 'id="withheld"' not in get(full, name="guest")  # who is in the channel
     full.workspace.change_settings({"max_history_count": 1})
     assert 'id="withheld"' not in get(full)  # it would not have been in it
@@ -258,14 +258,14 @@ def test_versions_from_private_days_are_counted_as_withheld(full: Cast) -> None:
 @pytest.mark.parametrize(
     ("query", "wrong", "error"),
     [
-        ("?thread=1.000000", "thread", "Choose the channel it is in, too."),
-        ("?channel=C0PUBLIC&thread=soon", "thread", "That is no ts."),
+        ("?thread=1.000000", "thread", "Choose the channel of the thread as well."),
+        ("?channel=C0PUBLIC&thread=soon", "thread", "Enter a valid ts."),
         ("?budget=-1", "budget", "greater than or equal to 0"),
-        ("?channel=C0PUBLIC&thread=1.000000", "thread", "There is no such thread in this channel."),
+        ("?channel=C0PUBLIC&thread=1.000000", "thread", "This channel has no such thread."),
         ("?budget=lots", "budget", "whole number"),
-        ("?at=soon", "at", "That is no moment."),
-        ("?at=2026-13-45T00:00", "at", "That is no moment."),
-        ("?at=soon&budget=lots&channel=C0NOWHERE", "channel", "There is no such channel."),
+        ("?at=soon", "at", "Enter a valid date and time."),
+        ("?at=2026-13-45T00:00", "at", "Enter a valid date and time."),
+        ("?at=soon&budget=lots&channel=C0NOWHERE", "channel", "This channel does not exist."),
     ],
 )
 def test_an_invalid_field_has_an_error_and_focus(
@@ -282,7 +282,7 @@ def test_an_invalid_field_has_an_error_and_focus(
 
 
 def test_notes_on_request(full: Cast) -> None:
-    assert "With notes" not in get(full)
+    assert "Include notes" not in get(full)
     full.workspace.change_settings({"notes_inject": "manual"})
     assert "not a heading" not in get(full)
     assert "not a heading" in get(full, "?notes=on")
@@ -292,7 +292,7 @@ def test_a_part_of_the_page_without_a_memory(cast: Cast) -> None:
     new = MemberFactory(user=cast.users["member"]).workspace
     client, path = cast.clients["member"], f"/w/{new.slug}/context/"
     page = client.get(path).content.decode()
-    assert "A bot would get 0 tokens: its own instructions only." in page
+    assert "A bot would receive 0 tokens: its own instructions only." in page
     assert f'class="button" href="/w/{new.slug}/"' in page
     part = client.get(path, headers={"HX-Request": "true"})
     assert part.content.startswith(b'<div id="preview"') and b"autofocus" in part.content

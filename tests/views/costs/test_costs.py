@@ -39,7 +39,7 @@ def page(cast: Cast, name: str = "member") -> str:
 
 def test_without_a_call(cast: Cast) -> None:
     text = page(cast)
-    assert "No model was asked this month." in text and "There is no cap." in text
+    assert "No model usage this month." in text and "No budget is set." in text
     assert "$0" not in text
 
 
@@ -53,7 +53,7 @@ def test_what_a_member_may_know_of(spent: Cast) -> None:
 
 def test_what_is_unpriced_is_said_so(spent: Cast) -> None:
     text = page(spent, "insider")
-    assert "$2.50, 4,000 tokens unpriced" in text and "$0" not in text
+    assert "$2.50, 4,000 tokens without a price" in text and "$0" not in text
     assert "#salaries" in text and "3,333" in text
 
 
@@ -93,10 +93,10 @@ def test_caps(spent: Cast) -> None:
     text = page(spent)
     assert "120 of 10,000 tokens" in text and "$2.50 of $5.00" in text
     assert "120 of 1,000,000 tokens" in text and 'value="50"' in text
-    assert "only what you may read" in text
+    assert "only what you can access" in text
     operators_page = page(spent, "operator")
     assert "4,120 of 10,000 tokens" in operators_page
-    assert "only what you may read" not in operators_page
+    assert "only what you can access" not in operators_page
 
 
 def test_a_call_under_way_is_no_cost_yet(cast: Cast) -> None:
@@ -104,7 +104,7 @@ def test_a_call_under_way_is_no_cost_yet(cast: Cast) -> None:
     made = job(cast.public, "claimed", lease_until=later, fence=1)
     call(made, ended_at=None, prompt_tokens=0, completion_tokens=0, tokens=5000)
     text = page(cast)
-    assert "up to 5,000 tokens under way" in text and "$0" not in text
+    assert "up to 5,000 tokens in progress" in text and "$0" not in text
 
 
 @pytest.mark.slow

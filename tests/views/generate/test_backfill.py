@@ -49,12 +49,11 @@ def change(cast: Cast, backfill: Backfill, name: str = "insider", **data: str) -
 
 def test_a_quote_has_an_address_and_starts_nothing(older: Cast) -> None:
     text = page(older, "?quote=1&channel=C0PUBLIC&since=2026-01-01&cap=5000")
-    assert "What it costs" in text and "costs nothing" in text
+    assert "Estimated cost" in text and "costs nothing" in text
     assert re.search(r'<th scope="row">#launch</th><td>6</td><td>1</td>', text)
     assert 'name="cap" value="5000"' in text and 'value="C0PUBLIC" checked' in text
     assert (
-        "salaries"
-        not in text.split("What is to be")[0].split("What it costs")[1].split("</table>")[0]
+        "salaries" not in text.split("What to")[0].split("Estimated cost")[1].split("</table>")[0]
     )
     assert not Backfill.objects.exists()
 
@@ -68,16 +67,16 @@ def test_without_a_choice_all_readable_channels_are_quoted(older: Cast) -> None:
 
 def test_an_empty_quote_says_so(older: Cast) -> None:
     text = page(older, "?quote=1&channel=C0PUBLIC&since=2026-01-05")
-    assert "Nothing is left to remember there." in text
+    assert "Nothing left to summarize." in text
     assert "<td>" not in text
-    assert 'class="button"' in text.split("Nothing is left")[1].split("</section>")[0]
+    assert 'class="button"' in text.split("Nothing left")[1].split("</section>")[0]
 
 
 @pytest.mark.parametrize(
     ("query", "what"),
     [
-        ("since=soon", "Neither a day nor"),
-        ("cap=lots", "Neither tokens nor"),
+        ("since=soon", "Enter a date or"),
+        ("cap=lots", "Enter a number of tokens or"),
         ("channel=CNOWHERE", "CNOWHERE"),
     ],
 )
@@ -94,7 +93,7 @@ def test_post_starts_a_backfill(older: Cast) -> None:
     assert backfill.author == older.users["insider"]
     assert backfill.quote["total"]["messages"] == 6
     text = page(older, f"{backfill.pk}/")
-    assert "The backfill began." in text and "0 of 1 summaries" in text
+    assert "Backfill started." in text and "0 of 1 summaries" in text
     assert 'hx-trigger="every 3s"' in text and '<noscript><meta http-equiv="refresh"' in text
     index = older.clients["insider"].get(older.path("backfill/"))
     assert index["Location"] == here(older, backfill)
@@ -104,7 +103,7 @@ def test_a_cap_in_dollars_needs_a_price(older: Cast, settings) -> None:  # type:
     settings.MEMORYHUB_MODEL = "tiny"
     response = older.clients["insider"].post(older.path("backfill/"), {"cap": "$2.50"})
     assert response.status_code == 422
-    assert "Without a price" in response.content.decode()
+    assert "The model has no price" in response.content.decode()
     assert "unpriced" in page(older, "?quote=1")
     assert not Backfill.objects.exists()
 
@@ -122,7 +121,7 @@ def test_a_backfill_with_a_hidden_channel_is_hidden(older: Cast) -> None:
     assert operator.get(here(older, backfill)).status_code == 404
     assert operator.post(here(older, backfill), {"do": "cancel"}).status_code == 404
     text = page(older, name="operator")
-    assert "runs or is paused" in text and "salaries" not in text
+    assert "is running or paused" in text and "salaries" not in text
     assert '<button class="button primary">' not in page(older, "?quote=1", name="operator")
 
 
@@ -139,8 +138,8 @@ def test_an_admin_pauses_resumes_and_cancels(older: Cast) -> None:
     assert change(older, backfill, do="cancel") == 302
     backfill.refresh_from_db()
     assert backfill.state == "cancelled"
-    assert "Order another one" in page(older, f"{backfill.pk}/")
-    assert "Earlier" in page(older)
+    assert "Run another" in page(older, f"{backfill.pk}/")
+    assert "Earlier backfills" in page(older)
     actions = set(AuditEvent.objects.filter(actor="insider").values_list("action", flat=True))
     assert {f"backfill_{verb}" for verb in ("start", "pause", "resume", "cancel")} <= actions
 
@@ -174,7 +173,7 @@ def test_the_part_refreshes_until_the_backfill_is_finished(older: Cast) -> None:
     assert 'id="actions"' not in text, "they change with the state only"
     backfill.pause(reason="over_cap")
     text = client.get(path, headers={"HX-Request": "true"}).content.decode()
-    assert "the cap is reached" in text and 'hx-swap-oob="true"' in text and "Resume" in text
+    assert "limit reached" in text and 'hx-swap-oob="true"' in text and "Resume" in text
     backfill.cancel(None)
     last = client.get(path, headers={"HX-Request": "true"})
     assert last.status_code == 286
@@ -186,8 +185,8 @@ def test_the_part_shows_why_no_jobs_run(older: Cast) -> None:
     Endpoint.objects.create(fingerprint="f", name="tiny", needs_person=True, fault="out_of_credit")
     client = older.clients["insider"]
     text = client.get(here(older, backfill), headers={"HX-Request": "true"}).content.decode()
-    assert "It stands still: the account at the model is used up." in text
-    assert "still about" not in text
+    assert "Stalled: the model account has no credit left." in text
+    assert "remaining: about" not in text
 
 
 def test_a_channel_counts_its_cancelled_messages(older: Cast) -> None:
@@ -209,12 +208,12 @@ def test_an_admin_retries_dead_jobs(older: Cast) -> None:
     failed = Job.objects.create(
         **given, input_key="x", state="dead", fault="timeout", backfill=backfill
     )
-    assert "Retry the one that was given up" in page(older, f"{backfill.pk}/")
+    assert "Retry the failed one" in page(older, f"{backfill.pk}/")
     assert change(older, backfill, "editor", do="retry") == 403
     assert change(older, backfill, do="retry") == 302
     failed.refresh_from_db()
     assert failed.state == "waiting"
-    assert "was given up" not in page(older, f"{backfill.pk}/?live=off")
+    assert "was failed" not in page(older, f"{backfill.pk}/?live=off")
 
 
 def test_a_reader_stops_the_refreshing(older: Cast) -> None:

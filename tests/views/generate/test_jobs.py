@@ -83,7 +83,7 @@ def well(cast: Cast) -> Cast:
 class TestHealth:
     def test_a_healthy_workspace(self, well: Cast) -> None:
         text = page(well)
-        assert "All well." in text and "Slack was read" in text and "2 min ago" in text
+        assert "Everything is working." in text and "Slack was read" in text and "2 min ago" in text
         assert ", next at" in text
         assert "No jobs yet." in text
 
@@ -92,24 +92,26 @@ class TestHealth:
         Workspace.objects.update(synced_at=timezone.now() - timedelta(minutes=11))
         job(well.public, "dead", fault="timeout", finished_at=timezone.now())
         text = page(well)
-        assert "Not all is well." in text and "1 job failed." in text
-        assert "gave its last sign" in text and "Slack was not read for long." in text
+        assert "Something needs attention." in text and "1 job failed." in text
+        assert "was last active" in text and "Slack was not read for a long time." in text
         for_guest = page(well, name="guest")  # without the state of the worker
-        assert "gave its last sign" not in for_guest and "1 job failed." in for_guest
+        assert "was last active" not in for_guest and "1 job failed." in for_guest
 
     def test_channels_that_are_not_read_are_in_the_failed_list(self, well: Cast) -> None:
         Channel.objects.filter(pk=well.public.pk).update(bot_is_in=False)
         text = page(well)
         assert "1 channel is not read." in text
         failed = text.split('id="failed-title"')[1].split("</section>")[0]
-        assert "#launch" in failed and "The bot is not in it" in failed and "Since" in failed
+        assert (
+            "#launch" in failed and "The bot is not in the channel" in failed and "Since" in failed
+        )
 
     @pytest.mark.slow
     def test_problems_of_a_hidden_channel_are_not_shown(self, well: Cast) -> None:
         Channel.objects.filter(pk=well.private.pk).update(bot_is_in=False)
         job(well.private, "dead", fault="timeout")
-        assert "All well." in page(well)
-        assert "Not all is well." in page(well, name="insider")
+        assert "Everything is working." in page(well)
+        assert "Something needs attention." in page(well, name="insider")
         assert [self.nav_warns(well, name) for name in ("member", "insider")] == [False, True]
 
     def nav_warns(self, cast: Cast, name: str = "member") -> bool:
@@ -147,8 +149,8 @@ class TestList:
         }
         text = page(well)
         assert {made: status_in(text, made) for made in expected} == expected
-        assert "until" in text and "Its worker is gone" in text
-        assert "It is tried again: the model did not answer in time" in text
+        assert "until" in text and "Its worker stopped" in text
+        assert "It is retried: the model did not reply in time" in text
 
     def test_failed_jobs_come_first_with_cause_time_and_remedy(self, well: Cast) -> None:
         done = job(well.public, "done")
@@ -156,7 +158,7 @@ class TestList:
         text = page(well)
         assert text.index(f'id="row-{dead.pk}"') < text.index(f'id="row-{done.pk}"')
         row = text.split(f'id="row-{dead.pk}"')[1].split("</li>")[0]
-        assert "The model did not understand the request" in row and "since" in row
+        assert "The model rejected the request" in row and "since" in row
         assert "Correct the model" in row
         assert "<button" not in row  # a member only reads
 
@@ -165,8 +167,8 @@ class TestList:
         again = job(well.public, "claimed", lease_until=later, fault="timeout", attempts=2)
         text = page(well)
         assert status_in(text, again) == "running"
-        assert "did not answer in time" not in text and "attempt 2 of 5" in text
-        assert "All well." in text
+        assert "did not reply in time" not in text and "attempt 2 of 5" in text
+        assert "Everything is working." in text
 
     def test_a_job_that_waits_for_the_endpoint_shows_until_when(self, well: Cast) -> None:
         until = timezone.now() + timedelta(minutes=5)
@@ -174,7 +176,7 @@ class TestList:
         waits = job(well.public)
         text = page(well)
         assert (
-            status_in(text, waits) == "waiting" and "the model takes no calls now" in text.lower()
+            status_in(text, waits) == "waiting" and "calls to the model are paused" in text.lower()
         )
 
     def test_each_job_shows_its_cost(self, well: Cast) -> None:
@@ -182,7 +184,7 @@ class TestList:
         call(priced, micros=2_500_000)
         call(unpriced)
         text = page(well)
-        assert "$2.50" in text and "120 tokens unpriced" in text and "$0" not in text
+        assert "$2.50" in text and "120 tokens without a price" in text and "$0" not in text
 
     @pytest.mark.slow
     def test_older_jobs_have_their_own_address(self, well: Cast) -> None:
@@ -231,7 +233,7 @@ class TestActing:
         assert client.post(well.path("jobs/"), {"cancel": waits.pk}).status_code == 302
         assert states(dead, waits) == ["waiting", "cancelled"]
         text = page(well, name="insider")
-        assert "1 job will be tried again." in text and "1 job was cancelled." in text
+        assert "1 job will be retried." in text and "1 job was cancelled." in text
         here = well.path(f"jobs/{waits.pk}/")
         assert client.post(here, {"do": "retry"})["Location"] == here
         assert client.post(well.path(f"jobs/{dead.pk}/"), {"do": "cancel"}).status_code == 302
@@ -246,7 +248,7 @@ class TestActing:
 
     def test_retry_all_covers_the_visible_failed_jobs(self, well: Cast) -> None:
         seen, other = job(well.public, "dead"), job(ChannelFactory(), "dead")
-        assert "Retry the one that failed" in page(well, name="insider")
+        assert "Retry the failed job" in page(well, name="insider")
         response = well.clients["insider"].post(well.path("jobs/"), {"do": "retry_failed"})
         assert response.status_code == 302
         assert states(seen, other) == ["waiting", "dead"]
@@ -275,7 +277,7 @@ class TestActing:
     def test_impossible_changes_are_refused(self, well: Cast) -> None:
         done, client = job(well.public, "done"), well.clients["insider"]
         assert client.post(well.path("jobs/"), {"retry": done.pk}).status_code == 302
-        assert "something else meanwhile" in page(well, name="insider")
+        assert "Its state changed in the meantime" in page(well, name="insider")
         for data in ({}, {"retry": "x"}, {"retry": "987654"}, {"do": "explode"}):
             assert client.post(well.path("jobs/"), data).status_code == 404
         assert client.post(well.path(f"jobs/{done.pk}/"), {"do": "explode"}).status_code == 404
@@ -297,10 +299,10 @@ class TestOneJob:
         version = make_version(memory=made.memory, job=made)
         made.add_inputs([well.memory.current])
         text = page(well, f"{made.pk}/")
-        assert "Call 1, tiny: the model did not answer in time" in text
+        assert "Call 1, tiny: the model did not reply in time" in text
         assert "Call 2, tiny: answered" in text and "$0.0123" in text
         assert f'href="/v/{version.pk}/"' in text and f'href="/v/{well.memory.current.pk}/"' in text
-        assert "2 messages, then quiet for 2 h" in text and "messages/?around=" in text
+        assert "2 messages, then 2 h without a message" in text and "messages/?around=" in text
         assert "hx-trigger" not in text.split("<main")[1]  # it is over
 
     def test_hidden_inputs_are_not_shown(self, well: Cast) -> None:
@@ -313,7 +315,7 @@ class TestOneJob:
         made = job(well.public, "claimed", lease_until=timezone.now() + timedelta(minutes=1))
         call(made, ended_at=None, prompt_tokens=0, completion_tokens=0)
         text = page(well, f"{made.pk}/")
-        assert "not back: what it may use at most" in text and "unpriced" in text
+        assert "no reply yet; it may use at most" in text and "unpriced" in text
 
 
 class TestPolling:
@@ -378,7 +380,7 @@ def test_more_jobs_need_no_more_queries(well: Cast, rest: str) -> None:
 def test_after_retry_all_one_element_has_the_focus(cast: Cast) -> None:
     for _ in range(3):
         job(cast.public, "dead", fault="timeout")
-    assert "Retry all 3 that failed" in page(cast, name="insider")
+    assert "Retry all 3 failed jobs" in page(cast, name="insider")
     path = cast.path("jobs/")
     part = cast.clients["insider"].post(path, {"do": "retry_failed"}, headers=PART)
     text = part.content.decode()
@@ -395,7 +397,7 @@ def test_a_reader_stops_the_refreshing(cast: Cast) -> None:
         assert "hx-trigger" in page(cast, rest) and 'href="?live=off"' in page(cast, rest)
         still = page(cast, f"{rest}?live=off")
         assert "hx-trigger" not in still and "http-equiv" not in still
-        assert "Refresh by itself" in still
+        assert "Resume auto-refresh" in still
     still = page(cast, "?live=off", name="insider")
     assert f'hx-post="{cast.path("jobs/")}?live=off"' in still
     answer = cast.clients["insider"].post(cast.path("jobs/?live=off"), {"retry": one.pk})

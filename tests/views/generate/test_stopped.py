@@ -10,7 +10,7 @@ from tests.factories import WorkspaceFactory
 from tests.views.conftest import Cast
 from tests.views.test_banner import ADMINS, MEMBERS, banner
 
-WORDS = {"uninstalled": "was removed from Slack", "revoked": "took the token back"}
+WORDS = {"uninstalled": "was removed from Slack", "revoked": "revoked the token"}
 
 
 def stop(cast: Cast, state: str) -> SlackConnection:
@@ -28,7 +28,9 @@ def test_members_see_the_banner_and_guests_do_not(cast: Cast, state: str) -> Non
         for path in (cast.path(), cast.path("c/C0PUBLIC/"), f"/m/{cast.memory.pk}/versions/"):
             text = banner(cast.clients[name], path)
             assert WORDS[state] in text
-            assert "nothing new is read" in text and "What was read stays" in text
+            assert (
+                "New messages are not read" in text and "Messages that were read are kept" in text
+            )
             assert (f'href="{cast.path("slack/")}"' in text) is (name in ADMINS)
             assert "abcd" not in text
     assert banner(cast.clients["guest"], cast.path("c/C0PUBLIC/")) == ""
@@ -60,13 +62,13 @@ def test_a_workspace_without_a_recent_sync_is_hidden(cast: Cast, way: str) -> No
         Workspace.objects.update(listed_at=now - timedelta(hours=25))
     for name in (*MEMBERS, "guest"):
         text = banner(cast.clients[name], cast.path())
-        assert "hidden until it has been asked again" in text
-        assert "What was read stays" not in text
-        assert (WORDS.get(way, "See how the connection") in text) is (
+        assert "hidden until Slack confirms it" in text
+        assert "Messages that were read are kept" not in text
+        assert (WORDS.get(way, "Check the connection") in text) is (
             name in ADMINS if way not in WORDS else name != "guest"
         )
         page = cast.clients[name].get(cast.path()).content.decode()
-        assert "All of them are hidden" in page and "launch" not in page
+        assert "All channels are hidden" in page and "launch" not in page
         assert (f'href="{cast.path("slack/")}"' in text) is (name in ADMINS)
         for path in (cast.path("c/C0PUBLIC/"), f"/m/{cast.memory.pk}/versions/"):
             assert cast.clients[name].get(path).status_code == 404

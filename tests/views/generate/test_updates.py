@@ -78,7 +78,7 @@ def test_post_closes_and_summarises_what_waits(talking: Cast, of: MemoryType) ->
     assert "the lamps are blue" in short(talking).current.content
     version = MemoryVersion.objects.get(job=job)
     page = talking.clients["editor"].get(f"/v/{version.pk}/").content.decode()
-    assert "1 message, asked for by hand" in page
+    assert "1 message, updated by hand" in page
 
 
 @pytest.mark.slow
@@ -121,7 +121,7 @@ def test_a_failed_update_shows_its_fault_and_is_retried(talking: Cast) -> None:
     path = f"/m/{short(talking).pk}/generate/?job={job.pk}"
     over = talking.clients["editor"].get(path, headers=PART)
     text = over.content.decode()
-    assert over.status_code == 286 and "The model did not answer in time" in text
+    assert over.status_code == 286 and "The model did not reply in time" in text
     assert "Retry" in text
     post(talking, **PART)
     job.refresh_from_db()
@@ -134,7 +134,7 @@ def test_without_waiting_messages_no_job_is_made(talking: Cast) -> None:
     run_pass(talking.workspace, timezone.now())
     before = Job.objects.count()
     answer = post(talking, **PART)
-    assert "Nothing waits" in answer.content.decode()
+    assert "Nothing to approve" in answer.content.decode()
     assert post(talking)["Location"].startswith(talking.path("c/C0PUBLIC/"))
     assert Job.objects.count() == before
 
@@ -183,7 +183,7 @@ def test_an_empty_channel_has_no_update(talking: Cast, unseen: Channel) -> None:
     page = talking.clients["editor"].get(talking.path("c/C0UNSEEN/")).content.decode()
     assert "/generate/" not in page
     offer = talking.clients["editor"].get(talking.path("c/C0UNSEEN/generate/")).content.decode()
-    assert "Nothing waits" in offer
+    assert "Nothing to approve" in offer
 
 
 @pytest.mark.slow

@@ -93,14 +93,14 @@ def test_a_message_shows_its_state(cast: Cast) -> None:
 
 @pytest.mark.parametrize(
     ("author", "badge"),
-    [({"is_guest": True}, "guest"), ({"is_external": True}, "from another team"), ({}, None)],
+    [({"is_guest": True}, "guest"), ({"is_external": True}, "external"), ({}, None)],
 )
 def test_guests_and_outsiders_have_a_badge(cast: Cast, author, badge) -> None:
     MessageFactory(
         channel=cast.public, author=PersonFactory(workspace=cast.workspace, **author), at=LATER
     )
     page = page_of(cast)
-    shown = [name for name in ("guest", "from another team") if f'"badge">{name}<' in page]
+    shown = [name for name in ("guest", "external") if f'"badge">{name}<' in page]
     assert shown == ([badge] if badge else [])
 
 
@@ -173,12 +173,12 @@ def shown_in(page: str) -> list[str]:
 def test_a_version_may_have_no_sources_in_a_channel(cast: Cast) -> None:
     version = make_version(memory=cast.memory, text="- out of thin air")
     page = page_of(cast, f"?v={version.pk}&only=sources")
-    assert "None of its sources is in this channel." in page
+    assert "No sources of this version are in this channel." in page
 
 
 def test_an_empty_channel_has_a_hint(cast: Cast) -> None:
     Message.objects.filter(channel=cast.public).delete()
-    assert "No messages are stored here." in page_of(cast)
+    assert "No messages are stored here yet." in page_of(cast)
 
 
 @pytest.mark.parametrize(("word", "at"), [("after", -1), ("before", 0)])
@@ -204,10 +204,10 @@ def test_the_number_of_queries_is_constant(cast: Cast) -> None:
 def test_an_empty_channel_names_the_retention(cast: Cast) -> None:
     empty = ChannelFactory(workspace=cast.workspace, slack_id="C0EMPTY", name="empty")
     path = cast.path(f"c/{empty.slack_id}/messages/")
-    assert b"They come with an import or a sync." in cast.clients["member"].get(path).content
+    assert b"Import an export or connect Slack." in cast.clients["member"].get(path).content
     cast.workspace.settings = {"retention_days": 90}
     cast.workspace.save()
-    assert b"they are kept for 90 days" in cast.clients["member"].get(path).content
+    assert b"Messages are deleted after 90 days" in cast.clients["member"].get(path).content
 
 
 def test_the_page_shows_how_many_messages_a_version_uses(cast: Cast) -> None:

@@ -123,7 +123,7 @@ def test_a_line_is_restored_as_it_was(archive: Cast) -> None:
     assert not memory.archived_lines().exists()
     assert AuditEvent.objects.get(action="line_restore").actor == "editor"
     shown = archive.clients["editor"].get(f"/v/{memory.current_id}/").content.decode()
-    assert "brought a line back from the archive" in shown
+    assert "restored a line from the archive" in shown
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_a_line_in_a_newer_version_leaves_the_archive(archive: Cast) -> None:
     assert not memory.archived_lines().exists()
     assert old.lines.get(text=ARCHIVED).fate == Line.Fate.RETURNED
     shown = archive.clients["member"].get(f"/v/{old.pk}/").content.decode()
-    assert "and brought back later" in shown
+    assert "and restored later" in shown
 
 
 def test_redacted_lines_leave_the_archive(archive: Cast) -> None:

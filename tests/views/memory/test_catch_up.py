@@ -77,7 +77,7 @@ def texts(html: str) -> str:
 
 def test_all_lines_are_news_without_a_mark(cast: Cast) -> None:
     text = page(cast)
-    assert "Everything so far" in text
+    assert "All time" in text
     html = entry(text, cast.memory)
     assert "#launch" in html and "v2, new to you" in html and "6 new messages" in html
     assert "We launch on Monday" in html and "Aya owns iOS" in html
@@ -95,10 +95,10 @@ def test_only_changes_since_the_marked_version_are_news(cast: Cast) -> None:
     assert "We launch on <ins>Monday</ins>" in new_lines and "Reworded:" in new_lines
     assert "Aya owns iOS" not in html
     assert (
-        "We launch on Friday" in removed_part and "1 line was taken out or reworded" in removed_part
+        "We launch on Friday" in removed_part and "1 line was removed or reworded" in removed_part
     )
     first, second = cast.memory.versions.order_by("number").values_list("pk", flat=True)
-    assert f'/diff/{first}..{second}/">Compare with what I last saw' in html
+    assert f'/diff/{first}..{second}/">Compare with the version I last saw' in html
     assert "v1 to v2" in html
     # Each line of it leads to its messages.
     assert f"?around={cast.messages[0].ts}" in new_lines
@@ -120,7 +120,7 @@ def test_a_moved_line_is_no_news(cast: Cast) -> None:
     Memory.objects.filter(pk=cast.memory.pk).update(current=cast.memory.versions.get(number=3))
     mark_seen(cast, cast.memory, 2)
     html = entry(page(cast), cast.memory)
-    assert "The same lines" in html and "We launch" not in html
+    assert "The lines are the same" in html and "We launch" not in html
 
 
 def test_the_short_term_memory_is_used_without_a_long_term_one(cast: Cast) -> None:
@@ -270,7 +270,7 @@ def test_what_one_may_not_read_is_not_marked(cast: Cast) -> None:
 @pytest.mark.parametrize("query", ["?since=day", "?since=day&day=soon", "?since=2999-01-01"])
 def test_an_invalid_day_has_an_error(cast: Cast, query: str) -> None:
     text = page(cast, query=query, status=422)
-    assert "Choose a day that has begun." in text and 'aria-invalid="true"' in text
+    assert "Choose a date that is not in the future." in text and 'aria-invalid="true"' in text
     assert entry(text, cast.memory), "what is new since the last mark is there all the same"
 
 
@@ -295,7 +295,7 @@ def test_the_title_has_the_oldest_mark_with_news(cast: Cast) -> None:
     [other] = many(cast.workspace, 1)
     title = r"<h1>(.*?)</h1>"
     mark_seen(cast, cast.memory, 1)
-    assert re.findall(title, page(cast)) == ["Since you last looked"]
+    assert re.findall(title, page(cast)) == ["Since you last checked"]
     mark_seen(cast, other, 1)
     Seen.objects.filter(memory=cast.memory).update(at=timezone.now() - timedelta(days=30))
     assert re.search(r"Since <time [^>]*>\d+ \w+ \d{4}, ", page(cast))

@@ -32,7 +32,7 @@ from tests.views.memory.test_catch_up import entry, main_of, mark_seen, page, te
 
 
 def test_an_ordinary_workspace_has_no_attention_items(cast: Cast) -> None:
-    assert "Needs a look" not in page(cast, "editor")
+    assert "Needs attention" not in page(cast, "editor")
 
 
 def test_a_put_back_line_needs_attention_until_it_is_seen(cast: Cast) -> None:
@@ -44,10 +44,10 @@ def test_a_put_back_line_needs_attention_until_it_is_seen(cast: Cast) -> None:
         until=MONDAY + timedelta(hours=2),
     )
     text = page(cast)
-    assert "Needs a look (1)" in text
-    assert f'/v/{lost.pk}/">#launch: 1 line of a person was dropped and put back' in text
+    assert "Needs attention (1)" in text
+    assert f'/v/{lost.pk}/">#launch: 1 line by a person was dropped and restored' in text
     mark_seen(cast, cast.memory, 3)
-    assert "Needs a look" not in page(cast)
+    assert "Needs attention" not in page(cast)
 
 
 def test_a_text_that_lost_many_lines_needs_attention(cast: Cast) -> None:
@@ -55,7 +55,9 @@ def test_a_text_that_lost_many_lines_needs_attention(cast: Cast) -> None:
     make_version(memory=cast.memory, text="- Aya owns iOS", until=MONDAY + timedelta(hours=2))
     text = page(cast)
     second, third = cast.memory.versions.filter(number__gt=1).order_by("number")
-    assert f'/diff/{second.pk}..{third.pk}/">#launch: over 30 percent is gone: 1 line' in text
+    assert (
+        f'/diff/{second.pk}..{third.pk}/">#launch: more than 30 percent was removed: 1 line' in text
+    )
     assert "Nothing was added." in entry(text, cast.memory)
 
 
@@ -64,8 +66,8 @@ def test_quarantined_lines_need_the_attention_of_editors(cast: Cast) -> None:
     line.sources.add(cast.messages[0])
     secret = QuarantinedLine.objects.create(memory=cast.private_memory, text="bad", rule="link")
     secret.sources.add(cast.private.messages.get())
-    assert "1 line is held back" in page(cast, "editor")
-    assert "2 lines are held back" in page(cast, "insider")
+    assert "1 line is in quarantine" in page(cast, "editor")
+    assert "2 lines are in quarantine" in page(cast, "insider")
     assert "held back" not in page(cast)
 
 
@@ -86,7 +88,7 @@ def test_a_late_sync_has_a_warning(cast: Cast, minutes: int, late: bool) -> None
     mark_seen(cast, cast.memory, 2)
     text = page(cast)
     assert ("Slack was last read on" in text) is late
-    assert ("Nothing new was read." in text) is late
+    assert ("No new messages were read." in text) is late
     assert ("Nothing new since" in text) is not late
     assert "Last sync" in text and "?since=7d" in main_of(text)
 
@@ -100,19 +102,22 @@ def test_a_week_without_news_has_no_link_to_itself(cast: Cast) -> None:
 
 def test_a_channel_that_needs_a_person_is_named(cast: Cast) -> None:
     connected(cast.workspace, timedelta(minutes=2))
-    assert "The bot is not in it" not in page(cast)
+    assert "The bot is not in the channel" not in page(cast)
     Channel.objects.update(bot_is_in=False)
-    assert texts(page(cast)).count("The bot is not in it: invite it in Slack.") == 1
-    assert texts(page(cast, "insider")).count("The bot is not in it: invite it in Slack.") == 2
+    assert texts(page(cast)).count("The bot is not in the channel. Invite it in Slack.") == 1
+    assert (
+        texts(page(cast, "insider")).count("The bot is not in the channel. Invite it in Slack.")
+        == 2
+    )
 
 
 @pytest.mark.slow
 def test_a_stopped_worker_and_failed_jobs_have_warnings(cast: Cast) -> None:
-    assert "No worker has given a sign yet" in texts(page(cast))
+    assert "No worker has started yet" in texts(page(cast))
     assert "No worker" not in texts(page(cast, "guest")), "it is for members to know of"
     now = timezone.now()
     Heartbeat.objects.beat("one", now - timedelta(hours=1))
-    assert "The worker gave its last sign" in texts(page(cast))
+    assert "The worker was last active" in texts(page(cast))
     Heartbeat.objects.beat("one", now)
     assert 'class="band warn"' not in page(cast)
     memory = Memory.objects.of_channel(cast.private, MemoryType.SHORT_TERM)
@@ -148,13 +153,13 @@ def test_an_empty_workspace_has_first_steps(db: None) -> None:
         "operator": (boss, ("make demo", "import_slack", 'href="/setup/"', "/w/empty/slack/")),
         "admin": (
             reader_of(workspace, role="admin"),
-            ("/w/empty/slack/", "ask whoever runs this installation"),
+            ("/w/empty/slack/", "Contact the operator of this installation"),
         ),
-        "member": (reader_of(workspace), ("An admin of this workspace", "ask one of them")),
+        "member": (reader_of(workspace), ("An admin of this workspace", "Contact one of them")),
     }
     for name, (client, words) in who.items():
         text = main_of(client.get("/w/empty/catch-up/").content.decode())
-        assert "There is nothing to remember yet." in text
+        assert "There is nothing to summarize yet." in text
         assert [word for word in words if word not in text] == [], name
         assert ("<code>" in text) is (name == "operator"), name
         assert ("/slack/" in text) is (name != "member"), name
@@ -165,12 +170,12 @@ def test_messages_without_a_memory_wait_for_the_worker(db: None) -> None:
     MessageFactory(channel=channel)
     path = f"/w/{channel.workspace.slug}/catch-up/"
     text = reader_of(channel.workspace).get(path).content.decode()
-    assert "No memory yet." in text and "import_slack" not in text
+    assert "No memories yet." in text and "import_slack" not in text
 
 
 def test_a_reader_without_channels_gets_the_reason(cast: Cast) -> None:
     Channel.objects.update(kind=Channel.Kind.PRIVATE)
-    assert "No channel is open to you." in page(cast, "editor")
+    assert "You have no access to any channel." in page(cast, "editor")
 
 
 # -- many
@@ -179,7 +184,7 @@ def test_a_reader_without_channels_gets_the_reason(cast: Cast) -> None:
 @pytest.mark.slow
 def test_an_old_question_needs_attention(cast: Cast) -> None:
     version = make_version(memory=cast.private_memory, text="- Who owns the budget?\n- Friday")
-    words = "question is open for over 7 days"
+    words = "question has had no answer for more than 7 days"
     assert words not in page(cast, "insider"), "asked just now"
     MemoryVersion.objects.filter(pk=version.pk).update(
         created_at=timezone.now() - timedelta(days=8)

@@ -30,7 +30,7 @@ def test_marking_without_javascript(cast: Cast) -> None:
     html = entry(text, cast.memory)
     assert "seen up to v2" in html and 'name="undo"' in html
     assert "We launch" not in html
-    assert "#launch is seen up to v2." in text
+    assert "#launch is marked as seen up to v2." in text
     assert not entry(page(cast), cast.memory), "asked again it is over"
     assert "Nothing new since" in page(cast)
 
@@ -40,10 +40,10 @@ def test_undoing_without_javascript(cast: Cast) -> None:
     mark(cast, cast.memory, 2)
     response = mark(cast, cast.memory, 2, undo=1)
     text = cast.clients["member"].get(response["Location"].partition("#")[0]).content.decode()
-    assert "#launch is unseen again." in text
+    assert "#launch is marked as not seen." in text
     assert "v1 to v2" in entry(text, cast.memory)
     mark(cast, cast.memory, 2, undo=1)
-    assert "There is no mark to take back." in page(cast)
+    assert "There is no seen mark to undo." in page(cast)
 
 
 def test_marking_keeps_the_position_in_the_list(cast: Cast) -> None:
@@ -62,7 +62,7 @@ def test_marking_with_htmx_folds_the_entry_and_updates_counts(cast: Cast) -> Non
     assert re.search(r'id="nav-unseen" hx-swap-oob="true">1<', text)
     assert f'id="nav-channel-{cast.public.pk}" hx-swap-oob="true"' in text
     again = mark(cast, cast.memory, 2, "insider", htmx=True, undo=1).content.decode()
-    assert "Mark seen" in entry(again, cast.memory) and "autofocus" in entry(again, cast.memory)
+    assert "Mark as seen" in entry(again, cast.memory) and "autofocus" in entry(again, cast.memory)
     assert re.search(r'id="nav-unseen" hx-swap-oob="true">2<', again)
 
 

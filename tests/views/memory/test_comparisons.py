@@ -33,14 +33,14 @@ def test_each_change_has_the_author_of_the_line(cast: Cast) -> None:
     path = f"/diff/{old}..{new}/"
     page = cast.clients["member"].get(path).content.decode()
     text, words = page[page.index('<ul class="diff">') :].split("</ul>", 1)
-    assert text.count("by hand, v4") == 2  # one reworded, one added
+    assert text.count("edited by a person, v4") == 2  # one reworded, one added
     assert "<del>Aya owns iOS</del>" in text and text.count("by the model, ") == 1
     assert f'href="/v/{version_of(cast, 2).pk}/"' in text  # where the removed line came from
-    assert words.count("by hand, v4") == 2 and words.count("by the model, ") == 1
+    assert words.count("edited by a person, v4") == 2 and words.count("by the model, ") == 1
     split = cast.clients["member"].get(f"{path}?view=split").content.decode()
     table = split[split.index('<table class="split">') : split.index("</table>")]
     assert table.count("by the model, ") == 1
-    assert table.count("by hand, v3") == 1 and table.count("by hand, v4") == 2
+    assert table.count("edited by a person, v3") == 1 and table.count("edited by a person, v4") == 2
 
 
 @pytest.mark.parametrize("view", ["inline", "split"])
@@ -115,7 +115,7 @@ def test_queries_do_not_grow_with_rows(cast: Cast) -> None:
 def test_different_facts_of_equal_texts_are_listed(cast: Cast) -> None:
     old = version_of(cast, 1)
     page = cast.clients["member"].get(f"/diff/{old.pk}..{old.pk}/").content.decode()
-    assert "Same text. Only the facts differ." in page
+    assert "The text is the same. Only its details differ." in page
     assert "facts-title" not in page
     made = make_version(memory=cast.memory, text=old.content, until=MONDAY)
     MemoryVersion.objects.filter(pk=made.pk).update(
@@ -123,9 +123,9 @@ def test_different_facts_of_equal_texts_are_listed(cast: Cast) -> None:
     )
     page = cast.clients["member"].get(f"/diff/{old.pk}..{made.pk}/").content.decode()
     facts = page[page.index("facts-title") : page.index("pair-title")]
-    assert "Same text. Only the facts differ." in page
+    assert "The text is the same. Only its details differ." in page
     assert "restored from v1" in facts
-    assert re.findall("<dt>([^<]+)", facts) == ["Written by", "Why", "Time"]
+    assert re.findall("<dt>([^<]+)", facts) == ["Written by", "Reason", "Time"]
 
 
 def test_another_pair_has_its_own_url(cast: Cast) -> None:

@@ -51,7 +51,7 @@ class TestPreview:
 
     def test_a_preview_of_an_unchanged_text(self, cast: Cast) -> None:
         assert (
-            "Nothing is different."
+            "No differences."
             in self.preview(cast, text=cast.memory.current.content).content.decode()
         )
 
@@ -112,7 +112,7 @@ class TestDrafts:
     def test_a_draft_is_offered_opened_and_saved(self, cast: Cast) -> None:
         assert OFFER not in open_editor(cast)
         response = keep(cast, htmx="1")
-        assert (response.status_code, "Draft kept at" in response.content.decode()) == (200, True)
+        assert (response.status_code, "Draft saved at" in response.content.decode()) == (200, True)
         page = open_editor(cast)
         assert OFFER in page and text_in(page) == cast.memory.current.content
         draft_page = open_editor(cast, query="?draft=take")
@@ -181,7 +181,7 @@ class TestDrafts:
         cast.memory.versions.filter(number=2).update(audience="nobody")
         assert OFFER not in open_editor(cast)
         assert "Tuesday" not in open_editor(cast, query="?draft=take")
-        assert "Draft kept" not in keep(cast, "- Again", htmx="1").content.decode()
+        assert "Draft saved" not in keep(cast, "- Again", htmx="1").content.decode()
 
     def test_a_draft_is_kept_for_a_day(self, cast: Cast) -> None:
         keep(cast)

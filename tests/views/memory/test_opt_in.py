@@ -54,10 +54,10 @@ def test_an_admin_in_the_channel_decides(client, team, secret):
     detail = reverse("channels-detail", args=["team", "C1"])
     assert path(secret) in client.get(detail).content.decode()
     page = client.get(path(secret)).content.decode()
-    assert "publishes what is remembered of #secret" in page and not is_in(secret)
+    assert "shares the long-term memory" in page and not is_in(secret)
     assert client.post(path(secret), {"on": "1"})["Location"] == detail
     assert is_in(secret)
-    assert "Take it back" in client.get(path(secret)).content.decode()
+    assert "Stop sharing" in client.get(path(secret)).content.decode()
     client.post(path(secret), {"on": "0"})
     assert not is_in(secret)
     events = AuditEvent.objects.filter(action__startswith="channel_opt").order_by("pk")
@@ -70,7 +70,10 @@ def test_an_admin_in_the_channel_decides(client, team, secret):
 def test_the_page_of_the_workspace_names_the_channel(client, team, secret):
     secret.describe({"in_workspace_memory": True})
     client.force_login(somebody(team))
-    assert "It includes #secret, private, by opt-in." in client.get("/w/team/").content.decode()
+    assert (
+        "It includes #secret, which is private, by opt-in."
+        in client.get("/w/team/").content.decode()
+    )
     guest = UserFactory()
     PersonFactory(workspace=team, user=guest, is_guest=True)
     client.force_login(guest)
@@ -120,4 +123,6 @@ def test_a_shared_channel_has_an_opt_in(client, team):
     client.force_login(somebody(team, channel, "admin"))
     client.post(path(channel), {"on": "1"})
     assert is_in(channel)
-    assert "#fjord, shared with others, by opt-in" in client.get("/w/team/").content.decode()
+    assert (
+        "#fjord, which is shared with others, by opt-in" in client.get("/w/team/").content.decode()
+    )

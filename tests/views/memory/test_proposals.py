@@ -48,7 +48,7 @@ def compared(cast: Cast, name: str = "member") -> str:
 @pytest.mark.slow
 def test_the_card_counts_the_kept_lines(proposed: Cast) -> None:
     page = proposed.clients["member"].get(proposed.path("c/C0PUBLIC/")).content.decode()
-    assert "A shorter text waits for you." in page
+    assert "A shorter text needs your approval." in page
     assert re.search(r"It would keep [01] of 8 lines\.", page)
     assert f"/m/{proposed.memory.pk}/proposal/" in page
     assert "/accept/" not in page
@@ -81,7 +81,7 @@ def test_an_accepted_proposal_is_the_next_version(proposed: Cast) -> None:
     assert (proposed.memory.head, proposed.memory.current.content) == (4, text)
     assert AuditEvent.objects.get(action="proposal_accept").actor == "editor"
     page = proposed.clients["editor"].get(proposed.path("c/C0PUBLIC/")).content.decode()
-    assert "Accepted: it is version 4." in page and "waits for you" not in page
+    assert "Approved. It is version 4." in page and "needs your approval" not in page
 
 
 @pytest.mark.slow
@@ -98,7 +98,7 @@ def test_the_text_stays_after_a_rejection(proposed: Cast) -> None:
 def test_only_the_seen_proposal_is_decided(proposed: Cast, word: str, given: dict) -> None:
     response = decide(proposed, word, **given)
     assert response.status_code == 409
-    assert "Nothing was done" in response.content.decode()
+    assert "Nothing was changed" in response.content.decode()
     assert proposals.find_proposal(proposed.memory)
 
 
@@ -108,10 +108,10 @@ def test_a_changed_memory_is_not_overwritten(proposed: Cast) -> None:
     proposed.memory.revise(text, by=None, based_on=3)
     # The card is gone at once; who still has it on screen is told.
     page = proposed.clients["editor"].get(proposed.path("c/C0PUBLIC/")).content.decode()
-    assert "waits for you" not in page
+    assert "needs your approval" not in page
     response = decide(proposed, "accept")
     assert response.status_code == 409
-    assert "the memory has moved on" in response.content.decode()
+    assert "The memory was updated" in response.content.decode()
     proposed.memory.refresh_from_db()
     assert (proposed.memory.head, proposals.find_proposal(proposed.memory)) == (4, None)
 

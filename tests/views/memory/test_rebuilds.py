@@ -56,12 +56,12 @@ def test_short_term_memories_have_no_rebuild(cast: Cast) -> None:
 
 def test_the_page_has_the_size_of_the_sources(cast: Cast) -> None:
     page = cast.clients["editor"].get(path(cast)).content.decode()
-    assert "made anew from 1 short-term text" in page
+    assert "rebuilt from 1 short-term text" in page
 
 
 def test_a_memory_without_sources_is_not_rebuilt(cast: Cast) -> None:
     private = f"/m/{cast.private_memory.pk}/rebuild/"
-    assert "There is nothing to make it from." in (
+    assert "There are no texts to rebuild it from." in (
         cast.clients["insider"].get(private).content.decode()
     )
     assert cast.clients["insider"].post(private).status_code == 302
@@ -73,18 +73,18 @@ def test_a_request_leads_to_its_job(cast: Cast) -> None:
     job = Job.objects.rebuilds().get()
     assert response["Location"] == f"/w/team/jobs/{job.pk}/"
     page = cast.clients["editor"].get(response["Location"]).content.decode()
-    assert "made anew from 1 text" in page
+    assert "rebuilt from 1 text" in page
     assert AuditEvent.objects.get(action="memory_rebuild").actor == "editor"
 
 
 @pytest.mark.slow
 def test_both_texts_and_their_drift_are_compared(rebuilt: Cast) -> None:
     page = rebuilt.clients["member"].get(path(rebuilt, "proposal/")).content.decode()
-    assert "A rebuilt text waits for you" in page and "/accept/" not in page
-    assert "What only one of the texts says" in page
+    assert "A rebuilt text needs your approval" in page and "/accept/" not in page
+    assert "Differences in facts" in page
     assert "<dt>Numbers</dt>" in page and "900" in page
     card = rebuilt.clients["editor"].get(rebuilt.path("c/C0PUBLIC/")).content.decode()
-    assert "A rebuilt text waits for you." in card
+    assert "A rebuilt text needs your approval." in card
 
 
 @pytest.mark.slow

@@ -45,7 +45,7 @@ def test_a_thread_without_a_memory_has_the_condition(cast: Cast) -> None:
     root = MessageFactory(channel=cast.public, author=cast.author, at=LATER)
     make_reply(root=root, author=cast.author, at=LATER + timedelta(minutes=1))
     page = cast.clients["member"].get(cast.path(f"c/C0PUBLIC/t/{root.ts}/")).content.decode()
-    assert "remembered from 5 messages on" in page
+    assert "summarized from 5 messages on" in page
 
 
 def test_a_long_thread_is_paged_forward(cast: Cast) -> None:
@@ -93,7 +93,7 @@ def test_a_memory_without_a_text_has_the_condition(cast: Cast) -> None:
     root = MessageFactory(channel=cast.public, author=cast.author, at=LATER)
     Memory.objects.of_thread(cast.public, root.ts)
     page = cast.clients["member"].get(cast.path(f"c/C0PUBLIC/t/{root.ts}/")).content.decode()
-    assert "remembered from 5 messages on" in page and "merged from" not in page
+    assert "summarized from 5 messages on" in page and "merged from" not in page
 
 
 def test_a_private_thread_is_for_its_members(cast: Cast) -> None:
@@ -119,7 +119,7 @@ class TestThreadList:
 
     @pytest.mark.slow
     def test_the_newest_threads_are_first(self, cast: Cast) -> None:
-        assert "No thread of this channel is stored." in self.page(cast)
+        assert "No threads of this channel are stored." in self.page(cast)
         remembered_root = self.begin(cast, "the old one", 5, 0)
         make_thread_memory(channel=cast.public, thread_ts=remembered_root.ts)
         self.begin(cast, "a short one", 1, 1)
@@ -131,8 +131,8 @@ class TestThreadList:
             for row in rows
         ] == ["the new one", "a short one", "the old one"]
         assert "no memory yet, 7 waiting" in rows[0] and "7 messages" in rows[0]
-        assert "remembered from 5 messages on" in rows[1]
-        assert "remembered, v1" in rows[2] and "6 waiting" in rows[2]
+        assert "summarized from 5 messages on" in rows[1]
+        assert "summarized, v1" in rows[2] and "6 waiting" in rows[2]
 
     @pytest.mark.slow
     def test_pages_have_a_fixed_number_of_queries(self, cast: Cast) -> None:

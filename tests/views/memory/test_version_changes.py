@@ -84,7 +84,7 @@ class TestNames:
             return page.content.decode().partition('id="toast"')[2].partition("data-dismiss")[0]
 
         restored = toast(restore(cast, 1, based_on=2, headers=headers))
-        assert "is current again" in restored and undo in restored
+        assert "was restored as" in restored and undo in restored
         path = f"/v/{version_of(cast, 3).pk}/name/"
         named = toast(client.post(path, {"name": "as agreed"}, headers=headers))
         assert "as agreed" in named and undo not in named
@@ -116,7 +116,7 @@ class TestPins:
         assert pins(cast) == ["- Aya owns iOS"]
         assert cast.memory.versions.count() == 2
         page = cast.clients["editor"].get(response["Location"]).content.decode()
-        assert "Pinned: every later update keeps this line word for word." in page
+        assert "Pinned. Updates keep this line unchanged." in page
         assert 'name="unpin" value="1" aria-pressed="true"' in page
         assert 'name="pin" value="0" aria-pressed="false"' in page
         pin(cast, 1, "unpin")
@@ -133,7 +133,7 @@ class TestPins:
         assert f'<section id="{on}"' in part or f'<div id="{on}"' in part
         assert f'id="{on}-pin-0"' in part and 'aria-pressed="true"' in part
         assert "autofocus" not in part  # it stays where it is: on the button
-        assert 'id="toast"' in part and "Pinned: every later update" in part
+        assert 'id="toast"' in part and "Pinned. Updates keep" in part
 
     def test_a_line_of_the_newest_segment_is_pinned(self, cast: Cast) -> None:
         short = Memory.objects.of_channel(cast.public, MemoryType.SHORT_TERM)
@@ -143,7 +143,7 @@ class TestPins:
         assert 'id="now-pin-0" name="unpin"' in page
         part = pin(cast, 0, "unpin", htmx="1", **given).content.decode()
         assert part.startswith('<section id="now"') and 'id="now-pin-0" name="pin"' in part
-        assert 'id="toast"' in part and "No longer pinned" in part
+        assert 'id="toast"' in part and "Unpinned" in part
         late = pin(cast, 0, htmx="1", revision=9, **given)
         assert late.status_code == 409 and "Nothing was pinned" in late.content.decode()
 
@@ -155,7 +155,7 @@ class TestPins:
         response = pin(cast, 1, version=seen, on=on, htmx=htmx)
         page = response.content.decode()
         assert response.status_code == 409
-        assert "Nothing was pinned: v3 was saved after you opened this page." in page
+        assert "Nothing was pinned. v3 was saved after you opened this page." in page
         assert pins(cast) == []
         assert ("<html" in page) is (not htmx)
 
@@ -215,8 +215,8 @@ class TestUndo:
         event = AuditEvent.objects.get(action="memory_undo")
         assert (event.actor, event.details) == ("editor", {"version": 3, "of": [1, 2]})
         page = cast.clients["editor"].get(response["Location"]).content.decode()
-        assert "The change is undone, in version 3." in page
-        assert "took back a change of v2" in page
+        assert "The change was undone in version 3." in page
+        assert "undid a change of v2" in page
         assert page.count(f'action="/v/{new.pk}/restore/"') == 2  # toast and page
 
     def test_an_undo_keeps_the_other_lines(self, cast: Cast) -> None:
@@ -228,7 +228,7 @@ class TestUndo:
         cast.memory.revise("- We launch on Monday, at noon\n- Aya owns iOS", by=None, based_on=2)
         response = undo(cast, based_on=3)
         assert response.status_code == 409
-        refusal = "Nothing was undone: in v3 these lines are different by now."
+        refusal = "Nothing was undone. These lines have changed again in v3."
         assert refusal in response.content.decode()
         assert cast.memory.versions.count() == 3
 
@@ -236,7 +236,7 @@ class TestUndo:
         cast.memory.revise("- We launch on Monday\n- Bo owns iOS", by=None, based_on=2)
         response = undo(cast)
         assert response.status_code == 409
-        assert "Nothing was undone: v3 was saved" in response.content.decode()
+        assert "Nothing was undone. v3 was saved" in response.content.decode()
         cast.memory.versions.filter(number=3).update(revision=1)
         assert undo(cast, based_on=3).status_code == 409
         assert undo(cast, based_on=3, revision=1).status_code == 302
@@ -263,7 +263,7 @@ class TestUndo:
         cast.memory.revise("- And that", by=None, based_on=4)
         response = undo(cast, between=(3, 4), based_on=5)
         assert response.status_code == 409
-        assert "says nothing else" in response.content.decode()
+        assert "contains nothing else" in response.content.decode()
 
     @pytest.mark.parametrize("change", [1, "", "x", -1])
     def test_an_unknown_change_is_not_found(self, cast: Cast, change: object) -> None:
@@ -317,7 +317,10 @@ def test_a_restored_text_for_members_is_not_called_current(cast: Cast, verb: str
     )
     assert response["Location"] == f"/v/{version_of(cast, 3).pk}/"
     page = cast.clients["insider"].get(response["Location"]).content.decode()
-    assert "version 3, for members of the channel alone; it is not the current one." in page
+    assert (
+        "version 3. It is visible to members of the channel only and is not the current version."
+        in page
+    )
     assert "current again" not in page and 'class="toast"' in page
     cast.memory.refresh_from_db()
     assert cast.memory.current.number == 2

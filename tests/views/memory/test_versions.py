@@ -40,10 +40,12 @@ def page_of(cast: Cast, pk: int, name: str = "editor") -> str:
 def test_an_old_version_links_to_the_current_one(cast: Cast) -> None:
     page = page_of(cast, version_of(cast, 1).pk)
     assert "v1 of 2" in page
-    assert f'You are reading v1. Current is <a href="/v/{cast.memory.current.pk}/">v2</a>' in page
+    assert (
+        f'This is v1. The current version is <a href="/v/{cast.memory.current.pk}/">v2</a>' in page
+    )
     assert "Restore v1" in page
     ahead = f'<a href="/diff/{version_of(cast, 1).pk}..{cast.memory.current.pk}/">'
-    assert f"{ahead}1 line kept, 1 changed or gone</a>" in page
+    assert f"{ahead}1 line kept, 1 changed or removed</a>" in page
     address = f"http://testserver/v/{version_of(cast, 1).pk}/"
     assert f'<a id="address" href="{address}">{address}</a>' in page
     assert 'data-copy="#address"' in page
@@ -114,12 +116,12 @@ def test_the_job_and_its_cost_are_shown_to_its_readers(cast: Cast) -> None:
 def test_expired_sources_are_counted(cast: Cast) -> None:
     first, second = cast.messages[:2]
     version = cast.memory.current
-    assert "removed by retention" not in page_of(cast, version.pk)
+    assert "deleted by retention" not in page_of(cast, version.pk)
     cast.workspace.change_settings({"retention_days": 30})
     Message.objects.filter(pk=first.pk).purge(Message.State.EXPIRED)
     page = page_of(cast, version.pk)
-    assert "1 of its sources was removed by retention" in page
-    assert f"msg-{first.ts}" not in page and "a source that was removed" in page
+    assert "1 of its sources was deleted by retention" in page
+    assert f"msg-{first.ts}" not in page and "a deleted source" in page
     assert f"msg-{second.ts}" in page
     Message.objects.filter(pk=second.pk).purge(Message.State.DELETED)
     page = page_of(cast, version.pk)
@@ -131,9 +133,9 @@ def test_kept_and_put_back_lines_are_listed(cast: Cast) -> None:
         memory=cast.memory, text="- a\n- b", kept=["- of *Aya*"], put_back=["- of Tom", "- b"]
     )
     page = page_of(cast, version.pk, "member")
-    assert "Kept: 1 line of people. Put back: 2 lines the model had lost." in page
+    assert "Kept: 1 line by people. Restored: 2 lines that the model had dropped." in page
     assert "of <strong>Aya</strong>" in page and "of Tom" in page
-    assert "Put back" not in page_of(cast, version_of(cast, 1).pk)
+    assert "Include" not in page_of(cast, version_of(cast, 1).pk)
 
 
 def test_restore_and_undo_grow_the_history_by_two(cast: Cast) -> None:
@@ -147,7 +149,7 @@ def test_restore_and_undo_grow_the_history_by_two(cast: Cast) -> None:
         version_of(cast, 1).pk,
     )
     page = cast.clients["editor"].get(first["Location"]).content.decode()
-    assert "Version 1 is current again, as version 3." in page
+    assert "Version 1 was restored as version 3." in page
     assert page.count(f'action="/v/{version_of(cast, 2).pk}/restore/"') == 2  # toast and page
     undone = restore(cast, 2, based_on=3)
     cast.memory.refresh_from_db()
@@ -171,7 +173,7 @@ def test_a_stale_restore_is_refused(cast: Cast) -> None:
     cast.memory.revise("- Something newer", by=cast.users["insider"], based_on=2)
     response = restore(cast, 1, based_on=2)
     assert response.status_code == 409
-    assert "Nothing was restored: v3 was saved" in response.content.decode()
+    assert "Nothing was restored. v3 was saved" in response.content.decode()
     assert cast.memory.versions.count() == 3
     assert restore(cast, 1, based_on=3).status_code == 302
 
@@ -179,7 +181,7 @@ def test_a_stale_restore_is_refused(cast: Cast) -> None:
 def test_a_restore_over_a_withdrawn_text_is_refused(cast: Cast) -> None:
     Memory.objects.filter(pk=cast.memory.pk).update(current=None)
     page = restore(cast, 1, based_on=2).content.decode()
-    assert "Nothing was changed: the text was withdrawn" in page
+    assert "Nothing was changed. The text was withdrawn" in page
     assert not re.search(r"\bv0\b", page)
 
 
@@ -207,7 +209,7 @@ def test_restoring_the_current_text_makes_no_version(cast: Cast) -> None:
     response = restore(cast, 2, based_on=2)
     assert response.status_code == 302
     page = cast.clients["editor"].get(response["Location"]).content.decode()
-    assert "This is the current text already." in page
+    assert "This is already the current text." in page
     assert cast.memory.versions.count() == 2
 
 
@@ -235,15 +237,15 @@ def test_a_removed_source_has_no_text(cast: Cast, state: str) -> None:
     words = cast.messages[0].text
     Message.objects.filter(pk=cast.messages[0].pk).update(state=state)
     page = cast.clients["member"].get(f"/v/{cast.memory.current.pk}/sources/").content.decode()
-    assert words not in page and "a source that was removed" in page
+    assert words not in page and "a deleted source" in page
 
 
 def test_expired_sources_are_counted_in_the_list(cast: Cast) -> None:
     path = f"/v/{cast.memory.current.pk}/sources/"
-    assert "removed by retention" not in cast.clients["member"].get(path).content.decode()
+    assert "deleted by retention" not in cast.clients["member"].get(path).content.decode()
     Message.objects.filter(pk=cast.messages[0].pk).purge(Message.State.EXPIRED)
     page = cast.clients["member"].get(path).content.decode()
-    assert "1 of its sources was removed by retention" in page
+    assert "1 of its sources was deleted by retention" in page
 
 
 def test_sources_are_in_the_order_of_their_numbers(cast: Cast) -> None:
@@ -290,7 +292,7 @@ def test_a_private_source_has_no_text(cast: Cast) -> None:
     Message.objects.filter(pk=message.pk).update(was_private=True)
     made = make_version(memory=cast.memory, text="- Said before", sources=[message])
     page = cast.clients["member"].get(f"/v/{made.pk}/sources/").content.decode()
-    assert "a source you may not open" in page
+    assert "a source you cannot access" in page
     for detail in (message.text, message.author_name, f"msg-{message.ts}"):
         assert detail not in page
 
@@ -303,4 +305,4 @@ def test_a_source_in_a_closed_channel_has_no_text(cast: Cast) -> None:
         for name in ("member", "insider")
     }
     assert secret.text in pages["insider"]
-    assert secret.text not in pages["member"] and "a source you may not open" in pages["member"]
+    assert secret.text not in pages["member"] and "a source you cannot access" in pages["member"]

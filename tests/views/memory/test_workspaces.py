@@ -74,8 +74,8 @@ def test_each_channel_has_its_remembered_and_waiting_messages(cast: Cast) -> Non
         channel=cast.public, author=cast.author, at=timezone.now() - timedelta(minutes=30)
     )
     page = cast.clients["member"].get(cast.path()).content.decode()
-    assert "4 remembered" in page
-    assert "3 of 50 messages are new, quiet for 30 of 120 min" in page
+    assert "4 summarized" in page
+    assert "3 of 50 messages are new, last message 30 min ago (summary after 120 min)" in page
 
 
 def test_a_source_in_a_channel_that_the_reader_may_not_open_is_no_link(cast: Cast) -> None:
@@ -83,7 +83,7 @@ def test_a_source_in_a_channel_that_the_reader_may_not_open_is_no_link(cast: Cas
     secret = cast.private.messages.get()
     make_version(memory=memory, text="- From behind the door", sources=[secret])
     page = cast.clients["member"].get(cast.path()).content.decode()
-    assert "a source you may not open" in page
+    assert "a source you cannot access" in page
     assert secret.ts not in page
     assert "C0PRIVATE" not in page
     assert secret.ts in cast.clients["insider"].get(cast.path()).content.decode()
@@ -95,7 +95,7 @@ def test_notes_of_the_whole_workspace_are_listed(cast: Cast) -> None:
         html: str = cast.clients[name].get(cast.path()).content.decode().split("<main")[1]
         return html
 
-    assert "None for the whole workspace." in page()
+    assert "No notes for the whole workspace." in page()
     whole = NoteFactory(workspace=cast.workspace, title="Shops, never clients")
     NoteFactory(workspace=cast.workspace, channel=cast.public, title="Of the launch alone")
     NoteFactory(workspace=cast.workspace, title="Thrown away").remove(by=None)

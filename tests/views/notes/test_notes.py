@@ -55,7 +55,7 @@ def test_a_channels_note_is_for_its_readers(cast: Cast) -> None:
     ("given", "words"),
     [
         ({"content": " \n "}, "This field is required"),
-        ({"channel": "C0PRIVATE"}, "There is no such channel."),
+        ({"channel": "C0PRIVATE"}, "This channel does not exist."),
         ({"kind": "poem"}, "Select a valid choice"),
         ({"title": "x" * 61}, "at most 60"),
         ({"content": "x" * 20_001}, "at most 20000 characters (it has 20001)"),
@@ -100,7 +100,7 @@ def test_a_note_is_changed_under_its_id(cast: Cast) -> None:
     assert (note.number, note.worded_by) == (2, cast.users["editor"])
     assert note.review_on.isoformat() == "2026-01-31"
     page = cast.clients["member"].get(cast.path(f"notes/{note.pk}/?v=1")).content.decode()
-    assert "What it said in v1" in page and "old words" in page and "<del>" in page
+    assert "Text of v1" in page and "old words" in page and "<del>" in page
     assert "Restore v1" not in page  # for editors
 
 
@@ -110,7 +110,7 @@ def test_a_stale_save_keeps_both_texts(cast: Cast) -> None:
     response = change(cast, note, content="my words", tags="mine")
     page = response.content.decode()
     assert response.status_code == 409
-    for words in ("my words", "their words", "mine", "v2 was saved", "Save over v2"):
+    for words in ("my words", "their words", "mine", "v2 was saved", "Save as new version"):
         assert words in page
     assert Note.objects.get().content == "their words"
     assert change(cast, note, content="our words", based_on="2", revision="1").status_code == 302
@@ -127,9 +127,7 @@ def test_a_title_that_is_cleared_is_made_anew(cast: Cast) -> None:
     drawn = {"initial-review_on": "", "review_on": ""}
     response = change(cast, note, **same, **drawn)
     assert response.status_code == 302
-    assert (
-        "Nothing was different." in cast.clients["editor"].get(cast.path("notes/")).content.decode()
-    )
+    assert "Nothing changed." in cast.clients["editor"].get(cast.path("notes/")).content.decode()
 
 
 def drawn_in(page: str) -> dict[str, str]:
@@ -148,17 +146,17 @@ def test_what_stands_beside_the_text_is_theirs_where_one_changed_nothing(cast: C
         cast.clients["editor"].get(cast.path(f"notes/{note.pk}/edit/")).content.decode()
     )
     assert (form["title"], form["initial-tags"]) == ("Old", "old")
-    note.rewrite("words", title="Theirs", tags=["theirs"], kind="solution")
+    note.rewrite("words", title="Saved text", tags=["theirs"], kind="solution")
     note.set_flags(review_on=date(2026, 12, 1))
     page = change(cast, note, **form | {"content": "Mine.", "tags": "mine"}).content.decode()
     shown = drawn_in(page)
-    assert (shown["initial-title"], shown["initial-review_on"]) == ("Theirs", "2026-12-01")
-    assert 'name="title" value="Theirs"' in page and 'name="tags" value="mine"' in page
-    assert "In the saved one: theirs" in page and "In the saved one: Theirs" not in page
+    assert (shown["initial-title"], shown["initial-review_on"]) == ("Saved text", "2026-12-01")
+    assert 'name="title" value="Saved text"' in page and 'name="tags" value="mine"' in page
+    assert "Saved text: theirs" in page and "Saved text: Theirs" not in page
     seen = {"content": "Mine.", "tags": "mine", "based_on": "2", "revision": "1"}
     assert change(cast, note, **shown | seen).status_code == 302
     note.refresh_from_db()
-    assert (note.title, note.tags, note.content) == ("Theirs", ["solution", "mine"], "Mine.")
+    assert (note.title, note.tags, note.content) == ("Saved text", ["solution", "mine"], "Mine.")
     assert note.review_on == date(2026, 12, 1)
 
 
@@ -322,7 +320,7 @@ def test_a_save_over_a_deleted_note_keeps_the_text(cast: Cast) -> None:
     response = change(cast, note, content="my words")
     page = response.content.decode()
     assert response.status_code == 409
-    assert "my words" in page and "Bring it back" in page and "Add as a new note" in page
+    assert "my words" in page and "Restore note" in page and "Add as a new note" in page
     assert cast.clients["editor"].get(cast.path(f"notes/{note.pk}/edit/")).status_code == 302
 
 
@@ -337,7 +335,7 @@ def test_an_older_version_is_restored_and_a_stale_one_is_not(cast: Cast) -> None
     done = cast.clients["editor"].post(address, {"based_on": "2", "revision": "1"})
     assert (done.status_code, done["Location"]) == (302, f"/w/team/notes/{note.pk}/")
     page = cast.clients["editor"].get(done["Location"]).content.decode()
-    assert "Version 1 is current again, as version 3." in page
+    assert "Version 1 was restored as version 3." in page
     note.refresh_from_db()
     assert (note.content, note.restored_from) == ("old words", 1)
 
@@ -348,7 +346,7 @@ def test_an_older_version_is_restored_and_a_stale_one_is_not(cast: Cast) -> None
     [
         ({"pinned": "1"}, "is_pinned", True, "pinned"),
         ({"in_context": "0"}, "in_context", False, "not in contexts"),
-        ({"reviewed": "1"}, "review_on", None, "Reviewed."),
+        ({"reviewed": "1"}, "review_on", None, "Marked as reviewed."),
     ],
 )
 def test_toggles_answer_with_the_row(
@@ -390,10 +388,10 @@ def test_by_htmx_a_note_is_put_before_the_others(cast: Cast) -> None:
 
 def test_examples_are_offered_until_there_is_a_note(cast: Cast) -> None:
     page = page_of(cast, name="editor")
-    assert page.count("Take this one") == 2
-    assert "Take this one" not in page_of(cast)
+    assert page.count("Use this example") == 2
+    assert "Use this example" not in page_of(cast)
     assert add(cast, content="Customers get an answer.", kind="pattern").status_code == 302
-    assert "Take this one" not in page_of(cast, name="editor")
+    assert "Use this example" not in page_of(cast, name="editor")
 
 
 @pytest.mark.slow
@@ -440,7 +438,7 @@ def test_search(cast: Cast, query: str, is_match: bool) -> None:
     assert ("shops, お店" in page) is is_match
     assert "something else" not in page
     assert f'value="{query}"' in page
-    assert ("1 note holds" if is_match else "No note holds") in page
+    assert ("1 note contains" if is_match else "No note contains") in page
 
 
 def test_search_by_htmx_brings_the_list_and_the_count(cast: Cast) -> None:
@@ -451,7 +449,7 @@ def test_search_by_htmx_brings_the_list_and_the_count(cast: Cast) -> None:
     part = response.content.decode()
     assert "<html" not in part
     assert 'id="notes"' in part
-    assert 'id="notes-count" hx-swap-oob="innerHTML"' in part and "1 note holds" in part
+    assert 'id="notes-count" hx-swap-oob="innerHTML"' in part and "1 note contains" in part
 
 
 def test_switched_off_notes_are_nowhere(cast: Cast) -> None:

@@ -37,7 +37,9 @@ def test_by_htmx_the_row_goes_and_comes(cast: Cast) -> None:
     assert f'id="note-{note.pk}"' in gone and "Undo" in gone and "<html" not in gone
     assert '“<span lang="en">to be gone</span>” is in the trash.' in gone
     back = editor.post(cast.path(f"notes/{note.pk}/undelete/"), headers=PART).content.decode()
-    assert f'id="note-{note.pk}"' in back and "to be gone" in back and "The note is back." in back
+    assert (
+        f'id="note-{note.pk}"' in back and "to be gone" in back and "The note was restored." in back
+    )
 
 
 def test_it_is_purged_after_a_question(cast: Cast) -> None:
@@ -78,7 +80,7 @@ def test_a_private_channels_note_is_no_strangers_in_the_trash_either(cast: Cast)
     assert "We pay Tom well" in bin_of(cast, "insider")
     assert "We pay Tom well" not in bin_of(cast)
     page = cast.clients["editor"].get(cast.path("notes/")).content.decode()
-    assert "It is empty." in page  # counts tell no more
+    assert "The trash is empty." in page  # counts tell no more
     for what in ("", "purge/"):
         assert cast.clients["editor"].get(cast.path(f"notes/{note.pk}/{what}")).status_code == 404
 

@@ -31,7 +31,7 @@ def post(cast: Cast, rest: str, name: str = "editor", htmx: bool = False, **give
 
 
 def test_without_lines_it_says_so(cast: Cast) -> None:
-    assert "Nothing waits." in page(cast)
+    assert "No lines in quarantine." in page(cast)
 
 
 @pytest.mark.slow
@@ -58,7 +58,7 @@ def test_a_line_with_its_reason_and_its_sources(cast: Cast) -> None:
     held(cast)
     shown = page(cast)
     assert "See &lt;b&gt;https://evil.example/x&lt;/b&gt;" in shown
-    assert "A link that no source has" in shown
+    assert "Contains a link that is in no source" in shown
     for message in cast.messages[:2]:
         assert f"/messages/?around={message.ts}#msg-{message.ts}" in shown
     assert re.search(r'quarantine/"[^>]*>.*?<span class="count">1</span>', shown, re.S)
@@ -79,7 +79,7 @@ def test_what_is_private_is_for_its_readers(cast: Cast) -> None:
 def test_what_was_said_in_private_stays_with_the_members(cast: Cast) -> None:
     line = held(cast)
     Message.objects.filter(pk=cast.messages[0].pk).update(was_private=True)
-    assert "Nothing waits." in page(cast, "editor")
+    assert "No lines in quarantine." in page(cast, "editor")
     assert post(cast, f"quarantine/{line.pk}/reject/").status_code == 404
 
 
@@ -100,7 +100,7 @@ def test_accepted_it_is_the_editors_line(cast: Cast) -> None:
     line.refresh_from_db()
     assert (line.state, line.decided_by) == ("accepted", cast.users["editor"])
     assert AuditEvent.objects.get(action="quarantine_accept").actor == "editor"
-    assert "Accepted: it is your line, in version 3." in page(cast)
+    assert "Approved. It is your line in version 3." in page(cast)
     again = post(cast, f"quarantine/{line.pk}/accept/", based_on=3, revision=0)
     assert again.status_code == 302
     cast.memory.refresh_from_db()
@@ -112,7 +112,7 @@ def test_over_a_newer_text_nothing_is_done(cast: Cast, seen: dict[str, int]) -> 
     line = held(cast)
     response = post(cast, f"quarantine/{line.pk}/accept/", htmx=True, **seen)
     assert response.status_code == 409
-    assert "Nothing was done" in response.content.decode()
+    assert "Nothing was changed" in response.content.decode()
     line.refresh_from_db()
     cast.memory.refresh_from_db()
     assert (line.state, cast.memory.head) == ("waiting", 2)
@@ -123,7 +123,7 @@ def test_rejected_it_is_gone_from_the_page(cast: Cast) -> None:
     line = held(cast)
     part = post(cast, f"quarantine/{line.pk}/reject/", htmx=True).content.decode()
     assert part.lstrip().startswith('<div id="quarantine"')
-    assert "Rejected: the line stays out." in part and "evil" not in part
+    assert "Rejected. The line stays out of the memory." in part and "evil" not in part
     assert (
         AuditEvent.objects.get(action="quarantine_reject").subject == f"quarantined line {line.pk}"
     )
@@ -137,7 +137,7 @@ def test_a_message_is_revoked_and_made_a_source_again(cast: Cast) -> None:
     message = cast.messages[0]
     path = f"sources/messages/{message.pk}/"
     part = post(cast, path, htmx=True, do="revoke").content.decode()
-    assert "Revoked:" in part and "Nothing waits." in part
+    assert "Excluded." in part and "No lines in quarantine." in part
     message.refresh_from_db()
     line.refresh_from_db()
     assert message.is_revoked and line.state == "rejected"
@@ -145,7 +145,10 @@ def test_a_message_is_revoked_and_made_a_source_again(cast: Cast) -> None:
     assert response["Location"].endswith(f"?around={message.ts}#msg-{message.ts}")
     message.refresh_from_db()
     assert not message.is_revoked
-    assert "It was so already." in post(cast, path, htmx=True, do="restore").content.decode()
+    assert (
+        "Nothing changed. It was already so."
+        in post(cast, path, htmx=True, do="restore").content.decode()
+    )
     assert post(cast, path, do="x").status_code == 404
     assert cast.clients["editor"].get(cast.path(path)).status_code == 405
 
@@ -158,7 +161,7 @@ def test_a_person_is_revoked_and_made_a_source_again(cast: Cast) -> None:
     assert post(cast, path, do="revoke").status_code == 302
     assert Person.objects.get(pk=cast.author.pk).is_revoked
     shown = page(cast)
-    assert "People who are no source" in shown and "Make a source again" in shown
+    assert "People excluded from memories" in shown and "Include in memories" in shown
     assert post(cast, path, do="restore").status_code == 302
     assert not Person.objects.get(pk=cast.author.pk).is_revoked
     assert not Message.objects.filter(is_revoked=True).exists()
@@ -170,7 +173,7 @@ def test_the_row_of_a_message_says_so_and_offers_it(cast: Cast) -> None:
     shown = cast.clients["editor"].get(path).content.decode()
     assert shown.count('value="revoke"') == 5 and shown.count('value="restore"') == 1
     read = cast.clients["member"].get(path).content.decode()
-    assert 'value="revoke"' not in read and "no source for memories" in read
+    assert 'value="revoke"' not in read and "excluded from memories" in read
 
 
 def test_more_lines_are_no_more_queries(cast: Cast) -> None:

@@ -57,14 +57,14 @@ def test_no_question_and_no_answer_say_what_to_do(cast: Cast) -> None:
     assert "What are you looking for?" in page_of(cast)
     assert "What are you looking for?" in page_of(cast, "!?")
     page = page_of(cast, "nosuchword in:messages", channel=cast.public.slack_id)
-    assert "Nothing that you may read matches." in page
-    assert "Filters in force: only Messages, in #launch." in page
+    assert "No results in what you can access." in page
+    assert "Active filters: only Messages, in #launch." in page
     assert 'href="/w/team/search/?q=nosuchword"' in page and "Search everywhere" in page
     assert "0 results" in page
     assert "Only “nosuchword”" in page_of(cast, "nosuchword other")
     unknown = page_of(cast, "x in:#elsewhere")
-    assert 'There is no channel “<span lang="en">elsewhere</span>”' in unknown
-    assert "Not understood, and left out: has:colour" in page_of(cast, "x has:colour")
+    assert 'You cannot access a channel “<span lang="en">elsewhere</span>”' in unknown
+    assert "Ignored because it could not be read: has:colour" in page_of(cast, "x has:colour")
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_older_hits_are_a_link_away(cast: Cast) -> None:
     page = page_of(cast, "移行")
     assert "Messages: all 60" in page and "in=messages" in page
     first = page_of(cast, "移行", **{"in": "messages"})
-    assert first.count('class="hit"') == 50 and "Older ones" in first
+    assert first.count('class="hit"') == 50 and "Older results" in first
     below = first.split("below=")[1].split('"')[0]
     second = page_of(cast, "移行", **{"in": "messages", "below": below})
     assert second.count('class="hit"') == 10 and "number 9 end" in second
@@ -184,13 +184,17 @@ def test_a_note_is_a_click_away(cast: Cast) -> None:
 
 def test_one_filter_less_at_a_time(cast: Cast) -> None:
     page = page_of(cast, "nosuchword in:messages from:mika", channel="C0PUBLIC")
-    assert "Not only Messages" in page and "Not in #launch" in page and "Not by mika" in page
+    assert (
+        "Remove filter: only Messages" in page
+        and "Remove filter: in #launch" in page
+        and "Remove filter: by mika" in page
+    )
     query = urlencode({"q": 'nosuchword from:"mika"', "in": "messages"}).replace("&", "&amp;")
     assert f'href="/w/team/search/?{query}"' in page
 
 
 def test_an_empty_field_offers_what_was_remembered_last(cast: Cast) -> None:
     page = page_of(cast).partition("<main")[2]
-    assert "Remembered lately" in page and ">#launch</a>" in page
+    assert "Recent memories" in page and ">#launch</a>" in page
     assert "salaries" not in page
     assert ">#salaries</a>" in page_of(cast, name="insider").partition("<main")[2]

@@ -64,8 +64,8 @@ def test_no_channel_is_selected_at_first_and_private_ones_are_marked(cast: Cast)
     assert "checked" not in shown and 'name="was"' not in shown
     assert shown.count('class="badge">private<') == 1
     assert shown.count('class="badge">shared with others<') == 1
-    assert "invite the bot there:" in shown
-    assert "private channels are switched off in the settings" in shown
+    assert "invite the bot:" in shown
+    assert "private channels are turned off in the settings" in shown
     cast.workspace.change_settings({"read_private_channels": True})
     assert "private channels are switched off" not in page(cast)
 
@@ -88,12 +88,12 @@ def test_a_private_channel_is_shown_only_to_its_members(cast: Cast) -> None:
 def test_followed_channels_are_saved_and_recorded(cast: Cast) -> None:
     client = cast.clients["insider"]
     answer = client.post(cast.path("slack/"), {"channel": ["C0PUBLIC", "C0PRIVATE"]}, follow=True)
-    assert "2 channels are read from now on." in answer.content.decode()
+    assert "2 channels are now read." in answer.content.decode()
     assert followed() == {"C0PUBLIC", "C0PRIVATE"}
     assert answer.content.decode().count(" checked") == 2
     data = {"was": ["C0PUBLIC", "C0PRIVATE"], "channel": ["C0PUBLIC"], "q": "l a"}
     answer = client.post(cast.path("slack/"), data, follow=True)
-    assert "1 channel is not read any more" in answer.content.decode()
+    assert "1 channel is no longer read" in answer.content.decode()
     assert answer.redirect_chain[0][0].startswith(cast.path("slack/?q=l+a"))
     assert followed() == {"C0PUBLIC"}
     rows = AuditEvent.objects.filter(action__startswith="channel_").order_by("pk")
@@ -117,7 +117,7 @@ def test_many_channels_have_pages_and_a_search(cast: Cast) -> None:
     part = page(cast, rest="?q=team-22", headers=HTMX)
     assert part.lstrip().startswith("<section") and part.count('name="channel"') == 10
     none = page(cast, rest="?q=nowhere")
-    assert "No channel holds" in none and "All channels</a>" in none
+    assert "No channel contains" in none and "All channels</a>" in none
     data = {"q": "team-22", "channel": ["CX220"]}
     cast.clients["insider"].post(cast.path("slack/"), data)
     cast.clients["insider"].post(cast.path("slack/"), {"page": "2", "channel": ["CX150"]})
@@ -140,9 +140,9 @@ def test_queries_do_not_grow_with_channels(cast: Cast) -> None:
 def test_an_empty_workspace_shows_the_next_step(cast: Cast, db: None) -> None:
     Channel.objects.all().delete()
     shown = page(cast, "operator")
-    assert "No channel is known yet." in shown and "Not connected" in shown
-    assert "once there is a token" in shown and "Test the connection" not in shown
-    assert "There is no token." in shown and 'role="search"' not in shown
+    assert "No channels yet." in shown and "Not connected" in shown
+    assert "after you set a token" in shown and "Test the connection" not in shown
+    assert "No token is set." in shown and 'role="search"' not in shown
     assert "slack/test/" not in shown and "First steps</a>" in shown
     assert "First steps</a>" not in page(cast, "insider").split('id="channels"')[1]
 
@@ -152,7 +152,7 @@ class TestTest:
         connect(cast)
         assert "Not tested yet" in page(cast)
         answer = cast.clients["insider"].post(cast.path("slack/test/"), follow=True)
-        assert "It works: everything that is needed can be read." in answer.content.decode()
+        assert "The connection works. All required data can be read." in answer.content.decode()
         shown = page(cast)
         assert ">Connected<" in shown and f"…{TOKEN[-4:]}" in shown and TOKEN not in shown
         assert "channels:history" in shown
