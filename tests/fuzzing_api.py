@@ -69,7 +69,7 @@ class ApiInputs:
         return method.upper(), query, body, "application/json", self._headers()
 
     def _headers(self) -> dict[str, str]:
-        headers = {"Approve": "application/json, text/event-stream", "Host": "localhost"}
+        headers = {"Accept": "application/json, text/event-stream", "Host": "localhost"}
         if self.random.random() < 0.95:
             headers["Authorization"] = f"Bearer {self.random.choice(self.tokens)}"
         elif self.random.random() < 0.5:

@@ -482,7 +482,7 @@ def test_a_login_with_slack_proves_the_link_and_ends_a_password_that_others_know
     sign_in(client)
     assert account_of(client) == user and opens(closed, user)
     assert not knows(user) and elsewhere.get("/settings/").status_code == 302
-    assert "has ended" in client.get("/settings/").content.decode()
+    assert "was removed" in client.get("/settings/").content.decode()
     assert AuditEvent.objects.filter(action="password_ended").count() == 1
     sign_in(Client())
     assert AuditEvent.objects.filter(action="password_ended").count() == 1

@@ -92,7 +92,9 @@ class TestSettings:
         workspace.change_settings({"retention_days": before})
         data = form_data(client.get(address)) | {"name": "Crew", "retention_days": str(after)}
         response = client.post(address, data)
-        assert "ask first" in response.context["adminform"].form.errors["retention_days"][0]
+        assert (
+            "confirmation first" in response.context["adminform"].form.errors["retention_days"][0]
+        )
         workspace.refresh_from_db()
         assert (workspace.name != "Crew", workspace.memory_settings.retention_days) == (
             True,

@@ -138,7 +138,7 @@ def test_requests_without_a_key_or_from_another_origin_are_refused(
     team, live_server, headers, status
 ):
     sent = {name: value.format(token=make_key(team)) for name, value in headers.items()}
-    sent |= {"Approve": "application/json, text/event-stream", "Content-Type": "application/json"}
+    sent |= {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
     answer = httpx2.post(f"{live_server.url}/mcp", headers=sent, json=body)
     assert answer.status_code == status

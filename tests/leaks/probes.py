@@ -83,7 +83,7 @@ class Eyes:
         client = self.of_keys
         headers = {
             "Authorization": f"Bearer {self.tokens[role][slug]}",
-            "Approve": "application/json, text/event-stream",
+            "Accept": "application/json, text/event-stream",
             "Host": "localhost",  # MCP answers nobody without it
         }
         with transaction.atomic():

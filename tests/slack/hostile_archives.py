@@ -50,12 +50,16 @@ REFUSED: dict[str, tuple[Content, str, str]] = {  # name → (content, code, wor
         for name in ("../x.json", "general/../../x", "/etc/x", "a\\x.json", "C:/x", "c:x", "a/..")
     },
     "link": (with_link(FILES, "general/2023-11-16.json", "/etc/passwd"), "link", "or a device"),
-    "name twice": (make_zip([*FILES.items(), (DAY, b"[]")]), "same_name", "files of one name"),
+    "name twice": (
+        make_zip([*FILES.items(), (DAY, b"[]")]),
+        "same_name",
+        "files with the same name",
+    ),
     "bomb": (make_zip(FILES | {"x.json": b" " * 4_000_000}), "unpacks_to_more", "far more"),
     "claims a bomb": (with_fields(ZIP, DAY, size=0xFFFFFF00), "unpacks_to_more", "far more"),
     "overlap": (with_overlap(ZIP, DAY, "users.json"), "overlap", "overlapping files"),
     "behind": (with_fields(ZIP, DAY, header_offset=len(ZIP)), "overlap", "overlapping files"),
-    "far behind": (with_fields(ZIP, DAY, header_offset=0xFFFFFFFE), "overlap", "over each other"),
+    "far behind": (with_fields(ZIP, DAY, header_offset=0xFFFFFFFE), "overlap", "overlapping files"),
     "password": (with_encryption_flag(ZIP), "password", "password"),
     "zip inside": (make_zip({"export.zip": ZIP}), "zip_inside", "another zip file"),
     "many files": (empty_files(limits.MAX_FILES + 1), "many_files", "more than 200,000 files"),

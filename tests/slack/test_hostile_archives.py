@@ -61,7 +61,7 @@ def test_paths_that_are_neither_file_nor_folder(tmp_path: Path) -> None:
     for name, words in {
         "pipe": "not a zip file or a folder",
         "n" * 5000: "cannot be read: File name too long",
-        "absent.zip": "There is no",
+        "absent.zip": "does not exist",
     }.items():
         with pytest.raises(NotAnExport, match=words):
             Export(tmp_path / name)

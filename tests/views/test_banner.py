@@ -23,8 +23,8 @@ STATES = {
 }
 WORDS = {
     "needs_person": "no credit left",
-    "breaker_open": "does not answer",
-    "rate_limited": "asks for a pause",
+    "breaker_open": "is not responding",
+    "rate_limited": "is limiting requests",
 }
 
 
@@ -65,9 +65,7 @@ def test_members_see_the_banner_and_guests_do_not(cast: Cast, state: str) -> Non
             assert 'role="status"' in report
             assert WORDS[state] in report
             assert "All messages are kept" in report
-            assert ("This resumes automatically, not before <time" in report) is (
-                state != "needs_person"
-            )
+            assert ("This resumes automatically, at <time" in report) is (state != "needs_person")
             assert ("Try again" in report) is (name in ADMINS)
     assert banner(cast.clients["guest"], cast.path("c/C0PUBLIC/")) == ""
 

@@ -198,7 +198,7 @@ def test_the_model_its_price_and_budgets_are_read_only(spent: Cast, settings: Se
     text = card()
     assert "none: highlights" in text and "No budget is set." in text
     settings.MEMORYHUB_MODEL = "tiny"
-    assert re.search("tokens in, out</dt><dd>unpriced<", card())
+    assert re.search("input and output</dt><dd>unpriced<", card())
     Price.objects.change("tiny", Decimal("2.5"), Decimal(10), by=None)
     Cap.objects.change(spent.workspace, "month", tokens=None, money=Decimal(20), by=None)
     text = card()

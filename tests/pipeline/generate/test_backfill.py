@@ -603,4 +603,4 @@ def test_carry_out_returns_why_it_cannot_continue(channel, model, httpserver):
 def test_an_existing_memory_is_in_the_prompt_of_the_merge(channel, model):
     make_channel_memory(channel=channel, texts=["- Known from before."])
     finished(start(channel))
-    assert any("Known from backfill" in user for user in model.prompts if "<<existing" in user)
+    assert any("Known from before" in user for user in model.prompts if "<<existing" in user)

@@ -168,7 +168,7 @@ class TestCheck:
         workspace.change_settings({"read_private_channels": True, "read_emails": True})
         missing = {each.scope: each.remedy for each in check_connection(workspace, NOW).missing}
         assert set(missing) == {"groups:history", "groups:read", "users:read.email"}
-        assert "switch read_private_channels off" in missing["groups:read"]
+        assert "turn off “read_private_channels”" in missing["groups:read"]
         assert "switch read_emails off" in missing["users:read.email"]
         slack.scopes |= set(missing)
         assert check_connection(workspace, NOW).is_ok

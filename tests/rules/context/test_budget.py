@@ -82,7 +82,7 @@ class TestBudget:
         assert context.tokens <= 150
         [left] = [x for x in context.left_out if (x.what, x.id) == ("long_term_memory", "")]
         assert left.count == 40 - context.workspace_long_term_memory.count("\n") - 1
-        assert left.reason == "over the limit of 150 tokens"
+        assert left.reason == "over the budget of 150 tokens"
 
     def test_the_question_comes_first(self):
         messages = [day(n, fact) for n, fact in enumerate(FACTS * 3, 1)]

@@ -130,7 +130,7 @@ def test_a_section_is_left_out_and_restored(full: Cast) -> None:
     [leave] = re.findall(r'id="leave-long_term" href="([^"]+)"', page)
     without = full.clients["member"].get(html.unescape(leave)).content.decode()
     assert "# Long-term memory" not in shown(without) and "# Short-term memory" in shown(without)
-    assert "2 items: you left it out" in without
+    assert "2 items: left out by you" in without
     [back] = re.findall(r'id="back-1" href="([^"]+)"', without)
     again = full.clients["member"].get(html.unescape(back)).content.decode()
     assert shown(again) == shown(page)
@@ -214,7 +214,7 @@ def test_each_block_links_to_its_version(full: Cast) -> None:
 @pytest.mark.slow
 def test_omitted_parts_have_a_reason(full: Cast) -> None:
     page = get(full, "?channel=C0PRIVATE&budget=20", name="insider")
-    assert "Left out" in page and "piece: over the budget" in page
+    assert "Left out" in page and "item: over the limit" in page
     assert "Long-term memory, #launch" in page
     assert "Over the token limit" in get(full, "?channel=C0PUBLIC&budget=1&persona=You+are+Momo")
     assert "Free:" in get(full, "?channel=C0PUBLIC&budget=90000")

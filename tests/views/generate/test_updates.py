@@ -134,7 +134,7 @@ def test_without_waiting_messages_no_job_is_made(talking: Cast) -> None:
     run_pass(talking.workspace, timezone.now())
     before = Job.objects.count()
     answer = post(talking, **PART)
-    assert "Nothing to approve" in answer.content.decode()
+    assert "Nothing is waiting" in answer.content.decode()
     assert post(talking)["Location"].startswith(talking.path("c/C0PUBLIC/"))
     assert Job.objects.count() == before
 
@@ -183,7 +183,7 @@ def test_an_empty_channel_has_no_update(talking: Cast, unseen: Channel) -> None:
     page = talking.clients["editor"].get(talking.path("c/C0UNSEEN/")).content.decode()
     assert "/generate/" not in page
     offer = talking.clients["editor"].get(talking.path("c/C0UNSEEN/generate/")).content.decode()
-    assert "Nothing to approve" in offer
+    assert "Nothing is waiting" in offer
 
 
 @pytest.mark.slow
@@ -191,9 +191,9 @@ def test_a_workspace_that_was_never_synced_has_no_update(talking: Cast, unseen: 
     Workspace.objects.update(connected_at=timezone.now(), listed_at=timezone.now(), synced_at=None)
     client, path = talking.clients["operator"], talking.path("c/C0UNSEEN/generate/")
     offer = client.get(path, headers=PART).content.decode()
-    assert "never read from Slack to the end" in offer and "<form" not in offer
+    assert "never read completely" in offer and "<form" not in offer
     answer = client.post(path, follow=True)
-    assert "never read from Slack to the end" in answer.content.decode()
+    assert "never read completely" in answer.content.decode()
     assert not Job.objects.filter(memory__channel=unseen).exists()
 
 

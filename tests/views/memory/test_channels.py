@@ -240,7 +240,7 @@ def test_gaps_in_the_sync_are_drawn(mark: str, at: str, parts: list[tuple[str, i
 @pytest.mark.parametrize(
     ("state", "fault", "words"),
     [
-        ("dead", "length", "given up. the reply was cut off"),
+        ("dead", "length", "failed. the reply was cut off"),
         ("waiting", "", "waiting"),
     ],
 )
@@ -256,7 +256,7 @@ def test_jobs_with_private_messages_are_for_members(cast: Cast) -> None:
     Job.objects.create(
         memory=cast.memory, as_of_us=0, input_key="k", state="dead", fault="length", segment=segment
     )
-    assert "given up" in page_of(cast, "guest")
+    assert "failed" in page_of(cast, "guest")
     assert "given up" not in page_of(cast) + page_of(cast, "operator")
 
 
@@ -274,7 +274,7 @@ def test_the_activity_is_a_chart_and_a_table(cast: Cast) -> None:
         MessageFactory(channel=cast.public, author=cast.author, at=at)
     MessageFactory(channel=cast.public, at=now - timedelta(milliseconds=9), is_notice=True)
     page = page_of(cast)
-    assert "4 in the last 14 days, 3 on " in page
+    assert "4 in the last 14 days. The most on one day: 3, on " in page
     assert page.count('<rect x="') >= 14 and "<td>3</td>" in page
 
 
@@ -341,8 +341,8 @@ def fill(cast: Cast, many: int) -> None:
 @pytest.mark.parametrize(
     ("values", "says"),
     [
-        pytest.param({"is_followed": False}, "Nobody chose it", id="not followed"),
-        pytest.param({"bot_is_in": False}, "The bot is not in it", id="without the bot"),
+        pytest.param({"is_followed": False}, "Not selected", id="not followed"),
+        pytest.param({"bot_is_in": False}, "The bot is not in the channel", id="without the bot"),
         pytest.param(
             {
                 "history_newest_ts": "1768000000.000000",
@@ -351,14 +351,16 @@ def fill(cast: Cast, many: int) -> None:
             "Older messages are being read",
             id="a walk under way",
         ),
-        pytest.param({"error_code": "ratelimited"}, "Slack gives no more for now", id="limited"),
+        pytest.param({"error_code": "ratelimited"}, "Slack is limiting requests", id="limited"),
         pytest.param(
             {"error_code": "internal_error", "error_text": "history: internal_error."},
             "Slack had an internal error",
             id="a failure",
         ),
-        pytest.param({"error_code": "is_odd"}, "Slack refuses it: is_odd.", id="an odd one"),
-        pytest.param({}, "as in Slack", id="all is well"),
+        pytest.param(
+            {"error_code": "is_odd"}, "Slack refused the request: is_odd.", id="an odd one"
+        ),
+        pytest.param({}, "checked against Slack", id="all is well"),
     ],
 )
 def test_the_coverage_of_the_sync_is_shown(cast: Cast, values: dict[str, Any], says: str) -> None:

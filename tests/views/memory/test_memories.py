@@ -339,7 +339,7 @@ def test_the_card_lists_kept_and_put_back_lines(cast: Cast) -> None:
 @pytest.mark.parametrize(
     ("text", "outcome"),
     [
-        (YOURS + "\n- And more", "your edit kept"),
+        (YOURS + "\n- And more", "your edit is unchanged"),
         ("- We launch on Monday\n- Aya owns iOS", "your edit was changed: compare"),
     ],
 )

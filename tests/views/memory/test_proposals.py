@@ -49,7 +49,7 @@ def compared(cast: Cast, name: str = "member") -> str:
 def test_the_card_counts_the_kept_lines(proposed: Cast) -> None:
     page = proposed.clients["member"].get(proposed.path("c/C0PUBLIC/")).content.decode()
     assert "A shorter text needs your approval." in page
-    assert re.search(r"It would keep [01] of 8 lines\.", page)
+    assert re.search(r"It keeps [01] of 8 lines\.", page)
     assert f"/m/{proposed.memory.pk}/proposal/" in page
     assert "/accept/" not in page
     page = proposed.clients["editor"].get(proposed.path("c/C0PUBLIC/")).content.decode()

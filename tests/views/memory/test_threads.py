@@ -45,7 +45,7 @@ def test_a_thread_without_a_memory_has_the_condition(cast: Cast) -> None:
     root = MessageFactory(channel=cast.public, author=cast.author, at=LATER)
     make_reply(root=root, author=cast.author, at=LATER + timedelta(minutes=1))
     page = cast.clients["member"].get(cast.path(f"c/C0PUBLIC/t/{root.ts}/")).content.decode()
-    assert "summarized from 5 messages on" in page
+    assert "Threads with at least 5 messages" in page
 
 
 def test_a_long_thread_is_paged_forward(cast: Cast) -> None:
@@ -70,7 +70,7 @@ def test_a_long_thread_is_paged_backward(cast: Cast) -> None:
 
     def read(path: str) -> tuple[dict[str, str], list[str]]:
         page = cast.clients["member"].get(path).content.decode()
-        assert "begun <time" in page and page.count('title="6 Jan 2026, 09:00"') >= 1
+        assert "started <time" in page and page.count('title="6 Jan 2026, 09:00"') >= 1
         steps = re.findall(r'href="(\?(before|after)=[^"]+)"', page)
         return {word: step for step, word in steps}, re.findall(r'id="msg-([^"]+)"', page)
 
@@ -93,7 +93,7 @@ def test_a_memory_without_a_text_has_the_condition(cast: Cast) -> None:
     root = MessageFactory(channel=cast.public, author=cast.author, at=LATER)
     Memory.objects.of_thread(cast.public, root.ts)
     page = cast.clients["member"].get(cast.path(f"c/C0PUBLIC/t/{root.ts}/")).content.decode()
-    assert "summarized from 5 messages on" in page and "merged from" not in page
+    assert "Threads with at least 5 messages" in page and "merged from" not in page
 
 
 def test_a_private_thread_is_for_its_members(cast: Cast) -> None:
@@ -131,7 +131,7 @@ class TestThreadList:
             for row in rows
         ] == ["the new one", "a short one", "the old one"]
         assert "no memory yet, 7 waiting" in rows[0] and "7 messages" in rows[0]
-        assert "summarized from 5 messages on" in rows[1]
+        assert "Threads with at least 5 messages" in rows[1]
         assert "summarized, v1" in rows[2] and "6 waiting" in rows[2]
 
     @pytest.mark.slow
@@ -144,7 +144,7 @@ class TestThreadList:
                 self.page(cast)
             counts.append(len(queries))
         assert counts[0] == counts[1]
-        older = re.search(r'href="(\?before=\d+)">older', self.page(cast))
+        older = re.search(r'href="(\?before=\d+)">Older', self.page(cast))
         assert older and "thread 2 0" in self.page(cast, query=older[1])
         assert "thread 2 0" not in self.page(cast)
 

@@ -157,7 +157,7 @@ def test_a_message_is_revoked_and_made_a_source_again(cast: Cast) -> None:
 def test_a_person_is_revoked_and_made_a_source_again(cast: Cast) -> None:
     held(cast)
     path = f"sources/people/{cast.author.pk}/"
-    assert 'Revoke <span lang="en">mika</span> as a source' in page(cast)
+    assert 'Exclude <span lang="en">mika</span> from memories' in page(cast)
     assert post(cast, path, do="revoke").status_code == 302
     assert Person.objects.get(pk=cast.author.pk).is_revoked
     shown = page(cast)

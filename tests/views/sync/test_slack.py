@@ -190,7 +190,7 @@ class TestTest:
         slack.add_channel("CNEW", "brand-new", members=[cast.author.slack_id])
         slack.say("CNEW", cast.author.slack_id, "not to be read", "1700000000.000100")
         client, path = cast.clients["insider"], cast.path("slack/test/")
-        assert "Begin" in client.post(path, headers=HTMX).content.decode()
+        assert "Start" in client.post(path, headers=HTMX).content.decode()
         with django_capture_on_commit_callbacks(execute=True):  # type: ignore[operator]
             client.post(path, {"begin": "1"})
         workspace = Workspace.objects.get(pk=cast.workspace.pk)
