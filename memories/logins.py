@@ -65,8 +65,8 @@ def update_links(instance: EmailAddress, **kwargs: Any) -> None:
 @receiver([password_changed, password_set])
 def record_chosen_password(user: User, **kwargs: Any) -> None:
     """Record that the signed-in person chose their own password."""
-    user.password_given_at = None
-    user.save(update_fields=["password_given_at"])
+    user.password_set_at = None
+    user.save(update_fields=["password_set_at"])
     AuditEvent.objects.record("password_chosen", by=user, subject=user.get_username())
 
 
@@ -127,7 +127,7 @@ class Accounts(DefaultAccountAdapter):  # type: ignore[misc]
     def get_login_redirect_url(self, request: HttpRequest) -> str:
         """Redirect a user whose password an operator set to the form for a new one."""
         user = request.user
-        if isinstance(user, User) and user.password_given_at and user.has_usable_password():
+        if isinstance(user, User) and user.password_set_at and user.has_usable_password():
             return reverse("account_change_password")
         return str(super().get_login_redirect_url(request))
 
@@ -186,7 +186,7 @@ class SlackLogins(DefaultSocialAccountAdapter):  # type: ignore[misc]
         linked_user = sociallogin.user if sociallogin.is_existing else None
         # A proof by Slack replaces an operator's link.
         owners = {
-            p.user for p in people if p.user and (linked_user is None or p.opens_until is None)
+            p.user for p in people if p.user and (linked_user is None or p.link_valid_until is None)
         }
         accounts = (
             owners
@@ -207,10 +207,10 @@ class SlackLogins(DefaultSocialAccountAdapter):  # type: ignore[misc]
             if not _may_join(people, account, is_signed_in=account == signed_in):
                 raise _refused(request, "another")
         with transaction.atomic():
-            unproven = [p for p in people if p.user == account and p.opens_until]
-            if account.password_given_at or unproven:
+            unproven = [p for p in people if p.user == account and p.link_valid_until]
+            if account.password_set_at or unproven:
                 ApiKey.objects.filter(user=account).revoke(by=account, now=timezone.now())
-            if account.password_given_at or any(p.linked_by != BY_EMAIL for p in unproven):
+            if account.password_set_at or any(p.linked_by != BY_EMAIL for p in unproven):
                 _end_password(request, account)
             if not linked_user:
                 sociallogin.connect(request, account)
@@ -248,7 +248,7 @@ def _may_join(people: list[Person], account: User, *, is_signed_in: bool) -> boo
     one in, and each would read as both.
     """
     others = Person.objects.filter(user=account).exclude(pk__in=[person.pk for person in people])
-    if not is_signed_in and any(person.opens_until for person in people) and others.exists():
+    if not is_signed_in and any(person.link_valid_until for person in people) and others.exists():
         return False
     if others.unproven().exists():
         return False
@@ -263,8 +263,8 @@ def _end_password(request: HttpRequest, account: User) -> None:
     if not account.has_usable_password():
         return
     account.set_unusable_password()
-    account.password_given_at = None
-    account.save(update_fields=["password", "password_given_at"])
+    account.password_set_at = None
+    account.save(update_fields=["password", "password_set_at"])
     AuditEvent.objects.record("password_ended", by=account, subject=account.get_username())
     if request.user == account:
         update_session_auth_hash(request, account)

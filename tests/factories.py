@@ -267,7 +267,7 @@ def all_is_well() -> None:
         connected_at=now,
         listed_at=now,
         synced_at=now - timedelta(minutes=2),
-        sync_again_at=now + timedelta(minutes=3),
+        next_sync_at=now + timedelta(minutes=3),
     )
     mark_channels_synced(now)
 

@@ -37,7 +37,7 @@ def talk():
 
 def run_queued_pass(channel):
     """Run the task of a queued pass."""
-    Workspace.objects.filter(pk=channel.workspace_id).update(offered_at=timezone.now())
+    Workspace.objects.filter(pk=channel.workspace_id).update(pass_queued_at=timezone.now())
     tasks.remember(channel.workspace_id)
 
 
@@ -140,7 +140,7 @@ def test_a_lost_pass_is_queued_again(talk, django_capture_on_commit_callbacks):
         tasks.schedule_pass(talk.workspace_id)
     for waited, count in ((tasks.PASS_LOST_AFTER / 2, 0), (tasks.PASS_LOST_AFTER, 1)):
         OrmQ.objects.all().delete()
-        Workspace.objects.update(offered_at=timezone.now() - waited)
+        Workspace.objects.update(pass_queued_at=timezone.now() - waited)
         with django_capture_on_commit_callbacks(execute=True):
             tasks.schedule_pass(talk.workspace_id)
         assert len(queued()) == count
@@ -211,9 +211,9 @@ def test_a_beat_queues_a_pass_for_jobs_that_wait(
 def test_a_sync_that_is_not_due_does_nothing(monkeypatch):
     """A sync without a token fails."""
     now = timezone.now()
-    workspace = WorkspaceFactory(connected_at=now, sync_again_at=now + timedelta(minutes=4))
+    workspace = WorkspaceFactory(connected_at=now, next_sync_at=now + timedelta(minutes=4))
     tasks.sync(workspace.pk)
-    Workspace.objects.update(sync_again_at=now - timedelta(minutes=1))
+    Workspace.objects.update(next_sync_at=now - timedelta(minutes=1))
     with pytest.raises(tasks.TaskFailed, match="SlackError"):
         tasks.sync(workspace.pk)
 
@@ -225,7 +225,7 @@ def test_a_sync_that_is_not_due_does_nothing(monkeypatch):
 def test_a_workspace_is_synced_when_it_is_connected_and_due(connected, again_in_min, due):
     now = timezone.now()
     again = now + timedelta(minutes=again_in_min) if again_in_min is not None else None
-    WorkspaceFactory(connected_at=now if connected else None, sync_again_at=again)
+    WorkspaceFactory(connected_at=now if connected else None, next_sync_at=again)
     assert Workspace.objects.due_for_sync(now).exists() is due
 
 
@@ -245,7 +245,7 @@ def test_a_rate_limited_sync_continues_after_the_limit(
         with django_capture_on_commit_callbacks(execute=True):
             tasks.tick()
         workspace.refresh_from_db()
-        wait = (workspace.sync_again_at - timezone.now()).total_seconds()
+        wait = (workspace.next_sync_at - timezone.now()).total_seconds()
         assert 40 < wait <= 60
         assert channel.messages.count() == 15
         calls = len(slack.calls)

@@ -126,7 +126,7 @@ class PersonAdmin(ForgetAction, ChangeOnly, AudienceAdmin):
         "is_external",
         "is_deleted",
         "is_placeholder",
-        "opens_until",
+        "link_valid_until",
     )
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
@@ -147,7 +147,7 @@ class PersonAdmin(ForgetAction, ChangeOnly, AudienceAdmin):
         if not user_of(request).is_operator or not ("user" in form.changed_data or reason):
             return
         user, by = obj.user, user_of(request)
-        obj.refresh_from_db(fields=["user", "opens_until"])
+        obj.refresh_from_db(fields=["user", "link_valid_until"])
         obj.link(user, BY_OPERATOR, was=obj.user, by=by, reason=reason)
 
 
@@ -247,7 +247,7 @@ class UserAdmin(AuditedChanges, VisibleChoices, DjangoUserAdmin):  # type: ignor
 
     def save_model(self, request: HttpRequest, obj: User, form: Any, change: Any) -> None:
         if not change and obj.has_usable_password():
-            obj.password_given_at = timezone.now()
+            obj.password_set_at = timezone.now()
         super().save_model(request, obj, form, change)
         if rights := {name: getattr(obj, name) for name in RIGHTS if name in form.changed_data}:
             subject = obj.get_username()

@@ -80,7 +80,7 @@ class SlackConnectionAdmin(AudienceAdmin):
     search_fields = ("workspace__slug", "workspace__name", "token_end", "app_id")
     ordering = ("workspace__slug",)
     actions = ("test_it", "forget_it")
-    hidden_fields = ("sealed_token",)
+    hidden_fields = ("encrypted_token",)
     facts = (
         "ends_in",
         "kept_where",

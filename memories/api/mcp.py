@@ -193,7 +193,7 @@ class _Tools:
             if not named:
                 raise Problem(404, f"There is no channel {channel!r}.")
             rows = rows.filter(memory__channel__in=named)
-        lines = Line.objects.filter(version__in=rows, masked=False, at_us__gt=to_micros(moment))
+        lines = Line.objects.filter(version__in=rows, redacted=False, at_us__gt=to_micros(moment))
         newest = lines.select_related("version__memory__channel").order_by("-at_us")[:MOST_CHANGES]
         texts = [
             f"{from_micros(line.at_us):%Y-%m-%d} {line.version.memory.channel or 'workspace'}:"

@@ -67,12 +67,12 @@ def test_a_token_is_stored_and_not_shown(
     assert connection.decrypt_token() == PASTED
     for path in (page(connection), reverse(LIST), reverse("admin:index")):
         shown = client.get(path).content.decode()
-        assert "SECRET" not in shown and connection.sealed_token not in shown
+        assert "SECRET" not in shown and connection.encrypted_token not in shown
     assert "…part" in client.get(page(connection)).content.decode()
     history = reverse("admin:memories_slackconnection_history", args=[connection.pk])
     assert "SECRET" not in client.get(history).content.decode()
     everything = [*LogEntry.objects.values(), *AuditEvent.objects.values()]
-    assert "SECRET" not in str(everything) and connection.sealed_token not in str(everything)
+    assert "SECRET" not in str(everything) and connection.encrypted_token not in str(everything)
     [event] = AuditEvent.objects.filter(action="slack_token_set")
     assert (event.actor, event.workspace) == ("boss", "team")
 
@@ -143,8 +143,8 @@ def test_admins_see_their_own_connection_and_viewers_change_nothing(
 
 def test_filters_reveal_no_token(client: Client, operator: User) -> None:
     connection = kept(WorkspaceFactory())
-    start = connection.sealed_token[:5]
-    answer = client.get(reverse(LIST), {"sealed_token__startswith": start})
+    start = connection.encrypted_token[:5]
+    answer = client.get(reverse(LIST), {"encrypted_token__startswith": start})
     assert answer.status_code in (302, 400)
 
 

@@ -51,7 +51,7 @@ def reads(user):
 
 def let_an_hour_pass():
     end = timezone.now() - timedelta(seconds=1)
-    Person.objects.filter(opens_until__isnull=False).update(opens_until=end)
+    Person.objects.filter(link_valid_until__isnull=False).update(link_valid_until=end)
 
 
 def page(row, name="change"):
@@ -101,10 +101,10 @@ def test_a_link_by_an_operator_needs_a_reason_and_opens_for_an_hour(client, mika
     assert link(client, mika, other, "a complaint").status_code == 302
     mika.refresh_from_db()
     assert reads(other) and mika.linked_by == ""
-    assert timedelta() < mika.opens_until - timezone.now() <= timedelta(hours=1)
+    assert timedelta() < mika.link_valid_until - timezone.now() <= timedelta(hours=1)
     event = AuditEvent.objects.get(action="person_link")
     assert (event.actor, event.workspace, event.subject) == ("boss", "team", "U1")
-    until = mika.opens_until.isoformat()
+    until = mika.link_valid_until.isoformat()
     assert event.details == {
         "account": "other",
         "how": "operator",
@@ -216,7 +216,7 @@ def test_an_own_password_keeps_access(client, mika, operator):
     mika.link(operator, "slack")
     assert set_password(client, operator).status_code == 302
     operator.refresh_from_db()
-    assert operator.password_given_at is None and reads(operator)
+    assert operator.password_set_at is None and reads(operator)
 
 
 def test_removing_a_password_keeps_the_access_of_the_person(client, mika, operator):
@@ -225,7 +225,7 @@ def test_removing_a_password_keeps_the_access_of_the_person(client, mika, operat
     more = {"usable_password": "false", "unset-password": "1", "password1": "", "password2": ""}
     assert set_password(client, user, **more).status_code == 302
     user.refresh_from_db()
-    assert not user.has_usable_password() and user.password_given_at is None and reads(user)
+    assert not user.has_usable_password() and user.password_set_at is None and reads(user)
     assert AuditEvent.objects.get(action="password_given").details == {"usable": False}
 
 

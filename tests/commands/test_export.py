@@ -112,6 +112,6 @@ def test_another_installation_imports_the_export(
 
 ACTIVATE = (
     "from memories.models import Person, User;"
-    "Person.objects.filter(user__username='{name}').update(opens_until=None);"
+    "Person.objects.filter(user__username='{name}').update(link_valid_until=None);"
     "User.objects.filter(username='{name}').update(is_active=True, is_superuser=True)"
 )

@@ -75,9 +75,13 @@ class TestRotation:
         run("slack_token", "set", "--workspace", WorkspaceFactory(slug="new").slug, given=SECRET)
         output = "2 sealed again, 1 sealed with the first key already\n"
         assert run("rotate_keys")[0] == output
-        before = list(SlackConnection.objects.order_by("pk").values_list("sealed_token", flat=True))
+        before = list(
+            SlackConnection.objects.order_by("pk").values_list("encrypted_token", flat=True)
+        )
         assert run("rotate_keys")[0] == "0 sealed again, 3 sealed with the first key already\n"
-        after = list(SlackConnection.objects.order_by("pk").values_list("sealed_token", flat=True))
+        after = list(
+            SlackConnection.objects.order_by("pk").values_list("encrypted_token", flat=True)
+        )
         assert before == after
         assert {decrypt(row, [new.strip()]) for row in after} == {SECRET}
 

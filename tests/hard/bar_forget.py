@@ -413,7 +413,7 @@ class Town:
         """Most as Slack tells of deletions, a few messages and the person by command."""
         told: Counter[str] = Counter()
         under_way = self._calls()
-        masked = MemoryVersion.objects.filter(lines__masked=True).distinct
+        redacted_versions = MemoryVersion.objects.filter(lines__redacted=True).distinct
         by_channel: dict[str, list[str]] = {}
         for one in self.talk.forgotten:
             if one.user != WHO:
@@ -433,8 +433,8 @@ class Town:
             lines = [f"- {one.text} [{one.ref}]" for one in question.request.messages]
             reply = Reply("\n".join(lines), "stop", "fake", "1")
             told["answers_kept"] += job.save_reply(reply, question.sources)
-        told["versions"] = masked().count()
-        told["lines"] = sum(v.redacted_lines().count() for v in masked())
+        told["versions"] = redacted_versions().count()
+        told["lines"] = sum(v.redacted_lines().count() for v in redacted_versions())
         return sum(map(len, by_channel.values())), told
 
     def _calls(self) -> list[tuple[Job, JobRequest]]:

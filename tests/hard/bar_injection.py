@@ -321,7 +321,7 @@ def _removed(rooms: list[Room], summariser: Summariser) -> dict[str, Any]:
 
 def _rests_on(room: Room, attack: Attack) -> bool:
     keys = room.keys[attack.number]
-    lines = Line.objects.filter(version__memory__workspace=room.workspace, masked=False)
+    lines = Line.objects.filter(version__memory__workspace=room.workspace, redacted=False)
     waiting = QuarantinedLine.objects.waiting().filter(sources__in=keys)
     texts = [text for _, text in room.versions()]
     held = QuarantinedLine.objects.filter(memory__workspace=room.workspace, sources__in=keys)

@@ -403,7 +403,7 @@ def _whole(life: Life, *, slow: bool, **given: Any) -> float:
     calls, whole = life.calls.total(), life.whole
     life.sync(resume=False, **given)
     roots = Message.objects.filter(channel__workspace=life.workspace).roots()
-    unread = roots.filter(Q(thread_moved=True) | Q(replies_read_at=None, reply_count__gt=0))
+    unread = roots.filter(Q(has_unread_replies=True) | Q(replies_read_at=None, reply_count__gt=0))
     unswept = life.workspace.channels.filter(Q(sync__synced_at=None) | Q(sync__resynced_at=None))
     while unread.exists() or unswept.exists():
         life.wait(_until_next(life))
@@ -413,5 +413,5 @@ def _whole(life: Life, *, slow: bool, **given: Any) -> float:
 
 def _until_next(life: Life) -> float:
     life.workspace.refresh_from_db()
-    again = life.workspace.sync_again_at
+    again = life.workspace.next_sync_at
     return max(0.001, again.timestamp() - life.clock.seconds) if again else 60.0

@@ -110,7 +110,7 @@ def backfilled(
     now = timezone.now()
     for channel in places:
         made.feed(channel, segments)
-        channel.start_us = channel.cut_from_us = to_micros(now + timedelta(hours=1))
+        channel.start_us = channel.segments_from_us = to_micros(now + timedelta(hours=1))
         channel.save()
     workspace = places[0].workspace
     quote = estimate_backfill(workspace, places, 0, now).as_json()

@@ -49,7 +49,7 @@ RIGHTS: tuple[tuple[Any, tuple[str, ...]], ...] = (
     (Group, ("name",)),
     (Group.permissions.through, ("group_id", "permission_id")),
     (Member, ("user_id", "workspace_id", "role")),
-    (Person, ("user_id", "linked_by", "opens_until", "email", "is_guest", "is_external", "is_deleted")),
+    (Person, ("user_id", "linked_by", "link_valid_until", "email", "is_guest", "is_external", "is_deleted")),
     (ChannelMember, ("channel_id", "person_id")),
     (Channel, ("workspace_id", "kind", "is_shared", "in_workspace_memory", "slack_id")),
     (EmailAddress, ("user_id", "email", "verified")),

@@ -42,7 +42,7 @@ CHOSEN: dict[str, Any] = {  # by the field's name
     "name": "the attacker",
     "next_run": "2020-01-01 00:00:00",
     "oldpassword": KNOWN_PASSWORD,
-    "opens_until": "2100-01-01 00:00:00",
+    "link_valid_until": "2100-01-01 00:00:00",
     "new_token": "xoxb-1111111111-2222222222-attacker",
     "period": "month",
     "repeats": "-1",

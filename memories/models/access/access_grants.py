@@ -45,8 +45,8 @@ class AccessGrantQuerySet(models.QuerySet["AccessGrant"]):
 class AccessGrant(models.Model):
     """A private channel that an operator may read for a limited time."""
 
-    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="openings")
-    channel = models.ForeignKey(Channel, on_delete=models.CASCADE, related_name="openings")
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="access_grants")
+    channel = models.ForeignKey(Channel, on_delete=models.CASCADE, related_name="access_grants")
     reason = models.CharField(_("reason"), max_length=200)
     at = models.DateTimeField(_("opened"), auto_now_add=True)
     until = models.DateTimeField(_("until"))

@@ -37,7 +37,7 @@ class User(AbstractUser):
     )
     shortcuts = models.BooleanField(_("single keys"), default=True, editable=False)
     # The time at which an operator set the password; null: the person chose it.
-    password_given_at = models.DateTimeField(null=True, blank=True, editable=False)
+    password_set_at = models.DateTimeField(null=True, blank=True, editable=False)
 
     @property
     def zone(self) -> ZoneInfo | None:

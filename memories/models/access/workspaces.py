@@ -44,13 +44,13 @@ class WorkspaceQuerySet(AudienceQuerySet["Workspace"]):
 
     def due_for_sync(self, now: datetime) -> "WorkspaceQuerySet":
         return self.filter(
-            Q(sync_again_at__isnull=True) | Q(sync_again_at__lte=now), connected_at__isnull=False
+            Q(next_sync_at__isnull=True) | Q(next_sync_at__lte=now), connected_at__isnull=False
         )
 
     def mark_pass_queued(self, now: datetime, lost_after: timedelta) -> bool:
         """Mark that a pass is queued. Returns False if one is, for less than ``lost_after``."""
-        not_queued = Q(offered_at=None) | Q(offered_at__lt=now - lost_after)
-        return bool(self.filter(not_queued).update(offered_at=now))
+        not_queued = Q(pass_queued_at=None) | Q(pass_queued_at__lt=now - lost_after)
+        return bool(self.filter(not_queued).update(pass_queued_at=now))
 
 
 class Workspace(models.Model):
@@ -71,11 +71,11 @@ class Workspace(models.Model):
     connected_at = models.DateTimeField(_("connected to Slack"), null=True, blank=True)
     synced_at = models.DateTimeField(_("last sync"), null=True, blank=True)
     # The time of the next sync; null: as soon as possible.
-    sync_again_at = models.DateTimeField(null=True, blank=True, editable=False)
+    next_sync_at = models.DateTimeField(null=True, blank=True, editable=False)
     # The last complete list of people and channels.
     listed_at = models.DateTimeField(null=True, blank=True, editable=False)
     # Set while a queued pass has not started.
-    offered_at = models.DateTimeField(null=True, blank=True, editable=False)
+    pass_queued_at = models.DateTimeField(null=True, blank=True, editable=False)
 
     objects = WorkspaceQuerySet.as_manager()
 
@@ -153,13 +153,13 @@ class Workspace(models.Model):
         self.save(update_fields=["listed_at"])
 
     def schedule_sync(self, at: datetime) -> None:
-        self.sync_again_at = at
-        self.save(update_fields=["sync_again_at"])
+        self.next_sync_at = at
+        self.save(update_fields=["next_sync_at"])
 
     def mark_pass_started(self) -> bool:
         """Mark that the queued pass starts, so that another one may be queued. False: none was."""
-        queued = Workspace.objects.filter(pk=self.pk, offered_at__isnull=False)
-        return bool(queued.update(offered_at=None))
+        queued = Workspace.objects.filter(pk=self.pk, pass_queued_at__isnull=False)
+        return bool(queued.update(pass_queued_at=None))
 
     def synced_until(self, now: datetime) -> datetime | None:
         """Return the time up to which messages are complete, or None before the first sync.

@@ -177,7 +177,7 @@ class Cap(models.Model):
                 fields=["period"], name="cap_of_all", condition=Q(workspace__isnull=True)
             ),
         ]
-        verbose_name = _("limit")
+        verbose_name = _("budget")
         verbose_name_plural = _("budgets")
 
     def __str__(self) -> str:

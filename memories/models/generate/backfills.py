@@ -239,7 +239,9 @@ class Backfill(models.Model):
 
     def uncut_messages(self) -> models.QuerySet[Message]:
         """Return its messages that no pass has put into segments since the start marks moved."""
-        is_uncut = Q(channel__cut_from_us=None) | Q(channel__cut_from_us__gt=F("channel__start_us"))
+        is_uncut = Q(channel__segments_from_us=None) | Q(
+            channel__segments_from_us__gt=F("channel__start_us")
+        )
         waiting = Message.objects.waiting().filter(is_uncut).until(self.until_us)
         return waiting.filter(channel__in=self.parts.values("channel"))
 
@@ -275,7 +277,7 @@ class BackfillChannel(models.Model):
     def restore_start_mark(self, since_us: int) -> None:
         """Put the start mark back, unless a pass has used it or it moved further back since."""
         Channel.objects.filter(
-            Q(cut_from_us=None) | Q(cut_from_us__gt=F("start_us")),
+            Q(segments_from_us=None) | Q(segments_from_us__gt=F("start_us")),
             pk=self.channel_id,
             start_us__gte=since_us,
         ).update(start_us=self.start_us_before)

@@ -23,9 +23,6 @@ class HeartbeatQuerySet(models.QuerySet["Heartbeat"]):
 class Heartbeat(models.Model):
     name = models.CharField(max_length=100, unique=True)
     at = models.DateTimeField(null=True, blank=True)
-    # Unused. Only older releases wrote these two columns.
-    asked_at = models.DateTimeField(null=True, blank=True)
-    seen_at = models.DateTimeField(null=True, blank=True)
 
     objects = HeartbeatQuerySet.as_manager()
 

@@ -73,8 +73,8 @@ class Channel(models.Model):
     """A Slack channel, identified by its Slack id. Its name may change, and be used again.
 
     From ``start_us`` on every message is remembered, waiting or skipped (rule 3). It is null until
-    the first pass. From ``cut_from_us`` on segments exist. A wider backfill moves ``start_us``
-    back, and ``cut_from_us`` follows.
+    the first pass. From ``segments_from_us`` on segments exist. A wider backfill moves ``start_us``
+    back, and ``segments_from_us`` follows.
     """
 
     class Kind(models.TextChoices):
@@ -110,12 +110,12 @@ class Channel(models.Model):
         _("remember bots"), default=True, help_text=_("Whether bot messages are summarized.")
     )
     start_us = models.BigIntegerField(_("start of memory"), null=True, blank=True)
-    cut_from_us = models.BigIntegerField(null=True, blank=True, editable=False)
+    segments_from_us = models.BigIntegerField(null=True, blank=True, editable=False)
     members_known_at = models.DateTimeField(_("members known"), null=True, blank=True)
     # An event reported then that a person joined or left: the next sync reads the list.
     members_changed_at = models.DateTimeField(null=True, blank=True, editable=False)
     # An event reduced its readers then: data from before that cannot extend them again.
-    narrowed_at = models.DateTimeField(null=True, blank=True, editable=False)
+    access_narrowed_at = models.DateTimeField(null=True, blank=True, editable=False)
     people = models.ManyToManyField(Person, through="ChannelMember", related_name="channels")
 
     objects = ChannelQuerySet.as_manager()
@@ -211,8 +211,8 @@ class Channel(models.Model):
 
     def mark_cut_from_start(self) -> None:
         """Record that segments exist from the start mark on."""
-        Channel.objects.filter(pk=self.pk).update(cut_from_us=F("start_us"))
-        self.cut_from_us = self.start_us
+        Channel.objects.filter(pk=self.pk).update(segments_from_us=F("start_us"))
+        self.segments_from_us = self.start_us
 
 
 class ChannelMember(models.Model):

@@ -59,10 +59,10 @@ class MessageQuerySet(SearchableQuerySet["Message"]):
 
     def with_unread_replies(self) -> "MessageQuerySet":
         """Roots whose threads changed and were not read since, newest first."""
-        return self.filter(thread_moved=True).order_by("-micros")
+        return self.filter(has_unread_replies=True).order_by("-micros")
 
     def mark_threads_unread(self) -> None:
-        self.update(thread_moved=True, thread_at_ts="")
+        self.update(has_unread_replies=True, thread_read_to_ts="")
 
     def until(self, now_us: int) -> "MessageQuerySet":
         return self.filter(micros__lte=now_us)
@@ -215,9 +215,9 @@ class Message(models.Model):
     # Of a root: when its thread was last read to the end.
     replies_read_at = models.DateTimeField(null=True, blank=True, editable=False)
     # Of a root: its thread changed in Slack and has to be read.
-    thread_moved = models.BooleanField(default=False, editable=False)
+    has_unread_replies = models.BooleanField(default=False, editable=False)
     # Of a root: the ts up to which an unfinished read of its thread has come.
-    thread_at_ts = models.CharField(max_length=20, blank=True, editable=False)
+    thread_read_to_ts = models.CharField(max_length=20, blank=True, editable=False)
     # Written while the channel was private: visible to its members only, whatever it is now.
     was_private = models.BooleanField(_("sent in private"), default=False)
     # A person decided that it is no source for memories.
@@ -264,8 +264,8 @@ class Message(models.Model):
             # MessageQuerySet.with_unread_replies, and the resync schedule of threads.
             models.Index(
                 fields=["channel", "-micros"],
-                name="message_owing_replies",
-                condition=Q(thread_moved=True),
+                name="message_unread_replies",
+                condition=Q(has_unread_replies=True),
             ),
             models.Index(
                 fields=["channel", "replies_read_at"],
@@ -296,13 +296,13 @@ class Message(models.Model):
 
     def record_thread_progress(self, at_ts: str) -> None:
         """Record that the thread of this root is read up to here."""
-        self.thread_at_ts = at_ts
-        self.save(update_fields=["thread_at_ts"])
+        self.thread_read_to_ts = at_ts
+        self.save(update_fields=["thread_read_to_ts"])
 
     def record_thread_read(self, now: datetime) -> None:
         """Record that the thread of this root is read to its end."""
-        self.replies_read_at, self.thread_moved, self.thread_at_ts = now, False, ""
-        self.save(update_fields=["replies_read_at", "thread_moved", "thread_at_ts"])
+        self.replies_read_at, self.has_unread_replies, self.thread_read_to_ts = now, False, ""
+        self.save(update_fields=["replies_read_at", "has_unread_replies", "thread_read_to_ts"])
 
     @property
     def is_root(self) -> bool:

@@ -38,11 +38,11 @@ class PersonQuerySet(AudienceQuerySet["Person"]):
 
     def with_open_link(self, now: datetime) -> "PersonQuerySet":
         """People whose link gives access: it is proven, or an operator's link has not expired."""
-        return self.filter(Q(opens_until__isnull=True) | Q(opens_until__gt=now))
+        return self.filter(Q(link_valid_until__isnull=True) | Q(link_valid_until__gt=now))
 
     def unproven(self) -> "PersonQuerySet":
         """People whose link to an account rests on an operator, and on no sign-in with Slack yet."""
-        return self.filter(opens_until__isnull=False, user__isnull=False)
+        return self.filter(link_valid_until__isnull=False, user__isnull=False)
 
     def from_outside(self) -> "PersonQuerySet":
         """Guests, people from outside, and people that a connected Slack does not list.
@@ -96,7 +96,7 @@ class Person(models.Model):
     # A BY_EMAIL link ends when the verified address changes. A BY_OPERATOR link does not.
     linked_by = models.CharField(max_length=10, blank=True, editable=False)
     # An unproven link gives access to their channels until then; null: it is proven.
-    opens_until = models.DateTimeField(
+    link_valid_until = models.DateTimeField(
         _("access to private channels until"), null=True, blank=True, editable=False
     )
 
@@ -109,7 +109,7 @@ class Person(models.Model):
             models.CheckConstraint(
                 condition=Q(user__isnull=True)
                 | Q(linked_by__in=PROOFS)
-                | Q(opens_until__isnull=False),
+                | Q(link_valid_until__isnull=False),
                 name="person_link_proven_or_ends",
             ),
         ]
@@ -152,20 +152,20 @@ class Person(models.Model):
             raise ValueError("Only an operator links a person to an account.")
         is_listed = self.workspace.connected_at is not None
         is_proof = how in PROOFS and (how != BY_EMAIL or is_listed)
-        if user == was and (user is None or self.opens_until is None):
+        if user == was and (user is None or self.link_valid_until is None):
             return False
         reason, now = reason.strip()[:200], timezone.now()
-        opens_until = None
+        link_valid_until = None
         if user is not None and not is_proof:
-            opens_until = now + ACCESS_LASTS if reason else now
+            link_valid_until = now + ACCESS_LASTS if reason else now
         linked_by = how if user else ""
         rows = Person.objects.filter(pk=self.pk, user=was)
-        if not rows.update(user=user, linked_by=linked_by, opens_until=opens_until):
+        if not rows.update(user=user, linked_by=linked_by, link_valid_until=link_valid_until):
             return False
-        self.user, self.linked_by, self.opens_until = user, linked_by, opens_until
+        self.user, self.linked_by, self.link_valid_until = user, linked_by, link_valid_until
         details: dict[str, Any] = {}
-        if opens_until and reason:
-            details = {"reason": reason, "until": opens_until.isoformat()}
+        if link_valid_until and reason:
+            details = {"reason": reason, "until": link_valid_until.isoformat()}
         AuditEvent.objects.record(
             "person_link",
             by=by if how == BY_OPERATOR else user,
@@ -181,6 +181,6 @@ class Person(models.Model):
         """Delete all data of the person but the id. No list of people sets it again."""
         self.forgotten_at = now
         self.name, self.real_name, self.email = FORGOTTEN, "", ""
-        self.user, self.opens_until = None, None
-        fields = ["forgotten_at", "name", "real_name", "email", "user", "opens_until"]
+        self.user, self.link_valid_until = None, None
+        fields = ["forgotten_at", "name", "real_name", "email", "user", "link_valid_until"]
         self.save(update_fields=fields)

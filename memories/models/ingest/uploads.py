@@ -27,7 +27,7 @@ class UploadQuerySet(models.QuerySet["Upload"]):
 
     def abandoned(self, now: datetime) -> "UploadQuerySet":
         """Uploads that need a worker and have no heartbeat of one."""
-        has_no_heartbeat = Q(alive_at=None) | Q(alive_at__lt=now - HEARTBEAT_TIMEOUT)
+        has_no_heartbeat = Q(heartbeat_at=None) | Q(heartbeat_at__lt=now - HEARTBEAT_TIMEOUT)
         return self.filter(has_no_heartbeat, state__in=Upload.AT_WORK)
 
     def stale(self, now: datetime) -> "UploadQuerySet":
@@ -80,8 +80,8 @@ class Upload(models.Model):
     # Objects read, by the id of a public channel, or "private" and "direct" for all of that kind.
     parts = models.JSONField(default=dict, blank=True)
     # When a worker claimed it, the worker's last heartbeat, and the number of claims.
-    begun_at = models.DateTimeField(null=True, blank=True)
-    alive_at = models.DateTimeField(null=True, blank=True)
+    claimed_at = models.DateTimeField(null=True, blank=True)
+    heartbeat_at = models.DateTimeField(null=True, blank=True)
     attempts = models.PositiveSmallIntegerField(_("attempts"), default=0)
     author = models.ForeignKey(
         User, on_delete=models.SET_NULL, related_name="uploads", null=True, blank=True
@@ -124,7 +124,9 @@ class Upload(models.Model):
     def claim(self, now: datetime) -> bool:
         """Claim the upload; return False when a worker has it or it needs none."""
         free = Upload.objects.abandoned(now).filter(pk=self.pk, attempts__lt=MAX_ATTEMPTS)
-        rows = free.update(begun_at=now, alive_at=now, seen=0, parts={}, attempts=F("attempts") + 1)
+        rows = free.update(
+            claimed_at=now, heartbeat_at=now, seen=0, parts={}, attempts=F("attempts") + 1
+        )
         self.refresh_from_db()
         return bool(rows)
 
@@ -142,14 +144,14 @@ class Upload(models.Model):
     ) -> bool:
         """Save a heartbeat with the progress; return False when it was paused or cancelled."""
         same = Upload.objects.filter(pk=self.pk, state=self.state)
-        return bool(same.update(seen=seen, parts=parts or {}, alive_at=now))
+        return bool(same.update(seen=seen, parts=parts or {}, heartbeat_at=now))
 
     def is_silent(self, now: datetime) -> bool:
         """Return whether its worker has stopped sending heartbeats."""
         return (
             self.is_at_work
-            and self.alive_at is not None
-            and self.alive_at < now - HEARTBEAT_TIMEOUT
+            and self.heartbeat_at is not None
+            and self.heartbeat_at < now - HEARTBEAT_TIMEOUT
         )
 
     def finish_inspection(self, findings: dict[str, Any], now: datetime) -> bool:
@@ -214,7 +216,7 @@ class Upload(models.Model):
     ) -> bool:
         """Change the state and reset the claim; return False unless the state was in ``before``."""
         values |= {"state": after, "changed_at": now}
-        values |= {"begun_at": None, "alive_at": None, "attempts": 0}
+        values |= {"claimed_at": None, "heartbeat_at": None, "attempts": 0}
         if after != self.State.PAUSED:  # the page of a paused upload shows its progress
             values |= {"seen": 0, "parts": {}}
         rows = Upload.objects.filter(pk=self.pk, state__in=before).update(**values)

@@ -64,8 +64,8 @@ class DraftQuerySet(models.QuerySet["Draft"]):
 class Draft(models.Model):
     """A text with its base: the number and revision of a version, 0 for a memory without any."""
 
-    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="unsaved")
-    memory = models.ForeignKey(Memory, on_delete=models.CASCADE, related_name="unsaved")
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="drafts")
+    memory = models.ForeignKey(Memory, on_delete=models.CASCADE, related_name="drafts")
     text = models.TextField(_("text"))
     based_on = models.PositiveIntegerField(_("version"))
     revision = models.PositiveIntegerField(_("times rewritten"))

@@ -37,7 +37,7 @@ class Fate(models.TextChoices):
 class LineQuerySet(models.QuerySet["Line"]):
     def archived(self) -> "LineQuerySet":
         """Return the archives of memories that all readers of a memory may read."""
-        return self.filter(fate=Fate.ARCHIVED, masked=False, version__audience=Audience.SCOPE)
+        return self.filter(fate=Fate.ARCHIVED, redacted=False, version__audience=Audience.SCOPE)
 
     def pinned_or_by_person(self) -> "LineQuerySet":
         return self.filter(Q(pinned=True) | Q(origin=Origin.PERSON))
@@ -99,7 +99,7 @@ class Line(models.Model):
     # The position, in the next version, of the line that supersedes it.
     successor = models.PositiveIntegerField(null=True, blank=True)
     # Its words were redacted. No merge reads it.
-    masked = models.BooleanField(_("redacted"), default=False)
+    redacted = models.BooleanField(_("redacted"), default=False)
     sources = models.ManyToManyField(Message, related_name="lines")
 
     successor_text: str  # set by `MemoryVersion.removed_lines`

@@ -368,7 +368,7 @@ class Memory(models.Model):
         """
         current = self.get_seen_version(based_on, revision)
         words = {line_rules.words_of(text) for text in texts}
-        unpinned = Line.objects.filter(version=current, masked=False, pinned=False)
+        unpinned = Line.objects.filter(version=current, redacted=False, pinned=False)
         matches = [line for line in unpinned if line_rules.words_of(line.text) in words]
         Line.objects.filter(pk__in=[line.pk for line in matches]).update(pinned=True)
         for line in matches:

@@ -23,7 +23,7 @@ class SeenQuerySet(models.QuerySet["Seen"]):
 class Seen(models.Model):
     """The number of the version that an account marked last, and when. At first 0 and None.
 
-    ``was_number`` and ``was_at`` are the mark before it, for an undo. They are None if there is
+    ``previous_number`` and ``previous_at`` are the mark before it, for an undo. They are None if there is
     nothing to undo. A mark holds no text and gives no access: it is shown only to readers of the
     memory.
     """
@@ -32,8 +32,8 @@ class Seen(models.Model):
     memory = models.ForeignKey(Memory, on_delete=models.CASCADE, related_name="seen_by")
     number = models.PositiveIntegerField(_("version"), default=0)
     at = models.DateTimeField(_("seen"), null=True, blank=True)
-    was_number = models.PositiveIntegerField(null=True, blank=True, editable=False)
-    was_at = models.DateTimeField(null=True, blank=True, editable=False)
+    previous_number = models.PositiveIntegerField(null=True, blank=True, editable=False)
+    previous_at = models.DateTimeField(null=True, blank=True, editable=False)
 
     objects = SeenQuerySet.as_manager()
 
@@ -54,14 +54,18 @@ class Seen(models.Model):
     def mark(self, number: int, now: datetime) -> bool:
         """Mark a version. Return False if the mark is at it or a newer one already."""
         older = Seen.objects.filter(pk=self.pk, number__lt=number)
-        updated = older.update(was_number=F("number"), was_at=F("at"), number=number, at=now)
+        updated = older.update(
+            previous_number=F("number"), previous_at=F("at"), number=number, at=now
+        )
         self.refresh_from_db()
         return bool(updated)
 
     def undo(self, number: int) -> bool:
         """Restore the mark before this version. Return False if it is not the last mark."""
-        last = Seen.objects.filter(pk=self.pk, number=number, was_number__isnull=False)
-        updated = last.update(number=F("was_number"), at=F("was_at"), was_number=None, was_at=None)
+        last = Seen.objects.filter(pk=self.pk, number=number, previous_number__isnull=False)
+        updated = last.update(
+            number=F("previous_number"), at=F("previous_at"), previous_number=None, previous_at=None
+        )
         self.refresh_from_db()
         return bool(updated)
 

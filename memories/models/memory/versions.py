@@ -199,7 +199,7 @@ class MemoryVersion(models.Model):
 
     def line_values(self) -> list[line_rules.Line]:
         """Return the lines as plain values, without redacted ones."""
-        return self.lines.filter(masked=False).order_by("position").as_values()
+        return self.lines.filter(redacted=False).order_by("position").as_values()
 
     def protected_lines(self) -> list[line_rules.Line]:
         """Return the lines that a person wrote or pinned."""
@@ -207,10 +207,10 @@ class MemoryVersion(models.Model):
 
     def unprotected_lines(self) -> "models.QuerySet[Line]":
         """Return the lines that an update may change."""
-        return self.lines.filter(masked=False, pinned=False).exclude(origin=Origin.PERSON)
+        return self.lines.filter(redacted=False, pinned=False).exclude(origin=Origin.PERSON)
 
     def redacted_lines(self) -> "models.QuerySet[Line]":
-        return self.lines.filter(masked=True)
+        return self.lines.filter(redacted=True)
 
     def without_redacted(self, text: str) -> str:
         """Return an edit of this version without the lines that were redacted in it."""
@@ -315,12 +315,12 @@ class MemoryVersion(models.Model):
         if not changed and all(getattr(self, name) == value for name, value in values.items()):
             return 0
         for line in changed:
-            line.text, line.masked = redacted[line.text], True
-        Line.objects.bulk_update(changed, ["text", "masked"], batch_size=200)
+            line.text, line.redacted = redacted[line.text], True
+        Line.objects.bulk_update(changed, ["text", "redacted"], batch_size=200)
         MemoryVersion.objects.filter(pk=self.pk).update(
             revision=F("revision") + 1, updated_at=timezone.now(), **values
         )
-        self.memory.unsaved.all().delete()
+        self.memory.drafts.all().delete()
         self.refresh_from_db()
         return len(changed)
 

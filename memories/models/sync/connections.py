@@ -21,7 +21,7 @@ class SlackConnectionQuerySet(AudienceQuerySet["SlackConnection"]):
 
     def with_token(self) -> "SlackConnectionQuerySet":
         """Return connections with a stored token. The others use SLACK_BOT_TOKEN."""
-        return self.exclude(sealed_token="")
+        return self.exclude(encrypted_token="")
 
     def of(self, workspace: Workspace) -> "SlackConnection":
         """Return the workspace's connection. Create it if it has none."""
@@ -46,7 +46,7 @@ class SlackConnection(models.Model):
     workspace = models.OneToOneField(
         Workspace, on_delete=models.CASCADE, related_name="slack_connection"
     )
-    sealed_token = models.TextField(blank=True, editable=False)
+    encrypted_token = models.TextField(blank=True, editable=False)
     token_end = models.CharField(_("token ends in"), max_length=4, blank=True)
     app_id = models.CharField(_("app"), max_length=32, blank=True)
     bot_id = models.CharField(_("bot user"), max_length=32, blank=True)
@@ -74,18 +74,20 @@ class SlackConnection(models.Model):
 
     @property
     def has_token(self) -> bool:
-        return bool(self.sealed_token)
+        return bool(self.encrypted_token)
 
     def decrypt_token(self) -> str:
         """Return the stored token, "" for none. Raises `DecryptionError` if no key fits."""
         return (
-            encryption.decrypt(self.sealed_token, settings.MEMORYHUB_KEYS) if self.has_token else ""
+            encryption.decrypt(self.encrypted_token, settings.MEMORYHUB_KEYS)
+            if self.has_token
+            else ""
         )
 
     @transaction.atomic
     def set_token(self, token: str, *, by: User | None) -> None:
         """Store the token in place of another one. The audit log has no part of it."""
-        self.sealed_token = encryption.encrypt(token, settings.MEMORYHUB_KEYS)
+        self.encrypted_token = encryption.encrypt(token, settings.MEMORYHUB_KEYS)
         self._reset(token)
         AuditEvent.objects.record("slack_token_set", by=by, workspace=self.workspace)
 
@@ -94,7 +96,7 @@ class SlackConnection(models.Model):
         """Remove the stored token. Return False if there is none."""
         if not self.has_token:
             return False
-        self.sealed_token = ""
+        self.encrypted_token = ""
         self._reset("")
         AuditEvent.objects.record("slack_token_removed", by=by, workspace=self.workspace)
         return True
@@ -110,9 +112,9 @@ class SlackConnection(models.Model):
 
         Return False if it is encrypted so already, or if another token was stored meanwhile.
         """
-        resealed = encryption.reencrypt(self.sealed_token, settings.MEMORYHUB_KEYS)
-        unchanged = SlackConnection.objects.filter(pk=self.pk, sealed_token=self.sealed_token)
-        return resealed != self.sealed_token and bool(unchanged.update(sealed_token=resealed))
+        resealed = encryption.reencrypt(self.encrypted_token, settings.MEMORYHUB_KEYS)
+        unchanged = SlackConnection.objects.filter(pk=self.pk, encrypted_token=self.encrypted_token)
+        return resealed != self.encrypted_token and bool(unchanged.update(encrypted_token=resealed))
 
     def record_check(
         self, *, scopes: Sequence[str], bot_id: str, app_id: str, now: datetime

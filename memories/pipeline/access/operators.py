@@ -70,12 +70,12 @@ def give_password(user: User, password: str | None, *, by: User, reason: str = "
     reason, now = reason.strip()[:200], timezone.now()
     user.set_password(password)
     if password is not None and user != by:
-        user.password_given_at = now
-        opens_until = now + ACCESS_LASTS if reason else now
+        user.password_set_at = now
+        link_valid_until = now + ACCESS_LASTS if reason else now
         people = Person.objects.filter(user=user)
-        people.update(linked_by=BY_OPERATOR, opens_until=opens_until)
+        people.update(linked_by=BY_OPERATOR, link_valid_until=link_valid_until)
         EmailAddress.objects.filter(user=user).update(verified=False)
-    user.save(update_fields=["password", "password_given_at"])
+    user.save(update_fields=["password", "password_set_at"])
     details: dict[str, Any] = {"reason": reason} if reason else {}
     AuditEvent.objects.record(
         "password_given", by=by, subject=user.get_username(), usable=password is not None, **details

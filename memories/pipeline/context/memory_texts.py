@@ -44,7 +44,7 @@ class JSONAgg(Aggregate):
 
 # The facts of the lines of a version, for `line_facts`: read in the query of the versions.
 LINE_ROWS = Subquery(
-    Line.objects.filter(version=OuterRef("pk"), masked=False)
+    Line.objects.filter(version=OuterRef("pk"), redacted=False)
     .order_by()
     .values("version")
     .annotate(

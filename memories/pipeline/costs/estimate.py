@@ -148,7 +148,7 @@ def measure_workload(
             latest_us, len(times), now_us, settings, has_memory=True
         )
         is_closed_now = close_now == thread_ts
-        from_us = channel.cut_from_us
+        from_us = channel.segments_from_us
         cuts = cut_waiting_messages(
             times, from_us, frontier, due, now_us, settings, is_requested=is_closed_now
         )

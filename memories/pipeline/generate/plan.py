@@ -139,7 +139,7 @@ class _Planner:
             self._schedule_provisional(waiting, due)
         if self.settings.thread_memories:
             self._plan_threads()
-        if channel.cut_from_us != channel.start_us:
+        if channel.segments_from_us != channel.start_us:
             channel.mark_cut_from_start()
         return ChannelPlan(segments, due)
 
@@ -162,7 +162,7 @@ class _Planner:
     ) -> list[Window]:
         cuts = cut_waiting_messages(
             [m.micros for m in waiting],
-            self.channel.cut_from_us,
+            self.channel.segments_from_us,
             frontier,
             due,
             self.now_us,

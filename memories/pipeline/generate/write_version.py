@@ -259,7 +259,7 @@ def _record_fates(
         if ref <= len(words):  # a higher one is a line of an input
             fates[words[ref - 1]] = LineRow.Fate.SUPERSEDED, positions.get(words_of(text))
     missing = fates.keys() - positions.keys()  # a person may have pinned one meanwhile
-    rows = [line for line in base.lines.filter(masked=False) if words_of(line.text) in missing]
+    rows = [line for line in base.lines.filter(redacted=False) if words_of(line.text) in missing]
     for line in rows:
         line.fate, line.successor = fates[words_of(line.text)]
     LineRow.objects.bulk_update(rows, ["fate", "successor"])

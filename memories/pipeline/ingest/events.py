@@ -258,7 +258,7 @@ def _skip_reason(tally: Tally) -> str:
 def _narrow(channel: Channel, narrowing: Narrowing, now: datetime) -> None:
     """Reduce the readers of a channel, and of the workspace's memories that rest on it."""
     was, was_shared = channel.kind, channel.is_shared
-    values: dict[str, object] = {"narrowed_at": now}
+    values: dict[str, object] = {"access_narrowed_at": now}
     if narrowing is Narrowing.SHARED:
         values["is_shared"] = True
     elif channel.is_public:

@@ -220,7 +220,7 @@ def _store_channel(
         return DUPLICATE
     else:
         # An event reduced the readers after these data were read.
-        is_older = row.narrowed_at is not None and known_at <= row.narrowed_at
+        is_older = row.access_narrowed_at is not None and known_at <= row.access_narrowed_at
         if (live and not is_older) or row.is_public:
             values["kind"] = incoming.kind
         if is_older or only_narrows:

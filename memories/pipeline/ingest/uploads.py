@@ -171,11 +171,11 @@ def channel_progress(upload: Upload) -> list[ChannelProgress]:
 
 def seconds_left(upload: Upload) -> Range | None:
     """Estimate the time left by the rate up to the last heartbeat; None before the first one."""
-    if not upload.is_at_work or upload.begun_at is None or upload.alive_at is None:
+    if not upload.is_at_work or upload.claimed_at is None or upload.heartbeat_at is None:
         return None
     left = max(0, upload.found.get("objects", 0) - upload.seen)
     return estimate_time_left(
-        upload.seen, left, (upload.alive_at - upload.begun_at).total_seconds()
+        upload.seen, left, (upload.heartbeat_at - upload.claimed_at).total_seconds()
     )
 
 

@@ -253,9 +253,9 @@ class Redactor:
         of_workspace = Q(memory__workspace=self.workspace, memory__scope=MemoryScope.WORKSPACE)
         if MemoryVersion.objects.filter(of_workspace, pk__in=versions).exists():
             return True
-        masked = Line.objects.filter(masked=True, version__memory__workspace=self.workspace)
-        masked = masked.filter(version__memory__scope=MemoryScope.WORKSPACE)
-        return masked.filter(sources__channel__in=self.channels).exists()
+        redacted = Line.objects.filter(redacted=True, version__memory__workspace=self.workspace)
+        redacted = redacted.filter(version__memory__scope=MemoryScope.WORKSPACE)
+        return redacted.filter(sources__channel__in=self.channels).exists()
 
     def _spare_words_of_other_messages(self, versions: Collection[int]) -> None:
         """Keep words that a remaining message of the same segments or texts holds as well."""
@@ -315,7 +315,7 @@ class Redactor:
         return changed
 
     def _merge_again(self, memory: Memory, redacted_lines: Collection[int]) -> None:
-        """Mark the texts as not merged that the masked lines of a long-term memory came from.
+        """Mark the texts as not merged that the redacted lines of a long-term memory came from.
 
         For a channel's memory its newest short-term text is marked too, so that a merge has input.
         """
@@ -347,7 +347,7 @@ class Redactor:
     def _inputs_of_unsourced(
         self, memory: Memory, redacted_lines: Collection[int]
     ) -> MemoryVersionQuerySet:
-        """Return the texts that were merged when the masked lines without sources were written."""
+        """Return the texts that were merged when the redacted lines without sources were written."""
         lines = Line.objects.filter(pk__in=self.unsourced.keys() & redacted_lines)
         written = MemoryVersion.objects.filter(memory=memory, number__in=lines.values("since"))
         inputs = JobInput.objects.filter(job__in=written.values("job"))

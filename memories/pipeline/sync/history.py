@@ -174,7 +174,7 @@ class _Page:
     def _replies_before(self) -> dict[str, tuple[bool, _Replies]]:
         """Return if each root's thread is unread, and the replies that Slack reported last."""
         rows = self.rows.filter(ts__in=self.times.ts).values_list(
-            "ts", "thread_moved", "reply_count", "latest_reply"
+            "ts", "has_unread_replies", "reply_count", "latest_reply"
         )
         return {ts: (is_unread, (n, micros_or_0(latest))) for ts, is_unread, n, latest in rows}
 

@@ -79,7 +79,7 @@ class ThreadReader:
 
     def _read_pages(self, root: Message) -> None:
         fetcher = self.fetcher
-        reached_ts = root.thread_at_ts
+        reached_ts = root.thread_read_to_ts
         answers = fetcher.client.replies(self.channel.slack_id, root.ts, reached_ts)
         for page, newest in fetcher.fetch(answers):
             raws = [raw for raw in page.messages if message_ts(raw, fetcher.now_us) != root.ts]

@@ -239,7 +239,7 @@ def _with_coverage(
 
 
 def _health(place: WorkspaceContext, now: datetime) -> dict[str, Any]:
-    signs, again_at = place.signs, place.workspace.sync_again_at
+    signs, again_at = place.signs, place.workspace.next_sync_at
     problems = [str(problem) for problem in find_problems(signs, now)]
     return {
         "problems": problems,

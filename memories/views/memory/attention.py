@@ -95,7 +95,7 @@ def _find_unanswered(place: WorkspaceContext, now: datetime) -> list[AttentionIt
     lines = (
         Line.objects.filter(version__in=list(memories), version__memory__current=F("version"))
         .annotate(asked_at=Subquery(first_version.values("created_at")[:1]))
-        .filter(asked_at__lte=now - UNANSWERED_AFTER, masked=False)
+        .filter(asked_at__lte=now - UNANSWERED_AFTER, redacted=False)
         .order_by("version", "position")
     )
     counts = Counter(

@@ -296,7 +296,7 @@ class _LineBuilder:
             is_pinned=line.pinned,
             since=line.since,
             since_href=self.first_paths.get((version.memory_id, line.since), ""),
-            is_redacted=line.masked,
+            is_redacted=line.redacted,
             kind=line.kind,
             at_us=line.at_us,
             is_replaced=line.fate == Line.Fate.SUPERSEDED,

@@ -143,7 +143,7 @@ def load_news(
         changed = unseen_memories(place.followed, place.reader.user_id)
     else:
         # The time of the messages counts: an import today may bring lines of last year.
-        lines = Line.objects.filter(version=OuterRef("current"), at_us__gt=since.us, masked=False)
+        lines = Line.objects.filter(version=OuterRef("current"), at_us__gt=since.us, redacted=False)
         changed = place.followed.filter(Exists(lines))
     if folded is not None:
         changed |= place.followed.filter(pk=folded)

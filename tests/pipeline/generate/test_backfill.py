@@ -374,7 +374,7 @@ def test_a_running_job_keeps_its_lease_when_the_backfill_is_paused(channel, mode
 @pytest.fixture
 def paused(workspace):
     """A paused backfill of three conversations, whose channel has a new one."""
-    marks = dict.fromkeys(("start_us", "cut_from_us"), to_micros(NOW))
+    marks = dict.fromkeys(("start_us", "segments_from_us"), to_micros(NOW))
     channel = ChannelFactory(workspace=workspace, **marks)
     for day in range(3):
         talk(channel, day, 10)

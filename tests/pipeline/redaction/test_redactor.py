@@ -242,7 +242,7 @@ class TestOtherPlaces:
         assert [v.content for v in memory.versions.order_by("number")] == [
             "- nothing", MARK, "- the lamps, in other words",
         ]  # fmt: skip
-        line = Line.objects.get(masked=True)
+        line = Line.objects.get(redacted=True)
         assert line.text == f"- {MARK}"
 
     def test_what_a_merge_wrote_without_a_source_after_reading_it(self, channel):
@@ -574,7 +574,7 @@ class TestPeople:
         version = memory.restore(memory.versions.get(number=1), by=None, based_on=2)
         assert version.content == "- fine"
         memory.refresh_from_db()
-        memory.versions.get(number=3).lines.update(masked=True)
+        memory.versions.get(number=3).lines.update(redacted=True)
         with pytest.raises(ValueError, match="forgotten"):
             memory.revise("-  fine", by=None, based_on=3, revision=0)
 

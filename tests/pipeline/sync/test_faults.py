@@ -85,13 +85,13 @@ def test_a_sync_stopped_at_any_call_is_finished_by_the_next(
     if state.synced_ts:
         # All messages of the channel itself are stored.
         assert live.filter(Q(thread_ts="") | Q(thread_ts=F("ts"))).count() == 5
-    for root in live.filter(thread_ts=F("ts"), thread_moved=False):
+    for root in live.filter(thread_ts=F("ts"), has_unread_replies=False):
         # Each thread is complete, or marked as unread.
         replies = live.filter(thread_ts=root.ts).exclude(ts=root.ts)
         assert replies.count() == len(slack.channels[GENERAL].replies_of(root.ts))
     if state.synced_at:
         assert state.synced_ts
-        assert not live.filter(thread_moved=True).exists()
+        assert not live.filter(has_unread_replies=True).exists()
     slack.clear_faults()
     sync()
     assert general_sync(workspace).synced_at == NOW

@@ -71,8 +71,8 @@ def test_a_rate_limit_keeps_the_channel_and_reports_when_to_retry(
     assert everything(workspace) == before
     workspace.refresh_from_db()
     assert workspace.synced_at == NOW, "later messages are unread"
-    assert workspace.sync_again_at is not None
-    assert abs((workspace.sync_again_at - LATER).total_seconds() - 120) < 10
+    assert workspace.next_sync_at is not None
+    assert abs((workspace.next_sync_at - LATER).total_seconds() - 120) < 10
     sync(LATER)
     assert general_sync(workspace).error_code == ""
 

@@ -131,7 +131,7 @@ def everything() -> Memory:
     note = NoteFactory(workspace=workspace, content=HARD, author=user)
     note.rewrite(f"{HARD}, again", by=user)
     ChannelSync.objects.create(channel=channel, synced_ts="1.0", error_text=HARD)
-    SlackConnection.objects.create(workspace=workspace, sealed_token=HARD, scopes=["a"])
+    SlackConnection.objects.create(workspace=workspace, encrypted_token=HARD, scopes=["a"])
     SlackBudget.objects.create(token_key="k", method="m", calls_left=1.5, counted_at=now)
     SlackEvent.objects.create(event_id="E1", team_id="T1", kind="message", body=HARD)
     AccessGrant.objects.create(user=user, channel=channel, reason=HARD, until=now)

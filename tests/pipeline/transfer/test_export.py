@@ -387,7 +387,7 @@ def test_an_account_of_the_same_name_opens_no_private_channel(tmp_path):
     exported(workspace, tmp_path / "b.zip", user)
     copy = import_workspace(tmp_path / "b.zip", slug="copy").workspace
     linked = copy.people.get(user=user)
-    assert linked.linked_by == "slack" and linked.opens_until is not None
+    assert linked.linked_by == "slack" and linked.link_valid_until is not None
     closed = copy.channels.get(slack_id="G1")
     assert not Channel.objects.visible_to(Reader.of(user)).filter(pk=closed.pk).exists()
     linked.link(user, "slack", was=user)
@@ -501,13 +501,13 @@ LEFT_OUT = {
     *("JobInput.job", "Line.position", "Backfill.finished", "Cap.period"),
     "Message.micros",  # the ts as a number
     "Message.stored_at",  # when this installation stored it
-    "Workspace.offered_at",  # a task of this installation
+    "Workspace.pass_queued_at",  # a task of this installation
     # What the app sees of it: the app and its token stay with this installation.
-    *("Channel.bot_is_in", "Channel.narrowed_at", "Channel.members_changed_at"),
+    *("Channel.bot_is_in", "Channel.access_narrowed_at", "Channel.members_changed_at"),
     "Message.replies_read_at",
-    *("Message.thread_moved", "Message.thread_at_ts"),
-    "Person.opens_until",  # a link in an export proves nothing
-    *("Workspace.sync_again_at", "Workspace.listed_at"),
+    *("Message.has_unread_replies", "Message.thread_read_to_ts"),
+    "Person.link_valid_until",  # a link in an export proves nothing
+    *("Workspace.next_sync_at", "Workspace.listed_at"),
     *("Job.fence", "Job.lease_until"),  # no worker there has claimed it
     *("Job.form", "Job.failed_at"),  # of the endpoint of this installation
     "Job.input_key",  # computed anew, see job_keys.py

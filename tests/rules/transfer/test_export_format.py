@@ -71,7 +71,7 @@ ODD = [
 def test_a_version_is_read_as_it_was_written(content: str, line: str) -> None:
     lines = [
         {
-            **{"text": line, "origin": "person", "since": 1, "pinned": True, "masked": False},
+            **{"text": line, "origin": "person", "since": 1, "pinned": True, "redacted": False},
             **{"kind": "task", "at_us": 5, "unverified": True, "fate": "superseded"},
             **{"successor": 0, "sources": [["C1", "1.5"]]},
         }

@@ -20,7 +20,7 @@ def older(cast: Cast) -> Cast:
     for minute in range(6):
         at = MONDAY - timedelta(days=3) + timedelta(minutes=minute)
         MessageFactory(channel=cast.public, author=cast.author, at=at)
-    Channel.objects.update(cut_from_us=to_micros(MONDAY), start_us=to_micros(MONDAY))
+    Channel.objects.update(segments_from_us=to_micros(MONDAY), start_us=to_micros(MONDAY))
     return cast
 
 

@@ -424,8 +424,8 @@ def test_the_time_left(seconds: int, seen: int, words: str) -> None:
         state="storing",
         found={"objects": 10000},
         seen=seen,
-        begun_at=NOON,
-        alive_at=NOON + timedelta(seconds=seconds),
+        claimed_at=NOON,
+        heartbeat_at=NOON + timedelta(seconds=seconds),
     )
     left = uploads.seconds_left(upload)
     assert (time_left_words(left) if left else "") == words
@@ -436,7 +436,7 @@ def test_the_time_left(seconds: int, seen: int, words: str) -> None:
 def test_the_page_shows_a_missing_heartbeat(operator: Client) -> None:
     upload = wait_to_store(operator)
     assert upload.claim(timezone.now()) and "no sign" not in page(operator, upload)
-    Upload.objects.update(alive_at=timezone.now() - HEARTBEAT_TIMEOUT - timedelta(seconds=1))
+    Upload.objects.update(heartbeat_at=timezone.now() - HEARTBEAT_TIMEOUT - timedelta(seconds=1))
     assert "stopped responding" in page(operator, upload)
 
 

@@ -238,7 +238,7 @@ class Importer:
 
         def make(row: dict[str, Any]) -> Person:
             user = self.find_account(row["user"])
-            link = {"user": user, "opens_until": now if user else None}
+            link = {"user": user, "link_valid_until": now if user else None}
             return Person(workspace=self.workspace, **row | link)
 
         def save(people: list[Person]) -> None:

@@ -127,14 +127,14 @@ MESSAGE_KEY = tuple_of(ID, ts)  # channel, ts
 
 WORKSPACE = model_schema(
     Workspace,
-    *("offered_at", "sync_again_at", "listed_at"),  # tasks of the installation
+    *("pass_queued_at", "next_sync_at", "listed_at"),  # tasks of the installation
     slug=pattern("[-a-zA-Z0-9_]{1,50}"),
     members=list_of(model_schema(Member, user=text(150, min_length=1))),
     caps=list_of(model_schema(Cap)),
 )
 PERSON = model_schema(
     Person,
-    "opens_until",  # a link in an export proves nothing
+    "link_valid_until",  # a link in an export proves nothing
     slack_id=ID,
     user=USER,
     linked_by=one_of(("", "email", "slack", "demo")),
@@ -142,7 +142,7 @@ PERSON = model_schema(
 CHANNEL = model_schema(
     Channel,
     # What the app sees of it: the app and its token stay with the installation.
-    *("bot_is_in", "members_changed_at", "narrowed_at"),
+    *("bot_is_in", "members_changed_at", "access_narrowed_at"),
     slack_id=ID,
     synced_ts=ts_or_empty,  # of ChannelSync, whose other fields stay with the installation too
     members=list_of(ID),
@@ -151,7 +151,12 @@ SEGMENT = model_schema(Segment, channel=ID)
 MESSAGE = model_schema(
     Message,
     "micros",  # the ts as a number
-    *("stored_at", "replies_read_at", "thread_moved", "thread_at_ts"),  # of the installation
+    *(
+        "stored_at",
+        "replies_read_at",
+        "has_unread_replies",
+        "thread_read_to_ts",
+    ),  # of the installation
     author=nullable(ID),
     segment=nullable(integer()),
     thread_segment=nullable(tuple_of(ts_or_empty, integer())),  # thread, number
