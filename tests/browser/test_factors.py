@@ -56,7 +56,7 @@ def test_a_security_key(page: Page, address: str, complaints: list[str]) -> None
     page.get_by_role("link", name="Second factor").click()
     page.get_by_role("link", name="Add a key").click()
     page.fill("#id_password", PASSWORD)
-    page.get_by_role("button", name="Go on").click()
+    page.get_by_role("button", name="Continue").click()
     page.fill("#id_name", "The blue one")
     page.get_by_role("button", name="Add key").click()
     expect(page.get_by_role("heading", name="Recovery codes")).to_be_visible()

@@ -102,7 +102,7 @@ def test_a_memory_is_edited_and_restored(page: Page, story: Story, complaints: l
     )
     page.click("#memory >> text=Edit")
     page.locator("#text").press_sequentially("- Nao tests on Tuesday.\n")
-    page.click("#memory >> text=Save over")
+    page.click("#memory >> text=Save as new version")
     expect(page.locator("#memory .lines")).to_contain_text("Nao tests on Tuesday.")
     expect(page.locator("#rail li").first).to_contain_text(f"v{first + 1}")
     assert loads == []

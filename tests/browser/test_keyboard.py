@@ -56,7 +56,7 @@ def retry(page: Page, team: Team) -> None:
 
 def mark_seen(page: Page, team: Team) -> None:
     page.locator("#entries .entry summary").first.click()
-    page.click("#entries .entry >> text=Mark seen")
+    page.click("#entries .entry >> text=Mark as seen")
 
 
 def add_note(page: Page, team: Team) -> None:
@@ -166,7 +166,7 @@ def test_keyboard_only(page: Page, story: Story) -> None:
 
     page.goto(story.at("/w/kazoe/catch-up/"))
     to(page, page.locator(f"#entry-{story.memory.pk} summary").first, "Enter")
-    to(page, page.locator(f"#entry-{story.memory.pk} >> text=Mark seen"), "Enter")
+    to(page, page.locator(f"#entry-{story.memory.pk} >> text=Mark as seen"), "Enter")
     expect(page.locator("#toast")).to_contain_text("is marked as seen up to")
     assert Seen.objects.get(user=story.user, memory=story.memory).number == story.now
 

@@ -105,7 +105,7 @@ def test_the_list_of_keys(page: Page, story: Story, complaints: list[str]) -> No
     expect(page.locator("#text")).to_have_count(0)
     page.keyboard.press("Escape")
     expect(page.locator("#keys")).to_be_hidden()
-    page.get_by_role("button", name="Keys").click()
+    page.get_by_role("button", name="Keyboard shortcuts").click()
     expect(page.locator("#keys")).to_be_visible()
 
 
