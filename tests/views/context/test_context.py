@@ -217,7 +217,7 @@ def test_omitted_parts_have_a_reason(full: Cast) -> None:
     assert "Left out" in page and "item: over the limit" in page
     assert "Long-term memory, #launch" in page
     assert "Over the token limit" in get(full, "?channel=C0PUBLIC&budget=1&persona=You+are+Momo")
-    assert "Free:" in get(full, "?channel=C0PUBLIC&budget=90000")
+    assert "Unused:" in get(full, "?channel=C0PUBLIC&budget=90000")
 
 
 def test_the_reserve_follows_the_worst_ratio_of_the_model(full: Cast) -> None:

@@ -131,7 +131,7 @@ class TestThreadList:
             for row in rows
         ] == ["the new one", "a short one", "the old one"]
         assert "no memory yet, 7 waiting" in rows[0] and "7 messages" in rows[0]
-        assert "Threads with at least 5 messages" in rows[1]
+        assert "summarized from 5 messages on" in rows[1]
         assert "summarized, v1" in rows[2] and "6 waiting" in rows[2]
 
     @pytest.mark.slow
