@@ -75,6 +75,7 @@ def test_a_duration(seconds: int, words: str) -> None:
 @pytest.mark.parametrize(
     ("trigger", "words"),
     [
+        ({"reason": "idle", "new": 3, "quiet_s": 0}, "3 messages"),
         ({"reason": "idle", "new": 12, "quiet_s": 7200}, "12 messages, then 2 h without a message"),
         ({"reason": "full", "new": 50}, "50 messages: message limit of a segment"),
         ({"reason": "merge", "new": 1}, "merged from 1 text"),

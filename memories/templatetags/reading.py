@@ -183,6 +183,8 @@ def reason_words(trigger: dict[str, Any]) -> str:
     messages = ngettext("%(n)s message", "%(n)s messages", new) % {"n": new}
     texts = ngettext("%(n)s text", "%(n)s texts", new) % {"n": new}
     words = _REASONS.get(trigger.get("reason", ""), "")
+    if trigger.get("reason") == Trigger.IDLE and not trigger.get("quiet_s"):
+        words = "%(messages)s"  # a thread that was closed by its channel
     text = words % {
         "messages": messages,
         "texts": texts,
