@@ -112,7 +112,7 @@ def test_a_memory_is_edited_and_restored(page: Page, story: Story, complaints: l
     page.goto(story.at(f"/v/{story.version(2)}/"))
     page.click("text=Restore v2")
     toast = page.locator("#toast")
-    expect(toast).to_contain_text(f"Version 2 was restored as, as version {first + 2}.")
+    expect(toast).to_contain_text(f"Version 2 was restored as version {first + 2}.")
     toast.locator("text=Undo").click()
     expect(page.locator("h1")).to_contain_text(f"v{first + 3} of {first + 3}")
     assert story.texts() == [*before, before[1], before[-1]]

@@ -110,7 +110,7 @@ def test_restore_an_old_version_and_undo_it_without_javascript(
     page.click("text=Restore v2")
     expect(page.locator("h1")).to_contain_text(f"v{first + 1} of {first + 1}")
     toast = page.locator("#toast")
-    expect(toast).to_contain_text(f"Version 2 was restored as, as version {first + 1}.")
+    expect(toast).to_contain_text(f"Version 2 was restored as version {first + 1}.")
     toast.locator("text=Undo").click()
     expect(page.locator("h1")).to_contain_text(f"v{first + 2} of {first + 2}")
     assert story.texts() == [*before, before[1], before[-1]]

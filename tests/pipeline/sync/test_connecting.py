@@ -169,7 +169,7 @@ class TestCheck:
         missing = {each.scope: each.remedy for each in check_connection(workspace, NOW).missing}
         assert set(missing) == {"groups:history", "groups:read", "users:read.email"}
         assert "turn off “read_private_channels”" in missing["groups:read"]
-        assert "switch read_emails off" in missing["users:read.email"]
+        assert "turn off “read_emails”" in missing["users:read.email"]
         slack.scopes |= set(missing)
         assert check_connection(workspace, NOW).is_ok
         workspace.change_settings({"read_private_channels": False, "read_emails": False})
