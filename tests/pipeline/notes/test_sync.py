@@ -67,13 +67,13 @@ def test_both_wordings_of_a_conflict_are_kept(workspace: Workspace) -> None:
     note = add(workspace, "a")
     base = sync(workspace, "").text
     note.rewrite("hub")
-    mine = base.replace("- Content: a", "- Content: file")
-    done = sync(workspace, mine, base)
+    edited = base.replace("- Content: a", "- Content: file")
+    done = sync(workspace, edited, base)
     assert contents() == ["hub", "file"]
     assert Note.objects.get(content="file").tags == ["conflict"]
     assert "line 3: note" in done.conflicts[0]
     # The client was ended before it wrote the file: the same once more adds nothing.
-    assert sync(workspace, mine, base).text == done.text
+    assert sync(workspace, edited, base).text == done.text
     assert contents() == ["hub", "file"]
 
 

@@ -50,14 +50,14 @@ def test_japanese_is_counted_in_letters(text, left):
 
 
 def test_half_width_letters_and_marks_are_the_same():
-    found = known("デプロイの手順はガイドブックの三頁にあります")
-    assert found.redact("→ ﾃﾞﾌﾟﾛｲの手順はｶﾞｲﾄﾞﾌﾞｯｸの三頁") == f"→ {MARK}"
+    matcher = known("デプロイの手順はガイドブックの三頁にあります")
+    assert matcher.redact("→ ﾃﾞﾌﾟﾛｲの手順はｶﾞｲﾄﾞﾌﾞｯｸの三頁") == f"→ {MARK}"
 
 
 def test_words_and_japanese_mixed():
-    found = known("リリースは Tuesday の 15:00 に hashikura で行います")
-    assert found.redact("予定：リリースはTuesdayの15:00に行う") == f"予定：{MARK}行う"
-    assert found.redact("リリースは水曜日") == "リリースは水曜日"
+    matcher = known("リリースは Tuesday の 15:00 に hashikura で行います")
+    assert matcher.redact("予定：リリースはTuesdayの15:00に行う") == f"予定：{MARK}行う"
+    assert matcher.redact("リリースは水曜日") == "リリースは水曜日"
 
 
 @pytest.mark.parametrize(
@@ -93,9 +93,9 @@ def test_a_short_message_is_one_as_a_short_text(text, key):
 )
 def test_a_name_stands_as_a_whole_or_only_where_it_is_a_mention(text, left):
     names = frozenset(map(normalize, ("Quillon Vane", "田中")))
-    found = QuoteMatcher(frozenset(), names, frozenset([normalize("Will")]))
-    assert found.redact(text) == left
-    assert bool(found.find_in(text)) == (MARK in left and "will" not in text)
+    matcher = QuoteMatcher(frozenset(), names, frozenset([normalize("Will")]))
+    assert matcher.redact(text) == left
+    assert bool(matcher.find_in(text)) == (MARK in left and "will" not in text)
 
 
 WORDS = st.lists(
@@ -106,21 +106,21 @@ SPACES = st.sampled_from([" ", "  ", ", ", "\n", " — ", "、"])
 
 @given(WORDS, WORDS, SPACES, SPACES)
 def test_nothing_that_is_left_quotes(said, text, between, other):
-    found = known(between.join(said))
-    left = found.redact(other.join(text))
-    assert not found.find_in(left)
-    assert not found.spans(left)
+    matcher = known(between.join(said))
+    left = matcher.redact(other.join(text))
+    assert not matcher.find_in(left)
+    assert not matcher.spans(left)
     assert left.count("\n") == other.join(text).count("\n")
-    assert found.redact(left) == left
+    assert matcher.redact(left) == left
 
 
 @given(st.text(max_size=80), st.text(max_size=80), st.text(max_size=80))
 def test_any_text_is_found_in_another(before, said, after):
     text = f"{before}\n{said}\n{after}"
-    found = known(said)
+    matcher = known(said)
     assert runs(said) <= runs(text)
-    assert found.find_in(text) == runs(said)
-    spans = found.spans(text)
+    assert matcher.find_in(text) == runs(said)
+    spans = matcher.spans(text)
     assert bool(spans) == bool(runs(said))
     assert all(0 <= begin < end <= len(text) for begin, end in spans)
     assert spans == sorted(spans)
