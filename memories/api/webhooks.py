@@ -11,6 +11,7 @@ from ninja import Router, Schema, Status
 from pydantic import Field
 
 from memories.api.problems import Problem, ProblemOut
+from memories.api.queries import get_or_404
 from memories.api.schemas import Id
 from memories.models import ApiKey
 from memories.models.access.webhooks import Webhook
@@ -71,8 +72,7 @@ def add_webhook(request: HttpRequest, given: WebhookIn) -> Status[NewWebhookOut]
 @router.delete("/{pk}", response={204: None, 404: ProblemOut} | ERRORS, summary="Remove a webhook")
 def remove_webhook(request: HttpRequest, pk: Id) -> Status[None]:
     key: ApiKey = request.auth  # type: ignore[attr-defined]
-    if not key.webhooks.filter(pk=pk).delete()[0]:
-        raise Problem(404, "There is no such thing here, or this key may not read it.")
+    get_or_404(key.webhooks.all(), pk=pk).delete()
     return Status(204, None)
 
 

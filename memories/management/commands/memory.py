@@ -9,7 +9,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
-from memories.agent import STAGED_FILE, HubError, locked, replace, stage, sync_file
+from memories.agent import DEFAULT_FILE, STAGED_FILE, HubError, locked, replace, stage, sync_file
 from memories.management.arguments import (
     add_action,
     add_reader_argument,
@@ -86,12 +86,12 @@ class Command(BaseCommand):
                 "file",
                 nargs="?",
                 type=Path,
-                default=files.DEFAULT_FILE,
-                help=f"the file; default: {files.DEFAULT_FILE} in the current folder",
+                default=DEFAULT_FILE,
+                help=f"the file; default: {DEFAULT_FILE} in the current folder",
             )
         link = action(
             "link",
-            f"Create WORKTREE/{files.DEFAULT_FILE} as a link to the file in the current folder, the "
+            f"Create WORKTREE/{DEFAULT_FILE} as a link to the file in the current folder, the "
             "main checkout. Export that file first if it does not exist.",
         )
         link.add_argument("worktree", type=Path, help="an existing folder")
@@ -197,7 +197,7 @@ class Command(BaseCommand):
 
     def _link(self, workspace: Workspace, reader: Reader, options: dict[str, Any]) -> None:
         is_new = files.link_worktree(workspace, reader, Path.cwd(), options["worktree"])
-        link = options["worktree"] / files.DEFAULT_FILE
+        link = options["worktree"] / DEFAULT_FILE
         text = f"{link} {'made' if is_new else 'was there already'}."
         self._print({"link": str(link), "made": is_new}, text)
 

@@ -115,10 +115,10 @@ def post(url: str, body: bytes, headers: dict[str, str]) -> int:
     port = parts.port or (443 if parts.scheme == "https" else 80)
     connection = http.client.HTTPConnection(host, port, timeout=TIMEOUT)
     connection.sock = _connect(host, port)
-    if parts.scheme == "https":
-        context = ssl.create_default_context()
-        connection.sock = context.wrap_socket(connection.sock, server_hostname=host)
     try:
+        if parts.scheme == "https":
+            context = ssl.create_default_context()
+            connection.sock = context.wrap_socket(connection.sock, server_hostname=host)
         path = f"{parts.path or '/'}{'?' + parts.query if parts.query else ''}"
         connection.request("POST", path, body, headers)
         response = connection.getresponse()

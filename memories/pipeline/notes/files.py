@@ -6,7 +6,6 @@ removes nothing. An unreadable file stops both before anything is written.
 
 import logging
 import os
-import tempfile
 from collections import Counter
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
@@ -15,14 +14,13 @@ from pathlib import Path
 
 from django.db import transaction
 
+from memories.agent import DEFAULT_FILE, HubError, replace
 from memories.models import Channel, Note, NotesDisabled, Reader, User, Workspace
 from memories.rules.notes import notes_file
 from memories.rules.notes.fields import LONGEST_CONTENT, NoteText
 from memories.rules.notes.notes_file import Entry, Outcome
 
 logger = logging.getLogger(__name__)
-
-DEFAULT_FILE = Path(".agent") / "memories.md"
 
 
 class NotesFileError(Exception):
@@ -63,9 +61,9 @@ def export_notes(workspace: Workspace, reader: Reader, path: Path) -> tuple[int,
             f"{path} holds notes that were written there and not imported (line {lines}): "
             "import it first."
         )
-    data = notes_file.write(notes).encode()
-    _replace(target, data)
-    return len(notes), len(data)
+    text = notes_file.write(notes)
+    _replace(target, text)
+    return len(notes), len(text.encode())
 
 
 def import_notes(
@@ -245,7 +243,7 @@ def _make_target(workspace: Workspace, reader: Reader, target: Path) -> None:
     try:
         export_notes(workspace, reader, target)
     except NotesDisabled:
-        _replace(target, notes_file.write([]).encode())
+        _replace(target, notes_file.write([]))
 
 
 def _bytes(path: Path) -> bytes | None:
@@ -267,19 +265,12 @@ def _entries(path: Path, data: bytes) -> list[Entry]:
         raise NotesFileError(f"{path}: {error}") from error
 
 
-def _replace(target: Path, data: bytes) -> None:
+def _replace(target: Path, text: str) -> None:
     """Write a temporary file and move it over the target, so that no reader sees a part."""
-    temporary = None
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, target.stat().st_mode & 0o777 if target.exists() else 0o644)
-        os.replace(temporary, target)
+        replace(target, text)
+    except HubError as error:
+        raise NotesFileError(f"{error}.") from error
     except OSError as error:
-        if temporary is not None:
-            Path(temporary).unlink(missing_ok=True)
         raise NotesFileError(f"{target} cannot be written: {error.strerror}.") from error

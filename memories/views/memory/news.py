@@ -80,18 +80,10 @@ class NewsEntry:
             return []
         return [row for row in self.rows if row.kind is not ChangeKind.ADDED]
 
-    @property
+    @cached_property
     def news_lines(self) -> list[NewsLine]:
-        return [
-            NewsLine(
-                row.new_line.text,
-                row.new_line.kind,
-                row.new_line.at_us,
-                self.memory.channel_id or 0,
-            )
-            for row in self.new_rows
-            if row.new_line
-        ]
+        channel = self.memory.channel_id
+        return [_news_line(row.new_line, channel) for row in self.new_rows if row.new_line]
 
     @property
     def counts(self) -> str:
@@ -244,10 +236,7 @@ def load_opening(
             )
             candidates += [OpeningLine(line, None) for line in lines]
     values = [
-        NewsLine(
-            item.line.text, item.line.kind, item.line.at_us, item.channel.pk if item.channel else 0
-        )
-        for item in candidates
+        _news_line(item.line, item.channel.pk if item.channel else None) for item in candidates
     ]
     chosen_lines = []
     for number, i in enumerate(choose_opening(values), start=1):
@@ -256,6 +245,10 @@ def load_opening(
         chips = [replace(chip, number=number) for chip in item.line.chips[:1]]
         chosen_lines.append(replace(item, line=replace(item.line, chips=chips)))
     return chosen_lines
+
+
+def _news_line(line: LineDisplay, channel: int | None) -> NewsLine:
+    return NewsLine(line.text, line.kind, line.at_us, channel or 0)
 
 
 def most_important_first(entries: Iterable[NewsEntry]) -> list[NewsEntry]:

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from django.db import connection
 
+from memories.agent import DEFAULT_FILE
 from memories.models import Channel, Note, NotesDisabled, Reader, Workspace
 from memories.pipeline.notes.files import (
-    DEFAULT_FILE,
     NotesFileError,
     export_notes,
     import_notes,
