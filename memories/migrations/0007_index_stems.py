@@ -10,7 +10,7 @@ def drop_a_trigger(apps, schema_editor):
 class Migration(migrations.Migration):
 
     dependencies = [
-        ("memories", "0005_plain_words"),
+        ("memories", "0006_proposals"),
     ]
 
     operations = [
