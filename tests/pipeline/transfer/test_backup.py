@@ -38,6 +38,8 @@ from memories.models import (
     BackfillChannel,
     Cap,
     ChannelSync,
+    Digest,
+    DigestDelivery,
     Draft,
     Endpoint,
     Heartbeat,
@@ -138,6 +140,8 @@ def everything() -> Memory:
     AccessGrant.objects.create(user=user, channel=channel, reason=HARD, until=now)
     Seen.objects.of(user, memory).mark(2, now)
     Draft.objects.create(user=user, memory=memory, text=HARD, based_on=2, revision=0, at=now)
+    digest = Digest.objects.create(user=user, frequency="daily", next_at=now)
+    DigestDelivery.objects.enqueue(digest, [workspace], now.date(), now)
     Upload.objects.begin("f" * 32, slug="other", name=HARD, size=7, by=user)
     held_back = QuarantinedLine.objects.create(memory=memory, text=HARD, rule="link")
     held_back.sources.set(messages)
