@@ -12,13 +12,13 @@ from urllib.parse import urlsplit
 from django.core.exceptions import ImproperlyConfigured
 from django.utils.translation import gettext_lazy as _
 
-from memoryhub.env import BASE_DIR, env
+from memoryhub.env import BASE_DIR, HOME_DIR, IS_CHECKOUT, PACKAGE_DIR, env
 from memoryhub.secret_key import kept_keys, kept_secret_key, read_keys
 
 # Where and how it runs
 
 DEBUG = env.bool("MEMORYHUB_DEBUG", default=False)
-MEMORYHUB_VAR = BASE_DIR / (env.str("MEMORYHUB_VAR", default="") or "var")
+MEMORYHUB_VAR = HOME_DIR / (env.str("MEMORYHUB_VAR", default="") or ("var" if IS_CHECKOUT else "."))
 PORT = env.int("PORT", default=8000)
 MEMORYHUB_KEY = env.str("MEMORYHUB_KEY", default="")
 MEMORYHUB_URL = env.str("MEMORYHUB_URL", default=f"http://localhost:{PORT}").rstrip("/")
@@ -100,7 +100,7 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
-        "DIRS": [BASE_DIR / "templates"],
+        "DIRS": [(BASE_DIR if IS_CHECKOUT else PACKAGE_DIR) / "templates"],
         "APP_DIRS": True,
         "OPTIONS": {
             "context_processors": [
@@ -149,7 +149,7 @@ if _database["ENGINE"] == "django.db.backends.sqlite3":
         ),
     }
     if _database["NAME"] != ":memory:":
-        _database["NAME"] = str(BASE_DIR / _database["NAME"])
+        _database["NAME"] = str(HOME_DIR / _database["NAME"])
         Path(_database["NAME"]).parent.mkdir(parents=True, exist_ok=True)
 else:
     # Never OPTIONS["pool"]: a pool does not survive a fork of the worker.
