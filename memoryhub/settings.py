@@ -43,7 +43,7 @@ CSRF_TRUSTED_ORIGINS = [MEMORYHUB_URL]
 if _url.scheme == "https":
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
     SECURE_SSL_REDIRECT = True
-    SECURE_REDIRECT_EXEMPT = [r"^livez$", r"^readyz$"]
+    SECURE_REDIRECT_EXEMPT = [r"^livez$", r"^readyz$", r"^metrics$"]
     SECURE_HSTS_SECONDS = 365 * 24 * 3600
     SESSION_COOKIE_SECURE = True
     CSRF_COOKIE_SECURE = True
@@ -72,6 +72,7 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
+    "memoryhub.metrics.measure_requests",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "memories.views.pages.CompressPages",
@@ -337,6 +338,9 @@ SLACK_APP_TOKEN = env.str("SLACK_APP_TOKEN", default="")
 MEMORYHUB_WEBHOOK_HOSTS = env.list("MEMORYHUB_WEBHOOK_HOSTS", default=[])
 
 MEMORYHUB_HEARTBEAT_MAX = env.float("MEMORYHUB_HEARTBEAT_MAX", default=5 * MEMORYHUB_HEARTBEAT)
+
+# The key for /metrics. Without it there are no metrics.
+MEMORYHUB_METRICS_KEY = env.str("MEMORYHUB_METRICS_KEY", default="")
 
 # Logs
 

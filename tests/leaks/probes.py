@@ -326,6 +326,7 @@ MATRIX: dict[str, Callable[[World], Iterator[Ask]]] = {
     "api_keys-revoke": _rows_of_workspace("api_keys-revoke", ApiKey, {}),
     "mcp": _plain("mcp", {"method": "tools/list"}),
     "readyz": _plain("readyz"),
+    "metrics": _plain("metrics"),
     "set_language": _plain("set_language", {"language": "ja"}),
     "login": _plain("login", {"username": "as-member", "password": "wrong"}),
     "account_login": _plain("account_login"),
