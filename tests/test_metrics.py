@@ -128,7 +128,9 @@ def make_dead(workspace: Workspace, **values: Any) -> Job:
 
 
 def queue_tasks() -> None:
-    OrmQ.objects.bulk_create(OrmQ(key="memoryhub", payload="", lock=ago(days=1)) for _ in range(101))
+    OrmQ.objects.bulk_create(
+        OrmQ(key="memoryhub", payload="", lock=ago(days=1)) for _ in range(101)
+    )
 
 
 def end_task(*, success: bool) -> None:
