@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from django.core.exceptions import ImproperlyConfigured
 from django.utils.translation import gettext_lazy as _
 
+from memories.rules.access.claims import parse_claim_roles
 from memoryhub.env import BASE_DIR, HOME_DIR, IS_CHECKOUT, PACKAGE_DIR, env
 from memoryhub.secret_key import kept_keys, kept_secret_key, read_keys
 
@@ -285,13 +286,13 @@ MFA_ALLOW_UNVERIFIED_EMAIL = True  # an operator or Slack creates accounts
 SLACK_CLIENT_ID = env.str("SLACK_CLIENT_ID", default="")
 SLACK_CLIENT_SECRET = env.str("SLACK_CLIENT_SECRET", default="")
 SLACK_OPENID_URL = env.str("SLACK_OPENID_URL", default="https://slack.com")
-SOCIALACCOUNT_ADAPTER = "memories.logins.SlackLogins"
+SOCIALACCOUNT_ADAPTER = "memories.logins.SocialLogins"
 # A link instead of a form, because form-action above allows no form to another site.
 SOCIALACCOUNT_LOGIN_ON_GET = True
 SOCIALACCOUNT_STORE_TOKENS = False
 SOCIALACCOUNT_PROVIDERS: dict[str, Any] = {"openid_connect": {"APPS": []}}
 if SLACK_CLIENT_ID and SLACK_CLIENT_SECRET:
-    SOCIALACCOUNT_PROVIDERS["openid_connect"]["APPS"] = [
+    SOCIALACCOUNT_PROVIDERS["openid_connect"]["APPS"].append(
         {
             "provider_id": "slack",
             "name": "Slack",
@@ -299,7 +300,28 @@ if SLACK_CLIENT_ID and SLACK_CLIENT_SECRET:
             "secret": SLACK_CLIENT_SECRET,
             "settings": {"server_url": SLACK_OPENID_URL},
         }
-    ]
+    )
+
+# Single sign-on with any other OpenID Connect provider.
+MEMORYHUB_OIDC_ISSUER = env.str("MEMORYHUB_OIDC_ISSUER", default="").rstrip("/")
+MEMORYHUB_OIDC_CLIENT_ID = env.str("MEMORYHUB_OIDC_CLIENT_ID", default="")
+MEMORYHUB_OIDC_CLIENT_SECRET = env.str("MEMORYHUB_OIDC_CLIENT_SECRET", default="")
+MEMORYHUB_OIDC_NAME = env.str("MEMORYHUB_OIDC_NAME", default="single sign-on")
+MEMORYHUB_OIDC_TRUST_EMAIL = env.bool("MEMORYHUB_OIDC_TRUST_EMAIL", default=False)
+try:
+    MEMORYHUB_OIDC_ROLES = parse_claim_roles(env.str("MEMORYHUB_OIDC_ROLES", default=""))
+except ValueError as error:
+    raise ImproperlyConfigured(f"MEMORYHUB_OIDC_ROLES: {error}") from error
+if MEMORYHUB_OIDC_ISSUER and MEMORYHUB_OIDC_CLIENT_ID:
+    SOCIALACCOUNT_PROVIDERS["openid_connect"]["APPS"].append(
+        {
+            "provider_id": "sso",
+            "name": MEMORYHUB_OIDC_NAME,
+            "client_id": MEMORYHUB_OIDC_CLIENT_ID,
+            "secret": MEMORYHUB_OIDC_CLIENT_SECRET,
+            "settings": {"server_url": MEMORYHUB_OIDC_ISSUER, "oauth_pkce_enabled": True},
+        }
+    )
 
 # Language and time
 

@@ -10,7 +10,7 @@ from memories.models import AuditEvent
 
 ACTION_LABELS = {
     "account": _("changed an account's rights"),
-    "account_made": _("created an account at a sign-in with Slack"),
+    "account_made": _("created an account at a sign-in"),
     "admin_add": _("added in the admin"),
     "admin_change": _("changed in the admin"),
     "admin_delete": _("deleted in the admin"),
@@ -46,7 +46,8 @@ ACTION_LABELS = {
     "line_unpin": _("unpinned a line"),
     "login": _("signed in"),
     "login_failed": _("sign-in failed"),
-    "login_refused": _("sign-in with Slack refused"),
+    "login_linked": _("linked their account to single sign-on"),
+    "login_refused": _("sign-in refused"),
     "logout": _("signed out"),
     "memory_edit": _("edited a memory"),
     "memory_restore": _("restored a version"),

@@ -51,7 +51,11 @@ def applied(get_response: GetResponse) -> GetResponse:
 @login_required
 def edit(request: UserRequest) -> HttpResponse:
     place = find_only_place(request)
-    context: dict[str, Any] = {"place": place, "unproven": request.user.people.unproven().exists()}
+    context: dict[str, Any] = {
+        "place": place,
+        "unproven": request.user.people.unproven().exists(),
+        "linked": list(request.user.socialaccount_set.values_list("provider", flat=True)),
+    }
     if request.method != "POST":
         context["form"] = PreferencesForm(user=request.user, theme=request.COOKIES.get("theme", ""))
         return render_page(request, "access/preferences/edit.html", context)
