@@ -7,8 +7,10 @@ from django.core.management import BaseCommand, call_command
 from django.utils import timezone
 
 from memories.demo.create import SLUG, create_demo
-from memories.demo.workspace import DEMO_PASSWORD, DEMO_USER
+from memories.demo.workspace import DEMO_OPERATOR, DEMO_PASSWORD, DEMO_USER
 from memories.models import User, Workspace
+from memories.pipeline.access.first_account import is_new
+from memories.pipeline.access.operators import appoint
 
 
 class Command(BaseCommand):
@@ -21,6 +23,9 @@ class Command(BaseCommand):
         call_command("migrate", verbosity=0)
         if not Workspace.objects.filter(slug=SLUG).exists():
             self.stderr.write("Making the demo workspace; this takes less than half a minute.")
+            if is_new():  # nobody else relies on this installation
+                operator = User.objects.create_user(DEMO_OPERATOR, password=DEMO_PASSWORD)
+                appoint(operator, by=None)
             create_demo(timezone.now(), password=DEMO_PASSWORD)
         self.stdout.write(f"The demo: {settings.MEMORYHUB_URL}")
         user = User.objects.filter(username=DEMO_USER).first()
@@ -28,3 +33,8 @@ class Command(BaseCommand):
             user is None or user.has_usable_password()
         ):  # a demo from the setup page has no such account
             self.stdout.write(f"Sign in as {DEMO_USER}, password {DEMO_PASSWORD}")
+        operator = User.objects.filter(username=DEMO_OPERATOR, is_superuser=True).first()
+        if operator is not None and operator.check_password(DEMO_PASSWORD):
+            self.stdout.write(
+                f"For settings, people and Slack: {DEMO_OPERATOR}, password {DEMO_PASSWORD}"
+            )

@@ -124,6 +124,9 @@ def _import(upload: Upload, export: Export, now: datetime) -> Workspace | None:
         direct_messages=choice["direct"],
         is_chosen=is_chosen,
         since_us=choice.get("since", 0),
+        backfill="all"
+        if choice.get("summarize") and not ModelServer.objects.in_use().model
+        else None,
         admits=False,  # the author of an export could add themselves to a private channel
         progress=lambda where, seen: progress(seen, where),
     )
