@@ -96,7 +96,11 @@
   const palette = document.getElementById("palette");
   const [field, list] = palette?.querySelectorAll("input, ul") ?? [];
   const places = "#nav .nav-list a, #nav .nav-foot a, main .tabs a, main a.button, main .button:not([hidden], :disabled)";
-  const wordsOf = (element) => element.textContent.replace(/\s+/g, " ").trim();
+  const wordsOf = (element) => {
+    const parts = [...element.childNodes].filter((part) => !part.classList?.contains("count"));
+    const words = parts.map((part) => part.textContent).join("").replace(/\s+/g, " ").trim();
+    return element.closest('[id^="nav-channel"]') ? `#${words}` : words;
+  };
   const choose = (option) => {
     for (const other of list.children) other.setAttribute("aria-selected", String(other === option));
     field.setAttribute("aria-activedescendant", option.id);

@@ -103,9 +103,8 @@ def _job(request: UserRequest, place: WorkspaceContext, memory: Memory, pk: int)
         return HttpResponse(status=204)
     readable = MemoryVersion.objects.visible_to(place.reader).filter(job=pk)
     made = readable.newest_first().first() if row.is_over else None
-    news = _("Updated: v%(n)s.") % {"n": made.number} if made else ""
-    if news and wants_part(request):
-        toasts.success(request, news)
+    if made is not None and wants_part(request):
+        toasts.success(request, _("Updated: v%(n)s.") % {"n": made.number})
         return HttpResponseClientRefresh()
     context = {
         "place": place,
@@ -115,7 +114,6 @@ def _job(request: UserRequest, place: WorkspaceContext, memory: Memory, pk: int)
         "live": is_live(request),
         "path": update_path(memory),
         "takes_focus": request.method == "POST",
-        "news": news,
     }
     status = STOP_POLLING if wants_part(request) and row.is_over else 200
     return render_page_or_part(request, PAGE, PART, context, status=status)
