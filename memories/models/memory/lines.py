@@ -41,6 +41,10 @@ class LineQuerySet(models.QuerySet["Line"]):
         """Return the archives of memories that all readers of a memory may read."""
         return self.filter(fate=Fate.ARCHIVED, redacted=False, version__audience=Audience.SCOPE)
 
+    def in_force(self) -> "LineQuerySet":
+        """Return the lines that no newer line replaces, if their versions are current."""
+        return self.filter(fate="", redacted=False)
+
     def pinned_or_by_person(self) -> "LineQuerySet":
         return self.filter(Q(pinned=True) | Q(origin=Origin.PERSON))
 
@@ -177,7 +181,7 @@ class Line(models.Model):
         """
         words = line_rules.words_of(text)
         if not words:
-            raise ValueError("There is no text in this line.")
+            raise ValueError("The line has no text.")
         memory = self.version.memory
         base = memory.get_seen_version(based_on, revision)
         current = base.line_values() if base else []
