@@ -7,7 +7,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("memories", "0006_proposals"),
+        ("memories", "0007_index_stems"),
     ]
 
     operations = [
