@@ -163,7 +163,7 @@ CHOICE_WORDS: dict[str, dict[str, _Text]] = {
 }
 
 
-def focus_first_wrong(form: forms.Form) -> None:
+def focus_first_wrong(form: forms.BaseForm) -> None:
     """Set the focus to the first field with an error. The error describes the field."""
     for field in form.visible_fields():
         if field.errors:

@@ -24,8 +24,7 @@ class Command(BaseCommand):
         if not Workspace.objects.filter(slug=SLUG).exists():
             self.stderr.write("Making the demo workspace; this takes less than half a minute.")
             if is_new():  # nobody else relies on this installation
-                operator = User.objects.create_user(DEMO_OPERATOR, password=DEMO_PASSWORD)
-                appoint(operator, by=None)
+                appoint(User.objects.create_user(DEMO_OPERATOR, password=DEMO_PASSWORD), by=None)
             create_demo(timezone.now(), password=DEMO_PASSWORD)
         self.stdout.write(f"The demo: {settings.MEMORYHUB_URL}")
         user = User.objects.filter(username=DEMO_USER).first()

@@ -13,11 +13,9 @@ class ModelServerQuerySet(models.QuerySet["ModelServer"]):
     def in_use(self) -> "ModelServer":
         """Return the model of the environment if it names one, else the saved one, else none."""
         if settings.MEMORYHUB_MODEL:
-            return ModelServer(
-                model=settings.MEMORYHUB_MODEL,
-                base_url=settings.OPENAI_BASE_URL,
-                is_environment=True,
-            )
+            server = ModelServer(model=settings.MEMORYHUB_MODEL, base_url=settings.OPENAI_BASE_URL)
+            server.is_environment = True
+            return server
         return self.first() or ModelServer()
 
 
@@ -26,6 +24,8 @@ class ModelServer(models.Model):
 
     ``key_end`` contains the last four characters of the key, and all that pages show of it.
     """
+
+    is_environment = False
 
     model = models.CharField(_("model"), max_length=100, blank=True)
     base_url = models.URLField(_("address"), max_length=300, blank=True)
@@ -38,10 +38,6 @@ class ModelServer(models.Model):
     class Meta:
         verbose_name = _("model server")
         verbose_name_plural = _("model servers")
-
-    def __init__(self, *args: object, is_environment: bool = False, **kwargs: object) -> None:
-        super().__init__(*args, **kwargs)
-        self.is_environment = is_environment
 
     def __str__(self) -> str:
         return self.model

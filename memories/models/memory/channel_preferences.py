@@ -1,5 +1,7 @@
 """The channels that an account follows or mutes: for "Catch up" and the navigation."""
 
+from typing import Any
+
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
@@ -15,7 +17,7 @@ class ChannelPreferenceQuerySet(models.QuerySet["ChannelPreference"]):
         else:
             self.filter(user=user, channel=channel).delete()
 
-    def channels_of(self, user_id: int | None, choice: str) -> models.QuerySet["ChannelPreference"]:
+    def channels_of(self, user_id: int | None, choice: str) -> Any:
         """Return the keys of the channels with this choice of an account, for ``__in``."""
         return self.filter(user=user_id, choice=choice).values("channel")
 

@@ -220,7 +220,7 @@ def _form_context(selection: Selection) -> dict[str, Any]:
     }
 
 
-def _next_page(place: WorkspaceContext, selection: Selection, last: tuple[int, int]) -> str:
+def _next_page(place: WorkspaceContext, selection: Selection, last: tuple[int, int, int]) -> str:
     path = reverse("catch_up-index", args=[place.workspace.slug])
     query = {**selection.query, "cursor": format_cursor(last)}
     return f"{path}?{urlencode(query)}"
