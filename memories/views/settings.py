@@ -138,7 +138,7 @@ def _save_other(
         return _saved(request, place, changed=form.save(by=request.user))
     focus_first_wrong(form)
     settings_form = SettingsForm(workspace=place.workspace)
-    return _page(request, place, settings_form, other=form, status=422)
+    return _page(request, place, settings_form, wrong_form=form, status=422)
 
 
 def _saved(request: UserRequest, place: WorkspaceContext, *, changed: bool) -> HttpResponse:
@@ -168,7 +168,7 @@ def _page(
     place: WorkspaceContext,
     form: SettingsForm,
     *,
-    other: WorkspaceForm | BudgetForm | None = None,
+    wrong_form: WorkspaceForm | BudgetForm | None = None,
     days: int = 0,
     status: int = 200,
 ) -> HttpResponse:
@@ -182,7 +182,7 @@ def _page(
         "place": place,
         "form": form,
         **{
-            f"{name}_form": other if isinstance(other, kind) else kind(None, place=place)
+            f"{name}_form": wrong_form if isinstance(wrong_form, kind) else kind(None, place=place)
             for name, kind in OTHER_FORMS.items()
         },
         "saves": _saves(place),
