@@ -10,6 +10,7 @@ from memories.models import AuditEvent
 
 ACTION_LABELS = {
     "account": _("changed an account's rights"),
+    "account_first": _("created the first account"),
     "account_made": _("created an account at a sign-in"),
     "admin_add": _("added in the admin"),
     "admin_change": _("changed in the admin"),
@@ -39,6 +40,9 @@ ACTION_LABELS = {
     "factor_renewed": _("renewed a second factor"),
     "factors_reset": _("removed the second factors of an account"),
     "import": _("imported a workspace"),
+    "invitation": _("created an invitation"),
+    "invitation_accept": _("accepted an invitation"),
+    "invitation_revoke": _("revoked an invitation"),
     "job_cancel": _("cancelled a job"),
     "job_retry": _("retried a job"),
     "line_pin": _("pinned a line"),
@@ -54,6 +58,7 @@ ACTION_LABELS = {
     "memory_undo": _("undid a change"),
     "memory_update": _("requested an update"),
     "message_forget": _("forgot a message"),
+    "model": _("changed the model"),
     "note_purge": _("permanently deleted a note"),
     "password_chosen": _("chose their own password"),
     "password_ended": _("password ended at a sign-in with Slack"),

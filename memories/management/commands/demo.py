@@ -9,8 +9,10 @@ from django.core.management import BaseCommand, call_command
 from django.utils import timezone
 
 from memories.demo.create import SLUG, create_demo
-from memories.demo.workspace import DEMO_PASSWORD, DEMO_USER
+from memories.demo.workspace import DEMO_OPERATOR, DEMO_PASSWORD, DEMO_USER
 from memories.models import User, Workspace
+from memories.pipeline.access.first_account import is_new
+from memories.pipeline.access.operators import appoint
 
 
 class Command(BaseCommand):
@@ -31,6 +33,8 @@ class Command(BaseCommand):
         call_command("migrate", verbosity=0)
         if not Workspace.objects.filter(slug=SLUG).exists():
             self.stderr.write("Making the demo workspace; this takes less than half a minute.")
+            if is_new():  # nobody else relies on this installation
+                appoint(User.objects.create_user(DEMO_OPERATOR, password=DEMO_PASSWORD), by=None)
             logging.disable(logging.INFO)
             try:
                 create_demo(timezone.now(), password=DEMO_PASSWORD)
@@ -42,6 +46,11 @@ class Command(BaseCommand):
             user is None or user.has_usable_password()
         ):  # a demo from the setup page has no such account
             self.stdout.write(f"Sign in as {DEMO_USER}, password {DEMO_PASSWORD}")
+        operator = User.objects.filter(username=DEMO_OPERATOR, is_superuser=True).first()
+        if operator is not None and operator.check_password(DEMO_PASSWORD):
+            self.stdout.write(
+                f"For settings, people and Slack: {DEMO_OPERATOR}, password {DEMO_PASSWORD}"
+            )
         self.stdout.flush()
         if serve:
             call_command("serve")

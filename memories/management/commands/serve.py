@@ -13,6 +13,7 @@ from django.core.management import BaseCommand, CommandError, call_command
 from django.db import connection
 
 from memories.management.arguments import check_migrations
+from memories.pipeline.access.first_account import is_new, setup_token
 from memories.pipeline.locks import lock_preparation
 from memories.pipeline.transfer.backup import remove_leftovers
 from memoryhub.static import collect_static_when_changed
@@ -53,6 +54,9 @@ class Command(BaseCommand):
                 empty_metrics_folder()
             address = settings.MEMORYHUB_URL if port == settings.PORT else f"http://{host}:{port}"
             self.stdout.write(f"Memory Hub runs at {address} (listening on {host}:{port})")
+            if is_new():
+                link = f"{address}/setup/?token={setup_token()}"
+                self.stdout.write(f"Nobody can sign in yet. Create the first account: {link}")
             self.stdout.write("Ctrl-C stops web and worker.")
             self.stdout.flush()
             connection.close()  # the children must not inherit it

@@ -6,6 +6,7 @@ They are columns of the account. Without an account, language and theme are cook
 from collections.abc import Callable
 from typing import Any
 
+from allauth.socialaccount.models import SocialAccount
 from django.conf import settings
 from django.contrib import messages as toasts
 from django.contrib.auth.decorators import login_required
@@ -54,7 +55,9 @@ def edit(request: UserRequest) -> HttpResponse:
     context: dict[str, Any] = {
         "place": place,
         "unproven": request.user.people.unproven().exists(),
-        "linked": list(request.user.socialaccount_set.values_list("provider", flat=True)),
+        "linked": list(
+            SocialAccount.objects.filter(user=request.user).values_list("provider", flat=True)
+        ),
     }
     if request.method != "POST":
         context["form"] = PreferencesForm(user=request.user, theme=request.COOKIES.get("theme", ""))
