@@ -181,7 +181,7 @@ class Line(models.Model):
         """
         words = line_rules.words_of(text)
         if not words:
-            raise ValueError("There is no text in this line.")
+            raise ValueError("The line has no text.")
         memory = self.version.memory
         base = memory.get_seen_version(based_on, revision)
         current = base.line_values() if base else []

@@ -6,6 +6,7 @@ They are columns of the account. Without an account, language and theme are cook
 from collections.abc import Callable
 from typing import Any
 
+from allauth.socialaccount.models import SocialAccount
 from django.conf import settings
 from django.contrib import messages as toasts
 from django.contrib.auth.decorators import login_required
@@ -58,6 +59,9 @@ def edit(request: UserRequest) -> HttpResponse:
         "digest_form": DigestForm(initial={"frequency": digest.frequency if digest else ""}),
         "has_feed": digest is not None and digest.feed_digest is not None,
         "has_mail": bool(settings.EMAIL_HOST),
+        "linked": list(
+            SocialAccount.objects.filter(user=request.user).values_list("provider", flat=True)
+        ),
     }
     if request.method != "POST":
         context["form"] = PreferencesForm(user=request.user, theme=request.COOKIES.get("theme", ""))

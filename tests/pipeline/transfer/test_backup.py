@@ -37,16 +37,19 @@ from memories.models import (
     Backfill,
     BackfillChannel,
     Cap,
+    ChannelPreference,
     ChannelSync,
     Digest,
     DigestDelivery,
     Draft,
     Endpoint,
     Heartbeat,
+    Invitation,
     Job,
     JobInput,
     Memory,
     ModelCall,
+    ModelServer,
     Note,
     Price,
     Proposal,
@@ -139,6 +142,11 @@ def everything() -> Memory:
     SlackEvent.objects.create(event_id="E1", team_id="T1", kind="message", body=HARD)
     AccessGrant.objects.create(user=user, channel=channel, reason=HARD, until=now)
     Seen.objects.of(user, memory).mark(2, now)
+    ChannelPreference.objects.choose(user, channel, "follow")
+    ModelServer.objects.create(model="tiny", encrypted_key=HARD)
+    Invitation.objects.create(
+        workspace=workspace, role="member", digest="d", created_by=user, expires_at=now
+    )
     Draft.objects.create(user=user, memory=memory, text=HARD, based_on=2, revision=0, at=now)
     digest = Digest.objects.create(user=user, frequency="daily", next_at=now)
     DigestDelivery.objects.enqueue(digest, [workspace], now.date(), now)

@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('memories', '0007_index_stems'),
+        ('memories', '0008_navigation'),
     ]
 
     operations = [
