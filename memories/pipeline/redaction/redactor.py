@@ -115,6 +115,9 @@ class Redactor:
             versions |= self._versions_to_redact(far)
             replies += self._replies_to_redact(far)
         self._spare_words_of_other_messages(versions)
+        workspace_texts.withdraw_wordings(
+            self.workspace, self.matcher, versions, self.channels, self.segments, self.threads
+        )
         memories = self._redact_versions(versions)
         self._redact_replies(replies)
         self.result.quarantined += workspace_texts.redact_quarantined_lines(
