@@ -25,6 +25,7 @@ from memories.models.memory.earlier_wordings import EarlierWording
 from memories.models.memory.lines import Line
 from memories.models.memory.memories import Memory
 from memories.models.memory.new_version import ChangedSince, NewVersion, StaleBase, Unchanged
+from memories.models.memory.proposals import Proposal
 from memories.models.memory.seen import Seen
 from memories.models.memory.versions import MemoryVersion
 from memories.models.notes.note_versions import NoteVersion
@@ -67,6 +68,7 @@ __all__ = [
     "AccessGrant",
     "Person",
     "Price",
+    "Proposal",
     "QuarantinedLine",
     "Reader",
     "SearchDocument",

@@ -2,7 +2,7 @@
 
 A message is deleted, edited, forgotten by a command, or revoked as a source. The same transaction
 removes its words from all versions, also old and withheld ones, and from kept replies of models,
-notes, drafts, quarantined lines and waiting events.
+notes, drafts, proposals, quarantined lines and waiting events.
 
 - A line that has the message as a source is removed whole. So is a model's line without sources, if
   it may rest on the message.
@@ -21,7 +21,6 @@ from django.db.models import Q
 
 from memories.models import (
     Channel,
-    Draft,
     Job,
     JobInput,
     Line,
@@ -125,7 +124,7 @@ class Redactor:
         )
         if self.matcher.runs or self.person_names:
             self.result.notes += workspace_texts.redact_notes(self.workspace, self.matcher)
-        Draft.objects.filter(memory__workspace=self.workspace).delete_quoting(self.matcher)
+        workspace_texts.delete_typed_texts(self.workspace, self.deleted, self.matcher)
         workspace_texts.redact_topics(self.workspace, self.matcher)
         self.result.events += slack_copies.skip_events(self.removed, self.matcher)
         slack_copies.remove_root_copies(self.removed, self.keys)

@@ -4,7 +4,15 @@ from collections.abc import Collection, Iterable
 
 from django.db.models import Q
 
-from memories.models import EarlierWording, Note, NoteVersion, QuarantinedLine, Workspace
+from memories.models import (
+    Draft,
+    EarlierWording,
+    Note,
+    NoteVersion,
+    Proposal,
+    QuarantinedLine,
+    Workspace,
+)
 from memories.pipeline.redaction.removed import in_batches
 from memories.rules.memory.identity import MemoryType
 from memories.rules.notes.fields import LONGEST_TITLE
@@ -28,6 +36,14 @@ def redact_quarantined_lines(
             QuarantinedLine.objects.filter(pk=pk).update(text=redacted)
             changed += 1
     return changed
+
+
+def delete_typed_texts(
+    workspace: Workspace, messages: Collection[int], matcher: QuoteMatcher
+) -> None:
+    """Delete drafts and proposals that quote removed messages, or rest on one of these."""
+    Draft.objects.filter(memory__workspace=workspace).delete_quoting(matcher)
+    Proposal.objects.filter(memory__workspace=workspace).delete_quoting(matcher, messages)
 
 
 def withdraw_wordings(
