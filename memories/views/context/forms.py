@@ -101,7 +101,7 @@ class PreviewForm(forms.Form):
         super().__init__(data)
         self.place = place
         self.has_local_time = False  # whether `at` depends on the zone of the reader
-        if place.nav.is_whole:
+        if place.has_few_channels:
             none = _("none: the whole workspace")
             rows = ((channel.slack_id, str(channel)) for channel in place.channels)
             self.fields["channel"].widget = forms.Select(choices=[("", none), *rows])

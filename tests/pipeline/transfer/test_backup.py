@@ -37,15 +37,18 @@ from memories.models import (
     Backfill,
     BackfillChannel,
     Cap,
+    ChannelPreference,
     ChannelSync,
     Draft,
     EarlierWording,
     Endpoint,
     Heartbeat,
+    Invitation,
     Job,
     JobInput,
     Memory,
     ModelCall,
+    ModelServer,
     Note,
     Price,
     Proposal,
@@ -138,6 +141,11 @@ def everything() -> Memory:
     SlackEvent.objects.create(event_id="E1", team_id="T1", kind="message", body=HARD)
     AccessGrant.objects.create(user=user, channel=channel, reason=HARD, until=now)
     Seen.objects.of(user, memory).mark(2, now)
+    ChannelPreference.objects.choose(user, channel, "follow")
+    ModelServer.objects.create(model="tiny", encrypted_key=HARD)
+    Invitation.objects.create(
+        workspace=workspace, role="member", digest="d", created_by=user, expires_at=now
+    )
     Draft.objects.create(user=user, memory=memory, text=HARD, based_on=2, revision=0, at=now)
     Upload.objects.begin("f" * 32, slug="other", name=HARD, size=7, by=user)
     held_back = QuarantinedLine.objects.create(memory=memory, text=HARD, rule="link")
