@@ -25,6 +25,7 @@ from memories.models.ingest.people import Person
 from memories.models.ingest.uploads import Upload, UploadInProgress
 from memories.models.memory.channel_preferences import ChannelPreference
 from memories.models.memory.drafts import Draft
+from memories.models.memory.earlier_wordings import EarlierWording
 from memories.models.memory.lines import Line
 from memories.models.memory.memories import Memory
 from memories.models.memory.new_version import ChangedSince, NewVersion, StaleBase, Unchanged
@@ -57,6 +58,7 @@ __all__ = [
     "ChannelSync",
     "Digest",
     "DigestDelivery",
+    "EarlierWording",
     "NewVersion",
     "Endpoint",
     "Invitation",

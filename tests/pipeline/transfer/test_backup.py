@@ -42,6 +42,7 @@ from memories.models import (
     Digest,
     DigestDelivery,
     Draft,
+    EarlierWording,
     Endpoint,
     Heartbeat,
     Invitation,
@@ -157,6 +158,7 @@ def everything() -> Memory:
     EmailAddress.objects.create(user=user, email="mika@example.org", verified=True)
     SocialAccount.objects.create(user=user, provider="slack", uid="U1", extra_data={"a": HARD})
     Authenticator.objects.create(user=user, type="totp", data={"secret": HARD})
+    EarlierWording.objects.keep(version)
     call_command("sync_schedules", verbosity=0)
     # Rows that a backup leaves out.
     Session.objects.create(session_key="open", session_data="", expire_date=now)

@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('memories', '0008_navigation'),
+        ('memories', '0009_past_moments'),
     ]
 
     operations = [
