@@ -66,7 +66,7 @@ def feed_address(request: UserRequest) -> HttpResponse:
 def feed(request: HttpRequest, token: str) -> HttpResponse:
     """Send the digest of the last period of each workspace as an Atom feed."""
     if not ratelimit.consume(request, app="allauth.account", action="feed", limit_get=True):
-        return ratelimit.respond_429(request)
+        return render(request, "429.html", status=429)
     now = timezone.now()
     digest = Digest.objects.find_by_token(token)
     if digest is None:
