@@ -179,7 +179,9 @@ class Memory(models.Model):
         verbose_name_plural = _("memories")
 
     def __str__(self) -> str:
-        return f"{self.scope}:{self.scope_id}:{self.memory_type}"
+        """Return "#launch, long-term memory", with the root of a thread's memory before it."""
+        place = f"{self.channel or self.workspace} {self.thread_ts}".strip()
+        return f"{place}, {self.get_memory_type_display()}"
 
     def add_version(self, new: NewVersion, expected_head: int) -> "MemoryVersion":
         """Write the next version if ``expected_head`` is the newest number.
