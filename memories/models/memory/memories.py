@@ -281,12 +281,15 @@ class Memory(models.Model):
         content = version.without_redacted(version.content)
         if not content or (base is not None and base.content == content):
             raise Unchanged
-        current = base.line_values() if base else []
+        lines = version.line_values()
+        # The undo of a restore brings the lines back as they were.
+        if base is None or base.origin != Origin.RESTORE or base.base_id != version.pk:
+            lines = line_rules.restore_lines(base.line_values() if base else [], lines)
         new_version = self.add_version_by_person(
             base,
             by,
             Origin.RESTORE,
-            lines=line_rules.restore_lines(current, version.line_values()),
+            lines=lines,
             content=content,
             restored_from=version,
             audience=version.audience,  # a restore publishes nothing
