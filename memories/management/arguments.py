@@ -49,7 +49,7 @@ def _workspace(slug: str | None) -> Workspace:
         workspace = Workspace.objects.filter(slug=slug).first()
         if workspace is None:
             raise CommandError(
-                f"There is no workspace {slug!r}. {_known_slugs()} A new one is made in the admin."
+                f"There is no workspace {slug!r}. {_known_slugs()} Create a new one in the admin."
             )
         return workspace
     workspaces = list(Workspace.objects.all()[:2])
@@ -111,7 +111,7 @@ def known_until(workspace: Workspace) -> datetime:
     """Return now, or the last sync. Raise ``CommandError`` if the first sync is not complete."""
     moment = workspace.synced_until(timezone.now())
     if moment is None:
-        raise CommandError("The workspace is connected to Slack but was never read to the end.")
+        raise CommandError("The workspace is connected to Slack but was never read completely.")
     return moment
 
 

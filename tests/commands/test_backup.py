@@ -88,7 +88,7 @@ def test_output_of_a_check_and_a_restore(run: Run, path: Path) -> None:
     assert "--replace" in refused("restore", path)
     Note.objects.all().delete()
     indexing.catch_up()
-    assert "Restored. Everybody has to log in again." in run("restore", path, "--replace")
+    assert "Restored. Everybody must sign in again." in run("restore", path, "--replace")
     assert not indexing.is_behind()
     groups = find(parse("kept"), note.workspace, Reader.public(timezone.now()), []).groups
     assert {row.pk for group in groups for row in group.rows} == {note.pk, waiting.pk}

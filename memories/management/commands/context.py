@@ -65,7 +65,7 @@ class Command(BaseCommand):
         parser.add_argument(
             "--at",
             metavar="ISO-8601",
-            help="show the conversation up to this time (UTC without an offset), with the memories of now",
+            help="show the conversation up to this time (UTC without an offset), with the current memories",
         )
         parser.add_argument(
             "--format", choices=("text", "json"), default="text", help="default: %(default)s"

@@ -13,12 +13,12 @@ from memories.pipeline.access import second_factors
 from memories.rules.safety.encryption import DecryptionError, new_key
 
 STEPS = """\
-This key is nowhere else: it was made now and is not kept.
+This is a new key. It is not stored anywhere.
 1. Put it before the others: MEMORYHUB_KEYS=THIS,THE_OTHERS in the environment, or, where that is
    unset, as the first line of {file}.
 2. Start web and worker again, on every machine.
 3. Run `manage.py rotate_keys`.
-4. When it is content, take the other keys out and start again. Old backups need them still."""
+4. After that succeeds, remove the other keys and restart. Old backups still need them."""
 
 
 class Command(BaseCommand):
@@ -48,11 +48,13 @@ class Command(BaseCommand):
                     unchanged += 1
             except DecryptionError:
                 failures.append(name)
-        self.stdout.write(f"{changed} sealed again, {unchanged} sealed with the first key already")
+        self.stdout.write(
+            f"{changed} encrypted again, {unchanged} already encrypted with the first key"
+        )
         if failures:
             raise CommandError(
-                f"None of the keys opens the {', the '.join(failures)}: add the key that it was"
-                " sealed with, or set it again (a second factor: `manage.py mfa_reset USER`)."
+                f"None of the keys decrypts the {', the '.join(failures)}: add the key that it was"
+                " encrypted with, or set it again (a second factor: `manage.py mfa_reset USER`)."
             )
 
     def _secrets(self) -> Iterator[tuple[str, Callable[[], bool]]]:

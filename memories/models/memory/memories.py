@@ -248,15 +248,16 @@ class Memory(models.Model):
         """
         text = normalize_newlines(text).strip("\n")
         if not line_rules.split_text(text):
-            raise ValueError("There is no text in this edit.")
+            raise ValueError("The edit has no text.")
         base = self.get_seen_version(based_on, revision)
         if base is not None:
             if text == base.content:
                 raise Unchanged
             text = base.without_redacted(text)
             if not line_rules.split_text(text):
-                raise ValueError("Nothing is left in this edit but what was forgotten.")
-        lines = line_rules.revise_lines(base.line_values() if base else [], text)
+                raise ValueError("The edit contains only forgotten text.")
+        author = by.pk if by else None
+        lines = line_rules.revise_lines(base.line_values() if base else [], text, author)
         version = self.add_version_by_person(base, by, Origin.PERSON, lines=lines, content=text)
         self.record("memory_edit", by, version=version.number, based_on=based_on)
         return version
@@ -319,7 +320,7 @@ class Memory(models.Model):
         if lines is None:  # a redacted line is not restored
             raise ChangedSince
         if not lines:
-            raise ValueError("Nothing would be left.")
+            raise ValueError("No line would be left.")
         current_words = {line_rules.words_of(line.text) for line in current}
         restores_line = {line_rules.words_of(line.text) for line in lines} - current_words
         trigger = {"reason": "undo", "of": newer.number}

@@ -216,7 +216,7 @@ def _has_table(model: type[Model]) -> bool:
 
 
 def _broken_text(broken: list[str]) -> str:
-    return "The memories in this backup do not add up: " + "; ".join(broken) + "."
+    return "The memories in this backup are inconsistent: " + "; ".join(broken) + "."
 
 
 def _version() -> str:
