@@ -203,5 +203,7 @@ class Line(models.Model):
             content=content,
             trigger={"reason": "line_edit"},
         )
+        replaced = Line.objects.filter(version=base, text=current[index].text)
+        replaced.update(fate=Line.Fate.SUPERSEDED, successor=index)
         memory.record("memory_edit", by, version=version.number, based_on=based_on, line=index)
         return version

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from django.db.models import Aggregate, JSONField, OuterRef, Subquery
-from django.db.models.functions import JSONArray
+from django.db.models import Aggregate, JSONField, OuterRef, Subquery, Value
+from django.db.models.functions import Coalesce, Concat, JSONArray, NullIf, Trim
 
 from memories.models import Line
 from memories.rules.context.material import (
@@ -42,13 +42,21 @@ class JSONAgg(Aggregate):
         return self.as_sql(compiler, connection, function="JSONB_AGG", **options)
 
 
+# The name of a line's author, "" for a line of a model.
+AUTHOR_NAME = Coalesce(
+    NullIf(Trim(Concat("author__first_name", Value(" "), "author__last_name")), Value("")),
+    "author__username",
+    Value(""),
+)
 # The facts of the lines of a version, for `line_facts`: read in the query of the versions.
 LINE_ROWS = Subquery(
     Line.objects.filter(version=OuterRef("pk"), redacted=False)
     .order_by()
     .values("version")
     .annotate(
-        rows=JSONAgg(JSONArray("position", "text", "origin", "pinned", "kind", "at_us", "fate"))
+        rows=JSONAgg(
+            JSONArray("position", "text", "origin", "pinned", "kind", "at_us", "fate", AUTHOR_NAME)
+        )
     )
     .values("rows")
 )
@@ -99,14 +107,15 @@ def line_facts(versions: Sequence[Any], archive: Sequence[Line]) -> dict[str, Li
     facts: dict[str, LineFacts] = {}
     rows = [(*row, version) for version in versions for row in version.line_rows or ()]
     rows.sort(key=lambda row: (row[0], row[-1].pk))
-    for _, text, origin, is_pinned, kind, at_us, fate, version in rows:
+    for _, text, origin, is_pinned, kind, at_us, fate, author, version in rows:
         words = words_of(text)
         before = facts.get(words, LineFacts())
         facts[words] = LineFacts(
             max(before.at_us, at_us or version.until_us),
-            before.is_protected or bool(is_pinned) or origin == Origin.PERSON,
+            before.is_protected or bool(is_pinned or author) or origin == Origin.PERSON,
             kind or before.kind,
             before.is_replaced or fate == Line.Fate.SUPERSEDED,
+            author or before.author,
         )
     for line in archive:
         facts[words_of(line.text)] = LineFacts(line.at_us)
