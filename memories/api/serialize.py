@@ -64,7 +64,8 @@ def line_out(line: Line, superseded_by: str | None = None) -> LineOut:
     )
 
 
-def version_out(version: MemoryVersion) -> VersionOut:
+def version_out(version: MemoryVersion, lines: Sequence[Line] | None = None) -> VersionOut:
+    """Serialise a version with its lines, or with these instead."""
     return VersionOut(
         id=version.pk,
         number=version.number,
@@ -72,7 +73,7 @@ def version_out(version: MemoryVersion) -> VersionOut:
         created_at=version.created_at,
         until=from_micros(version.until_us),
         text=version.content,
-        lines=[line_out(line) for line in version.lines.all()],
+        lines=[line_out(line) for line in (version.lines.all() if lines is None else lines)],
     )
 
 
@@ -84,7 +85,7 @@ def memory_out(memory: Memory, current: MemoryVersion | None) -> MemoryOut:
         scope_id=memory.scope_id,
         type=memory.memory_type,
         channel=memory.channel.slack_id if memory.channel else None,
-        current=version_out(current) if current else None,
+        current=version_out(current, getattr(current, "lines_then", None)) if current else None,
     )
 
 
@@ -152,7 +153,7 @@ def change_out(version: MemoryVersion) -> ChangeOut:
 
 
 def hit_out(row: Any, terms: Sequence[Term], names: Names) -> HitOut:
-    """Serialise a hit of a search: a message, a version, a note or an archived line."""
+    """Serialise a hit of a search: a message, a version, a note or a line."""
     if isinstance(row, Message):
         slug, slack_id = row.channel.workspace.slug, row.channel.slack_id
         path = f"{paths.messages_path(slug, slack_id)}?around={row.ts}#msg-{row.ts}"
@@ -167,7 +168,9 @@ def hit_out(row: Any, terms: Sequence[Term], names: Names) -> HitOut:
         )
     if isinstance(row, Line):
         memory = row.version.memory
-        path = f"{reverse('archive-index', args=[memory.pk])}?line={row.pk}"
+        path = paths.card_path(memory)
+        if row.fate == Line.Fate.ARCHIVED:
+            path = f"{reverse('archive-index', args=[memory.pk])}?line={row.pk}"
         title = f"{paths.scope_name(memory)}: {paths.type_name(memory)}"
         return _hit(
             "line", row.pk, title, strip_invisible(words_of(row.text)), path, terms, row.at_us

@@ -72,7 +72,7 @@ def take(body: object) -> None:
     try:
         received = events.store_payload(body)
         if received is None:
-            logger.warning("an event of a kind that is not known")
+            logger.warning("an event of an unknown kind")
             return
         if received.workspace_id is not None:
             schedule_events(received.workspace_id)

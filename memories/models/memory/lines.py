@@ -11,6 +11,7 @@ from django.utils.translation import gettext_lazy as _
 from memories.models.access.users import User
 from memories.models.ingest.messages import Message
 from memories.models.memory.new_version import Unchanged
+from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory import lines as line_rules
 from memories.rules.memory.kinds import Kind
 from memories.rules.memory.lines import Origin
@@ -40,6 +41,10 @@ class LineQuerySet(models.QuerySet["Line"]):
     def archived(self) -> "LineQuerySet":
         """Return the archives of memories that all readers of a memory may read."""
         return self.filter(fate=Fate.ARCHIVED, redacted=False, version__audience=Audience.SCOPE)
+
+    def in_force(self) -> "LineQuerySet":
+        """Return the lines that no newer line replaces, if their versions are current."""
+        return self.filter(fate="", redacted=False)
 
     def pinned_or_by_person(self) -> "LineQuerySet":
         return self.filter(Q(pinned=True) | Q(origin=Origin.PERSON))
@@ -103,6 +108,8 @@ class Line(models.Model):
     fate = models.CharField(
         max_length=10, blank=True, default="", choices=[(f.value, f.value) for f in Fate]
     )
+    # When its fate was decided, 0 if that is not known.
+    fate_us = models.BigIntegerField(default=0)
     # The position, in the next version, of the line that supersedes it.
     successor = models.PositiveIntegerField(null=True, blank=True)
     # Its words were redacted. No merge reads it.
@@ -177,7 +184,7 @@ class Line(models.Model):
         """
         words = line_rules.words_of(text)
         if not words:
-            raise ValueError("There is no text in this line.")
+            raise ValueError("The line has no text.")
         memory = self.version.memory
         base = memory.get_seen_version(based_on, revision)
         current = base.line_values() if base else []
@@ -204,6 +211,8 @@ class Line(models.Model):
             trigger={"reason": "line_edit"},
         )
         replaced = Line.objects.filter(version=base, text=current[index].text)
-        replaced.update(fate=Line.Fate.SUPERSEDED, successor=index)
+        replaced.update(
+            fate=Line.Fate.SUPERSEDED, successor=index, fate_us=to_micros(version.created_at)
+        )
         memory.record("memory_edit", by, version=version.number, based_on=based_on, line=index)
         return version
