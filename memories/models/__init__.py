@@ -4,6 +4,7 @@ from memories.models.access.access_grants import AccessGrant
 from memories.models.access.api_keys import ApiKey
 from memories.models.access.audience import is_readable
 from memories.models.access.audit import AppendOnly, AuditEvent
+from memories.models.access.digests import Digest, DigestDelivery
 from memories.models.access.invitations import Invitation
 from memories.models.access.readers import Reader
 from memories.models.access.users import User
@@ -24,6 +25,7 @@ from memories.models.ingest.people import Person
 from memories.models.ingest.uploads import Upload, UploadInProgress
 from memories.models.memory.channel_preferences import ChannelPreference
 from memories.models.memory.drafts import Draft
+from memories.models.memory.earlier_wordings import EarlierWording
 from memories.models.memory.lines import Line
 from memories.models.memory.memories import Memory
 from memories.models.memory.new_version import ChangedSince, NewVersion, StaleBase, Unchanged
@@ -54,6 +56,9 @@ __all__ = [
     "ChannelMember",
     "ChannelPreference",
     "ChannelSync",
+    "Digest",
+    "DigestDelivery",
+    "EarlierWording",
     "NewVersion",
     "Endpoint",
     "Invitation",

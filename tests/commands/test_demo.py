@@ -31,7 +31,7 @@ from tests.exports import Forbidden, contents, exported, moved, owner_of
 
 def run() -> str:
     out = io.StringIO()
-    call_command("demo", stdout=out, stderr=io.StringIO())
+    call_command("demo", "--no-serve", stdout=out, stderr=io.StringIO())
     return out.getvalue()
 
 

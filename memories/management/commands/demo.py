@@ -1,5 +1,7 @@
-"""Create the demo workspace with its memories, or print its address if it exists."""
+"""Create the demo workspace with its memories, print its address, and serve it."""
 
+import logging
+from argparse import ArgumentParser
 from typing import Any
 
 from django.conf import settings
@@ -17,15 +19,27 @@ class Command(BaseCommand):
     help = (
         "Create the demo workspace with its memories and an account, without a model or network."
         " Change nothing if it exists. Also create the database if it does not exist."
+        " Then run web and worker."
     )
 
-    def handle(self, *args: Any, **options: Any) -> None:
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument(
+            "--no-serve", dest="serve", action="store_false", help="do not run web and worker"
+        )
+
+    def handle(self, *args: Any, serve: bool, **options: Any) -> None:
+        if serve:
+            call_command("serve", try_port=True)
         call_command("migrate", verbosity=0)
         if not Workspace.objects.filter(slug=SLUG).exists():
             self.stderr.write("Making the demo workspace; this takes less than half a minute.")
             if is_new():  # nobody else relies on this installation
                 appoint(User.objects.create_user(DEMO_OPERATOR, password=DEMO_PASSWORD), by=None)
-            create_demo(timezone.now(), password=DEMO_PASSWORD)
+            logging.disable(logging.INFO)
+            try:
+                create_demo(timezone.now(), password=DEMO_PASSWORD)
+            finally:
+                logging.disable(logging.NOTSET)
         self.stdout.write(f"The demo: {settings.MEMORYHUB_URL}")
         user = User.objects.filter(username=DEMO_USER).first()
         if (
@@ -37,3 +51,6 @@ class Command(BaseCommand):
             self.stdout.write(
                 f"For settings, people and Slack: {DEMO_OPERATOR}, password {DEMO_PASSWORD}"
             )
+        self.stdout.flush()
+        if serve:
+            call_command("serve")

@@ -2,6 +2,7 @@
 
 import errno
 import logging
+import shutil
 import socket
 import sys
 from argparse import ArgumentParser, ArgumentTypeError
@@ -20,6 +21,7 @@ from memoryhub.supervise import Child, ChildFailedError, Supervisor
 from memoryhub.web import PROCESSES
 from memoryhub.worker import worker_child
 
+METRICS_DIR = settings.MEMORYHUB_VAR / "metrics"
 logger = logging.getLogger(__name__)
 
 
@@ -49,6 +51,7 @@ class Command(BaseCommand):
                 remove_leftovers()
                 call_command("sync_schedules", stdout=self.stderr)
                 collect_static_when_changed()
+                empty_metrics_folder()
             address = settings.MEMORYHUB_URL if port == settings.PORT else f"http://{host}:{port}"
             self.stdout.write(f"Memory Hub runs at {address} (listening on {host}:{port})")
             if is_new():
@@ -74,10 +77,19 @@ def children(listener: socket.socket) -> list[Child]:
             f"web {number}",
             [sys.executable, "-m", "memoryhub.web", str(descriptor)],
             pass_fds=(descriptor,),
+            env={"PROMETHEUS_MULTIPROC_DIR": str(METRICS_DIR)}
+            if settings.MEMORYHUB_METRICS_KEY
+            else {},
         )
         for number in range(1, PROCESSES + 1)
     ]
     return [*web, worker_child()]
+
+
+def empty_metrics_folder() -> None:
+    """Create the folder in which the web processes count requests, without earlier counts."""
+    shutil.rmtree(METRICS_DIR, ignore_errors=True)
+    METRICS_DIR.mkdir(parents=True)
 
 
 def port_number(text: str) -> int:

@@ -202,9 +202,10 @@ class Workspace(models.Model):
         return [key for key in keys if self.role_of(Reader(key)) == Member.Role.ADMIN]
 
     @transaction.atomic
-    def give_role(self, user: User, role: str, *, by: User | None) -> bool:
+    def give_role(self, user: User, role: str, *, by: User | None, **details: str) -> bool:
         """Give an account a role, or ``""`` for its role in Slack, with an audit event.
 
+        ``details`` are added to the event.
         Returns False if the account has this role. Raises `RoleRefused` and changes nothing if the
         role may not be given.
         """
@@ -234,6 +235,7 @@ class Workspace(models.Model):
             subject=user.get_username(),
             before=before or None,
             after=role or None,
+            **details,
         )
         return True
 
