@@ -5,6 +5,7 @@ Each function of `STATES` brings one state after another on the screen and yield
 
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from urllib.parse import urlsplit
 
 from django.utils import timezone
 from playwright.sync_api import Page
@@ -61,6 +62,16 @@ def editing(page: Page, story: Story) -> Iterator[str]:
     page.wait_for_selector("#offer .band")
     yield "edit-draft"
     page.goto(story.channel)
+    page.click("#memory-text-0")
+    page.wait_for_selector("#memory .line-form form")
+    yield "line-in-place"
+    page.fill("#line-text", " ")
+    page.click("#memory .line-form button.primary")
+    page.wait_for_selector("#line-error")
+    yield "line-refused"
+    page.goto(f"{story.channel}?since=7d")
+    yield "channel-since"
+    page.goto(story.channel)
     page.click("#sources a")
     page.wait_for_selector("ul.sources")
     yield "sources-in-place"
@@ -97,7 +108,7 @@ def sending_forms(page: Page, story: Story) -> Iterator[str]:
     page.get_by_role("button", name="Create link").click()
     page.wait_for_selector("#link")
     yield "invitation-made"
-    page.goto(page.locator("#link").inner_text())
+    page.goto(story.at(urlsplit(page.locator("#link").inner_text()).path))
     yield "invitation-open"
     page.goto(story.at("/w/kazoe/settings/"))
     page.keyboard.press("Control+k")
