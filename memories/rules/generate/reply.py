@@ -161,8 +161,10 @@ def _parse_nothing(reply: Reply, request: Request) -> ParsedReply:
     if request.uses_operations:
         return apply_operations(request, [], _repeats)
     is_short = request.memory_type is MemoryType.SHORT_TERM
-    is_right = prompts.may_keep_nothing(request) or (
-        is_short and (reply.model == OFFLINE or bool(reply.left_out))
+    is_right = (
+        prompts.may_keep_nothing(request)
+        or reply.model == OFFLINE
+        or (is_short and bool(reply.left_out))
     )
     return ParsedReply(is_nothing=True) if is_right else ParsedReply(fault=Fault.NOTHING)
 

@@ -112,7 +112,7 @@ class SourceFinder:
     def trace(self, line: ReplyLine) -> ReplyLine:
         """Return the line with its sources, whether it is a quote, and its unverified figures."""
         weights = self._weights(line.text)
-        total = sum(weights.values())
+        total = math.fsum(weights.values())
         if not total or not self.sources:
             return ReplyLine(line.text, (), line.kind)
         scores = {s.ref: _shared_weight(weights, s.words) / total for s in self.sources}
@@ -143,7 +143,7 @@ class SourceFinder:
 
     def _score(self, text: str, sources: Iterable[Source]) -> float:
         weights = self._weights(text)
-        total = sum(weights.values())
+        total = math.fsum(weights.values())
         shared = (_shared_weight(weights, source.words) for source in sources)
         return max(shared, default=0.0) / total if total else 0.0
 
@@ -159,7 +159,7 @@ class SourceFinder:
 
     def _covering_sources(self, weights: dict[str, float], scores: dict[int, float]) -> list[int]:
         """Return the best source, and those that add enough words of the line to it."""
-        total = sum(weights.values())
+        total = math.fsum(weights.values())
         missing, chosen = dict(weights), list[int]()
         while len(chosen) < MAX_SOURCES:
             gains = {
@@ -193,7 +193,7 @@ class SourceFinder:
 
 
 def _shared_weight(weights: dict[str, float], words: Iterable[str]) -> float:
-    return sum(weights[word] for word in weights.keys() & words)
+    return math.fsum(weights[word] for word in weights.keys() & words)  # in any order
 
 
 def _is_stop_word(word: str) -> bool:

@@ -44,7 +44,7 @@ class TestBudget:
         earlier = replace(FULL, earlier=[day(1, CHAT)])
         assert assemble(earlier) == whole
         assert (
-            "## #general, earlier\n### 2026-01-01\n[09:00] Aki: thanks"
+            "## #general\n### 2026-01-01\n[09:00] Aki: thanks"
             in assemble(earlier, 500).text
         )
 
