@@ -3,7 +3,7 @@
 from django.urls import URLPattern, URLResolver, path
 
 from memories.views import guide, settings
-from memories.views.access import api_keys, people, preferences, setup
+from memories.views.access import api_keys, invitations, people, preferences, setup
 from memories.views.context import context
 from memories.views.costs import costs
 from memories.views.generate import backfill, jobs, updates
@@ -12,6 +12,8 @@ from memories.views.memory import (
     archive,
     catch_up,
     channels,
+    digests,
+    lines,
     memories,
     proposals,
     rebuilds,
@@ -31,7 +33,12 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("setup/model/", setup.model, name="setup-model"),
     path("setup/import/", imports.index, name="imports-index"),
     path("setup/import/<int:pk>/", imports.detail, name="imports-detail"),
+    path("invitations/<str:token>/", invitations.accept, name="invitations-accept"),
     path("settings/", preferences.edit, name="preferences-edit"),
+    path("settings/digest/", digests.edit, name="digests-edit"),
+    path("settings/feed/", digests.feed_address, name="digests-feed_address"),
+    path("feeds/<str:token>.atom", digests.feed, name="digests-feed"),
+    path("unsubscribe/<str:token>/", digests.unsubscribe, name="digests-unsubscribe"),
     path("help/", guide.index, name="guide-index"),
     path("memoryhub-agent", api_keys.agent, name="api_keys-agent"),
     path("theme/", preferences.set_theme, name="preferences-set_theme"),
@@ -44,6 +51,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("w/<slug:slug>/settings/", settings.edit, name="settings-edit"),
     path("w/<slug:slug>/settings/probe/", settings.probe, name="settings-probe"),
     path("w/<slug:slug>/people/", people.index, name="people-index"),
+    path("w/<slug:slug>/invitations/", invitations.index, name="invitations-index"),
     path("w/<slug:slug>/slack/", slack.index, name="slack-index"),
     path("w/<slug:slug>/slack/test/", slack.test, name="slack-test"),
     path("w/<slug:slug>/jobs/", jobs.index, name="jobs-index"),
@@ -76,6 +84,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("w/<slug:slug>/sources/messages/<int:pk>/", quarantine.message, name="quarantine-message"),
     path("w/<slug:slug>/sources/people/<int:pk>/", quarantine.person, name="quarantine-person"),
     path("w/<slug:slug>/c/<str:slack_id>/", channels.detail, name="channels-detail"),
+    path("w/<slug:slug>/c/<str:slack_id>/follow/", channels.follow, name="channels-follow"),
     path("w/<slug:slug>/c/<str:slack_id>/opt-in/", channels.opt_in, name="channels-opt_in"),
     path("w/<slug:slug>/c/<str:slack_id>/generate/", updates.channel, name="updates-channel"),
     path("w/<slug:slug>/c/<str:slack_id>/messages/", messages.index, name="messages-index"),
@@ -91,10 +100,12 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("m/<int:pk>/archive/", archive.index, name="archive-index"),
     path("m/<int:pk>/archive/restore/", archive.restore, name="archive-restore"),
     path("m/<int:pk>/generate/", updates.detail, name="updates-detail"),
+    path("m/<int:pk>/lines/<int:position>/edit/", lines.edit, name="lines-edit"),
     path("m/<int:pk>/rebuild/", rebuilds.detail, name="rebuilds-detail"),
     path("m/<int:pk>/proposal/", proposals.detail, name="proposals-detail"),
     path("m/<int:pk>/proposal/accept/", proposals.accept, name="proposals-accept"),
     path("m/<int:pk>/proposal/reject/", proposals.reject, name="proposals-reject"),
+    path("m/<int:pk>/proposal/<int:proposal>/", proposals.decide, name="proposals-decide"),
     path("v/<int:pk>/", versions.detail, name="versions-detail"),
     path("v/<int:pk>/sources/", versions.sources, name="versions-sources"),
     path("v/<int:pk>/restore/", versions.restore, name="versions-restore"),

@@ -103,8 +103,8 @@ class _Tools:
         """Read what the team knows, as one text: decisions, tasks, open questions, conversation.
 
         Call this when a task begins. `channel` is an id or a name. `thread` is the ts of a thread in
-        the channel. `query` is the question at hand, and `budget` the limit of tokens. `at` is an
-        ISO 8601 time at which the conversation ends.
+        the channel. `query` is the question at hand, and `budget` the limit of tokens. `at` is a past
+        time in ISO 8601: what was known then.
         """
         now = timezone.now()
         moment = _parse_moment(at) if at else None

@@ -57,13 +57,15 @@ def line_out(line: Line, superseded_by: str | None = None) -> LineOut:
         kind=line.kind,
         since=from_micros(line.at_us) if line.at_us else None,
         origin=line.origin,
+        author=line.author.get_username() if line.author else None,
         pinned=line.pinned,
         unverified=line.unverified,
         superseded_by=superseded_by,
     )
 
 
-def version_out(version: MemoryVersion) -> VersionOut:
+def version_out(version: MemoryVersion, lines: Sequence[Line] | None = None) -> VersionOut:
+    """Serialise a version with its lines, or with these instead."""
     return VersionOut(
         id=version.pk,
         number=version.number,
@@ -71,7 +73,7 @@ def version_out(version: MemoryVersion) -> VersionOut:
         created_at=version.created_at,
         until=from_micros(version.until_us),
         text=version.content,
-        lines=[line_out(line) for line in version.lines.all()],
+        lines=[line_out(line) for line in (version.lines.all() if lines is None else lines)],
     )
 
 
@@ -83,7 +85,7 @@ def memory_out(memory: Memory, current: MemoryVersion | None) -> MemoryOut:
         scope_id=memory.scope_id,
         type=memory.memory_type,
         channel=memory.channel.slack_id if memory.channel else None,
-        current=version_out(current) if current else None,
+        current=version_out(current, getattr(current, "lines_then", None)) if current else None,
     )
 
 

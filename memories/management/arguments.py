@@ -11,7 +11,9 @@ from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
 from memories.models import Channel, Member, Reader, User, Workspace
+from memories.pipeline.transfer.backup import migrations
 from memories.rules.context.contents import NoSuchChannel, find_channel
+from memories.rules.transfer.upgrade import newer_database
 from memoryhub.health import unapplied_migrations
 
 
@@ -116,9 +118,16 @@ def known_until(workspace: Workspace) -> datetime:
 
 
 def check_migrations() -> None:
-    """Raise ``CommandError`` if the database lacks migrations."""
+    """Raise ``CommandError`` if the database lacks migrations, or is newer than the program."""
+    refuse_newer_database()
     if missing := unapplied_migrations():
         raise CommandError(f"{missing} migrations are not applied: run `manage.py migrate` first.")
+
+
+def refuse_newer_database() -> None:
+    """Raise ``CommandError`` if the database has migrations that this program does not have."""
+    if refusal := newer_database(migrations.unknown(migrations.applied())):
+        raise CommandError(refusal)
 
 
 def parse_time(text: str, option: str) -> datetime:

@@ -27,6 +27,7 @@ EMPTY = (
     "jobs/cost/",
     "backfill/",
     "people/",
+    "invitations/",
     "slack/",
     "quarantine/",
 )
@@ -60,6 +61,16 @@ def editing(page: Page, story: Story) -> Iterator[str]:
     page.wait_for_selector("#offer .band")
     yield "edit-draft"
     page.goto(story.channel)
+    page.click("#memory-text-0")
+    page.wait_for_selector("#memory .line-form form")
+    yield "line-in-place"
+    page.fill("#line-text", " ")
+    page.click("#memory .line-form button.primary")
+    page.wait_for_selector("#line-error")
+    yield "line-refused"
+    page.goto(f"{story.channel}?since=7d")
+    yield "channel-since"
+    page.goto(story.channel)
     page.click("#sources a")
     page.wait_for_selector("ul.sources")
     yield "sources-in-place"
@@ -92,6 +103,16 @@ def sending_forms(page: Page, story: Story) -> Iterator[str]:
     role.locator("xpath=..").get_by_role("button").click()
     page.wait_for_selector("#gives-up")
     yield "people-asked"
+    page.goto(story.at("/w/kazoe/invitations/"))
+    page.get_by_role("button", name="Create link").click()
+    page.wait_for_selector("#link")
+    yield "invitation-made"
+    page.goto(page.locator("#link").inner_text())
+    yield "invitation-open"
+    page.goto(story.at("/w/kazoe/settings/"))
+    page.keyboard.press("Control+k")
+    page.wait_for_selector("#palette [role=option]")
+    yield "palette"
     page.goto(story.at("/w/kazoe/catch-up/"))
     page.locator(".entry summary").first.click()
     page.wait_for_selector(".entry details[open]")

@@ -34,6 +34,7 @@ from memories.models import (
     Note,
     NoteVersion,
     Person,
+    Proposal,
     QuarantinedLine,
     Upload,
     Workspace,
@@ -278,6 +279,21 @@ def _proposals(name: str) -> Any:
     return asks
 
 
+def _lines(world: World) -> Iterator[Ask]:
+    for pk in Memory.objects.values_list("pk", flat=True):
+        path = reverse("lines-edit", args=[pk, 0])
+        yield path, None
+        for number in (0, 1, 2):
+            yield path, {"text": TYPED, "based_on": str(number), "revision": "0"}
+
+
+def _corrections(world: World) -> Iterator[Ask]:
+    for proposal in Proposal.objects.order_by("pk"):
+        path = reverse("proposals-decide", args=[proposal.memory_id, proposal.pk])
+        yield path, {"do": "approve", "based_on": "0", "revision": "0"}
+        yield path, {"do": "reject"}
+
+
 def _jobs_of(name: str) -> Any:
     """Every job by its own workspace's address, a few by the other's, and a person's word on some."""
 
@@ -326,6 +342,7 @@ MATRIX: dict[str, Callable[[World], Iterator[Ask]]] = {
     "api_keys-revoke": _rows_of_workspace("api_keys-revoke", ApiKey, {}),
     "mcp": _plain("mcp", {"method": "tools/list"}),
     "readyz": _plain("readyz"),
+    "metrics": _plain("metrics"),
     "set_language": _plain("set_language", {"language": "ja"}),
     "login": _plain("login", {"username": "as-member", "password": "wrong"}),
     "account_login": _plain("account_login"),
@@ -356,10 +373,18 @@ MATRIX: dict[str, Callable[[World], Iterator[Ask]]] = {
     "setup-index": _plain("setup-index"),
     "guide-index": _plain("guide-index"),
     "setup-demo": _plain("setup-demo", {}),
-    "setup-model": _plain("setup-model", {}),
+    "setup-model": _plain("setup-model", {}, {"do": "save", "model": "tiny"}),
+    "invitations-accept": _plain(
+        "invitations-accept", {"username": "new", "password1": "a"}, args=("no-token",)
+    ),
+    "invitations-index": _of_workspace("invitations-index", {"role": "member"}, {"revoke": "1"}),
     "imports-index": _plain("imports-index", {"slug": "leaks"}),
     "imports-detail": _uploads,
     "preferences-edit": _plain("preferences-edit", {"time_zone": "nowhere"}),
+    "digests-edit": _plain("digests-edit", {"frequency": "daily"}),
+    "digests-feed_address": _plain("digests-feed_address", {}, {"do": "revoke"}),
+    "digests-feed": _plain("digests-feed", args=("unknown",)),
+    "digests-unsubscribe": _plain("digests-unsubscribe", {}, args=("unknown",)),
     "preferences-set_theme": _plain("preferences-set_theme", {"theme": "dark"}),
     "events-receive": _plain("events-receive", {"type": "event_callback"}),
     "workspaces-detail": _of_workspace("workspaces-detail"),
@@ -378,7 +403,12 @@ MATRIX: dict[str, Callable[[World], Iterator[Ask]]] = {
         {"user": "1", "do": "appoint"},
         query=f"q={TYPED}",
     ),
-    "settings-edit": _of_workspace("settings-edit", {"time_zone": "nowhere"}),
+    "settings-edit": _of_workspace(
+        "settings-edit",
+        {"time_zone": "nowhere"},
+        {"do": "workspace", "workspace-name": "x", "workspace-domain": "a b"},
+        {"do": "budget", "budget-money": "-1"},
+    ),
     "settings-probe": _of_workspace("settings-probe", {}),
     "slack-index": _of_workspace("slack-index", {"channel": "CSECRET"}, query=f"q={TYPED}"),
     "slack-test": _of_workspace("slack-test", {}),
@@ -424,6 +454,7 @@ MATRIX: dict[str, Callable[[World], Iterator[Ask]]] = {
         "quarantine-person", Person, {"do": "revoke"}, gets=False
     ),
     "channels-detail": _of_channel("channels-detail"),
+    "channels-follow": _of_channel("channels-follow", {"choice": "follow"}, {"choice": "mute"}),
     "channels-opt_in": _of_channel("channels-opt_in", {"on": "1"}, {"on": "0"}),
     "updates-channel": _of_channel("updates-channel", {}),
     "messages-index": _messages,
@@ -431,6 +462,7 @@ MATRIX: dict[str, Callable[[World], Iterator[Ask]]] = {
     "threads-detail": _threads,
     "archive-index": _of_rows("archive-index", Memory),
     "archive-restore": _of_rows("archive-restore", Memory, {"line": "1"} | STALE, gets=False),
+    "lines-edit": _lines,
     "memories-edit": _of_rows("memories-edit", Memory, STALE, CHOSEN),
     "memories-preview": _of_rows("memories-preview", Memory, STALE, gets=False),
     "memories-draft": _of_rows("memories-draft", Memory, STALE, {"do": "discard"}, gets=False),
@@ -438,6 +470,7 @@ MATRIX: dict[str, Callable[[World], Iterator[Ask]]] = {
     "updates-detail": _of_rows("updates-detail", Memory, {}),
     "rebuilds-detail": _of_rows("rebuilds-detail", Memory, {}),
     "proposals-detail": _of_rows("proposals-detail", Memory),
+    "proposals-decide": _corrections,
     "proposals-accept": _proposals("proposals-accept"),
     "proposals-reject": _proposals("proposals-reject"),
     "versions-detail": _of_rows("versions-detail", MemoryVersion),
@@ -461,6 +494,7 @@ AS_PARTS = {
     *(
         "channels-detail",
         "messages-index",
+        "lines-edit",
         "memories-edit",
         "updates-detail",
         "updates-channel",

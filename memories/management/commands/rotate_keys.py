@@ -8,7 +8,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
-from memories.models import SlackConnection
+from memories.models import ModelServer, SlackConnection
 from memories.pipeline.access import second_factors
 from memories.rules.safety.encryption import DecryptionError, new_key
 
@@ -23,7 +23,7 @@ This is a new key. It is not stored anywhere.
 
 class Command(BaseCommand):
     help = (
-        "Encrypt all stored tokens and second factors with the first of MEMORYHUB_KEYS, so that you can"
+        "Encrypt all stored tokens, keys and second factors with the first of MEMORYHUB_KEYS, so that you can"
         " remove the other keys. You may run it again. Exit status 1: no key decrypts some of them."
     )
 
@@ -61,6 +61,8 @@ class Command(BaseCommand):
         """Yield the name of each secret, and a function that encrypts it and returns if it changed."""
         for connection in SlackConnection.objects.with_token().select_related("workspace"):
             yield f"token of {connection.workspace.slug}", connection.reseal
+        for server in ModelServer.objects.exclude(encrypted_key=""):
+            yield "key of the model", server.reseal
         for factor in second_factors.with_secrets():
             yield (
                 f"second factor of {factor.user.get_username()}",

@@ -11,6 +11,7 @@ from django.utils.translation import gettext_lazy as _
 from memories.models.access.users import User
 from memories.models.ingest.messages import Message
 from memories.models.memory.new_version import Unchanged
+from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory import lines as line_rules
 from memories.rules.memory.kinds import Kind
 from memories.rules.memory.lines import Origin
@@ -107,6 +108,8 @@ class Line(models.Model):
     fate = models.CharField(
         max_length=10, blank=True, default="", choices=[(f.value, f.value) for f in Fate]
     )
+    # When its fate was decided, 0 if that is not known.
+    fate_us = models.BigIntegerField(default=0)
     # The position, in the next version, of the line that supersedes it.
     successor = models.PositiveIntegerField(null=True, blank=True)
     # Its words were redacted. No merge reads it.
@@ -206,6 +209,10 @@ class Line(models.Model):
             lines=lines,
             content=content,
             trigger={"reason": "line_edit"},
+        )
+        replaced = Line.objects.filter(version=base, text=current[index].text)
+        replaced.update(
+            fate=Line.Fate.SUPERSEDED, successor=index, fate_us=to_micros(version.created_at)
         )
         memory.record("memory_edit", by, version=version.number, based_on=based_on, line=index)
         return version

@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
-from django.db.models import Aggregate, JSONField, OuterRef, Subquery
-from django.db.models.functions import JSONArray
+from django.db.models import Aggregate, Case, F, JSONField, OuterRef, Subquery, Value, When
+from django.db.models.functions import Coalesce, Concat, JSONArray, NullIf, Trim
 
-from memories.models import Line
+from memories.models import EarlierWording, Line, MemoryVersion, User
 from memories.rules.context.material import (
     ARCHIVE,
     LONG_TERM,
@@ -42,22 +43,61 @@ class JSONAgg(Aggregate):
         return self.as_sql(compiler, connection, function="JSONB_AGG", **options)
 
 
-# The facts of the lines of a version, for `line_facts`: read in the query of the versions.
-LINE_ROWS = Subquery(
-    Line.objects.filter(version=OuterRef("pk"), redacted=False)
-    .order_by()
-    .values("version")
-    .annotate(
-        rows=JSONAgg(JSONArray("position", "text", "origin", "pinned", "kind", "at_us", "fate"))
-    )
-    .values("rows")
+_FACTS = ("position", "text", "origin", "pinned", "kind", "at_us", "fate")
+
+# The name of a line's author, "" for a line of a model.
+AUTHOR_NAME = Coalesce(
+    NullIf(Trim(Concat("author__first_name", Value(" "), "author__last_name")), Value("")),
+    "author__username",
+    Value(""),
 )
 
 
-def archived_lines(versions: Sequence[Any]) -> list[Line]:
-    """Return the newest archived lines of these long-term memories, oldest first."""
+def line_rows(at_us: int | None) -> Subquery:
+    """Return the facts of the lines of a version, for `line_facts`, in the query of the versions.
+
+    With ``at_us`` a line has no fate that was decided later.
+    """
+    fate: Any = F("fate")
+    if at_us is not None:
+        fate = Case(When(fate_us__gt=at_us, then=Value("")), default=fate)
+    return Subquery(
+        Line.objects.filter(version=OuterRef("pk"), redacted=False)
+        .order_by()
+        .values("version")
+        .annotate(rows=JSONAgg(JSONArray(*_FACTS[:-1], fate, AUTHOR_NAME)))
+        .values("rows")
+    )
+
+
+def restore_versions(versions: list[MemoryVersion], at: datetime) -> list[MemoryVersion]:
+    """Give the versions the text and the line facts that they had at a time. Two queries."""
+    EarlierWording.objects.restore_into(versions, at)
+    lines_then = [line for version in versions for line in version.lines_then or ()]
+    authors = User.objects.in_bulk({line.author_id for line in lines_then if line.author_id})
+
+    def name_of(line: Line) -> str:
+        author = authors.get(line.author_id or 0)
+        return (author.get_full_name() or author.get_username()) if author else ""
+
+    for version in versions:
+        if version.lines_then is not None:
+            lines = [line for line in version.lines_then if not line.redacted]
+            version.line_rows = [  # type: ignore[attr-defined]
+                [*(getattr(line, name) for name in _FACTS), name_of(line)] for line in lines
+            ]
+    return versions
+
+
+def archived_lines(versions: Sequence[Any], at_us: int | None) -> list[Line]:
+    """Return the newest archived lines of these long-term memories, oldest first.
+
+    With ``at_us`` these are the lines that were archived at that time and still are.
+    """
     memories = [x.memory_id for x in versions if x.memory.memory_type == MemoryType.LONG_TERM]
     rows = Line.objects.archived().filter(version__memory__in=memories[:MOST_KEYS])
+    if at_us is not None:
+        rows = rows.filter(fate_us__lte=at_us)
     return list(reversed(rows.select_related("version__memory").newest_first()[:ARCHIVED]))
 
 
@@ -99,14 +139,15 @@ def line_facts(versions: Sequence[Any], archive: Sequence[Line]) -> dict[str, Li
     facts: dict[str, LineFacts] = {}
     rows = [(*row, version) for version in versions for row in version.line_rows or ()]
     rows.sort(key=lambda row: (row[0], row[-1].pk))
-    for _, text, origin, is_pinned, kind, at_us, fate, version in rows:
+    for _, text, origin, is_pinned, kind, at_us, fate, author, version in rows:
         words = words_of(text)
         before = facts.get(words, LineFacts())
         facts[words] = LineFacts(
             max(before.at_us, at_us or version.until_us),
-            before.is_protected or bool(is_pinned) or origin == Origin.PERSON,
+            before.is_protected or bool(is_pinned or author) or origin == Origin.PERSON,
             kind or before.kind,
             before.is_replaced or fate == Line.Fate.SUPERSEDED,
+            author or before.author,
         )
     for line in archive:
         facts[words_of(line.text)] = LineFacts(line.at_us)

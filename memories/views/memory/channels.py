@@ -6,12 +6,13 @@ from datetime import datetime
 from django.contrib import messages as toasts
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
-from django.http import HttpResponse
+from django.http import Http404, HttpResponse
 from django.shortcuts import redirect
 from django.utils import timezone
 from django.utils.translation import gettext as _
+from django.views.decorators.http import require_POST
 
-from memories.models import Channel, Job, Memory, Message, ModelCall
+from memories.models import Channel, ChannelPreference, Job, Memory, Message, ModelCall
 from memories.pipeline.access import channel_audience
 from memories.pipeline.costs import usage
 from memories.rules.generate.coverage import Waiting
@@ -19,10 +20,11 @@ from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory.identity import MemoryScope, MemoryType
 from memories.views.access.access import UserRequest, WorkspaceContext, open_channel
 from memories.views.ingest.messages import first_words
-from memories.views.memory.activity import load_activity
 from memories.views.memory.scopes import load_notes, texts_context
-from memories.views.pages import render_page
-from memories.views.paths import thread_path, update_path
+from memories.views.memory.selection import form_context, parse_selection
+from memories.views.memory.timeline import load_timeline
+from memories.views.pages import next_of, render_page
+from memories.views.paths import channel_path, thread_path, update_path
 from memories.views.sync.coverage import find_coverage, reading_bar, share_bar, shares_of
 
 THREADS_SHOWN = 12
@@ -41,8 +43,11 @@ class ThreadLink:
 
 @login_required
 def detail(request: UserRequest, slug: str, slack_id: str) -> HttpResponse:
+    """``?since=`` shows the new lines first, as in Catch up."""
     place, channel = open_channel(request, slug, slack_id)
     now = timezone.now()
+    selection = parse_selection(request.GET, place, now)
+    has_period = "since" in request.GET and not selection.error
     memories = {
         memory.memory_type: memory
         for memory in Memory.objects.filter(channel=channel, scope=MemoryScope.CHANNEL)
@@ -50,15 +55,22 @@ def detail(request: UserRequest, slug: str, slack_id: str) -> HttpResponse:
     share, waiting = shares_of(place, [channel], to_micros(now))[channel.pk]
     coverage = find_coverage(place, channel, now)
     calls = ModelCall.objects.readable_by(place.reader)
+    long_term = memories.get(MemoryType.LONG_TERM)
+    texts = texts_context(
+        place,
+        long_term,
+        memories.get(MemoryType.SHORT_TERM),
+        selection.since if has_period else None,
+    )
     return render_page(
         request,
         "memory/channels/detail.html",
         {
             "place": place,
             "channel": channel,
-            **texts_context(
-                place, memories.get(MemoryType.LONG_TERM), memories.get(MemoryType.SHORT_TERM)
-            ),
+            **texts,
+            "period": form_context(selection),
+            "has_period": has_period,
             "share": share,
             "bar": share_bar(share, BAR_WIDTH),
             "reading": reading_bar(coverage, channel, BAR_WIDTH) if coverage else [],
@@ -71,11 +83,13 @@ def detail(request: UserRequest, slug: str, slack_id: str) -> HttpResponse:
             "jobs": _load_jobs(place, channel),
             "threads": _load_threads(place, channel),
             "notes": load_notes(place, channel),
-            "activity": load_activity(place, channel, now),
+            "timeline": load_timeline(place, channel, long_term, texts["shown"], now),
             "cost": usage.sum_this_month(calls.filter(job__memory__channel=channel), now),
             "may_opt_in": may_opt_in(place, channel),
+            "choice": _choice_of(place, channel),
             "now": now,
         },
+        status=422 if selection.error else 200,
     )
 
 
@@ -101,6 +115,24 @@ def opt_in(request: UserRequest, slug: str, slack_id: str) -> HttpResponse:
             else _("Sharing stopped. The workspace memory is made again without this channel."),
         )
     return redirect("channels-detail", slug, slack_id)
+
+
+@login_required
+@require_POST
+def follow(request: UserRequest, slug: str, slack_id: str) -> HttpResponse:
+    """Save ``choice`` of the reader for the channel: follow, mute, or "" for neither."""
+    _place, channel = open_channel(request, slug, slack_id)
+    choice = request.POST.get("choice", "")
+    if choice not in ("", *ChannelPreference.Choice.values):
+        raise Http404
+    ChannelPreference.objects.choose(request.user, channel, choice)
+    news = {
+        ChannelPreference.Choice.FOLLOW: _("%s comes first in Catch up and in the navigation."),
+        ChannelPreference.Choice.MUTE: _("%s is left out of Catch up."),
+        "": _("%s is listed as usual."),
+    }
+    toasts.success(request, news[choice] % channel)
+    return redirect(next_of(request) or channel_path(slug, slack_id))
 
 
 def may_opt_in(place: WorkspaceContext, channel: Channel) -> bool:
@@ -130,6 +162,11 @@ def _update_path(
         if channel.start_us is not None or not messages.exists():
             return ""
     return update_path(memory or Memory(workspace=place.workspace, channel=channel))
+
+
+def _choice_of(place: WorkspaceContext, channel: Channel) -> str:
+    rows = ChannelPreference.objects.filter(user=place.reader.user_id, channel=channel)
+    return rows.values_list("choice", flat=True).first() or ""
 
 
 def _load_threads(place: WorkspaceContext, channel: Channel) -> list[ThreadLink]:

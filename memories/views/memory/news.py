@@ -25,12 +25,12 @@ from memories.rules.memory.identity import MemoryType
 from memories.views.access.access import WorkspaceContext
 from memories.views.memory.display import (
     ComparedRow,
-    LineDisplay,
     VersionDisplay,
     add_lines,
     display_versions,
     for_display,
 )
+from memories.views.memory.line_display import LineDisplay
 from memories.views.memory.marks import load_keys, with_marks
 
 
@@ -46,6 +46,7 @@ class NewsEntry:
     version: MemoryVersion
     base: MemoryVersion | None
     is_folded: bool = False
+    is_followed: bool = False
     since_us: int | None = None  # the start of a period
     shown: VersionDisplay | None = None
     messages: int = 0  # new ones
@@ -105,12 +106,12 @@ class OpeningLine:
 
 @dataclass
 class News:
-    """The changed memories of channels, newest first, and ``digest``: the workspace's own memory.
+    """The changed memories of channels, and ``digest``: the workspace's own memory.
 
-    ``keys`` are the sort keys (`marks.sort_key`) of all of them; ``entries`` are the newest ones.
+    ``keys`` are the sort keys (`marks.load_keys`) of all of them; ``entries`` are the first ones.
     """
 
-    keys: list[tuple[int, int]]
+    keys: list[tuple[int, int, int]]
     entries: list[NewsEntry] = field(default_factory=list)
     digest: NewsEntry | None = None
 
@@ -124,7 +125,7 @@ def load_news(
     since: Since,
     folded: int | None = None,
     *,
-    cursor: tuple[int, int] | None,
+    cursor: tuple[int, int, int] | None,
     limit: int,
 ) -> News:
     """Load the memories that changed, behind a ``cursor``, with the texts of the ``limit`` newest.
@@ -139,18 +140,21 @@ def load_news(
         changed = place.followed.filter(Exists(lines))
     if folded is not None:
         changed |= place.followed.filter(pk=folded)
-    keys = load_keys(changed.filter(channel__isnull=False))
+    keys = load_keys(changed.filter(channel__isnull=False), place.reader)
     if cursor is not None:
         keys = [key for key in keys if key < cursor]
     digest = changed.filter(channel__isnull=True)
-    shown = Q(pk__in=[pk for _at, pk in keys[:limit]]) | Q(pk__in=digest.values("pk"))
+    shown = Q(pk__in=[pk for *_order, pk in keys[:limit]]) | Q(pk__in=digest.values("pk"))
     memories = with_marks(place.followed.filter(shown), place.reader)
     news = News(keys)
+    positions = {pk: position for position, (*_order, pk) in enumerate(keys)}
     for entry in load_entries(memories, place, since, folded):
         if entry.memory.channel_id is None:
             news.digest = entry
         else:
+            entry.is_followed = bool(keys[positions[entry.memory.pk]][0])
             news.entries.append(entry)
+    news.entries.sort(key=lambda entry: positions[entry.memory.pk])
     return news
 
 
@@ -208,6 +212,19 @@ def load_details(entries: Sequence[NewsEntry], place: WorkspaceContext, since: S
         entry.messages = message_counts.get(entry.memory.channel_id, 0)
 
 
+def find_new_lines(
+    memory: Memory, shown: VersionDisplay, place: WorkspaceContext, since: Since
+) -> list[LineDisplay]:
+    """Return the new lines of the current text. They are all lines if the reader saw no version."""
+    readable = Memory.objects.visible_to(place.reader).filter(pk=memory.pk)
+    marked = with_marks(readable, place.reader)
+    for entry in load_entries(marked, place, since):
+        if entry.memory.news or not since.is_seen:
+            entry.shown = shown
+            return [row.new_line for row in entry.new_rows if row.new_line]
+    return []
+
+
 def load_opening(
     entries: Sequence[NewsEntry], place: WorkspaceContext, since: Since
 ) -> list[OpeningLine]:
@@ -252,7 +269,10 @@ def _news_line(line: LineDisplay, channel: int | None) -> NewsLine:
 
 
 def most_important_first(entries: Iterable[NewsEntry]) -> list[NewsEntry]:
-    return sorted(entries, key=lambda entry: -importance_of(entry.news_lines))
+    """Sort the entries of followed channels before all others."""
+    return sorted(
+        entries, key=lambda entry: (not entry.is_followed, -importance_of(entry.news_lines))
+    )
 
 
 def count_words(kind: str, n: int) -> str:
