@@ -187,11 +187,12 @@ class TestChoice:
         )
         assert [line.refs for line in parse(request).lines] == [(2,)]
 
-
     def test_a_merge_without_a_lasting_line_is_nothing(self) -> None:
         lines = ["Ana: known, another of these bugs", "Ben: she says it costs 5 dollars"]
         assert parse(long(additions=added(*lines))).is_nothing
-        social = replace(long(additions=added("Ana: sold my bicycle for 90 euros")), place="#random")
+        social = replace(
+            long(additions=added("Ana: sold my bicycle for 90 euros")), place="#random"
+        )
         assert parse(social).is_nothing
 
     def test_the_answer_to_a_question_may_come_late_in_its_thread(self) -> None:

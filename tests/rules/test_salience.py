@@ -58,7 +58,10 @@ def test_texts_that_are_not_salient(text: str) -> None:
         ("We decided to use PostgreSQL", True),
         ("The export crashed again in version 3", True),
         ("AGREED: yes", True),
-        ("They counted every shelf with a printed list, and can close the books on 13 November", True),
+        (
+            "They counted every shelf with a printed list, and can close the books on 13 November",
+            True,
+        ),
         ("Mr. Ito says that the contract ends on 4 May", True),
         ("The export crashed again", False),
         ("confirmed, the door is closed", False),

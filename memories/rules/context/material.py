@@ -69,7 +69,9 @@ class MessageLine:
         """Return the line without its day, and with the short name of its author."""
         author = self.author
         short_name = short_names.get(author, author)
-        return f"{self.line[11:19].replace(' ', '[', 1)}{short_name}{self.without_time[len(author) :]}"
+        return (
+            f"{self.line[11:19].replace(' ', '[', 1)}{short_name}{self.without_time[len(author) :]}"
+        )
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from memories.rules.ingest.names import MAX_NAME_LENGTH
 from memories.rules.ingest.timestamps import micros, to_micros
 from memories.rules.memory.superseding import Statement, find_successors
 from memories.rules.salience import Words
-from memories.rules.summariser import MemoryLine, MessageLine, Request
+from memories.rules.summariser import MessageLine, Request
 from memories.rules.tokens import estimate_tokens
 
 _LONGEST_BODY = 120  # tokens: a longer message is shortened to its first sentences
@@ -27,7 +27,9 @@ _DUPLICATE_SHARE = 0.85  # of its words' worth in another line: the line is a du
 _DATE_PREFIX = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d ")  # of lines of earlier releases
 _SPEAKER = re.compile(rf"^[^:：]{{1,{MAX_NAME_LENGTH}}}[:：] ")
 # Channels for small talk. A merge takes only marked decisions and tasks from them.
-_SOCIAL = re.compile(r"#(?:random|off-?topic|water-?cooler|social|fun|pets?|memes?|jokes?|雑談)", re.I)
+_SOCIAL = re.compile(
+    r"#(?:random|off-?topic|water-?cooler|social|fun|pets?|memes?|jokes?|雑談)", re.I
+)
 # A Japanese full stop ends a sentence; a Latin one needs a space after it (v1.2, example.org).
 _SENTENCE = re.compile(r"\n+|(?<=[。！？])(?![。！？」』）)])|(?<=[.!?])\s+")
 

@@ -195,7 +195,16 @@ def test_the_text_has_its_parts_in_order():
 
 
 def test_later_messages_have_the_first_name_of_their_author():
-    names = ["Aki Mori", "Ben Hall", "Aki Mori", "Ben Hall", "Ben Ito", "Ben Ito", "Dr. Who", "Dr. Who"]
+    names = [
+        "Aki Mori",
+        "Ben Hall",
+        "Aki Mori",
+        "Ben Hall",
+        "Ben Ito",
+        "Ben Ito",
+        "Dr. Who",
+        "Dr. Who",
+    ]
     lines = [f"[2026-01-05 18:0{n}] {name}: text {n}" for n, name in enumerate(names)]
     earlier = MessageLine(0, "[2026-01-04 18:00] Aki Mori: before", channel_id="C1")
     material = Material(
