@@ -179,7 +179,6 @@ class Memory(models.Model):
         verbose_name_plural = _("memories")
 
     def __str__(self) -> str:
-        """Return "#launch, long-term memory", with the root of a thread's memory before it."""
         place = f"{self.channel or self.workspace} {self.thread_ts}".strip()
         return f"{place}, {self.get_memory_type_display()}"
 
@@ -281,15 +280,11 @@ class Memory(models.Model):
         content = version.without_redacted(version.content)
         if not content or (base is not None and base.content == content):
             raise Unchanged
-        lines = version.line_values()
-        # The undo of a restore brings the lines back as they were.
-        if base is None or base.origin != Origin.RESTORE or base.base_id != version.pk:
-            lines = line_rules.restore_lines(base.line_values() if base else [], lines)
         new_version = self.add_version_by_person(
             base,
             by,
             Origin.RESTORE,
-            lines=lines,
+            lines=version.lines_over(base),
             content=content,
             restored_from=version,
             audience=version.audience,  # a restore publishes nothing
