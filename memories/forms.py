@@ -73,6 +73,13 @@ SETTING_WORDS: dict[str, tuple[_Text, _Text]] = {
             "text again."
         ),
     ),
+    "review_merges": (
+        _("Review before publishing"),
+        _(
+            "Updates of these memories wait for an editor. With channels, contexts leave out "
+            "summaries of conversations and threads."
+        ),
+    ),
     "notes_enabled": (
         _("Use notes"),
         _("If notes are off, existing notes are kept but hidden."),
@@ -80,6 +87,14 @@ SETTING_WORDS: dict[str, tuple[_Text, _Text]] = {
     "notes_inject": (
         _("Notes in contexts"),
         _("Include notes in every context, only on request, or never."),
+    ),
+    "note_types": (
+        _("Types of notes"),
+        _("Your own names, separated by commas, beside pattern, architecture and solution."),
+    ),
+    "propose_notes": (
+        _("Propose notes from conversations"),
+        _("Ways of working and solutions in the memories of channels. An editor decides."),
     ),
     "time_zone": (
         _("Time zone"),
@@ -155,6 +170,12 @@ CHOICE_WORDS: dict[str, dict[str, _Text]] = {
         "rewrite": _("rewrite the whole text"),
         "operations": _("change single lines"),
     },
+    "review_merges": {
+        "none": _("nothing"),
+        "workspace": _("the workspace"),
+        "channels": _("channels"),
+        "all": _("the workspace and channels"),
+    },
     "output_language": {
         "conversation": _("language of the conversation"),
         "ja": _("Japanese"),
@@ -226,6 +247,8 @@ def setting_field(key: str) -> forms.Field:
     if FIELD_TYPES[key] is int:
         least = rules.min_value(key)
         return forms.IntegerField(min_value=least, max_value=rules.MAX_NUMBER, **words)
+    if key == "note_types":
+        return forms.CharField(max_length=500, required=False, **words)
     return forms.CharField(max_length=64, widget=ZoneInput, **words)
 
 

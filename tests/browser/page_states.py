@@ -30,6 +30,7 @@ EMPTY = (
     "invitations/",
     "slack/",
     "quarantine/",
+    "proposals/",
 )
 
 

@@ -29,6 +29,7 @@ from memories.models import (
     Message,
     Note,
     Person,
+    Proposal,
     QuarantinedLine,
     SlackConnection,
     User,
@@ -219,6 +220,16 @@ class World:
         thread = Memory.objects.of_thread(channel, root.ts)
         make_version(memory=thread, text=f"- {word(place, 'thread')}", segment=in_thread)
         self._notes(channel.workspace, place, channel)
+        memory.refresh_from_db()
+        for note_type in ("", "pattern"):
+            Proposal.objects.propose(
+                memory.current,
+                None,
+                word(place, f"proposed{note_type}"),
+                reason=word(place, "because"),
+                note_type=note_type,
+                sources=[root],
+            )
         for line in QuarantinedLine.objects.filter(memory__channel=channel):
             line.sources.set([root])
 
