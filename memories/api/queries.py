@@ -22,7 +22,7 @@ from memories.models import (
     Workspace,
 )
 from memories.pipeline.context.build import build_context
-from memories.pipeline.memory.source_messages import shareable_messages
+from memories.pipeline.memory.proposals import shareable_messages
 from memories.pipeline.search.finding import find
 from memories.rules.context.blocks import Part
 from memories.rules.context.contents import DEFAULT_BUDGET, Context, NoSuchChannel, NoThread

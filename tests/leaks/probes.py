@@ -288,6 +288,21 @@ def _review(world: World) -> Iterator[Ask]:
         yield path, {"do": "approve", "chosen": [f"text-{key}" for key in _keys(Job)]}
 
 
+def _lines(world: World) -> Iterator[Ask]:
+    for pk in Memory.objects.values_list("pk", flat=True):
+        path = reverse("lines-edit", args=[pk, 0])
+        yield path, None
+        for number in (0, 1, 2):
+            yield path, {"text": TYPED, "based_on": str(number), "revision": "0"}
+
+
+def _corrections(world: World) -> Iterator[Ask]:
+    for proposal in Proposal.objects.order_by("pk"):
+        path = reverse("proposals-decide", args=[proposal.memory_id, proposal.pk])
+        yield path, {"do": "approve", "based_on": "0", "revision": "0"}
+        yield path, {"do": "reject"}
+
+
 def _jobs_of(name: str) -> Any:
     """Every job by its own workspace's address, a few by the other's, and a person's word on some."""
 
@@ -375,6 +390,10 @@ MATRIX: dict[str, Callable[[World], Iterator[Ask]]] = {
     "imports-index": _plain("imports-index", {"slug": "leaks"}),
     "imports-detail": _uploads,
     "preferences-edit": _plain("preferences-edit", {"time_zone": "nowhere"}),
+    "digests-edit": _plain("digests-edit", {"frequency": "daily"}),
+    "digests-feed_address": _plain("digests-feed_address", {}, {"do": "revoke"}),
+    "digests-feed": _plain("digests-feed", args=("unknown",)),
+    "digests-unsubscribe": _plain("digests-unsubscribe", {}, args=("unknown",)),
     "preferences-set_theme": _plain("preferences-set_theme", {"theme": "dark"}),
     "events-receive": _plain("events-receive", {"type": "event_callback"}),
     "workspaces-detail": _of_workspace("workspaces-detail"),
@@ -453,6 +472,7 @@ MATRIX: dict[str, Callable[[World], Iterator[Ask]]] = {
     "threads-detail": _threads,
     "archive-index": _of_rows("archive-index", Memory),
     "archive-restore": _of_rows("archive-restore", Memory, {"line": "1"} | STALE, gets=False),
+    "lines-edit": _lines,
     "memories-edit": _of_rows("memories-edit", Memory, STALE, CHOSEN),
     "memories-preview": _of_rows("memories-preview", Memory, STALE, gets=False),
     "memories-draft": _of_rows("memories-draft", Memory, STALE, {"do": "discard"}, gets=False),
@@ -460,6 +480,7 @@ MATRIX: dict[str, Callable[[World], Iterator[Ask]]] = {
     "updates-detail": _of_rows("updates-detail", Memory, {}),
     "rebuilds-detail": _of_rows("rebuilds-detail", Memory, {}),
     "proposals-detail": _of_rows("proposals-detail", Memory),
+    "proposals-decide": _corrections,
     "proposals-accept": _proposals("proposals-accept"),
     "proposals-reject": _proposals("proposals-reject"),
     "versions-detail": _of_rows("versions-detail", MemoryVersion),
@@ -483,6 +504,7 @@ AS_PARTS = {
     *(
         "channels-detail",
         "messages-index",
+        "lines-edit",
         "memories-edit",
         "updates-detail",
         "updates-channel",

@@ -221,15 +221,9 @@ class World:
         make_version(memory=thread, text=f"- {word(place, 'thread')}", segment=in_thread)
         self._notes(channel.workspace, place, channel)
         memory.refresh_from_db()
-        for note_type in ("", "pattern"):
-            Proposal.objects.propose(
-                memory.current,
-                None,
-                word(place, f"proposed{note_type}"),
-                reason=word(place, "because"),
-                note_type=note_type,
-                sources=[root],
-            )
+        Proposal.objects.propose(
+            memory.current, None, word(place, "learned"), note_type="pattern", sources=[root]
+        )
         for line in QuarantinedLine.objects.filter(memory__channel=channel):
             line.sources.set([root])
 
@@ -265,6 +259,9 @@ class World:
                 cites=[[]],
             )
             job.add_inputs([first])
+        line = memory.current.lines.first()
+        correction = word(place, "correction")
+        Proposal.objects.propose(memory.current, line, correction, reason=word(place, "reason"))
         QuarantinedLine.objects.create(
             memory=memory, job=job, text=word(place, "quarantine"), rule="address"
         )
