@@ -167,6 +167,7 @@ class Story:
             "slack": "/w/kazoe/slack/",
             "opt-in": "/w/kazoe/c/C0PRICING/opt-in/",
             "quarantine": "/w/kazoe/quarantine/",
+            "proposals": "/w/kazoe/proposals/",
             "search": "/w/kazoe/search/?q=freeze",
             "search-none": "/w/kazoe/search/?q=nowhere&in=notes",
             "search-kind": "/w/kazoe/search/?q=lanch+kind%3Adecision",
