@@ -738,6 +738,7 @@ COMMANDS: dict[str, Callable[[World], Iterator[list[str]]] | str] = {
     "socket": "takes in events",
     "sync": "takes in what Slack says; says numbers, to whoever holds the machine",
     "sync_schedules": "says numbers",
+    "upgrade_check": "names migrations and versions",
     "worker": "runs processes",
 }
 
