@@ -52,7 +52,7 @@ def test_a_new_installation_needs_only_a_token_and_a_channel(slack: FakeSlack) -
 def test_a_private_name_is_printed_only_for_its_members(slack: FakeSlack) -> None:
     slack.add_channel("C3", "merger", is_private=True, members=["U1"])
     said = run("--channel", "C3", "--channel", "general")
-    assert "C3: not read: private channels are switched off" in said and "merger" not in said
+    assert "C3: not read: private channels are turned off" in said and "merger" not in said
     Workspace.objects.get().change_settings({"read_private_channels": True})
     said = run("--channel", "C3", "--channel", "general")
     assert "C3: 0 new" in said and "#general: " in said and "merger" not in said
@@ -81,7 +81,7 @@ def test_the_slow_plan_is_printed(slack: FakeSlack) -> None:
     slack.slow_plan = True
     slack.budgets.calls["conversations.history"] = 1
     out = StringIO()
-    with pytest.raises(CommandError, match="1 channels wait for Slack") as raised:
+    with pytest.raises(CommandError, match="1 channels wait, because Slack") as raised:
         call_command("sync", "--channel", "C1", stdout=out)
     assert raised.value.returncode == 2
     assert "slow plan" in out.getvalue()
