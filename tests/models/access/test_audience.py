@@ -21,6 +21,7 @@ from memories.models import (
     Message,
     Note,
     Person,
+    QuarantinedLine,
     Reader,
     Segment,
     SlackConnection,
@@ -276,8 +277,20 @@ def test_a_channel_of_unknown_kind_is_private():
     assert not channel.is_public
 
 
+def test_a_quarantined_line_is_for_those_who_read_its_job():
+    channel = ChannelFactory(kind="public")
+    memory = make_channel_memory(channel=channel)
+    private = make_segment(messages=[MessageFactory(channel=channel, was_private=True)])
+    job = make_job(memory=memory, segment=private)
+    for text, made_by in (("of a private job", job), ("of no job", None)):
+        QuarantinedLine.objects.create(memory=memory, job=made_by, text=text, rule="link")
+    lines = QuarantinedLine.objects.visible_to(Reader.public(NOW))
+    assert [line.text for line in lines] == ["of no job"]
+
+
 ENTERS = {"guest elsewhere", "guest by a row", "member by a person", "member by a row", "operator"}
 STAYS_OUT = {"outsider", "deactivated in Slack", "account switched off", "operator switched off"}
+STAYS_OUT |= {"member by a row, left Slack"}
 
 
 @pytest.mark.slow
