@@ -1,4 +1,4 @@
-"""What the demo's context holds of right answers to the demo's questions (`make quality`)."""
+"""What `make quality` measures (tests/demo/test_highlights.py asks the demo's questions)."""
 
 import json
 import re
@@ -14,14 +14,12 @@ from bench.quality import (
     NEWEST,
     OURS,
     SEARCH,
-    ask_demo,
     ask_gatemem,
     current_lines,
     demo_questions,
     table,
 )
 from bench.quality_model import Recorder
-from memories.models import Line
 from tests.llm.endpoint import FakeEndpoint
 
 
@@ -38,20 +36,6 @@ def test_what_is_history_or_replaced_does_not_hold_now() -> None:
         "# Short-term memory\n\n## #launch\n### Version 1\n- c (replaced)\n- d\n\n# Conversation\n[09:00] e"
     )
     assert [line for line in current_lines(text) if line] == ["- (2026-11-02) a", "- d"]
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(400)
-@pytest.mark.django_db
-def test_a_context_holds_the_answers() -> None:
-    scores = ask_demo(budgets=[2_000])
-    for language in ("en", "ja"):
-        plain, asked = scores[language, 2_000, OURS], scores[language, 2_000, ASKED]
-        assert plain.hit_rate >= 0.9, plain.missed
-        assert asked.hit_rate == 1.0, asked.missed
-        assert not plain.outdated + asked.outdated
-    replaced = Line.objects.filter(fate=Line.Fate.SUPERSEDED, text__contains="Kazoe 3 launches on")
-    assert replaced.filter(version__memory__memory_type="long_term").exists()
 
 
 STORY = (

@@ -1,23 +1,18 @@
-"""The lines that a merge keeps of the demo."""
+"""What merges keep of the demo, and which questions its contexts answer."""
 
 import json
 import re
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from bench.quality import ASKED, NOW, OURS, Scores, ask_demo
 from memories.demo.workspace import build_export
-from memories.llm.offline import OfflineSummariser
-from memories.models import Memory, Message
-from memories.pipeline.generate.passes import run_pass
-from memories.pipeline.ingest.importing import import_export
+from memories.models import Line, Memory, Message
 from memories.rules import salience
-from memories.slack.export import Export
-from tests.factories import WorkspaceFactory
 
-NOW = datetime(2026, 11, 24, 9, tzinfo=UTC)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 # People laughed about it, but it is an event.
 LAUGHED_ABOUT_EVENT = "And I called the hardware shop."
 SENTENCE = re.compile(r"(?<=[.!?。！？])\s*")
@@ -47,15 +42,26 @@ def merged_lines() -> Iterator[tuple[str, str, list[str]]]:
             yield line.kind, line.text, list(sources.values_list("ts", flat=True))
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(300)
-@pytest.mark.django_db
-def test_merges_keep_no_bot_message_joke_or_lone_question(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def scores(module_transaction: None) -> Scores:
+    """The demo lived through, with each question asked at its time."""
+    return ask_demo(budgets=[2_000])
+
+
+def test_a_context_holds_the_answers(scores: Scores, db: None) -> None:
+    for language in ("en", "ja"):
+        plain, asked = scores[language, 2_000, OURS], scores[language, 2_000, ASKED]
+        assert plain.hit_rate >= 0.9, plain.missed
+        assert asked.hit_rate == 1.0, asked.missed
+        assert not plain.outdated + asked.outdated
+    replaced = Line.objects.filter(fate=Line.Fate.SUPERSEDED, text__contains="Kazoe 3 launches on")
+    assert replaced.filter(version__memory__memory_type="long_term").exists()
+
+
+def test_merges_keep_no_bot_message_joke_or_lone_question(
+    scores: Scores, db: None, tmp_path: Path
+) -> None:
     build_export(tmp_path, NOW)
-    workspace = WorkspaceFactory(slug="kazoe", settings={"time_zone": "Asia/Tokyo"})
-    with Export(tmp_path) as export:
-        import_export(workspace, export, NOW, backfill="all")
-    run_pass(workspace, NOW, OfflineSummariser())
     bots, jokes = messages_of(tmp_path, "bots"), messages_of(tmp_path, "jokes")
     assert len(bots) > 50 and len(jokes) > 20
     lines = list(merged_lines())
