@@ -13,6 +13,24 @@ from memories.models import Line, Memory, Message
 from memories.rules import salience
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+# Lines of the demo that no reaction marks, by kind. No long-term memory has one of them.
+UNMARKED = {
+    "joke": (
+        "one of those bugs you hug",
+        "I eat at the Android 9 tablet",
+        "everything should be free and at 5 in the morning",
+        "妻には言わないでください",
+        "it said fine",
+        "she's one of us now",
+    ),
+    "small talk": ("saw a 1970s hand counter", "ran 10k along the river"),
+    "unanswered question": (
+        "need to know if they must count again",
+        "what happens to revenue at 2,980",
+        "A confirmed count by noon?",
+    ),
+    "answer without its question": ("she said, just after closing", "4%は必ず初日に来る"),
+}
 # People laughed about it, but it is an event.
 LAUGHED_ABOUT_EVENT = "And I called the hardware shop."
 SENTENCE = re.compile(r"(?<=[.!?。！？])\s*")
@@ -69,5 +87,10 @@ def test_merges_keep_no_bot_message_joke_or_lone_question(
     assert all(kind in ("decision", "task", "question", "status", "event") for kind, *_ in lines)
     assert not [text for _, text, sources in lines if bots & set(sources)]
     assert not [text for _, text, sources in lines if len(sources) < 2 and is_question_alone(text)]
+    messages = "\n".join(Message.objects.values_list("text", flat=True))
+    long_term = "\n".join(text for _, text, _ in lines)
+    for kind, texts in UNMARKED.items():
+        for text in texts:
+            assert text in messages and text not in long_term, kind
     laughed_about = [text for _, text, sources in lines if jokes & set(sources)]
     assert not [text for text in laughed_about if LAUGHED_ABOUT_EVENT not in text]
