@@ -47,7 +47,9 @@ def is_readable(model: type[Model], reader: Reader) -> Q:
 
 
 def people_of(reader: Reader) -> PersonQuerySet:
-    """Return the Slack people who are linked to the account and not deactivated in Slack."""
+    """Return the reader's person, or those linked to the account. None is deactivated in Slack."""
+    if reader.person_id is not None:
+        return Person.objects.filter(pk=reader.person_id, is_deleted=False, is_bot=False)
     if reader.user_id is None:
         return Person.objects.none()
     return Person.objects.filter(user=reader.user_id, is_deleted=False)
@@ -61,7 +63,7 @@ def entered_workspaces(reader: Reader) -> WorkspaceQuerySet:
     if reader.reads_all_public:
         return Workspace.objects.all()
     if reader.user_id is None:
-        return Workspace.objects.none()
+        return Workspace.objects.filter(pk__in=people_of(reader).values("workspace"))
     members = Member.objects.filter(user=reader.user_id).values("workspace")
     left = Person.objects.filter(user=reader.user_id, is_deleted=True).values("workspace")
     return Workspace.objects.filter(
@@ -82,7 +84,7 @@ def _is_member(reader: Reader) -> Q:
     if reader.reads_all_public:
         return _EVERY_ROW
     if reader.user_id is None:
-        return _NO_ROW
+        return Q(pk__in=people_of(reader).full_members().values("workspace"))
     people = Person.objects.filter(user=reader.user_id)
     full = people_of(reader).full_members()
     restricted = people.restricted() | people.filter(is_deleted=True)
@@ -103,15 +105,30 @@ def _whole_workspaces(reader: Reader) -> WorkspaceQuerySet:
 # Channels
 
 
+def reader_of_channel(channel: Channel, now: datetime) -> Reader:
+    """Return the reader that reads what every reader of the channel may read.
+
+    With guests, or people from another organisation, this is the channel alone.
+    """
+    return Reader(is_public=True, channel_id=channel.pk, is_narrowed=channel.has_guests(), now=now)
+
+
 def member_channels(reader: Reader) -> ChannelQuerySet:
     """Return the channels that the reader is in, or has an access grant for.
 
-    A list of members counts if it is known and, in a connected workspace, fresh.
+    A list of members counts if it is known and, in a connected workspace, fresh. The readers of a
+    private channel are its members.
     """
-    if reader.user_id is None:
+    if reader.channel_id is not None:
+        joined = Channel.objects.filter(pk=reader.channel_id).exclude(kind=Channel.Kind.PUBLIC)
+        joined = joined.values("pk")
+    elif reader.user_id is None and reader.person_id is None:
         return Channel.objects.none()
-    people = people_of(reader).with_open_link(reader.now)
-    joined = ChannelMember.objects.filter(person__in=people).values("channel")
+    else:
+        people = people_of(reader)
+        if reader.person_id is None:
+            people = people.with_open_link(reader.now)
+        joined = ChannelMember.objects.filter(person__in=people).values("channel")
     is_member = Q(
         Q(workspace__connected_at__isnull=True) | Q(members_known_at__gte=reader.memberships_since),
         members_known_at__isnull=False,
@@ -128,9 +145,11 @@ def _is_public(reader: Reader) -> Q:
 
 
 def _is_in_key(reader: Reader) -> Q:
-    """Match the channels that an API key names, if the key is limited to channels."""
+    """Match the channels that an API key names, or the reader's own, if it is limited to these."""
     if not reader.is_narrowed:
         return _EVERY_ROW
+    if reader.channel_id is not None:
+        return Q(pk=reader.channel_id)
     named = Channel.api_keys.through.objects.filter(apikey=reader.key_id)
     return Q(pk__in=named.values("channel"))
 
