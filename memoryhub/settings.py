@@ -258,7 +258,9 @@ ACCOUNT_LOGIN_METHODS = {"username"}
 ACCOUNT_RATE_LIMITS = {
     "login": None,  # it would also refuse known devices of the address
     "login_address": "20/m/ip",  # our own, for unknown devices: memories/logins.py
-    "login_failed": "5/5m/key",  # by account (and address) or device; by person for second factors
+    "login_failed": "5/5m/key",  # by account (and address) or device
+    "factor": "5/5m/key",  # our own, by device, or by person and address: memories/factor_forms.py
+    "factor_person": "10/5m/key",  # our own, by person, for unknown devices
 }
 ACCOUNT_SIGNUP_FIELDS = ["username*", "password1*", "password2*"]
 ACCOUNT_EMAIL_VERIFICATION = "none"
@@ -269,6 +271,12 @@ ALLAUTH_TRUSTED_PROXY_COUNT = env.int("MEMORYHUB_PROXIES", default=0)
 
 # An optional second factor, also after a sign-in with Slack and before the admin.
 MFA_ADAPTER = "memories.factors.Factors"
+MFA_FORMS = {
+    "authenticate": "memories.factor_forms.CodeForm",
+    "reauthenticate": "memories.factor_forms.CodeAgainForm",
+    "authenticate_webauthn": "memories.factor_forms.KeyForm",
+    "reauthenticate_webauthn": "memories.factor_forms.KeyAgainForm",
+}
 MFA_SUPPORTED_TYPES = ["totp", "webauthn", "recovery_codes"]
 MFA_ALLOW_UNVERIFIED_EMAIL = True  # an operator or Slack creates accounts
 

@@ -118,6 +118,31 @@ def test_who_guesses_too_often_waits(clock: Any, client: Client, alice: User) ->
     assert "Too many attempts" in code(client, right).content.decode() and not is_in(client)
 
 
+def guess(user: User, address: str, times: int) -> Any:
+    """Guess codes with the right password, and return the last response."""
+    stranger = Client(REMOTE_ADDR=address)
+    password(stranger, user)
+    return [code(stranger, f"{n:06d}") for n in range(times)][-1]
+
+
+def test_guesses_from_elsewhere_lock_no_one_out(clock: Any, client: Client, alice: User) -> None:
+    known, new = Client(), client
+    password(known, alice)
+    known.post("/logout/")
+    give_factor(alice)
+    assert "Too many attempts" in guess(alice, "192.0.2.1", 6).content.decode()
+    password(new, alice)
+    code(new, code_of())
+    assert is_in(new)
+    clock.shift(30)
+    for n in range(2, 5):  # all unknown devices wait now, but not the known one
+        guess(alice, f"192.0.2.{n}", 5)
+    assert "Too many attempts" in guess(alice, "192.0.2.9", 1).content.decode()
+    password(known, alice)
+    code(known, code_of())
+    assert is_in(known)
+
+
 def test_the_admin_is_behind_it_too(clock: Any, client: Client) -> None:
     boss = UserFactory(username="boss", is_staff=True, is_superuser=True)
     give_factor(boss)

@@ -61,6 +61,7 @@ ACTION_LABELS = {
     "person_forget": _("forgot a person"),
     "person_link": _("linked a person to an account"),
     "price": _("changed a price"),
+    "proposal_add": _("proposed a correction"),
     "proposal_accept": _("approved a proposal"),
     "proposal_reject": _("rejected a proposal"),
     "quarantine_accept": _("approved a quarantined line"),

@@ -142,7 +142,7 @@ def change_out(version: MemoryVersion) -> ChangeOut:
 
 
 def hit_out(row: Any, terms: Sequence[Term], names: Names) -> HitOut:
-    """Serialise a hit of a search: a message, a version, a note or an archived line."""
+    """Serialise a hit of a search: a message, a version, a note or a line."""
     if isinstance(row, Message):
         slug, slack_id = row.channel.workspace.slug, row.channel.slack_id
         path = f"{paths.messages_path(slug, slack_id)}?around={row.ts}#msg-{row.ts}"
@@ -157,7 +157,9 @@ def hit_out(row: Any, terms: Sequence[Term], names: Names) -> HitOut:
         )
     if isinstance(row, Line):
         memory = row.version.memory
-        path = f"{reverse('archive-index', args=[memory.pk])}?line={row.pk}"
+        path = paths.card_path(memory)
+        if row.fate == Line.Fate.ARCHIVED:
+            path = f"{reverse('archive-index', args=[memory.pk])}?line={row.pk}"
         title = f"{paths.scope_name(memory)}: {paths.type_name(memory)}"
         return _hit(
             "line", row.pk, title, strip_invisible(words_of(row.text)), path, terms, row.at_us

@@ -24,6 +24,7 @@ from memories.models.memory.drafts import Draft
 from memories.models.memory.lines import Line
 from memories.models.memory.memories import Memory
 from memories.models.memory.new_version import ChangedSince, NewVersion, StaleBase, Unchanged
+from memories.models.memory.proposals import Proposal
 from memories.models.memory.seen import Seen
 from memories.models.memory.versions import MemoryVersion
 from memories.models.notes.note_versions import NoteVersion
@@ -65,6 +66,7 @@ __all__ = [
     "AccessGrant",
     "Person",
     "Price",
+    "Proposal",
     "QuarantinedLine",
     "Reader",
     "SearchDocument",

@@ -27,6 +27,7 @@ from memories.models.ingest.messages import Message
 from memories.models.ingest.people import Person, PersonQuerySet
 from memories.models.memory.lines import Audience
 from memories.models.memory.memories import Memory
+from memories.models.memory.proposals import Proposal
 from memories.models.memory.versions import MemoryVersion
 from memories.models.notes.note_versions import NoteVersion
 from memories.models.notes.notes import Note, NoteQuerySet
@@ -291,6 +292,12 @@ def _version(reader: Reader) -> Q:
     )
 
 
+def _proposal(reader: Reader) -> Q:
+    """Match proposals whose memory, and the version that the author saw, the reader may read."""
+    version = MemoryVersion.objects.visible_to(reader).filter(pk=OuterRef("version"))
+    return Q(_memory_is_readable(reader)) & Q(Exists(version))
+
+
 def _job(reader: Reader) -> Q:
     """Match jobs of readable memories. Jobs that rest on private words are for members only."""
     in_member_channel = Q(memory__channel__in=_member_keys(reader))
@@ -392,6 +399,7 @@ RULES |= {
     Note: _note,
     NoteVersion: _note_version,
     Person: _person,
+    Proposal: _proposal,
     QuarantinedLine: _quarantined_line,
     Segment: _segment,
     SlackConnection: _slack_connection,

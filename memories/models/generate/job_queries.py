@@ -173,10 +173,15 @@ class JobQuerySet(AudienceQuerySet["Job"]):
         return count + self.proposed().update(state=JobState.SUPERSEDED, **values)
 
     def cancel(self) -> int:
-        """Cancel these, and leave their segments out until a retry."""
-        segments = [job.segment for job in self.select_related("segment")]
-        count = self._end(JobState.CANCELLED)
+        """Cancel these, and leave their segments out until a retry.
+
+        Another process may claim one of them meanwhile. That one keeps its segment.
+        """
+        keys = list(self.values_list("pk", flat=True))
+        count = self.filter(pk__in=keys)._end(JobState.CANCELLED)
         if count:
+            cancelled = self.model.objects.filter(pk__in=keys, state=JobState.CANCELLED)
+            segments = [job.segment for job in cancelled.select_related("segment")]
             outcome = Segment.Outcome
             Segment.objects.settle_read(segments, outcome.CANCELLED, outcome.WAITING)
         return count

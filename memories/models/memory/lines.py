@@ -1,5 +1,6 @@
 """Lines: the statements of a version, with their origin, kind, time and sources."""
 
+from collections.abc import Collection
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ from django.utils.translation import gettext_lazy as _
 
 from memories.models.access.users import User
 from memories.models.ingest.messages import Message
+from memories.models.memory.new_version import Unchanged
 from memories.rules.memory import lines as line_rules
 from memories.rules.memory.kinds import Kind
 from memories.rules.memory.lines import Origin
@@ -39,6 +41,10 @@ class LineQuerySet(models.QuerySet["Line"]):
         """Return the archives of memories that all readers of a memory may read."""
         return self.filter(fate=Fate.ARCHIVED, redacted=False, version__audience=Audience.SCOPE)
 
+    def in_force(self) -> "LineQuerySet":
+        """Return the lines that no newer line replaces, if their versions are current."""
+        return self.filter(fate="", redacted=False)
+
     def pinned_or_by_person(self) -> "LineQuerySet":
         return self.filter(Q(pinned=True) | Q(origin=Origin.PERSON))
 
@@ -66,6 +72,7 @@ class LineQuerySet(models.QuerySet["Line"]):
                 line.kind,
                 line.at_us,
                 line.unverified,
+                line.author_id,
             )
             for line in lines
         ]
@@ -82,6 +89,10 @@ class Line(models.Model):
     position = models.PositiveIntegerField()
     text = models.TextField()
     origin = models.CharField(max_length=10, choices=[(o.value, o.value) for o in Origin])
+    # The account that wrote the words. A merge into another memory copies it with them.
+    author = models.ForeignKey(
+        User, on_delete=models.SET_NULL, related_name="+", null=True, blank=True
+    )
     since = models.PositiveIntegerField(_("since version"))
     # Every merge keeps it word for word.
     pinned = models.BooleanField(_("pinned"), default=False)
@@ -151,4 +162,50 @@ class Line(models.Model):
             trigger={"reason": "line_restore"},
         )
         memory.record("line_restore", by, version=version.number)
+        return version
+
+    @transaction.atomic
+    def correct(
+        self,
+        text: str,
+        *,
+        by: User | None,
+        based_on: int,
+        revision: int | None = None,
+        sources: Collection[int] = (),
+    ) -> "MemoryVersion":
+        """Add a version with these words in place of the line. They are the person's from now on.
+
+        ``sources`` are primary keys of messages. Without any, the line keeps its own. Raise the
+        errors of `Memory.revise`, and LookupError if the current version does not have the line.
+        """
+        words = line_rules.words_of(text)
+        if not words:
+            raise ValueError("There is no text in this line.")
+        memory = self.version.memory
+        base = memory.get_seen_version(based_on, revision)
+        current = base.line_values() if base else []
+        old_words = line_rules.words_of(self.text)
+        matches = (
+            i for i, line in enumerate(current) if line_rules.words_of(line.text) == old_words
+        )
+        index = next(matches, None)
+        if base is None or index is None:
+            raise LookupError(f"The memory has no line {old_words!r}.")
+        if words == old_words:
+            raise Unchanged
+        author = by.pk if by else None
+        lines = line_rules.correct_line(current, index, words, sources, author)
+        rows = base.without_redacted(base.content).split("\n")
+        at = next(i for i, row in enumerate(rows) if row.rstrip() == current[index].text)
+        content = "\n".join([*rows[:at], lines[index].text, *rows[at + 1 :]])
+        version = memory.add_version_by_person(
+            base,
+            by,
+            Origin.PERSON,
+            lines=lines,
+            content=content,
+            trigger={"reason": "line_edit"},
+        )
+        memory.record("memory_edit", by, version=version.number, based_on=based_on, line=index)
         return version

@@ -256,7 +256,8 @@ class Memory(models.Model):
             text = base.without_redacted(text)
             if not line_rules.split_text(text):
                 raise ValueError("Nothing is left in this edit but what was forgotten.")
-        lines = line_rules.revise_lines(base.line_values() if base else [], text)
+        author = by.pk if by else None
+        lines = line_rules.revise_lines(base.line_values() if base else [], text, author)
         version = self.add_version_by_person(base, by, Origin.PERSON, lines=lines, content=text)
         self.record("memory_edit", by, version=version.number, based_on=based_on)
         return version

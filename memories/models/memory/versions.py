@@ -267,6 +267,7 @@ class MemoryVersion(models.Model):
                 kind=line.kind,
                 at_us=time_of(line),
                 unverified=line.unverified,
+                author_id=line.author,
             )
             for i, line in enumerate(values)
         )
@@ -287,7 +288,8 @@ class MemoryVersion(models.Model):
 
         ``whole`` are primary keys of lines to redact completely. ``short`` are matchers for single
         lines, by primary key; all other lines use ``matcher``. The new revision makes open editors
-        stale, and the drafts of the memory are deleted. Call `Memory.update_current` afterwards.
+        stale. The drafts of the memory and the proposals for redacted lines are deleted. Call
+        `Memory.update_current` afterwards.
         """
         lines = list(self.lines.order_by("position"))
         texts = [
@@ -321,6 +323,8 @@ class MemoryVersion(models.Model):
             revision=F("revision") + 1, updated_at=timezone.now(), **values
         )
         self.memory.drafts.all().delete()
+        old_words = [line_rules.words_of(old) for old, new in redacted.items() if old != new]
+        self.memory.proposals.filter(line_text__in=old_words).delete()
         self.refresh_from_db()
         return len(changed)
 

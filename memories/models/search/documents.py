@@ -18,6 +18,8 @@ MOST_LOOKUPS = 2_000  # tokens times keys; further tokens are checked in the sto
 WORDS = "memories_searchwords"  # SQLite's FTS5 table; PostgreSQL has a column
 # The kinds of texts, and the columns with their keys.
 MESSAGE, VERSION, NOTE = "message", "version", "note"
+# Forms of a word in the index, each with whether it is only the beginning of a token.
+Tokens = tuple[tuple[str, bool], ...]
 
 
 class SearchDocumentQuerySet(models.QuerySet["SearchDocument"]):
@@ -137,8 +139,9 @@ class SearchableQuerySet(AudienceQuerySet[Row], Generic[Row]):
             if in_index and not term.excluded:
                 continue
             has = found_in.format(f"{document}.tokens")
-            where.append(f"{has} = 0" if term.excluded else f"{has} > 0")
-            params.append(term.needle)
+            compared = f"{has} = 0" if term.excluded else f"{has} > 0"
+            where.append(f"({' OR '.join([compared] * len(term.needles))})")
+            params += term.needles
         edges = [(">=", since_us, SLOTS), ("<", before_us, SLOTS), ("<", below, 1)]
         for compare, value, times in edges:
             if value is not None:
@@ -191,33 +194,41 @@ class SearchableQuerySet(AudienceQuerySet[Row], Generic[Row]):
         )
 
 
-def _tokens(terms: Iterable[Term], *, selective: bool) -> list[tuple[str, bool]]:
-    """Return the index tokens of terms, and whether each is only the beginning of a token."""
-    tokens = [
-        (word, False)
+def _tokens(terms: Iterable[Term], *, selective: bool) -> list[Tokens]:
+    """Return the index tokens of terms. A text has at least one of each tuple."""
+    tokens: list[Tokens] = [
+        ((word, False),)
         for term in terms
         for word in (term.selective_words if selective else term.words)
     ]
-    tokens += [(word, True) for term in terms for word in term.beginnings]
+    tokens += [
+        ((word, True), *((form, False) for form in term.stem_words))
+        for term in terms
+        for word in term.beginnings
+    ]
     return list(dict.fromkeys(tokens))
 
 
-def _fts5_query(keys: Iterable[str], tokens: Iterable[tuple[str, bool]]) -> str:
+def _fts5_query(keys: Iterable[str], tokens: Iterable[Tokens]) -> str:
     written = ('"{}{}"', '"{}{}" *')
-    return " OR ".join(_all_of(key, tokens, " AND ", written) for key in keys)
+    return " OR ".join(_all_of(key, tokens, (" AND ", " OR "), written) for key in keys)
 
 
-def _tsquery(keys: Iterable[str], tokens: Iterable[tuple[str, bool]]) -> str:
-    return " | ".join(_all_of(key, tokens, " & ", ("'{}{}'", "'{}{}':*")) for key in keys)
+def _tsquery(keys: Iterable[str], tokens: Iterable[Tokens]) -> str:
+    return " | ".join(_all_of(key, tokens, (" & ", " | "), ("'{}{}'", "'{}{}':*")) for key in keys)
 
 
 def _all_of(
-    key: str, tokens: Iterable[tuple[str, bool]], also: str, written: tuple[str, str]
+    key: str, tokens: Iterable[Tokens], joins: tuple[str, str], written: tuple[str, str]
 ) -> str:
     """Return a condition for all tokens with a key, or for the key alone without tokens.
 
-    The key alone is in each text of its audience. Tokens have letters and digits only, so they
-    need no quoting.
+    The key alone is in each text of its audience. Tokens have no ASCII characters besides letters
+    and digits, so they need no quoting.
     """
-    conditions = [written[begins].format(key, token) for token, begins in tokens]
-    return f"({also.join(conditions or [written[0].format(key, '')])})"
+    all_of, any_of = joins
+    conditions = [
+        f"({any_of.join(written[begins].format(key, token) for token, begins in forms)})"
+        for forms in tokens
+    ]
+    return f"({all_of.join(conditions or [written[0].format(key, '')])})"

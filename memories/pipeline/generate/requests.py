@@ -27,7 +27,8 @@ class JobRequest:
     """The request of a job, and facts that the version made from its reply needs.
 
     ``sources`` are the keys of the messages behind each reference of the request, from 1 on.
-    ``base_lines`` are the lines of the base that the request shows.
+    ``base_lines`` are the lines of the base that the request shows, ``input_lines`` those of the
+    versions to merge.
     """
 
     request: Request
@@ -36,6 +37,7 @@ class JobRequest:
     message_count: int
     latest_ts: str | None
     base_lines: Sequence[Line] = ()
+    input_lines: Sequence[Line] = ()
 
 
 @dataclass
@@ -187,9 +189,10 @@ class RequestBuilder:
             base_lines = base.line_values() if is_long_term else base.protected_lines()
         existing, sources = _memory_lines(base_lines, refs)
         existing = _without(existing, self._withheld(memory, base_lines))
-        additions = []
+        additions, input_lines = [], list[Line]()
         for version in inputs:
             values = version.line_values()
+            input_lines += values
             lines, line_sources = _memory_lines(values, refs)
             shown = _without(lines, self._withheld(memory, values, version.memory.channel))
             additions.append(Addition(self._title(memory, version), shown))
@@ -204,7 +207,7 @@ class RequestBuilder:
         until_us = max((version.until_us for version in inputs), default=0)
         if base and is_long_term:
             until_us = max(until_us, base.until_us)
-        return JobRequest(request, sources, until_us, 0, None, base_lines)
+        return JobRequest(request, sources, until_us, 0, None, base_lines, input_lines)
 
     def _withheld(
         self, output: Memory, lines: Sequence[Line], channel: Channel | None = None

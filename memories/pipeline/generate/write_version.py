@@ -60,7 +60,7 @@ def write_version(
     if checked.is_all_stopped:
         settle_segments(job, Segment.Outcome.NOTHING)
         return Closed(outcome="held back")
-    lines = build_lines(job.cites, checked.parsed)
+    lines = build_lines(job.cites, checked.parsed, job_request.input_lines)
     if memory.scope == MemoryScope.CHANNEL and memory.memory_type == MemoryType.SHORT_TERM:
         version = _write_segment(job, job_request, lines)
     else:
@@ -69,15 +69,24 @@ def write_version(
     return Closed(version, "" if version else "unchanged")
 
 
-def build_lines(sources: Sequence[Sequence[int]], parsed: ParsedReply) -> list[Line]:
-    """Return the lines of a reply. ``sources`` are the message keys of each reference, from 1 on."""
+def build_lines(
+    sources: Sequence[Sequence[int]], parsed: ParsedReply, input_lines: Sequence[Line] = ()
+) -> list[Line]:
+    """Return the lines of a reply. ``sources`` are the message keys of each reference, from 1 on.
+
+    A person's line of a merged version that comes out the same keeps its author and time.
+    """
+    by_person = {words_of(line.text): line for line in input_lines if line.author is not None}
     lines = []
     for line in parsed.lines:
         # A request that is built again may have more references than the reply's own.
         refs = (ref for ref in line.refs if ref <= len(sources))
         keys = dict.fromkeys(key for ref in refs for key in sources[ref - 1])
         made = Line(f"- {line.text}", Origin.MODEL, sources=tuple(keys)[:MAX_SOURCES])
-        lines.append(replace(made, kind=line.kind or "", unverified=bool(line.unverified)))
+        made = replace(made, kind=line.kind or "", unverified=bool(line.unverified))
+        if same := by_person.get(words_of(line.text)):
+            made = replace(made, author=same.author, at_us=same.at_us, unverified=False)
+        lines.append(made)
     return lines
 
 

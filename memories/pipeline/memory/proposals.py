@@ -47,7 +47,8 @@ def proposed_lines(job: Job) -> list[Line]:
         return []
     job_request = RequestBuilder(job.memory.workspace).build(job)
     parsed = parse_reply(reply, job_request.request)
-    new_lines = build_lines(job.cites, quarantine.check_reply(job, job_request, parsed).parsed)
+    checked = quarantine.check_reply(job, job_request, parsed)
+    new_lines = build_lines(job.cites, checked.parsed, job_request.input_lines)
     base = get_base(job)
     return merge_lines(base.line_values() if base else [], new_lines).lines
 

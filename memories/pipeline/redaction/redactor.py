@@ -2,7 +2,7 @@
 
 A message is deleted, edited, forgotten by a command, or revoked as a source. The same transaction
 removes its words from all versions, also old and withheld ones, and from kept replies of models,
-notes, drafts, quarantined lines and waiting events.
+notes, drafts, proposals, quarantined lines and waiting events.
 
 - A line that has the message as a source is removed whole. So is a model's line without sources, if
   it may rest on the message.
@@ -28,6 +28,7 @@ from memories.models import (
     Memory,
     MemoryVersion,
     Message,
+    Proposal,
     Segment,
     Workspace,
 )
@@ -123,6 +124,8 @@ class Redactor:
         if self.matcher.runs or self.person_names:
             self.result.notes += workspace_texts.redact_notes(self.workspace, self.matcher)
         Draft.objects.filter(memory__workspace=self.workspace).delete_quoting(self.matcher)
+        proposals = Proposal.objects.filter(memory__workspace=self.workspace)
+        proposals.delete_quoting(self.matcher, self.deleted)
         workspace_texts.redact_topics(self.workspace, self.matcher)
         self.result.events += slack_copies.skip_events(self.removed, self.matcher)
         slack_copies.remove_root_copies(self.removed, self.keys)

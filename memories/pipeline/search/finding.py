@@ -1,4 +1,4 @@
-"""Search notes, memories, older versions, threads and messages for a reader.
+"""Search notes, memories, threads, messages and older versions for a reader.
 
 Only the index of the reader's audiences is read, so neither the time nor the work depends on
 unreadable texts. Rows are filtered by `visible_to` before they are counted. The number of queries
@@ -31,6 +31,7 @@ from memories.models.access.audience import (
     readable_workspaces,
 )
 from memories.models.ingest.messages import MessageQuerySet
+from memories.models.memory.lines import LineQuerySet
 from memories.models.search.documents import MESSAGE, NOTE, VERSION, SearchableQuerySet
 from memories.rules import salience
 from memories.rules.ingest.invisible import strip_invisible
@@ -40,13 +41,13 @@ from memories.rules.search.query import Has, Kind, Query, Sort
 from memories.rules.search.tokenizer import Audience, audience_key
 
 COUNTED = 1_000  # larger numbers are shown as "1,000+"
-RANKED = 10_000  # the newest hits, of which the best are shown
+RANKED = 2_000  # the newest hits, of which the best are shown
 QUESTION_HITS = 3_000  # the newest hits of a question; a context takes QUESTION_BEST of them
 QUESTION_BEST = 200
 IN_EACH = 5  # hits of each kind on a page of all kinds
 OF_MESSAGES = 20
 OF_ONE = 50  # hits on a page of one kind
-ARCHIVES = 200  # the newest versions with the words whose archived lines are searched
+OF_LINES = 200  # the newest versions with the words whose lines are searched
 
 _LINKS = {Kind.MESSAGES: "<http"}  # Slack's markup; people and models write plain addresses
 
@@ -106,20 +107,23 @@ def find(
     keys = audience_keys(workspace, reader, channel)
     groups = []
     for kind in _kinds(query):
+        of_lines = kind is Kind.ARCHIVE or bool(query.line_kind)
         rows = _filtered(_readable(kind, workspace, reader), kind, query, author)
+        if of_lines:
+            rows = rows.filter(Exists(_lines(kind, query).filter(version=OuterRef("pk"))))
         if channel is not None:
             column = "memory__channel" if rows.model is MemoryVersion else "channel"
             rows = rows.filter(**{column: channel})
-        of_archive = kind is Kind.ARCHIVE
         matching = rows.matching(
             # An excluded word may be in another line of the version.
-            [term for term in query.terms if not (of_archive and term.excluded)],
+            [term for term in query.terms if not (of_lines and term.excluded)],
             keys,
             since_us=since,
             before_us=before,
             below=below if query.kind else None,
         )
-        groups.append(_archived(matching, query) if of_archive else _group(kind, matching, query))
+        found_of = _group_lines if of_lines else _group
+        groups.append(found_of(kind, matching, query))
     return SearchResults([group for group in groups if group.rows])
 
 
@@ -161,7 +165,7 @@ def most_relevant(question: str, hits: Iterable[tuple[int, int, str]]) -> list[i
     ``hits`` are (key, time, tokens) of `question_hits`.
     """
     hits = list(hits)
-    texts = [frozenset(tokens.split()) for _, _, tokens in hits]
+    texts = [frozenset(tokenizer.without_stems(tokens)) for _, _, tokens in hits]
     scores = salience.bm25_scores(
         salience.content_words(question), texts, salience.word_rarity(texts)
     )
@@ -178,6 +182,8 @@ def _kinds(query: Query) -> list[Kind]:
         kinds = [kind for kind in kinds if kind is not Kind.ARCHIVE]
     if query.has & {Has.FILE, Has.THREAD}:
         kinds = [kind for kind in kinds if kind is Kind.MESSAGES]
+    if query.line_kind:
+        kinds = [k for k in kinds if k in (Kind.MEMORIES, Kind.THREADS, Kind.ARCHIVE)]
     return kinds
 
 
@@ -196,7 +202,7 @@ def _readable(kind: Kind, workspace: Workspace, reader: Reader) -> SearchableQue
     if kind is Kind.OLDER:
         return versions.not_current()
     if kind is Kind.ARCHIVE:
-        return versions.filter(Exists(Line.objects.archived().filter(version=OuterRef("pk"))))
+        return versions
     of_thread = Q(memory__scope=MemoryScope.THREAD)
     return versions.current().filter(of_thread if kind is Kind.THREADS else ~of_thread)
 
@@ -222,7 +228,7 @@ def _filtered(
 
 def _group(kind: Kind, matching: Any, query: Query) -> Group:
     limit = OF_ONE if query.kind else OF_MESSAGES if kind is Kind.MESSAGES else IN_EACH
-    if query.sort is Sort.BEST and query.terms:
+    if query.sort is Sort.BEST and not all(term.excluded for term in query.terms):
         return _best(kind, matching, query, limit)
     rows = list(matching[: limit + 1])
     count = len(rows)
@@ -232,25 +238,36 @@ def _group(kind: Kind, matching: Any, query: Query) -> Group:
     return Group(kind, rows[:limit], count, below)
 
 
-def _archived(matching: Any, query: Query) -> Group:
-    """Return archived lines that match the terms, of the newest versions that do."""
-    versions = list(matching[: ARCHIVES + 1])
-    found_at = {version.pk: version.found_at for version in versions[:ARCHIVES]}
-    lines = Line.objects.archived().filter(version__in=found_at)
+def _lines(kind: Kind, query: Query) -> LineQuerySet:
+    """Return the archived lines or those in force, of the kind in the query."""
+    lines = Line.objects.archived() if kind is Kind.ARCHIVE else Line.objects.in_force()
+    return lines.filter(kind=query.line_kind) if query.line_kind else lines
+
+
+def _group_lines(kind: Kind, matching: Any, query: Query) -> Group:
+    """Return lines that match the terms, of the newest versions that do."""
+    versions = list(matching[: OF_LINES + 1])
+    keys = [version.pk for version in versions[:OF_LINES]]
+    lines = _lines(kind, query).filter(version__in=keys).newest_first()
     rows = [
         line
         for line in lines.select_related("version__memory__channel", "version__memory__workspace")
-        if tokenizer.matches_terms(tokenizer.tokenize(strip_invisible(line.text)), query.terms)
+        if tokenizer.matches_terms(_tokens_of(line), query.terms)
         and query.writer in ("", line.origin)
         and (Has.LINK not in query.has or "://" in line.text)
         and (Has.CODE not in query.has or "`" in line.text)
     ]
-    rows.sort(key=lambda line: (-found_at[line.version_id], line.position))
+    if query.sort is Sort.BEST:
+        rows.sort(key=lambda line: -tokenizer.score(_tokens_of(line), query.terms))
     if not query.kind:
-        return Group(Kind.ARCHIVE, rows[:IN_EACH], len(rows))
-    has_more = len(versions) > ARCHIVES
-    below = versions[ARCHIVES - 1].found_at if has_more else None
-    return Group(Kind.ARCHIVE, rows, len(rows) + has_more, below)
+        return Group(kind, rows[:IN_EACH], len(rows))
+    has_more = len(versions) > OF_LINES
+    below = versions[OF_LINES - 1].found_at if has_more else None
+    return Group(kind, rows, len(rows) + has_more, below)
+
+
+def _tokens_of(line: Line) -> str:
+    return tokenizer.tokenize_with_stems(strip_invisible(line.text))
 
 
 def _best(kind: Kind, matching: Any, query: Query, limit: int) -> Group:

@@ -14,7 +14,7 @@ from memories.models.search.search_triggers import ERASED, erases_at_once
 from memories.rules.ingest.invisible import strip_invisible
 from memories.rules.ingest.markup import render_plain
 from memories.rules.ingest.timestamps import to_micros
-from memories.rules.search.tokenizer import Audience, audience_key, tokenize
+from memories.rules.search.tokenizer import Audience, audience_key, tokenize_with_stems
 
 logger = logging.getLogger(__name__)
 
@@ -162,7 +162,7 @@ def _messages(keys: Collection[int]) -> tuple[set[int], list[SearchDocument]]:
         seen.add(message.pk)
         if message.state != Message.State.LIVE or message.is_notice:
             continue
-        tokens = tokenize(strip_invisible(render_plain(message.text, _NO_NAMES)))
+        tokens = tokenize_with_stems(strip_invisible(render_plain(message.text, _NO_NAMES)))
         if tokens:
             index_keys = _keys(
                 MESSAGE, channel.workspace_id, channel, for_members=message.was_private
@@ -186,7 +186,7 @@ def _versions(keys: Collection[int]) -> tuple[set[int], list[SearchDocument]]:
         seen.add(version.pk)
         for_members = version.audience == MemoryVersion.Audience.MEMBERS
         is_read = version.audience != MemoryVersion.Audience.NOBODY
-        tokens = tokenize(strip_invisible(version.content)) if is_read else ""
+        tokens = tokenize_with_stems(strip_invisible(version.content)) if is_read else ""
         if tokens and not (for_members and memory.channel_id is None):
             at, channel = to_micros(version.created_at), channels[memory.channel_id]
             index_keys = _keys(VERSION, memory.workspace_id, channel, for_members=for_members)
@@ -204,7 +204,7 @@ def _notes(keys: Collection[int]) -> tuple[set[int], list[SearchDocument]]:
             continue
         seen.add(note.pk)
         text = "\n".join([note.title, note.content, *note.tags])
-        tokens = tokenize(strip_invisible(text)) if note.deleted_at is None else ""
+        tokens = tokenize_with_stems(strip_invisible(text)) if note.deleted_at is None else ""
         if tokens:
             at, channel = to_micros(note.created_at), channels[note.channel_id]
             index_keys = _keys(NOTE, note.workspace_id, channel, for_members=note.was_private)

@@ -32,7 +32,8 @@ class Line:
     ``since`` is the number of the first version with the line, None for the version in progress.
     ``sources`` are primary keys of messages. ``at_us`` is the time of the newest source in
     microseconds, 0 if unknown. ``unverified``: a number, a date or a link of the line is in no
-    source.
+    source. ``author`` is the primary key of the account that wrote the words, also after a merge
+    copied them to another memory.
     """
 
     text: str
@@ -43,6 +44,7 @@ class Line:
     kind: str = ""
     at_us: int = 0
     unverified: bool = False
+    author: int | None = None
 
     @property
     def is_protected(self) -> bool:
@@ -92,11 +94,11 @@ def split_text(text: str) -> list[str]:
     return [line.rstrip() for line in text.splitlines() if words_of(line)]
 
 
-def revise_lines(base: Sequence[Line], text: str) -> list[Line]:
+def revise_lines(base: Sequence[Line], text: str, author: int | None = None) -> list[Line]:
     """Return the lines of a person's edit of ``base``.
 
-    A line with the same words keeps its origin, wherever it is now. Any other line is the person's.
-    It keeps the sources and the pin of the line in its place if the two are similar.
+    A line with the same words keeps its origin, wherever it is now. Any other line is that of
+    ``author``. It keeps the sources, kind and pin of the line in its place if the two are similar.
     """
     texts = split_text(text)
     matcher = SequenceMatcher(
@@ -113,10 +115,41 @@ def revise_lines(base: Sequence[Line], text: str) -> list[Line]:
                 continue
             replaced = base[i1 + offset] if i1 + offset < i2 else None
             if replaced is not None and _are_similar(replaced.text, new):
-                lines.append(Line(new, Origin.PERSON, None, replaced.sources, replaced.pinned))
+                lines.append(
+                    Line(
+                        new,
+                        Origin.PERSON,
+                        None,
+                        replaced.sources,
+                        replaced.pinned,
+                        replaced.kind,
+                        author=author,
+                    )
+                )
             else:
-                lines.append(Line(new, Origin.PERSON))
+                lines.append(Line(new, Origin.PERSON, author=author))
     return lines
+
+
+def correct_line(
+    lines: Sequence[Line], index: int, text: str, sources: Iterable[int], author: int | None
+) -> list[Line]:
+    """Return the lines with the words of ``text`` at ``index``, as a person's line.
+
+    It keeps the bullet, kind, time and pin. It keeps the sources, unless new ones are given.
+    """
+    old = lines[index]
+    bullet = _BULLET.match(old.text)
+    corrected = replace(
+        old,
+        text=f"{bullet[0] if bullet else ''}{words_of(text)}",
+        origin=Origin.PERSON,
+        since=None,
+        sources=tuple(sources) or old.sources,
+        unverified=False,
+        author=author,
+    )
+    return [*lines[:index], corrected, *lines[index + 1 :]]
 
 
 def _are_similar(old: str, new: str) -> bool:

@@ -17,6 +17,7 @@ from memories.rules.search.tokenizer import Term
 
 LONGEST = 300  # characters of a query
 MOST_TERMS = 20
+LINE_KINDS = ("decision", "task", "question", "status", "event")
 
 
 class Kind(StrEnum):
@@ -24,10 +25,10 @@ class Kind(StrEnum):
 
     NOTES = "notes"
     MEMORIES = "memories"
-    OLDER = "older"
-    ARCHIVE = "archive"
     THREADS = "threads"
     MESSAGES = "messages"
+    OLDER = "older"
+    ARCHIVE = "archive"
 
 
 class Has(StrEnum):
@@ -38,8 +39,8 @@ class Has(StrEnum):
 
 
 class Sort(StrEnum):
-    NEWEST = "newest"
     BEST = "best"
+    NEWEST = "newest"
 
 
 WRITERS = {"model": "model", "llm": "model", "person": "person", "restore": "restore"}
@@ -49,7 +50,8 @@ WRITERS = {"model": "model", "llm": "model", "person": "person", "restore": "res
 class Query:
     """A parsed query. ``words`` are the terms as typed.
 
-    ``channel`` and ``person`` are names as typed, "" for any. ``writer`` is an origin of versions.
+    ``channel`` and ``person`` are names as typed, "" for any. ``writer`` is an origin of versions,
+    ``line_kind`` a kind of lines.
     ``since`` and ``until`` are days, both included. ``wrong`` are operators that are not understood.
     """
 
@@ -58,12 +60,13 @@ class Query:
     channel: str = ""
     person: str = ""
     writer: str = ""
+    line_kind: str = ""
     since: date | None = None
     until: date | None = None
     has: frozenset[Has] = frozenset()
     wrong: tuple[str, ...] = ()
     words: tuple[str, ...] = ()
-    sort: Sort = Sort.NEWEST
+    sort: Sort = Sort.BEST
 
     @property
     def is_empty(self) -> bool:
@@ -73,7 +76,7 @@ class Query:
     @property
     def is_narrowed(self) -> bool:
         """Whether the query has filters."""
-        return replace(self, terms=(), words=(), wrong=(), sort=Sort.NEWEST) != Query()
+        return replace(self, terms=(), words=(), wrong=(), sort=Sort.BEST) != Query()
 
     def bounds(self, zone: tzinfo) -> tuple[int | None, int | None]:
         """Return the days as microseconds: the start, and the end (excluded)."""
@@ -84,7 +87,7 @@ class Query:
 
 
 _PIECE = re.compile(
-    r'(?P<minus>-)?(?:(?P<key>in|from|by|before|after|on|has):(?P<value>"[^"]*"?|\S*)'
+    r'(?P<minus>-)?(?:(?P<key>in|from|by|before|after|on|has|kind):(?P<value>"[^"]*"?|\S*)'
     r'|"(?P<phrase>[^"]*)"?|(?P<word>[^\s"]+))',
     re.IGNORECASE,
 )
@@ -127,12 +130,17 @@ def with_fields(query: Query, fields: Mapping[str, str]) -> Query:
         query = replace(query, channel=values.get("channel", "").removeprefix("#"))
     if not (query.person or query.writer) and values.get("by"):
         query = _with_operator(query, "by", values["by"], "")
+    if not query.line_kind and values.get("kind") in LINE_KINDS:
+        query = replace(query, line_kind=values["kind"])
+    days = {name: _day(values.get(name, "")) for name in ("from", "to")}
+    wrong = (values[name] for name, day in days.items() if values.get(name) and day is None)
     query = replace(
         query,
-        since=query.since or _day(values.get("from", "")),
-        until=query.until or _day(values.get("to", "")),
+        since=query.since or days["from"],
+        until=query.until or days["to"],
+        wrong=(*query.wrong, *wrong),
     )
-    return replace(query, sort=Sort.BEST) if values.get("sort") == Sort.BEST else query
+    return replace(query, sort=Sort.NEWEST) if values.get("sort") == Sort.NEWEST else query
 
 
 def as_fields(query: Query) -> dict[str, str]:
@@ -144,9 +152,10 @@ def as_fields(query: Query) -> dict[str, str]:
         "in": query.kind or "",
         "channel": query.channel,
         "by": query.writer,
+        "kind": query.line_kind,
         "from": query.since.isoformat() if query.since else "",
         "to": query.until.isoformat() if query.until else "",
-        "sort": "" if query.sort is Sort.NEWEST else query.sort,
+        "sort": "" if query.sort is Sort.BEST else query.sort,
     }
     return {key: value for key, value in fields.items() if value}
 
@@ -168,7 +177,9 @@ def _with_operator(query: Query, key: str, value: str, typed: str) -> Query:
         return replace(query, writer=WRITERS[lower])
     if key in ("from", "by"):
         return replace(query, person=value.removeprefix("@"))
-    if lower in set(Has):
+    if key == "kind" and lower in LINE_KINDS:
+        return replace(query, line_kind=lower)
+    if key == "has" and lower in set(Has):
         return replace(query, has=query.has | {Has(lower)})
     return replace(query, wrong=(*query.wrong, typed))
 

@@ -2,8 +2,8 @@
 
 Words are folded to one width and case. Chinese, Japanese and Korean text has no spaces: it becomes
 overlapping pairs of letters, and the last letter once more. The stored form of a text is all its
-tokens between spaces: ``" api 移行 行 "``. A term matches a substring of it, so both databases give
-the same hits. The index of tokens only narrows the search.
+tokens between spaces: ``" api 移行 行 "``. Behind them are the stems of English words. A term matches
+a substring of it, so both databases give the same hits. The index of tokens only narrows the search.
 """
 
 import math
@@ -11,6 +11,9 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
+
+from snowballstemmer.english_stemmer import EnglishStemmer
 
 from memories.rules.redaction.shingles import as_written, folded
 
@@ -22,18 +25,21 @@ LONGEST_STORED = 240_000  # characters; only the beginning of a longer text is s
 MOST_BYTES = 500_000
 FEW_TOKENS = 2_000  # so many tokens never exceed MOST_BYTES
 FEWEST_TO_BEGIN = 3  # letters of a word that matches by its beginning
+STEM = "§"  # begins a stem among the tokens; no word has it
 
 _LETTER = rf"[^\W_{WIDE}]"
 _PART = re.compile(rf"(?P<wide>[{WIDE}]+)|{_LETTER}{{1,{LONGEST_WORD}}}")
 _GAP = r"[\W_]"
+_ENGLISH = re.compile(rf"[a-z]{{{FEWEST_TO_BEGIN},}}")
 KEY_WIDTH = 8  # characters
 
 
 @dataclass(frozen=True)
 class Term:
-    """A condition on a text: its stored form contains ``needle``.
+    """A condition on a text: its stored form contains one of ``needles``.
 
     ``words`` and ``beginnings`` are its tokens for the index. ``pattern`` matches the folded text.
+    ``stem`` is that of a single English word: other forms of the word match, too.
     """
 
     needle: str
@@ -41,6 +47,16 @@ class Term:
     beginnings: tuple[str, ...]
     pattern: str
     excluded: bool = False
+    stem: str = ""
+
+    @property
+    def needles(self) -> tuple[str, ...]:
+        return (self.needle, *(f" {word} " for word in self.stem_words))
+
+    @property
+    def stem_words(self) -> tuple[str, ...]:
+        """The tokens of texts with other forms of the word."""
+        return (self.stem, f"{STEM}{self.stem}") if self.stem else ()
 
     @property
     def is_one_token(self) -> bool:
@@ -74,7 +90,30 @@ def audience_key(kind: str, audience: Audience, pk: int) -> str:
 
 def tokenize(text: str) -> str:
     """Return the tokens of a text in order, each between spaces; "" without tokens."""
-    tokens = [token for part in _parts(folded(text)[0]) for token in _tokens(part)]
+    return _stored([token for part in _parts(folded(text)[0]) for token in _tokens(part)])
+
+
+def tokenize_with_stems(text: str) -> str:
+    """Return the tokens of a text, and behind them the stems that are no words of it, each once."""
+    tokens = tokenize(text).split()
+    words = dict.fromkeys(tokens)
+    stems = dict.fromkeys(f"{STEM}{stem}" for word in words if (stem := stem_of(word)) not in words)
+    return _stored([*tokens, *stems])
+
+
+def without_stems(tokens: str) -> list[str]:
+    """Return the words of a stored text."""
+    return tokens.partition(f" {STEM}")[0].split()
+
+
+@lru_cache(maxsize=100_000)
+def stem_of(word: str) -> str:
+    """Return the stem of a folded English word. Other words are their own stems."""
+    return str(EnglishStemmer().stemWord(word)) if _ENGLISH.fullmatch(word) else word
+
+
+def _stored(tokens: list[str]) -> str:
+    """Return the first tokens, as many as an index takes, each between spaces."""
     if not tokens:
         return ""
     if len(tokens) > FEW_TOKENS:
@@ -101,7 +140,7 @@ def parse_term(
         words += _tokens(part)
     last = parts[-1]
     beginnings: list[str] = []
-    end = ""
+    end = stem = ""
     if _is_wide(last):
         if len(last) == 1:
             beginnings.append(last)
@@ -113,31 +152,38 @@ def parse_term(
         needle = " " + " ".join([*words, last]) + (" " if is_whole else "")
         (words if is_whole else beginnings).append(last)
         end = rf"(?!{_LETTER})" if is_whole else ""
-    return Term(needle, tuple(words), tuple(beginnings), _pattern(parts, end), excluded)
+        if not (is_whole or begins or excluded) and parts == [last] and _ENGLISH.fullmatch(last):
+            stem = stem_of(last)
+    return Term(needle, tuple(words), tuple(beginnings), _pattern(parts, end), excluded, stem)
 
 
 def spans(text: str, terms: Sequence[Term]) -> list[tuple[int, int]]:
     """Return where the terms are in the original text, in order and without overlaps."""
     flat, places = folded(text)
-    matches = (
-        match.span()
-        for term in terms
-        if not term.excluded
-        for match in re.finditer(term.pattern, flat)
-    )
+    included = [term for term in terms if not term.excluded]
+    matches = [match.span() for term in included for match in re.finditer(term.pattern, flat)]
+    if stems := {term.stem for term in included if term.stem}:
+        words = _PART.finditer(flat)
+        matches += [
+            word.span() for word in words if not stems.isdisjoint({word[0], stem_of(word[0])})
+        ]
     return as_written(matches, places)
 
 
 def matches_terms(tokens: str, terms: Iterable[Term]) -> bool:
     """Return whether a stored text matches all terms, as the databases decide it."""
-    return all((term.needle in tokens) is not term.excluded for term in terms)
+    return all(any(n in tokens for n in term.needles) is not term.excluded for term in terms)
 
 
 def score(tokens: str, terms: Iterable[Term]) -> float:
-    """Return the relevance of a stored text: how often it has the terms, for its length."""
+    """Return the relevance of a stored text: how often it has the terms, for its length.
+
+    A whole word counts more than the beginning of one.
+    """
     length = 1 + len(tokens) / 400
     return sum(
-        math.log1p(tokens.count(term.needle.rstrip())) / math.sqrt(length)
+        math.log1p(tokens.count(term.needle.rstrip()) + sum(map(tokens.count, term.needles[1:])))
+        / math.sqrt(length)
         for term in terms
         if not term.excluded
     )

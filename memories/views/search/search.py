@@ -1,4 +1,4 @@
-"""The search page: notes, memories, older versions, threads and messages."""
+"""The search page: notes, memories, threads, messages and older versions."""
 
 import time
 
@@ -8,15 +8,23 @@ from django.http import HttpResponse
 from memories.models import Memory
 from memories.pipeline.search import indexing as index_of
 from memories.pipeline.search.finding import find
+from memories.pipeline.search.similar_names import find_similar_names
 from memories.rules.search.query import parse, with_fields
 from memories.views.access.access import UserRequest, WorkspaceContext, open_workspace
 from memories.views.memory.marks import followed, with_marks
 from memories.views.memory.news import with_channels
 from memories.views.pages import render_page_or_part
-from memories.views.search.search_results import filters_of, hit_groups, wider_searches
+from memories.views.search.search_results import (
+    filters_of,
+    hit_groups,
+    line_kind_words,
+    name_links,
+    wider_searches,
+)
 
 RECENT = 5
-FIELDS = ("in", "channel", "by", "from", "to", "sort")
+FEW = 5  # results; with fewer, similar names are shown
+FIELDS = ("in", "channel", "by", "kind", "from", "to", "sort")
 
 
 @login_required
@@ -34,6 +42,8 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
     results = find(query, place.workspace, place.reader, channels, zone=place.zone, below=below)
     filters = filters_of(query, place)
     groups = hit_groups(results, query, place, request.GET)
+    is_few = results.count < FEW and below is None
+    similar = find_similar_names(query, place.workspace, place.reader) if is_few else []
     return render_page_or_part(
         request,
         "search/index.html",
@@ -48,6 +58,8 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
             "total": f"{results.count:,}",
             "below": below,
             "seconds": time.perf_counter() - began,
+            "similar": name_links(similar, place, request.path),
+            "line_kinds": line_kind_words(),
             "filters": [applied.words for applied in filters],
             "wider": wider_searches(query, filters, request.path),
             "recent": _recent(place) if query.is_empty else [],

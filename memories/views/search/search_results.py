@@ -1,6 +1,6 @@
 """The hits of a search on the page: place, time, author and excerpt."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from typing import Any
@@ -11,7 +11,7 @@ from django.urls import reverse
 from django.utils.formats import date_format
 from django.utils.translation import gettext as _
 
-from memories.models import Line, MemoryVersion, Message, Note
+from memories.models import Channel, Line, MemoryVersion, Message, Note, Person
 from memories.models.ingest.names import Names
 from memories.pipeline.search.finding import COUNTED, Group, SearchResults
 from memories.rules.ingest.invisible import strip_invisible
@@ -27,7 +27,7 @@ from memories.views.memory.display import shape_of, user_name, who_wrote
 
 @dataclass(frozen=True)
 class Hit:
-    """A hit on the page. Only versions have a ``shape`` and a ``number``."""
+    """A hit on the page. Only versions have a ``shape``, a ``number`` and ``older`` versions."""
 
     href: str
     where: str
@@ -37,6 +37,7 @@ class Hit:
     is_private: bool = False
     shape: str = ""
     number: int = 0
+    older: Sequence["Hit"] = ()
 
     @property
     def text(self) -> str:
@@ -57,14 +58,32 @@ class HitGroup:
 def hit_groups(
     results: SearchResults, query: Query, place: WorkspaceContext, parameters: QueryDict
 ) -> list[HitGroup]:
-    """Return the hits of each kind. One query reads the names that messages mention."""
+    """Return the hits of each kind. One query reads the names that messages mention.
+
+    Older versions are folded behind the current version of their memory, if that is a hit too.
+    """
+    rows = {group.kind: group.rows for group in results.groups}
+    current = {
+        row.memory_id
+        for kind in (Kind.MEMORIES, Kind.THREADS)
+        for row in rows.get(kind, ())
+        if isinstance(row, MemoryVersion)
+    }
+    older: dict[int, list[Hit]] = {}
+    for row in rows.get(Kind.OLDER, ()):
+        if row.memory_id in current:
+            older.setdefault(row.memory_id, []).append(_version(row, query, {}))
     texts = [row.text for group in results.groups for row in group.rows if isinstance(row, Message)]
     names = names_in(texts, place)
     return [
         HitGroup(
             group.kind,
             _title(group.kind),
-            [_hit(row, query, place, names) for row in group.rows],
+            [
+                _hit(row, query, place, names, older)
+                for row in group.rows
+                if group.kind is not Kind.OLDER or row.memory_id not in older
+            ],
             count_label(group.count),
             _more(group, query, parameters),
         )
@@ -109,6 +128,9 @@ def filters_of(query: Query, place: WorkspaceContext) -> list[Filter]:
         filters.append(Filter(words, replace(query, person="")))
     if query.writer:
         filters.append(Filter(writers[query.writer], replace(query, writer="")))
+    if query.line_kind:
+        words = _("only %(kind)s") % {"kind": line_kind_words()[query.line_kind]}
+        filters.append(Filter(words, replace(query, line_kind="")))
     if query.since:
         words = _("from %(day)s") % {"day": _day(query.since)}
         filters.append(Filter(words, replace(query, since=None)))
@@ -159,24 +181,61 @@ def _title(kind: Kind) -> str:
     }[kind]
 
 
+def line_kind_words() -> dict[str, str]:
+    """Return the kinds of lines with their names."""
+    return {
+        "decision": _("decisions"),
+        "task": _("tasks"),
+        "question": _("open questions"),
+        "status": _("status"),
+        "event": _("events"),
+    }
+
+
+def name_links(
+    rows: Iterable[Channel | Note | Person], place: WorkspaceContext, path: str
+) -> list[tuple[str, str]]:
+    """Return channels, notes and people as (name, address). A person's is a search by author."""
+    links = []
+    for row in rows:
+        if isinstance(row, Channel):
+            links.append((f"#{row.name}", paths.channel_path(place.workspace.slug, row.slack_id)))
+        elif isinstance(row, Note):
+            href = reverse("notes-detail", args=[place.workspace.slug, row.pk])
+            links.append((strip_invisible(row.title), href))
+        else:
+            query = urlencode({"q": f'from:"{row.name}"'})
+            links.append((_("Texts by %(name)s") % {"name": row.name}, f"{path}?{query}"))
+    return links
+
+
 def _more(group: Group, query: Query, parameters: QueryDict) -> str:
-    """Return the address of all hits of the kind, or of the next page; "" without more hits."""
-    if not group.has_more or (query.kind and query.sort is Sort.BEST):
+    """Return the address of all hits of the kind, or of the next page; "" without more hits.
+
+    The best hits have no next page. All hits of the kind are listed newest first.
+    """
+    if not group.has_more:
         return ""
     fields = parameters.copy()
     fields["in"] = group.kind
     fields.pop("below", None)
-    if query.kind and group.below is not None:
+    if query.kind and query.sort is Sort.BEST:
+        fields["sort"] = Sort.NEWEST
+    elif query.kind and group.below is not None:
         fields["below"] = str(group.below)
     return f"?{fields.urlencode()}"
 
 
-def _hit(row: Any, query: Query, place: WorkspaceContext, names: Names) -> Hit:
+def _hit(
+    row: Any, query: Query, place: WorkspaceContext, names: Names, older: dict[int, list[Hit]]
+) -> Hit:
     if isinstance(row, Message):
         return _message(row, query, place, names)
     if isinstance(row, Line):
-        return _archived(row, query)
-    return _note(row, query, place) if isinstance(row, Note) else _version(row, query)
+        return _line(row, query)
+    if isinstance(row, Note):
+        return _note(row, query, place)
+    return _version(row, query, older)
 
 
 def _message(row: Message, query: Query, place: WorkspaceContext, names: Names) -> Hit:
@@ -192,7 +251,7 @@ def _message(row: Message, query: Query, place: WorkspaceContext, names: Names) 
     )
 
 
-def _version(row: MemoryVersion, query: Query) -> Hit:
+def _version(row: MemoryVersion, query: Query, older: dict[int, list[Hit]]) -> Hit:
     memory = row.memory
     is_current = memory.current_id == row.pk
     return Hit(
@@ -204,13 +263,16 @@ def _version(row: MemoryVersion, query: Query) -> Hit:
         is_private=memory.channel is not None and not memory.channel.is_public,
         shape=shape_of(row),
         number=row.number,
+        older=older.get(memory.pk, []) if is_current else [],
     )
 
 
-def _archived(row: Line, query: Query) -> Hit:
+def _line(row: Line, query: Query) -> Hit:
     memory = row.version.memory
+    is_archived = row.fate == Line.Fate.ARCHIVED
+    archive = f"{reverse('archive-index', args=[memory.pk])}?line={row.pk}"
     return Hit(
-        f"{reverse('archive-index', args=[memory.pk])}?line={row.pk}",
+        archive if is_archived else paths.card_path(memory),
         f"{paths.scope_name(memory)}: {paths.type_name(memory)}",
         row.at_us,
         "",

@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 import pytest
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, connection, transaction
 
 from memories.models import AuditEvent, Job, Memory, NewVersion, Segment
 from memories.models.generate.jobs import MOST_CLOSINGS
@@ -235,6 +235,22 @@ class TestCancel:
         Segment.objects.update(outcome="remembered")
         assert of_segment.cancel() is True
         assert Segment.objects.get().outcome == "remembered"
+
+    def test_a_job_that_is_claimed_meanwhile_keeps_its_segment(self, of_segment):
+        def claim_first(execute, sql, params, many, context):
+            if sql.startswith("UPDATE") and unclaimed:
+                Job.objects.filter(pk=unclaimed.pop()).update(state="claimed")
+            return execute(sql, params, many, context)
+
+        unclaimed = [of_segment.pk]
+        free = Segment.objects.get()
+        free.pk, free.number = None, free.number + 1
+        free.save()
+        Job.objects.create(memory=of_segment.memory, segment=free, as_of_us=0, input_key="free")
+        with connection.execute_wrapper(claim_first):
+            assert Job.objects.filter(state="waiting").cancel() == 1
+        outcomes = Segment.objects.order_by("number").values_list("outcome", flat=True)
+        assert list(outcomes) == ["waiting", "cancelled"]
 
     @pytest.mark.parametrize("state", [s for s in State if s != State.WAITING])
     def test_only_a_waiting_job_is_cancelled(self, of_segment, state):

@@ -141,8 +141,8 @@ class TestRevise:
         written_us = to_micros(version.created_at)
         assert version.line_values() == [
             line_rules.Line("- one", Origin.MODEL, 1, (source,), at_us=said_us),
-            line_rules.Line("- two!", Origin.PERSON, 2, (source,), at_us=said_us),
-            line_rules.Line("- four", Origin.PERSON, 2, at_us=written_us),
+            line_rules.Line("- two!", Origin.PERSON, 2, (source,), at_us=said_us, author=user.pk),
+            line_rules.Line("- four", Origin.PERSON, 2, at_us=written_us, author=user.pk),
         ]
 
     def test_the_exact_text_is_kept(self, memory, user):

@@ -6,13 +6,14 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
+from memories.llm import OfflineSummariser
 from memories.models import Job
 from memories.pipeline.generate import followups
 from memories.pipeline.generate.passes import run_pass
 from memories.pipeline.generate.plan import plan_channel
 from memories.rules.memory.identity import MemoryType
 from memories.rules.summariser import SummariserError
-from tests.factories import MONDAY
+from tests.factories import MONDAY, UserFactory
 from tests.pipeline.conversations import (
     Scribe,
     delete,
@@ -166,3 +167,19 @@ def test_the_workspaces_short_term_memory_needs_a_change(channel):
     run_pass(channel.workspace, MONDAY + hours(52), scribe)
     memory.refresh_from_db()
     assert (memory.current.number, memory.current.source_message_count) == (2, 4)
+
+
+def test_a_persons_line_keeps_its_author_in_the_workspace_memory(channel):
+    """In the channel it is protected. In the workspace's memory, newer news may replace it."""
+    anna = UserFactory()
+    talk(channel, 3)
+    run_pass(channel.workspace, MONDAY + hours(3), OfflineSummariser())
+    base = long(channel).current
+    long(channel).revise(
+        f"{base.content}\n- Anna decided: the launch is on 26 Nov", by=anna, based_on=base.number
+    )
+    run_pass(channel.workspace, MONDAY + hours(4), OfflineSummariser())
+    lines = workspace_memory(channel).current.lines
+    [line] = lines.filter(text__contains="26 Nov")
+    assert (line.author, line.origin) == (anna, "model")
+    assert not lines.exclude(pk=line.pk).filter(author__isnull=False).exists()

@@ -21,6 +21,7 @@ from memories.models import (
     Message,
     Note,
     NoteVersion,
+    Proposal,
     QuarantinedLine,
     Reader,
     Segment,
@@ -111,6 +112,8 @@ def everything():
     texts += [part for row in Message.objects.values_list("text", "raw") for part in row]
     texts += SlackEvent.objects.values_list("body", flat=True)
     texts += Draft.objects.values_list("text", flat=True)
+    for words in Proposal.objects.values_list("line_text", "text", "reason", "source_text"):
+        texts += words
     return "\n".join(texts)
 
 
@@ -554,6 +557,25 @@ class TestDrafts:
             based_on=seen[0], revision=seen[1], now=timezone.now(),
         )  # fmt: skip
         assert again is None and not Draft.objects.exists()
+
+
+@pytest.mark.parametrize("place", ["line", "text", "reason", "source"])
+def test_a_proposal_that_quotes_is_deleted_wherever_it_is(channel, place):
+    message = say(channel, SECRET)
+    memory = make_channel_memory(
+        channel=channel, texts=[f"- {SECRET if place == 'line' else BESIDE}"]
+    )
+    Proposal.objects.propose(
+        memory.current,
+        memory.current.lines.get(),
+        SECRET if place == "text" else "The gate stays",
+        reason=SECRET if place == "reason" else "",
+        source_text=SECRET if place == "source" else "",
+    )
+    beside = Proposal.objects.propose(memory.current, None, BESIDE)
+    delete(message)
+    assert SECRET not in everything()
+    assert list(Proposal.objects.all()) == [beside]
 
 
 class TestPeople:

@@ -74,7 +74,7 @@ def hits_of(typed: str, workspace, reader: Reader | None = None, **fields: str):
 
 
 def pks(typed: str, workspace, kind: Kind = Kind.MESSAGES) -> list[int]:
-    return hits_of(typed, workspace, **{"in": kind}).get(kind, [])
+    return hits_of(typed, workspace, **{"in": kind, "sort": "newest"}).get(kind, [])
 
 
 def raw_index() -> str:
@@ -137,12 +137,13 @@ def test_every_database_finds_what_going_through_all_rows_finds(workspace, chann
             assert not got, typed
             continue
         assert group.count == len(expected), typed
-        keys = hits_of(typed, workspace, **{"in": "messages"})[Kind.MESSAGES]
+        fields = {"in": "messages", "sort": "newest"}
+        keys = hits_of(typed, workspace, **fields)[Kind.MESSAGES]
         assert set(keys) <= expected and len(keys) == min(50, len(expected)), typed
         moments = [row.micros for row in rows if row.pk in keys]
         by_key = {row.pk: row.micros for row in rows}
         assert [by_key[key] for key in keys] == sorted(moments, reverse=True), typed
-        best = hits_of(typed, workspace, **{"in": "messages", "sort": "best"})[Kind.MESSAGES]
+        best = hits_of(typed, workspace, **{"in": "messages"})[Kind.MESSAGES]
         assert set(best) <= expected and len(best) == len(keys), typed
 
 
@@ -197,6 +198,35 @@ def test_whoever_changes_a_text_changes_what_is_found(workspace, channel) -> Non
     version.delete()
     indexing.catch_up()
     assert not SearchDocument.objects.exists() and not indexing.has_work()
+
+
+def test_other_forms_of_a_word_are_found_on_every_database(workspace, channel) -> None:
+    texts = ["we launched", "the launch", "launching now", "a lunch", "the pricing", "prices 移行"]
+    for number, text in enumerate(texts):
+        MessageFactory(channel=channel, text=text, at=MONDAY + timedelta(minutes=number))
+    indexing.catch_up()
+    by_text = {message.pk: message.text for message in Message.objects.all()}
+    assert {by_text[pk] for pk in pks("launching", workspace)} == set(texts[:3])
+    assert {by_text[pk] for pk in pks("price", workspace)} == set(texts[4:])
+    assert [by_text[pk] for pk in pks("price 移行", workspace)] == [texts[5]]
+    assert [by_text[pk] for pk in pks('"launching"', workspace)] == ["launching now"]
+    assert len(pks("the -launching", workspace)) == 2
+
+
+def test_lines_are_found_by_kind(workspace, channel) -> None:
+    memory = Memory.objects.of_channel(channel, MemoryType.LONG_TERM)
+    make_version(memory=memory, text="- Decision: the launch moved to March")
+    text = "- Decision: the launch is in April\n- Who books the launch room?\n- Decision: no party"
+    version = make_version(memory=memory, text=text)
+    for line, kind in zip(version.lines.all(), ("decision", "question", "decision"), strict=True):
+        type(line).objects.filter(pk=line.pk).update(kind=kind)
+    memory.versions.get(number=1).lines.update(kind="decision")
+    indexing.catch_up()
+    first, question, last = version.lines.values_list("pk", flat=True)
+    assert hits_of("launching kind:decision", workspace) == {Kind.MEMORIES: [first]}
+    assert hits_of("kind:decision -launch", workspace) == {Kind.MEMORIES: [last]}
+    assert hits_of("kind:question in:#ops", workspace) == {Kind.MEMORIES: [question]}
+    assert hits_of("kind:task", workspace) == {}
 
 
 def test_notices_and_names_behind_mentions_are_not_searched(workspace, channel) -> None:
@@ -298,10 +328,9 @@ def test_counts_stop_at_a_thousand(workspace, channel) -> None:
     indexing.catch_up()
     result = find(parse("again"), workspace, public(), [channel])
     assert (result.count, result.is_more) == (COUNTED, True)
-    page = find(parse("again in:messages"), workspace, public(), [channel]).groups[0]
-    after = find(
-        parse("again in:messages"), workspace, public(), [channel], below=page.below
-    ).groups[0]
+    query = with_fields(parse("again in:messages"), {"sort": "newest"})
+    page = find(query, workspace, public(), [channel]).groups[0]
+    after = find(query, workspace, public(), [channel], below=page.below).groups[0]
     assert page.rows[-1].micros == after.rows[0].micros + 10**6
 
 

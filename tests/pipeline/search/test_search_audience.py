@@ -43,7 +43,7 @@ SECRET, NOWHERE = ("kabuto", "合併計画"), ("nobuko", "駱駝計画")
 QUERIES = """
 {0} | {0} in:messages | {0} in:memories | {0} in:older | {0} in:notes | {0} in:threads | "{0}"
 "deploy {0}" | deploy {0} | {0} -deploy | {1} | データ{1} | {1} deploy | "{1}の件" | {0} from:mika
-{0} in:#ops | {1} in:#ops in:messages | {0} in:#deals | {0} after:1970-01-01 | {0} by:model
+{0} kind:decision | kind:task {1} | {0} in:#ops | {1} in:#ops in:messages | {0} in:#deals | {0} after:1970-01-01 | {0} by:model
 """
 
 

@@ -47,6 +47,7 @@ from memories.models import (
     ModelCall,
     Note,
     Price,
+    Proposal,
     QuarantinedLine,
     Seen,
     SlackBudget,
@@ -140,6 +141,7 @@ def everything() -> Memory:
     Upload.objects.begin("f" * 32, slug="other", name=HARD, size=7, by=user)
     held_back = QuarantinedLine.objects.create(memory=memory, text=HARD, rule="link")
     held_back.sources.set(messages)
+    Proposal.objects.propose(version, None, HARD, sources=messages, author=user, api_key=key)
     EmailAddress.objects.create(user=user, email="mika@example.org", verified=True)
     SocialAccount.objects.create(user=user, provider="slack", uid="U1", extra_data={"a": HARD})
     Authenticator.objects.create(user=user, type="totp", data={"secret": HARD})

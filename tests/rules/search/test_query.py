@@ -7,7 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memories.rules.search.query import Has, Kind, Query, Sort, as_fields, parse, with_fields
+from memories.rules.memory import kinds
+from memories.rules.search.query import (
+    LINE_KINDS,
+    Has,
+    Kind,
+    Query,
+    Sort,
+    as_fields,
+    parse,
+    with_fields,
+)
 
 
 @pytest.mark.parametrize(
@@ -53,6 +63,9 @@ def test_words(typed: str, needles: list[str]) -> None:
         ("after:yesterday", Query(wrong=("after:yesterday",))),
         ("after:2026-02-31", Query(wrong=("after:2026-02-31",))),
         ("in:", Query()),
+        ("kind:decision", Query(line_kind="decision")),
+        ("Kind:Question", Query(line_kind="question")),
+        ("kind:rumour", Query(wrong=("kind:rumour",))),
         ("-in:#ops -from:mika", Query(wrong=("-in:#ops", "-from:mika"))),
     ],
 )
@@ -70,11 +83,22 @@ def test_what_is_left_out_alone_is_no_question() -> None:
 
 def test_fields_of_the_form_narrow_what_the_words_leave_open() -> None:
     fields = {"in": "messages", "channel": "#ops", "by": "mika", "from": "2026-11-01"}
-    query = with_fields(parse("x in:notes"), {**fields, "to": "2026-11-30", "sort": "best"})
+    fields |= {"to": "2026-11-30", "sort": "newest", "kind": "task"}
+    query = with_fields(parse("x in:notes"), fields)
     assert (query.kind, query.channel, query.person) == (Kind.NOTES, "ops", "mika")
     assert (query.since, query.until) == (date(2026, 11, 1), date(2026, 11, 30))
-    assert query.sort is Sort.BEST
-    assert with_fields(parse("x"), {"in": "rubbish", "from": "rubbish", "sort": "x"}) == parse("x")
+    assert (query.sort, query.line_kind) == (Sort.NEWEST, "task")
+    rubbish = {"in": "rubbish", "kind": "rubbish", "sort": "x"}
+    assert with_fields(parse("x"), rubbish) == parse("x")
+
+
+def test_a_day_that_does_not_exist_is_named() -> None:
+    query = with_fields(parse("x"), {"from": "2026-13-01", "to": "2026-11-30"})
+    assert (query.since, query.until, query.wrong) == (None, date(2026, 11, 30), ("2026-13-01",))
+
+
+def test_the_kinds_of_lines_are_those_of_memories() -> None:
+    assert set(LINE_KINDS) == set(kinds.Kind)
 
 
 def test_days_are_those_of_the_workspace() -> None:
@@ -105,7 +129,7 @@ def test_any_day_is_one_or_is_named(key: str, day: date) -> None:
     [
         "移行 -draft",
         '"next friday" in:#ops from:mika after:2026-11-01',
-        "plan in:messages by:model before:2026-11-01 has:link has:code",
+        "plan kind:decision in:messages by:model before:2026-11-01 has:link has:code",
         'from:"Mika Ito" on:2026-11-01',
         "",
     ],

@@ -90,7 +90,7 @@ def test_what_is_private_is_neither_found_nor_counted_nor_named(cast: Cast) -> N
     indexing.catch_up()
     assert "3 results" in page_of(cast, "移行", "insider")
     for name in ("editor", "member", "guest", "operator"):
-        for fields in ({}, {"channel": cast.private.slack_id}, {"in": "notes"}, {"sort": "best"}):
+        for fields in ({}, {"channel": cast.private.slack_id}, {"in": "notes"}, {"sort": "newest"}):
             page = page_of(cast, "移行", name, **fields)
             assert "results in" in page and "0 results" in page or "no channel" in page
             assert "<mark>" not in page and f"#{cast.private.name}" not in page
@@ -117,7 +117,7 @@ def test_many_hits_take_no_more_queries_than_few(cast: Cast) -> None:
     few = [
         count_queries("移行", **{"in": "messages"}),
         count_queries("移行"),
-        count_queries("移行", sort="best"),
+        count_queries("移行", sort="newest"),
     ]
     for message in cast.public.messages.filter(text__startswith="移行"):
         message.delete()
@@ -125,7 +125,7 @@ def test_many_hits_take_no_more_queries_than_few(cast: Cast) -> None:
     many = [
         count_queries("移行", **{"in": "messages"}),
         count_queries("移行"),
-        count_queries("移行", sort="best"),
+        count_queries("移行", sort="newest"),
     ]
     # One count a kind more, where the page does not hold them all.
     assert all(after <= before + 2 for before, after in zip(few, many, strict=True))
@@ -138,10 +138,12 @@ def test_older_hits_are_a_link_away(cast: Cast) -> None:
     indexing.catch_up()
     page = page_of(cast, "移行")
     assert "Messages: all 60" in page and "in=messages" in page
-    first = page_of(cast, "移行", **{"in": "messages"})
+    best = page_of(cast, "移行", **{"in": "messages"})
+    assert best.count('class="hit"') == 50 and "Show all, newest first" in best
+    first = page_of(cast, "移行", **{"in": "messages", "sort": "newest"})
     assert first.count('class="hit"') == 50 and "Older results" in first
-    below = first.split("below=")[1].split('"')[0]
-    second = page_of(cast, "移行", **{"in": "messages", "below": below})
+    below = first.split("below=")[1].split("&")[0].split('"')[0]
+    second = page_of(cast, "移行", **{"in": "messages", "sort": "newest", "below": below})
     assert second.count('class="hit"') == 10 and "number 9 end" in second
     assert "number 10 end" not in second
 
@@ -198,3 +200,28 @@ def test_an_empty_field_offers_what_was_remembered_last(cast: Cast) -> None:
     assert "Recent memories" in page and ">#launch</a>" in page
     assert "salaries" not in page
     assert ">#salaries</a>" in page_of(cast, name="insider").partition("<main")[2]
+
+
+def test_a_misspelled_name_leads_to_what_was_meant(cast: Cast) -> None:
+    NoteFactory(workspace=cast.workspace, title="Deployment checklist", content="Step by step")
+    page = page_of(cast, "lanch")
+    assert "Similar names" in page and f'href="{cast.path(f"c/{cast.public.slack_id}/")}"' in page
+    assert "Deployment checklist" in page_of(cast, "deploymant")
+    for name in ("member", "operator"):
+        page = page_of(cast, f"{cast.private.name}x", name)
+        assert f"#{cast.private.name}" not in page
+    assert f"#{cast.private.name}" in page_of(cast, f"{cast.private.name}x", "insider")
+
+
+def test_older_versions_are_folded_behind_the_current_one(cast: Cast) -> None:
+    for number in range(3):
+        at = MONDAY + timedelta(days=300, hours=number)
+        make_version(memory=cast.memory, text=f"- Kettle {number}", until=at)
+    MessageFactory(channel=cast.public, text="the kettle")
+    indexing.catch_up()
+    page = page_of(cast, "kettle")
+    assert "2 older versions</summary>" in page and 'id="found-older"' not in page
+    assert page.index("2 older versions") < page.index("the <mark>kettle</mark>")
+    assert 'id="found-older"' in page_of(cast, "kettle 0")
+    assert page_of(cast, "kettle 0").index("<details><summary>Show older versions") > 0
+    assert "2026-13-01" in page_of(cast, "kettle", **{"from": "2026-13-01"})

@@ -167,9 +167,11 @@ class MemoryExporter(Exporter):
             else:
                 self.report.references += 1
         lines: dict[int, list[dict[str, Any]]] = defaultdict(list)
-        for line in Line.objects.filter(version__in=version_ids).order_by("version", "position"):
+        rows = Line.objects.filter(version__in=version_ids).select_related("author")
+        for line in rows.order_by("version", "position"):
             row = {name: getattr(line, name) for name in schemas.LINE.columns}
-            lines[line.version_id].append(row | {"sources": sources[line.pk]})
+            author = line.author.get_username() if line.author else None
+            lines[line.version_id].append(row | {"author": author, "sources": sources[line.pk]})
         return lines
 
     def _segment_key(self, segment: Segment | None) -> tuple[str, str, int] | None:

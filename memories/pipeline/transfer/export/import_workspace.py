@@ -131,7 +131,12 @@ class MemoryImporter(Importer):
         except SchemaError as error:
             raise ArchiveError(f"{name}: {error}.") from error
         rows = Line.objects.bulk_create(
-            Line(version=version, position=i, **{key: line[key] for key in schemas.LINE.columns})
+            Line(
+                version=version,
+                position=i,
+                author=self.find_account(line["author"]),
+                **{key: line[key] for key in schemas.LINE.columns},
+            )
             for i, line in enumerate(lines)
         )
         through = Line.sources.through

@@ -174,7 +174,7 @@ MEMORY = model_schema(
     current=nullable(integer(1)),
     versions=list_of(integer(1)),
 )
-LINE = model_schema(Line, "position", sources=list_of(MESSAGE_KEY))
+LINE = model_schema(Line, "position", author=USER, sources=list_of(MESSAGE_KEY))
 # Columns of a job that its versions repeat as ``made_by``.
 MADE_BY = {
     field.name: column_check(field)
