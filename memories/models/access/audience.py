@@ -106,14 +106,6 @@ def _whole_workspaces(reader: Reader) -> WorkspaceQuerySet:
 # Channels
 
 
-def reader_of_channel(channel: Channel, now: datetime) -> Reader:
-    """Return the reader that reads what every reader of the channel may read.
-
-    With guests, or people from another organisation, this is the channel alone.
-    """
-    return Reader(is_public=True, channel_id=channel.pk, is_narrowed=channel.has_guests(), now=now)
-
-
 def member_channels(reader: Reader) -> ChannelQuerySet:
     """Return the channels that the reader is in, or has an access grant for.
 
