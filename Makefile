@@ -34,7 +34,7 @@ worker: $(RUN_TIME) ## run one more worker
 	@exec $(MANAGE) worker
 
 demo: $(RUN_TIME) ## the demo workspace with its memories, then web and worker (PORT=8000)
-	@$(MANAGE) serve --try-port && MEMORYHUB_LOG_LEVEL=WARNING $(MANAGE) demo && exec $(MANAGE) serve
+	@exec $(MANAGE) demo
 
 demo-slack: $(RUN_TIME) ## the demo's team in a fake Slack, talking as you watch (PORT=8000)
 	@exec $(PY) -m tests.slack.demo_slack

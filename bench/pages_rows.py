@@ -30,7 +30,7 @@ Pages = dict[str, tuple[str, bool]]
 
 def make() -> tuple[Pages, str]:
     """Create the rows, and return the pages for bench/pages.py and a session cookie."""
-    call_command("demo", stdout=StringIO(), stderr=StringIO())
+    call_command("demo", "--no-serve", stdout=StringIO(), stderr=StringIO())
     workspace = Workspace.objects.get(slug=SLUG)
     with transaction.atomic():
         long = _add_rows(workspace, timezone.now(), random.Random(1))

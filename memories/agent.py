@@ -279,9 +279,7 @@ def parser() -> argparse.ArgumentParser:
         sub.add_argument("--thread", default="", help="the ts of a thread of the channel")
         sub.add_argument("--query", default="", help="a question; lines about it come first")
         sub.add_argument("--budget", default="", help="the token limit (default: 4000)")
-        sub.add_argument(
-            "--at", default="", help="a time with its zone; the conversation ends there"
-        )
+        sub.add_argument("--at", default="", help="a past time with its zone: what was known then")
 
     add_context_arguments(command(context, "context", "Print the context that the key may read."))
     sub = command(search, "search", "Search notes, memories and messages.")

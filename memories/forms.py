@@ -1,5 +1,7 @@
 """Forms that pages and the admin share."""
 
+import json
+import math
 from dataclasses import asdict
 from typing import Any
 from zoneinfo import available_timezones
@@ -7,6 +9,7 @@ from zoneinfo import available_timezones
 from django import forms
 from django.conf import settings
 from django.utils.functional import Promise
+from django.utils.html import format_html, format_html_join
 from django.utils.translation import gettext_lazy as _
 
 from memories.models import User, Workspace
@@ -25,11 +28,11 @@ SETTING_WORDS: dict[str, tuple[_Text, _Text]] = {
         ),
     ),
     "short_term_max_tokens": (
-        _("Maximum length of a summary (tokens)"),
+        _("Maximum length of a summary (words)"),
         _("For the summary of one conversation."),
     ),
     "long_term_max_tokens": (
-        _("Maximum length of a long-term memory (tokens)"),
+        _("Maximum length of a long-term memory (words)"),
         _("For each channel and for the workspace."),
     ),
     "history_enabled": (
@@ -44,7 +47,7 @@ SETTING_WORDS: dict[str, tuple[_Text, _Text]] = {
         _("The number of short-term versions per channel."),
     ),
     "conversation_idle_seconds": (
-        _("End of a conversation (seconds)"),
+        _("End of a conversation (hours without a message)"),
         _("Messages are summarized after this time without a new message."),
     ),
     "message_threshold": (
@@ -129,6 +132,45 @@ SETTING_WORDS: dict[str, tuple[_Text, _Text]] = {
     ),
 }
 
+# Settings that forms show in another unit: how many stored units it has, and its decimal places.
+UNITS: dict[str, tuple[float, int]] = {
+    "short_term_max_tokens": (4 / 3, 0),  # words
+    "long_term_max_tokens": (4 / 3, 0),
+    "conversation_idle_seconds": (3600, 2),  # hours
+}
+
+# The settings outside of "Advanced".
+BASIC_KEYS = (
+    "output_language",
+    "time_zone",
+    "notes_enabled",
+    "read_private_channels",
+    "read_emails",
+    "retention_days",
+)
+
+# The label of each preset, and its effect, also on costs.
+PRESET_WORDS: dict[str, tuple[_Text, _Text]] = {
+    "busy": (
+        _("Busy team"),
+        _(
+            "Channels with dozens of messages a day. Each model call reads up to 50 messages, so "
+            "a message costs little."
+        ),
+    ),
+    "quiet": (
+        _("Quiet team"),
+        _(
+            "Channels with a few messages a day. Shorter summaries after 20 messages or 8 quiet "
+            "hours: more calls for each message, few in total."
+        ),
+    ),
+    rules.CUSTOM: (
+        _("Custom"),
+        _("Your own values under Advanced. Each shows its effect on costs."),
+    ),
+}
+
 CHOICE_WORDS: dict[str, dict[str, _Text]] = {
     "notes_inject": {
         "auto": _("always"),
@@ -147,7 +189,7 @@ CHOICE_WORDS: dict[str, dict[str, _Text]] = {
 }
 
 
-def focus_first_wrong(form: forms.Form) -> None:
+def focus_first_wrong(form: forms.BaseForm) -> None:
     """Set the focus to the first field with an error. The error describes the field."""
     for field in form.visible_fields():
         if field.errors:
@@ -163,6 +205,38 @@ def is_field_changed(form: forms.Form, name: str) -> bool:
     return name in form.changed_data or form.add_initial_prefix(name) not in form.data
 
 
+class ScaledField(forms.FloatField):
+    """A number that is shown in another unit than it is stored in (`UNITS`)."""
+
+    def __init__(self, *, unit: float, places: int, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.unit, self.places = unit, places
+
+    def prepare_value(self, value: Any) -> Any:
+        return f"{round(value / self.unit, self.places):g}" if isinstance(value, int) else value
+
+    def to_python(self, value: Any) -> Any:
+        number = super().to_python(value)
+        if number is None:
+            return None
+        if not math.isfinite(number * self.unit):
+            raise forms.ValidationError(self.error_messages["invalid"], code="invalid")
+        return round(number * self.unit)
+
+
+class ZoneInput(forms.TextInput):
+    """A text field that suggests time zones, which browsers search."""
+
+    def render(self, name: str, value: Any, attrs: Any = None, renderer: Any = None) -> Any:
+        field = super().render(name, value, {**(attrs or {}), "list": "zones"}, renderer)
+        options = ((zone,) for zone in sorted(available_timezones()))
+        zones = format_html_join("", '<option value="{}"></option>', options)
+        return format_html('{}<datalist id="zones">{}</datalist>', field, zones)
+
+
+UNKNOWN_ZONE = _("Choose a time zone from the list, such as Asia/Tokyo.")
+
+
 def setting_field(key: str) -> forms.Field:
     """Return the form field of a setting."""
     label, help_text = SETTING_WORDS[key]
@@ -172,34 +246,74 @@ def setting_field(key: str) -> forms.Field:
         return forms.ChoiceField(choices=[(value, labels[value]) for value in choices], **words)
     if FIELD_TYPES[key] is bool:
         return forms.BooleanField(required=False, **words)
+    if key in UNITS:
+        unit, places = UNITS[key]
+        return ScaledField(unit=unit, places=places, **words)
     if FIELD_TYPES[key] is int:
         least = rules.min_value(key)
         return forms.IntegerField(min_value=least, max_value=rules.MAX_NUMBER, **words)
-    zones = sorted(available_timezones())
-    return forms.ChoiceField(choices=[(zone, zone) for zone in zones], **words)
+    return forms.CharField(max_length=64, widget=ZoneInput, **words)
 
 
 def value_words(key: str, value: Any) -> _Text:
     """Return the text of a setting's value, also of a former setting."""
     if isinstance(value, bool):
         return _("on") if value else _("off")
+    if key in UNITS:
+        value = setting_field(key).prepare_value(value)
     return CHOICE_WORDS.get(key, {}).get(value, str(value))
 
 
 class SettingsForm(forms.Form):
-    """All settings of a workspace (rule 9), from `rules.settings`."""
+    """All settings of a workspace (rule 9), from `rules.settings`, and the choice of a preset."""
+
+    preset = forms.ChoiceField(
+        choices=[(name, words[0]) for name, words in PRESET_WORDS.items()], required=False
+    )
 
     def __init__(self, data: Any = None, *, workspace: Workspace) -> None:
-        super().__init__(data, initial=asdict(workspace.memory_settings))
+        saved = workspace.memory_settings
+        super().__init__(data, initial={**asdict(saved), "preset": rules.find_preset(saved)})
         self.workspace = workspace
-        self.fields |= {key: setting_field(key) for key in KEYS}
-        for field in self.fields.values():
-            field.show_hidden_initial = True
+        for key in KEYS:
+            self.fields[key] = setting_field(key)
+            self.fields[key].show_hidden_initial = True
+
+    @property
+    def presets(self) -> list[tuple[str, _Text, _Text, str]]:
+        """The name, label, effect and values of each preset. app.js fills in the values."""
+        return [
+            (name, label, effect, self._values_of(name))
+            for name, (label, effect) in PRESET_WORDS.items()
+        ]
+
+    def _values_of(self, preset: str) -> str:
+        values = rules.PRESETS.get(preset, {})
+        shown = {key: self.fields[key].prepare_value(value) for key, value in values.items()}
+        return json.dumps(shown) if shown else ""
+
+    @property
+    def basic_fields(self) -> list[forms.BoundField]:
+        return [self[key] for key in BASIC_KEYS]
+
+    @property
+    def advanced_fields(self) -> list[forms.BoundField]:
+        return [self[key] for key in KEYS if key not in BASIC_KEYS]
+
+    @property
+    def is_advanced_wrong(self) -> bool:
+        return any(field.errors for field in self.advanced_fields)
 
     @property
     def changed_values(self) -> dict[str, Any]:
-        return {
-            key: value for key, value in self.cleaned_data.items() if is_field_changed(self, key)
+        """The values of a newly chosen preset, and the fields that the user changed."""
+        preset = self.cleaned_data.get("preset", "")
+        is_chosen = preset != self.initial["preset"]
+        values: dict[str, Any] = dict(rules.PRESETS.get(preset, {})) if is_chosen else {}
+        return values | {
+            key: value
+            for key, value in self.cleaned_data.items()
+            if key in KEYS and is_field_changed(self, key)
         }
 
     @property
@@ -211,11 +325,14 @@ class SettingsForm(forms.Form):
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or self.cleaned_data
-        for key, value in list(cleaned.items()):
+        for key in [key for key in KEYS if key in cleaned]:
             try:
-                cleaned[key] = rules.parse_setting(key, value)
+                cleaned[key] = rules.parse_setting(key, cleaned[key])
             except InvalidSetting:  # its text is in English, for commands
-                self.add_error(key, _("This value is not allowed here."))
+                is_zone = key == "time_zone"
+                self.add_error(
+                    key, UNKNOWN_ZONE if is_zone else _("This value is not allowed here.")
+                )
         return cleaned
 
     def save(self, *, by: User | None = None) -> dict[str, tuple[Any, Any]]:
@@ -231,8 +348,12 @@ class PreferencesForm(forms.Form):
         required=False,
         help_text=_("Interface only; memories keep their language"),
     )
-    time_zone = forms.ChoiceField(
-        label=_("Time zone"), required=False, help_text=_("For the times shown to you.")
+    time_zone = forms.CharField(
+        label=_("Time zone"),
+        required=False,
+        max_length=64,
+        widget=ZoneInput,
+        help_text=_("For the times shown to you. Empty: the time zone of the workspace."),
     )
     theme = forms.ChoiceField(label=_("Theme"), choices=User.Theme.choices)
     density = forms.ChoiceField(
@@ -264,12 +385,15 @@ class PreferencesForm(forms.Form):
         self.user = user
         languages: list[tuple[str, _Text]] = [("", _("Same as the browser"))]
         languages += [(code, _NATIVE_NAMES[code]) for code, _name in settings.LANGUAGES]
-        zones: list[tuple[str, _Text]] = [("", _("Same as the workspace"))]
-        zones += [(zone, zone) for zone in sorted(available_timezones())]
-        for name, choices in (("language", languages), ("time_zone", zones)):
-            field = self.fields[name]
-            assert isinstance(field, forms.ChoiceField)
-            field.choices = choices
+        field = self.fields["language"]
+        assert isinstance(field, forms.ChoiceField)
+        field.choices = languages
+
+    def clean_time_zone(self) -> str:
+        zone: str = self.cleaned_data["time_zone"]
+        if zone and zone not in available_timezones():
+            raise forms.ValidationError(UNKNOWN_ZONE)
+        return zone
 
     def save(self) -> None:
         self.user.save_preferences(**self.cleaned_data)

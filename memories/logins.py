@@ -1,7 +1,10 @@
-"""Sign-in by password or with Slack, and its audit events.
+"""Sign-in by password, with Slack or with single sign-on, and its audit events.
 
 Audit events hold names, never passwords. A person in the team's list may sign in with Slack: as the
 account that an operator or an earlier sign-in linked to them, else as a new account.
+
+Single sign-on is any other OpenID Connect provider. It opens the account that signed in with it before
+or links it from the settings, else a new account.
 """
 
 from typing import Any
@@ -17,6 +20,7 @@ from allauth.core.internal.ratelimit import get_ip
 from allauth.mfa.utils import is_mfa_enabled
 from allauth.socialaccount.adapter import DefaultSocialAccountAdapter
 from allauth.socialaccount.models import SocialAccount
+from django.conf import settings
 from django.contrib import messages as toasts
 from django.contrib.auth import update_session_auth_hash
 from django.contrib.auth.signals import user_logged_in, user_logged_out, user_login_failed
@@ -33,7 +37,9 @@ from django.utils.translation import gettext_lazy
 from memories.devices import find_device, remember_device
 from memories.models import ApiKey, AuditEvent, Person, User
 from memories.models.ingest.people import BY_EMAIL, BY_SLACK
-from memories.pipeline.access import linking
+from memories.pipeline.access import linking, single_sign_on
+
+SLACK, SINGLE_SIGN_ON = "slack", "sso"  # in the URLs of a sign-in
 
 
 @receiver(user_logged_in)
@@ -166,10 +172,44 @@ def _device_of(request: HttpRequest, user: User | None) -> str:
     return find_device(request, user) if user is not None else ""
 
 
-class SlackLogins(DefaultSocialAccountAdapter):  # type: ignore[misc]
-    """Sign in with Slack."""
+class SocialLogins(DefaultSocialAccountAdapter):  # type: ignore[misc]
+    """Sign in with Slack or with single sign-on."""
 
     def pre_social_login(self, request: HttpRequest, sociallogin: Any) -> None:
+        if sociallogin.account.provider == SLACK:
+            self._find_slack_account(request, sociallogin)
+        else:
+            self._find_account(request, sociallogin)
+
+    def _find_account(self, request: HttpRequest, sociallogin: Any) -> None:
+        """Update or link the account of single sign-on, or refuse.
+
+        A person without a role is refused if claims give roles. So is one who would enter another
+        account.
+        """
+        signed_in = request.user if isinstance(request.user, User) else None
+        account = sociallogin.user if sociallogin.is_existing else signed_in
+        if account is None:
+            if not single_sign_on.has_role(sociallogin.account.extra_data):
+                raise _refused(request, "role", sociallogin)
+            if settings.MEMORYHUB_OIDC_TRUST_EMAIL:
+                _keep_verified_addresses(sociallogin)
+            else:
+                sociallogin.email_addresses, sociallogin.user.email = [], ""
+            return
+        logins = SocialAccount.objects.filter(user=account, provider=SINGLE_SIGN_ON)
+        is_second = not sociallogin.is_existing and logins.exists()
+        if not account.is_active or (signed_in and signed_in != account) or is_second:
+            raise _refused(request, "another", sociallogin)
+        with transaction.atomic():
+            if not sociallogin.is_existing:
+                sociallogin.connect(request, account)
+                AuditEvent.objects.record(
+                    "login_linked", by=account, subject=account.get_username()
+                )
+            _update_from_claims(account, sociallogin)
+
+    def _find_slack_account(self, request: HttpRequest, sociallogin: Any) -> None:
         """Find the person of the sign-in and their account, and link them, or refuse.
 
         A person who is not in the team's list is refused, and so is one who would enter another
@@ -181,7 +221,7 @@ class SlackLogins(DefaultSocialAccountAdapter):  # type: ignore[misc]
         """
         people = _people(sociallogin)
         if not people:
-            raise _refused(request, "unknown")
+            raise _refused(request, "unknown", sociallogin)
         signed_in = request.user if isinstance(request.user, User) else None
         linked_user = sociallogin.user if sociallogin.is_existing else None
         # A proof by Slack replaces an operator's link.
@@ -194,18 +234,18 @@ class SlackLogins(DefaultSocialAccountAdapter):  # type: ignore[misc]
             | ({signed_in} if signed_in else set())
         )
         if len(accounts) > 1:
-            raise _refused(request, "another")
+            raise _refused(request, "another", sociallogin)
         account = next(iter(accounts), None)
         if account is None:
             _keep_verified_addresses(sociallogin)
             return
         if not account.is_active:
-            raise _refused(request, "another")
+            raise _refused(request, "another", sociallogin)
         if not linked_user:
             if account != signed_in and (account.is_staff or account.is_superuser):
-                raise _refused(request, "password")
+                raise _refused(request, "password", sociallogin)
             if not _may_join(people, account, is_signed_in=account == signed_in):
-                raise _refused(request, "another")
+                raise _refused(request, "another", sociallogin)
         with transaction.atomic():
             unproven = [p for p in people if p.user == account and p.link_valid_until]
             if account.password_set_at or unproven:
@@ -217,13 +257,16 @@ class SlackLogins(DefaultSocialAccountAdapter):  # type: ignore[misc]
             _link(people, account)
 
     def is_open_for_signup(self, request: HttpRequest, sociallogin: Any) -> bool:
-        return bool(_people(sociallogin))
+        return sociallogin.account.provider != SLACK or bool(_people(sociallogin))
 
     def save_user(self, request: HttpRequest, sociallogin: Any, form: Any = None) -> Any:
         with transaction.atomic():
             user = super().save_user(request, sociallogin, form)
             AuditEvent.objects.record("account_made", by=user, subject=user.get_username())
-            _link(_people(sociallogin), user)
+            if sociallogin.account.provider == SLACK:
+                _link(_people(sociallogin), user)
+            else:
+                single_sign_on.update_roles(user, sociallogin.account.extra_data)
         return user
 
 
@@ -252,7 +295,7 @@ def _may_join(people: list[Person], account: User, *, is_signed_in: bool) -> boo
         return False
     if others.unproven().exists():
         return False
-    logins = SocialAccount.objects.filter(user=account)
+    logins = SocialAccount.objects.filter(user=account, provider=SLACK)
     return all(
         any(person.user == account for person in _people_of(login.extra_data)) for login in logins
     )
@@ -274,13 +317,29 @@ def _end_password(request: HttpRequest, account: User) -> None:
     toasts.warning(request, text)
 
 
+def _update_from_claims(account: User, sociallogin: Any) -> None:
+    """Update the roles and, if the issuer is trusted with them, the addresses of an account.
+
+    The addresses of an account that signs in with Slack come from Slack.
+    """
+    single_sign_on.update_roles(account, sociallogin.account.extra_data)
+    has_slack = SocialAccount.objects.filter(user=account, provider=SLACK).exists()
+    if settings.MEMORYHUB_OIDC_TRUST_EMAIL and not has_slack:
+        addresses = {
+            address.email.lower()
+            for address in sociallogin.email_addresses
+            if address.verified is True and not _is_in_use(address.email, except_by=account)
+        }
+        single_sign_on.update_addresses(account, addresses)
+
+
 def _link(people: list[Person], user: User) -> None:
     for person in people:
         person.link(user, BY_SLACK, was=person.user)
 
 
 def _keep_verified_addresses(sociallogin: Any) -> None:
-    """Drop addresses that Slack did not verify, or that another account has."""
+    """Drop addresses that the provider did not verify, or that another account has."""
     sociallogin.email_addresses = [
         address
         for address in sociallogin.email_addresses
@@ -289,14 +348,16 @@ def _keep_verified_addresses(sociallogin: Any) -> None:
     sociallogin.user.email = next((a.email for a in sociallogin.email_addresses), "")
 
 
-def _is_in_use(email: str) -> bool:
-    return (
-        EmailAddress.objects.filter(email__iexact=email).exists()
-        or User.objects.filter(email__iexact=email).exists()
-    )
+def _is_in_use(email: str, except_by: User | None = None) -> bool:
+    addresses = EmailAddress.objects.filter(email__iexact=email).exclude(user=except_by)
+    users = User.objects.filter(email__iexact=email)
+    if except_by is not None:
+        users = users.exclude(pk=except_by.pk)
+    return addresses.exists() or users.exists()
 
 
-def _refused(request: HttpRequest, why: str) -> ImmediateHttpResponse:
-    AuditEvent.objects.record("login_refused", by=None, why=why)
-    page = render(request, "socialaccount/refused.html", {"why": why}, status=403)
+def _refused(request: HttpRequest, why: str, sociallogin: Any) -> ImmediateHttpResponse:
+    name = sociallogin.provider.name
+    AuditEvent.objects.record("login_refused", by=None, why=why, provider=name)
+    page = render(request, "socialaccount/refused.html", {"why": why, "name": name}, status=403)
     return ImmediateHttpResponse(page)

@@ -3,7 +3,7 @@
 from django.urls import URLPattern, URLResolver, path
 
 from memories.views import guide, settings
-from memories.views.access import api_keys, people, preferences, setup
+from memories.views.access import api_keys, invitations, people, preferences, setup
 from memories.views.context import context
 from memories.views.costs import costs
 from memories.views.generate import backfill, jobs, updates
@@ -32,6 +32,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("setup/model/", setup.model, name="setup-model"),
     path("setup/import/", imports.index, name="imports-index"),
     path("setup/import/<int:pk>/", imports.detail, name="imports-detail"),
+    path("invitations/<str:token>/", invitations.accept, name="invitations-accept"),
     path("settings/", preferences.edit, name="preferences-edit"),
     path("help/", guide.index, name="guide-index"),
     path("memoryhub-agent", api_keys.agent, name="api_keys-agent"),
@@ -47,6 +48,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("w/<slug:slug>/settings/", settings.edit, name="settings-edit"),
     path("w/<slug:slug>/settings/probe/", settings.probe, name="settings-probe"),
     path("w/<slug:slug>/people/", people.index, name="people-index"),
+    path("w/<slug:slug>/invitations/", invitations.index, name="invitations-index"),
     path("w/<slug:slug>/slack/", slack.index, name="slack-index"),
     path("w/<slug:slug>/slack/test/", slack.test, name="slack-test"),
     path("w/<slug:slug>/jobs/", jobs.index, name="jobs-index"),
@@ -80,6 +82,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("w/<slug:slug>/sources/messages/<int:pk>/", quarantine.message, name="quarantine-message"),
     path("w/<slug:slug>/sources/people/<int:pk>/", quarantine.person, name="quarantine-person"),
     path("w/<slug:slug>/c/<str:slack_id>/", channels.detail, name="channels-detail"),
+    path("w/<slug:slug>/c/<str:slack_id>/follow/", channels.follow, name="channels-follow"),
     path("w/<slug:slug>/c/<str:slack_id>/opt-in/", channels.opt_in, name="channels-opt_in"),
     path("w/<slug:slug>/c/<str:slack_id>/generate/", updates.channel, name="updates-channel"),
     path("w/<slug:slug>/c/<str:slack_id>/messages/", messages.index, name="messages-index"),

@@ -1,7 +1,7 @@
 """Options from environment variables.
 
-`NAME_FILE` may name a file that contains the value of `NAME`, for secrets. The entry points (manage.py,
-wsgi.py) call `read_env_file`. The settings do not, so tests never read a developer's `.env`.
+`NAME_FILE` may name a file that contains the value of `NAME`, for secrets. The entry points
+(`__main__.py`, `wsgi.py`) call `read_env_file`. The settings do not, so tests never read a developer's `.env`.
 """
 
 import os
@@ -13,7 +13,13 @@ import environ
 from django.core.exceptions import ImproperlyConfigured
 from environ.fileaware_mapping import FileAwareMapping
 
-BASE_DIR = Path(__file__).resolve().parent.parent
+PACKAGE_DIR = Path(__file__).resolve().parent
+BASE_DIR = PACKAGE_DIR.parent
+IS_CHECKOUT = (BASE_DIR / "manage.py").is_file()
+"""Otherwise a wheel is installed. It contains the templates inside the package."""
+_DATA_DIR = os.environ.get("XDG_DATA_HOME", "") or Path.home() / ".local" / "share"
+HOME_DIR = BASE_DIR if IS_CHECKOUT else Path(_DATA_DIR) / "memoryhub"
+"""The folder of `.env`. Relative paths in the settings start here."""
 
 
 class _Literal(FileAwareMapping):  # type: ignore[misc]  # environ has no types
@@ -52,7 +58,7 @@ env = Environment()
 
 
 def read_env_file() -> None:
-    """Read `.env` beside manage.py. A variable of the environment overrides the file."""
-    path = BASE_DIR / ".env"
+    """Read `.env` in `HOME_DIR`. A variable of the environment overrides the file."""
+    path = HOME_DIR / ".env"
     if path.is_file():
         environ.Env.read_env(os.fspath(path))

@@ -36,10 +36,10 @@ def read_keys(text: str, variable: str) -> list[str]:
         if not _is_key(key):
             raise ImproperlyConfigured(
                 f"{variable} must hold Fernet keys between commas; number {position} of {len(keys)}"
-                " is none. `manage.py rotate_keys --new` makes one."
+                " is invalid. `manage.py rotate_keys --new` creates one."
             )
     if not keys:
-        raise ImproperlyConfigured(f"{variable} holds no key.")
+        raise ImproperlyConfigured(f"{variable} contains no key.")
     return keys
 
 

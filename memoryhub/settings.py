@@ -12,13 +12,14 @@ from urllib.parse import urlsplit
 from django.core.exceptions import ImproperlyConfigured
 from django.utils.translation import gettext_lazy as _
 
-from memoryhub.env import BASE_DIR, env
+from memories.rules.access.claims import parse_claim_roles
+from memoryhub.env import BASE_DIR, HOME_DIR, IS_CHECKOUT, PACKAGE_DIR, env
 from memoryhub.secret_key import kept_keys, kept_secret_key, read_keys
 
 # Where and how it runs
 
 DEBUG = env.bool("MEMORYHUB_DEBUG", default=False)
-MEMORYHUB_VAR = BASE_DIR / (env.str("MEMORYHUB_VAR", default="") or "var")
+MEMORYHUB_VAR = HOME_DIR / (env.str("MEMORYHUB_VAR", default="") or ("var" if IS_CHECKOUT else "."))
 PORT = env.int("PORT", default=8000)
 MEMORYHUB_KEY = env.str("MEMORYHUB_KEY", default="")
 MEMORYHUB_URL = env.str("MEMORYHUB_URL", default=f"http://localhost:{PORT}").rstrip("/")
@@ -43,7 +44,7 @@ CSRF_TRUSTED_ORIGINS = [MEMORYHUB_URL]
 if _url.scheme == "https":
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
     SECURE_SSL_REDIRECT = True
-    SECURE_REDIRECT_EXEMPT = [r"^livez$", r"^readyz$"]
+    SECURE_REDIRECT_EXEMPT = [r"^livez$", r"^readyz$", r"^metrics$"]
     SECURE_HSTS_SECONDS = 365 * 24 * 3600
     SESSION_COOKIE_SECURE = True
     CSRF_COOKIE_SECURE = True
@@ -72,6 +73,7 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
+    "memoryhub.metrics.measure_requests",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "memories.views.pages.CompressPages",
@@ -100,7 +102,7 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
-        "DIRS": [BASE_DIR / "templates"],
+        "DIRS": [(BASE_DIR if IS_CHECKOUT else PACKAGE_DIR) / "templates"],
         "APP_DIRS": True,
         "OPTIONS": {
             "context_processors": [
@@ -149,7 +151,7 @@ if _database["ENGINE"] == "django.db.backends.sqlite3":
         ),
     }
     if _database["NAME"] != ":memory:":
-        _database["NAME"] = str(BASE_DIR / _database["NAME"])
+        _database["NAME"] = str(HOME_DIR / _database["NAME"])
         Path(_database["NAME"]).parent.mkdir(parents=True, exist_ok=True)
 else:
     # Never OPTIONS["pool"]: a pool does not survive a fork of the worker.
@@ -284,13 +286,13 @@ MFA_ALLOW_UNVERIFIED_EMAIL = True  # an operator or Slack creates accounts
 SLACK_CLIENT_ID = env.str("SLACK_CLIENT_ID", default="")
 SLACK_CLIENT_SECRET = env.str("SLACK_CLIENT_SECRET", default="")
 SLACK_OPENID_URL = env.str("SLACK_OPENID_URL", default="https://slack.com")
-SOCIALACCOUNT_ADAPTER = "memories.logins.SlackLogins"
+SOCIALACCOUNT_ADAPTER = "memories.logins.SocialLogins"
 # A link instead of a form, because form-action above allows no form to another site.
 SOCIALACCOUNT_LOGIN_ON_GET = True
 SOCIALACCOUNT_STORE_TOKENS = False
 SOCIALACCOUNT_PROVIDERS: dict[str, Any] = {"openid_connect": {"APPS": []}}
 if SLACK_CLIENT_ID and SLACK_CLIENT_SECRET:
-    SOCIALACCOUNT_PROVIDERS["openid_connect"]["APPS"] = [
+    SOCIALACCOUNT_PROVIDERS["openid_connect"]["APPS"].append(
         {
             "provider_id": "slack",
             "name": "Slack",
@@ -298,7 +300,28 @@ if SLACK_CLIENT_ID and SLACK_CLIENT_SECRET:
             "secret": SLACK_CLIENT_SECRET,
             "settings": {"server_url": SLACK_OPENID_URL},
         }
-    ]
+    )
+
+# Single sign-on with any other OpenID Connect provider.
+MEMORYHUB_OIDC_ISSUER = env.str("MEMORYHUB_OIDC_ISSUER", default="").rstrip("/")
+MEMORYHUB_OIDC_CLIENT_ID = env.str("MEMORYHUB_OIDC_CLIENT_ID", default="")
+MEMORYHUB_OIDC_CLIENT_SECRET = env.str("MEMORYHUB_OIDC_CLIENT_SECRET", default="")
+MEMORYHUB_OIDC_NAME = env.str("MEMORYHUB_OIDC_NAME", default="single sign-on")
+MEMORYHUB_OIDC_TRUST_EMAIL = env.bool("MEMORYHUB_OIDC_TRUST_EMAIL", default=False)
+try:
+    MEMORYHUB_OIDC_ROLES = parse_claim_roles(env.str("MEMORYHUB_OIDC_ROLES", default=""))
+except ValueError as error:
+    raise ImproperlyConfigured(f"MEMORYHUB_OIDC_ROLES: {error}") from error
+if MEMORYHUB_OIDC_ISSUER and MEMORYHUB_OIDC_CLIENT_ID:
+    SOCIALACCOUNT_PROVIDERS["openid_connect"]["APPS"].append(
+        {
+            "provider_id": "sso",
+            "name": MEMORYHUB_OIDC_NAME,
+            "client_id": MEMORYHUB_OIDC_CLIENT_ID,
+            "secret": MEMORYHUB_OIDC_CLIENT_SECRET,
+            "settings": {"server_url": MEMORYHUB_OIDC_ISSUER, "oauth_pkce_enabled": True},
+        }
+    )
 
 # Language and time
 
@@ -345,6 +368,9 @@ SLACK_APP_TOKEN = env.str("SLACK_APP_TOKEN", default="")
 MEMORYHUB_WEBHOOK_HOSTS = env.list("MEMORYHUB_WEBHOOK_HOSTS", default=[])
 
 MEMORYHUB_HEARTBEAT_MAX = env.float("MEMORYHUB_HEARTBEAT_MAX", default=5 * MEMORYHUB_HEARTBEAT)
+
+# The key for /metrics. Without it there are no metrics.
+MEMORYHUB_METRICS_KEY = env.str("MEMORYHUB_METRICS_KEY", default="")
 
 # Logs
 

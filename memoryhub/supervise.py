@@ -84,7 +84,7 @@ class Child:
         if self.failed_starts >= MAX_FAILED_STARTS and not self.has_started:
             raise ChildFailedError(
                 f"{self.name} ended {self.failed_starts} times right after its start"
-                f" (last exit status {code}); its own lines above say why"
+                f" (last exit status {code}); see its log lines above"
             )
         pause = min(2.0 ** (self.failed_starts - 1), 3 * self.young_seconds) if is_young else 0.0
         self.restart_at = now + pause

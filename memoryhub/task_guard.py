@@ -62,7 +62,7 @@ def check_package(payload: Any) -> None:
     except Exception as error:
         raise TaskRefused(f"{type(error).__name__}: {error}"[:200]) from None
     if not isinstance(task, dict) or not task.keys() >= REQUIRED:
-        raise TaskRefused("it is no task")
+        raise TaskRefused("it is not a task")
     if not isinstance(task["func"], str) or task["func"] not in TASKS:
         raise TaskRefused(f"{task['func']!r:.200} is not a task of this project")
     if extra := task.keys() - REQUIRED - OPTIONS:

@@ -11,7 +11,7 @@ from django.views.decorators.http import require_POST
 from memories.api.mcp_view import mcp
 from memories.api.routes import api
 from memories.views.access import preferences, setup
-from memoryhub import health
+from memoryhub import health, metrics
 
 # One sign-in page, with its limits, also for the admin.
 admin.site.login = secure_admin_login(admin.site.login)  # type: ignore[method-assign]
@@ -23,6 +23,7 @@ handler500 = "memories.views.pages.server_error"
 urlpatterns = [
     path("livez", health.livez, name="livez"),
     path("readyz", health.readyz, name="readyz"),
+    path("metrics", metrics.metrics, name="metrics"),
     path("admin/", admin.site.urls),
     path("i18n/setlang/", preferences.set_language, name="set_language"),
     # allauth uses names of its own.

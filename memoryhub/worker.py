@@ -6,7 +6,6 @@ import sys
 
 from django.conf import settings
 
-from memoryhub.env import BASE_DIR
 from memoryhub.heartbeat import HeartbeatMonitor
 from memoryhub.supervise import YOUNG_SECONDS, Child
 
@@ -20,7 +19,7 @@ def worker_child() -> Child:
     return Child(
         "worker",
         # `worker` and `serve` have run the checks.
-        [sys.executable, str(BASE_DIR / "manage.py"), "qcluster", "--skip-checks"],
+        [sys.executable, "-m", "memoryhub", "qcluster", "--skip-checks"],
         env={"MEMORYHUB_WORKER_NAME": name},
         hangs=monitor.hangs,
         poll_seconds=monitor.poll_seconds,

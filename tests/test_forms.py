@@ -1,17 +1,30 @@
 import pytest
 
-from memories.forms import CHOICE_WORDS, SETTING_WORDS, SettingsForm
-from memories.rules.settings import KEYS, MemorySettings, choices
+from memories.forms import CHOICE_WORDS, PRESET_WORDS, SETTING_WORDS, SettingsForm, setting_field
+from memories.rules.settings import (
+    CUSTOM,
+    KEYS,
+    PRESETS,
+    MemorySettings,
+    choices,
+    parse_settings,
+)
 from tests.factories import WorkspaceFactory
+
+
+def shown(settings: MemorySettings) -> dict[str, object]:
+    """The values of the fields, in the units of the form."""
+    return {key: setting_field(key).prepare_value(getattr(settings, key)) for key in KEYS}
 
 
 def posted(**changes: object) -> dict[str, object]:
     """What a browser sends: all values as they stand, switches that are off left out."""
-    values = {key: getattr(MemorySettings(), key) for key in KEYS} | changes
+    values = shown(MemorySettings()) | changes
     return {key: value for key, value in values.items() if value is not False}
 
 
 def test_every_setting_has_its_words_and_every_choice_too():
+    assert set(PRESET_WORDS) == {*PRESETS, CUSTOM}
     assert tuple(SETTING_WORDS) == KEYS
     assert {key: tuple(words) for key, words in CHOICE_WORDS.items()} == {
         key: choices(key) for key in KEYS if choices(key)
@@ -62,3 +75,47 @@ class TestSettingsForm:
         assert list(form.errors) == [key]
         workspace.refresh_from_db()
         assert workspace.settings == {}
+
+    @pytest.mark.parametrize(
+        ("key", "value", "typed", "stored"),
+        [
+            ("conversation_idle_seconds", 7200, "2", 7200),
+            ("conversation_idle_seconds", 5400, "1.5", 5400),
+            ("short_term_max_tokens", 300, "225", 300),
+            ("long_term_max_tokens", 500, "375", 500),
+            ("short_term_max_tokens", 301, "226", 301),
+            ("message_threshold", 50, 50, 50),
+        ],
+    )
+    def test_a_value_is_shown_in_hours_or_words(self, key, value, typed, stored):
+        field = setting_field(key)
+        assert (field.prepare_value(value), field.clean(typed)) == (typed, stored)
+
+    @pytest.mark.parametrize("text", ["nan", "inf", "1e308", "-1", "many"])
+    def test_a_strange_number_of_hours_is_an_error(self, text):
+        form = SettingsForm(posted(conversation_idle_seconds=text), workspace=WorkspaceFactory())
+        assert list(form.errors) == ["conversation_idle_seconds"]
+
+    @pytest.mark.parametrize(
+        ("before", "preset", "typed", "after"),
+        [
+            ({}, "quiet", {}, PRESETS["quiet"]),
+            ({"message_threshold": 7}, "busy", {}, {}),
+            ({}, "busy", {"message_threshold": 9}, {"message_threshold": 9}),
+            ({}, "quiet", {"message_threshold": 9}, PRESETS["quiet"] | {"message_threshold": 9}),
+            ({"message_threshold": 7}, "custom", {}, {"message_threshold": 7}),
+        ],
+        ids=["chosen", "back to it", "other values", "both", "custom"],
+    )
+    def test_a_preset_fills_in_its_values(self, before, preset, typed, after):
+        workspace = WorkspaceFactory(settings=before)
+        page = SettingsForm(workspace=workspace)
+        initial = {f"initial-{key}": page[key].value() for key in KEYS}
+        data = shown(workspace.memory_settings) | initial | typed | {"preset": preset}
+        form = SettingsForm(
+            {key: value for key, value in data.items() if value is not False}, workspace=workspace
+        )
+        assert form.is_valid(), form.errors
+        form.save()
+        workspace.refresh_from_db()
+        assert parse_settings(workspace.settings) == parse_settings(after)

@@ -39,6 +39,6 @@ class SlackEventAdmin(OperatorsOnly, AudienceAdmin):
     def retry(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
         count = sum(event.retry(user_of(request)) for event in queryset)
         text = ngettext(
-            "%(count)d event will be tried again.", "%(count)d events will be tried again.", count
+            "%(count)d event will be retried.", "%(count)d events will be retried.", count
         )
         self.report(request, text, count)

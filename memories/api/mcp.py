@@ -103,8 +103,8 @@ class _Tools:
         """Read what the team knows, as one text: decisions, tasks, open questions, conversation.
 
         Call this when a task begins. `channel` is an id or a name. `thread` is the ts of a thread in
-        the channel. `query` is the question at hand, and `budget` the limit of tokens. `at` is an
-        ISO 8601 time at which the conversation ends.
+        the channel. `query` is the question at hand, and `budget` the limit of tokens. `at` is a past
+        time in ISO 8601: what was known then.
         """
         now = timezone.now()
         moment = _parse_moment(at) if at else None
@@ -200,7 +200,7 @@ class _Tools:
             f" {line.text.removeprefix('- ')}"
             for line in newest
         ]
-        return "\n".join(texts) or "Nothing is new."
+        return "\n".join(texts) or "There is nothing new."
 
     def add_note(self, text: str, channel: str = "") -> str:
         """Keep a lasting statement for the whole team: a pattern, a decision, how something works.
@@ -232,5 +232,5 @@ def _parse_moment(text: str) -> datetime:
     except ValueError:
         moment = None
     if moment is None:
-        raise Problem(422, f"{text!r} is no moment: write it as 2026-11-24T09:00:00Z.")
+        raise Problem(422, f"{text!r} is not a time. Write it as 2026-11-24T09:00:00Z.")
     return moment if timezone.is_aware(moment) else moment.replace(tzinfo=UTC)

@@ -61,7 +61,8 @@ def context_for(
             budget=budget,
             question=query,
             without=without or [],
-            now=at or now,
+            now=now,
+            at=at,
         )
     except (NoSuchChannel, NoThread) as error:
         raise Problem(404, str(error)) from error

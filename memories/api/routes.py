@@ -4,23 +4,22 @@ import difflib
 from datetime import datetime
 from typing import Annotated, Any
 
-from django.db.models import Max, QuerySet
+from django.db.models import Max
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
-from ninja import NinjaAPI, Query, Status
+from ninja import NinjaAPI, Query
 
-from memories.api import serialize, webhooks
-from memories.api.auth import KeyAuth, needs, reader_of
-from memories.api.problems import Problem, ProblemOut, add_handlers
+from memories.api import notes, serialize, webhooks
+from memories.api.auth import KeyAuth, reader_of
+from memories.api.operations import READS, Cursor, Limit, Moment, page_of, workspace_of
+from memories.api.problems import Problem, add_handlers
 from memories.api.queries import (
     MOST_TOKENS,
-    check_edits,
     context_for,
     get_or_404,
     readable_messages,
     search_for,
     sources_for,
-    write_note,
 )
 from memories.api.schemas import (
     ChangesOut,
@@ -31,12 +30,6 @@ from memories.api.schemas import (
     Id,
     MemoryOut,
     MessageOut,
-    NoteIn,
-    NoteOut,
-    NotePatch,
-    NotesOut,
-    NotesSyncIn,
-    NotesSyncOut,
     SearchOut,
     SourcesOut,
     StatusOut,
@@ -47,20 +40,15 @@ from memories.api.schemas import (
 from memories.models import (
     ApiKey,
     Channel,
+    EarlierWording,
     Memory,
     MemoryVersion,
     Message,
-    Note,
-    NotesDisabled,
-    StaleNote,
-    Workspace,
 )
-from memories.pipeline.notes.files import NotesFileError, sync_text
+from memories.models.memory.versions import MemoryVersionQuerySet
 from memories.rules.context.blocks import Part
 from memories.rules.context.contents import DEFAULT_BUDGET
 from memories.rules.ingest.timestamps import from_micros
-from memories.rules.notes.fields import InvalidNote
-from memories.rules.notes.notes_file import Outcome
 
 PAGE = 100
 
@@ -88,19 +76,14 @@ api = API(
     urls_namespace="api",
 )
 add_handlers(api)
+api.add_router("/notes", notes.router)
 api.add_router("/webhooks", webhooks.router)
 
 
-Cursor = Annotated[int | None, Query(None, ge=0, le=2**63 - 1)]
-Limit = Annotated[int, Query(PAGE, ge=1, le=PAGE)]
-
-READS = {400: ProblemOut, 401: ProblemOut, 404: ProblemOut, 422: ProblemOut, 429: ProblemOut}
-WRITES = READS | {403: ProblemOut, 409: ProblemOut, 412: ProblemOut, 428: ProblemOut}
-
-
-def _workspace(request: HttpRequest) -> Workspace:
-    key: ApiKey = request.auth  # type: ignore[attr-defined]
-    return key.workspace
+def _with_zone(at: datetime | None) -> datetime | None:
+    if at is not None and timezone.is_naive(at):
+        raise Problem(422, "`at` needs a time zone, such as 2026-11-24T09:00:00Z.")
+    return at
 
 
 # ---- contexts
@@ -128,13 +111,11 @@ def context(
     ],
     query: Annotated[Text, Query("", max_length=2_000, description="a question")],
     budget: Annotated[int, Query(DEFAULT_BUDGET, ge=1, le=MOST_TOKENS)],
-    at: Annotated[datetime | None, Query(None, description="conversation up to this moment")],
+    at: Moment,
     without: Annotated[list[Part], Query([])],
     format: Annotated[str, Query("text", pattern="^(text|json)$")],
 ) -> HttpResponse | ContextOut:
-    now = timezone.now()
-    if at is not None and timezone.is_naive(at):
-        raise Problem(422, "`at` needs a time zone, such as 2026-11-24T09:00:00Z.")
+    now, at = timezone.now(), _with_zone(at)
     built = context_for(
         request.auth,  # type: ignore[attr-defined]
         channel=channel,
@@ -156,14 +137,14 @@ def context(
 
 @api.get("/channels", response={200: ChannelsOut} | READS, summary="Channels, by id")
 def channels(request: HttpRequest, cursor: Cursor, limit: Limit) -> ChannelsOut:
-    rows = _workspace(request).channels.visible_to(reader_of(request))
-    page, following = _page(rows, cursor, limit)
+    rows = workspace_of(request).channels.visible_to(reader_of(request))
+    page, following = page_of(rows, cursor, limit)
     return ChannelsOut(items=_with_memories(request, page), next=following)
 
 
 @api.get("/channels/{slack_id}", response={200: ChannelOut} | READS, summary="A channel")
 def channel(request: HttpRequest, slack_id: Text) -> ChannelOut:
-    rows = _workspace(request).channels.visible_to(reader_of(request))
+    rows = workspace_of(request).channels.visible_to(reader_of(request))
     return _with_memories(request, [get_or_404(rows, slack_id=slack_id)])[0]
 
 
@@ -178,10 +159,14 @@ def _with_memories(request: HttpRequest, rows: list[Channel]) -> list[ChannelOut
 
 
 @api.get("/memories/{pk}", response={200: MemoryOut} | READS, summary="A memory, with its lines")
-def memory(request: HttpRequest, pk: Id) -> MemoryOut:
-    row = _memory(request, pk)
-    current = _versions(request, row).filter(pk=row.current_id or 0).first()
-    return serialize.memory_out(row, current)
+def memory(request: HttpRequest, pk: Id, at: Moment) -> MemoryOut:
+    row, moment = _memory(request, pk), _with_zone(at)
+    versions = _versions(request, row)
+    if moment is None:
+        return serialize.memory_out(row, versions.filter(pk=row.current_id or 0).first())
+    past = list(versions.current_at(Memory.objects.filter(pk=row.pk), moment))
+    EarlierWording.objects.restore_into(past, moment)
+    return serialize.memory_out(row, past[0] if past else None)
 
 
 @api.get("/memories/{pk}/versions", response={200: VersionsOut} | READS, summary="Newest first")
@@ -218,11 +203,11 @@ def diff(
 
 def _memory(request: HttpRequest, pk: int) -> Memory:
     rows = Memory.objects.visible_to(reader_of(request)).with_current()
-    row: Memory = get_or_404(rows, pk=pk, workspace=_workspace(request))
+    row: Memory = get_or_404(rows, pk=pk, workspace=workspace_of(request))
     return row
 
 
-def _versions(request: HttpRequest, memory: Memory) -> QuerySet[MemoryVersion]:
+def _versions(request: HttpRequest, memory: Memory) -> MemoryVersionQuerySet:
     rows = MemoryVersion.objects.visible_to(reader_of(request)).filter(memory=memory)
     return rows.prefetch_related("lines")
 
@@ -234,7 +219,7 @@ def sources(request: HttpRequest, pk: Id) -> SourcesOut:
 
 @api.get("/messages/{pk}", response={200: MessageOut} | READS, summary="A message")
 def message(request: HttpRequest, pk: Id) -> MessageOut:
-    reader, workspace = reader_of(request), _workspace(request)
+    reader, workspace = reader_of(request), workspace_of(request)
     row = get_or_404(readable_messages(reader, workspace), pk=pk)
     return serialize.messages_out([row], workspace, reader)[0]
 
@@ -252,105 +237,6 @@ def search(
     return search_for(request.auth, q, channel, limit, timezone.now())  # type: ignore[attr-defined]
 
 
-# ---- notes
-
-
-def _notes(request: HttpRequest) -> Any:
-    return Note.objects.in_use(_workspace(request)).visible_to(reader_of(request))
-
-
-@api.get("/notes", response={200: NotesOut} | READS, summary="Notes, oldest first")
-def notes(request: HttpRequest, cursor: Cursor, limit: Limit) -> NotesOut:
-    page, following = _page(_notes(request), cursor, limit)
-    return NotesOut(items=[serialize.note_out(note) for note in page], next=following)
-
-
-@api.post("/notes/sync", response={200: NotesSyncOut} | WRITES, summary="Sync a notes file")
-@needs(ApiKey.Scope.NOTES)
-def sync_notes(request: HttpRequest, given: NotesSyncIn) -> NotesSyncOut:
-    key: ApiKey = request.auth  # type: ignore[attr-defined]
-    now = timezone.now()
-    check_edits(key, now)
-    try:
-        done = sync_text(
-            key.workspace, key.reader(now), given.text, given.base, author=key.user, now=now
-        )
-    except NotesDisabled as error:
-        raise Problem(409, str(error)) from error
-    except (InvalidNote, NotesFileError) as error:
-        raise Problem(422, str(error)) from error
-    return NotesSyncOut(
-        text=done.text,
-        added=done.outcomes[Outcome.ADDED],
-        updated=done.outcomes[Outcome.UPDATED],
-        deleted=done.deleted,
-        conflicts=done.conflicts,
-    )
-
-
-@api.get("/notes/{pk}", response={200: NoteOut} | READS, summary="A note")
-def note(request: HttpRequest, pk: Id, response: HttpResponse) -> NoteOut:
-    return _answer(get_or_404(_notes(request), pk=pk), response)
-
-
-@api.post("/notes", response={201: NoteOut} | WRITES, summary="Add a note")
-@needs(ApiKey.Scope.NOTES)
-def add_note(request: HttpRequest, given: NoteIn, response: HttpResponse) -> Status[NoteOut]:
-    written = write_note(request.auth, given, timezone.now())  # type: ignore[attr-defined]
-    return Status(201, _answer(written, response))
-
-
-@api.patch("/notes/{pk}", response={200: NoteOut} | WRITES, summary="Change a note (If-Match)")
-@needs(ApiKey.Scope.NOTES)
-def change_note(request: HttpRequest, pk: Id, given: NotePatch, response: HttpResponse) -> NoteOut:
-    row = _matching_note(request, pk)
-    key: ApiKey = request.auth  # type: ignore[attr-defined]
-    try:
-        row.rewrite(
-            row.content if given.content is None else given.content,
-            tags=row.tags if given.tags is None else given.tags,
-            title=given.title,
-            by=key.user,
-            based_on=row.number,
-            revision=row.revision,
-        )
-    except StaleNote as error:
-        raise Problem(412, str(error)) from error
-    except InvalidNote as error:
-        raise Problem(422, str(error)) from error
-    return _answer(get_or_404(_notes(request), pk=pk), response)
-
-
-@api.delete("/notes/{pk}", response={204: None} | WRITES, summary="Put into the trash (If-Match)")
-@needs(ApiKey.Scope.NOTES)
-def delete_note(request: HttpRequest, pk: Id) -> Status[None]:
-    key: ApiKey = request.auth  # type: ignore[attr-defined]
-    _matching_note(request, pk).remove(by=key.user)
-    return Status(204, None)
-
-
-def _matching_note(request: HttpRequest, pk: int) -> Note:
-    """Return the note of a conditional write.
-
-    Raises Problem 403 for an account that may not edit, 428 without If-Match, and 412 if the note
-    has changed.
-    """
-    check_edits(request.auth, timezone.now())  # type: ignore[attr-defined]
-    row: Note = get_or_404(_notes(request), pk=pk)
-    etag = request.headers.get("If-Match")
-    if not etag:
-        raise Problem(428, "Send the note's ETag in If-Match.")
-    if etag != serialize.note_etag(row):
-        raise Problem(412, "The note has changed since: read it again.")
-    return row
-
-
-def _answer(row: Note, response: HttpResponse) -> NoteOut:
-    out = serialize.note_out(row)
-    response["ETag"] = out.etag
-    return out
-
-
 # ---- what is new, and how the workspace does
 
 
@@ -361,7 +247,7 @@ def changes(
     limit: Limit,
 ) -> ChangesOut:
     rows = MemoryVersion.objects.visible_to(reader_of(request)).with_text()
-    rows = rows.filter(memory__workspace=_workspace(request), pk__gt=since)
+    rows = rows.filter(memory__workspace=workspace_of(request), pk__gt=since)
     page = list(rows.select_related("memory").order_by("pk")[:limit])
     last = str(page[-1].pk) if page else str(since)
     return ChangesOut(items=[serialize.change_out(row) for row in page], next=last)
@@ -370,7 +256,7 @@ def changes(
 @api.get("/status", response={200: StatusOut} | READS, summary="What this key reads, and how fresh")
 def status(request: HttpRequest) -> StatusOut:
     key: ApiKey = request.auth  # type: ignore[attr-defined]
-    reader, workspace = reader_of(request), _workspace(request)
+    reader, workspace = reader_of(request), workspace_of(request)
     readable = workspace.channels.visible_to(reader)
     waiting = Message.objects.visible_to(reader).waiting().filter(channel__workspace=workspace)
     newest = Message.objects.visible_to(reader).filter(channel__workspace=workspace)
@@ -385,11 +271,3 @@ def status(request: HttpRequest) -> StatusOut:
         newest_version_at=rows.aggregate(at=Max("created_at"))["at"],
         unremembered_messages=waiting.count(),
     )
-
-
-def _page(rows: QuerySet[Any], cursor: int | None, limit: int) -> tuple[list[Any], str | None]:
-    """Return a page in the order of keys, and the cursor of the next page."""
-    if cursor is not None:
-        rows = rows.filter(pk__gt=cursor)
-    page = list(rows.order_by("pk")[: limit + 1])
-    return page[:limit], str(page[limit - 1].pk) if len(page) > limit else None

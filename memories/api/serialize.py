@@ -54,7 +54,8 @@ def line_out(line: Line, superseded_by: str | None = None) -> LineOut:
     )
 
 
-def version_out(version: MemoryVersion) -> VersionOut:
+def version_out(version: MemoryVersion, lines: Sequence[Line] | None = None) -> VersionOut:
+    """Serialise a version with its lines, or with these instead."""
     return VersionOut(
         id=version.pk,
         number=version.number,
@@ -62,7 +63,7 @@ def version_out(version: MemoryVersion) -> VersionOut:
         created_at=version.created_at,
         until=from_micros(version.until_us),
         text=version.content,
-        lines=[line_out(line) for line in version.lines.all()],
+        lines=[line_out(line) for line in (version.lines.all() if lines is None else lines)],
     )
 
 
@@ -74,7 +75,7 @@ def memory_out(memory: Memory, current: MemoryVersion | None) -> MemoryOut:
         scope_id=memory.scope_id,
         type=memory.memory_type,
         channel=memory.channel.slack_id if memory.channel else None,
-        current=version_out(current) if current else None,
+        current=version_out(current, getattr(current, "lines_then", None)) if current else None,
     )
 
 

@@ -16,6 +16,7 @@ from memories.demo.script import TOKYO, Script, ScriptError, read_script, with_d
 
 HERE = Path(__file__).parent
 DEMO_USER = "demo"
+DEMO_OPERATOR = "operator"
 DEMO_PASSWORD = "demo"  # noqa: S105  the printed login of a local demonstration
 # The person of the account, a key of people.toml: in #pricing, not in #incident-lost-counts.
 DEMO_PERSON = "grace"

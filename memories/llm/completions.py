@@ -21,7 +21,7 @@ def parse_completion(response: Any, prompt: Prompt, model: str, seconds: float) 
     if not choices:
         raise SummariserError(
             "empty",
-            "The endpoint answered without a completion.",
+            "The endpoint's response has no completion.",
             spent=Usage(prompt_tokens, completion_tokens, 1) if prompt_tokens else None,
             may_be_charged=not prompt_tokens,
         )

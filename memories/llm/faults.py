@@ -53,7 +53,7 @@ def error_of(error: openai.OpenAIError, *, is_sent: bool) -> SummariserError:
         return timeout_error(is_sent=is_sent)
     if isinstance(error, openai.APIConnectionError):
         return SummariserError(
-            "connection", "The connection to the model broke.", may_be_charged=is_sent
+            "connection", "The connection to the model was lost.", may_be_charged=is_sent
         )
     if isinstance(error, openai.APIStatusError):
         return _error_of_status(error)
@@ -61,12 +61,12 @@ def error_of(error: openai.OpenAIError, *, is_sent: bool) -> SummariserError:
 
 
 def timeout_error(*, is_sent: bool) -> SummariserError:
-    return SummariserError("timeout", "The model did not answer in time.", may_be_charged=is_sent)
+    return SummariserError("timeout", "The model did not reply in time.", may_be_charged=is_sent)
 
 
 def malformed_error(type_name: str) -> SummariserError:
     """Return the error for status 200 without a completion, such as a proxy's page."""
-    message = f"The endpoint's answer made no sense ({type_name})."
+    message = f"The endpoint's response is not valid ({type_name})."
     return SummariserError("malformed", message, may_be_charged=True)
 
 

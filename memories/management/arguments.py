@@ -11,7 +11,9 @@ from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
 from memories.models import Channel, Member, Reader, User, Workspace
+from memories.pipeline.transfer.backup import migrations
 from memories.rules.context.contents import NoSuchChannel, find_channel
+from memories.rules.transfer.upgrade import newer_database
 from memoryhub.health import unapplied_migrations
 
 
@@ -49,7 +51,7 @@ def _workspace(slug: str | None) -> Workspace:
         workspace = Workspace.objects.filter(slug=slug).first()
         if workspace is None:
             raise CommandError(
-                f"There is no workspace {slug!r}. {_known_slugs()} A new one is made in the admin."
+                f"There is no workspace {slug!r}. {_known_slugs()} Create a new one in the admin."
             )
         return workspace
     workspaces = list(Workspace.objects.all()[:2])
@@ -111,14 +113,21 @@ def known_until(workspace: Workspace) -> datetime:
     """Return now, or the last sync. Raise ``CommandError`` if the first sync is not complete."""
     moment = workspace.synced_until(timezone.now())
     if moment is None:
-        raise CommandError("The workspace is connected to Slack but was never read to the end.")
+        raise CommandError("The workspace is connected to Slack but was never read completely.")
     return moment
 
 
 def check_migrations() -> None:
-    """Raise ``CommandError`` if the database lacks migrations."""
+    """Raise ``CommandError`` if the database lacks migrations, or is newer than the program."""
+    refuse_newer_database()
     if missing := unapplied_migrations():
         raise CommandError(f"{missing} migrations are not applied: run `manage.py migrate` first.")
+
+
+def refuse_newer_database() -> None:
+    """Raise ``CommandError`` if the database has migrations that this program does not have."""
+    if refusal := newer_database(migrations.unknown(migrations.applied())):
+        raise CommandError(refusal)
 
 
 def parse_time(text: str, option: str) -> datetime:

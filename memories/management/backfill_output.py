@@ -41,10 +41,10 @@ def _cells(row: Numbers, quote: Numbers) -> tuple[str, ...]:
 
 def _basis(quote: Numbers) -> str:
     if quote["free"]:
-        return "No model is named: the offline summariser makes no calls, and costs nothing."
+        return "No model is configured. The offline summariser makes no calls and costs nothing."
     if quote["measured"]:
         return f"By the newest {quote['measured']} calls of this model."
-    return "Nothing of this model is measured yet: tokens by our estimate, times by a guess."
+    return "No call of this model is measured yet. Tokens and times are estimates."
 
 
 def span(numbers: Numbers, digits: int = 0) -> str:

@@ -140,7 +140,7 @@ def health_line(health: Health, now: datetime) -> str:
     """Return one line about the worker, the endpoint, the budgets and the jobs."""
     health_json = health_as_json(health)
     beat = health.worker_at
-    worker = f"last sign {format_age(now - beat)} ago" if beat else "no sign yet"
+    worker = f"last heartbeat {format_age(now - beat)} ago" if beat else "no heartbeat yet"
     endpoint = health_json["endpoint"] or "none called yet"
     if health.refusal:
         reason = f"{health_json['refuses']}: {health_json['fault']}".replace("_", " ").rstrip(": ")
@@ -153,7 +153,7 @@ def health_line(health: Health, now: datetime) -> str:
     parts = [f"worker: {worker}", f"model: {endpoint}"]
     if health_json["caps_reached"]:
         caps = (f"{c['workspace'] or 'all'} {c['period']}" for c in health_json["caps_reached"])
-        parts.append(f"caps reached: {', '.join(caps)}")
+        parts.append(f"budgets reached: {', '.join(caps)}")
     counts = ", ".join(f"{n} {state}" for state, n in sorted(health.counts.items()))
     return "; ".join([*parts, f"jobs: {counts or 'none open'}"])
 
@@ -172,10 +172,10 @@ def wait_text(row: dict[str, Any]) -> str:
         None: "",
         WaitReason.TURN: "its turn",
         WaitReason.RUNNING: "an answer",
-        WaitReason.NO_WORKER: "another worker: its own is gone",
+        WaitReason.NO_WORKER: "another worker: the previous one is gone",
         WaitReason.LATER: f"not before {row['not_before']}",
-        WaitReason.CAP: f"a cap is reached: not before {row['not_before']}",
-        WaitReason.ENDPOINT: "the model takes no calls now",
+        WaitReason.CAP: f"budget reached: not before {row['not_before']}",
+        WaitReason.ENDPOINT: "no calls to the model now",
         WaitReason.BACKFILL: f"backfill {row['backfill']} does not run",
         WaitReason.PERSON: f"accept or reject: {row['tokens_before']} → {row['tokens_after']} tokens",
         WaitReason.RETRY: "given up: retry",
@@ -201,7 +201,7 @@ def detail_lines(row: dict[str, Any]) -> Iterator[str]:
             yield f"  {key}: {mark_invisible(str(value))}"
     for model_call in row["calls"]:
         cost = f"${model_call['dollars']}" if model_call["dollars"] else "unpriced"
-        ended = model_call["ended_at"] or "not back: this is the most it may use"
+        ended = model_call["ended_at"] or "no reply yet: this is the most it may use"
         yield (
             f"  call {model_call['claim']}: {model_call['began_at']} – {ended};"
             f" {model_call['tokens']} tokens, {cost}; {model_call['fault'] or 'ok'}"

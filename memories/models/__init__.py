@@ -4,6 +4,7 @@ from memories.models.access.access_grants import AccessGrant
 from memories.models.access.api_keys import ApiKey
 from memories.models.access.audience import is_readable
 from memories.models.access.audit import AppendOnly, AuditEvent
+from memories.models.access.invitations import Invitation
 from memories.models.access.readers import Reader
 from memories.models.access.users import User
 from memories.models.access.webhooks import Webhook, WebhookDelivery
@@ -14,13 +15,16 @@ from memories.models.generate.backfills import AnotherBackfill, Backfill, Backfi
 from memories.models.generate.endpoints import Endpoint
 from memories.models.generate.heartbeats import Heartbeat
 from memories.models.generate.jobs import Job, JobInput
+from memories.models.generate.model_servers import ModelServer
 from memories.models.generate.segments import Segment
 from memories.models.ingest.channels import Channel, ChannelMember
 from memories.models.ingest.events import SlackEvent
 from memories.models.ingest.messages import Message
 from memories.models.ingest.people import Person
 from memories.models.ingest.uploads import Upload, UploadInProgress
+from memories.models.memory.channel_preferences import ChannelPreference
 from memories.models.memory.drafts import Draft
+from memories.models.memory.earlier_wordings import EarlierWording
 from memories.models.memory.lines import Line
 from memories.models.memory.memories import Memory
 from memories.models.memory.new_version import ChangedSince, NewVersion, StaleBase, Unchanged
@@ -49,9 +53,13 @@ __all__ = [
     "ChangedSince",
     "Channel",
     "ChannelMember",
+    "ChannelPreference",
     "ChannelSync",
+    "EarlierWording",
     "NewVersion",
     "Endpoint",
+    "Invitation",
+    "ModelServer",
     "Job",
     "JobInput",
     "Heartbeat",

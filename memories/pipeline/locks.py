@@ -45,7 +45,9 @@ def lock_preparation(say: Callable[[str], object]) -> Iterator[None]:
                 break
             except Busy:
                 if not is_waiting:
-                    say("Another process prepares this database. Waiting until it is done.")
+                    say(
+                        "Another process is preparing this database. Waiting until it has finished."
+                    )
                 is_waiting = True
                 time.sleep(_WAIT_SECONDS)
         yield

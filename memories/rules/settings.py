@@ -58,6 +58,36 @@ class MemorySettings:
         return self.short_term_window_hours * HOUR
 
 
+# Named sets of values. "custom" means any other values.
+PRESETS: dict[str, dict[str, int]] = {
+    "busy": {
+        "short_term_window_hours": 24,
+        "short_term_max_tokens": 300,
+        "long_term_max_tokens": 500,
+        "conversation_idle_seconds": 7200,
+        "message_threshold": 50,
+        "thread_min_messages": 5,
+    },
+    "quiet": {
+        "short_term_window_hours": 168,
+        "short_term_max_tokens": 200,
+        "long_term_max_tokens": 500,
+        "conversation_idle_seconds": 28_800,
+        "message_threshold": 20,
+        "thread_min_messages": 3,
+    },
+}
+CUSTOM = "custom"
+
+
+def find_preset(settings: MemorySettings) -> str:
+    """Return the name of the preset with these values, or "custom"."""
+    for name, values in PRESETS.items():
+        if all(getattr(settings, key) == value for key, value in values.items()):
+            return name
+    return CUSTOM
+
+
 FIELD_TYPES: dict[str, Any] = get_type_hints(MemorySettings)
 KEYS = tuple(field.name for field in fields(MemorySettings))
 _BOOLEANS = {"true": True, "on": True, "yes": True, "1": True}

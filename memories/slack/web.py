@@ -285,7 +285,7 @@ class SlackClient:
         if response.status_code >= 500:
             return SlackError(
                 "unreachable",
-                f"{method}: Slack answers with status {response.status_code}.",
+                f"{method}: Slack responded with status {response.status_code}.",
                 permanent=False,
             )
         code = str(data.get("error") or "malformed")
@@ -314,14 +314,16 @@ def _is_last(answer: dict[str, Any]) -> bool:
 def _rate_limited(method: str, seconds: float) -> SlackError:
     return SlackError(
         "ratelimited",
-        f"{method}: Slack asks to wait {seconds:.0f} s.",
+        f"{method}: Slack requires a pause of {seconds:.0f} s.",
         permanent=False,
         retry_after=seconds,
     )
 
 
 def _malformed(method: str, what: str) -> SlackError:
-    return SlackError("malformed", f"{method}: not an answer of Slack ({what}).", permanent=False)
+    return SlackError(
+        "malformed", f"{method}: not a valid response from Slack ({what}).", permanent=False
+    )
 
 
 def _list(answer: dict[str, Any], method: str, key: str) -> list[Any]:

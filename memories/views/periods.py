@@ -8,6 +8,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from memories.rules.backfill_input import InvalidInput, parse_since
+from memories.rules.ingest.timestamps import to_micros
 
 
 def since_field() -> forms.CharField:
@@ -23,7 +24,11 @@ def since_field() -> forms.CharField:
 
 def since_us(text: str, zone: tzinfo) -> int:
     """Return microseconds, 0 for the first message. Raise ``ValidationError`` for other texts."""
+    now = timezone.now()
     try:
-        return parse_since(text, timezone.now(), zone)
+        us = parse_since(text, now, zone)
     except InvalidInput as error:
         raise forms.ValidationError(_("Enter a date or a number of days.")) from error
+    if us > to_micros(now):
+        raise forms.ValidationError(_("Choose a date that is not in the future."))
+    return us

@@ -1,19 +1,22 @@
 """The settings of a workspace (rule 9) and their changes, for its admins."""
 
+import re
 from dataclasses import dataclass
 from datetime import datetime
 
+from django import forms
 from django.contrib import messages as toasts
 from django.contrib.auth.decorators import login_required
-from django.http import HttpResponse
+from django.http import HttpResponse, QueryDict
 from django.shortcuts import redirect
 from django.utils import timezone
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_POST
 
 from memories import tasks
 from memories.forms import SETTING_WORDS, SettingsForm, focus_first_wrong, value_words
-from memories.models import AuditEvent
+from memories.models import AuditEvent, Cap, User
 from memories.pipeline.generate import probing
 from memories.views.access.access import (
     UserRequest,
@@ -26,6 +29,7 @@ from memories.views.costs.setting_costs import add_costs
 from memories.views.pages import render_page
 
 SAVES_SHOWN = 20
+MOST_TOKENS = 10**15
 
 
 @dataclass(frozen=True)
@@ -46,10 +50,75 @@ class Save:
     changes: list[Change]
 
 
+class WorkspaceForm(forms.Form):
+    """The name of the workspace, and its address in Slack."""
+
+    name = forms.CharField(label=gettext_lazy("Name"), max_length=200)
+    domain = forms.CharField(
+        label=gettext_lazy("Slack domain"),
+        required=False,
+        max_length=100,
+        help_text=gettext_lazy(
+            "The part before .slack.com. Messages then have a link that opens them in Slack."
+        ),
+    )
+
+    def __init__(self, data: QueryDict | None, *, place: WorkspaceContext) -> None:
+        self.workspace = place.workspace
+        initial = {"name": str(self.workspace), "domain": self.workspace.domain}
+        super().__init__(data, initial=initial, prefix="workspace")
+
+    def clean_domain(self) -> str:
+        text: str = self.cleaned_data["domain"].strip().lower()
+        domain = text.removeprefix("https://").rstrip("/").removesuffix(".slack.com")
+        if not re.fullmatch("[a-z0-9-]*", domain):
+            raise forms.ValidationError(_("Enter the part before .slack.com, such as acme."))
+        return domain
+
+    def save(self, *, by: User) -> bool:
+        return self.workspace.describe(**self.cleaned_data, by=by)
+
+
+class BudgetForm(forms.Form):
+    """The limits of the workspace for a month. An empty field is no limit."""
+
+    money = forms.DecimalField(
+        label=gettext_lazy("Dollars a month"),
+        required=False,
+        min_value=0,
+        max_digits=12,
+        decimal_places=2,
+    )
+    tokens = forms.IntegerField(
+        label=gettext_lazy("Tokens a month"), required=False, min_value=0, max_value=MOST_TOKENS
+    )
+
+    def __init__(self, data: QueryDict | None, *, place: WorkspaceContext) -> None:
+        self.workspace = place.workspace
+        cap = self.workspace.caps.filter(period=Cap.Period.MONTH).first()
+        initial = {"money": cap.money, "tokens": cap.tokens} if cap else {}
+        super().__init__(data, initial=initial, prefix="budget")
+
+    def save(self, *, by: User) -> bool:
+        if self.has_changed():
+            Cap.objects.change(self.workspace, Cap.Period.MONTH, by=by, **self.cleaned_data)
+        return self.has_changed()
+
+
+OTHER_FORMS: dict[str, type[WorkspaceForm | BudgetForm]] = {
+    "workspace": WorkspaceForm,
+    "budget": BudgetForm,
+}
+
+
 @login_required
 def edit(request: UserRequest, slug: str) -> HttpResponse:
+    """Show the settings. POST ``do`` names the form: workspace, budget, or "" for the settings."""
     place = open_workspace(request, slug)
     must_administer(place)
+    form_class = OTHER_FORMS.get(request.POST.get("do", ""))
+    if form_class is not None:
+        return _save_other(request, place, form_class(request.POST, place=place))
     if request.method != "POST":
         return _page(request, place, SettingsForm(workspace=place.workspace))
     form = SettingsForm(request.POST, workspace=place.workspace)
@@ -59,9 +128,22 @@ def edit(request: UserRequest, slug: str) -> HttpResponse:
     days = form.removes_after
     if days and request.POST.get("remove") != str(days):
         return _page(request, place, form, days=days, status=422)
-    changed = form.save(by=request.user)
+    return _saved(request, place, changed=bool(form.save(by=request.user)))
+
+
+def _save_other(
+    request: UserRequest, place: WorkspaceContext, form: WorkspaceForm | BudgetForm
+) -> HttpResponse:
+    if form.is_valid():
+        return _saved(request, place, changed=form.save(by=request.user))
+    focus_first_wrong(form)
+    settings_form = SettingsForm(workspace=place.workspace)
+    return _page(request, place, settings_form, wrong_form=form, status=422)
+
+
+def _saved(request: UserRequest, place: WorkspaceContext, *, changed: bool) -> HttpResponse:
     toasts.success(request, _("Settings saved.") if changed else _("Nothing changed."))
-    return redirect("settings-edit", slug)
+    return redirect("settings-edit", place.workspace.slug)
 
 
 @login_required
@@ -86,15 +168,23 @@ def _page(
     place: WorkspaceContext,
     form: SettingsForm,
     *,
+    wrong_form: WorkspaceForm | BudgetForm | None = None,
     days: int = 0,
     status: int = 200,
 ) -> HttpResponse:
-    """Render the page. ``days`` asks to confirm the deletion of messages that are older."""
+    """Render the page. ``days`` asks to confirm the deletion of messages that are older.
+
+    ``other`` is a form of `OTHER_FORMS` with errors.
+    """
     costs = add_costs(form, place, timezone.now())
     is_operator = place.reader.is_operator
     context = {
         "place": place,
         "form": form,
+        **{
+            f"{name}_form": wrong_form if isinstance(wrong_form, kind) else kind(None, place=place)
+            for name, kind in OTHER_FORMS.items()
+        },
         "saves": _saves(place),
         "days": days,
         "may_probe": is_operator and probing.configured_model() is not None,

@@ -64,14 +64,14 @@ def test_nothing_is_added_changed_or_deleted(client: Client, operator: User) -> 
 
 def test_failed_events_are_retried(client: Client, operator: User) -> None:
     failed, done = event(1), event(2, state=STATE.DONE, body="")
-    assert retry(client, failed, done) == ["1 event will be tried again."]
+    assert retry(client, failed, done) == ["1 event will be retried."]
     failed.refresh_from_db()
     done.refresh_from_db()
     assert (failed.state, failed.attempts, failed.reason) == (STATE.WAITING, 0, "")
     assert done.state == STATE.DONE
     record = AuditEvent.objects.get(action="event_retry")
     assert (record.actor, record.subject) == ("boss", f"event {failed.pk}")
-    assert retry(client, done) == ["0 events will be tried again."]
+    assert retry(client, done) == ["0 events will be retried."]
 
 
 def test_only_operators_see_events(client: Client) -> None:

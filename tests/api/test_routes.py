@@ -1,17 +1,20 @@
 """The API: contexts, memories, sources, search, notes, changes; and errors as problem details."""
 
+from datetime import datetime, timedelta
 from io import StringIO
 
 import pytest
 from django.core.management import call_command
 from django.core.signals import request_finished, request_started
 from django.db import close_old_connections
+from django.utils import timezone
 
-from memories.models import ApiKey, Line, Note
+from memories.models import ApiKey, EarlierWording, Line, MemoryVersion, Note
 from memories.pipeline.search import indexing as index
 from memories.rules.memory.identity import MemoryType
 from memories.rules.settings import MemorySettings
 from tests.factories import (
+    MONDAY,
     ChannelFactory,
     MessageFactory,
     NoteFactory,
@@ -25,13 +28,14 @@ NOTES = [ApiKey.Scope.NOTES]
 
 def test_the_context_equals_that_of_the_command_and_the_page(cast, token, ask):
     NoteFactory(workspace=cast.workspace, content="Ship on Fridays")
-    query = "channel=launch&budget=4000&query=When+do+we+launch%3F&at=2026-01-06T09:00:00Z"
+    at = f"{timezone.now():%Y-%m-%dT%H:%M:%S.%fZ}"
+    query = f"channel=launch&budget=4000&query=When+do+we+launch%3F&at={at}"
     api = ask(token("member"), f"context?{query}")
     page = cast.clients["member"].get(cast.path(f"context/download/?{query}"))
     command = StringIO()
     call_command(
         *("context", "--workspace", "team", "--as", "member", "--channel", "launch"),
-        *("--budget", "4000", "--query", "When do we launch?", "--at", "2026-01-06T09:00:00Z"),
+        *("--budget", "4000", "--query", "When do we launch?", "--at", at),
         stdout=command,
     )
     assert api.content == page.content == command.getvalue().encode()
@@ -72,8 +76,9 @@ def test_a_context_takes_six_queries_for_any_number_of_channels(
 
 
 def test_the_context_as_json_has_the_seeds_keys_and_when(cast, token, ask):
-    answer = ask(token("member"), "context?format=json&at=2026-01-06T09:00:00Z").json()
-    assert answer["as_of"] == "2026-01-06T09:00:00Z"
+    at = f"{timezone.now():%Y-%m-%dT%H:%M:%S.%fZ}"
+    answer = ask(token("member"), f"context?format=json&at={at}").json()
+    assert answer["as_of"] == f"{at[:-4]}Z"
     assert answer["channel_memories"]["C0PUBLIC"]["long_term_memory"]
     assert answer["tokens"] > 0 and answer["text"]
 
@@ -140,6 +145,26 @@ def test_memories_their_versions_lines_and_sources(cast, token, ask):
     message = sources["messages"][0]
     assert message["permalink"].startswith("https://team.slack.com/archives/C0PUBLIC/p")
     assert ask(key, f"messages/{message['id']}").json() == message
+
+
+def test_a_memory_as_of_a_past_moment(cast, token, ask):
+    first, second = cast.memory.versions.order_by("number")
+    day = timedelta(days=1)
+    for version, at in ((first, MONDAY), (second, MONDAY + 2 * day)):
+        MemoryVersion.objects.filter(pk=version.pk).update(created_at=at)
+    key = token("member")
+
+    def texts(at: datetime) -> list[str]:
+        answer = ask(key, f"memories/{cast.memory.pk}", data={"at": at.isoformat()}).json()
+        current = answer["current"]
+        return [current["text"], *(line["text"] for line in current["lines"])] if current else []
+
+    assert texts(MONDAY - day) == []
+    assert texts(MONDAY + day)[1] == "- We launch on Friday"
+    assert texts(MONDAY + 3 * day)[1] == "- We launch on Monday"
+    EarlierWording.objects.keep(first)
+    EarlierWording.objects.update(content="- Before", lines=[], replaced_at=MONDAY + 2 * day)
+    assert texts(MONDAY + day) == ["- Before"]
 
 
 def test_sources_that_the_key_may_not_read_are_counted(cast, token, ask):

@@ -27,6 +27,7 @@ EMPTY = (
     "jobs/cost/",
     "backfill/",
     "people/",
+    "invitations/",
     "slack/",
     "quarantine/",
 )
@@ -92,6 +93,16 @@ def sending_forms(page: Page, story: Story) -> Iterator[str]:
     role.locator("xpath=..").get_by_role("button").click()
     page.wait_for_selector("#gives-up")
     yield "people-asked"
+    page.goto(story.at("/w/kazoe/invitations/"))
+    page.get_by_role("button", name="Create link").click()
+    page.wait_for_selector("#link")
+    yield "invitation-made"
+    page.goto(page.locator("#link").inner_text())
+    yield "invitation-open"
+    page.goto(story.at("/w/kazoe/settings/"))
+    page.keyboard.press("Control+k")
+    page.wait_for_selector("#palette [role=option]")
+    yield "palette"
     page.goto(story.at("/w/kazoe/catch-up/"))
     page.locator(".entry summary").first.click()
     page.wait_for_selector(".entry details[open]")

@@ -157,6 +157,7 @@ class Story:
             "note-purge": f"/w/kazoe/notes/{binned}/purge/",
             "settings": "/w/kazoe/settings/",
             "people": "/w/kazoe/people/",
+            "invitations": "/w/kazoe/invitations/",
             "slack": "/w/kazoe/slack/",
             "opt-in": "/w/kazoe/c/C0PRICING/opt-in/",
             "quarantine": "/w/kazoe/quarantine/",

@@ -81,7 +81,7 @@ def test_output_of_a_check_and_a_restore(run: Run, path: Path) -> None:
     assert "can be restored" in run("restore", path, "--check")
     assert "--replace" in refused("restore", path)
     Note.objects.all().delete()
-    assert "Restored. Everybody has to log in again." in run("restore", path, "--replace")
+    assert "Restored. Everybody must sign in again." in run("restore", path, "--replace")
     assert Note.objects.get().content == "kept"
 
 

@@ -31,7 +31,7 @@ from tests.exports import Forbidden, contents, exported, moved, owner_of
 
 def run() -> str:
     out = io.StringIO()
-    call_command("demo", stdout=out, stderr=io.StringIO())
+    call_command("demo", "--no-serve", stdout=out, stderr=io.StringIO())
     return out.getvalue()
 
 
@@ -50,6 +50,8 @@ def test_make_demo_creates_everything_once(demo: MadeDemo) -> None:
     assert "Traceback" not in demo.output
     assert "/logout/" in demo.page
     assert 'href="/w/demo/' in demo.page
+    assert "operator, password demo" in demo.output
+    assert User.objects.get(username="operator").is_operator
     user = User.objects.get(username="demo")
     assert not user.is_superuser
 

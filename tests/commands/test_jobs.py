@@ -140,7 +140,7 @@ class TestList:
         assert "accept or reject: 100 → 10 tokens" in run()
 
     def test_the_line_of_health(self, run, channel):
-        assert run() == "worker: no sign yet; model: none called yet; jobs: none open\n"
+        assert run() == "worker: no heartbeat yet; model: none called yet; jobs: none open\n"
         Heartbeat.objects.beat("worker", timezone.now() - timedelta(minutes=3))
         Endpoint.objects.create(
             fingerprint="f", name="tiny", needs_person=True, fault="out_of_credit"
@@ -171,7 +171,7 @@ class TestShow:
             segment=make_segment(messages=[message]),
             attempts=5,
             fault="timeout",
-            fault_text="The model did not answer in time.",
+            fault_text="The model did not reply in time.",
             trigger={"reason": "idle", "new": 12},
             reply=reply("- it was decided"),
         )
@@ -189,7 +189,7 @@ class TestShow:
             fault="timeout",
         )
         row = json.loads(run("show", str(made.pk), "--json"))
-        assert row["what_happened"] == "The model did not answer in time."
+        assert row["what_happened"] == "The model did not reply in time."
         assert row["reply"] == "- it was decided"
         assert row["inputs"] == [{"version": version.pk, "revision": 0}]
         [call] = row["calls"]
@@ -213,15 +213,15 @@ class TestRetry:
         UserFactory(username="boss", is_superuser=True)
         dead, other, done = job(channel, "dead"), job(channel, "dead"), job(channel, "done")
         output = run("retry", str(dead.pk), str(done.pk), "--as", "boss")
-        assert output == "1 of 2 will be tried again.\n"
+        assert output == "1 of 2 will be retried.\n"
         assert [state_of(item) for item in (dead, other, done)] == ["waiting", "dead", "done"]
         assert AuditEvent.objects.get().actor == "boss"
 
     def test_all_failed_jobs_of_a_workspace_are_retried(self, run, channel):
         own, others = job(channel, "dead"), job(ChannelFactory(), "dead")
-        assert run("retry", "--dead", "--workspace", "team") == "1 of 1 will be tried again.\n"
+        assert run("retry", "--dead", "--workspace", "team") == "1 of 1 will be retried.\n"
         assert [state_of(item) for item in (own, others)] == ["waiting", "dead"]
-        assert run("retry", "--dead") == "1 of 1 will be tried again.\n"
+        assert run("retry", "--dead") == "1 of 1 will be retried.\n"
 
     def test_a_retry_resumes_the_endpoint(self, run, channel):
         endpoint = Endpoint.objects.create(
@@ -260,7 +260,7 @@ class TestCancel:
         assert [state_of(item) for item in (waits, runs)] == ["cancelled", "claimed"]
         segment.refresh_from_db()
         assert segment.outcome == "cancelled"
-        assert run("retry", str(waits.pk)) == "1 of 1 will be tried again.\n"
+        assert run("retry", str(waits.pk)) == "1 of 1 will be retried.\n"
         segment.refresh_from_db()
         assert (state_of(waits), segment.outcome) == ("waiting", "waiting")
 
@@ -287,7 +287,7 @@ class TestProposals:
         return made
 
     def test_an_accepted_proposal_is_the_next_version(self, run, proposed):
-        assert run("accept", str(proposed.pk)) == "Version 2 was made of it.\n"
+        assert run("accept", str(proposed.pk)) == "Version 2 was created from it.\n"
         memory = Memory.objects.get(pk=proposed.memory_id)
         assert memory.current.content == "- Ben ships the beta"
         assert state_of(proposed) == "done"
@@ -324,10 +324,10 @@ class TestProposals:
 
 class TestResume:
     def test_calls_are_resumed(self, run):
-        assert run("resume") == "Nothing held the calls back.\n"
+        assert run("resume") == "Calls were not stopped.\n"
         soon = timezone.now() + timedelta(minutes=5)
         endpoint = Endpoint.objects.create(fingerprint="f", name="tiny", open_until=soon)
-        assert run("resume") == "Calls may go again.\n"
+        assert run("resume") == "Calls resume.\n"
         endpoint.refresh_from_db()
         assert endpoint.open_until is None
 

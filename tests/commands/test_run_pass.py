@@ -68,7 +68,7 @@ def test_words_say_what_waits_and_why(channel):
     MessageFactory(channel=channel, at=MONDAY + timedelta(hours=4))
     output = run(now=at(5))
     assert f"{channel.slack_id}: 1 of 50 new, quiet for 60 min" in output
-    assert "versions made:   none" in output
+    assert "new versions:     none" in output
 
 
 def test_a_moment_without_zone_is_utc(channel):

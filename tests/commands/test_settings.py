@@ -39,7 +39,7 @@ def test_several_at_once_and_what_changed(run):
     assert output == "max_history_count: 5 → 3\ntime_zone: UTC → Asia/Tokyo\n"
     workspace.refresh_from_db()
     assert workspace.settings == {"max_history_count": 3, "time_zone": "Asia/Tokyo"}
-    assert run("max_history_count=3") == "Nothing was different.\n"
+    assert run("max_history_count=3") == "Nothing changed.\n"
 
 
 @pytest.mark.parametrize(

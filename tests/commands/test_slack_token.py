@@ -45,7 +45,7 @@ def test_a_token_is_set_shown_and_removed(run, workspace: Workspace, settings: S
     assert run("slack_token", "show")[0] == "team: kept here (ends in cret)\n"
     run("slack_token", "remove")
     assert run("slack_token", "show")[0] == "team: SLACK_BOT_TOKEN\n"
-    with pytest.raises(CommandError, match="No token is kept for team"):
+    with pytest.raises(CommandError, match="No token is stored for team"):
         run("slack_token", "remove")
     rows = AuditEvent.objects.order_by("pk").values_list("action", "actor", "workspace")
     assert list(rows) == [("slack_token_set", "", "team"), ("slack_token_removed", "", "team")]
@@ -73,12 +73,14 @@ class TestRotation:
         assert "MEMORYHUB_KEYS" in report and new.strip() not in report
         settings.MEMORYHUB_KEYS = [new.strip(), *old]
         run("slack_token", "set", "--workspace", WorkspaceFactory(slug="new").slug, given=SECRET)
-        output = "2 sealed again, 1 sealed with the first key already\n"
+        output = "2 encrypted again, 1 already encrypted with the first key\n"
         assert run("rotate_keys")[0] == output
         before = list(
             SlackConnection.objects.order_by("pk").values_list("encrypted_token", flat=True)
         )
-        assert run("rotate_keys")[0] == "0 sealed again, 3 sealed with the first key already\n"
+        assert (
+            run("rotate_keys")[0] == "0 encrypted again, 3 already encrypted with the first key\n"
+        )
         after = list(
             SlackConnection.objects.order_by("pk").values_list("encrypted_token", flat=True)
         )

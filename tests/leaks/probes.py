@@ -326,6 +326,7 @@ MATRIX: dict[str, Callable[[World], Iterator[Ask]]] = {
     "api_keys-revoke": _rows_of_workspace("api_keys-revoke", ApiKey, {}),
     "mcp": _plain("mcp", {"method": "tools/list"}),
     "readyz": _plain("readyz"),
+    "metrics": _plain("metrics"),
     "set_language": _plain("set_language", {"language": "ja"}),
     "login": _plain("login", {"username": "as-member", "password": "wrong"}),
     "account_login": _plain("account_login"),
@@ -356,7 +357,11 @@ MATRIX: dict[str, Callable[[World], Iterator[Ask]]] = {
     "setup-index": _plain("setup-index"),
     "guide-index": _plain("guide-index"),
     "setup-demo": _plain("setup-demo", {}),
-    "setup-model": _plain("setup-model", {}),
+    "setup-model": _plain("setup-model", {}, {"do": "save", "model": "tiny"}),
+    "invitations-accept": _plain(
+        "invitations-accept", {"username": "new", "password1": "a"}, args=("no-token",)
+    ),
+    "invitations-index": _of_workspace("invitations-index", {"role": "member"}, {"revoke": "1"}),
     "imports-index": _plain("imports-index", {"slug": "leaks"}),
     "imports-detail": _uploads,
     "preferences-edit": _plain("preferences-edit", {"time_zone": "nowhere"}),
@@ -380,7 +385,12 @@ MATRIX: dict[str, Callable[[World], Iterator[Ask]]] = {
         {"user": "1", "do": "appoint"},
         query=f"q={TYPED}",
     ),
-    "settings-edit": _of_workspace("settings-edit", {"time_zone": "nowhere"}),
+    "settings-edit": _of_workspace(
+        "settings-edit",
+        {"time_zone": "nowhere"},
+        {"do": "workspace", "workspace-name": "x", "workspace-domain": "a b"},
+        {"do": "budget", "budget-money": "-1"},
+    ),
     "settings-probe": _of_workspace("settings-probe", {}),
     "slack-index": _of_workspace("slack-index", {"channel": "CSECRET"}, query=f"q={TYPED}"),
     "slack-test": _of_workspace("slack-test", {}),
@@ -427,6 +437,7 @@ MATRIX: dict[str, Callable[[World], Iterator[Ask]]] = {
         "quarantine-person", Person, {"do": "revoke"}, gets=False
     ),
     "channels-detail": _of_channel("channels-detail"),
+    "channels-follow": _of_channel("channels-follow", {"choice": "follow"}, {"choice": "mute"}),
     "channels-opt_in": _of_channel("channels-opt_in", {"on": "1"}, {"on": "0"}),
     "updates-channel": _of_channel("updates-channel", {}),
     "messages-index": _messages,

@@ -9,9 +9,11 @@ from hypothesis import strategies as st
 
 from memories.rules.settings import (
     KEYS,
+    PRESETS,
     InvalidSetting,
     MemorySettings,
     choices,
+    find_preset,
     parse_setting,
     parse_settings,
 )
@@ -48,6 +50,15 @@ SWITCHES = [key for key, value in DEFAULTS.items() if type(value) is bool]
 def test_the_defaults():
     assert asdict(MemorySettings()) == DEFAULTS
     assert list(KEYS) == list(DEFAULTS)
+
+
+@pytest.mark.parametrize(
+    ("values", "preset"),
+    [({}, "busy"), (PRESETS["quiet"], "quiet"), ({"message_threshold": 51}, "custom")]
+    + [({"time_zone": "Asia/Tokyo", "retention_days": 30}, "busy")],
+)
+def test_the_preset_of_values(values, preset):
+    assert find_preset(parse_settings(values)) == preset
 
 
 def test_a_missing_key_has_its_default():

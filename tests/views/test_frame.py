@@ -3,11 +3,13 @@
 import re
 
 import pytest
+from django.db import connection
 from django.test import RequestFactory
+from django.test.utils import CaptureQueriesContext
 from django.urls import get_resolver
 from django.utils import timezone, translation
 
-from memories.models import Seen
+from memories.models import ChannelPreference, Seen
 from memories.views.access import access
 from tests.factories import ChannelFactory, MemberFactory, make_channel_memory
 from tests.views.conftest import Cast
@@ -39,7 +41,7 @@ def test_the_order_of_the_column(cast: Cast) -> None:
     beside = column(cast, cast.path("catch-up/"), "insider")
     at = [
         beside.index(f'href="{cast.path(rest)}"')
-        for rest in ("catch-up/", "search/", "context/", "notes/", "jobs/", "", "c/C0PUBLIC/")
+        for rest in ("catch-up/", "search/", "notes/", "", "c/C0PUBLIC/", "jobs/", "jobs/cost/")
     ]
     at += [
         beside.index(arguments) for arguments in (cast.path("settings/"), 'name="language"', HELP)
@@ -99,27 +101,68 @@ def test_pages_without_navigation_have_the_keys_too(cast: Cast) -> None:
     assert 'popovertarget="keys"' in page and page.count('id="keys"') == 1
 
 
-def test_the_navigation_lists_channels_with_recent_changes(
-    cast: Cast, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    every = f'href="{cast.path()}#channels-title"'
-    assert every not in column(cast, cast.path("jobs/"))
-    monkeypatch.setattr(access, "NAV_SHOWN", 2)
-    for channel in ChannelFactory.create_batch(4, workspace=cast.workspace):
-        make_channel_memory(channel=channel)
-    beside = column(cast, cast.path("jobs/"))
-    assert every in beside
-    shown = re.findall(r'href="/w/team/c/(\w+)/"', beside)
-    newest = cast.workspace.channels.order_by("-pk").values_list("slack_id", flat=True)[:2]
-    assert sorted(shown) == sorted(newest)
+def shown(cast: Cast) -> list[str]:
+    """The channels in the navigation of the member."""
+    return re.findall(r'<a href="/w/team/c/(\w+)/"', column(cast, cast.path("jobs/")))
 
 
-def test_changes_of_unlisted_channels_are_counted(
+def test_the_navigation_lists_followed_channels_or_those_that_changed_last(
     cast: Cast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(access, "NAV_SHOWN", 2)
-    for channel in ChannelFactory.create_batch(4, workspace=cast.workspace):
+    monkeypatch.setattr(access, "NAV_RECENT", 2)
+    channels = ChannelFactory.create_batch(4, workspace=cast.workspace)
+    for channel in channels:
         make_channel_memory(channel=channel)
-    assert re.findall(r'id="nav-unseen">(\d*)', column(cast, cast.path("jobs/"))) == ["5"]
-    Seen.objects.of(cast.users["member"], channel.memories.get()).mark(1, timezone.now())
-    assert re.findall(r'id="nav-unseen">(\d*)', column(cast, cast.path("jobs/"))) == ["4"]
+    assert sorted(shown(cast)) == sorted(channel.slack_id for channel in channels[2:])
+    assert f'href="{cast.path()}#channels-title"' in column(cast, cast.path("jobs/"))
+    path = cast.path(f"c/{channels[0].slack_id}/follow/")
+    cast.clients["member"].post(path, {"choice": "follow"})
+    assert shown(cast) == [channels[0].slack_id]
+    cast.clients["member"].post(path, {"choice": "mute"})
+    assert channels[0].slack_id not in shown(cast)
+
+
+def test_changes_of_unlisted_channels_are_counted_unless_muted(
+    cast: Cast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(access, "NAV_RECENT", 2)
+    channels = ChannelFactory.create_batch(4, workspace=cast.workspace)
+    for channel in channels:
+        make_channel_memory(channel=channel)
+    counts = re.compile(r'id="nav-unseen">(\d*)')
+    assert counts.findall(column(cast, cast.path("jobs/"))) == ["5"]
+    Seen.objects.of(cast.users["member"], channels[0].memories.get()).mark(1, timezone.now())
+    assert counts.findall(column(cast, cast.path("jobs/"))) == ["4"]
+    mute = cast.path(f"c/{channels[1].slack_id}/follow/")
+    cast.clients["member"].post(mute, {"choice": "mute"})
+    assert counts.findall(column(cast, cast.path("jobs/"))) == ["3"]
+
+
+@pytest.mark.parametrize(
+    ("name", "rest", "is_open"),
+    [("member", "catch-up/", False), ("member", "jobs/", True), ("insider", "people/", True)],
+)
+def test_the_area_for_managing_is_open_on_its_own_pages(
+    cast: Cast, name: str, rest: str, is_open: bool
+) -> None:
+    assert ('<details class="nav-fold" open>' in column(cast, cast.path(rest), name)) is is_open
+
+
+def test_the_queries_of_the_frame_do_not_grow_with_channels(cast: Cast) -> None:
+    """A page without rows of its own, with 5 and with 65 channels, all of them followed."""
+
+    def queries() -> int:
+        with CaptureQueriesContext(connection) as captured:
+            assert cast.clients["member"].get("/help/").status_code == 200
+        return len(captured)
+
+    def add(n: int) -> None:
+        for channel in ChannelFactory.create_batch(n, workspace=cast.workspace):
+            make_channel_memory(channel=channel)
+            ChannelPreference.objects.choose(cast.users["member"], channel, "follow")
+
+    add(5)
+    before = queries()
+    add(60)
+    assert queries() == before
+    assert len(shown(cast)) == access.NAV_FOLLOWED

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from django.conf import settings
 
+from memories.templatetags import navigation
 from memories.views.keys import KEYS
 from tests.views.conftest import Cast
 
@@ -17,6 +18,8 @@ SHOWN = re.compile(r'data-(?:key|steps)="|aria-keyshortcuts|id="keys"')
 def test_every_key_has_a_control_and_every_control_a_key() -> None:
     templates = Path(settings.BASE_DIR, "templates").rglob("*.html")
     results = [name for path in templates for name in USED.findall(path.read_text())]
+    source = Path(navigation.__file__).read_text()
+    results += [(key, "") for key in re.findall(r'page\(.*, "(/|g \w)"\)', source)]
     assert {key for names in results for key in names if key} | NATIVE == set(KEYS)
 
 

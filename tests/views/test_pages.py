@@ -57,7 +57,7 @@ def test_the_error_page_needs_no_database(cast: Cast, monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize(
     ("path", "status", "arguments"),
-    [("/nowhere/", 404, "Not found"), ("/w/team/settings/", 403, "You cannot change this")],
+    [("/nowhere/", 404, "Not found"), ("/w/team/settings/", 403, "Your role does not allow this")],
 )
 def test_error_pages_have_texts_of_their_own(
     cast: Cast, path: str, status: int, arguments: str

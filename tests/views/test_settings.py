@@ -2,7 +2,6 @@
 
 import html
 import re
-from dataclasses import asdict
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any
@@ -16,14 +15,16 @@ from memories.models import AuditEvent, Cap, Endpoint, Job, Memory, Price, Works
 from memories.pipeline.generate.probing import configured_model
 from memories.rules.generate.probe import ProbeResult
 from memories.rules.memory.identity import MemoryType
+from memories.rules.settings import PRESETS
 from tests.factories import WorkspaceFactory, make_thread_memory
+from tests.test_forms import shown
 from tests.views.conftest import Cast
 from tests.views.generate.test_jobs import call, job
 
 
 def given(cast: Cast, **changes: object) -> dict[str, object]:
     """Return the data of the form, without switches that are off."""
-    values = asdict(cast.workspace.memory_settings) | changes
+    values = shown(cast.workspace.memory_settings) | changes
     return {key: value for key, value in values.items() if value is not False}
 
 
@@ -190,7 +191,7 @@ def test_each_trigger_shows_its_recent_cost(spent: Cast) -> None:
 
 
 @pytest.mark.slow
-def test_the_model_its_price_and_budgets_are_read_only(spent: Cast, settings: Settings) -> None:
+def test_the_model_its_price_and_budgets(spent: Cast, settings: Settings) -> None:
     def card() -> str:
         page = spent.clients["insider"].get(spent.path("settings/")).content.decode()
         return page[page.index('id="costs-title"') : page.index('id="saves-title"')]
@@ -203,7 +204,7 @@ def test_the_model_its_price_and_budgets_are_read_only(spent: Cast, settings: Se
     Cap.objects.change(spent.workspace, "month", tokens=None, money=Decimal(20), by=None)
     text = card()
     assert "<dd>tiny</dd>" in text and "<dd>$2.50, $10.00</dd>" in text
-    assert " of $20.00" in text and "MEMORYHUB_MODEL" in text and "<input" not in text
+    assert " of $20.00" in text and 'name="budget-money" value="20.00"' in text
     assert "$9.05, 120 tokens without a price" in text
 
 
@@ -254,3 +255,55 @@ def test_an_operator_probes_the_model(
         "tokens per second": "unknown",
     }
     assert "sk-secret" not in page and endpoint.fingerprint not in page
+
+
+def test_the_name_and_the_slack_domain_are_changed(cast: Cast) -> None:
+    client, path = cast.clients["insider"], cast.path("settings/")
+    data = {
+        "do": "workspace",
+        "workspace-name": "Acme",
+        "workspace-domain": "https://acme.slack.com/",
+    }
+    assert client.post(path, data).status_code == 302
+    workspace = Workspace.objects.get(pk=cast.workspace.pk)
+    assert (workspace.name, workspace.domain) == ("Acme", "acme")
+    assert "Acme" in client.get(path).content.decode()
+    event = AuditEvent.objects.get(action="workspace")
+    assert (event.actor, event.details["fields"]) == ("insider", ["name", "domain"])
+    refused = client.post(path, data | {"workspace-domain": "a b"})
+    assert refused.status_code == 422 and "such as acme" in refused.content.decode()
+
+
+def test_a_budget_is_set_and_removed(cast: Cast) -> None:
+    client, path = cast.clients["insider"], cast.path("settings/")
+    client.post(path, {"do": "budget", "budget-money": "20", "budget-tokens": ""})
+    cap = Cap.objects.get(workspace=cast.workspace)
+    assert (cap.period, cap.money, cap.tokens) == ("month", Decimal(20), None)
+    assert client.post(path, {"do": "budget", "budget-money": "-1"}).status_code == 422
+    client.post(path, {"do": "budget", "budget-money": "", "budget-tokens": ""})
+    assert not Cap.objects.exists()
+    assert AuditEvent.objects.filter(action="cap", actor="insider").count() == 2
+
+
+def test_a_preset_is_chosen_and_advanced_is_closed(cast: Cast) -> None:
+    client, path = cast.clients["insider"], cast.path("settings/")
+    page = client.get(path).content.decode()
+    assert re.search(r'value="busy"[^>]* checked', page) and "<details><summary>Advanced" in page
+    data = given(cast, preset="quiet") | drawn(page)
+    assert client.post(path, data).status_code == 302
+    workspace = Workspace.objects.get(pk=cast.workspace.pk)
+    assert workspace.memory_settings.message_threshold == PRESETS["quiet"]["message_threshold"]
+    page = client.get(path).content.decode()
+    assert re.search(r'value="quiet"[^>]* checked', page)
+    assert "before: 2" in re.sub("<[^>]+>", "", page), "the history is in hours too"
+
+
+@pytest.mark.parametrize("zone", ["Tokyo", "Mars/Base", "../etc/passwd"])
+def test_an_unknown_time_zone_is_an_error(cast: Cast, zone: str) -> None:
+    for name, path in (("insider", cast.path("settings/")), ("member", "/settings/")):
+        page = cast.clients[name].get(path).content.decode()
+        assert 'list="zones"' in page and '<option value="Asia/Tokyo">' in page
+        data = given(cast) | {"theme": "dark", "density": "compact"} | {"time_zone": zone}
+        response = cast.clients[name].post(path, data)
+        assert response.status_code == 422
+        assert "Choose a time zone from the list" in response.content.decode()

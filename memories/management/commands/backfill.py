@@ -33,7 +33,9 @@ from memories.pipeline.generate.backfill import (
 from memories.rules.backfill_input import InvalidInput, parse_cap, parse_since
 from memories.rules.ingest.timestamps import to_micros
 
-NEEDS_PRICE = "A cap in dollars needs a price for the model: manage.py costs, or give tokens."
+NEEDS_PRICE = (
+    "A limit in dollars needs a price of the model. Set one with manage.py costs, or give tokens."
+)
 NOT_DONE = 2  # exit status: the backfill is paused or cancelled, or it waits
 
 
@@ -48,7 +50,8 @@ def cap(text: str) -> tuple[int | None, int | None]:
 
 class Command(BaseCommand):
     help = (
-        "Remember older messages. The command shows the estimated cost, asks for confirmation, and works"
+        "Remember older messages. The command shows the estimated cost, asks for confirmation,"
+        " and works"
         " until it is done. After Ctrl-C the worker continues. Exit status 2: it was paused or"
         " cancelled, or it waits."
     )
@@ -109,7 +112,7 @@ class Command(BaseCommand):
     def _change(self, verb: str) -> None:
         backfill = self._backfills().unfinished().first()
         if backfill is None:
-            raise CommandError("No backfill runs or is paused that this reader may see.")
+            raise CommandError("No backfill that this reader may see is running or paused.")
         if verb == "resume":
             tokens, micros = self.options["cap"]
             try:
@@ -122,7 +125,7 @@ class Command(BaseCommand):
             is_changed = getattr(backfill, verb)(self.by)
         if not is_changed:
             raise CommandError(
-                f"{backfill} is {backfill.get_state_display()} already.".capitalize()
+                f"{backfill} is already {backfill.get_state_display()}.".capitalize()
             )
         self._show(None, backfill)
 
@@ -167,7 +170,9 @@ class Command(BaseCommand):
         self._show(None, backfill)
         if backfill.state != Backfill.State.DONE:
             reason = reason or backfill.paused_by or backfill.get_state_display()
-            raise CommandError(f"Not done: {reason}. What is made stays.", returncode=NOT_DONE)
+            raise CommandError(
+                f"Not finished: {reason}. Finished memories stay.", returncode=NOT_DONE
+            )
 
     def _channels(self) -> list[Channel]:
         channels = self.workspace.channels.visible_to(self.reader)
@@ -191,7 +196,7 @@ class Command(BaseCommand):
         if self.options["yes"] or quote["free"] or self.options["cap"] != (None, None):
             return
         if not sys.stdin.isatty():
-            raise CommandError("Give --cap or --yes: nobody can be asked here.")
+            raise CommandError("Give --cap or --yes. There is no terminal to ask for confirmation.")
         self.stderr.write("Start? [y/N] ", ending="")
         self.stderr.flush()
         if sys.stdin.readline().strip().lower() not in ("y", "yes"):
@@ -209,4 +214,4 @@ class Command(BaseCommand):
         elif quote is not None:
             self.stdout.write(quote_lines(quote))
         else:
-            self.stdout.write("There was no backfill yet that this reader may see.")
+            self.stdout.write("There is no backfill that this reader may see.")

@@ -34,7 +34,7 @@ class Command(BaseCommand):
                     path, timezone.now(), force=options["force"], on_progress=progress.show_share
                 )
         except FileExistsError as error:
-            raise CommandError(f"{path} is there already; --force overwrites it.") from error
+            raise CommandError(f"{path} already exists. --force overwrites it.") from error
         except ArchiveError as error:
             raise CommandError(str(error)) from error
         except DatabaseError as error:
@@ -51,6 +51,6 @@ def _summary(path: Path, report: BackupReport) -> str:
     return (
         f"{path}: {manifest.rows:,} rows of {len(manifest.tables)} tables"
         f" ({VENDORS[manifest.vendor]}), {report.size:,} bytes, {report.seconds:.1f} s.\n"
-        "It holds everything that people wrote: keep it as safe as the database. SECRET_KEY and"
-        " .env are not in it; keep them too, elsewhere."
+        "It contains everything that people wrote. Protect it like the database. SECRET_KEY and"
+        " .env are not in it. Back them up elsewhere."
     )

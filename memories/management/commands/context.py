@@ -65,7 +65,7 @@ class Command(BaseCommand):
         parser.add_argument(
             "--at",
             metavar="ISO-8601",
-            help="show the conversation up to this time (UTC without an offset), with the memories of now",
+            help="show what the hub held at this time (UTC without an offset)",
         )
         parser.add_argument(
             "--format", choices=("text", "json"), default="text", help="default: %(default)s"
@@ -86,7 +86,8 @@ class Command(BaseCommand):
                 with_notes=options["notes"],
                 with_archive=options["with_archive"],
                 without=options["without"],
-                now=parse_time(options["at"], "--at") if options["at"] else timezone.now(),
+                now=timezone.now(),
+                at=parse_time(options["at"], "--at") if options["at"] else None,
             )
         except (NoSuchChannel, NoThread) as error:
             raise CommandError(str(error)) from error

@@ -69,7 +69,7 @@ class Command(BaseCommand):
         self.by = user_of(reader)
         workspace = workspace_from(options) if options.get("workspace") else None
         if options["action"] and self.by and not self.by.is_superuser:
-            raise CommandError("Prices and caps are an operator's to set.")
+            raise CommandError("Only operators set prices and budgets.")
         try:
             if options["action"] == "price":
                 self._price(options)
@@ -89,7 +89,7 @@ class Command(BaseCommand):
             if price is None:
                 raise CommandError(f"There is no price of {model!r}.")
             price.remove(by=self.by)
-            self.stdout.write(f"{model}: no price; its tokens are told as unpriced.")
+            self.stdout.write(f"{model}: no price; its tokens are counted as unpriced.")
             return
         amounts = (_amount(options[name], name.upper()) for name in ("in", "out"))
         price = Price.objects.change(model, *amounts, by=self.by)

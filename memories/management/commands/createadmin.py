@@ -47,7 +47,7 @@ class Command(BaseCommand):
                 user.save()
             changed = operators.appoint(user, by=None)
         if is_new:
-            self.stdout.write(f"Made the operator {name}.")
+            self.stdout.write(f"Created the operator {name}.")
         else:
             done = "is an operator now" if changed else "is an operator already"
             self.stdout.write(f"{name} {done}." + (" It has a password." if needs_password else ""))
@@ -57,12 +57,11 @@ class Command(BaseCommand):
             return str(password)
         if not sys.stdin.isatty():
             raise CommandError(
-                "There is nobody to ask for a password: set MEMORYHUB_ADMIN_PASSWORD, or run this"
-                " in a terminal."
+                "No password was given. Set MEMORYHUB_ADMIN_PASSWORD, or run this in a terminal."
             )
         password = getpass.getpass(f"Password for {user.get_username()}: ")
-        if getpass.getpass("The same again: ") != password:
-            raise CommandError("These are two different passwords. Nothing was changed.")
+        if getpass.getpass("Repeat the password: ") != password:
+            raise CommandError("The passwords differ. Nothing was changed.")
         return password
 
 

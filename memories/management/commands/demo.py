@@ -1,5 +1,7 @@
-"""Create the demo workspace with its memories, or print its address if it exists."""
+"""Create the demo workspace with its memories, print its address, and serve it."""
 
+import logging
+from argparse import ArgumentParser
 from typing import Any
 
 from django.conf import settings
@@ -7,24 +9,48 @@ from django.core.management import BaseCommand, call_command
 from django.utils import timezone
 
 from memories.demo.create import SLUG, create_demo
-from memories.demo.workspace import DEMO_PASSWORD, DEMO_USER
+from memories.demo.workspace import DEMO_OPERATOR, DEMO_PASSWORD, DEMO_USER
 from memories.models import User, Workspace
+from memories.pipeline.access.first_account import is_new
+from memories.pipeline.access.operators import appoint
 
 
 class Command(BaseCommand):
     help = (
         "Create the demo workspace with its memories and an account, without a model or network."
         " Change nothing if it exists. Also create the database if it does not exist."
+        " Then run web and worker."
     )
 
-    def handle(self, *args: Any, **options: Any) -> None:
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument(
+            "--no-serve", dest="serve", action="store_false", help="do not run web and worker"
+        )
+
+    def handle(self, *args: Any, serve: bool, **options: Any) -> None:
+        if serve:
+            call_command("serve", try_port=True)
         call_command("migrate", verbosity=0)
         if not Workspace.objects.filter(slug=SLUG).exists():
             self.stderr.write("Making the demo workspace; this takes less than half a minute.")
-            create_demo(timezone.now(), password=DEMO_PASSWORD)
+            if is_new():  # nobody else relies on this installation
+                appoint(User.objects.create_user(DEMO_OPERATOR, password=DEMO_PASSWORD), by=None)
+            logging.disable(logging.INFO)
+            try:
+                create_demo(timezone.now(), password=DEMO_PASSWORD)
+            finally:
+                logging.disable(logging.NOTSET)
         self.stdout.write(f"The demo: {settings.MEMORYHUB_URL}")
         user = User.objects.filter(username=DEMO_USER).first()
         if (
             user is None or user.has_usable_password()
         ):  # a demo from the setup page has no such account
             self.stdout.write(f"Sign in as {DEMO_USER}, password {DEMO_PASSWORD}")
+        operator = User.objects.filter(username=DEMO_OPERATOR, is_superuser=True).first()
+        if operator is not None and operator.check_password(DEMO_PASSWORD):
+            self.stdout.write(
+                f"For settings, people and Slack: {DEMO_OPERATOR}, password {DEMO_PASSWORD}"
+            )
+        self.stdout.flush()
+        if serve:
+            call_command("serve")

@@ -20,7 +20,8 @@ from memories.pipeline.transfer.export.export_workspace import NotAReader, expor
 
 class Command(BaseCommand):
     help = (
-        "Export a workspace into a zip file of JSON and Markdown, for people and other programs, and for"
+        "Export a workspace into a zip file of JSON and Markdown, for people and other programs,"
+        " and for"
         " `import`. The file contains only what the reader may read."
     )
 
@@ -49,7 +50,7 @@ class Command(BaseCommand):
         except NotAReader as error:
             raise CommandError("This user may not read the workspace.") from error
         except FileExistsError as error:
-            raise CommandError(f"{path} is there already; --force replaces it.") from error
+            raise CommandError(f"{path} already exists. --force overwrites it.") from error
         except OSError as error:
             raise CommandError(f"{path} cannot be written: {error.strerror}.") from error
         if options["json"]:

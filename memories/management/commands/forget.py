@@ -71,7 +71,7 @@ class Command(BaseCommand):
 
     def _forget(self, workspace: Workspace, options: dict[str, Any]) -> ForgetReport:
         now = timezone.now()
-        with ProgressLine(self.stderr, "Stopped. Run it again: it goes on from there.") as line:
+        with ProgressLine(self.stderr, "Stopped. Run it again: it continues there.") as line:
 
             def progress(done: int) -> None:
                 line.show_rows("messages forgotten", done)
@@ -92,7 +92,7 @@ class Command(BaseCommand):
             return forget.channel(channel, now, by=None, progress=progress)
 
     def _confirm(self) -> None:
-        self.stderr.write("This cannot be undone. Type yes to go on: ", ending="")
+        self.stderr.write("This cannot be undone. Type yes to continue: ", ending="")
         self.stderr.flush()
         try:
             answer = input()

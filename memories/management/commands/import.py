@@ -24,7 +24,8 @@ def slug(text: str) -> str:
 
 class Command(BaseCommand):
     help = (
-        "Create a workspace from a file that `export` wrote, with all versions, completely or not at all."
+        "Create a workspace from a file that `export` wrote, with all versions, completely or not"
+        " at all."
         " `import_slack` reads an export of Slack."
     )
 
@@ -37,15 +38,15 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            with ProgressLine(self.stderr, "Stopped. Nothing was taken in.") as progress:
+            with ProgressLine(self.stderr, "Stopped. Nothing was imported.") as progress:
                 done = import_workspace(
                     options["file"], slug=options["workspace"], on_progress=progress.show_rows
                 )
         except ArchiveError as error:
-            raise CommandError(f"{options['file']}: {error} Nothing was taken in.") from error
+            raise CommandError(f"{options['file']}: {error} Nothing was imported.") from error
         except DatabaseError as error:
             raise CommandError(
-                f"The database refused it ({type(error).__name__}); nothing was taken in. Run"
+                f"The database refused it ({type(error).__name__}); nothing was imported. Run"
                 " `manage.py migrate` first, or see DATABASE_URL."
             ) from error
         indexing.catch_up()

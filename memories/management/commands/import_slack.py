@@ -79,7 +79,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         path: Path = options["path"]
         began = time.monotonic()
-        stopped = "Stopped. What was read is kept; run the same command again to go on."
+        stopped = "Stopped. What was read is kept. Run the same command again to continue."
         try:
             with ProgressLine(self.stderr, stopped) as progress, Export(path) as export:
                 workspace = workspace_from(options)
@@ -115,7 +115,8 @@ class Command(BaseCommand):
         if report.is_partial:
             left_out = report.tally.count(result=Result.QUARANTINED)
             raise CommandError(
-                f"{left_out:,} not understood and left out; the rest is stored.", returncode=PARTIAL
+                f"{left_out:,} not understood and left out. Everything else is stored.",
+                returncode=PARTIAL,
             )
 
     def _print(self, workspace: Workspace, report: ImportReport, title: str) -> None:
@@ -135,10 +136,10 @@ class Command(BaseCommand):
                 " again with --slack-domain."
             )
         for name, reason in report.files:
-            write(f"  left out from where it breaks: {mark_invisible(name)} ({reason})")
+            write(f"  damaged, read up to the damage: {mark_invisible(name)} ({reason})")
         for name, count in report.unlisted:
             write(
-                f"  left out, since no list names this channel: {mark_invisible(name)} ({count:,})"
+                f"  left out, because no list contains this channel: {mark_invisible(name)} ({count:,})"
             )
         if report.earlier:
             count = sum(channel_start.count for channel_start in report.earlier)

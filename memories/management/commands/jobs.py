@@ -30,7 +30,8 @@ State = Job.State
 
 class Command(BaseCommand):
     help = (
-        "List open jobs and what they wait for. The actions show, retry or cancel jobs, accept or reject "
+        "List open jobs and what they wait for. The actions show, retry or cancel jobs, accept or"
+        " reject "
         "proposals, and resume calls. The default action is list."
     )
 
@@ -115,7 +116,7 @@ class Command(BaseCommand):
 
     def _retry(self, reader: Reader, options: dict[str, Any]) -> None:
         if bool(options["id"]) == options["dead"]:
-            raise CommandError("Give the ids of some jobs, or --dead for all that were given up.")
+            raise CommandError("Give the ids of jobs, or --dead for all failed jobs.")
         rows = _filter(self.rows, reader, options)
         if options["dead"]:
             jobs = list(rows.filter(state=State.DEAD))
@@ -123,34 +124,36 @@ class Command(BaseCommand):
             jobs = self._get_jobs(rows, options["id"])
         self._require_role(reader, (Member.Role.ADMIN,), jobs)
         count = job_control.retry_jobs(jobs, self.by)
-        self.stdout.write(f"{count} of {len(jobs)} will be tried again.")
+        self.stdout.write(f"{count} of {len(jobs)} will be retried.")
 
     def _cancel(self, reader: Reader, options: dict[str, Any]) -> None:
         jobs = self._get_jobs(self.rows, options["id"])
         self._require_role(reader, (Member.Role.ADMIN,), jobs)
         count = job_control.cancel_jobs(jobs, self.by)
-        self.stdout.write(f"{count} of {len(jobs)} cancelled; what runs is not stopped.")
+        self.stdout.write(f"{count} of {len(jobs)} cancelled. Running jobs are not stopped.")
 
     def _accept(self, reader: Reader, options: dict[str, Any]) -> None:
         job = self._proposed(reader, options)
         try:
             version = proposals.accept(job, by=self.by)
         except StaleBase as error:
-            raise CommandError("The memory has changed since: it is merged again.") from error
+            raise CommandError(
+                "The memory has changed since then. It will be merged again."
+            ) from error
         if version is None:
-            raise CommandError("Somebody was faster.")
-        self.stdout.write(f"Version {version.number} was made of it.")
+            raise CommandError("Somebody else has decided already.")
+        self.stdout.write(f"Version {version.number} was created from it.")
 
     def _reject(self, reader: Reader, options: dict[str, Any]) -> None:
         if not proposals.reject(self._proposed(reader, options), by=self.by):
-            raise CommandError("Somebody was faster.")
-        self.stdout.write(f"Job {options['id']} rejected; the memory stays as it is.")
+            raise CommandError("Somebody else has decided already.")
+        self.stdout.write(f"Job {options['id']} rejected. The memory is unchanged.")
 
     def _resume(self, reader: Reader, options: dict[str, Any]) -> None:
         if self.by and not _administers(self.by):
             raise CommandError("That is for operators and workspace admins.")
         count = job_control.resume_endpoints(self.by, timezone.now())
-        self.stdout.write("Calls may go again." if count else "Nothing held the calls back.")
+        self.stdout.write("Calls resume." if count else "Calls were not stopped.")
 
     def _job(self, options: dict[str, Any]) -> Any:
         [job] = self._get_jobs(self.rows, [options["id"]])
@@ -160,9 +163,9 @@ class Command(BaseCommand):
         """Return a proposal that the reader may read. Raise ``CommandError`` otherwise."""
         job = self._job(options)
         if job.state != State.PROPOSED:
-            raise CommandError(f"Job {job.pk} waits for nobody's word: {job.state}.")
+            raise CommandError(f"Job {job.pk} waits for no decision: {job.state}.")
         if not job.is_readable:
-            raise CommandError(f"Job {job.pk} is private: name a reader of it with --as.")
+            raise CommandError(f"Job {job.pk} is private. Name one of its readers with --as.")
         self._require_role(reader, Member.EDITING, [job])
         return job
 

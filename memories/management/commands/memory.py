@@ -198,7 +198,7 @@ class Command(BaseCommand):
     def _link(self, workspace: Workspace, reader: Reader, options: dict[str, Any]) -> None:
         is_new = files.link_worktree(workspace, reader, Path.cwd(), options["worktree"])
         link = options["worktree"] / DEFAULT_FILE
-        text = f"{link} {'made' if is_new else 'was there already'}."
+        text = f"{link} {'made' if is_new else 'already exists'}."
         self._print({"link": str(link), "made": is_new}, text)
 
     def _print(self, data: Any, text: str) -> None:
@@ -219,7 +219,9 @@ class Command(BaseCommand):
 
     def _warn_if_large(self, size: int) -> None:
         if size > LARGE:
-            self._warn(f"the file has {size / 1024 / 1024:.1f} MiB, more than 10: thin it out.")
+            self._warn(
+                f"the file has {size / 1024 / 1024:.1f} MiB, more than 10: delete notes from it."
+            )
 
 
 def _get_note(workspace: Workspace, reader: Reader, pk: int) -> Note:
@@ -235,7 +237,7 @@ def _get_note(workspace: Workspace, reader: Reader, pk: int) -> Note:
 def _require_reader(workspace: Workspace, reader: Reader) -> None:
     """Raise ``CommandError`` if the reader may not read the notes."""
     if not readable_workspaces(reader).filter(pk=workspace.pk).exists():
-        raise CommandError("This user may not read the workspace's notes, nor write any.")
+        raise CommandError("This user may not read or write the notes of the workspace.")
 
 
 def _table(notes: Iterable[Note]) -> str:

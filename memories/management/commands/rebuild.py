@@ -31,9 +31,11 @@ FINISHED = (Job.State.PROPOSED, Job.State.DONE)  # DONE: the new text is equal
 
 class Command(BaseCommand):
     help = (
-        "Write long-term memories again: of a channel from its short-term versions, of the workspace from "
+        "Write long-term memories again: of a channel from its short-term versions, of the"
+        " workspace from "
         "the long-term memories of its channels. The new text is a proposal and changes no memory. The "
-        "command shows its changed lines, and the dates, numbers, names, links and pinned lines that only "
+        "command shows its changed lines, and the dates, numbers, names, links and pinned lines"
+        " that only "
         "one of the texts has. `jobs accept` makes it the next version."
     )
 
@@ -58,7 +60,7 @@ class Command(BaseCommand):
         for scope, memory in zip(options["memory"], memories, strict=True):
             job = rebuild(memory, by, timezone.now())
             if job is None:
-                raise CommandError(f"{scope}: there is nothing to make it from.")
+                raise CommandError(f"{scope}: there is nothing to write it from.")
             jobs.append(job)
         run_pass(workspace, as_of)
         outcomes = [
@@ -71,7 +73,7 @@ class Command(BaseCommand):
             self.stdout.write("\n\n".join(map(_summary, outcomes)))
         if unfinished := [outcome for outcome in outcomes if outcome["state"] not in FINISHED]:
             numbers = ", ".join(str(outcome["job"]) for outcome in unfinished)
-            raise CommandError(f"Not done yet: see `jobs show` of {numbers}.")
+            raise CommandError(f"Not finished yet: see `jobs show` of {numbers}.")
 
 
 def _memory(workspace: Workspace, reader: Reader, scope: str) -> Memory:
@@ -86,7 +88,7 @@ def _memory(workspace: Workspace, reader: Reader, scope: str) -> Memory:
     else:
         memory = memories.filter(channel=get_channel(workspace, reader, scope)).first()
     if memory is None:
-        raise CommandError(f"{scope} has no long-term memory yet: a pass makes the first text.")
+        raise CommandError(f"{scope} has no long-term memory yet. A pass writes the first one.")
     return memory
 
 

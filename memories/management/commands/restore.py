@@ -62,12 +62,12 @@ class Command(BaseCommand):
             raise CommandError(f"{path}: {error} Nothing was changed.") from error
         except DatabaseNotEmpty as error:
             raise CommandError(
-                "The database is not empty. --replace throws away what it holds; make a backup of"
-                " that first. Nothing was changed."
+                "The database is not empty. --replace deletes its data. Make a backup first."
+                " Nothing was changed."
             ) from error
         except WorkerRunning as error:
             raise CommandError(
-                "A worker has been at work within the last two minutes. Stop `serve` and all"
+                "A worker had a heartbeat in the last two minutes. Stop `serve` and all"
                 " workers and wait that long, or --force. Nothing was changed."
             ) from error
         except DatabaseError as error:
@@ -98,5 +98,5 @@ def _summary(report: BackupReport, *, is_check: bool) -> str:
         f" {report.migrated} migrations since, {report.seconds:.1f} s."
     )
     if is_check:
-        return f"{text}\nIt is whole and can be restored."
-    return f"{text}\nRestored. Everybody has to log in again."
+        return f"{text}\nIt is complete and can be restored."
+    return f"{text}\nRestored. Everybody must sign in again."

@@ -103,7 +103,7 @@ class Command(BaseCommand):
         try:
             version = memory.revise(text, by=by, based_on=number, revision=revision)
         except Unchanged:
-            self._report(memory, "unchanged", f"Nothing is different from version {number}.")
+            self._report(memory, "unchanged", f"There is no difference from version {number}.")
         except ValueError as error:
             raise CommandError(str(error)) from error
         except StaleBase:
@@ -135,7 +135,7 @@ class Command(BaseCommand):
             number, revision = options["based_on"]
             version = memory.restore(old, by=by, based_on=number, revision=revision)
         except Unchanged:
-            self._report(memory, "unchanged", "This is the current text already.")
+            self._report(memory, "unchanged", "This is already the current text.")
         except StaleBase:
             self._refuse(memory, "restored", options)
         else:
@@ -206,7 +206,7 @@ def _memory(workspace: Workspace, reader: Reader, options: dict[str, Any]) -> Me
     memory_type = MemoryType(options["type"] or default)
     memory = memories.filter(scope=scope, thread_ts=thread_ts, memory_type=memory_type).first()
     if memory is None:
-        raise CommandError("There is no such memory yet: a pass makes the first text.")
+        raise CommandError("There is no such memory yet. A pass writes the first one.")
     return memory
 
 

@@ -8,22 +8,22 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
-from memories.models import SlackConnection
+from memories.models import ModelServer, SlackConnection
 from memories.pipeline.access import second_factors
 from memories.rules.safety.encryption import DecryptionError, new_key
 
 STEPS = """\
-This key is nowhere else: it was made now and is not kept.
+This is a new key. It is not stored anywhere.
 1. Put it before the others: MEMORYHUB_KEYS=THIS,THE_OTHERS in the environment, or, where that is
    unset, as the first line of {file}.
 2. Start web and worker again, on every machine.
 3. Run `manage.py rotate_keys`.
-4. When it is content, take the other keys out and start again. Old backups need them still."""
+4. After that succeeds, remove the other keys and restart. Old backups still need them."""
 
 
 class Command(BaseCommand):
     help = (
-        "Encrypt all stored tokens and second factors with the first of MEMORYHUB_KEYS, so that you can"
+        "Encrypt all stored tokens, keys and second factors with the first of MEMORYHUB_KEYS, so that you can"
         " remove the other keys. You may run it again. Exit status 1: no key decrypts some of them."
     )
 
@@ -48,17 +48,21 @@ class Command(BaseCommand):
                     unchanged += 1
             except DecryptionError:
                 failures.append(name)
-        self.stdout.write(f"{changed} sealed again, {unchanged} sealed with the first key already")
+        self.stdout.write(
+            f"{changed} encrypted again, {unchanged} already encrypted with the first key"
+        )
         if failures:
             raise CommandError(
-                f"None of the keys opens the {', the '.join(failures)}: add the key that it was"
-                " sealed with, or set it again (a second factor: `manage.py mfa_reset USER`)."
+                f"None of the keys decrypts the {', the '.join(failures)}: add the key that it was"
+                " encrypted with, or set it again (a second factor: `manage.py mfa_reset USER`)."
             )
 
     def _secrets(self) -> Iterator[tuple[str, Callable[[], bool]]]:
         """Yield the name of each secret, and a function that encrypts it and returns if it changed."""
         for connection in SlackConnection.objects.with_token().select_related("workspace"):
             yield f"token of {connection.workspace.slug}", connection.reseal
+        for server in ModelServer.objects.exclude(encrypted_key=""):
+            yield "key of the model", server.reseal
         for factor in second_factors.with_secrets():
             yield (
                 f"second factor of {factor.user.get_username()}",

@@ -20,7 +20,8 @@ from memories.pipeline.generate.report import Report
 
 class Command(BaseCommand):
     help = (
-        "Run one pass: close the segments that are due, and write and merge their memories. With --now, "
+        "Run one pass: close the segments that are due, and write and merge their memories. With"
+        " --now, "
         "later messages are ignored. Leases and backoff use the real clock."
     )
 
@@ -41,8 +42,8 @@ class Command(BaseCommand):
         now = parse_time(options["now"], "--now") if options["now"] else known_until(workspace)
         if now > timezone.now() and not options["force"]:
             raise CommandError(
-                f"{options['now']} is in the future: conversations that go on would be closed too "
-                "early. Nothing was done. To do it all the same: --force."
+                f"{options['now']} is in the future: open conversations would be closed too early."
+                " Nothing was done. --force runs it anyway."
             )
         report = run_pass(workspace, now)
         self.stdout.write(document(report.as_json()) if options["json"] else _summary(report))
@@ -55,7 +56,7 @@ def _summary(report: Report) -> str:
     lines = [
         f"Workspace {report.workspace}, as of {report.now.isoformat(timespec='seconds')}",
         f"  segments closed: {counted(report.closed)}",
-        f"  versions made:   {counted(report.made)}",
+        f"  new versions:     {counted(report.made)}",
         f"  skipped:         {counted(report.skipped)}",
         f"  model:           {report.calls} calls, {report.prompt_tokens} tokens in, "
         f"{report.completion_tokens} out, {report.seconds:.1f} s",
@@ -67,5 +68,5 @@ def _summary(report: Report) -> str:
     ]
     lines += [f"  failed:          {error}" for error in report.errors]
     if report.left:
-        lines.append(f"  left for later:  {report.left} jobs")
+        lines.append(f"  not done yet:     {report.left} jobs")
     return "\n".join(lines)

@@ -2,6 +2,7 @@
 
 import errno
 import logging
+import shutil
 import socket
 import sys
 from argparse import ArgumentParser, ArgumentTypeError
@@ -12,6 +13,7 @@ from django.core.management import BaseCommand, CommandError, call_command
 from django.db import connection
 
 from memories.management.arguments import check_migrations
+from memories.pipeline.access.first_account import is_new, setup_token
 from memories.pipeline.locks import lock_preparation
 from memories.pipeline.transfer.backup import remove_leftovers
 from memoryhub.static import collect_static_when_changed
@@ -19,6 +21,7 @@ from memoryhub.supervise import Child, ChildFailedError, Supervisor
 from memoryhub.web import PROCESSES
 from memoryhub.worker import worker_child
 
+METRICS_DIR = settings.MEMORYHUB_VAR / "metrics"
 logger = logging.getLogger(__name__)
 
 
@@ -48,8 +51,12 @@ class Command(BaseCommand):
                 remove_leftovers()
                 call_command("sync_schedules", stdout=self.stderr)
                 collect_static_when_changed()
+                empty_metrics_folder()
             address = settings.MEMORYHUB_URL if port == settings.PORT else f"http://{host}:{port}"
             self.stdout.write(f"Memory Hub runs at {address} (listening on {host}:{port})")
+            if is_new():
+                link = f"{address}/setup/?token={setup_token()}"
+                self.stdout.write(f"Nobody can sign in yet. Create the first account: {link}")
             self.stdout.write("Ctrl-C stops web and worker.")
             self.stdout.flush()
             connection.close()  # the children must not inherit it
@@ -70,10 +77,19 @@ def children(listener: socket.socket) -> list[Child]:
             f"web {number}",
             [sys.executable, "-m", "memoryhub.web", str(descriptor)],
             pass_fds=(descriptor,),
+            env={"PROMETHEUS_MULTIPROC_DIR": str(METRICS_DIR)}
+            if settings.MEMORYHUB_METRICS_KEY
+            else {},
         )
         for number in range(1, PROCESSES + 1)
     ]
     return [*web, worker_child()]
+
+
+def empty_metrics_folder() -> None:
+    """Create the folder in which the web processes count requests, without earlier counts."""
+    shutil.rmtree(METRICS_DIR, ignore_errors=True)
+    METRICS_DIR.mkdir(parents=True)
 
 
 def port_number(text: str) -> int:

@@ -48,7 +48,7 @@ class Command(BaseCommand):
             for key, (before, after) in changed.items():
                 self.stdout.write(f"{key}: {_format(before)} → {_format(after)}")
             if not changed:
-                self.stdout.write("Nothing was different.")
+                self.stdout.write("Nothing changed.")
         else:
             self._show(workspace)
 

@@ -53,4 +53,4 @@ class Command(BaseCommand):
         for note in findings.notes:
             write(f"note: {note}")
         if findings.is_ok:
-            write("Everything that the settings ask for can be read.")
+            write("Everything that the settings need can be read.")

@@ -40,7 +40,7 @@ class Command(BaseCommand):
         connection = SlackConnection.objects.of(workspace)
         connection.set_token(token, by=None)
         self.stdout.write(
-            f"{workspace.slug}: the token that ends in {connection.token_end} is kept."
+            f"{workspace.slug}: stored the token that ends in {connection.token_end}."
         )
         self.stdout.write("Next: `manage.py slack_test`.")
 
@@ -48,7 +48,9 @@ class Command(BaseCommand):
         connection = SlackConnection.objects.filter(workspace=workspace).first()
         source = token_source(workspace)
         if source is TokenSource.NONE:
-            self.stdout.write(f"{workspace.slug}: none. `manage.py slack_token set` keeps one.")
+            self.stdout.write(
+                f"{workspace.slug}: no token. `manage.py slack_token set` stores one."
+            )
             return
         where = "kept here" if source is TokenSource.STORED else "SLACK_BOT_TOKEN"
         end = f" (ends in {connection.token_end})" if connection and connection.token_end else ""
@@ -58,9 +60,9 @@ class Command(BaseCommand):
 
     def _remove(self, workspace: Workspace) -> None:
         if not SlackConnection.objects.of(workspace).remove_token(by=None):
-            raise CommandError(f"No token is kept for {workspace.slug}.")
+            raise CommandError(f"No token is stored for {workspace.slug}.")
         self.stdout.write(
-            f"{workspace.slug}: the token is forgotten here. Slack knows it still: revoke it there."
+            f"{workspace.slug}: the token is removed here. Slack still accepts it: revoke it there."
         )
 
 

@@ -85,7 +85,7 @@ def take(body: object) -> dict[str, Any] | None:
             return None
         received = events.store_payload(body)
         if received is None:
-            logger.warning("an event of a kind that is not known")
+            logger.warning("an event of an unknown kind")
             return None
         if received.workspace_id is not None:
             schedule_events(received.workspace_id)

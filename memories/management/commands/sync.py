@@ -65,7 +65,7 @@ class Command(BaseCommand):
             ) from error
         except KeyboardInterrupt as error:
             raise CommandError(
-                "Stopped. What was read is kept; the next sync goes on from there.",
+                "Stopped. What was read is kept; the next sync continues there.",
                 returncode=STOPPED,
             ) from error
         rows = Channel.objects.visible_to(reader_from(options)).filter(workspace=workspace)
@@ -94,8 +94,8 @@ class Command(BaseCommand):
             )
         if report.slow_plan:
             write(
-                "Slack has this app on its slow plan, one page of 15 messages a minute: the sync goes"
-                " on at that pace. An app of your own, made from the manifest, is not limited so."
+                "Slack limits this app to one page of 15 messages a minute. The sync continues at"
+                " that rate. An app that you create from the manifest has no such limit."
             )
         write(f"{report.calls.total():,} calls of Slack's API")
 
@@ -103,13 +103,13 @@ class Command(BaseCommand):
 def _problem(report: SyncReport) -> str:
     if failed := report.in_state(SyncState.FAILED):
         return (
-            f"{len(failed)} channels failed: what they held stays as it was, and the next sync tries"
+            f"{len(failed)} channels failed: their messages are unchanged, and the next sync tries"
             " again."
         )
     if limited := report.in_state(SyncState.LIMITED):
         return (
-            f"{len(limited)} channels wait for Slack, which gives no more calls for now: what was read"
-            " is kept, and the next sync goes on. The worker does so by itself."
+            f"{len(limited)} channels wait, because Slack accepts no more calls for now. What was"
+            " read is kept. The next sync of the worker continues automatically."
         )
     return ""
 
@@ -117,16 +117,16 @@ def _problem(report: SyncReport) -> str:
 def _sentence(channel: ChannelReport) -> str:
     stats = channel.stats
     if channel.state is SyncState.NOT_MEMBER:
-        return "the bot is not in it: /invite it there to have it remembered"
+        return "the bot is not in it: /invite it there"
     if channel.state is SyncState.HIDDEN:
-        return "Slack lists it no longer: hidden from all but its known members"
+        return "Slack no longer lists it: only its known members can see it"
     if channel.state is SyncState.SWITCHED_OFF:
-        return "not read: private channels are switched off in the workspace's settings"
+        return "not read: private channels are turned off in the settings of the workspace"
     parts = [f"{stats.new:,} new, {stats.updated:,} updated, {stats.deleted:,} deleted"]
     if stats.end_ts:
         parts.append(f"up to {from_micros(micros(stats.end_ts)):%Y-%m-%d %H:%M} UTC")
     if channel.state in (SyncState.UNFINISHED, SyncState.LIMITED):
-        parts.append("not finished, the next sync goes on")
+        parts.append("not finished, the next sync continues")
     parts += channel.failures
     if channel.not_before:
         parts.append(f"not before {channel.not_before:%Y-%m-%d %H:%M:%S %Z}")

@@ -16,7 +16,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         check_migrations()
         call_command("sync_schedules", stdout=self.stderr)
-        self.stdout.write("A worker runs. Ctrl-C stops it.")
+        self.stdout.write("A worker is running. Ctrl-C stops it.")
         self.stdout.flush()
         connection.close()  # the child must not inherit it
         try:

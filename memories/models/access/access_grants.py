@@ -20,7 +20,7 @@ class AccessGrantQuerySet(models.QuerySet["AccessGrant"]):
         Raises ValueError without a reason, or for another account.
         """
         if not by.is_superuser or not reason.strip():
-            raise ValueError("Only an operator opens a channel, and says why.")
+            raise ValueError("Only an operator opens a channel, with a reason.")
         AuditEvent.objects.record(
             "channel_open",
             by=by,

@@ -119,6 +119,18 @@ class Workspace(models.Model):
             AuditEvent.objects.record("settings", by=by, workspace=self, changed=changed)
         return changed
 
+    @transaction.atomic
+    def describe(self, *, name: str, domain: str, by: User) -> bool:
+        """Save the name and the Slack domain, with an audit event. Return False if nothing changed."""
+        values = {"name": name, "domain": domain}
+        fields = [field for field, value in values.items() if getattr(self, field) != value]
+        if not fields:
+            return False
+        self.name, self.domain = name, domain
+        self.save(update_fields=fields)
+        AuditEvent.objects.record("workspace", by=by, workspace=self, fields=fields)
+        return True
+
     def save_team_id(self, team_id: str) -> None:
         """Save the Slack team. Exports and tokens of other teams are refused from then on."""
         self.team_id = team_id[:32]
@@ -193,9 +205,10 @@ class Workspace(models.Model):
         return [key for key in keys if self.role_of(Reader(key)) == Member.Role.ADMIN]
 
     @transaction.atomic
-    def give_role(self, user: User, role: str, *, by: User | None) -> bool:
+    def give_role(self, user: User, role: str, *, by: User | None, **details: str) -> bool:
         """Give an account a role, or ``""`` for its role in Slack, with an audit event.
 
+        ``details`` are added to the event.
         Returns False if the account has this role. Raises `RoleRefused` and changes nothing if the
         role may not be given.
         """
@@ -225,6 +238,7 @@ class Workspace(models.Model):
             subject=user.get_username(),
             before=before or None,
             after=role or None,
+            **details,
         )
         return True
 

@@ -49,6 +49,8 @@ class Segment(models.Model):
     first_us = models.BigIntegerField()
     last_us = models.BigIntegerField()
     closed_us = models.BigIntegerField()
+    # When a pass closed it, 0 if that is not known.
+    created_us = models.BigIntegerField(default=0)
     message_count = models.PositiveIntegerField(_("messages"))
     reason = models.CharField(
         _("reason for closing"), max_length=20, choices=[(t.value, t.value) for t in Trigger]

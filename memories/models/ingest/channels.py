@@ -6,6 +6,7 @@ from typing import Any
 
 from django.db import models, transaction
 from django.db.models import F, Q
+from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from memories.models.access.audit import AuditEvent
@@ -13,6 +14,7 @@ from memories.models.access.readers import AudienceQuerySet, Reader
 from memories.models.access.users import User
 from memories.models.access.workspaces import Workspace
 from memories.models.ingest.people import Person
+from memories.rules.ingest.timestamps import to_micros
 
 
 class ChannelQuerySet(AudienceQuerySet["Channel"]):
@@ -110,6 +112,8 @@ class Channel(models.Model):
         _("remember bots"), default=True, help_text=_("Whether bot messages are summarized.")
     )
     start_us = models.BigIntegerField(_("start of memory"), null=True, blank=True)
+    # The moves of the start mark, oldest first: the time of each, and the mark before it.
+    earlier_starts: Any = models.JSONField(default=list, blank=True, editable=False)
     segments_from_us = models.BigIntegerField(null=True, blank=True, editable=False)
     members_known_at = models.DateTimeField(_("members known"), null=True, blank=True)
     # An event reported then that a person joined or left: the next sync reads the list.
@@ -196,9 +200,17 @@ class Channel(models.Model):
     def remember_from(self, start_us: int) -> bool:
         """Set the start mark or move it back, never forward (rule 3); return whether it moved."""
         earlier = Q(start_us__isnull=True) | Q(start_us__gt=start_us)
-        moved = Channel.objects.filter(earlier, pk=self.pk).update(start_us=start_us)
-        self.refresh_from_db(fields=["start_us"])
+        self.refresh_from_db(fields=["start_us", "earlier_starts"])
+        starts = [*self.earlier_starts, [to_micros(timezone.now()), self.start_us]]
+        movable = Channel.objects.filter(earlier, pk=self.pk)
+        moved = movable.update(start_us=start_us, earlier_starts=starts)
+        self.refresh_from_db(fields=["start_us", "earlier_starts"])
         return bool(moved)
+
+    def start_at(self, at_us: int) -> int | None:
+        """Return the start mark of that time, None before the first pass."""
+        starts = (before for moved_us, before in self.earlier_starts if moved_us > at_us)
+        return next(starts, self.start_us)
 
     @property
     def have_members_changed(self) -> bool:

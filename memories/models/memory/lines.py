@@ -107,6 +107,8 @@ class Line(models.Model):
     fate = models.CharField(
         max_length=10, blank=True, default="", choices=[(f.value, f.value) for f in Fate]
     )
+    # When its fate was decided, 0 if that is not known.
+    fate_us = models.BigIntegerField(default=0)
     # The position, in the next version, of the line that supersedes it.
     successor = models.PositiveIntegerField(null=True, blank=True)
     # Its words were redacted. No merge reads it.
@@ -181,7 +183,7 @@ class Line(models.Model):
         """
         words = line_rules.words_of(text)
         if not words:
-            raise ValueError("There is no text in this line.")
+            raise ValueError("The line has no text.")
         memory = self.version.memory
         base = memory.get_seen_version(based_on, revision)
         current = base.line_values() if base else []

@@ -14,8 +14,10 @@ from memories.models.access.readers import AudienceQuerySet
 from memories.models.access.users import User
 from memories.models.access.workspaces import Workspace
 from memories.models.ingest.channels import Channel
+from memories.models.memory.earlier_wordings import EarlierWording
 from memories.models.memory.lines import Audience, Line, LineQuerySet
 from memories.models.memory.new_version import ChangedSince, NewVersion, StaleBase, Unchanged
+from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory import compare
 from memories.rules.memory import lines as line_rules
 from memories.rules.memory.identity import (
@@ -182,8 +184,7 @@ class Memory(models.Model):
     def add_version(self, new: NewVersion, expected_head: int) -> "MemoryVersion":
         """Write the next version if ``expected_head`` is the newest number.
 
-        The write includes the comparison. Raise StaleBase and write nothing if the number has
-        changed.
+        Raise StaleBase and write nothing if the number has changed.
         """
         with transaction.atomic():
             unchanged = Memory.objects.filter(pk=self.pk, head=expected_head)
@@ -202,7 +203,7 @@ class Memory(models.Model):
             )
             version.write_lines(new.lines)
             returned = self.archived_lines().filter(text__in=[line.text for line in new.lines])
-            returned.update(fate=Line.Fate.RETURNED)
+            returned.update(fate=Line.Fate.RETURNED, fate_us=to_micros(version.created_at))
             self.update_current()
         return version
 
@@ -248,14 +249,14 @@ class Memory(models.Model):
         """
         text = normalize_newlines(text).strip("\n")
         if not line_rules.split_text(text):
-            raise ValueError("There is no text in this edit.")
+            raise ValueError("The edit has no text.")
         base = self.get_seen_version(based_on, revision)
         if base is not None:
             if text == base.content:
                 raise Unchanged
             text = base.without_redacted(text)
             if not line_rules.split_text(text):
-                raise ValueError("Nothing is left in this edit but what was forgotten.")
+                raise ValueError("The edit contains only forgotten text.")
         author = by.pk if by else None
         lines = line_rules.revise_lines(base.line_values() if base else [], text, author)
         version = self.add_version_by_person(base, by, Origin.PERSON, lines=lines, content=text)
@@ -320,7 +321,7 @@ class Memory(models.Model):
         if lines is None:  # a redacted line is not restored
             raise ChangedSince
         if not lines:
-            raise ValueError("Nothing would be left.")
+            raise ValueError("No line would be left.")
         current_words = {line_rules.words_of(line.text) for line in current}
         restores_line = {line_rules.words_of(line.text) for line in lines} - current_words
         trigger = {"reason": "undo", "of": newer.number}
@@ -353,11 +354,13 @@ class Memory(models.Model):
         words = line_rules.words_of(lines[position].text)
         # Equal lines change together: a merge treats them as one line.
         equal = [line.pk for line in lines if line_rules.words_of(line.text) == words]
-        changed = Line.objects.filter(pk__in=equal, pinned=not pinned).update(pinned=pinned)
-        if changed:
-            action = "line_pin" if pinned else "line_unpin"
-            self.record(action, by, version=based_on, line=position)
-        return bool(changed)
+        changed = Line.objects.filter(pk__in=equal, pinned=not pinned)
+        if current is None or not changed.exists():
+            return False
+        EarlierWording.objects.keep(current)
+        changed.update(pinned=pinned)
+        self.record("line_pin" if pinned else "line_unpin", by, version=based_on, line=position)
+        return True
 
     @transaction.atomic
     def pin_texts(
@@ -371,6 +374,8 @@ class Memory(models.Model):
         words = {line_rules.words_of(text) for text in texts}
         unpinned = Line.objects.filter(version=current, redacted=False, pinned=False)
         matches = [line for line in unpinned if line_rules.words_of(line.text) in words]
+        if current is not None and matches:
+            EarlierWording.objects.keep(current)
         Line.objects.filter(pk__in=[line.pk for line in matches]).update(pinned=True)
         for line in matches:
             self.record("line_pin", by, version=based_on, line=line.position)

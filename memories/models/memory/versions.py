@@ -2,10 +2,12 @@
 
 import re
 from collections.abc import Collection, Iterable, Mapping
+from datetime import datetime
 from functools import cached_property
 
 from django.db import models, transaction
-from django.db.models import Exists, F, OuterRef, Q
+from django.db.models import Exists, F, OuterRef, Q, Subquery, Window
+from django.db.models.functions import Coalesce, RowNumber
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
@@ -14,8 +16,9 @@ from memories.models.access.workspaces import Workspace
 from memories.models.generate.segments import Segment
 from memories.models.ingest.channels import Channel
 from memories.models.ingest.messages import Message
+from memories.models.memory.earlier_wordings import EarlierWording
 from memories.models.memory.lines import Audience, Line
-from memories.models.memory.memories import Memory
+from memories.models.memory.memories import Memory, MemoryQuerySet
 from memories.models.memory.new_version import NewVersion
 from memories.models.search.documents import VERSION, SearchableQuerySet
 from memories.rules.ingest.timestamps import to_micros
@@ -64,6 +67,28 @@ class MemoryVersionQuerySet(SearchableQuerySet["MemoryVersion"]):
         """
         return self.filter(Exists(Memory.objects.filter(current=OuterRef("pk"))))
 
+    def as_of(self, at: datetime) -> "MemoryVersionQuerySet":
+        """Return the versions that existed at a time, with ``until_then``: their period at that time.
+
+        Those are left out whose wording of that time was withdrawn.
+        """
+        wordings = EarlierWording.objects.replaced_after(at).filter(version=OuterRef("pk"))
+        return (
+            self.filter(created_at__lte=at)
+            .annotate(
+                content_then=Coalesce(Subquery(wordings.values("content")[:1]), F("content")),
+                until_then=Coalesce(Subquery(wordings.values("until_us")[:1]), F("until_us")),
+            )
+            .exclude(content_then=MARK)
+        )
+
+    def current_at(self, memories: MemoryQuerySet, at: datetime) -> "MemoryVersionQuerySet":
+        """Return the versions of these memories that were current at a time."""
+        ranked = self.filter(memory__in=memories.values("pk"), audience=Audience.SCOPE).as_of(at)
+        order = [F("until_then").desc(), F("number").desc()]
+        rank = Window(RowNumber(), partition_by="memory", order_by=order)
+        return ranked.annotate(rank=rank).filter(rank=1)
+
     def not_current(self) -> "MemoryVersionQuerySet":
         return self.exclude(memory__current=F("pk"))
 
@@ -104,6 +129,8 @@ class MemoryVersion(models.Model):
 
     Origin = Origin
     Audience = Audience
+
+    lines_then: list[Line] | None  # set by `EarlierWordingQuerySet.restore_into`
 
     memory = models.ForeignKey("Memory", on_delete=models.CASCADE, related_name="versions")
     number = models.PositiveIntegerField(_("version"))
@@ -348,6 +375,7 @@ class MemoryVersion(models.Model):
             ).update(revision=F("revision") + 1, merged=False, **columns)
             if not rewritten:
                 return False
+            EarlierWording.objects.keep(self)
             self.lines.all().delete()
             self.refresh_from_db()
             self.write_lines(new.lines)

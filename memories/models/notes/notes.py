@@ -39,7 +39,7 @@ class StaleNote(Exception):
     """The note was changed or deleted after the version that this change is based on."""
 
     def __init__(self, current: "Note") -> None:
-        super().__init__("The note has other words by now, or is in the trash.")
+        super().__init__("The note has changed, or is in the trash.")
         self.current = current
 
 

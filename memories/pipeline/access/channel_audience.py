@@ -14,6 +14,7 @@ from django.db.models import Q
 from memories.models import (
     AuditEvent,
     Channel,
+    EarlierWording,
     Job,
     JobInput,
     Line,
@@ -71,8 +72,11 @@ def publish(channel: Channel) -> None:
     channel.notes.filter(notes, was_private=False).update(was_private=True)
     channel.note_versions.filter(note_versions, was_private=False).update(was_private=True)
     versions = MemoryVersion.objects.filter(memory__channel=channel)
+    wordings = EarlierWording.objects.filter(version__memory__channel=channel)
     if since is not None:
         versions = versions.filter(pk__in=_versions_from_private_days(channel, since))
+        wordings = wordings.filter(replaced_at__gte=since)
+    wordings.withdraw()
     _restrict(versions, Audience.MEMBERS)
     channel.describe({"private_since": None})
 

@@ -31,13 +31,13 @@ def link_people(workspace: Workspace) -> None:
 
 
 def claims(extra_data: dict[str, Any]) -> dict[str, Any]:
-    """Return the claims of a sign-in with Slack from a `SocialAccount.extra_data`."""
+    """Return the claims of a sign-in from a `SocialAccount.extra_data`."""
     return {**(extra_data.get("id_token") or {}), **(extra_data.get("userinfo") or {})}
 
 
 @transaction.atomic
 def forget(person: Person) -> None:
-    """Remove sign-ins with Slack and addresses of a person from their accounts.
+    """Remove sign-ins with Slack, addresses and claims of a person from their accounts.
 
     Call it while the person is still linked. The account itself and its user name stay, for an
     operator to remove.
@@ -56,6 +56,7 @@ def forget(person: Person) -> None:
             addresses.add(str(login_claims.get("email", "")).lower())
             login.delete()
             User.objects.filter(pk=login.user_id).update(first_name="", last_name="")
+    SocialAccount.objects.filter(user__in=users).update(extra_data={})  # of single sign-on
     linked_users = User.objects.filter(pk__in=users)
     for user in linked_users:
         if user.email.lower() in addresses:

@@ -27,17 +27,28 @@ from django.db.models import (
 )
 from django.db.models.functions import Coalesce, RowNumber
 
-from memories.models import Line, Memory, MemoryVersion, Message, Note, Person, Reader, Workspace
-from memories.models.ingest.messages import author_name
+from memories.models import (
+    Channel,
+    Line,
+    Memory,
+    MemoryVersion,
+    Message,
+    Person,
+    Reader,
+    Workspace,
+)
+from memories.models.ingest.messages import MessageQuerySet, author_name
 from memories.models.ingest.names import Names
 from memories.models.memory.memories import MemoryQuerySet
 from memories.pipeline.context.channels import ReadableChannels
 from memories.pipeline.context.memory_texts import (
-    LINE_ROWS,
     archived_lines,
     line_facts,
+    line_rows,
     memory_texts,
+    restore_versions,
 )
+from memories.pipeline.context.notes import context_notes
 from memories.pipeline.search.finding import most_relevant, question_hits
 from memories.rules.context import contents as rules
 from memories.rules.context.blocks import Part
@@ -79,8 +90,12 @@ def build_context(
     with_archive: bool = False,
     without: Collection[Part] = (),
     now: datetime,
+    at: datetime | None = None,
 ) -> Context:
     """Return the context of a workspace for a reader at ``now`` (S2's build_context_with_memory).
+
+    With ``at`` it holds what the hub held at that time and the reader may read now. What was
+    deleted since stays out. Names, settings and edited messages are those of now.
 
     ``channel`` is an id or a name. It adds the channel's conversation and its threads, or only the
     thread ``thread_ts``. ``without`` names sections to leave out. ``with_archive`` adds lines that
@@ -98,7 +113,8 @@ def build_context(
         reader,
         channel,
         thread_ts,
-        to_micros(now),
+        to_micros(at or now),
+        at,
         question,
         persona,
         with_notes=with_notes,
@@ -136,6 +152,7 @@ class _Rows:
     channel_name: str | None
     thread_ts: str | None
     now_us: int
+    at: datetime | None
     question: str
     persona: str
     with_notes: bool
@@ -145,7 +162,11 @@ class _Rows:
 
     @cached_property
     def channels(self) -> ReadableChannels:
-        return ReadableChannels(self.workspace, self.reader)
+        return ReadableChannels(self.workspace, self.reader, self.at)
+
+    @property
+    def at_us(self) -> int | None:
+        return None if self.at is None else self.now_us
 
     @cached_property
     def channel(self) -> int | None:
@@ -192,7 +213,7 @@ class _Rows:
     def versions(self) -> list[Any]:
         """Current versions, and the newest few of channels' short-term memories.
 
-        ``line_rows`` are the facts of each version's lines. One query.
+        ``line_rows`` are the facts of each version's lines. One query, or two with ``at``.
         """
         of_workspace = Q(scope=MemoryScope.WORKSPACE)
         if not self.workspace.memory_settings.workspace_short_term:
@@ -206,36 +227,37 @@ class _Rows:
         )
         short_term = memories.filter(of_channels, memory_type=MemoryType.SHORT_TERM)
         readable = MemoryVersion.objects.visible_to(self.reader).with_text()
-        return list(
-            readable.filter(
-                Q(pk__in=current.values("current"))
-                | Q(pk__in=self._history(short_term).values("pk"))
-            )
+        keys: Any = current.values("current")
+        if self.at is not None:
+            keys = MemoryVersion.objects.with_text().current_at(current, self.at).values("pk")
+        versions = list(
+            readable.filter(Q(pk__in=keys) | Q(pk__in=self._history(short_term).values("pk")))
             .select_related("memory")
             .defer("trigger", "put_back", "kept", "dropped")
-            .annotate(line_rows=LINE_ROWS)
+            .annotate(line_rows=line_rows(self.at_us))
         )
+        return versions if self.at is None else restore_versions(versions, self.at)
 
     def _history(self, memories: MemoryQuerySet) -> QuerySet[MemoryVersion]:
         """Return the newest few versions of each memory, without those that a later one replaces."""
         # The subqueries compare no memory: a segment and a chain of edits have one memory each.
         # With that comparison PostgreSQL, before ANALYZE, reads a whole memory for each version.
         later = MemoryVersion.objects.filter(number__gt=OuterRef("number"))
+        readable = MemoryVersion.objects.visible_to(self.reader).with_text()
+        period_end = F("until_us")
+        if self.at is not None:
+            later = later.filter(created_at__lte=self.at)
+            readable, period_end = readable.as_of(self.at), F("until_then")
         is_replaced = Exists(later.filter(segment=OuterRef("segment"))) | Q(
             # Without a closed segment only the chain of edits connects two versions.
             Exists(later.filter(base=OuterRef("pk"))),
             segment__isnull=True,
         )
-        ranked = (
-            MemoryVersion.objects.visible_to(self.reader)
-            .with_text()
-            .filter(~is_replaced, memory__in=memories.values("pk"))
-            .annotate(
-                rank=Window(
-                    RowNumber(),
-                    partition_by="memory",
-                    order_by=[F("until_us").desc(), F("number").desc()],
-                )
+        ranked = readable.filter(~is_replaced, memory__in=memories.values("pk")).annotate(
+            rank=Window(
+                RowNumber(),
+                partition_by="memory",
+                order_by=[period_end.desc(), F("number").desc()],
             )
         )
         return ranked.filter(rank__lte=rules.history_limit(self.workspace.memory_settings))
@@ -247,7 +269,7 @@ class _Rows:
         of_threads = Q(scope=MemoryScope.THREAD, channel=self.channel)
         if self.thread_ts is not None:
             return of_threads & Q(thread_ts=self.thread_ts)
-        recent = Message.objects.filter(
+        recent = self._stored(Message.objects.all()).filter(
             ~Q(thread_ts=""),
             channel=OuterRef("channel"),
             thread_ts=OuterRef("thread_ts"),
@@ -260,16 +282,35 @@ class _Rows:
     def _window_us(self) -> int:
         return self.now_us - self.workspace.memory_settings.window_us
 
+    def _stored(self, messages: MessageQuerySet) -> MessageQuerySet:
+        return messages if self.at is None else messages.filter(stored_at__lte=self.at)
+
+    def _in_conversation(self) -> Q:
+        """Match the messages of the named channel that are in no segment.
+
+        Before the first pass the conversation begins where that pass would set the start mark
+        (rule 3).
+        """
+        if self.at is None:
+            start = Coalesce("channel__start_us", Value(self._window_us))
+            return Q(segment__isnull=True, micros__gte=start)
+        was_open = (
+            Q(segment__isnull=True)
+            | Q(segment__created_us__gt=self.now_us)
+            | Q(segment__created_us=0, segment__closed_us__gt=self.now_us)
+        )
+        start_us = Channel.objects.get(pk=self.channel or 0).start_at(self.now_us)
+        return was_open & Q(micros__gte=self._window_us if start_us is None else start_us)
+
     @cached_property
     def messages(self) -> tuple[list[Any], list[Any]]:
         """The conversation of the named channel, and earlier messages. One query.
 
         The conversation is every message that no closed segment holds, and the target thread.
-        Before the first pass it begins where that pass would set the start mark (rule 3). Earlier
-        messages are the newest WINDOW of the channel and the hits of the question.
+        Earlier messages are the newest WINDOW of the channel and the hits of the question.
         """
         readable = (
-            Message.objects.visible_to(self.reader)
+            self._stored(Message.objects.visible_to(self.reader))
             .filter(channel__workspace=self.workspace)
             .rememberable()
             .until(self.now_us)
@@ -277,8 +318,7 @@ class _Rows:
         queries: list[tuple[int, Any]] = []
         if self.channel:
             in_channel = readable.filter(channel=self.channel)
-            start = Coalesce("channel__start_us", Value(self._window_us))
-            conversation = Q(segment__isnull=True, micros__gte=start)
+            conversation = self._in_conversation()
             if self.thread_ts is not None:
                 conversation |= Q(thread_ts=self.thread_ts) | Q(ts=self.thread_ts)
             queries.append((CONVERSATION, in_channel.filter(conversation)))
@@ -336,7 +376,7 @@ class _Rows:
     @cached_property
     def archive(self) -> list[Line]:
         """The archived lines of the long-term memories, if they are wanted. One query."""
-        return archived_lines(self.versions) if self.with_archive else []
+        return archived_lines(self.versions, self.at_us) if self.with_archive else []
 
     @cached_property
     def notes(self) -> list[NoteText]:
@@ -344,10 +384,8 @@ class _Rows:
         mode = self.workspace.memory_settings.notes_inject
         if not rules.injects(mode, is_requested=self.with_notes):
             return []
-        rows = Note.objects.in_use(self.workspace).visible_to(self.reader).for_contexts()
-        if self.channel:
-            rows = rows.filter(Q(channel__isnull=True) | Q(channel=self.channel))
-        notes = [note.value for note in rows]
+        channel_id = self.channels.by_key[self.channel][0] if self.channel else ""
+        notes = context_notes(self.workspace, self.reader, channel_id, self.at)
         logger.info("workspace %s: %d notes loaded", self.workspace.pk, len(notes))
         return notes
 

@@ -1,11 +1,12 @@
 """The channels of a workspace, and which of them a context within a budget reads."""
 
 from collections.abc import Collection, Iterable
+from datetime import datetime
 from typing import Any
 
-from django.db.models import Exists, FilteredRelation, OuterRef, Q
+from django.db.models import Exists, FilteredRelation, OuterRef, Q, QuerySet
 
-from memories.models import Channel, Line, Message, Reader, Workspace
+from memories.models import Channel, Line, Memory, MemoryVersion, Message, Reader, Workspace
 from memories.models.access.audience import member_channels, readable_workspaces, subquery
 from memories.models.search.documents import MESSAGE
 from memories.rules.context.contents import find_channel
@@ -20,10 +21,11 @@ class ReadableChannels:
     """The channels of a workspace that a reader may read, with their current memories. One query.
 
     ``by_key`` holds ids and names by primary key, in its order. ``opted_in`` names the channels
-    whose text is in the workspace's memory by opt-in, also unreadable ones.
+    whose text is in the workspace's memory by opt-in, also unreadable ones. With ``at`` the current
+    memories are those of that time, which takes another query.
     """
 
-    def __init__(self, workspace: Workspace, reader: Reader) -> None:
+    def __init__(self, workspace: Workspace, reader: Reader, at: datetime | None = None) -> None:
         self.by_key: dict[int, tuple[str, str]] = {}
         opted_in: dict[int, str] = {}
         self._heads: list[tuple[int, int, bool]] = []  # current version, channel, is protected
@@ -36,13 +38,15 @@ class ReadableChannels:
             if not row.is_readable:
                 continue
             self.by_key[row.pk] = (row.slack_id, row.name)
-            if row.heads__current is not None:
+            if row.heads__current is not None and at is None:
                 self._heads.append((row.heads__current, row.pk, row.is_protected))
             if row.knows_workspace:
                 self._workspace_key = workspace.pk
             if row.is_member:
                 self._member_of[row.pk] = row.has_private_messages
         self.opted_in = sorted(opted_in.values())
+        if at is not None:
+            self._heads = [head for head in _heads_at(workspace, at) if head[1] in self.by_key]
         self._heads.sort(reverse=True)
 
     @property
@@ -73,6 +77,14 @@ class ReadableChannels:
             keys = [(Audience.WORKSPACE, self._workspace_key)]
         private = ((Audience.MEMBERS, pk) for pk, has_any in self._member_of.items() if has_any)
         return [audience_key(MESSAGE, *key) for key in (*keys, *private)]
+
+
+def _heads_at(workspace: Workspace, at: datetime) -> QuerySet[MemoryVersion, tuple[int, int, bool]]:
+    """Return the versions of channels that were current at a time, as `ReadableChannels` has them."""
+    memories = Memory.objects.filter(workspace=workspace, scope=MemoryScope.CHANNEL)
+    protected = Line.objects.pinned_or_by_person().filter(version=OuterRef("pk"))
+    current = MemoryVersion.objects.with_text().current_at(memories, at)
+    return current.values_list("pk", "memory__channel", Exists(protected))
 
 
 def _rows(workspace: Workspace, reader: Reader) -> Iterable[Any]:

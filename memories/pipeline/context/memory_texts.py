@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
-from django.db.models import Aggregate, JSONField, OuterRef, Subquery
+from django.db.models import Aggregate, Case, F, JSONField, OuterRef, Subquery, Value, When
 from django.db.models.functions import JSONArray
 
-from memories.models import Line
+from memories.models import EarlierWording, Line, MemoryVersion
 from memories.rules.context.material import (
     ARCHIVE,
     LONG_TERM,
@@ -42,22 +43,45 @@ class JSONAgg(Aggregate):
         return self.as_sql(compiler, connection, function="JSONB_AGG", **options)
 
 
-# The facts of the lines of a version, for `line_facts`: read in the query of the versions.
-LINE_ROWS = Subquery(
-    Line.objects.filter(version=OuterRef("pk"), redacted=False)
-    .order_by()
-    .values("version")
-    .annotate(
-        rows=JSONAgg(JSONArray("position", "text", "origin", "pinned", "kind", "at_us", "fate"))
+_FACTS = ("position", "text", "origin", "pinned", "kind", "at_us", "fate")
+
+
+def line_rows(at_us: int | None) -> Subquery:
+    """Return the facts of the lines of a version, for `line_facts`, in the query of the versions.
+
+    With ``at_us`` a line has no fate that was decided later.
+    """
+    fate: Any = F("fate")
+    if at_us is not None:
+        fate = Case(When(fate_us__gt=at_us, then=Value("")), default=fate)
+    return Subquery(
+        Line.objects.filter(version=OuterRef("pk"), redacted=False)
+        .order_by()
+        .values("version")
+        .annotate(rows=JSONAgg(JSONArray(*_FACTS[:-1], fate)))
+        .values("rows")
     )
-    .values("rows")
-)
 
 
-def archived_lines(versions: Sequence[Any]) -> list[Line]:
-    """Return the newest archived lines of these long-term memories, oldest first."""
+def restore_versions(versions: list[MemoryVersion], at: datetime) -> list[MemoryVersion]:
+    """Give the versions the text and the line facts that they had at a time. One query."""
+    EarlierWording.objects.restore_into(versions, at)
+    for version in versions:
+        if version.lines_then is not None:
+            lines = [line for line in version.lines_then if not line.redacted]
+            version.line_rows = [[getattr(line, name) for name in _FACTS] for line in lines]  # type: ignore[attr-defined]
+    return versions
+
+
+def archived_lines(versions: Sequence[Any], at_us: int | None) -> list[Line]:
+    """Return the newest archived lines of these long-term memories, oldest first.
+
+    With ``at_us`` these are the lines that were archived at that time and still are.
+    """
     memories = [x.memory_id for x in versions if x.memory.memory_type == MemoryType.LONG_TERM]
     rows = Line.objects.archived().filter(version__memory__in=memories[:MOST_KEYS])
+    if at_us is not None:
+        rows = rows.filter(fate_us__lte=at_us)
     return list(reversed(rows.select_related("version__memory").newest_first()[:ARCHIVED]))
 
 

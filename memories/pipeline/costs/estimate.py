@@ -16,6 +16,7 @@ from memories.models import (
     Memory,
     Message,
     ModelCall,
+    ModelServer,
     Price,
     Segment,
     Workspace,
@@ -71,7 +72,7 @@ def estimate_update(memory: Memory, now: datetime) -> Estimate:
 def _estimate(
     workloads: Iterable[Workload], memory_settings: MemorySettings, background: int
 ) -> Estimate:
-    model = settings.MEMORYHUB_MODEL
+    model = ModelServer.objects.in_use().model
     price = Price.objects.of_model(model) if model else None
     return estimate_costs(
         workloads,

@@ -160,7 +160,7 @@ class CallBudget:
             if text := find_refusal(tokens, micros, limit):
                 return Refused(why, text, limit.until)
         if job is not None and not job.renew(now, self.lease):
-            return Refused("lost", "Another worker has it.")
+            return Refused("lost", "Another worker runs it.")
         began = breaker.after_start(now, self.lease)
         if began != breaker:
             endpoint.set_breaker(began)

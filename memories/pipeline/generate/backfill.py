@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.conf import settings
 from django.db.models import Count, Min, Q, Sum
 from django.utils import timezone
 
-from memories.models import Backfill, Channel, Job, Price
+from memories.models import Backfill, Channel, Job, ModelServer, Price
 from memories.pipeline.generate.passes import run_pass
 from memories.rules.costs.estimate import Range, estimate_time_left
 from memories.rules.costs.money import MICROS
@@ -86,7 +85,7 @@ class Progress:
 
 def check_cap(cap_micros: int | None) -> None:
     """Raise NeedsPrice for a cap in dollars while the model has no price."""
-    model = settings.MEMORYHUB_MODEL
+    model = ModelServer.objects.in_use().model
     if cap_micros is not None and model and Price.objects.of_model(model) is None:
         raise NeedsPrice
 

@@ -69,7 +69,7 @@ def dead_letter(job: Job, now: datetime) -> None:
         code, among = "not_closed", Job.objects.filter(state=job.state, lost=job.lost)
     else:
         code, among = "gave_no_answer", Job.objects.exhausted(now)
-    error = SummariserError(code, "Its worker went away each time.")
+    error = SummariserError(code, "Its worker disappeared each time.")
     with transaction.atomic():
         if job.dead_letter(error, now, among):
             followups.schedule_followups(job)

@@ -8,7 +8,7 @@ from datetime import datetime
 from django.conf import settings
 
 from memories import llm
-from memories.models import Job, Workspace
+from memories.models import Job, ModelServer, Workspace
 from memories.pipeline.generate import followups
 from memories.pipeline.generate.plan import channels_to_plan, plan_channel
 from memories.pipeline.generate.report import Report
@@ -20,11 +20,12 @@ logger = logging.getLogger(__name__)
 
 
 def configured_summariser() -> Summariser:
-    """Return the model of the settings, or the offline highlights without one."""
+    """Return the model in use, or the offline highlights without one."""
+    server = ModelServer.objects.in_use()
     return llm.get_summariser(
-        api_key=settings.OPENAI_API_KEY,
-        base_url=settings.OPENAI_BASE_URL,
-        model=settings.MEMORYHUB_MODEL,
+        api_key=server.api_key,
+        base_url=server.base_url,
+        model=server.model,
         timeout=settings.MEMORYHUB_LLM_TIMEOUT,
     )
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from django.db import transaction
 from django.db.models import Count, Exists, Max, OuterRef, Q, QuerySet
+from django.utils import timezone
 
 from memories.models import (
     Backfill,
@@ -176,6 +177,7 @@ class _Planner:
             return []
         earlier = self.channel.segments.filter(thread_ts=thread_ts)
         newest_number = earlier.aggregate(n=Max("number"))["n"] or 0
+        created_us = to_micros(timezone.now())
         segments = Segment.objects.bulk_create(
             Segment(
                 channel=self.channel,
@@ -184,6 +186,7 @@ class _Planner:
                 first_us=window.messages[0].micros,
                 last_us=window.messages[-1].micros,
                 closed_us=window.closed_us,
+                created_us=created_us,
                 message_count=len(window.messages),
                 reason=window.reason,
             )

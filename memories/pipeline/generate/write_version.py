@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from django.utils import timezone
+
 from memories.models import (
     Channel,
     Job,
@@ -20,7 +22,7 @@ from memories.pipeline.generate import followups
 from memories.pipeline.generate.requests import JobRequest
 from memories.pipeline.safety import quarantine
 from memories.rules.generate.faults import is_sudden_shrink
-from memories.rules.ingest.timestamps import micros
+from memories.rules.ingest.timestamps import micros, to_micros
 from memories.rules.memory.identity import MemoryScope, MemoryType
 from memories.rules.memory.lines import Line, MergeResult, Origin, merge_lines, words_of
 from memories.rules.summariser import MAX_SOURCES, ParsedReply
@@ -271,7 +273,8 @@ def _record_fates(
     rows = [line for line in base.lines.filter(redacted=False) if words_of(line.text) in missing]
     for line in rows:
         line.fate, line.successor = fates[words_of(line.text)]
-    LineRow.objects.bulk_update(rows, ["fate", "successor"])
+        line.fate_us = to_micros(version.created_at)
+    LineRow.objects.bulk_update(rows, ["fate", "successor", "fate_us"])
 
 
 def _record_superseded_lines(job: Job, job_request: JobRequest, parsed: ParsedReply) -> None:
@@ -285,4 +288,4 @@ def _record_superseded_lines(job: Job, job_request: JobRequest, parsed: ParsedRe
             text__in=texts,
             fate="",
         )
-        rows.update(fate=LineRow.Fate.SUPERSEDED)
+        rows.update(fate=LineRow.Fate.SUPERSEDED, fate_us=to_micros(timezone.now()))

@@ -201,7 +201,7 @@ def _run_action(event: SlackEvent, now: datetime) -> str:
         _run_in_workspace(workspace, action, event, sent_at=sent_at, now=now)
         for workspace in Workspace.objects.filter(team_id=event.team_id)
     ]
-    return "" if "" in reasons else next(iter(reasons), "a team that is not ours")
+    return "" if "" in reasons else next(iter(reasons), "another team")
 
 
 def _run_in_workspace(

@@ -17,7 +17,7 @@ from pathlib import Path
 from django.conf import settings
 from django.utils import timezone
 
-from memories.models import Upload, UploadInProgress, User, Workspace
+from memories.models import ModelServer, Upload, UploadInProgress, User, Workspace
 from memories.pipeline.ingest.importing import WrongTeam, import_export
 from memories.pipeline.ingest.inspecting import broken_files, inspect
 from memories.pipeline.locks import Busy
@@ -110,6 +110,7 @@ def _import(upload: Upload, export: Export, now: datetime) -> Workspace | None:
         slug=upload.slug, defaults={"name": upload.slug}
     )
     choice, progress = upload.choice, ProgressReporter(upload)
+    is_free = not ModelServer.objects.in_use().model
 
     def is_chosen(folder: ExportFolder) -> bool:
         progress.add_folder(folder)
@@ -124,6 +125,7 @@ def _import(upload: Upload, export: Export, now: datetime) -> Workspace | None:
         direct_messages=choice["direct"],
         is_chosen=is_chosen,
         since_us=choice.get("since", 0),
+        backfill="all" if choice.get("summarize") and is_free else None,
         admits=False,  # the author of an export could add themselves to a private channel
         progress=lambda where, seen: progress(seen, where),
     )

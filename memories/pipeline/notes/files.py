@@ -58,8 +58,7 @@ def export_notes(workspace: Workspace, reader: Reader, path: Path) -> tuple[int,
     if unsaved:
         lines = ", ".join(str(entry.line) for entry in unsaved[:10])
         raise NotesFileError(
-            f"{path} holds notes that were written there and not imported (line {lines}): "
-            "import it first."
+            f"{path} has notes that are not imported yet (line {lines}). Import it first."
         )
     text = notes_file.write(notes)
     _replace(target, text)
@@ -112,7 +111,8 @@ def sync_text(
             done.deleted += 1
         else:
             done.conflicts.append(
-                f"note {note.pk} was deleted in the file and changed here: it is in the file again"
+                f"note {note.pk} was deleted in the file and changed here: it was added to the"
+                " file again"
             )
     current = [note.value for note in notes.all()]
     unstored = [
@@ -149,14 +149,14 @@ def _store(
             if outcome is Outcome.CONFLICT and copies_conflicts:
                 done.conflicts.append(
                     f"line {entry.line}: note {entry.id} was changed in the file, and changed or "
-                    "deleted here; the file's wording is a note of its own now, tagged conflict"
+                    "deleted here; the text of the file is now a separate note with the tag conflict"
                 )
                 entry = notes_file.as_new_note(entry)
                 outcome = notes_file.import_outcome(entry, None, existing, deleted)
             if outcome is Outcome.CONFLICT:
                 done.conflicts.append(
                     f"line {entry.line}: note {entry.id} was changed in the file, and changed or "
-                    "deleted here; take its Id line out to add it as a new note"
+                    "deleted here; remove its Id line to add it as a new note"
                 )
             is_stored = outcome in (Outcome.ADDED, Outcome.UPDATED)
             if is_stored and (problem := _find_problem(entry, channels)):
@@ -211,7 +211,7 @@ def link_worktree(workspace: Workspace, reader: Reader, checkout: Path, worktree
     without any change, if something else exists there.
     """
     if not worktree.is_dir():
-        raise NotesFileError(f"{worktree} is no folder.")
+        raise NotesFileError(f"{worktree} is not a folder.")
     target = Path(os.path.realpath(checkout / DEFAULT_FILE))
     link = Path(os.path.realpath(worktree)) / DEFAULT_FILE
     if not link.is_symlink() and Path(os.path.realpath(link)) == target:
@@ -236,7 +236,7 @@ def _check_link(link: Path, target: Path) -> bool:
     if link.is_symlink() and Path(os.path.realpath(link)) == target:
         return False
     what = f"a link to {os.readlink(link)}" if link.is_symlink() else "a file of its own"
-    raise NotesFileError(f"{link} is there already, {what}; nothing was overwritten.")
+    raise NotesFileError(f"{link} already exists ({what}). Nothing was overwritten.")
 
 
 def _make_target(workspace: Workspace, reader: Reader, target: Path) -> None:

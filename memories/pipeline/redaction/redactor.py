@@ -21,14 +21,12 @@ from django.db.models import Q
 
 from memories.models import (
     Channel,
-    Draft,
     Job,
     JobInput,
     Line,
     Memory,
     MemoryVersion,
     Message,
-    Proposal,
     Segment,
     Workspace,
 )
@@ -116,6 +114,9 @@ class Redactor:
             versions |= self._versions_to_redact(far)
             replies += self._replies_to_redact(far)
         self._spare_words_of_other_messages(versions)
+        workspace_texts.withdraw_wordings(
+            self.workspace, self.matcher, versions, self.channels, self.segments, self.threads
+        )
         memories = self._redact_versions(versions)
         self._redact_replies(replies)
         self.result.quarantined += workspace_texts.redact_quarantined_lines(
@@ -123,9 +124,7 @@ class Redactor:
         )
         if self.matcher.runs or self.person_names:
             self.result.notes += workspace_texts.redact_notes(self.workspace, self.matcher)
-        Draft.objects.filter(memory__workspace=self.workspace).delete_quoting(self.matcher)
-        proposals = Proposal.objects.filter(memory__workspace=self.workspace)
-        proposals.delete_quoting(self.matcher, self.deleted)
+        workspace_texts.delete_typed_texts(self.workspace, self.deleted, self.matcher)
         workspace_texts.redact_topics(self.workspace, self.matcher)
         self.result.events += slack_copies.skip_events(self.removed, self.matcher)
         slack_copies.remove_root_copies(self.removed, self.keys)

@@ -1,9 +1,20 @@
-"""Redaction of the texts beside memories: quarantined lines, notes, topics and purposes."""
+"""Redaction of the texts beside memories: quarantined lines, earlier wordings, notes, topics."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
-from memories.models import Note, NoteVersion, QuarantinedLine, Workspace
+from django.db.models import Q
+
+from memories.models import (
+    Draft,
+    EarlierWording,
+    Note,
+    NoteVersion,
+    Proposal,
+    QuarantinedLine,
+    Workspace,
+)
 from memories.pipeline.redaction.removed import in_batches
+from memories.rules.memory.identity import MemoryType
 from memories.rules.notes.fields import LONGEST_TITLE
 from memories.rules.redaction.shingles import MARK, QuoteMatcher
 
@@ -25,6 +36,39 @@ def redact_quarantined_lines(
             QuarantinedLine.objects.filter(pk=pk).update(text=redacted)
             changed += 1
     return changed
+
+
+def delete_typed_texts(
+    workspace: Workspace, messages: Collection[int], matcher: QuoteMatcher
+) -> None:
+    """Delete drafts and proposals that quote removed messages, or rest on one of these."""
+    Draft.objects.filter(memory__workspace=workspace).delete_quoting(matcher)
+    Proposal.objects.filter(memory__workspace=workspace).delete_quoting(matcher, messages)
+
+
+def withdraw_wordings(
+    workspace: Workspace,
+    matcher: QuoteMatcher,
+    versions: Collection[int],
+    channels: Collection[int],
+    segments: Collection[int],
+    threads: Collection[str],
+) -> None:
+    """Withdraw the earlier wordings that may rest on removed messages, or quote them.
+
+    ``versions`` are to be redacted. The messages are in these channels, segments and threads.
+    """
+    in_channels = Q(version__memory__channel__in=channels)
+    may_rest = Q(version__in=versions) | Q(version__segment__in=segments)
+    may_rest |= in_channels & Q(version__memory__thread_ts__in=threads)
+    may_rest |= in_channels & Q(provisional=True)
+    if not workspace.memory_settings.history_enabled:  # one text is of all segments
+        may_rest |= in_channels & Q(version__memory__memory_type=MemoryType.SHORT_TERM)
+    wordings = EarlierWording.objects.filter(version__memory__workspace=workspace)
+    wordings.filter(may_rest).withdraw()
+    texts = wordings.values_list("pk", "content").iterator(ROWS_PER_FETCH)
+    quoting = [pk for pk, content in texts if matcher.find_in(content)]
+    wordings.filter(pk__in=quoting).withdraw()
 
 
 def redact_notes(workspace: Workspace, matcher: QuoteMatcher) -> int:

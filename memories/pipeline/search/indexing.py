@@ -68,7 +68,7 @@ def catch_up_or_wait(*, most: int) -> None:
     try:
         catch_up(most=most)
     except DatabaseError:
-        logger.warning("the index of the search is left to the worker", exc_info=True)
+        logger.warning("the worker will update the search index", exc_info=True)
 
 
 def erase(*, whole: bool = True) -> None:

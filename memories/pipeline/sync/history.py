@@ -115,7 +115,7 @@ class HistoryReader:
         # end may be deleted although the page is wrong.
         ts = missing[len(missing) // 2]
         if self._exists_in_slack(ts):
-            text = f"conversations.history: a page lacks {ts} and more that is still there."
+            text = f"conversations.history: a page lacks {ts} and other messages that still exist."
             raise SlackError("malformed", text, permanent=False)
 
     def _exists_in_slack(self, ts: str) -> bool:

@@ -165,7 +165,7 @@ class _Sync:
             self.report.tally.add(store_people(self.workspace, page, live=True))
             listed |= {parse_slack_id(as_dict(raw).get("id")) for raw in page}
         if unlisted := demote_unlisted_people(self.workspace, listed):
-            logger.warning("sync of %s: Slack lists %s people no more", self.workspace, unlisted)
+            logger.warning("sync of %s: Slack no longer lists %s people", self.workspace, unlisted)
         self._store_channels(self._channel_list(with_private=with_private))
         self.workspace.mark_listed(self.now)
 
@@ -173,7 +173,7 @@ class _Sync:
         """Connect the workspace to the team of the token: from now on lists of members expire."""
         workspace, identity = self.workspace, self.client.identity()
         if not identity.team_id:
-            raise SlackError("malformed", "auth.test: Slack names no team.", permanent=False)
+            raise SlackError("malformed", "auth.test: Slack returned no team.", permanent=False)
         if workspace.team_id and workspace.team_id != identity.team_id:
             raise SlackError(
                 "wrong_team",
@@ -241,13 +241,13 @@ class _Sync:
             raise SlackError(
                 "unknown_channel",
                 f"Slack shows the bot no channel {', '.join(sorted(unknown))}."
-                " Private channels are seen only once the bot is invited.",
+                " The bot sees private channels only after an invitation.",
                 permanent=True,
             )
         if forgotten := [row.slack_id for row in channels if row.forgotten_at is not None]:
             raise SlackError(
                 "forgotten",
-                f"{', '.join(forgotten)} was forgotten: it is not read from Slack any more.",
+                f"{', '.join(forgotten)} was forgotten and is no longer read from Slack.",
                 permanent=True,
             )
         for channel in channels:

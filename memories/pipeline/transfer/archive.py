@@ -114,7 +114,7 @@ class ArchiveReader:
         self.unpacked_bytes = sum(info.file_size for info in infos)
         names = {info.filename for info in infos}
         if len(names) != len(infos):
-            raise ArchiveError("A file stands in it twice.")
+            raise ArchiveError("It contains a file twice.")
         if MANIFEST not in names:
             raise ArchiveError(f"It has no {MANIFEST}: this is no {kind}.")
         if self._zip.getinfo(MANIFEST).file_size > MAX_TEXT_BYTES:
@@ -140,7 +140,7 @@ class ArchiveReader:
         if missing := sorted(self.files.keys() - names):
             raise ArchiveError(f"{missing[0]}: is missing.")
         if extra := sorted(names - self.files.keys() - {MANIFEST}):
-            raise ArchiveError(f"{extra[0]}: stands in no list of {MANIFEST}.")
+            raise ArchiveError(f"{extra[0]}: is not listed in {MANIFEST}.")
         return facts
 
     def blocks(self, name: str) -> Iterator[bytes]:
@@ -177,7 +177,7 @@ class ArchiveReader:
                     break
                 yield piece
         if (size, digest.hexdigest()) != (listed["bytes"], listed["sha256"]):
-            raise ArchiveError(f"{name}: is not what was written (its digest is another).")
+            raise ArchiveError(f"{name}: differs from what was written (its digest is different).")
 
 
 @contextmanager

@@ -50,7 +50,8 @@ class CallStatistics:
     sample: int = 0
 
 
-OFFLINE_STATISTICS = CallStatistics(seconds=Range(0.005, 0.02, 0.1))
+# Most of the time is for reading and writing rows.
+OFFLINE_STATISTICS = CallStatistics(seconds=Range(0.05, 0.15, 0.3))
 
 
 @dataclass(frozen=True)

@@ -28,11 +28,11 @@ def find_refusal(tokens: int, micros: int | None, limit: Limit) -> str:
     money refuses such a model.
     """
     if limit.tokens is not None and limit.used_tokens + tokens > limit.tokens:
-        return f"{limit.name}: this call may need {tokens} tokens, and less is left."
+        return f"{limit.name}: this call may need {tokens} tokens, and fewer are left."
     if limit.micros is None:
         return ""
     if micros is None:
-        return f"{limit.name}: a cap in dollars needs a price for the model, and there is none."
+        return f"{limit.name}: a budget in dollars needs a price of the model, which is missing."
     if limit.used_micros + micros > limit.micros:
         return f"{limit.name}: this call may need ${micros / MICROS:,.4f}, and less is left."
     return ""

@@ -12,7 +12,6 @@ from memories.rules.memory.lines import split_text, words_of
 
 SEEN = "seen"
 PERIODS = {"24h": timedelta(hours=24), "7d": timedelta(days=7)}
-QUIET_AFTER = timedelta(days=14)
 MAX_LOST_PERCENT = 30  # of the lines of a text
 UNANSWERED_AFTER = timedelta(days=7)
 
@@ -90,12 +89,7 @@ def loses_many_lines(old: str, rows: Sequence[DiffRow]) -> bool:
     return 100 * removed > MAX_LOST_PERCENT * len(split_text(old))
 
 
-def is_quiet(new: int, latest_us: int, now: datetime) -> bool:
-    """Return whether a channel may be folded: no new version, and no text of the last 14 days."""
-    return not new and latest_us < to_micros(now - QUIET_AFTER)
-
-
-def format_cursor(key: tuple[int, int]) -> str:
+def format_cursor(key: tuple[int, int, int]) -> str:
     """Return the cursor behind this key.
 
     A key, unlike a page number, stays valid when the list changes.
@@ -103,9 +97,10 @@ def format_cursor(key: tuple[int, int]) -> str:
     return "-".join(map(str, key))
 
 
-def parse_cursor(text: str) -> tuple[int, int] | None:
+def parse_cursor(text: str) -> tuple[int, int, int] | None:
     """Parse the result of `format_cursor`. Return None for any other text."""
-    first, _, second = text.partition("-")
-    if not all(part.isascii() and part.isdigit() and len(part) < 18 for part in (first, second)):
+    parts = text.split("-")
+    if not all(part.isascii() and part.isdigit() and len(part) < 18 for part in parts):
         return None
-    return int(first), int(second)
+    first, *others = map(int, parts)
+    return (first, others[0], others[1]) if len(others) == 2 else None

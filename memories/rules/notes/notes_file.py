@@ -206,7 +206,7 @@ def read(text: str) -> list[Entry]:
             parsers[-1].add_line(line)
     if not parsers and text.strip() and lines[0].rstrip() != HEADING:
         raise NotANotesFile(
-            f"This is no list of notes: it has neither {HEADING!r} nor a '## ' line."
+            f"This is not a list of notes: it has neither {HEADING!r} nor a '## ' line."
         )
     entries = (parser.entry(is_last=parser is parsers[-1]) for parser in parsers)
     return [entry for entry in entries if entry is not None]

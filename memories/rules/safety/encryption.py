@@ -21,7 +21,7 @@ def decrypt(encrypted: str, keys: Sequence[str]) -> str:
     try:
         return MultiFernet(map(Fernet, keys)).decrypt(encrypted.encode()).decode()
     except InvalidToken:
-        raise DecryptionError("None of the keys opens what is sealed.") from None
+        raise DecryptionError("None of the keys decrypts the stored value.") from None
 
 
 def uses_first_key(encrypted: str, keys: Sequence[str]) -> bool:

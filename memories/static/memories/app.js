@@ -35,6 +35,14 @@
     const choice = event.target.closest(".since-day")?.querySelector("[type=radio]");
     if (choice) choice.checked = true;
   });
+  // A preset fills in its values. Another value makes it "Custom".
+  on("input", ({ target }) => {
+    const preset = target.form?.querySelector("[data-fills]");
+    if (!preset) return;
+    const fields = target.form.elements;
+    if (target.dataset.fills) for (const [name, value] of Object.entries(JSON.parse(target.dataset.fills))) fields[name].value = value;
+    else if (target.name in JSON.parse(preset.dataset.fills)) fields.preset.value = "custom";
+  });
   let leaving = false;
   on("submit", (event) => {
     // Another form, as that of the language, takes along nothing of what was typed.
@@ -82,6 +90,57 @@
     if (place) (place.matches("[tabindex]") ? place : place.querySelector("summary, a") ?? place).focus();
     else if (control.matches("input")) control.focus();
     else control.click();
+  });
+
+  // The palette lists what the page links to, and its buttons, by their words.
+  const palette = document.getElementById("palette");
+  const [field, list] = palette?.querySelectorAll("input, ul") ?? [];
+  const places = "#nav .nav-list a, #nav .nav-foot a, main .tabs a, main a.button, main .button:not([hidden], :disabled)";
+  const wordsOf = (element) => {
+    const parts = [...element.childNodes].filter((part) => !part.classList?.contains("count"));
+    const words = parts.map((part) => part.textContent).join("").replace(/\s+/g, " ").trim();
+    return element.closest('[id^="nav-channel"]') ? `#${words}` : words;
+  };
+  const choose = (option) => {
+    for (const other of list.children) other.setAttribute("aria-selected", String(other === option));
+    field.setAttribute("aria-activedescendant", option.id);
+    option.scrollIntoView({ block: "nearest" });
+  };
+  const open = (option) => {
+    palette.close();
+    if (option.opens) option.opens.click();
+    else palette.querySelector("form").submit();
+  };
+  const match = () => {
+    const words = field.value.toLowerCase().split(/\s+/);
+    const targets = new Map([...document.querySelectorAll(places)].map((target) => [wordsOf(target), target]));
+    const hits = [...targets].filter(([text]) => text && words.every((word) => text.toLowerCase().includes(word)));
+    if (field.value.trim()) hits.push([list.dataset.search.replace("#", field.value.trim())]);
+    list.replaceChildren(...hits.map(([text, opens], i) => {
+      const option = Object.assign(document.createElement("li"), { id: `palette-${i}`, role: "option", textContent: text, opens });
+      option.addEventListener("click", () => open(option));
+      return option;
+    }));
+    choose(list.firstElementChild);
+  };
+  const showPalette = () => { field.value = ""; palette.showModal(); match(); };
+  field?.addEventListener("input", match);
+  field?.addEventListener("keydown", (event) => {
+    if (event.isComposing) return;
+    const chosen = list.querySelector('[aria-selected="true"]');
+    const next = { ArrowDown: chosen.nextElementSibling ?? list.firstElementChild, ArrowUp: chosen.previousElementSibling ?? list.lastElementChild }[event.key];
+    if (next) choose(next);
+    if (next || event.key === "Enter") event.preventDefault();
+    if (event.key === "Enter") open(chosen);
+  });
+  on("keydown", (event) => {
+    if (!palette || palette.open || event.key !== "k" || !(event.ctrlKey || event.metaKey)) return;
+    event.preventDefault();
+    showPalette();
+  });
+  on("click", (event) => {
+    if (event.target.closest("[data-palette]")) showPalette();
+    if (event.target === palette) palette.close();
   });
 
   // Search while typing, but never while a Japanese word is still being composed.

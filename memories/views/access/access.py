@@ -13,6 +13,7 @@ from django_htmx.middleware import HtmxDetails
 
 from memories.models import (
     Channel,
+    ChannelPreference,
     Member,
     Memory,
     MemoryVersion,
@@ -38,9 +39,17 @@ from memories.rules.generate.job_status import Blocker
 from memories.rules.health import HealthSignals, find_problems
 from memories.rules.ingest.timestamps import micros
 from memories.views.generate.health import get_signals
-from memories.views.memory.marks import NavChannels, followed, nav_channels, with_marks
+from memories.views.memory.marks import (
+    NavChannel,
+    followed,
+    follows_of,
+    nav_channels,
+    with_marks,
+)
 
-NAV_SHOWN = 100  # channels
+NAV_FOLLOWED = 40  # channels in the navigation
+NAV_RECENT = 12  # for a reader who follows none
+FEW_CHANNELS = 100  # that a form offers as a list
 UNSEEN_COUNTED = 100  # memories
 
 
@@ -128,8 +137,10 @@ class WorkspaceContext:
 
     @property
     def followed(self) -> MemoryQuerySet:
-        """The memories that the reader catches up with."""
-        return followed(self.workspace, self.reader)
+        """The memories that the reader catches up with, without muted channels."""
+        preferences = ChannelPreference.objects
+        muted = preferences.channels_of(self.reader.user_id, ChannelPreference.Choice.MUTE)
+        return followed(self.workspace, self.reader).exclude(channel__in=muted)
 
     @cached_property
     def unseen(self) -> int:
@@ -180,21 +191,26 @@ class WorkspaceContext:
         return self.reader.now
 
     @cached_property
-    def nav(self) -> NavChannels:
-        """The channels in the navigation: all if they are few, else those that changed last."""
-        memories = self.followed.filter(channel__isnull=False)
-        rows = self.readable_channels.order_by()[: NAV_SHOWN + 1]  # in any order: none is sorted
-        channels = sorted(
-            rows, key=lambda channel: (channel.is_archived, channel.name, channel.slack_id)
-        )
-        is_whole = len(channels) <= NAV_SHOWN
-        if not is_whole:
-            newest = list(memories.order_by("-current").values_list("pk", "channel")[:NAV_SHOWN])
-            memories = memories.filter(pk__in=[pk for pk, _channel in newest])
-            changed = self.readable_channels.filter(pk__in=[channel for _pk, channel in newest])
-            channels = list(changed) or channels[:NAV_SHOWN]
-        marked = with_marks(memories, self.reader)
-        return nav_channels(self.with_workspace(channels), marked, self.now, is_whole=is_whole)
+    def nav(self) -> list[NavChannel]:
+        """The channels in the navigation: the followed ones, else those that changed last."""
+        follows = follows_of(self.reader).values("channel")
+        channels = list(self.readable_channels.filter(pk__in=follows)[:NAV_FOLLOWED])
+        if not channels:
+            newest = self.followed.filter(channel__isnull=False).order_by("-current")
+            keys = list(newest.values_list("channel", flat=True)[:NAV_RECENT])
+            channels = list(self.readable_channels.filter(pk__in=keys) if keys else [])
+        channels = channels or list(self.readable_channels[:NAV_RECENT])
+        memories = followed(self.workspace, self.reader).filter(channel__in=channels)
+        return nav_channels(self.with_workspace(channels), with_marks(memories, self.reader))
+
+    @cached_property
+    def has_few_channels(self) -> bool:
+        """Whether forms list all channels of the reader. Else they have a text field."""
+        return self.readable_channels.order_by()[: FEW_CHANNELS + 1].count() <= FEW_CHANNELS
+
+    @cached_property
+    def has_channels(self) -> bool:
+        return self.readable_channels.exists()
 
     def is_member_of(self, channel: Channel) -> bool:
         """Return whether the reader is a member of the channel in Slack. Access grants do not count."""

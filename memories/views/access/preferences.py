@@ -6,6 +6,7 @@ They are columns of the account. Without an account, language and theme are cook
 from collections.abc import Callable
 from typing import Any
 
+from allauth.socialaccount.models import SocialAccount
 from django.conf import settings
 from django.contrib import messages as toasts
 from django.contrib.auth.decorators import login_required
@@ -51,7 +52,13 @@ def applied(get_response: GetResponse) -> GetResponse:
 @login_required
 def edit(request: UserRequest) -> HttpResponse:
     place = find_only_place(request)
-    context: dict[str, Any] = {"place": place, "unproven": request.user.people.unproven().exists()}
+    context: dict[str, Any] = {
+        "place": place,
+        "unproven": request.user.people.unproven().exists(),
+        "linked": list(
+            SocialAccount.objects.filter(user=request.user).values_list("provider", flat=True)
+        ),
+    }
     if request.method != "POST":
         context["form"] = PreferencesForm(user=request.user, theme=request.COOKIES.get("theme", ""))
         return render_page(request, "access/preferences/edit.html", context)

@@ -6,6 +6,7 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib import messages as toasts
+from django.contrib.auth import login
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
@@ -16,13 +17,16 @@ from django.views.decorators.http import require_POST
 from django_htmx.http import HttpResponseClientRedirect
 
 from memories.demo.create import SLUG, create_demo
-from memories.models import AuditEvent, Person, Upload, User, Workspace
+from memories.forms import focus_first_wrong
+from memories.models import AuditEvent, ModelServer, Upload, Workspace
+from memories.pipeline.access.first_account import create_operator, is_new, is_setup_token
 from memories.pipeline.generate.trial import try_model
 from memories.pipeline.sync.connecting import FEATURE_NAMES
 from memories.rules.settings import MemorySettings
 from memories.rules.sync import scopes
 from memories.templatetags.reading import fault_words
 from memories.views.access.access import UserRequest, must_operate
+from memories.views.access.forms import ModelServerForm, NewAccountForm
 from memories.views.pages import render_page, render_page_or_part, wants_part
 
 View = Callable[..., Any]
@@ -40,43 +44,46 @@ def first(sign_in: View) -> View:
     return view
 
 
-def is_new() -> bool:
-    """Return whether nobody can sign in, by password or with Slack.
-
-    Accounts that an import created are inactive.
-    """
-    if User.objects.filter(is_active=True).exists():
-        return False
-    with_slack = settings.SOCIALACCOUNT_PROVIDERS["openid_connect"]["APPS"]
-    return not (with_slack and Person.objects.who_may_sign_in().exists())
-
-
 def index(request: UserRequest) -> HttpResponse:
-    """Show the setup page: to everybody while there is no account, then to operators.
+    """Show the setup page: to everybody while there is no account, then to operators."""
+    return _first_account(request) if is_new() else _operators_page(request)
 
-    The page creates no account. That takes a command on the server, so no stranger can be first.
-    """
-    return _setup_page(request) if is_new() else _operators_page(request)
+
+def _first_account(request: UserRequest) -> HttpResponse:
+    """Create the first account with the token that the server printed, so no stranger can be first."""
+    token = request.POST.get("token") or request.GET.get("token", "")
+    form, status = None, 200
+    if is_setup_token(token):
+        form = NewAccountForm(request.POST if request.method == "POST" else None)
+        if form.is_valid() and create_operator(form.save(commit=False)):
+            login(request, form.instance, settings.AUTHENTICATION_BACKENDS[0])
+            return redirect("setup-index")
+        status = 422 if form.is_bound else 200
+        focus_first_wrong(form)
+    context = {"is_new": True, "form": form, "token": token}
+    return render_page(request, "access/setup/index.html", context, status=status)
 
 
 @login_required
-def _operators_page(request: UserRequest) -> HttpResponse:
+def _operators_page(
+    request: UserRequest, model_form: ModelServerForm | None = None
+) -> HttpResponse:
     must_operate(request)
-    return _setup_page(request)
-
-
-def _setup_page(request: UserRequest) -> HttpResponse:
-    if not request.user.is_authenticated:
-        return render_page(request, "access/setup/index.html", {"is_new": True})
     workspaces = list(Workspace.objects.all())
     context = {
         "workspaces": [workspace for workspace in workspaces if workspace.slug != SLUG],
         "has_demo": any(workspace.slug == SLUG for workspace in workspaces),
         "scopes": _scopes(),
         "uploads": Upload.objects.unfinished(),
-        "model": settings.MEMORYHUB_MODEL,
+        **_model_context(model_form),
     }
-    return render_page(request, "access/setup/index.html", context)
+    status = 422 if model_form else 200
+    return render_page(request, "access/setup/index.html", context, status=status)
+
+
+def _model_context(form: ModelServerForm | None = None) -> dict[str, Any]:
+    server = ModelServer.objects.in_use()
+    return {"server": server, "model_form": form or ModelServerForm(server=server)}
 
 
 def _scopes() -> list[tuple[str, Any, bool]]:
@@ -104,13 +111,22 @@ def demo(request: UserRequest) -> HttpResponse:
 @login_required
 @require_POST
 def model(request: UserRequest) -> HttpResponse:
-    """Call the configured model once, and show the result."""
+    """Call the model once, and show the result. With ``do=save``, save the model."""
     must_operate(request)
-    if not settings.MEMORYHUB_MODEL:
+    server = ModelServer.objects.in_use()
+    if request.POST.get("do") == "save" and not server.is_environment:
+        form = ModelServerForm(request.POST, server=server)
+        if not form.is_valid():
+            focus_first_wrong(form)
+            return _operators_page(request, form)
+        form.save(by=request.user)
+        toasts.success(request, _("The model is saved. New memories use it."))
+        return redirect(f"{reverse('setup-index')}#model")
+    if not server.model:
         return redirect("setup-index")
     trial = try_model(request.user, timezone.now())
     if wants_part(request):
-        context = {"model": settings.MEMORYHUB_MODEL, "trial": trial}
+        context = {**_model_context(), "trial": trial}
         return render_page_or_part(request, "", "access/setup/_model.html", context)
     if trial.fault:
         toasts.error(request, _("The model is not responding: %s.") % fault_words(trial.fault))

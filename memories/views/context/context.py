@@ -5,6 +5,7 @@ The page writes nothing. Its address has all options of the context.
 
 import math
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from django.contrib.auth.decorators import login_required
@@ -127,7 +128,7 @@ def _preview(
     reserve = _reserve(built.tokens)
     bar_tokens = max(budget, built.tokens + reserve, 1)
     channel_id = form.cleaned_data["channel"]
-    urls = _block_urls(place, channel_id, built)
+    urls = _block_urls(place, channel_id, built, form.cleaned_data["at"])
     sections = _sections(request, built, tokens, bar_tokens)
     channel = place.find_channels([channel_id]).get(channel_id)
     slug = place.workspace.slug
@@ -234,7 +235,9 @@ def _key(block: Block) -> BlockKey:
     return (block.part, block.place, block.number)
 
 
-def _block_urls(place: WorkspaceContext, channel_id: str, built: Context) -> dict[BlockKey, str]:
+def _block_urls(
+    place: WorkspaceContext, channel_id: str, built: Context, at: datetime | None
+) -> dict[BlockKey, str]:
     """Return the page of the version or the messages of each block. One query."""
     slug = place.workspace.slug
     urls: dict[BlockKey, str] = {(Part.NOTES, "", None): reverse("notes-index", args=[slug])}
@@ -261,9 +264,12 @@ def _block_urls(place: WorkspaceContext, channel_id: str, built: Context) -> dic
     current = memories.filter(
         Q(scope=MemoryScope.WORKSPACE) | Q(of_place, scope=MemoryScope.CHANNEL) | of_thread
     )
+    current_keys: Any = current.values("current")
+    if at is not None:
+        current_keys = MemoryVersion.objects.current_at(current, at).values("pk")
     versions = (
         MemoryVersion.objects.visible_to(place.reader)
-        .filter(is_history | Q(pk__in=current.values("current")))
+        .filter(is_history | Q(pk__in=current_keys))
         .order_by()
         .select_related("memory__channel")
         .only(

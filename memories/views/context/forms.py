@@ -81,7 +81,7 @@ class PreviewForm(forms.Form):
         label=gettext_lazy("As of"),
         required=False,
         max_length=40,
-        help_text=gettext_lazy("The conversation up to then. Memories are current."),
+        help_text=gettext_lazy("What the hub held at that time."),
     )
     persona = forms.CharField(
         label=gettext_lazy("Persona"),
@@ -101,7 +101,7 @@ class PreviewForm(forms.Form):
         super().__init__(data)
         self.place = place
         self.has_local_time = False  # whether `at` depends on the zone of the reader
-        if place.nav.is_whole:
+        if place.has_few_channels:
             none = _("none: the whole workspace")
             rows = ((channel.slack_id, str(channel)) for channel in place.channels)
             self.fields["channel"].widget = forms.Select(choices=[("", none), *rows])
@@ -155,7 +155,8 @@ class PreviewForm(forms.Form):
                 with_notes=options.get("notes", False),
                 with_archive=options["archive"],
                 without=[Part(part) for part in options["without"]],
-                now=options["at"] or timezone.now(),
+                now=timezone.now(),
+                at=options["at"],
             )
         except UnknownThread:
             self.add_error("thread", _("This channel has no such thread."))

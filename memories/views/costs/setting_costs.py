@@ -5,12 +5,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django import forms
-from django.conf import settings
 from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from memories.models import ModelCall, Price
+from memories.models import ModelCall, ModelServer, Price
 from memories.pipeline.costs.usage import Cause, Sums, sum_by_cause, total
 from memories.rules.costs.money import MICROS
 from memories.rules.generate.segments import Trigger
@@ -69,7 +68,7 @@ def add_costs(form: forms.Form, place: WorkspaceContext, now: datetime) -> dict[
             caused = [sums for cause, sums in causes.items() if is_cause(cause)]
             words.append(_recent_costs(total(caused)))
         field.help_text = " ".join(words)
-    model = settings.MEMORYHUB_MODEL
+    model = ModelServer.objects.in_use().model
     price = Price.objects.of_model(model) if model else None
     return {
         "model": model,

@@ -20,6 +20,7 @@ from memories.rules.backfill_input import InvalidInput, parse_cap
 from memories.rules.ingest.timestamps import to_micros
 from memories.tasks import schedule_pass
 from memories.views.access.access import (
+    FEW_CHANNELS,
     UserRequest,
     WorkspaceContext,
     must_administer,
@@ -58,9 +59,10 @@ class BackfillForm(forms.Form):
         field = self.fields["channel"]
         assert isinstance(field, forms.MultipleChoiceField)
         requested = data.getlist("channel") if data else []
-        offered = {
-            channel.slack_id: channel for channel in place.nav.channels
-        } | place.find_channels(requested)
+        first_channels = place.with_workspace(place.readable_channels[:FEW_CHANNELS])
+        offered = {channel.slack_id: channel for channel in first_channels} | place.find_channels(
+            requested
+        )
         self.offered = sorted(
             offered.values(), key=lambda channel: (channel.is_archived, channel.name)
         )
@@ -79,7 +81,7 @@ class BackfillForm(forms.Form):
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or self.cleaned_data
-        if self.place.nav.is_empty:
+        if not self.place.has_channels:
             raise forms.ValidationError(_("You have no access to any channel."))
         self.now = self.place.workspace.synced_until(timezone.now())
         if self.now is None:

@@ -7,6 +7,7 @@ from django.shortcuts import get_object_or_404, redirect
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
+from django_htmx.http import HttpResponseClientRefresh
 
 from memories.models import Memory, MemoryVersion
 from memories.pipeline.costs.estimate import estimate_update
@@ -33,7 +34,8 @@ NEVER_SYNCED = gettext_lazy("This workspace was never read completely from Slack
 def detail(request: UserRequest, pk: int) -> HttpResponse:
     """Show the cost, or with ``job`` its state. POST starts the update. For editors.
 
-    The part is answered with 204 while ``seen`` is still the state, and 286 when the job is over.
+    The part is answered with 204 while ``seen`` is still the state. After the job and the merges that
+    follow it, the page reloads, or the part has status 286 with the fault.
     """
     place, memory = open_memory(request, pk)
     if memory.channel is None:
@@ -93,10 +95,17 @@ def _update(request: UserRequest, place: WorkspaceContext, memory: Memory) -> Ht
 def _job(request: UserRequest, place: WorkspaceContext, memory: Memory, pk: int) -> HttpResponse:
     jobs = get_visible_jobs(place).filter(memory__channel=memory.channel_id)
     [[row]] = build_rows(timezone.now(), [get_object_or_404(jobs, pk=pk)])
+    following = jobs.unfinished().order_by("pk").first() if row.status == "done" else None
+    if following is not None:  # a merge, after which the long-term memory is new too
+        pk = following.pk
+        [[row]] = build_rows(timezone.now(), [following])
     if wants_part(request) and not row.is_over and request.GET.get("seen") == row.status:
         return HttpResponse(status=204)
     readable = MemoryVersion.objects.visible_to(place.reader).filter(job=pk)
     made = readable.newest_first().first() if row.is_over else None
+    if made is not None and wants_part(request):
+        toasts.success(request, _("Updated: v%(n)s.") % {"n": made.number})
+        return HttpResponseClientRefresh()
     context = {
         "place": place,
         "memory": memory,
@@ -105,7 +114,6 @@ def _job(request: UserRequest, place: WorkspaceContext, memory: Memory, pk: int)
         "live": is_live(request),
         "path": update_path(memory),
         "takes_focus": request.method == "POST",
-        "news": _("Updated: v%(n)s.") % {"n": made.number} if made else "",
     }
     status = STOP_POLLING if wants_part(request) and row.is_over else 200
     return render_page_or_part(request, PAGE, PART, context, status=status)

@@ -18,7 +18,7 @@ from django.utils.translation import gettext_lazy
 from django_htmx.http import HttpResponseClientRedirect
 
 from memories.forms import focus_first_wrong
-from memories.models import Upload, UploadInProgress, Workspace
+from memories.models import ModelServer, Upload, UploadInProgress, Workspace
 from memories.pipeline.ingest import uploads
 from memories.pipeline.ingest.uploads import UploadRefused
 from memories.tasks import schedule_import
@@ -80,6 +80,7 @@ class ChoiceForm(forms.Form):
     since = since_field()
     private = forms.BooleanField(required=False)
     direct = forms.BooleanField(required=False)
+    summarize = forms.BooleanField(required=False)
 
     def __init__(self, data: QueryDict | None = None, *, zone: tzinfo) -> None:
         super().__init__(data)
@@ -127,6 +128,7 @@ def detail(request: UserRequest, pk: int) -> HttpResponse:
 
     POST ``do`` is start, pause, resume, retry or cancel. For start, ``since`` is the first day,
     ``without`` the excluded channels, and ``private`` and ``direct`` include such conversations.
+    ``summarize`` makes memories of all imported messages, if there is no model to pay for.
     """
     must_operate(request)
     upload = get_object_or_404(Upload, pk=pk)
@@ -146,6 +148,7 @@ def detail(request: UserRequest, pk: int) -> HttpResponse:
         "left": uploads.seconds_left(upload),
         "is_silent": upload.is_silent(timezone.now()),
         "workspace": workspace if upload.state == Upload.State.DONE else None,
+        "is_free": not ModelServer.objects.in_use().model,
         "counts_by_type": _counts_by_type(upload.report),
         "more": _unlisted_broken_files(upload),
         "refusal": uploads.refusal_text(upload),

@@ -21,6 +21,7 @@ from memories.models.memory.seen import unseen_memories
 from memories.pipeline.sync.coverage import TEMPORARY_CODES, Coverage, coverage_of, is_late
 from memories.rules.backfill_input import InvalidInput
 from memories.rules.health import SYNC_MAX_AGE, HealthProblem, find_problems
+from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory.catch_up import (
     PERIODS,
     SEEN,
@@ -113,7 +114,8 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
             "behind": _channels_behind(place, now),
             "health": _health_context(place, now),
             "has_memories": has_memories,
-            "has_messages": has_memories or _has_messages(place),
+            "has_messages": has_memories or _messages(place).exists(),
+            "awaits_memories": has_memories or _awaits_memories(place, now),
         }
     status = 422 if selection.error else 200
     response = render_page_or_part(
@@ -188,7 +190,7 @@ def _render_entry(
         "place": place,
         **_form_context(selection),
         "entry": entry,
-        "rows": [row for row in place.nav.rows if row.channel.pk == entry.memory.channel_id],
+        "rows": [row for row in place.nav if row.channel.pk == entry.memory.channel_id],
         "news": news,
         "takes_focus": True,
     }
@@ -218,7 +220,7 @@ def _form_context(selection: Selection) -> dict[str, Any]:
     }
 
 
-def _next_page(place: WorkspaceContext, selection: Selection, last: tuple[int, int]) -> str:
+def _next_page(place: WorkspaceContext, selection: Selection, last: tuple[int, int, int]) -> str:
     path = reverse("catch_up-index", args=[place.workspace.slug])
     query = {**selection.query, "cursor": format_cursor(last)}
     return f"{path}?{urlencode(query)}"
@@ -271,6 +273,13 @@ def _health_context(place: WorkspaceContext, now: datetime) -> dict[str, Any]:
     }
 
 
-def _has_messages(place: WorkspaceContext) -> bool:
-    visible = Message.objects.visible_to(place.reader)
-    return visible.filter(channel__workspace=place.workspace).exists()
+def _messages(place: WorkspaceContext) -> QuerySet[Message]:
+    return Message.objects.visible_to(place.reader).filter(channel__workspace=place.workspace)
+
+
+def _awaits_memories(place: WorkspaceContext, now: datetime) -> bool:
+    """Return whether a message is new enough for the next pass. Older ones need a backfill."""
+    first_us = to_micros(now) - place.workspace.memory_settings.window_us
+    is_in_window = Q(channel__start_us__isnull=True, micros__gte=first_us)
+    is_started = Q(micros__gte=F("channel__start_us"))
+    return _messages(place).filter(is_in_window | is_started).exists()

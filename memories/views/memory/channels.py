@@ -6,12 +6,13 @@ from datetime import datetime
 from django.contrib import messages as toasts
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
-from django.http import HttpResponse
+from django.http import Http404, HttpResponse
 from django.shortcuts import redirect
 from django.utils import timezone
 from django.utils.translation import gettext as _
+from django.views.decorators.http import require_POST
 
-from memories.models import Channel, Job, Memory, Message, ModelCall
+from memories.models import Channel, ChannelPreference, Job, Memory, Message, ModelCall
 from memories.pipeline.access import channel_audience
 from memories.pipeline.costs import usage
 from memories.rules.generate.coverage import Waiting
@@ -21,8 +22,8 @@ from memories.views.access.access import UserRequest, WorkspaceContext, open_cha
 from memories.views.ingest.messages import first_words
 from memories.views.memory.activity import load_activity
 from memories.views.memory.scopes import load_notes, texts_context
-from memories.views.pages import render_page
-from memories.views.paths import thread_path, update_path
+from memories.views.pages import next_of, render_page
+from memories.views.paths import channel_path, thread_path, update_path
 from memories.views.sync.coverage import find_coverage, reading_bar, share_bar, shares_of
 
 THREADS_SHOWN = 12
@@ -74,6 +75,7 @@ def detail(request: UserRequest, slug: str, slack_id: str) -> HttpResponse:
             "activity": load_activity(place, channel, now),
             "cost": usage.sum_this_month(calls.filter(job__memory__channel=channel), now),
             "may_opt_in": may_opt_in(place, channel),
+            "choice": _choice_of(place, channel),
             "now": now,
         },
     )
@@ -103,6 +105,24 @@ def opt_in(request: UserRequest, slug: str, slack_id: str) -> HttpResponse:
     return redirect("channels-detail", slug, slack_id)
 
 
+@login_required
+@require_POST
+def follow(request: UserRequest, slug: str, slack_id: str) -> HttpResponse:
+    """Save ``choice`` of the reader for the channel: follow, mute, or "" for neither."""
+    _place, channel = open_channel(request, slug, slack_id)
+    choice = request.POST.get("choice", "")
+    if choice not in ("", *ChannelPreference.Choice.values):
+        raise Http404
+    ChannelPreference.objects.choose(request.user, channel, choice)
+    news = {
+        ChannelPreference.Choice.FOLLOW: _("%s comes first in Catch up and in the navigation."),
+        ChannelPreference.Choice.MUTE: _("%s is left out of Catch up."),
+        "": _("%s is listed as usual."),
+    }
+    toasts.success(request, news[choice] % channel)
+    return redirect(next_of(request) or channel_path(slug, slack_id))
+
+
 def may_opt_in(place: WorkspaceContext, channel: Channel) -> bool:
     """Return whether the reader may change the opt-in.
 
@@ -130,6 +150,11 @@ def _update_path(
         if channel.start_us is not None or not messages.exists():
             return ""
     return update_path(memory or Memory(workspace=place.workspace, channel=channel))
+
+
+def _choice_of(place: WorkspaceContext, channel: Channel) -> str:
+    rows = ChannelPreference.objects.filter(user=place.reader.user_id, channel=channel)
+    return rows.values_list("choice", flat=True).first() or ""
 
 
 def _load_threads(place: WorkspaceContext, channel: Channel) -> list[ThreadLink]:

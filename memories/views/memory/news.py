@@ -46,6 +46,7 @@ class NewsEntry:
     version: MemoryVersion
     base: MemoryVersion | None
     is_folded: bool = False
+    is_followed: bool = False
     since_us: int | None = None  # the start of a period
     shown: VersionDisplay | None = None
     messages: int = 0  # new ones
@@ -105,12 +106,12 @@ class OpeningLine:
 
 @dataclass
 class News:
-    """The changed memories of channels, newest first, and ``digest``: the workspace's own memory.
+    """The changed memories of channels, and ``digest``: the workspace's own memory.
 
-    ``keys`` are the sort keys (`marks.sort_key`) of all of them; ``entries`` are the newest ones.
+    ``keys`` are the sort keys (`marks.load_keys`) of all of them; ``entries`` are the first ones.
     """
 
-    keys: list[tuple[int, int]]
+    keys: list[tuple[int, int, int]]
     entries: list[NewsEntry] = field(default_factory=list)
     digest: NewsEntry | None = None
 
@@ -124,7 +125,7 @@ def load_news(
     since: Since,
     folded: int | None = None,
     *,
-    cursor: tuple[int, int] | None,
+    cursor: tuple[int, int, int] | None,
     limit: int,
 ) -> News:
     """Load the memories that changed, behind a ``cursor``, with the texts of the ``limit`` newest.
@@ -139,18 +140,21 @@ def load_news(
         changed = place.followed.filter(Exists(lines))
     if folded is not None:
         changed |= place.followed.filter(pk=folded)
-    keys = load_keys(changed.filter(channel__isnull=False))
+    keys = load_keys(changed.filter(channel__isnull=False), place.reader)
     if cursor is not None:
         keys = [key for key in keys if key < cursor]
     digest = changed.filter(channel__isnull=True)
-    shown = Q(pk__in=[pk for _at, pk in keys[:limit]]) | Q(pk__in=digest.values("pk"))
+    shown = Q(pk__in=[pk for *_order, pk in keys[:limit]]) | Q(pk__in=digest.values("pk"))
     memories = with_marks(place.followed.filter(shown), place.reader)
     news = News(keys)
+    positions = {pk: position for position, (*_order, pk) in enumerate(keys)}
     for entry in load_entries(memories, place, since, folded):
         if entry.memory.channel_id is None:
             news.digest = entry
         else:
+            entry.is_followed = bool(keys[positions[entry.memory.pk]][0])
             news.entries.append(entry)
+    news.entries.sort(key=lambda entry: positions[entry.memory.pk])
     return news
 
 
@@ -252,7 +256,10 @@ def _news_line(line: LineDisplay, channel: int | None) -> NewsLine:
 
 
 def most_important_first(entries: Iterable[NewsEntry]) -> list[NewsEntry]:
-    return sorted(entries, key=lambda entry: -importance_of(entry.news_lines))
+    """Sort the entries of followed channels before all others."""
+    return sorted(
+        entries, key=lambda entry: (not entry.is_followed, -importance_of(entry.news_lines))
+    )
 
 
 def count_words(kind: str, n: int) -> str:

@@ -8,7 +8,15 @@ from django.http import HttpResponse
 from django.shortcuts import redirect
 from django.utils import timezone
 
-from memories.models import Channel, Memory, MemoryVersion, ModelCall, Reader, Workspace
+from memories.models import (
+    Channel,
+    ChannelPreference,
+    Memory,
+    MemoryVersion,
+    ModelCall,
+    Reader,
+    Workspace,
+)
 from memories.models.access.audience import entered_workspaces
 from memories.pipeline.costs.usage import sum_this_month
 from memories.rules.generate.coverage import Share, Waiting
@@ -31,6 +39,7 @@ class ChannelRow:
     share: Share
     waiting: Waiting | None
     latest: MemoryVersion | None
+    choice: str  # of the reader: follow, mute or ""
 
     @property
     def bar(self) -> Bar:
@@ -88,7 +97,7 @@ def detail(request: UserRequest, slug: str) -> HttpResponse:
             **texts_context(place, long_term, short_term),
             "query": query,
             "page": page,
-            "rows": _channel_rows(channels, shares_of(place, channels, to_micros(now))),
+            "rows": _channel_rows(place, channels, to_micros(now)),
             "bar_width": BAR_WIDTH,
             "included": _opted_in_channels(place),
             "cost": sum_this_month(calls.filter(workspace=place.workspace), now),
@@ -107,8 +116,11 @@ def _opted_in_channels(place: WorkspaceContext) -> list[Channel]:
 
 
 def _channel_rows(
-    channels: list[Channel], waiting: dict[int, tuple[Share, Waiting | None]]
+    place: WorkspaceContext, channels: list[Channel], now_us: int
 ) -> list[ChannelRow]:
+    waiting = shares_of(place, channels, now_us)
+    preferences = ChannelPreference.objects.filter(user=place.reader.user_id, channel__in=channels)
+    choices = dict(preferences.values_list("channel", "choice"))
     latest = {
         memory.channel_id: memory.current
         for memory in Memory.objects.filter(
@@ -116,5 +128,11 @@ def _channel_rows(
         ).select_related("current")
     }
     return [
-        ChannelRow(channel, *waiting[channel.pk], latest.get(channel.pk)) for channel in channels
+        ChannelRow(
+            channel,
+            *waiting[channel.pk],
+            latest.get(channel.pk),
+            choices.get(channel.pk, ""),
+        )
+        for channel in channels
     ]

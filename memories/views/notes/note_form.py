@@ -72,7 +72,7 @@ class NoteForm(forms.Form):
         channel = self.fields["channel"]
         everywhere = [("", _("the whole workspace"))] if place.reads_workspace else []
         channel.required = not everywhere
-        if place.nav.is_whole:
+        if place.has_few_channels:
             rows = ((row.slack_id, str(row)) for row in place.channels)
             channel.widget = forms.Select(choices=[*everywhere, *rows])
 

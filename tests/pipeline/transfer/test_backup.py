@@ -37,14 +37,18 @@ from memories.models import (
     Backfill,
     BackfillChannel,
     Cap,
+    ChannelPreference,
     ChannelSync,
     Draft,
+    EarlierWording,
     Endpoint,
     Heartbeat,
+    Invitation,
     Job,
     JobInput,
     Memory,
     ModelCall,
+    ModelServer,
     Note,
     Price,
     Proposal,
@@ -137,6 +141,11 @@ def everything() -> Memory:
     SlackEvent.objects.create(event_id="E1", team_id="T1", kind="message", body=HARD)
     AccessGrant.objects.create(user=user, channel=channel, reason=HARD, until=now)
     Seen.objects.of(user, memory).mark(2, now)
+    ChannelPreference.objects.choose(user, channel, "follow")
+    ModelServer.objects.create(model="tiny", encrypted_key=HARD)
+    Invitation.objects.create(
+        workspace=workspace, role="member", digest="d", created_by=user, expires_at=now
+    )
     Draft.objects.create(user=user, memory=memory, text=HARD, based_on=2, revision=0, at=now)
     Upload.objects.begin("f" * 32, slug="other", name=HARD, size=7, by=user)
     held_back = QuarantinedLine.objects.create(memory=memory, text=HARD, rule="link")
@@ -145,6 +154,7 @@ def everything() -> Memory:
     EmailAddress.objects.create(user=user, email="mika@example.org", verified=True)
     SocialAccount.objects.create(user=user, provider="slack", uid="U1", extra_data={"a": HARD})
     Authenticator.objects.create(user=user, type="totp", data={"secret": HARD})
+    EarlierWording.objects.keep(version)
     call_command("sync_schedules", verbosity=0)
     # Rows that a backup leaves out.
     Session.objects.create(session_key="open", session_data="", expire_date=now)

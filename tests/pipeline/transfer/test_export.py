@@ -501,6 +501,8 @@ LEFT_OUT = {
     *("JobInput.job", "Line.position", "Backfill.finished", "Cap.period"),
     "Message.micros",  # the ts as a number
     "Message.stored_at",  # when this installation stored it
+    # Which rows this installation had at a past moment.
+    *("Channel.earlier_starts", "Segment.created_us", "Line.fate_us"),
     "Workspace.pass_queued_at",  # a task of this installation
     # What the app sees of it: the app and its token stay with this installation.
     *("Channel.bot_is_in", "Channel.access_narrowed_at", "Channel.members_changed_at"),

@@ -117,7 +117,7 @@ BAD = [
         "workspace.json: has a member or a cap twice",
     ),
     (edit_line(f"{LONG}/memory.json")(1, scope_id="x"), "do not belong together"),
-    (edit_line(f"{LONG}/memory.json")(1, current=9), "current: is none of its versions"),
+    (edit_line(f"{LONG}/memory.json")(1, current=9), "current: is not one of its versions"),
     (edit_line(f"{LONG}/memory.json")(1, head=0), "beyond the head"),
     (replace(f"{LONG}/v0001.md", b"number: 1", b"number: 2"), "v0001.md: number: is not that"),
     (replace(f"{LONG}/v0001.md", b"base: null", b"base: 7"), "v0001.md: there is no version 7"),

@@ -13,7 +13,6 @@ from memories.rules.memory.catch_up import (
     Since,
     compare_unmoved,
     format_cursor,
-    is_quiet,
     loses_many_lines,
     parse_cursor,
     parse_since,
@@ -143,18 +142,13 @@ def test_a_reworded_line_is_not_lost() -> None:
     assert not loses_many_lines(old, rows)
 
 
+@given(st.tuples(*3 * [st.integers(0, 10**17 - 1)]))
+def test_a_cursor_is_parsed_as_formatted(key: tuple[int, int, int]) -> None:
+    assert parse_cursor(format_cursor(key)) == key
+
+
 @pytest.mark.parametrize(
-    ("new", "days", "quiet"), [(0, 15, True), (0, 13, False), (1, 15, False), (0, 14, False)]
+    "text", ["", "1", "-", "1-2-", "-1-2", "a-b-c", "1-2", "1-2-3-4", "٣-1-1", "1-1-" + "9" * 18]
 )
-def test_a_channel_without_news_is_quiet_after_14_days(new: int, days: int, quiet: bool) -> None:
-    assert is_quiet(new, to_micros(NOW - timedelta(days=days)), NOW) is quiet
-
-
-@given(st.integers(0, 10**17 - 1), st.integers(0, 10**17 - 1))
-def test_a_cursor_is_parsed_as_formatted(first: int, second: int) -> None:
-    assert parse_cursor(format_cursor((first, second))) == (first, second)
-
-
-@pytest.mark.parametrize("text", ["", "1", "-", "1-", "-1", "a-b", "1-2-3", "٣-1", "1-" + "9" * 18])
 def test_other_texts_are_no_cursor(text: str) -> None:
     assert parse_cursor(text) is None

@@ -5,11 +5,16 @@ from django.test import Client
 from pytest_django import Settings
 from pytest_httpserver import HTTPServer
 
-from memories.models import AuditEvent, Cap, ModelCall, Price, User, Workspace
+from memories.models import AuditEvent, Cap, ModelCall, ModelServer, Price, User, Workspace
+from memories.pipeline.access.first_account import setup_token
+from memories.pipeline.generate.probing import configured_model
+from memories.rules.safety.encryption import new_key
 from tests.factories import UserFactory, WorkspaceFactory
 from tests.llm.endpoint import FakeEndpoint
 
 pytestmark = pytest.mark.django_db
+
+FIRST = {"username": "mika", "password1": "a long phrase", "password2": "a long phrase"}
 
 
 @pytest.mark.parametrize("path", ["/", "/w/team/", "/settings/", "/admin/", "/login/", "/factors/"])
@@ -21,8 +26,26 @@ def test_every_page_leads_to_the_setup(client: Client, path: str) -> None:
     for words in ("createadmin", "make demo", "import_slack", "slack_token set"):
         assert words in page
     assert page.count("<form") == 2  # language and theme: nothing is made here
-    assert client.post("/setup/", {"username": "me", "password": "mine"}).status_code == 200
+    for token in ("", "x" * 32, setup_token()[:-1]):
+        assert client.post("/setup/", FIRST | {"token": token}).status_code == 200
     assert not User.objects.filter(is_active=True).exists()
+
+
+def test_the_printed_link_makes_the_first_account(client: Client) -> None:
+    link = f"/setup/?token={setup_token()}"
+    assert "Create your account" in client.get(link).content.decode()
+    weak = client.post("/setup/", FIRST | {"token": setup_token(), "password2": "other"})
+    assert weak.status_code == 422 and not User.objects.exists()
+    response = client.post("/setup/", FIRST | {"token": setup_token()})
+    assert response["Location"] == "/setup/"
+    user = User.objects.get(username="mika")
+    assert user.is_operator and user.is_staff and user.check_password(FIRST["password1"])
+    assert "Choose a file" in client.get("/setup/").content.decode(), "signed in"
+    assert AuditEvent.objects.filter(action="account_first", actor="mika").exists()
+    for method in (Client().get, Client().post):
+        late = method(link, FIRST | {"username": "late"})
+        assert late["Location"].startswith("/login/"), "the link works once"
+    assert User.objects.count() == 1
 
 
 def test_who_may_open_it_afterwards(client: Client) -> None:
@@ -50,10 +73,10 @@ def test_operators_are_led_there_and_find_three_doors(boss: Client) -> None:
         "Create the demo",
         'href="/setup/import/"',
         "channels:history",
-        "No model is configured",
+        "No model is set",
     ):
         assert words in page
-    assert "/setup/model/" not in page
+    assert "Test with one small question" not in page
 
 
 def test_others_open_no_door(client: Client) -> None:
@@ -116,6 +139,62 @@ def test_a_cap_that_is_used_up_holds_the_test_as_well(boss: Client, named: FakeE
     Cap.objects.create(period="day", tokens=0)
     part = boss.post("/setup/model/", headers={"HX-Request": "true"}).content.decode()
     assert "budget reached" in part and not ModelCall.objects.exists() and not named.requests
+
+
+SAVED = {
+    "do": "save",
+    "model": "small",
+    "base_url": "http://127.0.0.1:9/v1",
+    "api_key": "sk-abcdefgh1234",
+}
+
+
+def test_an_operator_saves_the_model(boss: Client) -> None:
+    assert boss.post("/setup/model/", SAVED)["Location"] == "/setup/#model"
+    page = boss.get("/setup/").content.decode()
+    assert "small writes the memories" in page and "ends in …1234" in page
+    server = ModelServer.objects.get()
+    assert (server.model, server.api_key) == ("small", SAVED["api_key"])
+    assert SAVED["api_key"] not in page + str(ModelServer.objects.values())
+    assert SAVED["api_key"] not in str(AuditEvent.objects.values())
+    model = configured_model()
+    assert model is not None and model.name == "small"
+    boss.post("/setup/model/", SAVED | {"model": "large", "api_key": ""})
+    assert ModelServer.objects.get().api_key == SAVED["api_key"], "an empty key stays"
+    elsewhere = SAVED | {"base_url": "http://127.0.0.2:9/v1", "api_key": ""}
+    boss.post("/setup/model/", elsewhere)
+    assert ModelServer.objects.get().api_key == "", "no key is sent to another address"
+    boss.post("/setup/model/", {"do": "save", "model": "", "base_url": ""})
+    assert configured_model() is None
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        ({"model": "small"}, "Enter a key, or the address"),
+        ({"model": "small", "base_url": "ftp://x/v1"}, "valid URL"),
+        ({"model": "x" * 101, "api_key": "k"}, "at most 100"),
+    ],
+)
+def test_a_model_that_cannot_be_saved(boss: Client, data: dict[str, str], words: str) -> None:
+    response = boss.post("/setup/model/", {"do": "save", **data})
+    assert response.status_code == 422 and words in response.content.decode()
+    assert not ModelServer.objects.exists()
+
+
+def test_the_environment_overrides_the_page(boss: Client, named: FakeEndpoint) -> None:
+    named.reply_with("- They meet on Tuesday. [1]")
+    page = boss.get("/setup/").content.decode()
+    assert "tiny writes the memories" in page and "override this page" in page
+    assert "Save model" not in page
+    boss.post("/setup/model/", SAVED)
+    assert not ModelServer.objects.exists()
+
+
+def test_a_key_without_its_secret_is_as_none(boss: Client, settings: Settings) -> None:
+    boss.post("/setup/model/", SAVED)
+    settings.MEMORYHUB_KEYS = [new_key()]
+    assert ModelServer.objects.get().api_key == "" and boss.get("/setup/").status_code == 200
 
 
 def test_an_empty_installation_says_how_to_begin(db: None) -> None:

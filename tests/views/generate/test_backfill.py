@@ -180,6 +180,15 @@ def test_the_part_refreshes_until_the_backfill_is_finished(older: Cast) -> None:
     assert "hx-get=" not in last.content.decode()
 
 
+def test_a_finished_backfill_leads_to_catch_up(older: Cast) -> None:
+    backfill = order(older)
+    assert ">Catch up</a>" not in page(older, f"{backfill.pk}/").partition("<main")[2]
+    Backfill.objects.update(state="done")
+    text = page(older, f"{backfill.pk}/")
+    assert ">Catch up</a>" in text.partition("<main")[2]
+    assert "just now" not in text.partition("<main")[2], "the time stays true on an open page"
+
+
 def test_the_part_shows_why_no_jobs_run(older: Cast) -> None:
     backfill = order(older)
     Endpoint.objects.create(fingerprint="f", name="tiny", needs_person=True, fault="out_of_credit")

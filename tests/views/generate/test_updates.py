@@ -93,9 +93,25 @@ def test_the_part_refreshes_until_the_job_is_over(talking: Cast) -> None:
     run_pass(talking.workspace, timezone.now())
     over = client.get(f"{path}&seen=queued", headers=PART)
     number = MemoryVersion.objects.get(job=job).number
-    assert over.status_code == 286 and f"Updated: v{number}." in over.content.decode()
-    assert "every 3s" not in over.content.decode()
+    assert over["HX-Refresh"] == "true", "the page shows the new texts and counts"
+    page = client.get(talking.path("c/C0PUBLIC/")).content.decode()
+    assert f"Updated: v{number}." in page
     assert client.get(path).status_code == 200
+
+
+@pytest.mark.slow
+def test_the_page_waits_for_the_merge_as_well(talking: Cast) -> None:
+    post(talking, **PART)
+    job = Job.objects.unfinished().get()
+    path = f"/m/{short(talking).pk}/generate/?job={job.pk}"
+    run_pass(talking.workspace, timezone.now())
+    merge = Job.objects.filter(memory__memory_type=MemoryType.LONG_TERM).latest("pk")
+    state = merge.state
+    Job.objects.filter(pk=merge.pk).update(state="waiting")
+    waiting = talking.clients["editor"].get(path, headers=PART)
+    assert "HX-Refresh" not in waiting and f"?job={merge.pk}" in waiting.content.decode()
+    Job.objects.filter(pk=merge.pk).update(state=state)
+    assert "HX-Refresh" in talking.clients["editor"].get(path, headers=PART)
 
 
 @pytest.mark.slow

@@ -16,8 +16,17 @@ from django.test import Client
 from django.utils import timezone, translation
 from pytest_django import Settings
 
-from memories.models import AuditEvent, Channel, Message, Person, Upload, Workspace
+from memories.models import (
+    AuditEvent,
+    Channel,
+    MemoryVersion,
+    Message,
+    Person,
+    Upload,
+    Workspace,
+)
 from memories.models.ingest.uploads import HEARTBEAT_TIMEOUT, MAX_ATTEMPTS, UPLOAD_RETENTION
+from memories.pipeline.generate.passes import run_pass
 from memories.pipeline.ingest import uploads
 from memories.slack.export import ExportFolder
 from memories.slack.refusals import refusal_sentence
@@ -157,6 +166,35 @@ def test_an_upload_becomes_a_workspace(operator: Client, work_area: Path) -> Non
     actions = list(AuditEvent.objects.filter(actor="operator").values_list("action", flat=True))
     assert sorted(actions) == ["login", "upload", "upload_start"]
     assert Person.objects.count() == 2
+
+
+def test_without_a_model_all_messages_are_summarized_at_once(operator: Client) -> None:
+    upload = inspect(operator)
+    assert "Summarize all messages, at no cost" in page(operator, upload)
+    start(operator, upload, summarize="on")
+    text = page(operator, upload)
+    assert "quote=1" not in text and "Catch up" in text and "Enter the Slack domain" in text
+    run_pass(Workspace.objects.get(), timezone.now())
+    assert "message 1" in MemoryVersion.objects.filter(memory__channel__slack_id="C1")[0].content
+    Workspace.objects.update(domain="acme")
+    assert "Enter the Slack domain" not in page(operator, upload)
+
+
+def test_with_a_model_the_cost_is_estimated_first(operator: Client, settings: Settings) -> None:
+    settings.MEMORYHUB_MODEL = "tiny"
+    upload = inspect(operator)
+    assert 'name="summarize"' not in page(operator, upload)
+    start(operator, upload, summarize="on")
+    assert 'class="button primary" href="/w/team/backfill/?quote=1"' in page(operator, upload)
+    assert not Channel.objects.filter(start_us__isnull=False).exists()
+
+
+def test_a_start_in_the_future_keeps_the_file(operator: Client, work_area: Path) -> None:
+    upload = inspect(operator)
+    response = operator.post(path_of(upload), {"do": "start", "since": "2999-01-01"})
+    assert response.status_code == 422 and "not in the future" in response.content.decode()
+    upload.refresh_from_db()
+    assert (upload.state, upload.path.is_file()) == ("ready", True)
 
 
 def test_findings_are_shown_in_the_readers_language(operator: Client) -> None:

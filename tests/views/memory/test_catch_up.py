@@ -1,7 +1,7 @@
 """Catch up: the news since the reader's mark, and the marks."""
 
 import re
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -11,6 +11,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from memories.models import (
+    Channel,
     Line,
     Memory,
     MemoryVersion,
@@ -315,7 +316,12 @@ def test_threads_are_not_listed(cast: Cast) -> None:
 @pytest.mark.parametrize(
     "path",
     [
-        *("catch-up/", "catch-up/?since=7d", "catch-up/?since=2026-01-01", "catch-up/?cursor=1-1"),
+        *(
+            "catch-up/",
+            "catch-up/?since=7d",
+            "catch-up/?since=2026-01-01",
+            "catch-up/?cursor=0-1-1",
+        ),
         *("catch-up/?marked=1", "", "c/C0PUBLIC/"),
     ],
 )
@@ -361,20 +367,21 @@ def test_navigation_counts_only_visible_news(cast: Cast) -> None:
     assert counts("member") == {}
 
 
-# -- the navigation
+# -- nothing new
 
 
-def test_quiet_channels_are_folded(cast: Cast) -> None:
-    dull = make_channel_memory(channel=ChannelFactory(workspace=cast.workspace, name="dull"))
-    mark_seen(cast, dull, 1)
-    nav = page(cast).partition("<main")[0]
-    fold = nav[nav.index('<details class="nav-fold">') :]
-    assert "dull" in fold and "launch" not in fold
-    path = cast.path(f"c/{dull.channel.slack_id}/")
-    nav = cast.clients["member"].get(path).content.decode().partition("<main")[0]
-    assert '<details class="nav-fold" open>' in nav, "the page that is open is not hidden"
-    mark_seen(cast, cast.memory, 2)
-    assert "<details" not in page(cast).partition("<main")[0], "nothing but quiet: nothing to fold"
+@pytest.mark.parametrize(
+    ("start", "words"),
+    [(None, "All messages are older"), (MONDAY, "The worker makes the first memories soon")],
+    ids=["older than the window", "from the start mark on"],
+)
+def test_messages_without_memories(cast: Cast, start: datetime | None, words: str) -> None:
+    """An import of old messages promises no memories that only a backfill makes."""
+    Memory.objects.all().delete()
+    Channel.objects.update(start_us=to_micros(start) if start else None)
+    text = page(cast, "insider")
+    assert words in text
+    assert ('backfill/?quote=1"' in text) is (start is None)
 
 
 # -- what needs a look
@@ -459,7 +466,7 @@ def test_queries_do_not_grow_with_entries(cast: Cast) -> None:
         for ask in (
             lambda: page(cast),
             lambda: page(cast, query="?since=24h"),
-            lambda: page(cast, query="?cursor=9999999999999999-1"),
+            lambda: page(cast, query="?cursor=1-9999999999999999-1"),
             lambda: mark(cast, memory, 2, htmx=True),  # noqa: B023  # asked at once
         ):
             with CaptureQueriesContext(connection) as queries:

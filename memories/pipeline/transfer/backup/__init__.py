@@ -4,7 +4,6 @@ A backup contains neither SECRET_KEY nor `.env`, and none of the tables in LEFT_
 """
 
 import time
-import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -29,7 +28,7 @@ from memories.pipeline.transfer.backup.archive import (
 )
 from memories.pipeline.transfer.backup.integrity import find_broken_memories
 from memories.pipeline.transfer.new_file import new_file
-from memoryhub.env import BASE_DIR
+from memoryhub import __version__
 
 __all__ = [
     "LEFT_OUT",
@@ -104,7 +103,7 @@ def back_up(
             tables, applied = sqlite.write_to(archive, path.parent, on_progress)
         else:
             tables, applied = postgres.write_to(archive, on_progress)
-        manifest = Manifest(connection.vendor, _version(), now.isoformat(), applied, tables)
+        manifest = Manifest(connection.vendor, __version__, now.isoformat(), applied, tables)
         archive.close(FORMAT, {"left_out": LEFT_OUT, **asdict(manifest)})
     _record("backup", path, rows=manifest.rows)
     return BackupReport(path.name, manifest, path.stat().st_size, time.monotonic() - start)
@@ -216,13 +215,4 @@ def _has_table(model: type[Model]) -> bool:
 
 
 def _broken_text(broken: list[str]) -> str:
-    return "The memories in this backup do not add up: " + "; ".join(broken) + "."
-
-
-def _version() -> str:
-    """Return the version of this program, or "" if its pyproject.toml is missing."""
-    try:
-        project = tomllib.loads((BASE_DIR / "pyproject.toml").read_text("utf-8"))["project"]
-    except (OSError, ValueError, KeyError):
-        return ""
-    return str(project["version"])
+    return "The memories in this backup are inconsistent: " + "; ".join(broken) + "."

@@ -68,4 +68,4 @@ class Archive(ArchiveReader):
                 },
             )
         except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise ArchiveError(f"{MANIFEST}: is not that of a backup.") from error
+            raise ArchiveError(f"{MANIFEST}: is not the manifest of a backup.") from error

@@ -74,7 +74,7 @@ def _fill(archive: Archive, on_progress: Progress) -> None:
     manifest = archive.manifest
     models = migrations.models_after(manifest.migrations)
     if {model._meta.db_table for model in _copied(models)} != set(manifest.tables):
-        raise ArchiveError("This backup has other tables than its migrations make.")
+        raise ArchiveError("The tables of this backup do not match its migrations.")
     migrations.create_tables(manifest.migrations)
     with connection.cursor() as cursor:
         cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")  # or TRUNCATE meets pending checks
@@ -86,13 +86,13 @@ def _fill(archive: Archive, on_progress: Progress) -> None:
         try:
             cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
         except DatabaseError as error:
-            raise ArchiveError("In this backup rows point to rows that are not there.") from error
+            raise ArchiveError("In this backup rows refer to rows that do not exist.") from error
 
 
 def _fill_table(archive: Archive, name: str, columns: list[str]) -> None:
     table = archive.manifest.tables[name]
     if sorted(table.columns) != sorted(columns):
-        raise ArchiveError(f"In this backup {name} has other columns than its migrations make.")
+        raise ArchiveError(f"In this backup {name} has columns that do not match its migrations.")
     try:
         with connection.cursor() as cursor:
             statement = f"COPY {_names([name])} ({_names(table.columns)}) FROM STDIN"
@@ -100,7 +100,7 @@ def _fill_table(archive: Archive, name: str, columns: list[str]) -> None:
                 for block in archive.blocks(_member(name)):
                     copy.write(block)
             if cursor.rowcount != table.rows:
-                raise ArchiveError("This backup does not hold the rows that its manifest counts.")
+                raise ArchiveError("The number of rows in this backup differs from its manifest.")
             if table.sequence is not None:
                 column, last_value, is_called = table.sequence
                 cursor.execute(

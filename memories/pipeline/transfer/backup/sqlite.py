@@ -114,11 +114,13 @@ def _verify(archive: Archive, opened: sqlite3.Connection) -> None:
     if result != "ok" or more:
         raise ArchiveError(f"The database in this backup is damaged: {result}.")
     if broken := opened.execute("PRAGMA foreign_key_check").fetchone():
-        raise ArchiveError(f"In this backup rows of {broken[0]} point to rows that are not there.")
+        raise ArchiveError(f"In this backup rows of {broken[0]} refer to rows that do not exist.")
     if _rows(opened) != {name: table.rows for name, table in archive.manifest.tables.items()}:
-        raise ArchiveError("This backup does not hold the rows that its manifest counts.")
+        raise ArchiveError("The number of rows in this backup differs from its manifest.")
     if sorted(_applied(opened)) != sorted(archive.manifest.migrations):
-        raise ArchiveError("The database in this backup has other migrations than its manifest.")
+        raise ArchiveError(
+            "The migrations of the database in this backup differ from its manifest."
+        )
 
 
 def _copy(
@@ -133,7 +135,7 @@ def _copy(
         if remaining != last_remaining:
             last_remaining, moved_at = remaining, time.monotonic()
         elif time.monotonic() - moved_at > TIMEOUT:
-            raise TimeoutError("Somebody else keeps the database busy: stop `serve` and others.")
+            raise TimeoutError("Another process uses the database. Stop `serve` and all workers.")
         on_progress(label, (total - remaining) * page, total * page)
 
     with connection.wrap_database_errors:

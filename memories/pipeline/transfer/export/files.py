@@ -51,7 +51,7 @@ class ExportReader(ArchiveReader):
 
     def check_facts(self) -> None:
         if len(self.files) > MAX_FILES or self.unpacked_bytes > MAX_BYTES:
-            raise ArchiveError("This zip holds more than an export may.")
+            raise ArchiveError("This zip is larger than an export may be.")
         try:
             self.manifest = export_format.MANIFEST_SCHEMA(self.facts)
         except SchemaError as error:

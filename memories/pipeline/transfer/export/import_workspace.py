@@ -61,7 +61,7 @@ class MemoryImporter(Importer):
         with self.file(name):
             row = schemas.MEMORY(parse_json(self.reader.text(name)))
             if not export_format.has_consistent_scope(row):
-                raise SchemaError("scope, id, type, channel and thread do not belong together")
+                raise SchemaError("scope, id, type, channel and thread do not match")
             channel = self.find_channel(row["channel"])
             slack_id, channel_name = (channel.slack_id, channel.name) if channel else ("", "")
             folder = export_format.memory_folder(
@@ -71,9 +71,9 @@ class MemoryImporter(Importer):
             if name != f"{folder}/memory.json":
                 raise SchemaError(f"should stand in {folder}")
             if numbers != sorted(set(numbers)) or max(numbers, default=0) > row["head"]:
-                raise SchemaError("versions: are not in order, or beyond the head")
+                raise SchemaError("versions: are not in order, or are newer than the head")
             if current is not None and current not in numbers:
-                raise SchemaError("current: is none of its versions")
+                raise SchemaError("current: is not one of its versions")
             values = {key: row[key] for key in schemas.MEMORY.columns}
             memory = Memory.objects.create(workspace=self.workspace, channel=channel, **values)
         self.report.counts["memories"] += 1
@@ -97,7 +97,7 @@ class MemoryImporter(Importer):
                 text = self.reader.text(name)
                 front, content = export_format.parse_version(text, schemas.VERSION)
                 if front["number"] != number:
-                    raise SchemaError("number: is not that of its file")
+                    raise SchemaError("number: differs from the name of its file")
                 fronts.append((name, front))
                 rows.append(self._version(memory, front, content))
             self.count("versions", name)
@@ -108,7 +108,7 @@ class MemoryImporter(Importer):
                 relations.append((name, row.pk, front["base"], front["restored_from"]))
             line, made_by = front["job"], front["made_by"]
             if (line is None) is not (made_by is None):
-                raise ArchiveError(f"{name}: has one of job and made_by only.")
+                raise ArchiveError(f"{name}: has only one of job and made_by.")
             if line is not None:
                 self.made_by.append((name, row.pk, memory.pk, line, made_by))
             self._create_lines(name, row, front["lines"])
@@ -181,9 +181,9 @@ class MemoryImporter(Importer):
         versions = []
         for name, pk, memory_id, line, made_by in self.made_by:
             if line > len(jobs) or jobs[line - 1][1] != memory_id:
-                raise ArchiveError(f"{name}: job: is none of its memory's.")
+                raise ArchiveError(f"{name}: job: is a job of another memory.")
             if jobs[line - 1][2] != tuple(made_by.values()):
-                raise ArchiveError(f"{name}: made_by: is not what its job says.")
+                raise ArchiveError(f"{name}: made_by: differs from its job.")
             versions.append(MemoryVersion(pk=pk, job_id=jobs[line - 1][0]))
         MemoryVersion.objects.bulk_update(versions, ["job"], batch_size=100)
 

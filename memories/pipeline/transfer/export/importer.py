@@ -90,10 +90,10 @@ class Importer:
     def finish(self) -> None:
         """Check that every file was read and that the counts are those of the manifest."""
         for name in self.unread_files:
-            raise ArchiveError(f"{name}: belongs to nothing in this export.")
+            raise ArchiveError(f"{name}: does not belong to this export.")
         counts = {kind: count for kind, count in self.reader.manifest["counts"].items() if count}
         if dict(self.report.counts) != counts:
-            raise ArchiveError(f"{MANIFEST}: counts: are not what the files hold.")
+            raise ArchiveError(f"{MANIFEST}: counts: differ from the files.")
 
     # Files
 
@@ -108,7 +108,9 @@ class Importer:
         except SchemaError as error:
             raise ArchiveError(f"{name}: {error}.") from error
         except (IntegrityError, DataError) as error:
-            raise ArchiveError(f"{name}: two of its rows are the same, or contradict.") from error
+            raise ArchiveError(
+                f"{name}: two of its rows are equal or contradict each other."
+            ) from error
 
     def import_rows(
         self,
@@ -209,13 +211,12 @@ class Importer:
             self.members, self.caps = row.pop("members"), row.pop("caps")
             if Workspace.objects.filter(slug=slug).exists():
                 raise ArchiveError(
-                    f"There is a workspace {slug} already; --workspace takes it in under another"
-                    " name."
+                    f"There is already a workspace {slug}. --workspace imports under another slug."
                 )
             team = row["team_id"]
             if team and (connected := Workspace.objects.filter(team_id=team).first()):
                 raise ArchiveError(
-                    f"Workspace {connected.slug} already is that of this Slack team."
+                    f"Workspace {connected.slug} already belongs to this Slack team."
                 )
             [workspace] = create_with_times([Workspace(**row)], "created_at")
             return workspace
@@ -229,7 +230,7 @@ class Importer:
                 Member.objects.create(workspace=workspace, user=user, role=member["role"])
         except IntegrityError as error:
             raise ArchiveError(
-                f"{export_format.WORKSPACE}: has a member or a cap twice."
+                f"{export_format.WORKSPACE}: contains a member or a budget twice."
             ) from error
 
     def _create_people(self) -> None:

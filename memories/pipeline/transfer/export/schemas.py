@@ -94,7 +94,7 @@ def column_check(field: "models.Field[Any, Any]") -> Check:
 
 
 _PARSED = {
-    "DateTimeField": "moment in ISO 8601",
+    "DateTimeField": "time in ISO 8601",
     "DateField": "date like 2026-01-05",
     "DecimalField": "amount such as 12.50",
 }
@@ -108,7 +108,7 @@ def _parsed(field: "models.Field[Any, Any]") -> Check:
             parsed = field.clean(text()(value), None)
             if isinstance(parsed, datetime):
                 if parsed.tzinfo is None:
-                    raise SchemaError("is a moment without an offset")
+                    raise SchemaError("is a time without an offset")
                 return parsed.astimezone(UTC)
         except (ValidationError, OverflowError) as error:
             raise SchemaError(f"is no {_PARSED[field.get_internal_type()]}") from error
@@ -142,12 +142,12 @@ PERSON = model_schema(
 CHANNEL = model_schema(
     Channel,
     # What the app sees of it: the app and its token stay with the installation.
-    *("bot_is_in", "members_changed_at", "access_narrowed_at"),
+    *("bot_is_in", "members_changed_at", "access_narrowed_at", "earlier_starts"),
     slack_id=ID,
     synced_ts=ts_or_empty,  # of ChannelSync, whose other fields stay with the installation too
     members=list_of(ID),
 )
-SEGMENT = model_schema(Segment, channel=ID)
+SEGMENT = model_schema(Segment, "created_us", channel=ID)
 MESSAGE = model_schema(
     Message,
     "micros",  # the ts as a number
@@ -174,7 +174,7 @@ MEMORY = model_schema(
     current=nullable(integer(1)),
     versions=list_of(integer(1)),
 )
-LINE = model_schema(Line, "position", author=USER, sources=list_of(MESSAGE_KEY))
+LINE = model_schema(Line, "position", "fate_us", author=USER, sources=list_of(MESSAGE_KEY))
 # Columns of a job that its versions repeat as ``made_by``.
 MADE_BY = {
     field.name: column_check(field)

@@ -1,0 +1,33 @@
+"""Types and functions that the operations of the API share."""
+
+from datetime import datetime
+from typing import Annotated, Any
+
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from ninja import Query
+
+from memories.api.problems import ProblemOut
+from memories.models import ApiKey, Workspace
+
+PAGE = 100
+
+Cursor = Annotated[int | None, Query(None, ge=0, le=2**63 - 1)]
+Limit = Annotated[int, Query(PAGE, ge=1, le=PAGE)]
+Moment = Annotated[datetime | None, Query(None, description="as of this past time")]
+
+READS = {400: ProblemOut, 401: ProblemOut, 404: ProblemOut, 422: ProblemOut, 429: ProblemOut}
+WRITES = READS | {403: ProblemOut, 409: ProblemOut, 412: ProblemOut, 428: ProblemOut}
+
+
+def workspace_of(request: HttpRequest) -> Workspace:
+    key: ApiKey = request.auth  # type: ignore[attr-defined]
+    return key.workspace
+
+
+def page_of(rows: QuerySet[Any], cursor: int | None, limit: int) -> tuple[list[Any], str | None]:
+    """Return a page in the order of keys, and the cursor of the next page."""
+    if cursor is not None:
+        rows = rows.filter(pk__gt=cursor)
+    page = list(rows.order_by("pk")[: limit + 1])
+    return page[:limit], str(page[limit - 1].pk) if len(page) > limit else None

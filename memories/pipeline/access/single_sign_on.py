@@ -1,0 +1,58 @@
+"""Rights from single sign-on: roles by the claims of the issuer, and its verified addresses."""
+
+import logging
+from collections.abc import Collection
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+
+from memories.models import RoleRefused, User, Workspace
+from memories.pipeline.access import linking, operators
+from memories.rules.access.claims import OPERATOR, roles_from_claims
+
+logger = logging.getLogger(__name__)
+
+
+def has_role(extra_data: dict[str, Any]) -> bool:
+    """Return whether a person with these claims may have an account."""
+    rules = settings.MEMORYHUB_OIDC_ROLES
+    return not rules or any(roles_from_claims(linking.claims(extra_data), rules))
+
+
+@transaction.atomic
+def update_roles(user: User, extra_data: dict[str, Any]) -> None:
+    """Give the account the roles of its claims, in every workspace. Without rules change nothing.
+
+    The last admin and the last operator keep their role. Only rules that name operators appoint and
+    dismiss any.
+    """
+    rules = settings.MEMORYHUB_OIDC_ROLES
+    if not rules:
+        return
+    role, is_operator = roles_from_claims(linking.claims(extra_data), rules)
+    for workspace in Workspace.objects.all():
+        try:
+            workspace.give_role(user, role, by=None, source="single sign-on")
+        except RoleRefused as refused:
+            logger.warning("a role stays after single sign-on: %s", refused.why)
+    if is_operator:
+        operators.appoint(user, by=None)
+    elif any(rule.role == OPERATOR for rule in rules):
+        try:
+            operators.dismiss(user, by=None)
+        except RoleRefused as refused:
+            logger.warning("an operator stays after single sign-on: %s", refused.why)
+
+
+@transaction.atomic
+def update_addresses(user: User, addresses: Collection[str]) -> None:
+    """Replace the verified addresses of the account, which link it to people in Slack."""
+    # allauth's models can only be imported after all apps are loaded.
+    from allauth.account.models import EmailAddress
+
+    rows = EmailAddress.objects.filter(user=user)
+    for row in rows.filter(verified=True).exclude(email__in=addresses):
+        row.delete()
+    for email in addresses:
+        rows.update_or_create(user=user, email=email, defaults={"verified": True})

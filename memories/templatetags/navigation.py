@@ -1,0 +1,74 @@
+"""The pages in the navigation, in two areas: for reading, and for managing the workspace."""
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from django import template
+from django.template import Context
+from django.urls import reverse
+from django.utils.translation import gettext as _
+
+from memories.views.access.access import WorkspaceContext
+from memoryhub.env import BASE_DIR
+
+register = template.Library()
+
+
+@dataclass(frozen=True)
+class NavPage:
+    """A page in the navigation. ``key`` is its keyboard shortcut, "" for none."""
+
+    name: str
+    path: str
+    icon: str
+    label: str
+    key: str = ""
+
+
+@dataclass(frozen=True)
+class NavPages:
+    read: list[NavPage]
+    manage: list[NavPage]
+    is_managing: bool  # whether the current page belongs to the second area
+
+
+@register.simple_tag(takes_context=True)
+def nav_pages(context: Context) -> NavPages:
+    """Return the pages that the reader may open."""
+    place: WorkspaceContext = context["place"]
+    request = context["request"]
+
+    def page(name: str, icon: str, label: str, key: str = "") -> NavPage:
+        return NavPage(name, reverse(name, args=[place.workspace.slug]), icon, label, key)
+
+    read = [page("catch_up-index", "check", _("Catch up"), "g h")]
+    read.append(page("search-index", "search", _("Search"), "/"))
+    if place.workspace.memory_settings.notes_enabled:
+        read.append(page("notes-index", "note", _("Notes"), "g n"))
+    read.append(page("workspaces-detail", "book", str(place.workspace)))
+
+    manage = [page("jobs-index", "jobs", _("Jobs"), "g j")]
+    manage.append(page("costs-index", "cost", _("Cost")))
+    if place.can_edit:
+        manage.append(page("quarantine-index", "alert", _("Quarantine")))
+    if place.can_administer:
+        manage.append(page("people-index", "person", _("People")))
+        manage.append(page("slack-index", "hash", _("Slack")))
+        manage.append(page("backfill-index", "clock", _("Backfill")))
+        manage.append(page("settings-edit", "settings", _("Settings")))
+    manage.append(page("api_keys-index", "key", _("API keys")))
+    manage.append(page("context-index", "context", _("Context for agents"), "g c"))
+    if place.reader.is_operator:
+        manage.append(NavPage("setup-index", reverse("setup-index"), "down", _("First steps")))
+    paths = [managed.path for managed in manage] + [page("invitations-index", "", "").path]
+    is_managing = request.path.startswith(tuple(paths))
+    return NavPages(read, manage, is_managing)
+
+
+@register.simple_tag
+def manage_py() -> str:
+    """Return the command that runs manage.py in its folder with this installation's Python."""
+    python = Path(sys.executable)
+    is_inside = python.is_relative_to(BASE_DIR)
+    return f"{python.relative_to(BASE_DIR) if is_inside else 'python'} manage.py"

@@ -1,0 +1,120 @@
+"""`manage.py upgrade_check`, and an upgrade while others read."""
+
+import sqlite3
+import threading
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import connection
+from django.db.migrations.recorder import MigrationRecorder
+
+from memories.models import AuditEvent
+from memories.rules.transfer.upgrade import find_upgrade_problems
+from tests.databases import manage
+
+NOW = datetime(2026, 11, 25, tzinfo=UTC)
+DAY = timedelta(days=1)
+NEWER = ("memories", "9999_newer")
+
+
+@pytest.mark.parametrize(
+    ("signals", "problems"),
+    [
+        ({}, []),
+        ({"free_bytes": None}, []),
+        ({"free_bytes": 1_999}, ["Only 1,999 bytes are free"]),
+        ({"last_backup": None}, ["There is no backup yet."]),
+        ({"last_backup": NOW - 3 * DAY}, ["The last backup is more than 3 days old."]),
+        ({"last_backup": None, "free_bytes": 0}, ["Only 0 bytes", "There is no backup"]),
+        ({"last_backup": None, "free_bytes": 0, "pending": 0}, []),
+        ({"unknown": [NEWER], "pending": 0}, ["The database is newer than this program"]),
+    ],
+)
+def test_problems(signals: dict[str, object], problems: list[str]) -> None:
+    well = {"unknown": [], "pending": 1, "database_bytes": 1_000, "free_bytes": 2_000}
+    found = find_upgrade_problems(NOW, **{**well, "last_backup": NOW - DAY, **signals})  # type: ignore[arg-type]
+    assert len(found) == len(problems)
+    assert all(text.startswith(start) for text, start in zip(found, problems, strict=True))
+
+
+@pytest.mark.django_db
+def test_a_current_database_needs_nothing() -> None:
+    out = StringIO()
+    AuditEvent.objects.record("backup", by=None)
+    call_command("upgrade_check", stdout=out)
+    assert "Migrations to run: 0" in out.getvalue()
+    assert out.getvalue().endswith("Nothing to do.\n")
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("command", ["upgrade_check", "migrate", "worker", "socket", "serve"])
+def test_a_newer_database_is_refused(command: str, settings: Any) -> None:
+    settings.SLACK_APP_TOKEN = "xapp-1"
+    MigrationRecorder(connection).record_applied(*NEWER)
+    options = ["--port=0"] if command == "serve" else []
+    with pytest.raises(CommandError, match=r"newer than this program.*memories\.9999_newer"):
+        call_command(command, *options, stdout=StringIO(), stderr=StringIO())
+
+
+FILL = """
+from django.db import connection
+from django.db.migrations.loader import MigrationLoader
+apps = MigrationLoader(connection).project_state([("memories", "0001_initial")]).apps
+Workspace, Channel, Message = (
+    apps.get_model("memories", name) for name in ("Workspace", "Channel", "Message")
+)
+team = Workspace.objects.create(slug="team", name="team")
+channel = Channel.objects.create(workspace=team, slack_id="C1", name="general")
+Message.objects.bulk_create(
+    [Message(channel=channel, ts=f"{n}.000000", micros=n, text="x" * 500) for n in range(20_000)],
+    batch_size=500,
+)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.sqlite("PostgreSQL locks a table that a migration changes")
+def test_an_old_database_migrates_while_others_read(tmp_path: Path) -> None:
+    path = tmp_path / "old.sqlite3"
+
+    def run(*words: str, status: int = 0) -> str:
+        done = manage(f"sqlite:///{path}", tmp_path / "var", *words)
+        assert done.returncode == status, done.stderr
+        return done.stdout + done.stderr
+
+    run("migrate", "memories", "0001", "-v0")
+    run("shell", "-v0", "-c", FILL)
+    report = run("upgrade_check", status=1)
+    assert "memories.0002_channelsync" in report and "There is no backup yet." in report
+    stop, reads, errors = threading.Event(), [0], []
+
+    def read() -> None:
+        with closing(sqlite3.connect(path)) as reader:
+            while not stop.is_set():
+                try:
+                    rows = reader.execute("SELECT count(*), max(micros) FROM memories_message")
+                    assert rows.fetchone() == (20_000, 19_999)
+                    reads[0] += 1
+                except (AssertionError, sqlite3.Error) as error:
+                    errors.append(repr(error))
+
+    threads = [threading.Thread(target=read) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    try:
+        run("migrate", "-v0")
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    assert errors == [] and reads[0] > 100
+    assert "Migrations to run: 0" in run("upgrade_check")
+    with closing(sqlite3.connect(path)) as database:
+        assert database.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        assert database.execute("PRAGMA foreign_key_check").fetchall() == []
+        assert database.execute("SELECT count(*) FROM memories_message").fetchone() == (20_000,)

@@ -1,0 +1,233 @@
+"""Single sign-on with any OpenID Connect provider: accounts, roles by claims, links to people."""
+
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from allauth.account.models import EmailAddress
+from allauth.socialaccount.models import SocialAccount
+from django.test import Client
+from django.utils import timezone
+
+from memories.models import AuditEvent, Member, Reader, User
+from memories.pipeline.access import linking
+from memories.rules.access.claims import ClaimRole, parse_claim_roles, roles_from_claims
+from tests.factories import (
+    ChannelFactory,
+    ChannelMemberFactory,
+    MemberFactory,
+    PersonFactory,
+    UserFactory,
+    WorkspaceFactory,
+)
+from tests.test_logins import Slack as Provider
+from tests.test_logins import account_of
+
+RULES = "groups:boss=admin, groups:staff=member,groups:root=operator"
+
+
+@pytest.mark.parametrize(
+    ("text", "rules"),
+    [
+        ("", ()),
+        ("groups:admins=admin,", (ClaimRole("groups", "admins", "admin"),)),
+        ("https://x.org/roles:a b=editor", (ClaimRole("https://x.org/roles", "a b", "editor"),)),
+        ("groups:a=b=guest", (ClaimRole("groups", "a=b", "guest"),)),
+    ],
+)
+def test_rules_are_read(text: str, rules: tuple[ClaimRole, ...]) -> None:
+    assert parse_claim_roles(text) == rules
+
+
+@pytest.mark.parametrize(
+    "text", ["admins", "groups:admins", "groups=admin", "groups:a=boss", ":a=admin"]
+)
+def test_a_wrong_rule_is_named(text: str) -> None:
+    with pytest.raises(ValueError, match=f"{text}' is not like claim:value=role"):
+        parse_claim_roles(text)
+
+
+@pytest.mark.parametrize(
+    ("claims", "rights"),
+    [
+        ({}, ("", False)),
+        ({"groups": "staff"}, ("member", False)),
+        ({"groups": ["other", "staff", "boss"]}, ("admin", False)),
+        ({"groups": ["root"]}, ("", True)),
+        ({"groups": ["staff", "root"]}, ("member", True)),
+        ({"groups": ["Staff"]}, ("", False)),
+        ({"groups": {"staff": True}}, ("", False)),
+        ({"groups": [1, None, ["staff"]]}, ("", False)),
+        ({"realm": {"roles": ["editors"]}}, ("editor", False)),
+        ({"realm": ["editors"]}, ("", False)),
+    ],
+)
+def test_roles_from_claims(claims: dict[str, Any], rights: tuple[str, bool]) -> None:
+    rules = parse_claim_roles(f"{RULES},realm.roles:editors=editor")
+    assert roles_from_claims(claims, rules) == rights
+
+
+# -- sign-ins
+
+
+@pytest.fixture
+def provider(db: None, httpserver: Any, settings: Any) -> Provider:
+    provider = Provider(httpserver)
+    settings.MEMORYHUB_OIDC_ROLES = parse_claim_roles(RULES)
+    settings.SOCIALACCOUNT_PROVIDERS = {
+        "openid_connect": {
+            "APPS": [
+                {
+                    "provider_id": name,
+                    "name": name.title(),
+                    "client_id": "client",
+                    "secret": "hush",
+                    "settings": {"server_url": provider.url},
+                }
+                for name in ("slack", "sso")
+            ]
+        }
+    }
+    provider.claims = claims()
+    return provider
+
+
+def claims(*groups: str, sub: str = "42", **values: Any) -> dict[str, Any]:
+    address = {"email": "mika@example.com", "email_verified": True}
+    return {"sub": sub, "preferred_username": "mika", "groups": list(groups), **address, **values}
+
+
+def sign_in(client: Client) -> Any:
+    away = client.get("/login/sso/")
+    query = parse_qs(urlsplit(away["Location"]).query)
+    return client.get("/login/sso/callback/", {"code": "yes", "state": query["state"][0]})
+
+
+def role_of(user: User) -> str:
+    return "".join(Member.objects.filter(user=user).values_list("role", flat=True))
+
+
+def test_claims_give_a_role_anew_at_each_sign_in(client: Client, provider: Provider) -> None:
+    MemberFactory(workspace=WorkspaceFactory(), role="admin")
+    for groups, role in ((["staff"], "member"), (["boss"], "admin"), (["other"], "")):
+        provider.claims = claims(*groups)
+        sign_in(client)
+        user = account_of(client)
+        assert user.username == "mika" and not user.is_staff and not user.is_superuser
+        assert role_of(user) == role
+        client.post("/logout/")
+    assert SocialAccount.objects.count() == 1
+    changes = AuditEvent.objects.filter(action="role", subject="mika")
+    assert [event.details["source"] for event in changes] == ["single sign-on"] * 3
+
+
+def test_without_a_role_there_is_no_account(
+    client: Client, provider: Provider, settings: Any
+) -> None:
+    response = sign_in(client)
+    assert response.status_code == 403
+    assert "Your account at Sso has no role here." in response.content.decode()
+    assert not User.objects.exists()
+    assert AuditEvent.objects.get().details == {"why": "role", "provider": "Sso"}
+    settings.MEMORYHUB_OIDC_ROLES = ()
+    sign_in(client)
+    assert role_of(account_of(client)) == ""
+
+
+def test_only_a_rule_appoints_operators(client: Client, provider: Provider) -> None:
+    UserFactory(is_superuser=True, is_staff=True)
+    provider.claims = claims("root")
+    sign_in(client)
+    assert account_of(client).is_operator
+    client.post("/logout/")
+    provider.claims = claims("staff")
+    sign_in(client)
+    assert not account_of(client).is_operator and not account_of(client).is_staff
+
+
+def test_the_last_admin_and_operator_stay(client: Client, provider: Provider) -> None:
+    workspace = WorkspaceFactory()
+    provider.claims = claims("root", "boss")
+    sign_in(client)
+    client.post("/logout/")
+    provider.claims = claims()
+    sign_in(client)
+    user = account_of(client)
+    assert user.is_operator
+    assert workspace.members.get(user=user).role == "admin"
+
+
+def test_an_account_links_it_from_its_settings(client: Client, provider: Provider) -> None:
+    provider.claims = claims("staff")
+    alice = UserFactory(username="alice")
+    client.force_login(alice)
+    assert "/login/sso/" in client.get("/settings/").content.decode()
+    sign_in(client)
+    assert "/login/sso/" not in client.get("/settings/").content.decode()
+    client.post("/logout/")
+    sign_in(client)
+    assert account_of(client) == alice and User.objects.count() == 1
+    assert AuditEvent.objects.filter(action="login_linked", actor="alice").count() == 1
+
+
+@pytest.mark.parametrize("how", ["another's", "a second one", "inactive"])
+def test_nobody_enters_another_account(client: Client, provider: Provider, how: str) -> None:
+    provider.claims = claims("staff")
+    sign_in(client)
+    mika = account_of(client)
+    client.post("/logout/")
+    if how == "another's":
+        client.force_login(UserFactory())
+    elif how == "a second one":
+        client.force_login(mika)
+        provider.claims = claims("staff", sub="43")
+    else:
+        User.objects.update(is_active=False)
+    assert sign_in(client).status_code == 403
+    assert list(SocialAccount.objects.values_list("user", "uid")) == [(mika.pk, "42")]
+
+
+@pytest.mark.parametrize("is_trusted", [False, True])
+def test_private_channels_need_a_link(
+    client: Client, provider: Provider, settings: Any, is_trusted: bool
+) -> None:
+    now = timezone.now()
+    team = WorkspaceFactory(team_id="T0001", connected_at=now, listed_at=now)
+    mika = PersonFactory(workspace=team, slack_id="U0001", email="mika@example.com")
+    private = ChannelFactory(workspace=team, kind="private", members_known_at=now)
+    ChannelMemberFactory(channel=private, person=mika)
+    settings.MEMORYHUB_OIDC_TRUST_EMAIL = is_trusted
+    # These claims mean something in a sign-in with Slack only.
+    slack = {linking.TEAM: "T0001", linking.PERSON: "U0001"}
+    provider.claims = claims("staff", **slack)
+
+    def read_channels() -> list[Any]:
+        sign_in(client)
+        reader = Reader.of(account_of(client))
+        client.post("/logout/")
+        return list(team.channels.visible_to(reader))
+
+    assert read_channels() == ([private] if is_trusted else [])
+    assert EmailAddress.objects.exists() == is_trusted
+    for changed in ({"email_verified": False}, {"email": "other@example.com"}):
+        provider.claims = claims("staff", **changed)
+        assert read_channels() == []
+
+
+def test_an_address_of_another_account_is_not_taken(
+    client: Client, provider: Provider, settings: Any
+) -> None:
+    settings.MEMORYHUB_OIDC_TRUST_EMAIL = True
+    UserFactory(email="MIKA@example.com")
+    provider.claims = claims("staff")
+    for _ in range(2):
+        sign_in(client)
+        client.post("/logout/")
+    assert not EmailAddress.objects.exists()
+
+
+@pytest.mark.parametrize("wrong", ["issuer", "audience"])
+def test_a_token_for_somebody_else_is_none(client: Client, provider: Provider, wrong: str) -> None:
+    setattr(provider, wrong, "https://elsewhere.example.com")
+    assert sign_in(client).status_code == 401
+    assert not User.objects.exists()
