@@ -99,29 +99,23 @@ SETTING_WORDS: dict[str, tuple[_Text, _Text]] = {
     ),
     "slack_commands": (
         _("Command /memory in Slack"),
-        _("Catch up, ask and note in any channel. The app needs commands."),
+        _("Catch up, ask and note in any channel."),
     ),
     "slack_shortcuts": (
         _("Message shortcuts in Slack"),
-        _("“Remember this” and “This is wrong” in the menu of a message. The app needs commands."),
+        _("“Remember this” and “This is wrong” in the menu of a message."),
     ),
     "slack_home": (
         _("Home tab in Slack"),
-        _("Shows each person what is new. The app needs the event app_home_opened."),
+        _("Shows each person what is new."),
     ),
     "slack_reaction": (
         _("Notes by reaction in Slack"),
-        _(
-            "A member of a channel keeps a message as a note with the reaction :memo:. The app needs "
-            "reactions:read and chat:write."
-        ),
+        _("Members of a channel keep a message as a note with the reaction :memo:."),
     ),
     "slack_unfurls": (
         _("Previews of links in Slack"),
-        _(
-            "Links to this hub show their text where everybody may read it. The app needs links:read "
-            "and links:write."
-        ),
+        _("Links to this hub show their text where everybody may read it."),
     ),
     "retention_days": (
         _("Keep messages for (days)"),
