@@ -12,7 +12,7 @@ from django.utils.functional import Promise
 from django.utils.html import format_html, format_html_join
 from django.utils.translation import gettext_lazy as _
 
-from memories.models import User, Workspace
+from memories.models import Digest, User, Workspace
 from memories.rules import settings as rules
 from memories.rules.settings import FIELD_TYPES, KEYS, InvalidSetting
 
@@ -391,6 +391,17 @@ class PreferencesForm(forms.Form):
 
     def save(self) -> None:
         self.user.save_preferences(**self.cleaned_data)
+
+
+class DigestForm(forms.Form):
+    """How often a person gets Catch up by e-mail."""
+
+    frequency = forms.ChoiceField(
+        label=_("Send by e-mail"),
+        choices=Digest.Frequency.choices,
+        required=False,
+        help_text=_("At 7:00 in your time zone. A digest without news is not sent."),
+    )
 
 
 _NATIVE_NAMES = {"en": "English", "ja": "日本語"}

@@ -35,7 +35,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from memories.devices import find_device, remember_device
-from memories.models import ApiKey, AuditEvent, Person, User
+from memories.models import ApiKey, AuditEvent, Digest, Person, User
 from memories.models.ingest.people import BY_EMAIL, BY_SLACK
 from memories.pipeline.access import linking, single_sign_on
 
@@ -250,6 +250,7 @@ class SocialLogins(DefaultSocialAccountAdapter):  # type: ignore[misc]
             unproven = [p for p in people if p.user == account and p.link_valid_until]
             if account.password_set_at or unproven:
                 ApiKey.objects.filter(user=account).revoke(by=account, now=timezone.now())
+                Digest.objects.filter(user=account).revoke_feeds()
             if account.password_set_at or any(p.linked_by != BY_EMAIL for p in unproven):
                 _end_password(request, account)
             if not linked_user:

@@ -17,6 +17,7 @@ from django.utils import timezone
 from django_q.models import Schedule
 from django_q.tasks import async_task
 
+from memories import digest_mail
 from memories.models import AuditEvent, Draft, Heartbeat, Job, Upload, User, Webhook, Workspace
 from memories.pipeline.access import webhooks as outbox
 from memories.pipeline.costs.spending import CallRefused
@@ -46,6 +47,7 @@ TASKS: set[str] = set()
 TIMETABLE = {
     "tick": {"func": "memories.tasks.tick", "schedule_type": Schedule.MINUTES, "minutes": 1},
     "index": {"func": "memories.tasks.index", "schedule_type": Schedule.MINUTES, "minutes": 1},
+    "digests": {"func": "memories.tasks.digests", "schedule_type": Schedule.MINUTES, "minutes": 10},
     "retention": {"func": "memories.tasks.retention", "schedule_type": Schedule.DAILY},
 }
 DEFAULTS = {
@@ -143,6 +145,13 @@ def webhooks() -> None:
     """Tell webhooks about new versions, and repeat what failed."""
     outbox.fill_outbox(timezone.now())
     outbox.send_due(timezone.now())
+
+
+@redact_task_errors
+def digests() -> None:
+    """Send Catch up by e-mail to people whose period is over, and repeat what failed."""
+    digest_mail.fill_outbox(timezone.now())
+    digest_mail.send_due(timezone.now())
 
 
 @redact_task_errors

@@ -14,6 +14,7 @@ from typing import Any
 
 MAX_ERROR_CHARACTERS = 200
 _QUOTED_ROW = re.compile(r"^(DETAIL|CONTEXT|HINT):.*$\n?", re.MULTILINE)
+_TOKEN = re.compile(r"(?<=/feeds/|scribe/)[\w:.-]+")  # in an address that works without a sign-in
 _STANDARD_FIELDS = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 _OMITTED = _STANDARD_FIELDS | {"request"}  # its URL contains search terms
 
@@ -27,7 +28,7 @@ class PlainFormatter(logging.Formatter):
         super().__init__("%(asctime)s %(levelname)-7s %(name)s: %(message)s", "%H:%M:%S")
 
     def formatMessage(self, record: logging.LogRecord) -> str:
-        return _QUOTED_ROW.sub("", super().formatMessage(record)).rstrip()
+        return _clean(super().formatMessage(record))
 
     def formatException(self, ei: ExcInfo) -> str:
         """Return the frames, then the class of the error and the beginning of its first line."""
@@ -45,7 +46,7 @@ class JsonFormatter(PlainFormatter):
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "event": _QUOTED_ROW.sub("", record.getMessage()).rstrip(),
+            "event": _clean(record.getMessage()),
         }
         if record.exc_info:
             line["error"] = self.formatException(record.exc_info)
@@ -53,6 +54,10 @@ class JsonFormatter(PlainFormatter):
             if name not in _OMITTED:
                 line[name] = value if isinstance(value, int | float | bool) else str(value)
         return json.dumps(line, ensure_ascii=False)
+
+
+def _clean(text: str) -> str:
+    return _TOKEN.sub("…", _QUOTED_ROW.sub("", text)).rstrip()
 
 
 def head_of(error: BaseException) -> str:

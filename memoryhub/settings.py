@@ -263,6 +263,7 @@ ACCOUNT_RATE_LIMITS = {
     "login_failed": "5/5m/key",  # by account (and address) or device
     "factor": "5/5m/key",  # our own, by device, or by person and address: memories/factor_forms.py
     "factor_person": "10/5m/key",  # our own, by person, for unknown devices
+    "feed": "60/m/ip",  # our own: memories/views/memory/digests.py
 }
 ACCOUNT_SIGNUP_FIELDS = ["username*", "password1*", "password2*"]
 ACCOUNT_EMAIL_VERIFICATION = "none"
@@ -270,6 +271,16 @@ ACCOUNT_SESSION_REMEMBER = True
 ACCOUNT_LOGOUT_REDIRECT_URL = LOGOUT_REDIRECT_URL
 # The number of proxies that add to X-Forwarded-For, to find the address that attempts are counted for.
 ALLAUTH_TRUSTED_PROXY_COUNT = env.int("MEMORYHUB_PROXIES", default=0)
+
+# Digests by e-mail. Without a host nothing is sent.
+EMAIL_HOST = env.str("EMAIL_HOST", default="")
+EMAIL_PORT = env.int("EMAIL_PORT", default=587)
+EMAIL_HOST_USER = env.str("EMAIL_HOST_USER", default="")
+EMAIL_HOST_PASSWORD = env.str("EMAIL_HOST_PASSWORD", default="")
+EMAIL_USE_TLS = env.bool("EMAIL_USE_TLS", default=True)
+EMAIL_USE_SSL = env.bool("EMAIL_USE_SSL", default=False)
+EMAIL_TIMEOUT = 20  # seconds
+DEFAULT_FROM_EMAIL = env.str("DEFAULT_FROM_EMAIL", default=f"memoryhub@{_url.hostname}")
 
 # An optional second factor, also after a sign-in with Slack and before the admin.
 MFA_ADAPTER = "memories.factors.Factors"

@@ -124,3 +124,9 @@ def test_the_whole_current_logs_no_word_of_what_people_wrote(
     lines = [JsonFormatter().format(line) for line in caplog.records]
     secret = [*WORDS, "ship", "pangolin", "Ann"]
     assert [line for line in lines if any(word in line for word in secret)] == []
+
+
+@pytest.mark.parametrize("formatter", [PlainFormatter(), JsonFormatter()], ids=["plain", "json"])
+def test_an_address_with_a_token_is_not_repeated(formatter: logging.Formatter) -> None:
+    for path in ("/feeds/a-Secret_1.atom", "/unsubscribe/7:a-Secret_1/"):
+        assert "Secret" not in formatter.format(record("Not Found: %s", path))

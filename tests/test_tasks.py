@@ -50,7 +50,7 @@ def test_the_schedules_equal_the_timetable():
         call_command("sync_schedules")
         rows = Schedule.objects.order_by("name").values_list("name", "schedule_type", "minutes")
         assert list(rows) == [
-            *(("index", "I", 1), ("retention", "D", None)),
+            *(("digests", "I", 10), ("index", "I", 1), ("retention", "D", None)),
             *(("theirs", "O", None), ("tick", "I", 1)),
         ]
 

@@ -63,6 +63,8 @@ ACTION_LABELS = {
     "password_chosen": _("chose their own password"),
     "password_ended": _("password ended at a sign-in with Slack"),
     "password_given": _("set the password of another account"),
+    "feed_issue": _("created a feed address"),
+    "feed_revoke": _("revoked a feed"),
     "memory_rebuild": _("requested a rebuild of a memory"),
     "person_forget": _("forgot a person"),
     "person_link": _("linked a person to an account"),

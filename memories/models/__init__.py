@@ -4,6 +4,7 @@ from memories.models.access.access_grants import AccessGrant
 from memories.models.access.api_keys import ApiKey
 from memories.models.access.audience import is_readable
 from memories.models.access.audit import AppendOnly, AuditEvent
+from memories.models.access.digests import Digest, DigestDelivery
 from memories.models.access.invitations import Invitation
 from memories.models.access.readers import Reader
 from memories.models.access.users import User
@@ -55,6 +56,8 @@ __all__ = [
     "ChannelMember",
     "ChannelPreference",
     "ChannelSync",
+    "Digest",
+    "DigestDelivery",
     "EarlierWording",
     "NewVersion",
     "Endpoint",

@@ -17,8 +17,8 @@ from django.utils.translation import gettext as _
 from django.views import i18n
 from django.views.decorators.http import require_POST
 
-from memories.forms import PreferencesForm
-from memories.models import User
+from memories.forms import DigestForm, PreferencesForm
+from memories.models import Digest, User
 from memories.views.access.access import UserRequest, find_only_place
 from memories.views.pages import next_of, render_page
 
@@ -52,9 +52,13 @@ def applied(get_response: GetResponse) -> GetResponse:
 @login_required
 def edit(request: UserRequest) -> HttpResponse:
     place = find_only_place(request)
+    digest = Digest.objects.filter(user=request.user).first()
     context: dict[str, Any] = {
         "place": place,
         "unproven": request.user.people.unproven().exists(),
+        "digest_form": DigestForm(initial={"frequency": digest.frequency if digest else ""}),
+        "has_feed": digest is not None and digest.feed_digest is not None,
+        "has_mail": bool(settings.EMAIL_HOST),
         "linked": list(
             SocialAccount.objects.filter(user=request.user).values_list("provider", flat=True)
         ),

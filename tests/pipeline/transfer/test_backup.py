@@ -39,6 +39,8 @@ from memories.models import (
     Cap,
     ChannelPreference,
     ChannelSync,
+    Digest,
+    DigestDelivery,
     Draft,
     EarlierWording,
     Endpoint,
@@ -147,6 +149,8 @@ def everything() -> Memory:
         workspace=workspace, role="member", digest="d", created_by=user, expires_at=now
     )
     Draft.objects.create(user=user, memory=memory, text=HARD, based_on=2, revision=0, at=now)
+    digest = Digest.objects.create(user=user, frequency="daily", next_at=now)
+    DigestDelivery.objects.enqueue(digest, [workspace], now.date(), now)
     Upload.objects.begin("f" * 32, slug="other", name=HARD, size=7, by=user)
     held_back = QuarantinedLine.objects.create(memory=memory, text=HARD, rule="link")
     held_back.sources.set(messages)

@@ -1,0 +1,27 @@
+"""The periods of digests. A period ends at seven in the morning, a weekly one on Monday."""
+
+from datetime import date, datetime, time, timedelta, tzinfo
+
+HOUR = 7
+DAYS = {"daily": 1, "weekly": 7}
+
+
+def last_period(frequency: str, now: datetime, zone: tzinfo) -> tuple[datetime, datetime]:
+    """Return the start and the end of the newest period that is over."""
+    local = now.astimezone(zone)
+    day = local.date() - timedelta(days=local.hour < HOUR)
+    if frequency == "weekly":
+        day -= timedelta(days=day.weekday())
+    return period_start(frequency, day, zone), datetime.combine(day, time(HOUR), zone)
+
+
+def period_start(frequency: str, last_day: date, zone: tzinfo) -> datetime:
+    """Return the start of the period that ends on this day."""
+    return datetime.combine(last_day - timedelta(days=DAYS[frequency]), time(HOUR), zone)
+
+
+def next_end(frequency: str, now: datetime, zone: tzinfo) -> datetime:
+    """Return the end of the current period."""
+    _start, end = last_period(frequency, now, zone)
+    day = end.date() + timedelta(days=DAYS[frequency])
+    return datetime.combine(day, time(HOUR), zone)

@@ -1,0 +1,113 @@
+"""Digests: the choices of a person, the feed, and the link that ends the e-mails."""
+
+from allauth.core.internal import ratelimit
+from django.conf import settings
+from django.contrib import messages as toasts
+from django.contrib.auth.decorators import login_required
+from django.core.signing import BadSignature, Signer
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.feedgenerator import Atom1Feed
+from django.utils.translation import gettext as _
+from django.views.decorators.cache import cache_control
+from django.views.decorators.csrf import csrf_exempt
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from memories.digest_mail import (
+    SALT,
+    build_digest,
+    choose_frequency,
+    in_language_of,
+    workspaces_for,
+    zone_for,
+)
+from memories.forms import DigestForm
+from memories.models import AuditEvent, Digest
+from memories.rules.memory.digests import last_period
+from memories.views.access.access import UserRequest, find_only_place
+from memories.views.pages import render_page
+
+
+@login_required
+@require_POST
+def edit(request: UserRequest) -> HttpResponse:
+    """Save how often the e-mail is sent."""
+    form = DigestForm(request.POST)
+    if not form.is_valid():
+        toasts.error(request, _("Nothing was saved. Choose how often the digest is sent."))
+        return redirect("preferences-edit")
+    digest, _created = Digest.objects.get_or_create(user=request.user)
+    choose_frequency(digest, form.cleaned_data["frequency"], timezone.now())
+    toasts.success(request, _("Settings saved."))
+    return redirect("preferences-edit")
+
+
+@login_required
+@require_POST
+def feed_address(request: UserRequest) -> HttpResponse:
+    """Show a new address of the feed, or end the feed with ``do=revoke``."""
+    digest, _created = Digest.objects.get_or_create(user=request.user)
+    if request.POST.get("do") == "revoke":
+        if Digest.objects.filter(pk=digest.pk).revoke_feeds():
+            AuditEvent.objects.record("feed_revoke", by=request.user)
+        toasts.success(request, _("The feed was revoked. Its address no longer works."))
+        return redirect("preferences-edit")
+    token = digest.new_feed_token()
+    AuditEvent.objects.record("feed_issue", by=request.user)
+    address = f"{settings.MEMORYHUB_URL}{reverse('digests-feed', args=[token])}"
+    context = {"place": find_only_place(request), "address": address}
+    return render_page(request, "memory/digests/feed.html", context)
+
+
+@require_safe
+@cache_control(no_store=True, private=True)
+def feed(request: HttpRequest, token: str) -> HttpResponse:
+    """Send the digest of the last period of each workspace as an Atom feed."""
+    if not ratelimit.consume(request, app="allauth.account", action="feed", limit_get=True):
+        return render(request, "429.html", status=429)
+    now = timezone.now()
+    digest = Digest.objects.find_by_token(token)
+    if digest is None:
+        raise Http404
+    user = digest.user
+    workspaces = workspaces_for(user, now)
+    zone = zone_for(user, workspaces)
+    start, end = last_period(digest.frequency or Digest.Frequency.DAILY, now, zone)
+    with in_language_of(user, zone):
+        atom = Atom1Feed(
+            title="Memory Hub",
+            link=settings.MEMORYHUB_URL,
+            description="",
+            language=user.language or settings.LANGUAGE_CODE,
+            feed_guid=f"{settings.MEMORYHUB_URL}/#digest-{digest.pk}",
+        )
+        for workspace in workspaces:
+            text = build_digest(user, workspace, start, now)
+            if text is not None:
+                atom.add_item(
+                    title=text.title,
+                    link=text.url,
+                    description=text.as_html(),
+                    unique_id=f"{text.url}#{end.date().isoformat()}",
+                    updateddate=end,
+                    pubdate=end,
+                )
+    return HttpResponse(atom.writeString("utf-8"), content_type=Atom1Feed.content_type)
+
+
+@csrf_exempt  # mail programs send the form (RFC 8058)
+@require_http_methods(["GET", "HEAD", "POST"])
+@cache_control(no_store=True, private=True)
+def unsubscribe(request: HttpRequest, token: str) -> HttpResponse:
+    """End the e-mails of the person with this signed link. GET only offers the button."""
+    try:
+        pk = Signer(salt=SALT).unsign(token)
+    except BadSignature as error:
+        raise Http404 from error
+    digest = get_object_or_404(Digest, pk=pk)
+    if request.method == "POST":
+        digest.choose(Digest.Frequency.OFF, None)
+    context = {"is_done": not digest.frequency}
+    return render(request, "memory/digests/unsubscribe.html", context)
