@@ -113,20 +113,19 @@ def member_channels(reader: Reader) -> ChannelQuerySet:
     private channel are its members.
     """
     if reader.channel_id is not None:
-        joined = Channel.objects.filter(pk=reader.channel_id).exclude(kind=Channel.Kind.PUBLIC)
-        joined = joined.values("pk")
+        is_in = Q(pk=reader.channel_id) & ~Q(kind=Channel.Kind.PUBLIC)
     elif reader.user_id is None and reader.person_id is None:
         return Channel.objects.none()
     else:
         people = people_of(reader)
         if reader.person_id is None:
             people = people.with_open_link(reader.now)
-        joined = ChannelMember.objects.filter(person__in=people).values("channel")
-    is_member = Q(
+        joined = ChannelMember.objects.filter(person__in=people)
+        is_in = Q(pk__in=joined.values("channel"))
+    is_member = is_in & Q(
         Q(workspace__connected_at__isnull=True) | Q(members_known_at__gte=reader.memberships_since),
         members_known_at__isnull=False,
         workspace__in=Workspace.objects.with_fresh_people(reader.now).values("pk"),
-        pk__in=joined,
     )
     if reader.is_operator and reader.key_id is None:
         is_member |= Q(pk__in=AccessGrant.objects.active_for(reader).values("channel"))

@@ -126,12 +126,14 @@ def parse_event(event: dict[str, Any], event_id: str, team: str) -> AppRequest |
 
 def _checked(**values: Any) -> AppRequest | None:
     """Return a request of these values; None without a team, a user or a key."""
-    ids = {name: parse_slack_id(values.get(name)) for name in ("team", "user", "channel")}
+    ids: dict[str, Any] = {
+        name: parse_slack_id(values.get(name)) for name in ("team", "user", "channel")
+    }
     if not (ids["team"] and ids["user"] and values["key"]):
         return None
     digest = hashlib.sha256(f"{values['kind']} {values['key']}".encode()).hexdigest()
     typed = dict(list(values.pop("typed", {}).items())[:10])
-    texts = {
+    texts: dict[str, Any] = {
         name: make_storable(as_text(values.get(name)), MAX_TEXT)
         for name in ("name", "text", "ts", "response_url")
     }
