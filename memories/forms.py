@@ -14,7 +14,14 @@ from django.utils.translation import gettext_lazy as _
 from memories.models import Digest, User, Workspace
 from memories.rules import settings as rules
 from memories.rules.settings import FIELD_TYPES, KEYS, InvalidSetting
-from memories.setting_words import CHOICE_WORDS, PRESET_WORDS, SETTING_WORDS, Text
+from memories.setting_words import (
+    BASIC_KEYS,
+    CHOICE_WORDS,
+    PRESET_WORDS,
+    SETTING_WORDS,
+    UNITS,
+    Text,
+)
 
 
 def focus_first_wrong(form: forms.BaseForm) -> None:
