@@ -209,7 +209,7 @@ def _memory(request: HttpRequest, pk: int) -> Memory:
 
 def _versions(request: HttpRequest, memory: Memory) -> MemoryVersionQuerySet:
     rows = MemoryVersion.objects.visible_to(reader_of(request)).filter(memory=memory)
-    return rows.prefetch_related("lines")
+    return rows.prefetch_related("lines__author")
 
 
 @api.get("/lines/{pk}/sources", response={200: SourcesOut} | READS, summary="What a line rests on")

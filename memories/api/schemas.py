@@ -55,6 +55,7 @@ class ChannelsOut(Schema):
 class LineOut(Schema):
     """A line. ``since`` is the time of its newest message.
 
+    ``author`` is the user name of the person who wrote it, also in the workspace's memory.
     ``superseded_by`` is the text of the line that replaced it.
     """
 
@@ -63,6 +64,7 @@ class LineOut(Schema):
     kind: str
     since: datetime | None
     origin: str
+    author: str | None
     pinned: bool
     unverified: bool
     superseded_by: str | None = None

@@ -48,6 +48,7 @@ def line_out(line: Line, superseded_by: str | None = None) -> LineOut:
         kind=line.kind,
         since=from_micros(line.at_us) if line.at_us else None,
         origin=line.origin,
+        author=line.author.get_username() if line.author else None,
         pinned=line.pinned,
         unverified=line.unverified,
         superseded_by=superseded_by,

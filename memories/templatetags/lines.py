@@ -18,7 +18,7 @@ from memories.models import Line
 from memories.rules.memory.compare import ChangeKind, DiffPiece, DiffRow
 from memories.rules.memory.lines import Origin
 from memories.templatetags.reading import author_icon, icon, moment
-from memories.views.memory.display import LineDisplay, SourceChip
+from memories.views.memory.line_display import LineDisplay, SourceChip
 from memories.views.memory.marks import NavChannel
 from memories.views.texts import line_text
 
@@ -41,6 +41,18 @@ def day(line: OptionalLine | Line) -> SafeString:
     return format_html(
         '<span class="said" lang="{}">{}</span> ', get_language(), moment(line.at_us, "margin")
     )
+
+
+@register.filter
+def margin(line: LineDisplay) -> SafeString:
+    """Return the day of a line, the person who wrote it, and its pin, for the margin."""
+    parts = [moment(line.at_us, "margin")] if line.at_us else []
+    if line.is_by_person:
+        parts.append(format_html("<b>{}</b>", line.author or _("A person")))
+    if line.is_pinned:
+        parts.append(icon("pinned", _("Pinned")))
+    html = mark_safe(" ".join(parts))  # noqa: S308  # of format_html
+    return format_html('<span class="line-side" lang="{}">{}</span>', get_language(), html)
 
 
 @register.filter
@@ -92,7 +104,10 @@ def since_in_words(line: OptionalLine) -> SafeString:
 def _since(line: OptionalLine, *, in_words: bool) -> SafeString:
     if not line:
         return EMPTY
-    if line.is_by_person:
+    if line.author:
+        words = {"name": line.author, "number": line.since}
+        label = escape(_("by %(name)s, v%(number)s") % words)
+    elif line.is_by_person:
         label = escape(_("edited by a person, v%(number)s") % {"number": line.since})
     elif line.origin == Origin.RESTORE:
         label = escape(_("restored, v%(number)s") % {"number": line.since})
@@ -106,7 +121,7 @@ def _since(line: OptionalLine, *, in_words: bool) -> SafeString:
         '<span class="line-mark{}" lang="{}">{}{}</span>',
         " human" if line.is_by_person else "",
         get_language(),
-        author_icon(line.origin),
+        author_icon(Origin.PERSON if line.is_by_person else line.origin),
         label,
     )
 

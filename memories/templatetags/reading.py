@@ -25,6 +25,7 @@ from memories.views import paths
 from memories.views.ingest.messages import topic_words
 from memories.views.keys import KEYS
 from memories.views.memory.display import shape_of, who_wrote
+from memories.views.memory.line_display import user_name
 from memories.views.texts import in_its_language, line_text, message_text, text_lang
 
 register = template.Library()
@@ -282,6 +283,7 @@ def author_icon(shape: str) -> SafeString:
     )
 
 
+register.filter("account_name", user_name)
 register.filter(shape_of)
 register.filter(who_wrote)
 

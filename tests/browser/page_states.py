@@ -61,6 +61,16 @@ def editing(page: Page, story: Story) -> Iterator[str]:
     page.wait_for_selector("#offer .band")
     yield "edit-draft"
     page.goto(story.channel)
+    page.click("#memory-text-0")
+    page.wait_for_selector("#memory .line-form form")
+    yield "line-in-place"
+    page.fill("#line-text", " ")
+    page.click("#memory .line-form button.primary")
+    page.wait_for_selector("#line-error")
+    yield "line-refused"
+    page.goto(f"{story.channel}?since=7d")
+    yield "channel-since"
+    page.goto(story.channel)
     page.click("#sources a")
     page.wait_for_selector("ul.sources")
     yield "sources-in-place"

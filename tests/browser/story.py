@@ -15,6 +15,7 @@ from memories.models import (
     NewVersion,
     Note,
     Person,
+    Proposal,
     Upload,
     User,
     Workspace,
@@ -147,6 +148,8 @@ class Story:
             "compare": f"/diff/{self.version(2)}..{self.version(3)}/",
             "compare-split": f"/diff/{self.version(2)}..{self.version(3)}/?view=split",
             "edit": f"/m/{self.memory.pk}/edit/",
+            "line-edit": f"/m/{self.memory.pk}/lines/0/edit/",
+            "line-wrong": f"/m/{self.memory.pk}/lines/0/edit/?wrong=1",
             "versions": f"/m/{self.memory.pk}/versions/",
             "notes": "/w/kazoe/notes/",
             "notes-none": "/w/kazoe/notes/?q=nowhere",
@@ -339,7 +342,13 @@ def write(memory: Memory, lines: list[Line], trigger: dict[str, object], **given
 
 
 def propose(memory: Memory) -> None:
-    """A reply that would shrink it waits for a word."""
+    """A reply that would shrink it waits for a word, and so does a correction of its first line."""
+    assert memory.current is not None
+    line = memory.current.lines.get(position=0)
+    text = "連携は毎朝六時に一回、失敗時は三十分後に三回まで再試行する。"
+    Proposal.objects.propose(
+        memory.current, line, text, reason="時刻が変わりました", source_text="朝会"
+    )
     job = Job.objects.create(
         memory=memory,
         base=memory.current,

@@ -34,6 +34,7 @@ from memories.models import (
     Note,
     NoteVersion,
     Person,
+    Proposal,
     QuarantinedLine,
     Upload,
     Workspace,
@@ -278,6 +279,21 @@ def _proposals(name: str) -> Any:
     return asks
 
 
+def _lines(world: World) -> Iterator[Ask]:
+    for pk in Memory.objects.values_list("pk", flat=True):
+        path = reverse("lines-edit", args=[pk, 0])
+        yield path, None
+        for number in (0, 1, 2):
+            yield path, {"text": TYPED, "based_on": str(number), "revision": "0"}
+
+
+def _corrections(world: World) -> Iterator[Ask]:
+    for proposal in Proposal.objects.order_by("pk"):
+        path = reverse("proposals-decide", args=[proposal.memory_id, proposal.pk])
+        yield path, {"do": "approve", "based_on": "0", "revision": "0"}
+        yield path, {"do": "reject"}
+
+
 def _jobs_of(name: str) -> Any:
     """Every job by its own workspace's address, a few by the other's, and a person's word on some."""
 
@@ -449,6 +465,7 @@ MATRIX: dict[str, Callable[[World], Iterator[Ask]]] = {
     "threads-detail": _threads,
     "archive-index": _of_rows("archive-index", Memory),
     "archive-restore": _of_rows("archive-restore", Memory, {"line": "1"} | STALE, gets=False),
+    "lines-edit": _lines,
     "memories-edit": _of_rows("memories-edit", Memory, STALE, CHOSEN),
     "memories-preview": _of_rows("memories-preview", Memory, STALE, gets=False),
     "memories-draft": _of_rows("memories-draft", Memory, STALE, {"do": "discard"}, gets=False),
@@ -456,6 +473,7 @@ MATRIX: dict[str, Callable[[World], Iterator[Ask]]] = {
     "updates-detail": _of_rows("updates-detail", Memory, {}),
     "rebuilds-detail": _of_rows("rebuilds-detail", Memory, {}),
     "proposals-detail": _of_rows("proposals-detail", Memory),
+    "proposals-decide": _corrections,
     "proposals-accept": _proposals("proposals-accept"),
     "proposals-reject": _proposals("proposals-reject"),
     "versions-detail": _of_rows("versions-detail", MemoryVersion),
@@ -479,6 +497,7 @@ AS_PARTS = {
     *(
         "channels-detail",
         "messages-index",
+        "lines-edit",
         "memories-edit",
         "updates-detail",
         "updates-channel",

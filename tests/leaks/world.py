@@ -29,6 +29,7 @@ from memories.models import (
     Message,
     Note,
     Person,
+    Proposal,
     QuarantinedLine,
     SlackConnection,
     User,
@@ -254,6 +255,9 @@ class World:
                 cites=[[]],
             )
             job.add_inputs([first])
+        line = memory.current.lines.first()
+        correction = word(place, "correction")
+        Proposal.objects.propose(memory.current, line, correction, reason=word(place, "reason"))
         QuarantinedLine.objects.create(
             memory=memory, job=job, text=word(place, "quarantine"), rule="address"
         )

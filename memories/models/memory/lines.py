@@ -11,6 +11,7 @@ from django.utils.translation import gettext_lazy as _
 from memories.models.access.users import User
 from memories.models.ingest.messages import Message
 from memories.models.memory.new_version import Unchanged
+from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory import lines as line_rules
 from memories.rules.memory.kinds import Kind
 from memories.rules.memory.lines import Origin
@@ -208,6 +209,10 @@ class Line(models.Model):
             lines=lines,
             content=content,
             trigger={"reason": "line_edit"},
+        )
+        replaced = Line.objects.filter(version=base, text=current[index].text)
+        replaced.update(
+            fate=Line.Fate.SUPERSEDED, successor=index, fate_us=to_micros(version.created_at)
         )
         memory.record("memory_edit", by, version=version.number, based_on=based_on, line=index)
         return version

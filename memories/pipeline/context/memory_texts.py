@@ -6,9 +6,9 @@ from datetime import datetime
 from typing import Any
 
 from django.db.models import Aggregate, Case, F, JSONField, OuterRef, Subquery, Value, When
-from django.db.models.functions import JSONArray
+from django.db.models.functions import Coalesce, Concat, JSONArray, NullIf, Trim
 
-from memories.models import EarlierWording, Line, MemoryVersion
+from memories.models import EarlierWording, Line, MemoryVersion, User
 from memories.rules.context.material import (
     ARCHIVE,
     LONG_TERM,
@@ -45,6 +45,13 @@ class JSONAgg(Aggregate):
 
 _FACTS = ("position", "text", "origin", "pinned", "kind", "at_us", "fate")
 
+# The name of a line's author, "" for a line of a model.
+AUTHOR_NAME = Coalesce(
+    NullIf(Trim(Concat("author__first_name", Value(" "), "author__last_name")), Value("")),
+    "author__username",
+    Value(""),
+)
+
 
 def line_rows(at_us: int | None) -> Subquery:
     """Return the facts of the lines of a version, for `line_facts`, in the query of the versions.
@@ -58,18 +65,27 @@ def line_rows(at_us: int | None) -> Subquery:
         Line.objects.filter(version=OuterRef("pk"), redacted=False)
         .order_by()
         .values("version")
-        .annotate(rows=JSONAgg(JSONArray(*_FACTS[:-1], fate)))
+        .annotate(rows=JSONAgg(JSONArray(*_FACTS[:-1], fate, AUTHOR_NAME)))
         .values("rows")
     )
 
 
 def restore_versions(versions: list[MemoryVersion], at: datetime) -> list[MemoryVersion]:
-    """Give the versions the text and the line facts that they had at a time. One query."""
+    """Give the versions the text and the line facts that they had at a time. Two queries."""
     EarlierWording.objects.restore_into(versions, at)
+    lines_then = [line for version in versions for line in version.lines_then or ()]
+    authors = User.objects.in_bulk({line.author_id for line in lines_then if line.author_id})
+
+    def name_of(line: Line) -> str:
+        author = authors.get(line.author_id or 0)
+        return (author.get_full_name() or author.get_username()) if author else ""
+
     for version in versions:
         if version.lines_then is not None:
             lines = [line for line in version.lines_then if not line.redacted]
-            version.line_rows = [[getattr(line, name) for name in _FACTS] for line in lines]  # type: ignore[attr-defined]
+            version.line_rows = [  # type: ignore[attr-defined]
+                [*(getattr(line, name) for name in _FACTS), name_of(line)] for line in lines
+            ]
     return versions
 
 
@@ -123,14 +139,15 @@ def line_facts(versions: Sequence[Any], archive: Sequence[Line]) -> dict[str, Li
     facts: dict[str, LineFacts] = {}
     rows = [(*row, version) for version in versions for row in version.line_rows or ()]
     rows.sort(key=lambda row: (row[0], row[-1].pk))
-    for _, text, origin, is_pinned, kind, at_us, fate, version in rows:
+    for _, text, origin, is_pinned, kind, at_us, fate, author, version in rows:
         words = words_of(text)
         before = facts.get(words, LineFacts())
         facts[words] = LineFacts(
             max(before.at_us, at_us or version.until_us),
-            before.is_protected or bool(is_pinned) or origin == Origin.PERSON,
+            before.is_protected or bool(is_pinned or author) or origin == Origin.PERSON,
             kind or before.kind,
             before.is_replaced or fate == Line.Fate.SUPERSEDED,
+            author or before.author,
         )
     for line in archive:
         facts[words_of(line.text)] = LineFacts(line.at_us)

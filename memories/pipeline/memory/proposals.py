@@ -1,20 +1,51 @@
-"""Proposals: long-term texts that wait for approval.
+"""Proposals: texts that wait for approval.
 
-They come from a rebuild, or from a merge that shrinks the text too much (rule 8)."""
+Long-term texts come from a rebuild, or from a merge that shrinks the text too much (rule 8). They
+are jobs. Corrections of one line come from people and agents. They are rows of `Proposal`.
+"""
 
 from django.db import transaction
+from django.db.models import Q
 from django.utils import timezone
 
-from memories.models import AuditEvent, Job, Memory, MemoryVersion, StaleBase, User
+from memories.models import (
+    AuditEvent,
+    Channel,
+    Job,
+    Memory,
+    MemoryVersion,
+    Message,
+    Reader,
+    StaleBase,
+    User,
+)
 from memories.pipeline.generate import followups
 from memories.pipeline.generate.close import lock_readers, supersede
 from memories.pipeline.generate.requests import RequestBuilder
 from memories.pipeline.generate.write_version import build_lines, write_version
 from memories.pipeline.safety import quarantine
 from memories.rules.generate.reply import parse_reply
+from memories.rules.ingest.permalinks import find_messages
 from memories.rules.memory.drift import Drift, find_drift
 from memories.rules.memory.lines import Line, merge_lines
+from memories.rules.summariser import MAX_SOURCES
 from memories.rules.tokens import estimate_tokens
+
+
+def find_sources(memory: Memory, text: str, reader: Reader) -> list[Message]:
+    """Return the messages whose addresses are in the text, at most MAX_SOURCES.
+
+    They are readable for the reader and for all readers of the memory.
+    """
+    of_memory = Q(channel=memory.channel)
+    if memory.channel is None:
+        channels = memory.workspace.channels.feeding_workspace_memory()
+        of_memory = Q(channel__in=channels.values("pk"))
+    readable = Message.objects.visible_to(reader).filter(of_memory, state=Message.State.LIVE)
+    shared = readable.exclude(was_private=True, channel__kind=Channel.Kind.PUBLIC)
+    keys = find_messages(text)[:MAX_SOURCES]
+    rows = (shared.filter(channel__slack_id=channel, ts=ts).first() for channel, ts in keys)
+    return [message for message in rows if message is not None]
 
 
 def find_proposal(memory: Memory) -> Job | None:

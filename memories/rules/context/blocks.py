@@ -41,6 +41,7 @@ _FORGED = re.compile(
 )
 _BULLET = re.compile(r"\s*[-*•・]\s+")
 _REPLACED = {"en": " (replaced)", "ja": "（変更済み）"}
+_WRITTEN_BY = {"en": " (written by {})", "ja": "（{}が記入）"}
 _NOW_AND_HISTORY = {"en": ("Now", "History"), "ja": ("現在", "経緯")}
 
 
@@ -184,13 +185,17 @@ def _memory(material: Material, text: str, day: str, *, level: str = "##") -> st
 
 
 def dated_line(material: Material, line: str, facts: LineFacts, heading_day: str) -> str:
-    """Return a line with its day behind the bullet, and with a mark if a newer line replaces it.
+    """Return a line with its day behind the bullet.
 
-    The day is omitted if the heading has it.
+    The day is omitted if the heading has it. Marks name the person who wrote the line, and say that
+    a newer line replaces it.
     """
     day, body = material.day_of(facts.at_us), _escape(line)
+    language = "ja" if is_mostly_japanese(line) else "en"
+    if facts.author:
+        body += _WRITTEN_BY[language].format(safe_name(facts.author))
     if facts.is_replaced:
-        body += _REPLACED["ja" if is_mostly_japanese(line) else "en"]
+        body += _REPLACED[language]
     bullet = _BULLET.match(body)
     if not bullet or day in ("", heading_day):
         return body

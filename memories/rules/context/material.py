@@ -68,13 +68,15 @@ class LineFacts:
 
     ``at_us`` is the time of its newest message, or the end of its version's period.
     ``is_protected`` is true if a person wrote or pinned it. ``kind`` is "" if unknown.
-    ``is_replaced`` is true if a newer line replaces it.
+    ``is_replaced`` is true if a newer line replaces it. ``author`` is the name of the person who
+    wrote it, "" for a model.
     """
 
     at_us: int = 0
     is_protected: bool = False
     kind: str = ""
     is_replaced: bool = False
+    author: str = ""
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,12 @@ from collections.abc import Iterator
 
 from memories.rules.ingest.message_text import as_dict, as_text, dicts
 
+# Slack's address of a message, and ours.
+_MESSAGE = re.compile(
+    r"/archives/(?P<channel>[A-Z0-9]{2,32})/p(?P<seconds>\d{10})(?P<rest>\d{6})"
+    r"|/c/(?P<our_channel>[A-Z0-9]{2,32})/\S*?(?:around=|#msg-)(?P<ts>\d{1,12}\.\d{1,6})",
+    re.ASCII,
+)
 _DOMAIN = re.compile(r"https://([a-z0-9][a-z0-9-]{0,62})\.slack\.com/(?:files|archives)/", re.ASCII)
 DOMAIN = re.compile(r"[a-z0-9][a-z0-9-]{0,62}", re.ASCII)
 
@@ -20,6 +26,16 @@ def permalink(domain: str, channel_id: str, ts: str, thread_ts: str = "") -> str
     if thread_ts and thread_ts != ts:
         address += f"?thread_ts={thread_ts}&cid={channel_id}"
     return address
+
+
+def find_messages(text: str) -> list[tuple[str, str]]:
+    """Return the channel and ``ts`` of each message whose address is in the text."""
+    return [
+        (match["our_channel"], match["ts"])
+        if match["ts"]
+        else (match["channel"], f"{match['seconds']}.{match['rest']}")
+        for match in _MESSAGE.finditer(text)
+    ]
 
 
 def find_domains(raw: object) -> Iterator[str]:

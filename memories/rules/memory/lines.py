@@ -83,6 +83,19 @@ def split_history(
     return now, [lines[i] for i in events]
 
 
+def group_by_kind(
+    lines: Iterable[AnyLine], kind_of: Callable[[AnyLine], str]
+) -> list[tuple[Kind, list[AnyLine]]]:
+    """Return the lines by kind, in reading order and without empty groups.
+
+    A line without a kind is a status.
+    """
+    groups: dict[Kind, list[AnyLine]] = {kind: [] for kind in Kind}
+    for line in lines:
+        groups[Kind(kind_of(line) or Kind.STATUS)].append(line)
+    return [(kind, group) for kind, group in groups.items() if group]
+
+
 def redacted_line(text: str) -> str:
     """Return the bullet of a line with a redaction mark behind it."""
     bullet = _BULLET.match(text)

@@ -160,6 +160,18 @@
     toast.textContent = copy.dataset.done;
   });
 
+  // A line: its link "Edit" and a click on its text open the same form. Cancel closes it.
+  on("click", (event) => {
+    const edit = event.target.closest("[data-edit]");
+    const closes = event.target.closest("[data-close]");
+    const summary = (edit ?? closes)?.closest(".line").querySelector("summary");
+    if (!summary) return;
+    event.preventDefault();
+    if (closes) unsaved = null;
+    if (!edit || !summary.parentElement.open) summary.click();
+    if (closes) summary.focus();
+  });
+
   // htmx: what is busy says so; what failed keeps what was there and offers another try.
   // What asks again by itself does so unnoticed, and not while nobody looks.
   const toLogin = (event) => new URL(event.detail.xhr.responseURL).pathname === "/login/";

@@ -82,6 +82,11 @@ class WorkspaceContext:
         return self.role in Member.EDITING
 
     @property
+    def may_propose(self) -> bool:
+        """Whether the reader may propose corrections. Guests may not."""
+        return self.role in Member.READING
+
+    @property
     def can_administer(self) -> bool:
         return self.role == Member.Role.ADMIN
 

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db.models import F, OuterRef, Q, Subquery, Value
+from django.db.models import Count, F, OuterRef, Q, Subquery, Value
 from django.db.models.functions import Coalesce
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from memories.models import Job, Line, Memory, MemoryVersion, Seen
+from memories.models import Job, Line, Memory, MemoryVersion, Proposal, Seen
 from memories.models.generate.jobs import REBUILD
 from memories.rules.ingest.timestamps import from_micros
 from memories.rules.memory.catch_up import UNANSWERED_AFTER, Since
@@ -29,7 +29,7 @@ MEMORIES_WITH_QUESTIONS = 200  # of which memories the lines are searched for op
 class AttentionItem:
     """Something that a person should look at.
 
-    ``kind`` is put_back, lost, question, proposal or quarantine. ``n`` is its number of lines, if
+    ``kind`` is put_back, lost, question, proposal, correction or quarantine. ``n`` is its number of lines, if
     they count.
     """
 
@@ -58,6 +58,9 @@ class AttentionItem:
                 "%(n)s questions have had no answer for more than 7 days",
                 self.n,
             ),
+            "correction": ngettext(
+                "%(n)s correction needs approval", "%(n)s corrections need approval", self.n
+            ),
             "quarantine": ngettext(
                 "%(n)s line is in quarantine", "%(n)s lines are in quarantine", self.n
             ),
@@ -68,7 +71,7 @@ class AttentionItem:
 def find_attention_items(
     news: News, place: WorkspaceContext, since: Since, now: datetime
 ) -> list[AttentionItem]:
-    """Return what a reader should look at first. Four queries."""
+    """Return what a reader should look at first. Five queries."""
     items = _find_put_back(news.all_entries, place, since)
     for entry in news.all_entries:
         if entry.base is not None and entry.loses_many_lines:
@@ -77,6 +80,7 @@ def find_attention_items(
             items.append(AttentionItem("lost", href, entry.version.memory, removed_count))
     items += _find_unanswered(place, now)
     items += _find_proposals(place)
+    items += _find_corrections(place)
     if place.can_edit and place.quarantined_count:
         href = reverse("quarantine-index", args=[place.workspace.slug])
         items.append(AttentionItem("quarantine", href, n=place.quarantined_count))
@@ -154,4 +158,20 @@ def _find_proposals(place: WorkspaceContext) -> list[AttentionItem]:
     return [
         AttentionItem("proposal", reverse("proposals-detail", args=[key]), memory)
         for key, memory in memories.items()
+    ]
+
+
+def _find_corrections(place: WorkspaceContext) -> list[AttentionItem]:
+    """Return the memories with open corrections of lines."""
+    proposals = Proposal.objects.open().filter(memory__workspace=place.workspace)
+    if not proposals.exists():  # the usual case, as above
+        return []
+    rows = proposals.visible_to(place.reader).order_by("memory_id").values_list("memory")
+    counts = dict(rows.annotate(n=Count("pk")))
+    memories = with_channels(Memory.objects.filter(pk__in=counts), place)
+    return [
+        AttentionItem(
+            "correction", reverse("proposals-detail", args=[memory.pk]), memory, counts[memory.pk]
+        )
+        for memory in memories
     ]

@@ -1,6 +1,5 @@
 """Catch up: the news since the reader's last visit. Only a button marks them as seen."""
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
@@ -8,7 +7,7 @@ from urllib.parse import urlencode
 from django.contrib import messages as toasts
 from django.contrib.auth.decorators import login_required
 from django.db.models import Exists, F, Max, Min, OuterRef, Q, QuerySet
-from django.http import Http404, HttpResponse, QueryDict
+from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import reverse
 from django.utils import timezone
@@ -19,17 +18,9 @@ from django.views.decorators.http import require_POST, require_safe
 from memories.models import Channel, Message, Seen
 from memories.models.memory.seen import unseen_memories
 from memories.pipeline.sync.coverage import TEMPORARY_CODES, Coverage, coverage_of, is_late
-from memories.rules.backfill_input import InvalidInput
 from memories.rules.health import SYNC_MAX_AGE, HealthProblem, find_problems
 from memories.rules.ingest.timestamps import to_micros
-from memories.rules.memory.catch_up import (
-    PERIODS,
-    SEEN,
-    Since,
-    format_cursor,
-    parse_cursor,
-    parse_since,
-)
+from memories.rules.memory.catch_up import Since, format_cursor, parse_cursor
 from memories.views.access.access import (
     UserRequest,
     WorkspaceContext,
@@ -48,27 +39,12 @@ from memories.views.memory.news import (
     most_important_first,
     with_channels,
 )
+from memories.views.memory.selection import Selection, form_context, parse_selection
 from memories.views.pages import render_page_or_part, wants_part
 from memories.views.paths import scope_name
 
 AT_ONCE = 20
 COMPARED_AT_ONCE = 50  # changed texts that are compared for attention items
-DAY = "day"  # the value of the radio button beside the date field
-
-
-@dataclass(frozen=True)
-class Selection:
-    """The parameters of a request. ``error`` is set if ``day`` is invalid."""
-
-    since: Since
-    day: str
-    cursor: str
-    error: str = ""
-
-    @property
-    def query(self) -> dict[str, str]:
-        query = {} if self.since.is_seen else {"since": self.since.choice}
-        return query | ({"cursor": self.cursor} if self.cursor else {})
 
 
 @login_required
@@ -80,7 +56,7 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
     """
     place = open_workspace(request, slug)
     now = timezone.now()
-    selection = _parse_selection(request.GET, place, now)
+    selection = parse_selection(request.GET, place, now)
     folded = number_or_none(request.GET.get("marked", ""))
     cursor = parse_cursor(selection.cursor)
     limit = AT_ONCE if cursor else COMPARED_AT_ONCE
@@ -91,7 +67,7 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
     load_details(shown, place, selection.since)
     context: dict[str, Any] = {
         "place": place,
-        **_form_context(selection),
+        **form_context(selection),
         "entries": most_important_first(entries),
         "digest": digest,
         "goes_on": cursor is not None,
@@ -167,7 +143,7 @@ def mark(request: UserRequest, slug: str, pk: int) -> HttpResponse:
             "where": where,
             "number": seen.number,
         }
-    selection = _parse_selection(request.POST, place, timezone.now())
+    selection = parse_selection(request.POST, place, timezone.now())
     if wants_part(request):
         return _render_entry(request, place, memory.pk, selection, news)
     toasts.success(request, news)
@@ -188,7 +164,7 @@ def _render_entry(
     [entry] = entries
     context = {
         "place": place,
-        **_form_context(selection),
+        **form_context(selection),
         "entry": entry,
         "rows": [row for row in place.nav if row.channel.pk == entry.memory.channel_id],
         "news": news,
@@ -196,28 +172,6 @@ def _render_entry(
     }
     part = "memory/catch_up/_marked.html"
     return render_page_or_part(request, part, part, context)
-
-
-def _parse_selection(params: QueryDict, place: WorkspaceContext, now: datetime) -> Selection:
-    choice, day = params.get("since", ""), params.get("day", "").strip()
-    cursor = params.get("cursor", "") if parse_cursor(params.get("cursor", "")) else ""
-    try:
-        since = parse_since(day or "-" if choice == DAY else choice, now, place.zone)
-    except InvalidInput:
-        return Selection(Since(), day or choice, "", _("Choose a date that is not in the future."))
-    return Selection(since, since.choice if "-" in since.choice else "", cursor)
-
-
-def _form_context(selection: Selection) -> dict[str, Any]:
-    return {
-        "selection": selection,
-        "since": selection.since,
-        "choice": DAY if selection.day else selection.since.choice,
-        "choices": [
-            (SEEN, _("my last visit")),
-            *zip(PERIODS, (_("24 hours"), _("7 days")), strict=True),
-        ],
-    }
 
 
 def _next_page(place: WorkspaceContext, selection: Selection, last: tuple[int, int, int]) -> str:

@@ -20,8 +20,9 @@ from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory.identity import MemoryScope, MemoryType
 from memories.views.access.access import UserRequest, WorkspaceContext, open_channel
 from memories.views.ingest.messages import first_words
-from memories.views.memory.activity import load_activity
 from memories.views.memory.scopes import load_notes, texts_context
+from memories.views.memory.selection import form_context, parse_selection
+from memories.views.memory.timeline import load_timeline
 from memories.views.pages import next_of, render_page
 from memories.views.paths import channel_path, thread_path, update_path
 from memories.views.sync.coverage import find_coverage, reading_bar, share_bar, shares_of
@@ -42,8 +43,11 @@ class ThreadLink:
 
 @login_required
 def detail(request: UserRequest, slug: str, slack_id: str) -> HttpResponse:
+    """``?since=`` shows the new lines first, as in Catch up."""
     place, channel = open_channel(request, slug, slack_id)
     now = timezone.now()
+    selection = parse_selection(request.GET, place, now)
+    has_period = "since" in request.GET and not selection.error
     memories = {
         memory.memory_type: memory
         for memory in Memory.objects.filter(channel=channel, scope=MemoryScope.CHANNEL)
@@ -51,15 +55,22 @@ def detail(request: UserRequest, slug: str, slack_id: str) -> HttpResponse:
     share, waiting = shares_of(place, [channel], to_micros(now))[channel.pk]
     coverage = find_coverage(place, channel, now)
     calls = ModelCall.objects.readable_by(place.reader)
+    long_term = memories.get(MemoryType.LONG_TERM)
+    texts = texts_context(
+        place,
+        long_term,
+        memories.get(MemoryType.SHORT_TERM),
+        selection.since if has_period else None,
+    )
     return render_page(
         request,
         "memory/channels/detail.html",
         {
             "place": place,
             "channel": channel,
-            **texts_context(
-                place, memories.get(MemoryType.LONG_TERM), memories.get(MemoryType.SHORT_TERM)
-            ),
+            **texts,
+            "period": form_context(selection),
+            "has_period": has_period,
             "share": share,
             "bar": share_bar(share, BAR_WIDTH),
             "reading": reading_bar(coverage, channel, BAR_WIDTH) if coverage else [],
@@ -72,12 +83,13 @@ def detail(request: UserRequest, slug: str, slack_id: str) -> HttpResponse:
             "jobs": _load_jobs(place, channel),
             "threads": _load_threads(place, channel),
             "notes": load_notes(place, channel),
-            "activity": load_activity(place, channel, now),
+            "timeline": load_timeline(place, channel, long_term, texts["shown"], now),
             "cost": usage.sum_this_month(calls.filter(job__memory__channel=channel), now),
             "may_opt_in": may_opt_in(place, channel),
             "choice": _choice_of(place, channel),
             "now": now,
         },
+        status=422 if selection.error else 200,
     )
 
 

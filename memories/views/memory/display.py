@@ -1,81 +1,30 @@
-"""Versions for templates: their lines with numbered sources, and their authors.
+"""Versions for templates: their lines in reading order, and their authors.
 
-Any number of versions takes three queries: lines, sources, and first versions of lines. A fourth
-one finds the next versions, if lines were removed in them.
+Any number of versions takes five queries: lines, sources, first versions of lines, earlier wordings
+and open proposals. Two more find the next versions and the wordings, if lines were replaced.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
-from django.urls import reverse
+from django.utils import timezone
+from django.utils.formats import date_format
 from django.utils.translation import gettext as _
 
-from memories.models import Job, Line, Memory, MemoryVersion, Message, User
-from memories.models.ingest.messages import author_name
+from memories.models import Job, Line, Memory, MemoryVersion, Message
 from memories.models.memory.versions import MemoryVersionQuerySet
 from memories.pipeline.memory import proposals
 from memories.rules.ingest.invisible import mark_invisible
+from memories.rules.ingest.timestamps import from_micros
 from memories.rules.memory import compare
 from memories.rules.memory.identity import MemoryType
-from memories.rules.memory.lines import Origin, split_history, split_text, words_of
+from memories.rules.memory.kinds import Kind
+from memories.rules.memory.lines import group_by_kind, split_text
 from memories.rules.summariser import OFFLINE
 from memories.views.access.access import WorkspaceContext
-from memories.views.paths import messages_path
+from memories.views.memory.line_display import LineBuilder, LineDisplay, SourceChip, user_name
 from memories.views.texts import in_its_language, with_words
-
-
-@dataclass(frozen=True)
-class SourceChip:
-    """A numbered source of a line.
-
-    ``href`` and ``state`` are "" if the reader may not open its channel. ``href`` is also "" if the
-    message was removed.
-    """
-
-    number: int
-    message: int  # primary key
-    ts: str
-    micros: int
-    author: str
-    href: str
-    state: str
-
-    @property
-    def is_removed(self) -> bool:
-        return self.state in Message.REMOVED
-
-
-@dataclass
-class LineDisplay:
-    """A line for templates.
-
-    ``since`` is the number of its first version, and ``since_href`` the page of that. The page is
-    "" for the displayed version, and for a version that the reader may not read.
-    """
-
-    text: str
-    position: int
-    is_indented: bool
-    origin: str
-    is_pinned: bool
-    since: int
-    since_href: str = ""
-    chips: list[SourceChip] = field(default_factory=list)
-    is_unsourced: bool = False
-    is_redacted: bool = False
-    kind: str = ""
-    at_us: int = 0
-    is_replaced: bool = False  # by a newer line of its channel
-    # Why the next version lacks the line, with the number and the page of that version.
-    fate: str = ""
-    removed_in: int = 0
-    removed_href: str = ""
-
-    @property
-    def is_by_person(self) -> bool:
-        return self.origin == Origin.PERSON
 
 
 @dataclass(frozen=True)
@@ -111,10 +60,14 @@ class ProposalDisplay:
 
 @dataclass
 class VersionDisplay:
-    """A version with its lines. ``author`` is a person or a model, ``person`` is "" for a model."""
+    """A version with its lines. ``author`` is a person or a model, ``person`` is "" for a model.
+
+    ``new_lines`` are the lines of a requested period, None without one.
+    """
 
     version: MemoryVersion
     lines: list[LineDisplay]
+    new_lines: list[LineDisplay] | None = None
 
     def __post_init__(self) -> None:
         self.shape = shape_of(self.version)
@@ -134,19 +87,42 @@ class VersionDisplay:
         return sum(chip.state == Message.State.EXPIRED for chip in self.sources)
 
     @property
-    def parts(self) -> list[tuple[str, list[LineDisplay]]]:
-        """The lines in reading order: current statements, then events.
+    def now(self) -> list[tuple[str, list[LineDisplay]]]:
+        """The lines that hold now: by kind in a long-term memory, else in one group."""
+        if not self.is_long_term:
+            return [("", self.other_lines)]
+        return _with_titles(line for line in self.other_lines if line.kind != Kind.EVENT)
 
-        Both have titles if both exist.
-        """
-        now, history = split_history(self.lines, lambda line: (line.kind, line.at_us))
-        if not (now and history):
-            return [("", self.lines)]
-        return [(_("Now"), now), (_("History"), history)]
+    @property
+    def months(self) -> list[tuple[str, list[LineDisplay]]]:
+        """The events of a long-term memory by month, the newest month first."""
+        events = [line for line in self.other_lines if line.kind == Kind.EVENT]
+        if not self.is_long_term:
+            return []
+        months: dict[str, list[LineDisplay]] = {}
+        for line in sorted(events, key=lambda line: line.at_us):
+            at = timezone.localtime(from_micros(line.at_us))
+            months.setdefault(date_format(at, _("F Y")), []).append(line)
+        return list(reversed(months.items()))
+
+    @property
+    def news(self) -> list[tuple[str, list[LineDisplay]]]:
+        """The new lines by kind."""
+        return _with_titles(self.new_lines or ())
+
+    @property
+    def other_lines(self) -> list[LineDisplay]:
+        """All lines but the new ones."""
+        new_lines = {line.position for line in self.new_lines or ()}
+        return [line for line in self.lines if line.position not in new_lines]
+
+    @property
+    def is_long_term(self) -> bool:
+        return self.version.memory.memory_type == MemoryType.LONG_TERM
 
     @property
     def first_lines(self) -> list[LineDisplay]:
-        return [line for _title, lines in self.parts for line in lines][:2]
+        return self.lines[:2]
 
     @property
     def more_lines(self) -> int:
@@ -188,9 +164,10 @@ def display_versions(
     """Load the lines of versions. A source has the number of its first occurrence in the text."""
     loaded = list(versions)
     lines: dict[int, list[Line]] = {version.pk: [] for version in loaded}
-    for line in Line.objects.filter(version__in=loaded).order_by("version", "position"):
+    of_versions = Line.objects.filter(version__in=loaded).select_related("author")
+    for line in of_versions.order_by("version", "position"):
         lines[line.version_id].append(line)
-    builder = _LineBuilder(loaded, [line for group in lines.values() for line in group], place)
+    builder = LineBuilder(loaded, [line for group in lines.values() for line in group], place)
     displays = []
     for version in loaded:
         numbers: dict[int, int] = {}
@@ -207,7 +184,7 @@ def display_version(
 
 def display_lines(lines: list[Line], place: WorkspaceContext) -> list[tuple[Line, LineDisplay]]:
     """Load the sources of lines of any versions of one memory."""
-    builder = _LineBuilder([line.version for line in lines], lines, place)
+    builder = LineBuilder([line.version for line in lines], lines, place)
     numbers: dict[int, int] = {}
     return [(line, builder.build(line, line.version, numbers)) for line in lines]
 
@@ -243,6 +220,17 @@ def find_proposal(version: MemoryVersion) -> ProposalDisplay | None:
     return ProposalDisplay(job, version, text)
 
 
+def _with_titles(lines: Iterable[LineDisplay]) -> list[tuple[str, list[LineDisplay]]]:
+    titles = {
+        Kind.DECISION: _("Decided"),
+        Kind.TASK: _("Tasks"),
+        Kind.QUESTION: _("Open"),
+        Kind.STATUS: _("Status"),
+        Kind.EVENT: _("What happened"),
+    }
+    return [(titles[kind], group) for kind, group in group_by_kind(lines, lambda line: line.kind)]
+
+
 def shape_of(version: MemoryVersion) -> str:
     """Return the icon of a version: model, person, restore or provisional."""
     return "provisional" if version.provisional else str(version.origin)
@@ -262,117 +250,3 @@ def who_wrote(version: MemoryVersion) -> str:
 
 def _model_name(version: MemoryVersion) -> str:
     return version.job.model if version.job else ""
-
-
-def user_name(user: User | None) -> str:
-    return (user.get_full_name() or user.get_username()) if user else ""
-
-
-class _LineBuilder:
-    """Builds `LineDisplay` values from rows that it loads once for all lines."""
-
-    def __init__(
-        self, versions: list[MemoryVersion], lines: list[Line], place: WorkspaceContext
-    ) -> None:
-        self.sources = _load_sources(lines)
-        channels = {row.message__channel_id for rows in self.sources.values() for row in rows}
-        slug = place.workspace.slug
-        self.channel_paths = {
-            channel.pk: messages_path(slug, channel.slack_id)
-            for channel in (place.readable_channels.filter(pk__in=channels) if channels else ())
-        }
-        self.first_paths = _load_first_paths(versions, lines, place)
-        self.next_versions = _load_next_versions(
-            {line.version_id for line in lines if line.fate}, place
-        )
-
-    def build(self, line: Line, version: MemoryVersion, numbers: dict[int, int]) -> LineDisplay:
-        """Return a line. ``numbers`` are those of the sources before it, and get new ones."""
-        display = LineDisplay(
-            text=mark_invisible(words_of(line.text)),
-            position=line.position,
-            is_indented=line.text.startswith(("  ", "\t")),
-            origin=line.origin,
-            is_pinned=line.pinned,
-            since=line.since,
-            since_href=self.first_paths.get((version.memory_id, line.since), ""),
-            is_redacted=line.redacted,
-            kind=line.kind,
-            at_us=line.at_us,
-            is_replaced=line.fate == Line.Fate.SUPERSEDED,
-        )
-        if line.fate and version.pk in self.next_versions:
-            pk, display.removed_in = self.next_versions[version.pk]
-            anchor = "" if line.successor is None else f"#line-{line.successor}"
-            display.fate = line.fate
-            display.removed_href = reverse("versions-detail", args=[pk]) + anchor
-        for row in sorted(self.sources.get(line.pk, ()), key=lambda row: row.message__micros):
-            number = numbers.setdefault(row.message_id, len(numbers) + 1)
-            display.chips.append(self._build_chip(row, number, version))
-        display.is_unsourced = not (display.chips or display.is_by_person or display.is_redacted)
-        return display
-
-    def _build_chip(self, row: Any, number: int, version: MemoryVersion) -> SourceChip:
-        ts, path = row.message__ts, self.channel_paths.get(row.message__channel_id)
-        state = row.message__state if path else ""
-        is_linked = path and state not in Message.REMOVED
-        return SourceChip(
-            number,
-            row.message_id,
-            ts,
-            row.message__micros,
-            author_name(row.message__author__name or "", row.message__username),
-            f"{path}?around={ts}&v={version.pk}#msg-{ts}" if is_linked else "",
-            state,
-        )
-
-
-def _load_sources(lines: list[Line]) -> dict[int, list[Any]]:
-    """Return the rows of source messages by line."""
-    versions = {line.version_id for line in lines}
-    through = Line.sources.through.objects.filter(line__version__in=versions).order_by("pk")
-    sources: dict[int, list[Any]] = {}
-    for row in through.values_list(
-        "line_id",
-        "message_id",
-        "message__ts",
-        "message__micros",
-        "message__channel_id",
-        "message__author__name",
-        "message__username",
-        "message__state",
-        named=True,
-    ):
-        sources.setdefault(row.line_id, []).append(row)
-    return sources
-
-
-def _load_next_versions(versions: set[int], place: WorkspaceContext) -> dict[int, tuple[int, int]]:
-    """Return key and number of the first visible version by a model after each of these."""
-    if not versions:
-        return {}
-    later_versions = MemoryVersion.objects.visible_to(place.reader).filter(
-        base__in=versions, origin=Origin.MODEL
-    )
-    rows = later_versions.order_by("-number").values_list("base", "pk", "number")
-    return {base: (pk, number) for base, pk, number in rows if base}
-
-
-def _load_first_paths(
-    versions: list[MemoryVersion], lines: list[Line], place: WorkspaceContext
-) -> dict[tuple[int, int], str]:
-    """Return the pages of the visible first versions of older lines, by memory and number."""
-    by_pk = {version.pk: version for version in versions}
-    keys = {
-        (by_pk[line.version_id].memory_id, line.since)
-        for line in lines
-        if line.since != by_pk[line.version_id].number
-    }
-    rows = MemoryVersion.objects.visible_to(place.reader).filter(
-        memory__in={memory for memory, _ in keys}, number__in={number for _, number in keys}
-    )
-    return {
-        (memory, number): reverse("versions-detail", args=[pk])
-        for memory, number, pk in rows.values_list("memory", "number", "pk")
-        if (memory, number) in keys
-    }

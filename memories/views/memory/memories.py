@@ -62,7 +62,7 @@ def edit(request: UserRequest, pk: int) -> HttpResponse:
     must_edit(place)
     if request.method != "POST":
         return _open_editor(request, place, memory)
-    text, base = _read_text(request), _read_base(request, "based_on", "revision")
+    text, base = _read_text(request), read_base(request, "based_on", "revision")
     is_resolution = "seen" in request.POST
     if is_resolution:
         context = _resolution_context(request, place, memory, base)
@@ -75,7 +75,7 @@ def edit(request: UserRequest, pk: int) -> HttpResponse:
             return _render_conflict(request, context | {"error": error}, text=text, status=422)
     error = _text_error(text) or name_error(_read_summary(request))
     if error:
-        _save_draft(place, memory, text, base)
+        save_draft(place, memory, text, base)
     else:
         try:
             version = _save(request, memory, text, base)
@@ -86,9 +86,9 @@ def edit(request: UserRequest, pk: int) -> HttpResponse:
         except ValueError:  # only redacted lines were left
             error = _empty_error()
         except StaleBase:
-            _save_draft(place, memory, text, base)
+            save_draft(place, memory, text, base)
             memory.refresh_from_db()
-            return _answer_conflict(request, place, memory, yours=text, seen=base)
+            return answer_conflict(request, place, memory, yours=text, seen=base)
         else:
             news = _("Saved as version %(number)s.") % {"number": version.number}
             return _answer_saved(request, place, memory, news)
@@ -101,8 +101,8 @@ def preview(request: UserRequest, pk: int) -> HttpResponse:
     """Show the changes of the typed text, and save it as a draft."""
     place, memory = open_memory(request, pk)
     must_edit(place)
-    text, base = _read_text(request), _read_base(request, "based_on", "revision")
-    _save_draft(place, memory, text, base)
+    text, base = _read_text(request), read_base(request, "based_on", "revision")
+    save_draft(place, memory, text, base)
     version = visible_versions(memory, place).filter(number=base.number).first()
     rows = compare.compare_lines(version.content if version else "", text)
     changes = {
@@ -125,12 +125,12 @@ def draft(request: UserRequest, pk: int) -> HttpResponse:
     """
     place, memory = open_memory(request, pk)
     must_edit(place)
-    text, base = _read_text(request), _read_base(request, "based_on", "revision")
+    text, base = _read_text(request), read_base(request, "based_on", "revision")
     if request.POST.get("do") == "discard":
         Draft.objects.discard(place.reader, memory)
-        _save_draft(place, memory, text, base)
+        save_draft(place, memory, text, base)
         return _render_editor(request, place, memory, text=text, base=base)
-    saved = _save_draft(place, memory, text, base)
+    saved = save_draft(place, memory, text, base)
     if not wants_part(request):
         return redirect(f"{reverse('memories-edit', args=[pk])}?draft=take")
     page = "memory/memories/_kept.html"
@@ -166,7 +166,7 @@ def _open_editor(request: UserRequest, place: WorkspaceContext, memory: Memory) 
     return _render_editor(request, place, memory, text=text, base=base, draft=draft)
 
 
-def _save_draft(place: WorkspaceContext, memory: Memory, text: str, base: Base) -> Draft | None:
+def save_draft(place: WorkspaceContext, memory: Memory, text: str, base: Base) -> Draft | None:
     if not split_text(text):
         return None
     return Draft.objects.save_text(
@@ -255,7 +255,7 @@ def _answer_saved(
     )
 
 
-def _answer_conflict(
+def answer_conflict(
     request: UserRequest, place: WorkspaceContext, memory: Memory, *, yours: str, seen: Base
 ) -> HttpResponse:
     """Answer 409 with both texts, unless they are equal and no lines are to be pinned."""
@@ -273,7 +273,7 @@ def _resolution_context(
 ) -> dict[str, Any]:
     """Return the context of a conflict that was shown before, with its choices."""
     yours = _clean(request.POST.get("yours", ""))
-    seen = _read_base(request, "seen", "seen_revision")
+    seen = read_base(request, "seen", "seen_revision")
     context = _conflict_context(request, place, memory, yours=yours, seen=seen, base=base)
     context["choices"] = conflicts.read_choices(request.POST, context["hunks"])
     context["has_choices"] = True
@@ -339,7 +339,7 @@ def _read_text(request: UserRequest) -> str:
     return _clean(request.POST.get("text", ""))
 
 
-def _read_base(request: UserRequest, number: str, revision: str) -> Base:
+def read_base(request: UserRequest, number: str, revision: str) -> Base:
     return Base(number_in(request, number), number_in(request, revision))
 
 

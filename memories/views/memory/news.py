@@ -25,12 +25,12 @@ from memories.rules.memory.identity import MemoryType
 from memories.views.access.access import WorkspaceContext
 from memories.views.memory.display import (
     ComparedRow,
-    LineDisplay,
     VersionDisplay,
     add_lines,
     display_versions,
     for_display,
 )
+from memories.views.memory.line_display import LineDisplay
 from memories.views.memory.marks import load_keys, with_marks
 
 
@@ -210,6 +210,19 @@ def load_details(entries: Sequence[NewsEntry], place: WorkspaceContext, since: S
     for entry, display in zip(entries, displays, strict=True):
         entry.shown = display
         entry.messages = message_counts.get(entry.memory.channel_id, 0)
+
+
+def find_new_lines(
+    memory: Memory, shown: VersionDisplay, place: WorkspaceContext, since: Since
+) -> list[LineDisplay]:
+    """Return the new lines of the current text. They are all lines if the reader saw no version."""
+    readable = Memory.objects.visible_to(place.reader).filter(pk=memory.pk)
+    marked = with_marks(readable, place.reader)
+    for entry in load_entries(marked, place, since):
+        if entry.memory.news or not since.is_seen:
+            entry.shown = shown
+            return [row.new_line for row in entry.new_rows if row.new_line]
+    return []
 
 
 def load_opening(

@@ -1,30 +1,34 @@
-"""The page of a proposal, to accept or reject it."""
+"""The proposals for a memory: a new text, and corrections of lines. Editors decide them."""
 
 from contextlib import suppress
+from typing import Any
 
 from django.contrib import messages as toasts
 from django.contrib.auth.decorators import login_required
+from django.db.models import Prefetch
 from django.http import Http404, HttpResponse
-from django.shortcuts import redirect
+from django.shortcuts import get_object_or_404, redirect
 from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_POST, require_safe
 
-from memories.models import Job, Memory, StaleBase
+from memories.models import Job, Memory, Message, Proposal, StaleBase, Unchanged
+from memories.models.memory.proposals import MAX_LENGTH
 from memories.pipeline.memory import proposals
-from memories.rules.memory.compare import changed_rows, compare_lines
+from memories.rules.memory.compare import DiffRow, changed_rows, compare_lines
 from memories.rules.memory.drift import DriftKind
 from memories.views.access.access import (
     UserRequest,
     WorkspaceContext,
     must_edit,
+    number_in,
     number_or_none,
     open_memory,
 )
 from memories.views.memory.display import ProposalDisplay, display_version, find_proposal
 from memories.views.pages import render_page
-from memories.views.paths import card_path
+from memories.views.paths import card_path, messages_path
 
 DRIFT_NAMES: dict[DriftKind, str | Promise] = {
     DriftKind.PINNED: gettext_lazy("Pinned lines"),
@@ -38,12 +42,13 @@ DRIFT_NAMES: dict[DriftKind, str | Promise] = {
 @login_required
 @require_safe
 def detail(request: UserRequest, pk: int) -> HttpResponse:
-    """Compare the current text with the proposal. 404 if there is no proposal."""
+    """Compare the current text with its proposals. 404 if there are none."""
     place, memory = open_memory(request, pk)
     proposal = find_proposal(memory.current) if memory.current else None
-    if proposal is None:
+    corrections = _load_corrections(place, memory)
+    if proposal is None and not corrections:
         raise Http404
-    return _render(request, place, memory, proposal)
+    return _render(request, place, memory, proposal, corrections)
 
 
 @login_required
@@ -78,6 +83,61 @@ def reject(request: UserRequest, pk: int) -> HttpResponse:
     return redirect(card_path(memory))
 
 
+@login_required
+@require_POST
+def decide(request: UserRequest, pk: int, proposal: int) -> HttpResponse:
+    """Approve the correction of a line (``do=approve``, with ``text`` as the line), or reject it.
+
+    The status is 409 if the correction was decided already, or if there is another text than
+    ``based_on``, ``revision``.
+    """
+    place, memory = open_memory(request, pk)
+    must_edit(place)
+    corrections = Proposal.objects.visible_to(place.reader).filter(memory=memory)
+    correction = get_object_or_404(corrections.with_memory(), pk=proposal)
+    news, is_decided = _("Rejected. The text is unchanged."), False
+    if request.POST.get("do") == "approve":
+        with suppress(StaleBase, Unchanged):
+            version = correction.approve(
+                by=request.user,
+                based_on=number_in(request, "based_on"),
+                revision=number_in(request, "revision"),
+                text=request.POST.get("text", "").replace("\0", "")[:MAX_LENGTH],
+            )
+            if version is not None:
+                news = _("Approved. It is version %(number)s.") % {"number": version.number}
+                is_decided = True
+    else:
+        is_decided = correction.reject(by=request.user)
+    if not is_decided:
+        return _answer_moved_on(request, place, memory)
+    toasts.success(request, news)
+    if corrections.open().exists():
+        return redirect("proposals-detail", pk)
+    return redirect(card_path(memory))
+
+
+def _load_corrections(
+    place: WorkspaceContext, memory: Memory
+) -> list[tuple[Proposal, list[DiffRow], list[tuple[Message, str]]]]:
+    """Return the open corrections, oldest first, with their change and their source messages."""
+    readable = Message.objects.visible_to(place.reader).select_related("channel", "author")
+    proposals = Proposal.objects.open().visible_to(place.reader).filter(memory=memory)
+    rows = proposals.with_memory().prefetch_related(Prefetch("sources", readable)).order_by("pk")
+    return [
+        (
+            proposal,
+            compare_lines(proposal.line_text, proposal.text),
+            [
+                (message, f"{path}?around={message.ts}#msg-{message.ts}")
+                for message in proposal.sources.all()
+                for path in [messages_path(place.workspace.slug, message.channel.slack_id)]
+            ],
+        )
+        for proposal in rows
+    ]
+
+
 def _find_seen_job(request: UserRequest, memory: Memory) -> Job | None:
     """Return the proposal if it is that on screen: ``job``, for the text ``based_on``."""
     job = proposals.find_proposal(memory)
@@ -91,7 +151,8 @@ def _find_seen_job(request: UserRequest, memory: Memory) -> Job | None:
 def _answer_moved_on(request: UserRequest, place: WorkspaceContext, memory: Memory) -> HttpResponse:
     memory.refresh_from_db()
     proposal = find_proposal(memory.current) if memory.current else None
-    return _render(request, place, memory, proposal, moved_on=True)
+    corrections = _load_corrections(place, memory)
+    return _render(request, place, memory, proposal, corrections, moved_on=True)
 
 
 def _render(
@@ -99,6 +160,7 @@ def _render(
     place: WorkspaceContext,
     memory: Memory,
     proposal: ProposalDisplay | None,
+    corrections: list[Any],
     *,
     moved_on: bool = False,
 ) -> HttpResponse:
@@ -113,6 +175,8 @@ def _render(
             "proposal": proposal,
             "old": display_version(proposal.base, place) if proposal else None,
             "rows": rows,
+            "corrections": corrections,
+            "max_length": MAX_LENGTH,
             "changes": changed_rows(rows),
             "drift": [(DRIFT_NAMES[drift.kind], drift) for drift in drifts],
             "moved_on": moved_on,

@@ -3,8 +3,10 @@
 from typing import Any
 
 from memories.models import Channel, Memory, MemoryVersion, Note
+from memories.rules.memory.catch_up import Since
 from memories.views.access.access import WorkspaceContext
 from memories.views.memory.display import display_versions, for_display, visible_versions
+from memories.views.memory.news import find_new_lines
 from memories.views.memory.rail import build_rail, find_last_seen
 
 HISTORY_SHOWN = 10
@@ -12,9 +14,15 @@ NOTES_SHOWN = 10
 
 
 def texts_context(
-    place: WorkspaceContext, long_term: Memory | None, short_term: Memory | None
+    place: WorkspaceContext,
+    long_term: Memory | None,
+    short_term: Memory | None,
+    since: Since | None = None,
 ) -> dict[str, Any]:
-    """Load both current texts and the short-term history, with the lines of all in one query."""
+    """Load both current texts and the short-term history, with the lines of all in one query.
+
+    ``since`` marks the new lines of the long-term text.
+    """
     version_ids = {memory.current_id or 0 for memory in (long_term, short_term) if memory}
     if short_term is not None:
         newest = visible_versions(short_term, place).in_order().reverse()
@@ -24,6 +32,9 @@ def texts_context(
         display.version.pk: display
         for display in display_versions(for_display(versions.in_order().reverse()), place)
     }
+    shown = displays.get(long_term.current_id or 0) if long_term else None
+    if long_term is not None and shown is not None and since is not None:
+        shown.new_lines = find_new_lines(long_term, shown, place, since)
     short_term_shown = displays.get(short_term.current_id or 0) if short_term else None
     history = [
         display
@@ -32,7 +43,7 @@ def texts_context(
     ]
     return {
         "memory": long_term,
-        "shown": displays.get(long_term.current_id or 0) if long_term else None,
+        "shown": shown,
         "short_term": short_term,
         "short_term_shown": short_term_shown,
         "history": history[:HISTORY_SHOWN],

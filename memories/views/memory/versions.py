@@ -185,7 +185,7 @@ def pin(request: UserRequest, pk: int) -> HttpResponse:
         if pinned
         else _("Unpinned. Updates may change this line.")
     )
-    return _answer_pin(request, place, version, news=news)
+    return _answer_pin(request, place, version, news=news, position=position)
 
 
 def _answer_pin(
@@ -195,8 +195,12 @@ def _answer_pin(
     *,
     news: str = "",
     moved_on: str = "",
+    position: int | None = None,
 ) -> HttpResponse:
-    """Answer with the card of the button (``on=memory``, ``on=now``) or the page."""
+    """Answer with the card of the button (``on=memory``, ``on=now``) or the page.
+
+    The line at ``position`` is open.
+    """
     memory, status = version.memory, 409 if moved_on else 200
     card = request.POST.get("on", "")
     is_on_card = card in ("memory", "now")
@@ -216,6 +220,7 @@ def _answer_pin(
     else:
         page, context = "memory/memories/_saved.html", card_context(memory, place)
     context |= {"place": place, "news": news, "moved_on": _with_number(moved_on, memory)}
+    context["open_line"] = position
     return render_page_or_part(request, page, page, context, status=status)
 
 

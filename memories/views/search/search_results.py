@@ -22,7 +22,8 @@ from memories.rules.search.snippet import Piece, snippet
 from memories.views import paths
 from memories.views.access.access import WorkspaceContext
 from memories.views.ingest.messages import names_in
-from memories.views.memory.display import shape_of, user_name, who_wrote
+from memories.views.memory.display import shape_of, who_wrote
+from memories.views.memory.line_display import user_name
 
 
 @dataclass(frozen=True)

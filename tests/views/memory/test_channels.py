@@ -1,7 +1,7 @@
 """The page of a channel: texts, sources, history, waiting messages and queries."""
 
 import re
-from datetime import UTC, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -11,6 +11,7 @@ from django.utils import timezone
 
 from memories.models import Channel, ChannelSync, Job, Memory, ModelCall, Seen, Workspace
 from memories.pipeline.sync.coverage import coverage_of
+from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory.identity import MemoryType
 from memories.rules.memory.lines import Origin
 from memories.views.memory.channels import BAR_WIDTH
@@ -120,19 +121,9 @@ def test_hidden_characters_of_a_memory_are_shown(cast: Cast) -> None:
 
 
 def test_a_line_without_sources_is_marked(cast: Cast) -> None:
-    assert "no source" not in page_of(cast)
+    assert "No source" not in page_of(cast)
     make_version(memory=cast.memory, text="- out of thin air", until=timezone.now())
-    assert "no source" in page_of(cast)
-
-
-def test_a_line_of_a_person_is_marked(cast: Cast) -> None:
-    current = cast.memory.current
-    text = f"{current.content}\n- Grace writes the mail"
-    cast.memory.revise(text, by=cast.users["editor"], based_on=current.number)
-    page = page_of(cast)
-    assert "edited by a person, v3" in page
-    assert page.count("edited by a person, v") == 1
-    assert "knot-person" in page
+    assert "No source" in page_of(cast)
 
 
 def test_each_line_has_its_author_and_a_link_to_its_first_version(cast: Cast) -> None:
@@ -140,19 +131,68 @@ def test_each_line_has_its_author_and_a_link_to_its_first_version(cast: Cast) ->
     cast.memory.revise("- We launch on Monday\n- Mine", by=cast.users["editor"], based_on=2)
     page = page_of(cast)
     card = page[page.index('id="memory"') : page.index('id="now"')]
-    began = f'<a href="/v/{second.pk}/"><span class="hidden">by the model, </span>v2</a>'
-    assert began in card and "knot-model" in card
-    assert "edited by a person, v3</span>" in card  # the version that is shown: no link to itself
+    assert card.count(f'<a href="/v/{second.pk}/">Added in v2</a>') == 1
+    assert card.count("<b>editor</b>") == 1 and "Added in v3" not in card
     type(first).objects.filter(pk=second.pk).update(audience="members")
-    assert "by the model, </span>v2</span>" in page_of(cast)  # nor to one that nobody may read
+    assert "Added in v2" not in page_of(cast), "nobody here may read it"
 
 
-def test_the_card_has_the_reason_of_its_text(cast: Cast) -> None:
-    trigger = {"reason": "merge", "new": 2}
-    make_version(memory=cast.memory, text="- Merged", until=timezone.now(), trigger=trigger)
+def test_the_lines_of_a_long_term_memory_are_grouped(cast: Cast) -> None:
+    """By kind while they hold. Events come after them, folded by month, newest month first."""
+    texts = ("Tom asked", "We ship on Friday", "It broke", "It was fixed", "42 shops", "Aya tests")
+    kinds = ("question", "decision", "event", "event", "", "task")
+    version = make_version(
+        memory=cast.memory, text="\n".join(f"- {text}" for text in texts), until=timezone.now()
+    )
+    for i, (kind, month) in enumerate(zip(kinds, (1, 1, 1, 2, 1, 1), strict=True)):
+        at_us = to_micros(datetime(2026, month, 5, tzinfo=UTC))
+        version.lines.filter(position=i).update(kind=kind, at_us=at_us)
     page = page_of(cast)
-    facts = page[page.index('id="memory"') : page.index("Merged</span>")]
-    assert "merged from 2 texts" in facts
+    words = ["Decided", "We ship on Friday", "Tasks", "Aya tests", "Open", "Tom asked", "Status"]
+    words += ["42 shops", "History", "February 2026", "It was fixed", "January 2026", "It broke"]
+    card = page[page.index('id="memory"') :]
+    places = [card.index(f">{word}") for word in words]
+    assert places == sorted(places)
+    assert page.count('<details class="month">') == 2
+
+
+def test_a_replaced_line_is_folded_behind_the_new_one(cast: Cast) -> None:
+    line = cast.memory.current.lines.get(position=0)
+    line.correct("We launch in May", by=None, based_on=2)
+    for _ in range(2):
+        page = page_of(cast)
+        assert "Replaced 1 earlier line" in page
+        assert "<del>We launch on Monday</del>" in page
+        # It stays there while later versions keep the line.
+        cast.memory.refresh_from_db()
+        current = cast.memory.current
+        cast.memory.revise(f"{current.content}\n- More", by=None, based_on=current.number)
+
+
+def test_a_period_shows_the_new_lines_first(cast: Cast) -> None:
+    make_version(
+        memory=cast.memory,
+        text="- Old news\n- New news",
+        sources=cast.messages[:1],
+        until=timezone.now(),
+    )
+    cast.memory.refresh_from_db()
+    now_us = to_micros(timezone.now())
+    cast.memory.current.lines.filter(text="- New news").update(at_us=now_us)
+
+    def shown(since: str) -> str:
+        path = cast.path(f"c/C0PUBLIC/?since={since}")
+        page = cast.clients["member"].get(path).content.decode()
+        return page[page.index('id="memory"') : page.index('class="short-term"')]
+
+    for since in ("24h", "7d", f"day&day={timezone.now():%Y-%m-%d}"):
+        card = shown(since)
+        assert card.index("New news") < card.index("1 other line") < card.index("Old news"), since
+    assert "other line" not in shown("seen"), "the reader has seen nothing yet"
+    Seen.objects.of(cast.users["member"], cast.memory).mark(3, timezone.now())
+    assert "No new lines in this period." in shown("seen")
+    wrong = cast.clients["member"].get(cast.path("c/C0PUBLIC/?since=day&day=tomorrow"))
+    assert wrong.status_code == 422 and "not in the future" in wrong.content.decode()
 
 
 def test_highlights_and_provisional_versions_are_marked(cast: Cast) -> None:
@@ -266,16 +306,21 @@ def test_an_empty_channel_has_the_conditions(cast: Cast) -> None:
 
 
 @pytest.mark.slow
-def test_the_activity_is_a_chart_and_a_table(cast: Cast) -> None:
-    assert "None in the last 14 days." in page_of(cast)
+def test_the_timeline_is_a_chart_and_a_table(cast: Cast) -> None:
+    assert "No messages, versions or decisions in the last 14 days." in page_of(cast)
     now = timezone.now()
     for number, days in enumerate((0, 1, 1, 1, 20)):
         at = now - timedelta(days=days, milliseconds=number)
         MessageFactory(channel=cast.public, author=cast.author, at=at)
     MessageFactory(channel=cast.public, at=now - timedelta(milliseconds=9), is_notice=True)
+    make_version(memory=cast.memory, text="- We decided to ship", until=now)
+    cast.memory.refresh_from_db()
+    cast.memory.current.lines.update(kind="decision", at_us=to_micros(now))
     page = page_of(cast)
-    assert "4 in the last 14 days. The most on one day: 3, on " in page
-    assert page.count('<rect x="') >= 14 and "<td>3</td>" in page
+    rows = re.findall(r"<dt>(\w+)</dt><dd>(\d+)</dd><dd><svg", page)
+    assert rows == [("Messages", "4"), ("Segments", "0"), ("Versions", "1"), ("Decisions", "1")]
+    assert page.count('<rect x="') >= 4 * 14 and "<td>3</td>" in page
+    assert "Number per day." in page
 
 
 @pytest.mark.slow

@@ -295,7 +295,7 @@ def test_only_editors_see_the_buttons(cast: Cast, name: str) -> None:
     cast.memory.pin(0, by=None, based_on=2)
     old, current = version_of(cast, 1).pk, version_of(cast, 2).pk
     page = page_of(cast, current, name)
-    assert "#pinned" in page and "pinned</span>" in page and "/pin/" not in page
+    assert "#pinned" in page and 'aria-label="Pinned"' in page and "/pin/" not in page
     assert "/undo/" not in cast.clients[name].get(f"/diff/{old}..{current}/").content.decode()
 
 

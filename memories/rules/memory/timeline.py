@@ -1,4 +1,4 @@
-"""The days of an activity chart, and the heights of its bars."""
+"""The days of a timeline, and the heights of its bars."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

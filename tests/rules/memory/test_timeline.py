@@ -1,4 +1,4 @@
-"""Days and bars of a channel's activity."""
+"""Days and bars of the timeline of a channel."""
 
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from memories.rules.ingest.timestamps import HOUR, to_micros
-from memories.rules.memory.activity import bar_heights, last_days
+from memories.rules.memory.timeline import bar_heights, last_days
 
 
 def test_days_follow_the_zone():

@@ -1,0 +1,170 @@
+"""Edit one line of a memory, or propose another text for it."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib import messages as toasts
+from django.contrib.auth.decorators import login_required
+from django.core.exceptions import PermissionDenied
+from django.db import transaction
+from django.http import Http404, HttpResponse
+from django.shortcuts import redirect
+from django.utils.translation import gettext as _
+
+from memories.models import Line, Memory, MemoryVersion, Proposal, StaleBase
+from memories.models.memory.proposals import MAX_LENGTH
+from memories.pipeline.memory.proposals import find_sources
+from memories.rules.memory.lines import correct_line, words_of
+from memories.views.access.access import UserRequest, WorkspaceContext, open_memory
+from memories.views.memory.display import visible_versions
+from memories.views.memory.memories import Base, answer_conflict, read_base, save_draft
+from memories.views.memory.rail import card_context
+from memories.views.pages import render_page_or_part, wants_part
+from memories.views.paths import card_path
+
+
+@dataclass(frozen=True)
+class LineForm:
+    """What a person typed. ``error`` is the reason for not saving it."""
+
+    text: str
+    reason: str = ""
+    source: str = ""
+    error: str = ""
+
+
+@login_required
+def edit(request: UserRequest, pk: int, position: int) -> HttpResponse:
+    """Save another text for a line of the seen version (``based_on``, ``revision``).
+
+    For editors this adds a version. For other members it adds a proposal. ``?wrong=1`` also asks for
+    a reason and a source. The status is 422 for an invalid text. It is 409 if there is a newer
+    version: editors then get the conflict page with the whole text.
+    """
+    place, memory = open_memory(request, pk)
+    if not place.may_propose:
+        raise PermissionDenied
+    if request.method != "POST":
+        line = _find_line(memory.current, position)
+        if line is None:
+            raise Http404
+        return _render(request, place, memory, line, LineForm(words_of(line.text)))
+    base = read_base(request, "based_on", "revision")
+    seen = visible_versions(memory, place).filter(number=base.number, revision=base.revision)
+    line = _find_line(seen.first(), position)
+    form = _read_form(request, line)
+    if line is None:
+        return _render(request, place, memory, _find_line(memory.current, position), form, 409)
+    if form.error:
+        return _render(request, place, memory, line, form, 422)
+    if not place.can_edit:
+        _propose(request, place, line, form)
+        return _answer(request, place, memory, _("Proposed. An editor will decide."), position)
+    try:
+        version = _save(request, place, line, form, base)
+    except StaleBase:
+        yours = _text_with(line, form.text)
+        save_draft(place, memory, yours, base)
+        memory.refresh_from_db()
+        return answer_conflict(request, place, memory, yours=yours, seen=base)
+    news = _("Saved as version %(number)s.") % {"number": version.number}
+    return _answer(request, place, memory, news, position)
+
+
+def _find_line(version: MemoryVersion | None, position: int) -> Line | None:
+    lines = (
+        version.lines.filter(redacted=False, position=position) if version else Line.objects.none()
+    )
+    return lines.select_related("version__memory").first()
+
+
+def _read_form(request: UserRequest, line: Line | None) -> LineForm:
+    names = ("text", "reason", "source")
+    values = (request.POST.get(name, "").replace("\0", "").strip() for name in names)
+    text, reason, source = values
+    error = ""
+    if line is None:
+        error = _("Nothing was saved. This line changed after you opened it. Your text is kept.")
+    elif not any(map(str.isalnum, text)):
+        error = _("A line cannot be empty. To remove it, edit the whole memory.")
+    elif words_of(text) == words_of(line.text):
+        error = _("The text is the same. Change it, or cancel.")
+    elif max(map(len, (text, reason, source))) > MAX_LENGTH:
+        error = _("A text has at most %(n)s characters.") % {"n": MAX_LENGTH}
+    return LineForm(words_of(text), reason, source, error)
+
+
+def _propose(request: UserRequest, place: WorkspaceContext, line: Line, form: LineForm) -> Proposal:
+    return Proposal.objects.propose(
+        line.version,
+        line,
+        form.text,
+        reason=form.reason,
+        source_text=form.source,
+        sources=find_sources(line.version.memory, form.source, place.reader),
+        author=request.user,
+    )
+
+
+@transaction.atomic
+def _save(
+    request: UserRequest, place: WorkspaceContext, line: Line, form: LineForm, base: Base
+) -> MemoryVersion:
+    """Add a version. A reason or a source is kept with an approved proposal."""
+    if not (form.reason or form.source):
+        return line.correct(
+            form.text, by=request.user, based_on=base.number, revision=base.revision
+        )
+    proposal = _propose(request, place, line, form)
+    version = proposal.approve(by=request.user, based_on=base.number, revision=base.revision)
+    assert version is not None
+    return version
+
+
+def _text_with(line: Line, text: str) -> str:
+    """Return the text of the line's version with these words in its place."""
+    values = line.version.lines.order_by("position").as_values()
+    corrected = correct_line(values, line.position, text, (), None)[line.position].text
+    rows = line.version.content.split("\n")
+    return "\n".join(corrected if row.rstrip() == line.text else row for row in rows)
+
+
+def _answer(
+    request: UserRequest, place: WorkspaceContext, memory: Memory, news: str, position: int
+) -> HttpResponse:
+    if not wants_part(request):
+        toasts.success(request, news)
+        return redirect(card_path(memory))
+    memory.refresh_from_db()
+    context = {**card_context(memory, place), "news": news, "focus_line": position}
+    page = "memory/memories/_saved.html"
+    return render_page_or_part(request, page, page, context)
+
+
+def _render(
+    request: UserRequest,
+    place: WorkspaceContext,
+    memory: Memory,
+    line: Line | None,
+    form: LineForm,
+    status: int = 200,
+) -> HttpResponse:
+    """Render the form for a line. Without a line, the memory does not have it any more."""
+    on = request.POST.get("on", request.GET.get("on", ""))
+    context: dict[str, Any] = {
+        "place": place,
+        "memory": memory,
+        "line": line,
+        "form": form,
+        "on": on,
+        "is_wrong": "wrong" in request.GET or bool(form.reason or form.source),
+        "max_length": MAX_LENGTH,
+    }
+    page, part = "memory/lines/edit.html", "memory/lines/_form.html"
+    response = render_page_or_part(request, page, part, context, status=status)
+    if line is not None and status != 200 and wants_part(request):
+        response["HX-Retarget"] = (
+            f"#{'now' if on == 'now' else 'memory'}-line-{line.position} .line-form"
+        )
+        response["HX-Reswap"] = "innerHTML"
+    return response

@@ -1,0 +1,96 @@
+"""The timeline of a channel: messages, segments, versions and decisions on each of the last days."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Any
+
+from django.db.models import Count, Q, QuerySet
+from django.utils.translation import gettext as _
+
+from memories.models import Channel, Memory, Message, Segment
+from memories.rules.memory.kinds import Kind
+from memories.rules.memory.timeline import Day, bar_heights, last_days
+from memories.views.access.access import WorkspaceContext
+from memories.views.memory.display import VersionDisplay, visible_versions
+
+DAYS = 14
+HEIGHT = 16
+STEP = 10  # the distance of two bars
+
+
+@dataclass(frozen=True)
+class TimelineRow:
+    """The numbers of one kind of thing by day."""
+
+    label: str
+    counts: list[int]
+
+    @property
+    def total(self) -> int:
+        return sum(self.counts)
+
+    @property
+    def bars(self) -> list[tuple[int, int, int]]:
+        """The x, y and height of each bar."""
+        heights = bar_heights(self.counts, HEIGHT)
+        return [(i * STEP, HEIGHT - height, height) for i, height in enumerate(heights)]
+
+
+@dataclass(frozen=True)
+class Timeline:
+    days: list[date]
+    rows: list[TimelineRow]
+    width: int = DAYS * STEP
+    height: int = HEIGHT
+
+    @property
+    def is_empty(self) -> bool:
+        return not any(row.total for row in self.rows)
+
+    @property
+    def counts_by_day(self) -> list[tuple[date, list[int]]]:
+        return [(day, [row.counts[i] for row in self.rows]) for i, day in enumerate(self.days)]
+
+
+def load_timeline(
+    place: WorkspaceContext,
+    channel: Channel,
+    long_term: Memory | None,
+    shown: VersionDisplay | None,
+    now: datetime,
+) -> Timeline:
+    """Count by day in the workspace's zone, the decisions among the ``shown`` lines. Three queries."""
+    days = last_days(now, place.workspace.memory_settings.zone, DAYS)
+    messages = Message.objects.visible_to(place.reader).filter(
+        channel=channel, state=Message.State.LIVE, is_notice=False
+    )
+    segments = Segment.objects.visible_to(place.reader).of_channel().filter(channel=channel)
+    versions = visible_versions(long_term, place) if long_term else None
+    decided_us = [
+        line.at_us for line in (shown.lines if shown else ()) if line.kind == Kind.DECISION
+    ]
+    decisions = [sum(day.begin_us <= us < day.end_us for us in decided_us) for day in days]
+    return Timeline(
+        [day.date for day in days],
+        [
+            TimelineRow(_("Messages"), _count_by_day(messages, "micros", days)),
+            TimelineRow(_("Segments"), _count_by_day(segments, "last_us", days)),
+            TimelineRow(_("Versions"), _count_by_day(versions, "until_us", days)),
+            TimelineRow(_("Decisions"), decisions),
+        ],
+    )
+
+
+def _count_by_day(rows: QuerySet[Any] | None, time: str, days: Sequence[Day]) -> list[int]:
+    """Count rows by ``time``, a column of microseconds."""
+    if rows is None:
+        return [0] * len(days)
+    sums = {
+        f"day_{i}": Count(
+            "pk", filter=Q(**{f"{time}__gte": day.begin_us, f"{time}__lt": day.end_us})
+        )
+        for i, day in enumerate(days)
+    }
+    totals = rows.filter(**{f"{time}__gte": days[0].begin_us}).aggregate(**sums)
+    return [totals[name] for name in sums]
