@@ -74,6 +74,7 @@ INSTALLED_APPS = [
 
 MIDDLEWARE = [
     "memoryhub.metrics.measure_requests",
+    "memoryhub.tracing.trace_requests",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "memories.views.pages.CompressPages",
@@ -382,6 +383,8 @@ MEMORYHUB_HEARTBEAT_MAX = env.float("MEMORYHUB_HEARTBEAT_MAX", default=5 * MEMOR
 
 # The key for /metrics. Without it there are no metrics.
 MEMORYHUB_METRICS_KEY = env.str("MEMORYHUB_METRICS_KEY", default="")
+# The collector of traces. OpenTelemetry itself reads its other variables.
+OTEL_EXPORTER_OTLP_ENDPOINT = env.str("OTEL_EXPORTER_OTLP_ENDPOINT", default="")
 
 # Logs
 
