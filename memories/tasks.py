@@ -25,15 +25,16 @@ from memories.pipeline.generate import probing
 from memories.pipeline.generate.passes import run_pass
 from memories.pipeline.ingest import events as slack_events
 from memories.pipeline.ingest import uploads
+from memories.pipeline.ingest.requests import due_requests
 from memories.pipeline.locks import Busy
 from memories.pipeline.redaction.retention import delete_expired
 from memories.pipeline.search import indexing
-from memories.pipeline.slack_app.requests import due_requests, process_request
+from memories.pipeline.slack_app.answering import process_request
 from memories.pipeline.sync.connecting import client_for, has_usable_token
 from memories.pipeline.sync.sync import sync_workspace
 from memories.pipeline.sync.sync_report import SyncState
 from memories.rules.summariser import SummariserError
-from memories.views.slack_app.answers import answer_request
+from memories.slack_app.answers import answer_request
 from memoryhub.failpoints import fail_point
 from memoryhub.heartbeat import keep_beating
 

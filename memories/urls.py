@@ -7,7 +7,7 @@ from memories.views.access import api_keys, invitations, people, preferences, se
 from memories.views.context import context
 from memories.views.costs import costs
 from memories.views.generate import backfill, jobs, updates
-from memories.views.ingest import events, imports, messages
+from memories.views.ingest import events, imports, messages, requests
 from memories.views.memory import (
     archive,
     catch_up,
@@ -24,7 +24,6 @@ from memories.views.memory import (
 from memories.views.notes import notes, trash
 from memories.views.safety import quarantine
 from memories.views.search import ask, search
-from memories.views.slack_app import requests
 from memories.views.sync import slack
 
 urlpatterns: list[URLPattern | URLResolver] = [

@@ -41,12 +41,12 @@ ARROWS: dict[str, dict[str, str]] = {
         "ask": "costs search",
         "context": "search",
         "generate": "costs safety",
-        "ingest": "access redaction slack_app",
+        "ingest": "access redaction",
         "memory": "generate safety",
         "redaction": "access",
         "safety": "generate redaction",
+        "slack_app": "ingest sync",
         "sync": "access ingest",
-        "slack_app": "sync",
         "transfer": "generate",
     },
     "views": {
@@ -59,7 +59,6 @@ ARROWS: dict[str, dict[str, str]] = {
         "notes": "access",
         "safety": "access",
         "search": "access ingest memory",
-        "slack_app": "access ingest memory search",
         "sync": "access",
     },
 }

@@ -14,12 +14,11 @@ from django.db import close_old_connections, connection
 
 from memories.management.arguments import check_migrations
 from memories.pipeline.ingest import events
-from memories.pipeline.slack_app.requests import store_request
+from memories.pipeline.ingest.requests import store_request
 from memories.rules.slack_app.payloads import COMMAND, parse_request
 from memories.slack.socket import Socket
 from memories.slack.web import SlackError
 from memories.tasks import schedule_events, schedule_request
-from memories.views.slack_app.requests import refusal_of
 
 logger = logging.getLogger(__name__)
 
@@ -80,7 +79,7 @@ def take(body: object) -> dict[str, Any] | None:
         if request is not None:
             stored = store_request(request)
             if stored.event_id is None:
-                return refusal_of(stored) if request.kind == COMMAND else None
+                return stored.answer if request.kind == COMMAND else None
             schedule_request(stored.event_id)
             return None
         received = events.store_payload(body)

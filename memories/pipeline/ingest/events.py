@@ -17,9 +17,9 @@ from django.utils import timezone
 
 from memories.models import Channel, SlackConnection, SlackEvent, Workspace
 from memories.pipeline.access import channel_audience
+from memories.pipeline.ingest.requests import store_request
 from memories.pipeline.ingest.roster import store_channels, store_people
 from memories.pipeline.ingest.store import store_messages
-from memories.pipeline.slack_app.requests import store_request
 from memories.rules.ingest.events import (
     EVENT_RETENTION,
     Action,

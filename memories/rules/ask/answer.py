@@ -54,9 +54,9 @@ class Sentence:
 def build_prompt(question: str, texts: Sequence[NumberedText], key: str) -> Prompt:
     """Return the prompt. ``key`` is a random string for its fences."""
     rows = [f"{x.number} [{x.at:%Y-%m-%d}] {to_one_line(clean_for_model(x.text))}" for x in texts]
-    asked = to_one_line(clean_for_model(question))
+    question_line = to_one_line(clean_for_model(question))
     language = "Japanese." if is_mostly_japanese(question) else "the language of the question."
-    data = [f"<<texts {key}>>", *rows, f"<<question {key}>>", asked, f"<<end {key}>>"]
+    data = [f"<<texts {key}>>", *rows, f"<<question {key}>>", question_line, f"<<end {key}>>"]
     digest = hashlib.sha256(f"{_SYSTEM}{_INSTRUCTIONS}".encode()).hexdigest()[:8]
     return Prompt(_SYSTEM, "\n".join([*data, "", f"{_INSTRUCTIONS} {language}"]), f"ask-{digest}")
 

@@ -152,12 +152,12 @@ def parse_command(text: str) -> tuple[str, str]:
     ``ask`` without a question and ``note`` without a text are help.
     """
     words = text.split(maxsplit=1)
-    verb, rest = (
+    verb, argument = (
         (words[0].casefold(), words[1].strip() if len(words) > 1 else "") if words else ("", "")
     )
     if verb in ("catch", "catchup", "catch-up"):
-        begin, _, after = rest.partition(" ")
-        return "catch up", after.strip() if begin.casefold() == "up" else rest
+        begin, _, after = argument.partition(" ")
+        return "catch up", after.strip() if begin.casefold() == "up" else argument
     if verb in ("ask", "note"):
-        return (verb, rest) if rest else ("help", "")
+        return (verb, argument) if argument else ("help", "")
     return ("help", "") if verb in ("", "help") else ("", text)

@@ -8,12 +8,12 @@ from django.utils import timezone
 
 from memories.models import Member, Note, SlackEvent
 from memories.pipeline.search import indexing
-from memories.pipeline.slack_app.requests import process_request
-from memories.views.slack_app.answers import answer_request
-from memories.views.slack_app.commands import SHARE
+from memories.pipeline.slack_app.answering import process_request
+from memories.slack_app.answers import answer_request
+from memories.slack_app.commands import SHARE
 from tests.factories import MemberFactory, MessageFactory
 from tests.slack.fake_app import signed_form
-from tests.views.slack_app.conftest import OPEN, SECRET, Team
+from tests.slack_app.conftest import OPEN, SECRET, Team
 
 pytestmark = pytest.mark.django_db
 

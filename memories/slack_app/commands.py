@@ -30,9 +30,9 @@ from memories.rules.slack_app.blocks import (
     sections,
 )
 from memories.rules.slack_app.payloads import parse_command
+from memories.slack_app.briefing import briefing_blocks
+from memories.slack_app.callers import Caller
 from memories.views.search.passages import ShownPassage, show_passages
-from memories.views.slack_app.briefing import briefing_blocks
-from memories.views.slack_app.callers import Caller
 
 SHARE = "slack_commands-share"
 DAY = next(iter(PERIODS))  # the period without another one
@@ -40,17 +40,17 @@ DAY = next(iter(PERIODS))  # the period without another one
 
 def run_command(caller: Caller) -> Block:
     """Return the answer to a command, which only the caller sees."""
-    verb, rest = parse_command(caller.request.text)
+    verb, argument = parse_command(caller.request.text)
     match verb:
         case "catch up":
-            return _catch_up(caller, rest or DAY)
+            return _catch_up(caller, argument or DAY)
         case "ask":
-            return _ask(caller, rest)
+            return _ask(caller, argument)
         case "note":
-            return _note(caller, rest)
+            return _note(caller, argument)
         case "help":
             return answer(_help())
-    return answer(_("“%(words)s” is no command.") % {"words": rest[:80]} + f"\n{_help()}")
+    return answer(_("“%(words)s” is no command.") % {"words": argument[:80]} + f"\n{_help()}")
 
 
 def _help() -> str:

@@ -10,18 +10,10 @@ from urllib.parse import parse_qsl
 
 from django.db import DatabaseError
 from django.http import HttpRequest, HttpResponse, JsonResponse
-from django.utils.translation import gettext as _
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_POST
 
-from memories.pipeline.slack_app.requests import (
-    REPEATED,
-    SWITCHED_OFF,
-    UNKNOWN_TEAM,
-    StoredRequest,
-    store_request,
-)
-from memories.rules.slack_app.blocks import answer
+from memories.pipeline.ingest.requests import store_request
 from memories.rules.slack_app.payloads import parse_request
 from memories.tasks import schedule_request
 from memories.views.ingest.events import read_signed_body
@@ -59,18 +51,6 @@ def _receive(request: HttpRequest, parse: Callable[[str], object]) -> HttpRespon
         logger.exception("cannot store a request")
         return HttpResponse(status=503)
     if stored.event_id is None:
-        return JsonResponse(refusal_of(stored))
+        return JsonResponse(stored.answer)
     schedule_request(stored.event_id)
     return HttpResponse()
-
-
-def refusal_of(stored: StoredRequest) -> dict[str, object]:
-    """Return the answer to a request that was not stored."""
-    words = {
-        UNKNOWN_TEAM: _("This Slack workspace is not connected to this hub."),
-        SWITCHED_OFF: _(
-            "This is switched off here. An admin can switch it on in the settings of the workspace."
-        ),
-        REPEATED: _("This request was received before. Its answer is on the way."),
-    }
-    return answer(words[stored.refusal])

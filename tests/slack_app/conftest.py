@@ -14,7 +14,9 @@ from tests.slack.fake_app import APP_SCOPES, Shown, signed_form
 from tests.slack.fake_channel import Json
 from tests.slack.fake_events import SIGNING_SECRET, signed_event
 from tests.slack.fake_slack import TOKEN, FakeSlack
-from tests.views.conftest import Cast
+from tests.views.conftest import Cast, cast, cast_from_the_start, shared_cast
+
+__all__ = ["cast", "cast_from_the_start", "shared_cast"]
 
 FEATURES = ("slack_commands", "slack_shortcuts", "slack_home", "slack_reaction", "slack_unfurls")
 OPEN, SECRET = "C0PUBLIC", "C0PRIVATE"

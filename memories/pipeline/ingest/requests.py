@@ -3,26 +3,25 @@
 A request is a row of SlackEvent, so it survives a restart, and one that Slack sends twice is one row.
 """
 
-import logging
-from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
-from django.conf import settings
+from django.utils.translation import gettext_lazy as _
 
 from memories.models import SlackEvent, Workspace
-from memories.rules.slack_app.payloads import (
-    RESPONSE_LASTS,
-    SETTINGS,
-    AppRequest,
-    load_request,
-)
-from memories.slack.web import SlackError
-
-logger = logging.getLogger(__name__)
+from memories.rules.slack_app.blocks import Block, answer
+from memories.rules.slack_app.payloads import SETTINGS, AppRequest
 
 UNKNOWN_TEAM, SWITCHED_OFF, REPEATED = "unknown_team", "switched_off", "repeated"
-Answerer = Callable[[AppRequest, Workspace, datetime], None]
+
+
+REFUSALS = {
+    UNKNOWN_TEAM: _("This Slack workspace is not connected to this hub."),
+    SWITCHED_OFF: _(
+        "This is switched off here. An admin can switch it on in the settings of the workspace."
+    ),
+    REPEATED: _("This request was received before. Its answer is on the way."),
+}
 
 
 @dataclass(frozen=True)
@@ -31,6 +30,11 @@ class StoredRequest:
 
     event_id: int | None = None
     refusal: str = ""
+
+    @property
+    def answer(self) -> Block:
+        """The answer to a request that was not stored."""
+        return answer(str(REFUSALS[self.refusal]))
 
 
 def workspace_of(request: AppRequest) -> Workspace | None:
@@ -57,33 +61,3 @@ def store_request(request: AppRequest) -> StoredRequest:
 def due_requests(now: datetime) -> list[int]:
     """Return the row ids of the requests that wait for a worker."""
     return list(SlackEvent.objects.due(now).app_requests().values_list("pk", flat=True))
-
-
-def process_request(event_id: int, answer: Answerer, now: datetime) -> bool:
-    """Answer a stored request; return False without the claim. An error schedules a retry.
-
-    Slack accepts no answer that comes too late. No transaction is open while ``answer`` runs.
-    """
-    event = SlackEvent.objects.due(now).app_requests().filter(pk=event_id).first()
-    lease = timedelta(seconds=settings.MEMORYHUB_LEASE)
-    if event is None or not event.claim(now, now + lease):
-        return False
-    request = load_request(event.body)
-    workspace = workspace_of(request)
-    if workspace is None or now - event.received_at > RESPONSE_LASTS:
-        event.finish(skipped="switched off" if workspace is None else "too late to answer")
-        return True
-    try:
-        answer(request, workspace, now)
-    except SlackError as error:
-        logger.warning("request %s was not answered: %s", event.pk, error.code)
-        if error.permanent:
-            event.finish(skipped=f"Slack refuses the answer: {error.code}")
-        else:
-            event.fail(error.code, now + timedelta(seconds=settings.MEMORYHUB_BACK_OFF))
-    except Exception as error:
-        logger.exception("request %s failed, attempt %d", event.pk, event.attempts)
-        event.fail(type(error).__name__, now + timedelta(seconds=settings.MEMORYHUB_BACK_OFF))
-    else:
-        event.finish()
-    return True

@@ -3,27 +3,23 @@
 from contextlib import AbstractContextManager
 from datetime import datetime
 
-from django.conf import settings
 from django.utils import translation
 from django.utils.translation import gettext as _
 
 from memories.models import Person, Workspace
 from memories.rules.slack_app.blocks import Block, answer
 from memories.rules.slack_app.payloads import COMMAND, AppRequest
-from memories.slack.responses import respond
-from memories.views.slack_app.callers import Caller, find_person
-from memories.views.slack_app.commands import SHARE, run_command, share
+from memories.slack_app.callers import Caller, find_person
+from memories.slack_app.commands import SHARE, run_command, share
 
 BUTTONS = {SHARE: share}
 
 
-def answer_request(request: AppRequest, workspace: Workspace, now: datetime) -> None:
-    """Send the answer to Slack. A refusal says why. Raises SlackError."""
+def answer_request(request: AppRequest, workspace: Workspace, now: datetime) -> Block:
+    """Return the answer. A refusal says why."""
     person = find_person(request, workspace)
     with _language_of(person, workspace):
-        respond(
-            request.response_url, _answer(request, workspace, person, now), settings.SLACK_BASE_URL
-        )
+        return _answer(request, workspace, person, now)
 
 
 def _answer(

@@ -48,9 +48,9 @@ def briefing_blocks(
     return [*blocks, *sections([link(_absolute(path), _("Open Catch up"))])]
 
 
-def _opening_line(opening: OpeningLine) -> str:
-    channel = [f"_{escape(str(opening.channel))}_"] if opening.channel else []
-    return item(words_of(opening.line.text), *channel)
+def _opening_line(news_line: OpeningLine) -> str:
+    channel = [f"_{escape(str(news_line.channel))}_"] if news_line.channel else []
+    return item(words_of(news_line.line.text), *channel)
 
 
 def _entry_line(entry: NewsEntry) -> str:
