@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from django.conf import settings
 from django.db import connection, transaction
+from django.test import TransactionTestCase
 from django.utils import translation
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
@@ -34,7 +35,10 @@ hypothesis_settings.register_profile(
 hypothesis_settings.load_profile("here")
 
 DATABASE_FIXTURES = frozenset(
-    {"db", "transactional_db", "live_server", "database_url", "demo", "migrated_urls"}
+    {
+        *("db", "transactional_db", "live_server", "database_url"),
+        *("demo", "migrated_urls", "own_database"),
+    }
 )
 
 
@@ -55,6 +59,8 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.OPENAI_API_KEY = settings.OPENAI_BASE_URL = settings.MEMORYHUB_MODEL = ""
     settings.SLACK_BOT_TOKEN = settings.SLACK_BASE_URL = ""
     settings.SLACK_SIGNING_SECRET = settings.SLACK_APP_TOKEN = ""
+    # After a test with transactions, Django would create permissions and triggers anew.
+    TransactionTestCase._fixture_teardown = lambda self: template.empty_tables()
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -152,6 +158,17 @@ def migrated_urls(
         yield make()
         for name in made:
             template.drop(run, name)
+
+
+@pytest.fixture
+def own_database(
+    pytestconfig: pytest.Config, django_db_setup: None, django_db_blocker: DjangoDbBlocker
+) -> Iterator[None]:
+    """A migrated database that the test may migrate or break. Use no `db` beside it."""
+    run = pytestconfig.stash[RUN]
+    name = "own-" + os.environ.get("PYTEST_XDIST_WORKER", "main")
+    with django_db_blocker.unblock(), template.connected_to_copy(run, name, "migrated"):
+        yield
 
 
 @pytest.fixture

@@ -10,7 +10,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from django.contrib.auth.models import Permission
+from django.contrib.contenttypes.models import ContentType
 from django.core.management import call_command
+from django.core.management.color import no_style
 from django.db import connection
 
 RUN = pytest.StashKey[Path]()  # of pytest's config: the folder of the run
@@ -94,6 +97,13 @@ def drop(run: Path, name: str) -> None:
 def drop_templates(run: Path) -> None:
     for made in run.glob("*.made"):
         drop(run, made.stem)
+
+
+def empty_tables() -> None:
+    """Delete all rows of the connected database, except those that `migrate` creates."""
+    created = {ContentType._meta.db_table, Permission._meta.db_table}
+    tables = set(connection.introspection.django_table_names(only_existing=True)) - created
+    connection.ops.execute_sql_flush(connection.ops.sql_flush(no_style(), sorted(tables)))
 
 
 def execute(statement: str) -> None:

@@ -24,7 +24,6 @@ from tests.leaks.probes import (
     Eyes,
     api_asks,
     named_addresses,
-    probes,
     run_command,
 )
 from tests.leaks.world import FULL, PLACES, ROLES, World, word
@@ -61,22 +60,23 @@ def test_a_new_one_would_be_seen():
         clear_url_caches()
 
 
+@pytest.fixture
+def world() -> World:
+    return World().build()
+
+
 @pytest.mark.slow
-def test_a_leak_would_be_seen():
-    """Each way of asking finds the word of a place by whoever may read it."""
-    world = World().build()
+def test_a_leak_would_be_seen(world: World) -> None:
+    """The page of messages shows the word of a place to whoever may read it."""
     eyes = Eyes(world)
-    found = {
-        (place, role): False for place in PLACES for role in world.audiences[place] - {"public"}
-    }
-    for probe in probes(world):
-        if not probe.what.endswith("/messages/"):
-            continue
-        text = probe.ask(eyes)
-        for place in PLACES:
-            if (place, probe.role) in found and word(place, "said") in text:
-                found[place, probe.role] = True
-    assert all(found.values()), [key for key, seen in found.items() if not seen]
+    readers = {(place, role) for place in PLACES for role in world.audiences[place] - {"public"}}
+    shown = set()
+    for path, _ in MATRIX["messages-index"](world):
+        if path.endswith("/messages/"):
+            for role in ROLES:
+                text = eyes.get(role, path)
+                shown |= {(place, role) for place in PLACES if word(place, "said") in text}
+    assert shown == readers
     # A page that shows a stranger's word is a leak.
     note = Note.objects.live().get(channel=world.channels["secret"])
     text = f"… {note.content} …"
@@ -91,9 +91,8 @@ def test_a_leak_would_be_seen():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("at", ["/api/v1/", "/mcp"])
-def test_a_key_is_shown_what_its_account_reads(at: str) -> None:
+def test_a_key_is_shown_what_its_account_reads(world: World, at: str) -> None:
     """A client that every probe of the API refuses would show no leak either."""
-    world = World().build()
     eyes = Eyes(world)
     asked = [ask for ask in api_asks(world) if ask[0].startswith(at) and TYPED in str(ask)]
     answers = [eyes.api("member", "leaks", *ask) for ask in asked]
@@ -119,7 +118,9 @@ REFUSED = {"memories_slackconnection_add"}  # each workspace has one
 )
 def test_no_form_gives_an_attacker_anything(is_full: bool) -> None:
     """Nobody reads, may or runs more after any post, but what an operator opens on the record."""
-    report = attack(AttackedTeam().build(), ATTACKERS, is_full=is_full)
+    # The admin refuses whoever is not staff: the member stands for the outsider and the editor.
+    roles = [role for role in ATTACKERS if is_full or role not in ("outsider", "editor")]
+    report = attack(AttackedTeam().build(), roles, is_full=is_full)
     sys.stderr.write(f"\n{report}\n")
     assert report.is_clean, report
     assert {what.split()[1] for what in report.refused} <= REFUSED, report

@@ -1,4 +1,4 @@
-"""What the demo's context holds of right answers to the demo's questions (`make quality`)."""
+"""What `make quality` measures (tests/demo/test_highlights.py asks the demo's questions)."""
 
 import json
 import re
@@ -11,19 +11,15 @@ from pytest_httpserver import HTTPServer
 
 from bench.quality import (
     ASKED,
-    BEST_THREE,
     NEWEST,
     OURS,
     SEARCH,
-    ask_demo,
     ask_gatemem,
     current_lines,
     demo_questions,
     table,
 )
 from bench.quality_model import Recorder
-from memories.models import Line, Reader, Workspace
-from memories.pipeline.ask.passages import find_passages
 from tests.llm.endpoint import FakeEndpoint
 
 
@@ -40,55 +36,6 @@ def test_what_is_history_or_replaced_does_not_hold_now() -> None:
         "# Short-term memory\n\n## #launch\n### Version 1\n- c (replaced)\n- d\n\n# Conversation\n[09:00] e"
     )
     assert [line for line in current_lines(text) if line] == ["- (2026-11-02) a", "- d"]
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(400)
-@pytest.mark.django_db
-def test_a_context_holds_the_answers() -> None:
-    scores = ask_demo(budgets=[2_000])
-    for language in ("en", "ja"):
-        plain, asked = scores[language, 2_000, OURS], scores[language, 2_000, ASKED]
-        assert plain.hit_rate >= 0.9, plain.missed
-        assert asked.hit_rate == 1.0, asked.missed
-        assert not plain.outdated + asked.outdated
-    answers = [scores[language, 2_000, BEST_THREE] for language in ("en", "ja")]
-    missed = [question for score in answers for question in score.missed]
-    assert sum(score.hits for score in answers) >= 0.9 * sum(score.asked for score in answers), (
-        missed
-    )
-    assert not texts_of_private_channels()
-    replaced = Line.objects.filter(fate=Line.Fate.SUPERSEDED, text__contains="Kazoe 3 launches on")
-    assert replaced.filter(version__memory__memory_type="long_term").exists()
-
-
-PRIVATE_QUESTIONS = (
-    "What does a shop pay a month under the per-shop proposal?",
-    "How many devices does a shop pay for today on average?",
-    "How long do existing shops keep the old price?",
-    "What happens to revenue at 3,480?",
-    "How many new shops a month at 2,980?",
-    "What does an extra device cost us?",
-    "Who proposed to charge per shop?",
-    "What do the register companies charge per month?",
-    "Which price per shop was decided?",
-    "What is open about two addresses and one contract?",
-)
-
-
-def texts_of_private_channels() -> list[str]:
-    """What a reader of public channels gets for questions about a private one."""
-    workspace, now = Workspace.objects.get(slug="quality"), datetime(2026, 11, 24, 23, tzinfo=UTC)
-    private = set(workspace.channels.exclude(kind="public").values_list("pk", flat=True))
-    assert private
-    found = []
-    for question in PRIVATE_QUESTIONS:
-        for passage in find_passages(question, workspace, Reader.public(now), now):
-            row = passage.row
-            memory = row.version.memory if isinstance(row, Line) else row
-            if memory.channel_id in private:
-                found.append(passage.text)
-    return found
 
 
 STORY = (

@@ -4,7 +4,6 @@ import time
 
 from memories.rules.generate.highlights import extract_highlights
 from memories.rules.generate.reply import format_with_refs
-from memories.rules.memory.identity import MemoryType
 from memories.rules.summariser import (
     NOTHING,
     OFFLINE,
@@ -15,7 +14,7 @@ from memories.rules.summariser import (
     Usage,
 )
 
-VERSION = "offline-highlights-5"  # increase the number when a reply to the same request changes
+VERSION = "offline-highlights-6"  # increase the number when a reply to the same request changes
 
 
 class OfflineSummariser:
@@ -37,9 +36,8 @@ class OfflineSummariser:
         started = time.monotonic()
         highlights = extract_highlights(request)
         lines = [ReplyLine(line.line, line.refs) for line in highlights.lines]
-        nothing = NOTHING if request.memory_type is MemoryType.SHORT_TERM else ""
         return Reply(
-            text=format_with_refs(lines) or nothing,
+            text=format_with_refs(lines) or NOTHING,
             finish_reason="stop",
             model=self.name,
             prompt_version=VERSION,

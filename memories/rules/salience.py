@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from memories.rules.search.tokenizer import tokenize
+from memories.rules.tokens import estimate_tokens
 
 _HALF_LIFE = 100  # newer messages after which a text is worth half
 _FIGURE_FACTOR = 4.0  # of the worth of a word with the same rarity
@@ -22,6 +23,7 @@ _FRAME = 10  # tokens added to each length, or the shortest texts would always w
 _LENGTH_EXPONENT = 0.7  # below 1: a long text is worth a little more for its tokens
 DUPLICATE_SHARE = 0.75  # of its words in another text: the text is a duplicate
 _MIN_WORDS = 2  # of a salient text
+_MIN_LASTING_WORDS = 3  # beside the figures of a text without a decision, task, trouble or amount
 _MIN_CHAT_WORDS = 4  # of a salient text that starts as small talk
 
 _MARKER = re.compile(
@@ -74,6 +76,7 @@ _QUESTION_WORDS = re.compile(
     r"？|\?(?=[\s)）」』\"'!！]|$)|(?:です|ます|でしょう|ません|ました|だろう|のでしょう)か[。\s]*$"
     r"|\b(?:anyone know|does anyone|any idea|not sure (?:if|whether|how|what)|still (?:open|unclear|waiting)|open question|"
     r"undecided|unclear|unresolved|tbd|unknown whether|who (?:can|will|owns))\b"
+    r"|\b(?:needs?|wants?|would like|trying|curious) to know\b|[:：]\s?(?:who|what|which|when|where|why|how)\b(?! to\b)"
     r"|未定|未解決|未確認|要確認|確認中|教えて(?:ほしい|くださ|もらえ)|返事待ち|わからない|分からない|不明|まだ(?:決|分|わ|返)|どうし(?:ます|よう|たら)",
     re.IGNORECASE,
 )
@@ -83,6 +86,14 @@ _CHAT = re.compile(
     r"了解\w*|はい|うん|なるほど\w*|すごい\w*|いいですね\w*|よろしく\w*|笑+|w+)(?!\w)",
     re.IGNORECASE,
 )
+# The start of an answer, or of a remark about a subject that another message names.
+_REPLY = re.compile(
+    r"^\W*(?:yes|no|yep|nope|same|exactly|right|correct|true|known|confirmed|expected|noted|agreed|will do|all good|"
+    r"(?:me|s?he|it|they)(?:['’](?:s|re|ll|d|ve))?|that['’]?s|that (?:is|was)|賛成|同感|同じく|確かに|たしかに|そうです|それ[はもで])(?!\w)"
+    r"|^\+(?!\w)|\b(?:s?he|they) (?:said|says|asked)\b",
+    re.IGNORECASE,
+)
+_SHORT_REPLY = 20  # tokens; a longer one names its subject
 STOP_WORDS = frozenset(
     re.findall(
         r"\S+",
@@ -135,7 +146,7 @@ def word_worth(texts: Sequence[Words]) -> dict[str, float]:
 
 
 def total_worth(words: Collection[str], worths: Mapping[str, float]) -> float:
-    return sum(worths.get(word, 0.0) for word in words)
+    return math.fsum(worths.get(word, 0.0) for word in words)  # in any order
 
 
 def worth_per_token(
@@ -189,6 +200,23 @@ def is_salient(text: str) -> bool:
     return _points(text) + any(map(is_figure, words)) >= _SALIENT
 
 
+def is_lasting(text: str) -> bool:
+    """Return whether a salient text is worth keeping for long.
+
+    A short answer, or a figure with one or two words, does not stand alone. Trouble without a figure and
+    anything else is soon over.
+    """
+    if is_marked(text) or not is_salient(text):
+        return is_marked(text)
+    if _REPLY.search(text) and estimate_tokens(text) <= _SHORT_REPLY:
+        return False
+    words, points = content_words(text), _points(text)
+    figures = sum(map(is_figure, words))
+    if points < _SALIENT:
+        return len(words) - figures >= _MIN_LASTING_WORDS
+    return points > _SALIENT or figures > 0 or not _TROUBLE.search(text)
+
+
 class ChosenTexts:
     """The texts chosen so far, to find duplicates of them.
 
@@ -219,10 +247,10 @@ class ChosenTexts:
         the figures; a short one may not: "611 / 611" after "402 of 611".
         """
         shared: dict[int, float] = {}
-        for word in words:
+        for word in sorted(words):
             for index in self._by_word.get(word, ()):
                 shared[index] = shared.get(index, 0.0) + self._worth(word)
-        enough = self._share * sum(map(self._worth, words))
+        enough = self._share * math.fsum(map(self._worth, words))
         figures = set(filter(is_figure, words))
         for index, worth in shared.items():
             if worth < enough:

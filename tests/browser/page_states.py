@@ -5,6 +5,7 @@ Each function of `STATES` brings one state after another on the screen and yield
 
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from urllib.parse import urlsplit
 
 from django.utils import timezone
 from playwright.sync_api import Page
@@ -107,7 +108,7 @@ def sending_forms(page: Page, story: Story) -> Iterator[str]:
     page.get_by_role("button", name="Create link").click()
     page.wait_for_selector("#link")
     yield "invitation-made"
-    page.goto(page.locator("#link").inner_text())
+    page.goto(story.at(urlsplit(page.locator("#link").inner_text()).path))
     yield "invitation-open"
     page.goto(story.at("/w/kazoe/settings/"))
     page.keyboard.press("Control+k")

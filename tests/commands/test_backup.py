@@ -12,7 +12,10 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.utils import timezone
 
-from memories.models import AuditEvent, Heartbeat, Note, Workspace
+from memories.models import AuditEvent, Heartbeat, Note, Reader, Workspace
+from memories.pipeline.search import indexing
+from memories.pipeline.search.finding import find
+from memories.rules.search.query import parse
 from tests.factories import NoteFactory
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -76,13 +79,19 @@ def test_a_missing_folder_is_reported(path: Path) -> None:
 
 @pytest.mark.slow
 def test_output_of_a_check_and_a_restore(run: Run, path: Path) -> None:
-    NoteFactory(content="kept")
+    """The index of the search is that of the backup, caught up."""
+    note = NoteFactory(content="kept")
+    indexing.catch_up()
+    waiting = NoteFactory(workspace=note.workspace, content="kept, but not indexed")
     run("backup", path)
     assert "can be restored" in run("restore", path, "--check")
     assert "--replace" in refused("restore", path)
     Note.objects.all().delete()
+    indexing.catch_up()
     assert "Restored. Everybody must sign in again." in run("restore", path, "--replace")
-    assert Note.objects.get().content == "kept"
+    assert not indexing.is_behind()
+    groups = find(parse("kept"), note.workspace, Reader.public(timezone.now()), []).groups
+    assert {row.pk for group in groups for row in group.rows} == {note.pk, waiting.pk}
 
 
 @pytest.mark.slow

@@ -1,25 +1,52 @@
-"""The lines that a merge keeps of the demo."""
+"""What merges keep of the demo, and which questions its contexts answer."""
 
 import json
 import re
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+from bench.quality import ASKED, BEST_THREE, NOW, OURS, Scores, ask_demo
 from memories.demo.workspace import build_export
-from memories.llm.offline import OfflineSummariser
-from memories.models import Memory, Message
-from memories.pipeline.generate.passes import run_pass
-from memories.pipeline.ingest.importing import import_export
+from memories.models import Line, Memory, Message, Reader, Workspace
+from memories.pipeline.ask.passages import find_passages
 from memories.rules import salience
-from memories.slack.export import Export
-from tests.factories import WorkspaceFactory
 
-NOW = datetime(2026, 11, 24, 9, tzinfo=UTC)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+# Lines of the demo that no reaction marks, by kind. No long-term memory has one of them.
+UNMARKED = {
+    "joke": (
+        "one of those bugs you hug",
+        "I eat at the Android 9 tablet",
+        "everything should be free and at 5 in the morning",
+        "妻には言わないでください",
+        "it said fine",
+        "she's one of us now",
+    ),
+    "small talk": ("saw a 1970s hand counter", "ran 10k along the river"),
+    "unanswered question": (
+        "need to know if they must count again",
+        "what happens to revenue at 2,980",
+        "A confirmed count by noon?",
+    ),
+    "answer without its question": ("she said, just after closing", "4%は必ず初日に来る"),
+}
 # People laughed about it, but it is an event.
 LAUGHED_ABOUT_EVENT = "And I called the hardware shop."
+PRIVATE_QUESTIONS = (
+    "What does a shop pay a month under the per-shop proposal?",
+    "How many devices does a shop pay for today on average?",
+    "How long do existing shops keep the old price?",
+    "What happens to revenue at 3,480?",
+    "How many new shops a month at 2,980?",
+    "What does an extra device cost us?",
+    "Who proposed to charge per shop?",
+    "What do the register companies charge per month?",
+    "Which price per shop was decided?",
+    "What is open about two addresses and one contract?",
+)
 SENTENCE = re.compile(r"(?<=[.!?。！？])\s*")
 
 
@@ -47,15 +74,26 @@ def merged_lines() -> Iterator[tuple[str, str, list[str]]]:
             yield line.kind, line.text, list(sources.values_list("ts", flat=True))
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(300)
-@pytest.mark.django_db
-def test_merges_keep_no_bot_message_joke_or_lone_question(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def scores(module_transaction: None) -> Scores:
+    """The demo lived through, with each question asked at its time."""
+    return ask_demo(budgets=[2_000])
+
+
+def test_a_context_holds_the_answers(scores: Scores, db: None) -> None:
+    for language in ("en", "ja"):
+        plain, asked = scores[language, 2_000, OURS], scores[language, 2_000, ASKED]
+        assert plain.hit_rate >= 0.9, plain.missed
+        assert asked.hit_rate == 1.0, asked.missed
+        assert not plain.outdated + asked.outdated
+    replaced = Line.objects.filter(fate=Line.Fate.SUPERSEDED, text__contains="Kazoe 3 launches on")
+    assert replaced.filter(version__memory__memory_type="long_term").exists()
+
+
+def test_merges_keep_no_bot_message_joke_or_lone_question(
+    scores: Scores, db: None, tmp_path: Path
+) -> None:
     build_export(tmp_path, NOW)
-    workspace = WorkspaceFactory(slug="kazoe", settings={"time_zone": "Asia/Tokyo"})
-    with Export(tmp_path) as export:
-        import_export(workspace, export, NOW, backfill="all")
-    run_pass(workspace, NOW, OfflineSummariser())
     bots, jokes = messages_of(tmp_path, "bots"), messages_of(tmp_path, "jokes")
     assert len(bots) > 50 and len(jokes) > 20
     lines = list(merged_lines())
@@ -63,5 +101,27 @@ def test_merges_keep_no_bot_message_joke_or_lone_question(tmp_path: Path) -> Non
     assert all(kind in ("decision", "task", "question", "status", "event") for kind, *_ in lines)
     assert not [text for _, text, sources in lines if bots & set(sources)]
     assert not [text for _, text, sources in lines if len(sources) < 2 and is_question_alone(text)]
+    messages = "\n".join(Message.objects.values_list("text", flat=True))
+    long_term = "\n".join(text for _, text, _ in lines)
+    for kind, texts in UNMARKED.items():
+        for text in texts:
+            assert text in messages and text not in long_term, kind
     laughed_about = [text for _, text, sources in lines if jokes & set(sources)]
     assert not [text for text in laughed_about if LAUGHED_ABOUT_EVENT not in text]
+
+
+def test_ask_begins_with_the_answers(scores: Scores, db: None) -> None:
+    answers = [scores[language, 2_000, BEST_THREE] for language in ("en", "ja")]
+    missed = [question for score in answers for question in score.missed]
+    assert sum(score.hits for score in answers) >= 0.9 * sum(x.asked for x in answers), missed
+
+
+def test_ask_shows_nothing_of_a_private_channel(scores: Scores, db: None) -> None:
+    workspace, now = Workspace.objects.get(slug="quality"), NOW + timedelta(hours=14)
+    private = set(workspace.channels.exclude(kind="public").values_list("pk", flat=True))
+    assert private
+    for question in PRIVATE_QUESTIONS:
+        passages = find_passages(question, workspace, Reader.public(now), now)
+        rows = (passage.row for passage in passages)
+        memories = (row.version.memory if isinstance(row, Line) else row for row in rows)
+        assert not private.intersection(row.channel_id for row in memories)

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import urlencode
 
 from django.contrib.auth import SESSION_KEY
 from django.db import connection, transaction
@@ -93,7 +94,8 @@ class Browser:
     def post(self, post: Post) -> tuple[Any, list[str]]:
         """The answer, and the statements that wrote."""
         with writes() as written, TestCase.captureOnCommitCallbacks(execute=True):
-            response = self.client.post(post.path, post.sent_by(self.actor))
+            body = urlencode(post.sent_by(self.actor), doseq=True)  # parsed faster than parts
+            response = self.client.post(post.path, body, "application/x-www-form-urlencoded")
         self.owner = self.client.session.get(SESSION_KEY)
         self.client.cookies.clear()
         self.client.cookies.load(self.cookies)

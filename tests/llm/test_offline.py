@@ -187,6 +187,24 @@ class TestChoice:
         )
         assert [line.refs for line in parse(request).lines] == [(2,)]
 
+    def test_a_merge_without_a_lasting_line_is_nothing(self) -> None:
+        lines = ["Ana: known, another of these bugs", "Ben: she says it costs 5 dollars"]
+        assert parse(long(additions=added(*lines))).is_nothing
+        social = replace(
+            long(additions=added("Ana: sold my bicycle for 90 euros")), place="#random"
+        )
+        assert parse(social).is_nothing
+
+    def test_the_answer_to_a_question_may_come_late_in_its_thread(self) -> None:
+        ts = f"{START.timestamp():.6f}"
+        talk = messages(*(f"the train to city {n} is slow" for n in range(12)), first=2)
+        lines = [
+            MessageLine(1, START, "Ana", "Which colour do we take?"),
+            *talk,
+            MessageLine(14, START, "Ben", "we decided on blue", thread=ts),
+        ]
+        assert (1, 14) in [line.refs for line in parse(short(lines)).lines]
+
 
 def test_lines_are_in_order_with_events_last_and_within_the_limit() -> None:
     for language in ("en", "ja"):
@@ -280,12 +298,12 @@ class TestMerges:
     def test_lines_stay_word_for_word(self) -> None:
         request = long(
             existing=memory("Ben: we ship on Friday", "a line that was decided without a date"),
-            additions=added("Ana: the press office failed", first=3),
+            additions=added("Ana: the press office closes on 4 May", first=3),
         )
         assert [(line.text, line.refs) for line in parse(request).lines] == [
             ("Ben: we ship on Friday", (1,)),
             ("a line that was decided without a date", (2,)),
-            ("Ana: the press office failed", (3,)),
+            ("Ana: the press office closes on 4 May", (3,)),
         ]
 
     def test_channels_are_merged_in_order_of_time(self) -> None:
@@ -293,8 +311,14 @@ class TestMerges:
             MemoryScope.WORKSPACE,
             MemoryType.LONG_TERM,
             additions=[
-                Addition("#one", [MemoryLine(1, "Ben: a", at_us=1), MemoryLine(2, "c", at_us=3)]),
-                Addition("#two", [MemoryLine(3, "Ana: b", at_us=2)]),
+                Addition(
+                    "#one",
+                    [
+                        MemoryLine(1, "Ben: we decided on blue", at_us=1),
+                        MemoryLine(2, "the rest costs 40 euros", at_us=3),
+                    ],
+                ),
+                Addition("#two", [MemoryLine(3, "Ana: the audit is due in May", at_us=2)]),
             ],
         )
         assert [line.refs for line in parse(request).lines] == [(1,), (3,), (2,)]

@@ -53,6 +53,31 @@ def test_texts_that_are_not_salient(text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "is_lasting"),
+    [
+        ("We decided to use PostgreSQL", True),
+        ("The export crashed again in version 3", True),
+        ("AGREED: yes", True),
+        (
+            "They counted every shelf with a printed list, and can close the books on 13 November",
+            True,
+        ),
+        ("Mr. Ito says that the contract ends on 4 May", True),
+        ("The export crashed again", False),
+        ("confirmed, the door is closed", False),
+        ("She wants everything at 5 in the morning", False),
+        ("+, but only for 2 people", False),
+        ("18:10, she said, just after closing", False),
+        ("賛成。4%は必ず初日に来る", False),
+        ("stopped 14:03", False),
+        ("ran 10k along the river, saw a heron", False),
+    ],
+)
+def test_lasting_texts(text: str, is_lasting: bool) -> None:
+    assert salience.is_lasting(text) is is_lasting
+
+
+@pytest.mark.parametrize(
     ("more", "less"),
     [
         ("We decided to use PostgreSQL", "We talked about PostgreSQL"),
@@ -73,6 +98,9 @@ def test_the_kind_of_a_text_changes_its_score(more: str, less: str) -> None:
     [
         ("Is it done?", True),
         ("done? great", True),
+        ("They need to know if they must count again", True),
+        ("Numbers please: what happens at 2,980 and 3,480.", True),
+        ("New on the wiki: how to sign in.", False),
         ("It is done.", False),
         ("https://example.org/?page=2", False),
         ("終わりましたか", True),

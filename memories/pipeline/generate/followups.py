@@ -100,9 +100,10 @@ def schedule_workspace_merges(workspace: Workspace, as_of_us: int) -> None:
         short_term = Memory.objects.of_workspace(workspace, MemoryType.SHORT_TERM)
         # A private channel that was opted in gives its long-term memory only.
         public = flowing.filter(kind=Channel.Kind.PUBLIC, is_shared=False)
-        current = MemoryVersion.objects.current_in(public, MemoryType.SHORT_TERM)
-        begin_us = as_of_us - workspace.memory_settings.window_us
-        recent = _not_paused(current).filter(until_us__gte=begin_us)
+        current = _not_paused(MemoryVersion.objects.current_in(public, MemoryType.SHORT_TERM))
+        # The window ends with the newest text, or a quiet weekend would leave nothing to tell.
+        newest = models.Subquery(current.order_by("-until_us").values("until_us")[:1])
+        recent = current.filter(until_us__gte=newest - workspace.memory_settings.window_us)
         _schedule_hourly_merge(short_term, list(recent.order_by("memory__channel")), as_of_us)
 
 

@@ -203,28 +203,40 @@ def dated_line(material: Material, line: str, facts: LineFacts, heading_day: str
 
 
 def _conversation(material: Material) -> Iterator[Block]:
-    names = {key: safe_name(name) for key, name in material.channels_in_order.items()}
-    earlier: dict[str, list[MessageLine]] = {}
-    for message in material.earlier:
-        earlier.setdefault(message.channel_id, []).append(message)
-    for channel_id, name in names.items():
-        if channel_id in earlier:
-            yield _messages_block(f"#{name}, earlier", earlier[channel_id], channel_id)
-    name, target_ts = names.get(material.channel_id, ""), material.target_thread_ts
+    """Yield the messages of each channel, those of the named channel and of its thread last."""
+    target_ts = material.target_thread_ts
     in_thread = [m for m in material.messages if m.thread_ts and m.thread_ts == target_ts]
     in_channel = [m for m in material.messages if not m.thread_ts or m.thread_ts != target_ts]
-    if in_channel:
-        yield _messages_block(f"#{name}", in_channel, material.channel_id)
+    by_channel: dict[str, list[MessageLine]] = {}
+    for message in material.earlier:
+        by_channel.setdefault(message.channel_id, []).append(message)
+    own = [*by_channel.pop(material.channel_id, ()), *in_channel]
+    names = {key: safe_name(name) for key, name in material.channels_in_order.items()}
+    for channel_id, name in names.items():
+        if channel_id in by_channel:
+            messages = by_channel[channel_id]
+            yield _messages_block(material, f"#{name}, earlier", messages, channel_id)
+    name = names.get(material.channel_id, "")
+    if own:
+        yield _messages_block(material, f"#{name}", own, material.channel_id)
     if in_thread:
-        yield _messages_block(f"#{name}, thread {target_ts}", in_thread, target_ts or "")
+        yield _messages_block(material, f"#{name}, thread {target_ts}", in_thread, target_ts or "")
 
 
-def _messages_block(heading: str, messages: Sequence[MessageLine], place: str) -> Block:
-    days = [
-        "\n".join([f"### {day}", *(message.without_day for message in of_day)])
-        for day, of_day in groupby(messages, key=lambda message: message.day)
-    ]
-    return Block(Part.CONVERSATION, _heading(heading) + "\n".join(days), place, items=len(messages))
+def _messages_block(
+    material: Material, heading: str, messages: Sequence[MessageLine], place: str
+) -> Block:
+    """Return the messages below their days. Only the first of an author has the whole name."""
+    rows: list[str] = []
+    named: set[str] = set()
+    for day, of_day in groupby(messages, key=lambda message: message.day):
+        rows.append(f"### {day}")
+        for message in of_day:
+            is_named = message.author in named
+            rows.append(message.shortened(material.short_names if is_named else {}))
+            named.add(message.author)
+    text = _heading(heading) + "\n".join(rows)
+    return Block(Part.CONVERSATION, text, place, items=len(messages))
 
 
 def _escape(text: str) -> str:

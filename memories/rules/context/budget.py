@@ -210,11 +210,11 @@ def _units(m: Material) -> Iterator[Unit]:
     for i, message in enumerate(m.earlier):
         is_own = message.channel_id == m.channel_id or not m.channel_id
         factor = 1.0 if is_own else _OTHER_CHANNEL
-        shown = message.without_day
+        shown = message.shortened(m.short_names)
         yield _unit((EARLIER, "", 0), i, message.without_time, shown, message.micros, factor)
     for i, message in enumerate(m.messages):
-        group = (MESSAGE, m.channel_id, 0)
-        yield _unit(group, i, message.without_time, message.without_day, message.micros)
+        group, shown = (MESSAGE, m.channel_id, 0), message.shortened(m.short_names)
+        yield _unit(group, i, message.without_time, shown, message.micros)
 
 
 def _line_units(m: Material, memory: MemoryText) -> Iterator[Unit]:

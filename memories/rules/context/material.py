@@ -1,6 +1,6 @@
 """The input of a context: memories, messages and notes as plain values (S2, rule 10)."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -58,8 +58,20 @@ class MessageLine:
         return self.line[len("[YYYY-MM-DD HH:MM] ") :]
 
     @property
+    def author(self) -> str:
+        return self.without_time.partition(": ")[0]
+
+    @property
     def without_day(self) -> str:
         return f"[{self.line[12:]}"
+
+    def shortened(self, short_names: Mapping[str, str]) -> str:
+        """Return the line without its day, and with the short name of its author."""
+        author = self.author
+        short_name = short_names.get(author, author)
+        return (
+            f"{self.line[11:19].replace(' ', '[', 1)}{short_name}{self.without_time[len(author) :]}"
+        )
 
 
 @dataclass(frozen=True)
@@ -127,6 +139,18 @@ class Material:
         """Return the text of a memory that has one version here, None without it."""
         memories = self._by_place.get((kind, place))
         return memories[0].content if memories else None
+
+    @cached_property
+    def short_names(self) -> dict[str, str]:
+        """The first words of names of authors, if no other author has the same."""
+        names = {message.author for message in (*self.messages, *self.earlier)}
+        first_words = {name: name.split(" ")[0] for name in names}
+        counts = Counter(first_words.values())
+        return {
+            name: word
+            for name, word in first_words.items()
+            if counts[word] == 1 and word.isalpha() and len(word) < len(name)
+        }
 
     def facts_of(self, line: str) -> LineFacts:
         return self.facts.get(words_of(line), LineFacts())

@@ -15,16 +15,21 @@ from memories.rules.ingest.names import MAX_NAME_LENGTH
 from memories.rules.ingest.timestamps import micros, to_micros
 from memories.rules.memory.superseding import Statement, find_successors
 from memories.rules.salience import Words
-from memories.rules.summariser import MemoryLine, MessageLine, Request
+from memories.rules.summariser import MessageLine, Request
 from memories.rules.tokens import estimate_tokens
 
 _LONGEST_BODY = 120  # tokens: a longer message is shortened to its first sentences
 _ANSWER_WITHIN = 6  # messages after a question
 _FALLBACK_LINES = 3  # of a conversation without a salient message
+_ANSWER = " → "  # between a question and its answer
 _MERGE_HALF_LIFE = 40  # newer lines after which a line of a merge is worth half
 _DUPLICATE_SHARE = 0.85  # of its words' worth in another line: the line is a duplicate
 _DATE_PREFIX = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d ")  # of lines of earlier releases
 _SPEAKER = re.compile(rf"^[^:：]{{1,{MAX_NAME_LENGTH}}}[:：] ")
+# Channels for small talk. A merge takes only marked decisions and tasks from them.
+_SOCIAL = re.compile(
+    r"#(?:random|off-?topic|water-?cooler|social|fun|pets?|memes?|jokes?|雑談)", re.I
+)
 # A Japanese full stop ends a sentence; a Latin one needs a space after it (v1.2, example.org).
 _SENTENCE = re.compile(r"\n+|(?<=[。！？])(?![。！？」』）)])|(?<=[.!?])\s+")
 
@@ -57,14 +62,17 @@ class Highlights:
 
 
 def extract_highlights(request: Request) -> Highlights:
-    """Return at least one line if a person wrote a word.
+    """Return the best lines of a request.
 
-    Without a salient message, these are the best few lines of people.
+    Without a salient message, these are the best few lines of people. Without a lasting line, a merge
+    has no highlights.
     """
-    pool = [*_from_memories(request.memory_lines), *_from_messages(request.messages)]
+    pool = [*_from_memories(request), *_from_messages(request.messages)]
     pool = [candidate for candidate in pool if any(map(str.isalnum, candidate.body))]
     pool.sort(key=lambda candidate: candidate.at_us)
     salient = [candidate for candidate in pool if candidate.is_salient or candidate.by_person]
+    if not salient and not request.messages:
+        return Highlights([])
     if not salient:
         people = [candidate for candidate in pool if not candidate.is_bot]
         chosen = _choose(people, request.max_tokens, is_merge=False)[:_FALLBACK_LINES]
@@ -138,7 +146,7 @@ def _from_messages(messages: Sequence[MessageLine]) -> Iterator[Candidate]:
             answers.add(answer)
             reply = messages[answer]
             is_salient = salience.is_salient(f"{message.text} {reply.text}")
-            body = f"{body} → {speaker_name(reply.author)}: {_body_of(reply.text)}"
+            body = f"{body}{_ANSWER}{speaker_name(reply.author)}: {_body_of(reply.text)}"
             refs = (message.ref, reply.ref)
         yield Candidate(
             refs,
@@ -152,33 +160,40 @@ def _from_messages(messages: Sequence[MessageLine]) -> Iterator[Candidate]:
         )
 
 
+def _statements_of(text: str) -> str:
+    """Return the sentences of a text that are not questions."""
+    sentences = (part for part in _SENTENCE.split(text) if part.strip())
+    return " ".join(part for part in sentences if not salience.has_question(part))
+
+
 def _has_salient_statement(text: str) -> bool:
     """Return whether a text is salient without its questions."""
-    if salience.is_marked(text):
-        return True
-    sentences = [part for part in _SENTENCE.split(text) if part.strip()]
-    statements = (part for part in sentences if not salience.has_question(part))
-    return salience.is_salient(" ".join(statements))
+    return salience.is_marked(text) or salience.is_salient(_statements_of(text))
 
 
 def _find_answer(index: int, messages: Sequence[MessageLine], words: Sequence[Words]) -> int | None:
-    """Return the index of the message in which somebody else soon answers a question.
+    """Return the index of the message in which somebody else answers a question.
 
-    The answer is in the question's thread, contains its author's name or one of its words, or is the next
-    message.
+    The answer is in the question's thread. Or it comes soon, and contains the author's name or one of the
+    question's words, or is the next message.
     """
     question = messages[index]
+    asked_us = to_micros(question.at)
     if (
         question.is_bot
         or not salience.has_question(question.text)
         or _has_salient_statement(question.text)
     ):
         return None
-    for n in range(index + 1, min(len(messages), index + 1 + _ANSWER_WITHIN)):
+    for n in range(index + 1, len(messages)):
         reply = messages[n]
+        is_in_thread = reply.thread and (
+            reply.thread == question.thread or micros(reply.thread) == asked_us
+        )
+        if n > index + _ANSWER_WITHIN and not is_in_thread:
+            continue
         if reply.author == question.author or reply.is_bot or salience.has_question(reply.text):
             continue
-        is_in_thread = question.thread and reply.thread == question.thread
         has_name = question.author.lower() in reply.text.lower()
         if is_in_thread or has_name or words[n] & words[index] or n == index + 1:
             return n if words[n] else None
@@ -200,16 +215,32 @@ def _body_of(text: str) -> str:
     return f"{to_one_line(' '.join(kept.split()))} …"
 
 
-def _from_memories(lines: Sequence[MemoryLine]) -> Iterator[Candidate]:
-    for line in lines:
-        text = to_one_line(line.text)
-        body = _SPEAKER.sub("", _DATE_PREFIX.sub("", text)) or text
-        yield Candidate(
-            (line.ref,),
-            text,
-            body,
-            line.at_us,
-            line.by_person,
-            is_salient=salience.is_salient(body),
-            words=salience.content_words(body),
-        )
+def _from_memories(request: Request) -> Iterator[Candidate]:
+    """Yield a candidate for each line of a memory. Only in a merge it has to be lasting."""
+    places = [(request.place, request.existing)]
+    places += [(f"{request.place} {added.title}", added.lines) for added in request.additions]
+    for place, lines in places:
+        if request.messages:
+            is_salient = salience.is_salient
+        else:
+            is_salient = salience.is_marked if _SOCIAL.search(place) else _is_lasting
+        for line in lines:
+            text = to_one_line(line.text)
+            body = _SPEAKER.sub("", _DATE_PREFIX.sub("", text)) or text
+            yield Candidate(
+                (line.ref,),
+                text,
+                body,
+                line.at_us,
+                line.by_person,
+                is_salient=is_salient(body),
+                words=salience.content_words(body),
+            )
+
+
+def _is_lasting(text: str) -> bool:
+    """Return whether a line of a memory is worth keeping. A question needs an answer or a decision."""
+    if not salience.is_lasting(text):
+        return False
+    is_open = salience.has_question(text) and _ANSWER not in text
+    return not is_open or salience.has_decision(_statements_of(text))

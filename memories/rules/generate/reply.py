@@ -57,6 +57,12 @@ _REFUSAL = re.compile(
     r"as an ai|申し訳(?:ありません|ございません)|(?:要約|お答え|対応)(?:は|することは)?できません)",
     re.IGNORECASE,
 )
+# A remark of the model at the end of a sentence.
+_COMMENT = re.compile(
+    r",\s(?:which |thus |thereby )?(?:indicat|suggest|highlight|demonstrat|reflect|emphasi[sz]|underscor|showcas|impl[iy]|signall?)"
+    r"(?:es|s|ing|ying)\b[^.]*(?=\.?$)",
+    re.IGNORECASE,
+)
 _MARK = re.compile(rf"^(?:{PERSON_MARK}|{prompts.THREAD}[a-z]*) ")
 _STAMP = re.compile(rf"^(?:L\d{{1,6}} )?(?:{PERSON_MARK} )?\[\d{{4}}-\d\d-\d\d(?: \d\d:\d\d)?\] ")
 
@@ -161,8 +167,10 @@ def _parse_nothing(reply: Reply, request: Request) -> ParsedReply:
     if request.uses_operations:
         return apply_operations(request, [], _repeats)
     is_short = request.memory_type is MemoryType.SHORT_TERM
-    is_right = prompts.may_keep_nothing(request) or (
-        is_short and (reply.model == OFFLINE or bool(reply.left_out))
+    is_right = (
+        prompts.may_keep_nothing(request)
+        or reply.model == OFFLINE
+        or (is_short and bool(reply.left_out))
     )
     return ParsedReply(is_nothing=True) if is_right else ParsedReply(fault=Fault.NOTHING)
 
@@ -247,7 +255,10 @@ class _LineReader:
             highlights = [self._highlight(line) for line in _merge_equal(lines)]
             return tuple(order_lines(highlights, lambda line: 0))  # they are in order of time
         merged = _merge_equal(line for line in lines if not self._repeats_prompt(line.text))
-        traced = map(self._finder.trace, merged)
+        traced = list(map(self._finder.trace, merged))
+        if self.request.form is PromptForm.SIMPLE and any(line.refs for line in traced):
+            # A weak model invents what no message says.
+            traced = [x for x in traced if x.refs or not self._finder.has_script_of(x.text)]
         return tuple(replace(line, kind=line.kind or kind_of(line.text)) for line in traced)
 
     def _highlight(self, line: ReplyLine) -> ReplyLine:
@@ -287,8 +298,15 @@ class _LineReader:
         if cites_all or self.request.form is PromptForm.SIMPLE:
             refs = []  # refs to everything say nothing, and the simple form shows no numbers
         if not self.is_offline:
-            text = _without_marks(text)
+            text = self._without_comment(_without_marks(text))
         return ReplyLine(text, tuple(refs[:MAX_SOURCES]), statement.kind)
+
+    def _without_comment(self, text: str) -> str:
+        """Return a text without the model's own remark at its end."""
+        comment = _COMMENT.search(text)
+        if comment is None or self._finder.best(comment[0]) >= ENOUGH:
+            return text
+        return text[: comment.start()] + text[comment.end() :]
 
     def _find_copied(self, text: str) -> tuple[str, int] | None:
         """Return text and ref of a line that repeats a row of the prompt with its number."""

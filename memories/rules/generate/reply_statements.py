@@ -29,6 +29,10 @@ _LABEL = re.compile(
 )
 _BRACKETED_LABEL = re.compile(r"[\[(（【](?P<label>[^\W\d_][^\[\]()（）【】]{0,24})[\])）】]\s*")
 _BOLD = re.compile(r"\*\*(?=\S)(.+?)(?<=\S)\*\*|(?<!\w)__(?=\S)(.+?)(?<=\S)__(?!\w)")
+_TITLE = re.compile(
+    r"(?:\*\*|__)(?P<title>[^*_]{1,60}?)(?:[:：](?:\*\*|__)|(?:\*\*|__)\s?[:：])\s*(?=\S)"
+)
+_WORD = re.compile(r"\w{3,}")
 _QUOTED = re.compile(r"[\"“「](?P<inside>[^\"“”「」]*)[\"”」][.。]?")
 
 _DOUBLE_BRACKETS = re.compile(r"[\[［]\s*[\[［]([^\[\]［］]{1,200})[\]］]\s*[\]］]")
@@ -55,6 +59,7 @@ REMARK = re.compile(
     r"(?:(?:these|this|the above|all of these|above)\s(?:\w+\s){0,2}?(?:updates?|bullets?|bullet points?|points?|lines?|items?|"
     r"summary|list|memory|statements?|facts?)\b.{0,40}\b(?:consolidat|captur|cover|summari|reflect|represent|provid|includ|highlight|"
     r"are (?:based|the most)|is based)"
+    r"|(?:there (?:is|are|was|were|have been|has been) )?no (?:new|open|further|other|additional|specific|outstanding|pending)\b"
     r"|let me know\b|(?:i )?hope this\b|feel free\b|if you (?:need|want|have)\b|please let\b|note that (?:these|this|the) (?:bullet|summary|list)"
     r"|以上(?:です|が|の)|ご確認ください|必要(?:であれば|に応じて)|他に(?:ご|何か))",
     re.IGNORECASE,
@@ -177,11 +182,21 @@ def _clean(statement: Statement) -> Statement:
         spans += first_spans
         text, label_kind = _split_label(text)
         kind = label_kind or kind
-    text, last_spans = split_refs(text)
+    text, last_spans = split_refs(_without_title(text))
     text = _BOLD.sub(lambda match: match[1] or match[2], text).strip()
     if quoted := _QUOTED.fullmatch(text):
         text = quoted["inside"].strip()
     return replace(statement, text=text, kind=kind, spans=spans + last_spans)
+
+
+def _without_title(text: str) -> str:
+    """Return the text without a bold title in front, if the sentence has one of its words."""
+    title = _TITLE.match(text)
+    if title is None:
+        return text
+    sentence = text[title.end() :]
+    words = map(str.casefold, _WORD.findall(title["title"]))
+    return sentence if any(word in sentence.casefold() for word in words) else text
 
 
 def _split_label(text: str) -> tuple[str, Kind | None]:

@@ -116,13 +116,14 @@ def _find_names(old: str, new: str, people: Iterable[str]) -> list[str]:
 
 def _names_only(text: str, other_text: str, names: Iterable[str]) -> tuple[str, ...]:
     """Return the names in ``text`` alone. Of names inside one another only the longest counts."""
-    missing = [name for name in names if _has_name(text, name) and not _has_name(other_text, name)]
+    missing = [name for name in names if has_name(text, name) and not has_name(other_text, name)]
     return tuple(
         name for name in missing if not any(name != longer and name in longer for longer in missing)
     )
 
 
-def _has_name(text: str, name: str) -> bool:
+def has_name(text: str, name: str) -> bool:
+    """Return whether a text has a name as a whole word. In Japanese, words have no spaces."""
     if WIDE_CHARACTER.search(name):
         return name in text
     return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text) is not None

@@ -8,11 +8,12 @@ search, so Japanese works. The name of the author is one of the words of a messa
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 
+from memories.rules.memory.drift import has_name
 from memories.rules.memory.figures import SourceFigures, find_figures, find_unverified
 from memories.rules.search import tokenizer
 from memories.rules.summariser import (
@@ -83,13 +84,15 @@ class SourceFinder:
     """Finds the sources of lines among the texts of one request."""
 
     sources: Sequence[Source]
+    authors: frozenset[str] = frozenset()  # of the messages
 
     @classmethod
     def of(cls, request: Request) -> "SourceFinder":
         lines = (
             Source.of_line(line, request.local_time(line.at_us)) for line in request.memory_lines
         )
-        return cls([*lines, *map(Source.of_message, request.messages)])
+        authors = frozenset(message.author for message in request.messages)
+        return cls([*lines, *map(Source.of_message, request.messages)], authors)
 
     @cached_property
     def _counts(self) -> Counter[str]:
@@ -112,7 +115,7 @@ class SourceFinder:
     def trace(self, line: ReplyLine) -> ReplyLine:
         """Return the line with its sources, whether it is a quote, and its unverified figures."""
         weights = self._weights(line.text)
-        total = sum(weights.values())
+        total = math.fsum(weights.values())
         if not total or not self.sources:
             return ReplyLine(line.text, (), line.kind)
         scores = {s.ref: _shared_weight(weights, s.words) / total for s in self.sources}
@@ -122,7 +125,8 @@ class SourceFinder:
         if scores[best] >= ENOUGH and scores[best] >= _CITATION_FACTOR * best_cited:
             refs = [best, *refs] if refs else self._covering_sources(weights, scores)
         refs = self._add_figure_sources(line.text, refs[:MAX_SOURCES], scores)
-        figures = [self._by_ref[ref].figures for ref in refs]
+        chosen = [self._by_ref[ref] for ref in refs]
+        figures = [source.figures for source in chosen]
         return ReplyLine(
             line.text,
             tuple(refs),
@@ -130,8 +134,24 @@ class SourceFinder:
             is_quote=any(
                 source.is_message and scores[source.ref] >= QUOTED for source in self.sources
             ),
-            unverified=find_unverified(line.text, figures) if figures else (),
+            unverified=(
+                *find_unverified(line.text, figures),
+                *self._find_unverified_names(line.text, chosen),
+            )
+            if chosen
+            else (),
         )
+
+    def _find_unverified_names(self, text: str, chosen: Sequence[Source]) -> Iterator[str]:
+        """Yield the names of authors in a text that no chosen source has."""
+        for name in sorted(self.authors):
+            words = frozenset(search_words(name))
+            if has_name(text, name) and not any(words <= source.words for source in chosen):
+                yield name
+
+    def has_script_of(self, text: str) -> bool:
+        """Return whether a source is written in the script of a text, so that they share words."""
+        return any(source.is_wide is _is_wide(text) for source in self.sources)
 
     def score(self, text: str, ref: int) -> float:
         """Return the score of a source for a text, from 0 to 1."""
@@ -143,7 +163,7 @@ class SourceFinder:
 
     def _score(self, text: str, sources: Iterable[Source]) -> float:
         weights = self._weights(text)
-        total = sum(weights.values())
+        total = math.fsum(weights.values())
         shared = (_shared_weight(weights, source.words) for source in sources)
         return max(shared, default=0.0) / total if total else 0.0
 
@@ -159,7 +179,7 @@ class SourceFinder:
 
     def _covering_sources(self, weights: dict[str, float], scores: dict[int, float]) -> list[int]:
         """Return the best source, and those that add enough words of the line to it."""
-        total = sum(weights.values())
+        total = math.fsum(weights.values())
         missing, chosen = dict(weights), list[int]()
         while len(chosen) < MAX_SOURCES:
             gains = {
@@ -193,7 +213,7 @@ class SourceFinder:
 
 
 def _shared_weight(weights: dict[str, float], words: Iterable[str]) -> float:
-    return sum(weights[word] for word in weights.keys() & words)
+    return math.fsum(weights[word] for word in weights.keys() & words)  # in any order
 
 
 def _is_stop_word(word: str) -> bool:

@@ -100,7 +100,7 @@ def find_successors(lines: Sequence[Statement]) -> dict[int, int]:
     for index, older in enumerate(lines):
         subject = older.words - older.figures
         shared: dict[int, float] = {}  # the information in common with each newer line
-        for word in older.words if older.figures else ():
+        for word in sorted(older.words) if older.figures else ():
             information = rare[word] if word in subject else 0.0
             for newer_index in by_word[word]:
                 if newer_index > index:

@@ -200,13 +200,20 @@ class WorkspaceContext:
         """The channels in the navigation: the followed ones, else those that changed last."""
         follows = follows_of(self.reader).values("channel")
         channels = list(self.readable_channels.filter(pk__in=follows)[:NAV_FOLLOWED])
-        if not channels:
+        if channels:
+            memories = followed(self.workspace, self.reader).filter(channel__in=channels)
+        else:
             newest = self.followed.filter(channel__isnull=False).order_by("-current")
-            keys = list(newest.values_list("channel", flat=True)[:NAV_RECENT])
-            channels = list(self.readable_channels.filter(pk__in=keys) if keys else [])
+            keys = list(newest.values_list("pk", flat=True)[:NAV_RECENT])
+            memories = Memory.objects.filter(pk__in=keys).select_related("channel")
+        marked = with_marks(memories, self.reader)
+        if not channels:
+            channels = sorted(
+                (memory.channel for memory in marked if memory.channel),
+                key=lambda channel: (channel.is_archived, channel.name, channel.slack_id),
+            )
         channels = channels or list(self.readable_channels[:NAV_RECENT])
-        memories = followed(self.workspace, self.reader).filter(channel__in=channels)
-        return nav_channels(self.with_workspace(channels), with_marks(memories, self.reader))
+        return nav_channels(self.with_workspace(channels), marked)
 
     @cached_property
     def has_few_channels(self) -> bool:

@@ -381,7 +381,7 @@ class TestEarlier:
         assert [line.rpartition(": ")[2] for line in context.earlier_messages] == [
             "the key is 4711"
         ]
-        assert "## #general, earlier\n### 2026-01-05\n[18:00]" in context.text
+        assert "## #general\n### 2026-01-05\n[18:00]" in context.text
         assert context_of(workspace).earlier_messages == []
         assert context_of(workspace, channel="C1", budget=0).earlier_messages == []
         without = context_of(workspace, channel="C1", without=[Part.CONVERSATION])

@@ -128,7 +128,7 @@ def lived(mode: str, merges: int) -> Decay:
 @pytest.mark.parametrize(
     "merges",
     [
-        pytest.param(8, marks=pytest.mark.slow),
+        pytest.param(5, marks=pytest.mark.slow),
         pytest.param(50, marks=pytest.mark.nightly("a hundred passes")),
     ],
 )

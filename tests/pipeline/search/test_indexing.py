@@ -362,21 +362,3 @@ def test_an_import_comes_with_its_index(workspace, channel, tmp_path) -> None:
     assert not indexing.is_behind()
     hits = hits_of("移行", Workspace.objects.get(slug="copy"))
     assert {kind: len(keys) for kind, keys in hits.items()} == {Kind.NOTES: 1, Kind.MESSAGES: 1}
-
-
-@pytest.mark.django_db(transaction=True)
-def test_a_backup_comes_back_with_a_right_index(workspace, channel, tmp_path) -> None:
-    message = MessageFactory(channel=channel, text="データ移行")
-    indexing.catch_up()
-    waiting = MessageFactory(channel=channel, text="移行 that waited")
-    path = str(tmp_path / "backup.zip")
-    call_command("backup", path, stdout=StringIO(), stderr=StringIO())
-    Message.objects.filter(pk=message.pk).update(text="something else")
-    MessageFactory(channel=channel, text="移行 of later")
-    indexing.catch_up()
-    call_command("restore", path, "--replace", "--force", stdout=StringIO(), stderr=StringIO())
-    assert not indexing.is_behind() and not triggers.install(connection)
-    assert pks("移行", workspace) == [waiting.pk, message.pk]
-    assert pks("something", workspace) == []
-    Message.objects.filter(pk=message.pk).update(text="gone")
-    assert pks("移行", workspace) == [waiting.pk]

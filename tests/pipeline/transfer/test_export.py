@@ -60,10 +60,21 @@ pytestmark = pytest.mark.django_db
 on_postgres_too = pytest.mark.postgres("an export reads one snapshot")
 
 
+@pytest.fixture(scope="module")
+def odd_workspace(module_transaction):
+    return make_odd_workspace()
+
+
+@pytest.fixture
+def workspace(odd_workspace, db):
+    """The odd workspace, which is made once for all tests here."""
+    return Workspace.objects.get(pk=odd_workspace.pk)
+
+
 @on_postgres_too
 @pytest.mark.slow
-def test_an_export_of_an_import_has_the_same_bytes(tmp_path):
-    workspace = make_odd_workspace(team_id="T1")
+def test_an_export_of_an_import_has_the_same_bytes(workspace, tmp_path):
+    workspace.save_team_id("T1")
     user = owner_of(workspace)
     first, second = tmp_path / "1.zip", tmp_path / "2.zip"
     exported(moved(workspace, first, user), second, user)
@@ -76,8 +87,7 @@ def test_an_export_of_an_import_has_the_same_bytes(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_version_keeps_its_name(tmp_path):
-    workspace = make_odd_workspace()
+def test_a_version_keeps_its_name(workspace, tmp_path):
     version = MemoryVersion.objects.filter(memory__workspace=workspace).first()
     version.rename("before the launch", by=None)
     copy = moved(workspace, tmp_path / "1.zip", owner_of(workspace))
@@ -86,8 +96,7 @@ def test_a_version_keeps_its_name(tmp_path):
 
 
 @pytest.mark.slow
-def test_an_export_leaves_out_what_people_have_seen(tmp_path):
-    workspace = make_odd_workspace()
+def test_an_export_leaves_out_what_people_have_seen(workspace, tmp_path):
     user = owner_of(workspace)
     before, after = tmp_path / "1.zip", tmp_path / "2.zip"
     exported(workspace, before, user)
@@ -102,8 +111,7 @@ def test_an_export_leaves_out_what_people_have_seen(tmp_path):
 
 
 @pytest.mark.slow
-def test_notes_keep_their_versions_and_the_trash(tmp_path):
-    workspace = make_odd_workspace()
+def test_notes_keep_their_versions_and_the_trash(workspace, tmp_path):
     copy = moved(workspace, tmp_path / "1.zip", owner_of(workspace))
     note = copy.notes.get(number=4)
     assert [(v.number, v.content.partition(".")[0]) for v in note.versions.order_by("number")] == [
@@ -120,8 +128,7 @@ def test_notes_keep_their_versions_and_the_trash(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_version_after_the_newest_is_refused(tmp_path):
-    workspace = make_odd_workspace()
+def test_a_version_after_the_newest_is_refused(workspace, tmp_path):
     exported(workspace, tmp_path / "b.zip", owner_of(workspace))
 
     def wrong(files):
@@ -133,8 +140,7 @@ def test_a_version_after_the_newest_is_refused(tmp_path):
 
 
 @pytest.mark.slow
-def test_texts_from_a_private_time_are_only_for_members(tmp_path):
-    workspace = make_odd_workspace()
+def test_texts_from_a_private_time_are_only_for_members(workspace, tmp_path):
     member = workspace.channels.get(slack_id="G1").people.first()
     member.link(UserFactory(username="in it"), "slack")
     channel = workspace.channels.get(slack_id="G1")
@@ -164,8 +170,7 @@ def test_texts_from_a_private_time_are_only_for_members(tmp_path):
 
 
 @pytest.mark.slow
-def test_another_slug_changes_only_the_slug(tmp_path):
-    workspace = make_odd_workspace()
+def test_another_slug_changes_only_the_slug(workspace, tmp_path):
     user = owner_of(workspace)
     first, second = tmp_path / "1.zip", tmp_path / "2.zip"
     exported(workspace, first, user)
@@ -193,27 +198,26 @@ def test_each_version_is_a_readable_file(tmp_path):
 
 
 @pytest.mark.slow
-def test_an_import_continues_like_the_original(tmp_path):
+def test_an_import_continues_like_the_original(workspace, tmp_path):
     """The same new messages lead to the same texts. No job of the original runs again."""
-    original = make_odd_workspace()
-    user = owner_of(original)
-    exported(original, tmp_path / "b.zip", user)
+    user = owner_of(workspace)
+    exported(workspace, tmp_path / "b.zip", user)
     copy = import_workspace(tmp_path / "b.zip", slug="copy").workspace
     assert run_pass(copy, NOW, Forbidden()).errors == []
     texts = {}
-    for workspace in (original, copy):
-        channel = workspace.channels.get(slack_id="C1")
+    for each in (workspace, copy):
+        channel = each.channels.get(slack_id="C1")
         for i in range(6):
-            author = workspace.people.get(slack_id="B1")
+            author = each.people.get(slack_id="B1")
             at = NOW + timedelta(minutes=i)
             MessageFactory(channel=channel, at=at, author=author, text=f"Part {i} is late. {ODD}")
-        report = run_pass(workspace, NOW + timedelta(hours=5))
+        report = run_pass(each, NOW + timedelta(hours=5))
         assert report.made and not report.errors
-        texts[workspace.slug] = (
+        texts[each.slug] = (
             report.made,
             report.closed,
             list(
-                MemoryVersion.objects.filter(memory__workspace=workspace)
+                MemoryVersion.objects.filter(memory__workspace=each)
                 .order_by("memory__pk", "number")
                 .values_list(
                     "memory__scope_id",
@@ -222,13 +226,12 @@ def test_an_import_continues_like_the_original(tmp_path):
                 )
             ),
         )
-    assert texts[original.slug] == texts["copy"]
+    assert texts[workspace.slug] == texts["copy"]
 
 
 @pytest.mark.slow
-def test_input_keys_still_match_after_an_import(tmp_path):
+def test_input_keys_still_match_after_an_import(workspace, tmp_path):
     """Input keys are computed from the new rows, and still match."""
-    workspace = make_odd_workspace()
     exported(workspace, tmp_path / "b.zip", owner_of(workspace))
     rows = [json.loads(line) for line in contents(tmp_path / "b.zip")["jobs.jsonl"].splitlines()]
     matching = {(*row["memory"][::2], row["provisional"]) for row in rows if row["inputs_hold"]}
@@ -250,8 +253,8 @@ def test_a_dead_thread_job_is_not_retried_after_an_import(tmp_path):
     from memories.pipeline.generate.plan import plan_channel
 
     plan_channel(channel.pk, NOW)
-    job = Job.objects.get(memory__scope="thread")
-    Job.objects.update(state="dead", fault="refused")
+    job = Job.objects.of_workspace(channel.workspace).get(memory__scope="thread")
+    Job.objects.of_workspace(channel.workspace).update(state="dead", fault="refused")
     assert json.loads(exported_lines(channel.workspace, tmp_path)[-1])["inputs_hold"]
     channel.workspace.delete()
     copy = import_workspace(tmp_path / "b.zip").workspace
@@ -315,8 +318,7 @@ def test_an_unused_reply_is_exported(tmp_path, state):
 
 
 @pytest.mark.slow
-def test_a_used_reply_is_left_out(tmp_path):
-    workspace = make_odd_workspace()
+def test_a_used_reply_is_left_out(workspace, tmp_path):
     lines = exported_lines(workspace, tmp_path)
     rows = [json.loads(line) for line in lines]
     assert {row["state"] for row in rows} == {"done"}
@@ -324,9 +326,8 @@ def test_a_used_reply_is_left_out(tmp_path):
 
 
 @pytest.mark.slow
-def test_an_unfinished_backfill_is_imported_as_paused(tmp_path):
+def test_an_unfinished_backfill_is_imported_as_paused(workspace, tmp_path):
     """The importing side decides if it pays for the rest."""
-    workspace = make_odd_workspace()
     channel = workspace.channels.get(slack_id="C1")
     make_job(channel, state="waiting", backfill=workspace.backfills.get())
     exported(workspace, tmp_path / "b.zip")
@@ -342,8 +343,7 @@ def test_an_unfinished_backfill_is_imported_as_paused(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_public_reader_gets_nothing_private(tmp_path):
-    workspace = make_odd_workspace()
+def test_a_public_reader_gets_nothing_private(workspace, tmp_path):
     secrets = [
         *workspace.channels.filter(kind="private").values_list("name", "slack_id")[0],
         "secret note",
@@ -361,15 +361,13 @@ def test_a_public_reader_gets_nothing_private(tmp_path):
 
 
 @pytest.mark.slow
-def test_an_operator_without_membership_gets_nothing_private(tmp_path):
-    workspace = make_odd_workspace()
+def test_an_operator_without_membership_gets_nothing_private(workspace, tmp_path):
     operator = UserFactory(is_superuser=True)
     assert exported(workspace, tmp_path / "b.zip", operator).left_out["channels"] == 1
 
 
 @pytest.mark.slow
-def test_a_member_gets_their_private_channels(tmp_path):
-    workspace = make_odd_workspace()
+def test_a_member_gets_their_private_channels(workspace, tmp_path):
     user = UserFactory()
     private = workspace.channels.get(slack_id="G1")
     private.people.add(PersonFactory(workspace=workspace, user=user, email="me@example.org"))
@@ -378,9 +376,8 @@ def test_a_member_gets_their_private_channels(tmp_path):
 
 
 @pytest.mark.slow
-def test_an_account_of_the_same_name_opens_no_private_channel(tmp_path):
+def test_an_account_of_the_same_name_opens_no_private_channel(workspace, tmp_path):
     """An export proves nothing. The person with this name signs in with Slack first."""
-    workspace = make_odd_workspace()
     user = UserFactory(is_superuser=True)
     private = workspace.channels.get(slack_id="G1")
     private.people.add(PersonFactory(workspace=workspace, user=user))
@@ -395,8 +392,7 @@ def test_an_account_of_the_same_name_opens_no_private_channel(tmp_path):
 
 
 @pytest.mark.slow
-def test_outsiders_and_guests_cannot_export(tmp_path):
-    workspace = make_odd_workspace()
+def test_outsiders_and_guests_cannot_export(workspace, tmp_path):
     guest = UserFactory()
     PersonFactory(workspace=workspace, user=guest, is_guest=True)
     for user in (guest, UserFactory()):
@@ -406,9 +402,8 @@ def test_outsiders_and_guests_cannot_export(tmp_path):
 
 
 @pytest.mark.slow
-def test_references_to_hidden_channels_are_left_out(tmp_path):
+def test_references_to_hidden_channels_are_left_out(workspace, tmp_path):
     """The channel was public when the workspace memory read it, and is private now."""
-    workspace = make_odd_workspace()
     workspace.channels.filter(slack_id="C1").update(kind="private")
     done = exported(workspace, tmp_path / "b.zip")
     assert done.left_out["channels"] == 2
@@ -420,8 +415,7 @@ def test_references_to_hidden_channels_are_left_out(tmp_path):
 
 
 @pytest.mark.slow
-def test_export_and_import_are_recorded(tmp_path):
-    workspace = make_odd_workspace()
+def test_export_and_import_are_recorded(workspace, tmp_path):
     user = owner_of(workspace)
     exported(workspace, tmp_path / "b.zip", user)
     import_workspace(tmp_path / "b.zip", slug="copy")
@@ -445,8 +439,7 @@ def test_export_and_import_are_recorded(tmp_path):
 
 @on_postgres_too
 @pytest.mark.slow
-def test_unknown_authors_keep_their_names_and_cannot_sign_in(tmp_path):
-    workspace = make_odd_workspace()
+def test_unknown_authors_keep_their_names_and_cannot_sign_in(workspace, tmp_path):
     exported(workspace, tmp_path / "b.zip")
     workspace.delete()
     User.objects.filter(username="海@example").delete()
@@ -462,8 +455,7 @@ def test_unknown_authors_keep_their_names_and_cannot_sign_in(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_file_is_private_and_is_not_replaced(tmp_path):
-    workspace = make_odd_workspace()
+def test_the_file_is_private_and_is_not_replaced(workspace, tmp_path):
     path = tmp_path / "b.zip"
     exported(workspace, path)
     assert path.stat().st_mode & 0o777 == 0o600
@@ -478,8 +470,7 @@ def test_the_file_is_private_and_is_not_replaced(tmp_path):
 
 @on_postgres_too
 @pytest.mark.slow
-def test_an_interrupted_export_leaves_no_file(tmp_path):
-    workspace = make_odd_workspace()
+def test_an_interrupted_export_leaves_no_file(workspace, tmp_path):
 
     def stop(name, rows):
         raise KeyboardInterrupt

@@ -194,6 +194,33 @@ def test_the_text_has_its_parts_in_order():
     assert text.count("Asia/Tokyo") == 1
 
 
+def test_later_messages_have_the_first_name_of_their_author():
+    names = [
+        "Aki Mori",
+        "Ben Hall",
+        "Aki Mori",
+        "Ben Hall",
+        "Ben Ito",
+        "Ben Ito",
+        "Dr. Who",
+        "Dr. Who",
+    ]
+    lines = [f"[2026-01-05 18:0{n}] {name}: text {n}" for n, name in enumerate(names)]
+    earlier = MessageLine(0, "[2026-01-04 18:00] Aki Mori: before", channel_id="C1")
+    material = Material(
+        settings=MemorySettings(),
+        channel_id="C1",
+        channels={"C1": "a"},
+        messages=[MessageLine(n, line) for n, line in enumerate(lines, 1)],
+        earlier=[earlier],
+    )
+    context = assemble(material, 1_000)
+    authors = re.findall(r"^\[\d\d:\d\d\] ([^:]+): ", context.text, re.MULTILINE)
+    assert authors == ["Aki Mori", "Aki", "Ben Hall", "Aki", *names[3:]]
+    assert context.text.count("## #a") == 1
+    assert context.conversation_history == lines
+
+
 def test_the_parts_are_there_by_name():
     context = assemble(FULL)
     assert context.channel_memories["C2"] == ChannelMemory(

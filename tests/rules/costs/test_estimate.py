@@ -149,7 +149,10 @@ def test_the_offline_summariser_costs_nothing() -> None:
     total = estimate["total"]
     assert estimate["free"] and total["segments"] == 2
     assert total["calls"]["high"] == total["tokens"]["high"] == 0 and total["dollars"] is None
-    assert total["minutes"]["high"] > 0
+    minutes = document(*workloads(a=600), statistics=OFFLINE_STATISTICS, is_free=True)["total"][
+        "minutes"
+    ]
+    assert 0 < minutes["low"] < 106 / 60 < minutes["high"], "600 segments took 106 seconds"
 
 
 def test_measured_statistics_replace_the_defaults() -> None:

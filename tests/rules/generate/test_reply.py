@@ -311,6 +311,40 @@ def test_lines_of_people_do_not_count_for_the_language() -> None:
     assert parse_reply(reply(f"- {own.text} [1]\n- it ships [2]"), theirs).fault != ""
 
 
+MEETING = short(
+    [
+        *messages("I will be the scribe, since Dave is away", author="Sam"),
+        *messages("the meeting moves from 18:00 to 19:00 today", author="Jim", first=2),
+        *messages("ok, there were no action points", author="Sam", first=3),
+    ]
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("**Scribe:** Sam will be the scribe.", "Sam will be the scribe."),
+        ("**Sam:** will be the scribe.", "Sam: will be the scribe."),
+        (
+            "The meeting moves to 19:00, indicating good coordination between the teams.",
+            "The meeting moves to 19:00.",
+        ),
+        ("No new questions have been raised since the last week.", None),
+        ("The atmosphere between all departments was productive.", None),
+    ],
+)
+def test_titles_remarks_and_inventions_of_a_small_model(text: str, expected: str | None) -> None:
+    request = replace(MEETING, form=PromptForm.SIMPLE)
+    answer = replace(reply(f"- Sam will write for Dave.\n- {text}"), form=PromptForm.SIMPLE)
+    read = [line.text for line in parse_reply(answer, request).lines]
+    assert read == ["Sam will write for Dave.", *([expected] if expected else [])]
+
+
+def test_a_name_that_no_source_has_is_unverified() -> None:
+    reading = parse_reply(reply("- Jim will be the scribe [1]\n- Sam is the scribe [1]"), MEETING)
+    assert [line.unverified for line in reading.lines] == [("Jim",), ()]
+
+
 BACKUPS = short(
     [
         *messages("Which provider do we take for the backups?", author="Ann"),

@@ -1,5 +1,8 @@
 """The first run: an installation without an account leads to what to do, and to nothing else."""
 
+import sys
+from pathlib import Path
+
 import pytest
 from django.test import Client
 from pytest_django import Settings
@@ -9,6 +12,8 @@ from memories.models import AuditEvent, Cap, ModelCall, ModelServer, Price, User
 from memories.pipeline.access.first_account import setup_token
 from memories.pipeline.generate.probing import configured_model
 from memories.rules.safety.encryption import new_key
+from memories.templatetags.navigation import manage_py
+from memoryhub.env import BASE_DIR
 from tests.factories import UserFactory, WorkspaceFactory
 from tests.llm.endpoint import FakeEndpoint
 
@@ -46,6 +51,13 @@ def test_the_printed_link_makes_the_first_account(client: Client) -> None:
         late = method(link, FIRST | {"username": "late"})
         assert late["Location"].startswith("/login/"), "the link works once"
     assert User.objects.count() == 1
+
+
+def test_the_command_is_the_one_that_works_here(client: Client) -> None:
+    page = client.get("/setup/").content.decode()
+    assert f"<code>{manage_py()} createadmin</code>" in page
+    python = Path(BASE_DIR, manage_py().split()[0])
+    assert python == Path(sys.executable) or manage_py() == "python manage.py"
 
 
 def test_who_may_open_it_afterwards(client: Client) -> None:

@@ -75,7 +75,7 @@ def test_bars_beside_their_table(spent: Cast) -> None:
 
 def test_each_day_tells_its_models_apart(spent: Cast) -> None:
     text = page(spent, "insider")
-    by_day = text[text.index("<details") : text.index("</details>")]
+    by_day = re.search(r"<main.*?(<details.*?</details>)", text, re.S)[1]
     rows = re.findall(r"</svg> (\w+)</td><td>([\d,]+)</td>", by_day)
     assert rows == [("other", "3,333"), ("tiny", "100")]
 
