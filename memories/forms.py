@@ -7,21 +7,200 @@ from typing import Any
 from zoneinfo import available_timezones
 
 from django import forms
-from django.conf import settings
+from django.utils.functional import Promise
 from django.utils.html import format_html, format_html_join
 from django.utils.translation import gettext_lazy as _
 
-from memories.models import Digest, User, Workspace
+from memories.models import User, Workspace
 from memories.rules import settings as rules
 from memories.rules.settings import FIELD_TYPES, KEYS, InvalidSetting
-from memories.setting_words import (
-    BASIC_KEYS,
-    CHOICE_WORDS,
-    PRESET_WORDS,
-    SETTING_WORDS,
-    UNITS,
-    Text,
+
+_Text = str | Promise
+
+# The label and help text of each setting. A test requires all of them.
+SETTING_WORDS: dict[str, tuple[_Text, _Text]] = {
+    "short_term_window_hours": (
+        _("Look back (hours)"),
+        _(
+            "How far back the first summary of a channel, its threads and a memory without "
+            "history reach."
+        ),
+    ),
+    "short_term_max_tokens": (
+        _("Maximum length of a summary (words)"),
+        _("For the summary of one conversation."),
+    ),
+    "long_term_max_tokens": (
+        _("Maximum length of a long-term memory (words)"),
+        _("For each channel and for the workspace."),
+    ),
+    "history_enabled": (
+        _("Keep a history"),
+        _(
+            "Each conversation adds a version. Without a history, the newest summary is "
+            "overwritten."
+        ),
+    ),
+    "max_history_count": (
+        _("Versions in a context"),
+        _("The number of short-term versions per channel."),
+    ),
+    "conversation_idle_seconds": (
+        _("End of a conversation (hours without a message)"),
+        _("Messages are summarized after this time without a new message."),
+    ),
+    "message_threshold": (
+        _("Messages per conversation"),
+        _("A conversation is summarized when it reaches this number, even if it continues."),
+    ),
+    "thread_memories": (
+        _("Summarize threads"),
+        _("Long threads get their own memory."),
+    ),
+    "thread_min_messages": (
+        _("Minimum replies to summarize a thread"),
+        _("Threads with at least this many messages get their own memory."),
+    ),
+    "workspace_short_term": (
+        _("Short-term memory of the workspace"),
+        _("A short overview of all public channels."),
+    ),
+    "merge_mode": (
+        _("Updates of long-term memories"),
+        _(
+            "Changing single lines keeps all other lines unchanged. A rewrite creates the whole "
+            "text again."
+        ),
+    ),
+    "review_merges": (
+        _("Review before publishing"),
+        _(
+            "Updates of these memories wait for an editor. With channels, contexts leave out "
+            "summaries of conversations and threads."
+        ),
+    ),
+    "notes_enabled": (
+        _("Use notes"),
+        _("If notes are off, existing notes are kept but hidden."),
+    ),
+    "notes_inject": (
+        _("Notes in contexts"),
+        _("Include notes in every context, only on request, or never."),
+    ),
+    "note_types": (
+        _("Types of notes"),
+        _("Your own names, separated by commas, beside pattern, architecture and solution."),
+    ),
+    "propose_notes": (
+        _("Propose notes from conversations"),
+        _("Ways of working and solutions in the memories of channels. An editor decides."),
+    ),
+    "time_zone": (
+        _("Time zone"),
+        _("For dates and times in pages and summaries."),
+    ),
+    "output_language": (
+        _("Language of memories"),
+        _("The language of summaries."),
+    ),
+    "read_private_channels": (
+        _("Read private channels from Slack"),
+        _("For channels that the bot is invited to. The app needs groups:read and groups:history."),
+    ),
+    "read_emails": (
+        _("Read e-mail addresses from Slack"),
+        _("Links people to their accounts here. The app needs users:read.email."),
+    ),
+    "slack_commands": (
+        _("Command /memory in Slack"),
+        _("Catch up, ask and note in any channel."),
+    ),
+    "slack_shortcuts": (
+        _("Message shortcuts in Slack"),
+        _("“Remember this” and “This is wrong” in the menu of a message."),
+    ),
+    "slack_home": (
+        _("Home tab in Slack"),
+        _("Shows each person what is new."),
+    ),
+    "slack_reaction": (
+        _("Notes by reaction in Slack"),
+        _("Members of a channel keep a message as a note with the reaction :memo:."),
+    ),
+    "slack_unfurls": (
+        _("Previews of links in Slack"),
+        _("Links to this hub show their text where everybody may read it."),
+    ),
+    "retention_days": (
+        _("Keep messages for (days)"),
+        _(
+            "Older messages are deleted every day. Their memories are kept. 0 keeps messages "
+            "forever."
+        ),
+    ),
+}
+
+# Settings that forms show in another unit: how many stored units it has, and its decimal places.
+UNITS: dict[str, tuple[float, int]] = {
+    "short_term_max_tokens": (4 / 3, 0),  # words
+    "long_term_max_tokens": (4 / 3, 0),
+    "conversation_idle_seconds": (3600, 2),  # hours
+}
+
+# The settings outside of "Advanced".
+BASIC_KEYS = (
+    "output_language",
+    "time_zone",
+    "notes_enabled",
+    "read_private_channels",
+    "read_emails",
+    "retention_days",
 )
+
+# The label of each preset, and its effect, also on costs.
+PRESET_WORDS: dict[str, tuple[_Text, _Text]] = {
+    "busy": (
+        _("Busy team"),
+        _(
+            "Channels with dozens of messages a day. Each model call reads up to 50 messages, so "
+            "a message costs little."
+        ),
+    ),
+    "quiet": (
+        _("Quiet team"),
+        _(
+            "Channels with a few messages a day. Shorter summaries after 20 messages or 8 quiet "
+            "hours: more calls for each message, few in total."
+        ),
+    ),
+    rules.CUSTOM: (
+        _("Custom"),
+        _("Your own values under Advanced. Each shows its effect on costs."),
+    ),
+}
+
+CHOICE_WORDS: dict[str, dict[str, _Text]] = {
+    "notes_inject": {
+        "auto": _("always"),
+        "manual": _("on request"),
+        "none": _("never"),
+    },
+    "merge_mode": {
+        "rewrite": _("rewrite the whole text"),
+        "operations": _("change single lines"),
+    },
+    "review_merges": {
+        "none": _("nothing"),
+        "workspace": _("the workspace"),
+        "channels": _("channels"),
+        "all": _("the workspace and channels"),
+    },
+    "output_language": {
+        "conversation": _("language of the conversation"),
+        "ja": _("Japanese"),
+        "en": _("English"),
+    },
+}
 
 
 def focus_first_wrong(form: forms.BaseForm) -> None:
@@ -87,10 +266,12 @@ def setting_field(key: str) -> forms.Field:
     if FIELD_TYPES[key] is int:
         least = rules.min_value(key)
         return forms.IntegerField(min_value=least, max_value=rules.MAX_NUMBER, **words)
+    if key == "note_types":
+        return forms.CharField(max_length=500, required=False, **words)
     return forms.CharField(max_length=64, widget=ZoneInput, **words)
 
 
-def value_words(key: str, value: Any) -> Text:
+def value_words(key: str, value: Any) -> _Text:
     """Return the text of a setting's value, also of a former setting."""
     if isinstance(value, bool):
         return _("on") if value else _("off")
@@ -115,7 +296,7 @@ class SettingsForm(forms.Form):
             self.fields[key].show_hidden_initial = True
 
     @property
-    def presets(self) -> list[tuple[str, Text, Text, str]]:
+    def presets(self) -> list[tuple[str, _Text, _Text, str]]:
         """The name, label, effect and values of each preset. app.js fills in the values."""
         return [
             (name, label, effect, self._values_of(name))
@@ -173,76 +354,3 @@ class SettingsForm(forms.Form):
     def save(self, *, by: User | None = None) -> dict[str, tuple[Any, Any]]:
         """Save the changed values at once. Returns ``{key: (before, after)}``."""
         return self.workspace.change_settings(self.changed_values, by=by)
-
-
-class PreferencesForm(forms.Form):
-    """The preferences of a user. ``theme`` is the browser's, until the user saves one."""
-
-    language = forms.ChoiceField(
-        label=_("Language"),
-        required=False,
-        help_text=_("Interface only; memories keep their language"),
-    )
-    time_zone = forms.CharField(
-        label=_("Time zone"),
-        required=False,
-        max_length=64,
-        widget=ZoneInput,
-        help_text=_("For the times shown to you. Empty: the time zone of the workspace."),
-    )
-    theme = forms.ChoiceField(label=_("Theme"), choices=User.Theme.choices)
-    density = forms.ChoiceField(
-        label=_("Density"),
-        choices=User.Density.choices,
-        help_text=_("Compact fits more on screen"),
-    )
-    shortcuts = forms.BooleanField(
-        label=_("Keyboard shortcuts"),
-        required=False,
-        help_text=_(
-            "Single keys, such as j for the next item. Press ? for a list. Turn them off if you "
-            "use dictation."
-        ),
-    )
-
-    def __init__(self, data: Any = None, *, user: User, theme: str = "") -> None:
-        kept = user.theme or (theme if theme in User.Theme.values else User.Theme.SYSTEM)
-        super().__init__(
-            data,
-            initial={
-                "language": user.language,
-                "time_zone": user.time_zone,
-                "theme": kept,
-                "density": user.density,
-                "shortcuts": user.shortcuts,
-            },
-        )
-        self.user = user
-        languages: list[tuple[str, Text]] = [("", _("Same as the browser"))]
-        languages += [(code, _NATIVE_NAMES[code]) for code, _name in settings.LANGUAGES]
-        field = self.fields["language"]
-        assert isinstance(field, forms.ChoiceField)
-        field.choices = languages
-
-    def clean_time_zone(self) -> str:
-        zone: str = self.cleaned_data["time_zone"]
-        if zone and zone not in available_timezones():
-            raise forms.ValidationError(UNKNOWN_ZONE)
-        return zone
-
-    def save(self) -> None:
-        self.user.save_preferences(**self.cleaned_data)
-
-
-class DigestForm(forms.Form):
-    """How often a person gets Catch up by e-mail."""
-
-    frequency = forms.ChoiceField(
-        label=_("Send by e-mail"),
-        choices=Digest.Frequency.choices,
-        required=False,
-        help_text=_("At 7:00 in your time zone. A digest without news is not sent."),
-    )
-
-
-_NATIVE_NAMES = {"en": "English", "ja": "日本語"}

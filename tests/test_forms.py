@@ -1,6 +1,6 @@
 import pytest
 
-from memories.forms import SettingsForm, setting_field
+from memories.forms import CHOICE_WORDS, PRESET_WORDS, SETTING_WORDS, SettingsForm, setting_field
 from memories.rules.settings import (
     CUSTOM,
     KEYS,
@@ -9,7 +9,6 @@ from memories.rules.settings import (
     choices,
     parse_settings,
 )
-from memories.setting_words import CHOICE_WORDS, PRESET_WORDS, SETTING_WORDS
 from tests.factories import WorkspaceFactory
 
 

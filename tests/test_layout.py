@@ -31,7 +31,7 @@ ARROWS: dict[str, dict[str, str]] = {
         "costs": "access generate",
         "generate": "access ingest memory",
         "ingest": "access generate search",
-        "memory": "access generate ingest search",
+        "memory": "access generate ingest notes search",
         "notes": "access ingest search",
         "safety": "access generate ingest memory",
         "search": "access",

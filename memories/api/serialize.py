@@ -7,13 +7,13 @@ from django.conf import settings
 from django.urls import reverse
 
 from memories.api.schemas import (
-    ChangeOut,
     ChannelOut,
     HitOut,
     LineOut,
     MemoryOut,
     MessageOut,
     NoteOut,
+    ProposalOut,
     VersionOut,
 )
 from memories.models import (
@@ -23,6 +23,7 @@ from memories.models import (
     MemoryVersion,
     Message,
     Note,
+    Proposal,
     Reader,
     Workspace,
 )
@@ -117,6 +118,7 @@ def note_out(note: Note) -> NoteOut:
         id=note.pk,
         title=note.title,
         content=note.content,
+        type=note.kind,
         tags=note.tags,
         date=note.date,
         channel=note.channel.slack_id if note.channel else None,
@@ -130,16 +132,17 @@ def note_etag(note: Note) -> str:
     return f'"{note.pk}-{note.number}-{note.revision}"'
 
 
-def change_out(version: MemoryVersion) -> ChangeOut:
-    return ChangeOut(
-        cursor=str(version.pk),
-        memory=version.memory_id,
-        version=version.pk,
-        number=version.number,
-        scope=version.memory.scope,
-        scope_id=version.memory.scope_id,
-        type=version.memory.memory_type,
-        at=version.created_at,
+def proposal_out(proposal: Proposal) -> ProposalOut:
+    return ProposalOut(
+        id=proposal.pk,
+        memory=proposal.memory_id,
+        line=proposal.line_text,
+        text=proposal.text,
+        reason=proposal.reason,
+        state=proposal.state,
+        created_at=proposal.created_at,
+        decided_at=proposal.decided_at,
+        url=absolute(reverse("proposals-detail", args=[proposal.memory_id])),
     )
 
 

@@ -51,6 +51,7 @@ def nav_pages(context: Context) -> NavPages:
     manage = [page("jobs-index", "jobs", _("Jobs"), "g j")]
     manage.append(page("costs-index", "cost", _("Cost")))
     if place.can_edit:
+        manage.append(page("review-index", "compare", _("Proposals")))
         manage.append(page("quarantine-index", "alert", _("Quarantine")))
     if place.can_administer:
         manage.append(page("people-index", "person", _("People")))

@@ -15,10 +15,9 @@ from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_POST
 
 from memories import tasks
-from memories.forms import SettingsForm, focus_first_wrong, value_words
+from memories.forms import SETTING_WORDS, SettingsForm, focus_first_wrong, value_words
 from memories.models import AuditEvent, Cap, User
 from memories.pipeline.generate import probing
-from memories.setting_words import SETTING_WORDS
 from memories.views.access.access import (
     UserRequest,
     WorkspaceContext,

@@ -31,6 +31,7 @@ EMPTY = (
     "invitations/",
     "slack/",
     "quarantine/",
+    "proposals/",
 )
 
 

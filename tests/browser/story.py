@@ -164,6 +164,7 @@ class Story:
             "slack": "/w/kazoe/slack/",
             "opt-in": "/w/kazoe/c/C0PRICING/opt-in/",
             "quarantine": "/w/kazoe/quarantine/",
+            "proposals": "/w/kazoe/proposals/",
             "search": "/w/kazoe/search/?q=freeze",
             "search-none": "/w/kazoe/search/?q=nowhere&in=notes",
             "preferences": "/settings/",

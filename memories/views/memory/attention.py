@@ -11,8 +11,8 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from memories.models import Job, Line, Memory, MemoryVersion, Proposal, Seen
-from memories.models.generate.jobs import REBUILD
+from memories.models import Line, Memory, MemoryVersion, Proposal, Seen
+from memories.pipeline.memory.review import find_proposed_jobs
 from memories.rules.ingest.timestamps import from_micros
 from memories.rules.memory.catch_up import UNANSWERED_AFTER, Since
 from memories.rules.memory.compare import ChangeKind
@@ -144,26 +144,17 @@ def _find_unanswered(place: WorkspaceContext, now: datetime) -> list[AttentionIt
 
 def _find_proposals(place: WorkspaceContext) -> list[AttentionItem]:
     """Return the proposals for current texts."""
-    proposed = Job.objects.of_workspace(place.workspace).proposed()
-    if not proposed.exists():  # the usual case, and `visible_to` is a slow query
-        return []
-    waiting = (
-        proposed.visible_to(place.reader)
-        .filter(Q(base=F("memory__current")) | Q(trigger__reason=REBUILD))
-        .exclude(read__version__audience__in=("members", "nobody"))
-        .with_memory()
-        .order_by("memory", "-pk")
-    )
-    memories = {job.memory_id: job.memory for job in waiting}
+    jobs = find_proposed_jobs(place.workspace, place.reader)
     return [
-        AttentionItem("proposal", reverse("proposals-detail", args=[key]), memory)
-        for key, memory in memories.items()
+        AttentionItem("proposal", reverse("proposals-detail", args=[job.memory_id]), job.memory)
+        for job in jobs
+        if job.memory.current_id  # the page of all proposals has the first text of a memory
     ]
 
 
 def _find_corrections(place: WorkspaceContext) -> list[AttentionItem]:
     """Return the memories with open corrections of lines."""
-    proposals = Proposal.objects.open().filter(memory__workspace=place.workspace)
+    proposals = Proposal.objects.open().corrections().filter(memory__workspace=place.workspace)
     if not proposals.exists():  # the usual case, as above
         return []
     rows = proposals.visible_to(place.reader).order_by("memory_id").values_list("memory")
