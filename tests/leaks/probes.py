@@ -766,6 +766,7 @@ COMMANDS: dict[str, Callable[[World], Iterator[list[str]]] | str] = {
     "socket": "takes in events",
     "sync": "takes in what Slack says; says numbers, to whoever holds the machine",
     "sync_schedules": "says numbers",
+    "upgrade_check": "says numbers",
     "worker": "runs processes",
 }
 
