@@ -178,9 +178,14 @@ def search(hub: Hub, options: Namespace) -> str:
 
 def add(hub: Hub, options: Namespace) -> str:
     if options.staged:
-        stage(options.text, options.tags)
+        stage(options.text, ",".join(filter(None, (options.type, options.tags))))
         return f"Staged in {STAGED_FILE}. `memoryhub-agent promote` adds it to the hub."
-    body = {"content": options.text, "tags": options.tags.split(","), "channel": options.channel}
+    body = {
+        "content": options.text,
+        "type": options.type,
+        "tags": options.tags.split(","),
+        "channel": options.channel,
+    }
     note = hub.post("notes", {name: value for name, value in body.items() if value})
     return f"Note {note['id']} added: {note['title']}"
 
@@ -288,6 +293,7 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("--limit", default="10")
     sub = command(add, "add", "Add a note.")
     sub.add_argument("text")
+    sub.add_argument("--type", default="", help="pattern, architecture, solution or your own type")
     sub.add_argument("--tags", default="", help="separated by commas")
     sub.add_argument("--channel", default="", help="the channel of the note")
     sub.add_argument("--staged", action="store_true", help=f"only write it to {STAGED_FILE}")

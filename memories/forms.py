@@ -7,12 +7,11 @@ from typing import Any
 from zoneinfo import available_timezones
 
 from django import forms
-from django.conf import settings
 from django.utils.functional import Promise
 from django.utils.html import format_html, format_html_join
 from django.utils.translation import gettext_lazy as _
 
-from memories.models import Digest, User, Workspace
+from memories.models import User, Workspace
 from memories.rules import settings as rules
 from memories.rules.settings import FIELD_TYPES, KEYS, InvalidSetting
 
@@ -73,6 +72,13 @@ SETTING_WORDS: dict[str, tuple[_Text, _Text]] = {
             "text again."
         ),
     ),
+    "review_merges": (
+        _("Review before publishing"),
+        _(
+            "Updates of these memories wait for an editor. With channels, contexts leave out "
+            "summaries of conversations and threads."
+        ),
+    ),
     "notes_enabled": (
         _("Use notes"),
         _("If notes are off, existing notes are kept but hidden."),
@@ -80,6 +86,14 @@ SETTING_WORDS: dict[str, tuple[_Text, _Text]] = {
     "notes_inject": (
         _("Notes in contexts"),
         _("Include notes in every context, only on request, or never."),
+    ),
+    "note_types": (
+        _("Types of notes"),
+        _("Your own names, separated by commas, beside pattern, architecture and solution."),
+    ),
+    "propose_notes": (
+        _("Propose notes from conversations"),
+        _("Ways of working and solutions in the memories of channels. An editor decides."),
     ),
     "time_zone": (
         _("Time zone"),
@@ -96,6 +110,26 @@ SETTING_WORDS: dict[str, tuple[_Text, _Text]] = {
     "read_emails": (
         _("Read e-mail addresses from Slack"),
         _("Links people to their accounts here. The app needs users:read.email."),
+    ),
+    "slack_commands": (
+        _("Command /memory in Slack"),
+        _("Catch up, ask and note in any channel."),
+    ),
+    "slack_shortcuts": (
+        _("Message shortcuts in Slack"),
+        _("“Remember this” and “This is wrong” in the menu of a message."),
+    ),
+    "slack_home": (
+        _("Home tab in Slack"),
+        _("Shows each person what is new."),
+    ),
+    "slack_reaction": (
+        _("Notes by reaction in Slack"),
+        _("Members of a channel keep a message as a note with the reaction :memo:."),
+    ),
+    "slack_unfurls": (
+        _("Previews of links in Slack"),
+        _("Links to this hub show their text where everybody may read it."),
     ),
     "retention_days": (
         _("Keep messages for (days)"),
@@ -154,6 +188,12 @@ CHOICE_WORDS: dict[str, dict[str, _Text]] = {
     "merge_mode": {
         "rewrite": _("rewrite the whole text"),
         "operations": _("change single lines"),
+    },
+    "review_merges": {
+        "none": _("nothing"),
+        "workspace": _("the workspace"),
+        "channels": _("channels"),
+        "all": _("the workspace and channels"),
     },
     "output_language": {
         "conversation": _("language of the conversation"),
@@ -226,6 +266,8 @@ def setting_field(key: str) -> forms.Field:
     if FIELD_TYPES[key] is int:
         least = rules.min_value(key)
         return forms.IntegerField(min_value=least, max_value=rules.MAX_NUMBER, **words)
+    if key == "note_types":
+        return forms.CharField(max_length=500, required=False, **words)
     return forms.CharField(max_length=64, widget=ZoneInput, **words)
 
 
@@ -312,76 +354,3 @@ class SettingsForm(forms.Form):
     def save(self, *, by: User | None = None) -> dict[str, tuple[Any, Any]]:
         """Save the changed values at once. Returns ``{key: (before, after)}``."""
         return self.workspace.change_settings(self.changed_values, by=by)
-
-
-class PreferencesForm(forms.Form):
-    """The preferences of a user. ``theme`` is the browser's, until the user saves one."""
-
-    language = forms.ChoiceField(
-        label=_("Language"),
-        required=False,
-        help_text=_("Interface only; memories keep their language"),
-    )
-    time_zone = forms.CharField(
-        label=_("Time zone"),
-        required=False,
-        max_length=64,
-        widget=ZoneInput,
-        help_text=_("For the times shown to you. Empty: the time zone of the workspace."),
-    )
-    theme = forms.ChoiceField(label=_("Theme"), choices=User.Theme.choices)
-    density = forms.ChoiceField(
-        label=_("Density"),
-        choices=User.Density.choices,
-        help_text=_("Compact fits more on screen"),
-    )
-    shortcuts = forms.BooleanField(
-        label=_("Keyboard shortcuts"),
-        required=False,
-        help_text=_(
-            "Single keys, such as j for the next item. Press ? for a list. Turn them off if you "
-            "use dictation."
-        ),
-    )
-
-    def __init__(self, data: Any = None, *, user: User, theme: str = "") -> None:
-        kept = user.theme or (theme if theme in User.Theme.values else User.Theme.SYSTEM)
-        super().__init__(
-            data,
-            initial={
-                "language": user.language,
-                "time_zone": user.time_zone,
-                "theme": kept,
-                "density": user.density,
-                "shortcuts": user.shortcuts,
-            },
-        )
-        self.user = user
-        languages: list[tuple[str, _Text]] = [("", _("Same as the browser"))]
-        languages += [(code, _NATIVE_NAMES[code]) for code, _name in settings.LANGUAGES]
-        field = self.fields["language"]
-        assert isinstance(field, forms.ChoiceField)
-        field.choices = languages
-
-    def clean_time_zone(self) -> str:
-        zone: str = self.cleaned_data["time_zone"]
-        if zone and zone not in available_timezones():
-            raise forms.ValidationError(UNKNOWN_ZONE)
-        return zone
-
-    def save(self) -> None:
-        self.user.save_preferences(**self.cleaned_data)
-
-
-class DigestForm(forms.Form):
-    """How often a person gets Catch up by e-mail."""
-
-    frequency = forms.ChoiceField(
-        label=_("Send by e-mail"),
-        choices=Digest.Frequency.choices,
-        required=False,
-        help_text=_("At 7:00 in your time zone. A digest without news is not sent."),
-    )
-
-
-_NATIVE_NAMES = {"en": "English", "ja": "日本語"}

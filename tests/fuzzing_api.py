@@ -17,6 +17,7 @@ TOOLS = {  # of `memories/api/mcp.py`, with values that they take
     "fetch": {"id": "version-1"},
     "whats_new": {"since": "2026-01-05", "channel": "CPLAZA"},
     "add_note": {"text": "a note", "channel": "CPLAZA"},
+    "propose_correction": {"line_id": "line-1", "text": "b", "reason": "c", "sources": ["message-1"]},
 }  # fmt: skip
 MCP_METHODS = (
     "tools/list",

@@ -143,7 +143,9 @@ def test_settings_and_their_defaults() -> None:
         key: str(value).lower() if isinstance(value, bool) else str(value)
         for key, value in asdict(MemorySettings()).items()
     }
-    documented = [(code(row[0])[0], code(row[1])[0]) for row in rows(DOCS["settings"], "setting")]
+    documented = [
+        (code(row[0])[0], (code(row[1]) or [""])[0]) for row in rows(DOCS["settings"], "setting")
+    ]
     assert documented == [(key, defaults[key]) for key in KEYS]
 
 

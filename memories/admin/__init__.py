@@ -12,6 +12,7 @@ admin.site.enable_nav_sidebar = False
 from memories.admin import (  # noqa: E402
     access_grants,
     accounts,
+    api_keys,
     audit,
     backfills,
     channels,
@@ -22,6 +23,7 @@ from memories.admin import (  # noqa: E402
     memories,
     money,
     notes,
+    proposals,
     quarantine,
     tasks,
     workspaces,
@@ -33,6 +35,7 @@ check_registered_admins()
 __all__ = [
     "access_grants",
     "accounts",
+    "api_keys",
     "audit",
     "backfills",
     "channels",
@@ -43,6 +46,7 @@ __all__ = [
     "memories",
     "money",
     "notes",
+    "proposals",
     "quarantine",
     "tasks",
     "workspaces",

@@ -9,7 +9,7 @@ from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-from memories.admin.audience import AudienceAdmin, VisibleFilter, user_of
+from memories.admin.audience import AudienceAdmin, ValueFilter, VisibleFilter, user_of
 from memories.models import Note
 from memories.rules.notes import fields as rules
 
@@ -26,6 +26,7 @@ class NoteForm(forms.ModelForm):  # type: ignore[type-arg]
 
     class Meta:
         model = Note
+        help_texts = {"kind": _("One of the types in the settings of the workspace, or empty.")}
         fields = (
             *("workspace", "channel", "content", "title", "kind", "tags", "date"),
             *("is_pinned", "in_context", "review_on"),
@@ -94,7 +95,7 @@ class NoteAdmin(AudienceAdmin):
     form = NoteForm
     list_display = ("title", "kind", "tag_list", "workspace", "channel", "author", "date")
     list_filter = (
-        "kind",
+        ("kind", ValueFilter),
         ("workspace", VisibleFilter),
         ("channel", VisibleFilter),
         ("date", admin.DateFieldListFilter),

@@ -21,12 +21,13 @@ from memories.api.queries import (
     MOST_TOKENS,
     context_for,
     get_or_404,
+    propose,
     readable_messages,
     search_for,
     sources_for,
     write_note,
 )
-from memories.api.schemas import NoteIn
+from memories.api.schemas import NoteIn, ProposalIn
 from memories.models import ApiKey, Line, MemoryVersion, Note
 from memories.rules.context.contents import DEFAULT_BUDGET
 from memories.rules.ingest.timestamps import from_micros, to_micros
@@ -56,6 +57,9 @@ def build_server(key: ApiKey, *, is_long_lived: bool = False) -> MCPServer:
         server.tool(annotations=READ_ONLY, structured_output=False)(_in_thread(tool))
     if ApiKey.Scope.NOTES in key.scopes:
         server.tool(annotations=WRITES, structured_output=False)(_in_thread(tools.add_note))
+    if ApiKey.Scope.PROPOSE in key.scopes:
+        correct = _in_thread(tools.propose_correction)
+        server.tool(annotations=WRITES, structured_output=False)(correct)
     server.resource("memory://workspace", mime_type="text/plain")(_in_thread(tools.workspace))
     server.resource("memory://channel/{channel}", mime_type="text/plain")(_in_thread(tools.channel))
     return server
@@ -213,6 +217,34 @@ class _Tools:
         url = serialize.absolute(f"/w/{key.workspace.slug}/notes/{note.pk}/")
         return json.dumps({"id": f"note-{note.pk}", "url": url})
 
+    def propose_correction(
+        self, line_id: str, text: str, reason: str, sources: list[str] | None = None
+    ) -> str:
+        """Propose other words for a line that is wrong. A person approves, edits or rejects it.
+
+        `line_id` is the id of a line from fetch, such as "line-5". `reason` says why it is wrong.
+        `sources` are ids of messages such as "message-12". Returns JSON: {"id", "status", "url"}.
+        """
+        key, now = self.key, timezone.now()
+        check_scope(key, ApiKey.Scope.PROPOSE)
+        pk = _parse_id("line", line_id)
+        try:
+            given = ProposalIn(
+                line=pk,
+                text=text,
+                reason=reason,
+                sources=[_parse_id("message", source) for source in sources or []],
+            )
+        except ValueError as error:
+            raise Problem(
+                422, "text or reason is empty, too long, or has more than 5 sources."
+            ) from error
+        line = sources_for(key, pk, now)[0]
+        proposal = propose(key, line.version.memory_id, given, now)
+        out = serialize.proposal_out(proposal)
+        status = "It waits for a person to decide."
+        return json.dumps({"id": f"proposal-{out.id}", "status": status, "url": out.url})
+
     def workspace(self) -> str:
         """What the team knows, over all channels."""
         return context_for(self.key, now=timezone.now()).text
@@ -223,6 +255,14 @@ class _Tools:
 
 
 _Document = tuple[str, str, str, dict[str, Any]]
+
+
+def _parse_id(kind: str, text: str) -> int:
+    """Return the number of an id such as "line-5". Raises Problem 422."""
+    prefix, _, number = text.partition("-")
+    if prefix != kind or not (number.isascii() and number.isdigit() and len(number) < 19):
+        raise Problem(422, f"{text!r} is not an id such as {kind}-5.")
+    return int(number)
 
 
 def _parse_moment(text: str) -> datetime:

@@ -8,6 +8,7 @@ from ninja import Router, Status
 
 from memories.api import serialize
 from memories.api.auth import needs, reader_of
+from memories.api.idempotency import HEADER, add_once
 from memories.api.operations import READS, WRITES, Cursor, Limit, page_of, workspace_of
 from memories.api.problems import Problem
 from memories.api.queries import check_edits, get_or_404, write_note
@@ -66,11 +67,17 @@ def note(request: HttpRequest, pk: Id, response: HttpResponse) -> NoteOut:
     return _answer(get_or_404(_notes(request), pk=pk), response)
 
 
-@router.post("", response={201: NoteOut} | WRITES, summary="Add a note")
+@router.post(
+    "",
+    response={201: NoteOut} | WRITES,
+    summary="Add a note",
+    openapi_extra={"parameters": [HEADER]},
+)
 @needs(ApiKey.Scope.NOTES)
 def add_note(request: HttpRequest, given: NoteIn, response: HttpResponse) -> Status[NoteOut]:
-    written = write_note(request.auth, given, timezone.now())  # type: ignore[attr-defined]
-    return Status(201, _answer(written, response))
+    key: ApiKey = request.auth  # type: ignore[attr-defined]
+    pk = add_once(request, lambda: write_note(key, given, timezone.now()))
+    return Status(201, _answer(get_or_404(_notes(request), pk=pk), response))
 
 
 @router.patch("/{pk}", response={200: NoteOut} | WRITES, summary="Change a note (If-Match)")
@@ -82,6 +89,7 @@ def change_note(request: HttpRequest, pk: Id, given: NotePatch, response: HttpRe
         row.rewrite(
             row.content if given.content is None else given.content,
             tags=row.tags if given.tags is None else given.tags,
+            kind=given.type,
             title=given.title,
             by=key.user,
             based_on=row.number,

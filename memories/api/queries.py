@@ -7,26 +7,32 @@ from django.db.models import QuerySet
 
 from memories.api import serialize
 from memories.api.problems import Problem
-from memories.api.schemas import NoteIn, SearchOut, SourcesOut
+from memories.api.schemas import NoteIn, ProposalIn, SearchOut, SourcesOut
 from memories.models import (
     ApiKey,
     Line,
     Member,
+    Memory,
     MemoryVersion,
     Message,
     Note,
     NotesDisabled,
+    Proposal,
     Reader,
     Workspace,
 )
+from memories.models.ingest.names import names_in
 from memories.pipeline.context.build import build_context
+from memories.pipeline.memory.proposals import shareable_messages
 from memories.pipeline.search.finding import find
 from memories.rules.context.blocks import Part
 from memories.rules.context.contents import DEFAULT_BUDGET, Context, NoSuchChannel, NoThread
+from memories.rules.memory.lines import words_of
 from memories.rules.notes.fields import InvalidNote
 from memories.rules.search.query import parse
 
 MOST_TOKENS = 20_000
+MOST_OPEN = 100  # proposals of a key
 
 
 def get_or_404(rows: QuerySet[Any], **lookup: Any) -> Any:
@@ -98,8 +104,50 @@ def search_for(key: ApiKey, q: str, channel: str, limit: int, now: datetime) -> 
         raise Problem(404, f"There is no channel {result.unknown!r}.")
     hits = [row for group in result.groups for row in group.rows][:limit]
     texts = [row.text for row in hits if isinstance(row, Message)]
-    names = serialize.names_in(texts, key.workspace, reader)
+    names = names_in(texts, key.workspace, reader)
     return SearchOut(results=[serialize.hit_out(row, query.terms, names) for row in hits])
+
+
+def propose(key: ApiKey, memory_pk: int, given: ProposalIn, now: datetime) -> Proposal:
+    """Add a proposal for a person to decide. Raises Problem 403, 404, 409 or 422."""
+    reader = key.reader(now)
+    if key.user is not None and key.workspace.role_of(reader) not in Member.READING:
+        raise Problem(403, "The account of this key may not propose corrections here.")
+    memories = Memory.objects.visible_to(reader).filter(workspace=key.workspace)
+    memory: Memory = get_or_404(memories.with_current(), pk=memory_pk)
+    readable = MemoryVersion.objects.visible_to(reader).filter(memory=memory)
+    current = readable.filter(pk=memory.current_id or 0).first()
+    if current is None:
+        raise Problem(409, "The memory has no text that this key may correct.")
+    if key.proposals.open().count() >= MOST_OPEN:
+        raise Problem(409, f"{MOST_OPEN} proposals of this key wait for a decision already.")
+    line = _find_line(current, readable, given.line) if given.line else None
+    messages = shareable_messages(memory, reader).in_bulk(given.sources)
+    if len(messages) < len(set(given.sources)):
+        raise Problem(422, "A source is no message that all readers of the memory may read.")
+    try:
+        return Proposal.objects.propose(
+            current,
+            line,
+            given.text,
+            reason=given.reason,
+            sources=messages.values(),
+            author=key.user,
+            api_key=key,
+        )
+    except ValueError as error:
+        raise Problem(422, str(error)) from error
+
+
+def _find_line(current: MemoryVersion, readable: QuerySet[MemoryVersion], pk: int) -> Line:
+    """Return the line of the current version with the words of this line of any version."""
+    named: Line = get_or_404(Line.objects.filter(version__in=readable, redacted=False), pk=pk)
+    words = words_of(named.text)
+    lines = current.lines.filter(redacted=False)
+    line = next((line for line in lines if words_of(line.text) == words), None)
+    if line is None:
+        raise Problem(409, "The memory does not have this line any more: read it again.")
+    return line
 
 
 def check_edits(key: ApiKey, now: datetime) -> None:
@@ -123,6 +171,7 @@ def write_note(key: ApiKey, fields: NoteIn, now: datetime) -> Note:
             key.workspace,
             fields.content,
             tags=fields.tags,
+            kind=fields.type,
             title=fields.title,
             channel=channel,
             author=key.user,

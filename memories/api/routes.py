@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from ninja import NinjaAPI, Query
 
-from memories.api import notes, serialize, webhooks
+from memories.api import changes, notes, proposals, serialize, webhooks
 from memories.api.auth import KeyAuth, reader_of
 from memories.api.operations import READS, Cursor, Limit, Moment, page_of, workspace_of
 from memories.api.problems import Problem, add_handlers
@@ -22,7 +22,6 @@ from memories.api.queries import (
     sources_for,
 )
 from memories.api.schemas import (
-    ChangesOut,
     ChannelOut,
     ChannelsOut,
     ContextOut,
@@ -77,6 +76,8 @@ api = API(
 )
 add_handlers(api)
 api.add_router("/notes", notes.router)
+api.add_router("/changes", changes.router)
+api.add_router("", proposals.router)
 api.add_router("/webhooks", webhooks.router)
 
 
@@ -237,20 +238,7 @@ def search(
     return search_for(request.auth, q, channel, limit, timezone.now())  # type: ignore[attr-defined]
 
 
-# ---- what is new, and how the workspace does
-
-
-@api.get("/changes", response={200: ChangesOut} | READS, summary="Versions saved since a cursor")
-def changes(
-    request: HttpRequest,
-    since: Annotated[int, Query(0, ge=0, le=2**63 - 1, description="a cursor of an answer before")],
-    limit: Limit,
-) -> ChangesOut:
-    rows = MemoryVersion.objects.visible_to(reader_of(request)).with_text()
-    rows = rows.filter(memory__workspace=workspace_of(request), pk__gt=since)
-    page = list(rows.select_related("memory").order_by("pk")[:limit])
-    last = str(page[-1].pk) if page else str(since)
-    return ChangesOut(items=[serialize.change_out(row) for row in page], next=last)
+# ---- how the workspace does
 
 
 @api.get("/status", response={200: StatusOut} | READS, summary="What this key reads, and how fresh")

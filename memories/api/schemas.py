@@ -138,10 +138,14 @@ class SearchOut(Schema):
 
 
 class NoteIn(Schema):
-    """A new note. ``channel`` is an id or a name, "" for a note of the whole workspace."""
+    """A new note. ``channel`` is an id or a name, "" for a note of the whole workspace.
+
+    ``type`` is pattern, architecture, solution or one of the workspace's own types.
+    """
 
     content: NoteText
     title: Text = ""
+    type: Text = ""
     tags: list[Text] = []
     channel: Text = ""
 
@@ -174,6 +178,7 @@ class NotePatch(Schema):
 
     content: NoteText | None = None
     title: Text | None = None
+    type: Text = ""
     tags: list[Text] | None = None
 
 
@@ -181,6 +186,7 @@ class NoteOut(Schema):
     id: int
     title: str
     content: str
+    type: str
     tags: list[str]
     date: date
     channel: str | None
@@ -194,17 +200,55 @@ class NotesOut(Schema):
     next: str | None
 
 
+class ProposalIn(Schema):
+    """A correction. ``line`` is the id of a line of the memory; without it the text is a new line.
+
+    ``sources`` are ids of messages that all readers of the memory may read.
+    """
+
+    text: Annotated[str, Field(pattern=r"^[^\x00]*[^\s\x00][^\x00]*$", max_length=2_000)]
+    line: Id | None = None
+    reason: Annotated[str, Field(pattern=r"^[^\x00]*$", max_length=2_000)] = ""
+    sources: Annotated[list[Id], Field(max_length=5)] = []
+
+
+class ProposalOut(Schema):
+    """A proposal. ``state`` is open until an editor decides: then approved or rejected."""
+
+    id: int
+    memory: int
+    line: str
+    text: str
+    reason: str
+    state: str
+    created_at: datetime
+    decided_at: datetime | None
+    url: str
+
+
+class ProposalsOut(Schema):
+    items: list[ProposalOut]
+    next: str | None
+
+
 class ChangeOut(Schema):
-    """A saved version. Its address has ``memory`` and ``number``."""
+    """A change. ``kind`` is version, note or proposal, and ``event`` what happened to it.
+
+    Of a version, ``type`` is the type of its memory, and its address has ``memory`` and ``number``.
+    """
 
     cursor: str
-    memory: int
-    version: int
-    number: int
-    scope: str
-    scope_id: str
-    type: str
+    kind: str
+    event: str
     at: datetime
+    memory: int | None = None
+    version: int | None = None
+    number: int | None = None
+    scope: str | None = None
+    scope_id: str | None = None
+    type: str | None = None
+    note: int | None = None
+    proposal: int | None = None
 
 
 class ChangesOut(Schema):

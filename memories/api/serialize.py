@@ -1,19 +1,19 @@
 """Serialise rows for the API and MCP. All rows were filtered by `visible_to`."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from django.conf import settings
 from django.urls import reverse
 
 from memories.api.schemas import (
-    ChangeOut,
     ChannelOut,
     HitOut,
     LineOut,
     MemoryOut,
     MessageOut,
     NoteOut,
+    ProposalOut,
     VersionOut,
 )
 from memories.models import (
@@ -23,27 +23,19 @@ from memories.models import (
     MemoryVersion,
     Message,
     Note,
-    Person,
+    Proposal,
     Reader,
     Workspace,
 )
-from memories.models.ingest.names import Names
+from memories.models.ingest.names import Names, names_in
 from memories.rules.ingest.invisible import strip_invisible
-from memories.rules.ingest.markup import mentions_in, render_plain
+from memories.rules.ingest.markup import render_plain
 from memories.rules.ingest.permalinks import permalink
 from memories.rules.ingest.timestamps import from_micros
 from memories.rules.memory.lines import words_of
 from memories.rules.search.snippet import snippet
 from memories.rules.search.tokenizer import Term
 from memories.views import paths
-
-
-def names_in(texts: Iterable[str], workspace: Workspace, reader: Reader) -> Names:
-    """Return the names that these messages mention and the reader may see. Two queries."""
-    people_ids, channel_ids = mentions_in(texts)
-    people = Person.objects.filter(workspace=workspace, slack_id__in=people_ids)
-    channels = workspace.channels.visible_to(reader).filter(slack_id__in=channel_ids)
-    return Names(people.names(), channels.names())
 
 
 def absolute(path: str) -> str:
@@ -126,6 +118,7 @@ def note_out(note: Note) -> NoteOut:
         id=note.pk,
         title=note.title,
         content=note.content,
+        type=note.kind,
         tags=note.tags,
         date=note.date,
         channel=note.channel.slack_id if note.channel else None,
@@ -139,16 +132,17 @@ def note_etag(note: Note) -> str:
     return f'"{note.pk}-{note.number}-{note.revision}"'
 
 
-def change_out(version: MemoryVersion) -> ChangeOut:
-    return ChangeOut(
-        cursor=str(version.pk),
-        memory=version.memory_id,
-        version=version.pk,
-        number=version.number,
-        scope=version.memory.scope,
-        scope_id=version.memory.scope_id,
-        type=version.memory.memory_type,
-        at=version.created_at,
+def proposal_out(proposal: Proposal) -> ProposalOut:
+    return ProposalOut(
+        id=proposal.pk,
+        memory=proposal.memory_id,
+        line=proposal.line_text,
+        text=proposal.text,
+        reason=proposal.reason,
+        state=proposal.state,
+        created_at=proposal.created_at,
+        decided_at=proposal.decided_at,
+        url=absolute(reverse("proposals-detail", args=[proposal.memory_id])),
     )
 
 

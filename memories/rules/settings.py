@@ -3,6 +3,7 @@
 The command, the form and the admin are built from the fields of `MemorySettings`.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cache
@@ -10,10 +11,12 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from zoneinfo import ZoneInfo, available_timezones
 
 from memories.rules.ingest.timestamps import HOUR
+from memories.rules.notes.fields import KINDS
 
 Inject = Literal["auto", "manual", "none"]
 OutputLanguage = Literal["conversation", "ja", "en"]
 MergeMode = Literal["rewrite", "operations"]
+ReviewMerges = Literal["none", "workspace", "channels", "all"]
 
 
 class InvalidSetting(ValueError):
@@ -35,12 +38,20 @@ class MemorySettings:
     thread_min_messages: int = 5
     workspace_short_term: bool = True
     merge_mode: MergeMode = "operations"
+    review_merges: ReviewMerges = "none"
     notes_enabled: bool = True
     notes_inject: Inject = "auto"
+    note_types: str = ""  # names beside those of S4, separated by commas
+    propose_notes: bool = False
     time_zone: str = "UTC"
     output_language: OutputLanguage = "conversation"
     read_private_channels: bool = False
     read_emails: bool = False
+    slack_commands: bool = False
+    slack_shortcuts: bool = False
+    slack_home: bool = False
+    slack_reaction: bool = False
+    slack_unfurls: bool = False
     retention_days: int = 0  # 0 keeps everything
 
     @property
@@ -51,6 +62,20 @@ class MemorySettings:
     def window_us(self) -> int:
         """The reach of a first pass, and of memories without a history, in microseconds."""
         return self.short_term_window_hours * HOUR
+
+    @property
+    def all_note_types(self) -> tuple[str, ...]:
+        return (*KINDS, *filter(None, self.note_types.split(", ")))
+
+    @property
+    def reviews_workspace(self) -> bool:
+        """Whether merges into the workspace's memories wait for approval."""
+        return self.review_merges in ("workspace", "all")
+
+    @property
+    def reviews_channels(self) -> bool:
+        """Whether merges into the long-term memories of channels wait for approval."""
+        return self.review_merges in ("channels", "all")
 
 
 # Named sets of values. "custom" means any other values.
@@ -88,6 +113,8 @@ KEYS = tuple(field.name for field in fields(MemorySettings))
 _BOOLEANS = {"true": True, "on": True, "yes": True, "1": True}
 _BOOLEANS |= {"false": False, "off": False, "no": False, "0": False}
 MAX_NUMBER = 10_000_000
+MOST_NOTE_TYPES = 20
+_NOTE_TYPE = re.compile(r"\w(?:[\w -]{0,18}\w)?")
 
 
 @cache
@@ -105,6 +132,22 @@ def min_value(key: str) -> int:
     return 0 if key == "retention_days" else 1
 
 
+def parse_note_types(value: object) -> str:
+    """Return the names of types separated by ", ". Raises InvalidSetting."""
+    if not isinstance(value, str):
+        raise InvalidSetting(f"note_types must be names separated by commas, not {value!r}.")
+    parts = (" ".join(name.split()) for name in value.split(","))
+    names = list(dict.fromkeys(name for name in parts if name and name not in KINDS))
+    for name in names:
+        if not _NOTE_TYPE.fullmatch(name):
+            raise InvalidSetting(
+                f"note_types: {name!r} is not a name of at most 20 letters, digits, blanks and hyphens."
+            )
+    if len(names) > MOST_NOTE_TYPES:
+        raise InvalidSetting(f"note_types has more than {MOST_NOTE_TYPES} names.")
+    return ", ".join(names)
+
+
 def parse_setting(key: str, value: object) -> int | bool | str:
     """Convert a value from text or JSON to the type of its setting; raise InvalidSetting."""
     if key not in FIELD_TYPES:
@@ -113,6 +156,8 @@ def parse_setting(key: str, value: object) -> int | bool | str:
         if value not in words:
             raise InvalidSetting(f"{key} must be one of {', '.join(words)}, not {value!r}.")
         return str(value)
+    if key == "note_types":
+        return parse_note_types(value)
     if FIELD_TYPES[key] is bool:
         if isinstance(value, bool):
             return value

@@ -10,7 +10,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 
 from memories.views.access.access import WorkspaceContext
-from memoryhub.env import BASE_DIR
+from memoryhub.env import BASE_DIR, IS_CHECKOUT, PROGRAM
 
 register = template.Library()
 
@@ -51,6 +51,7 @@ def nav_pages(context: Context) -> NavPages:
     manage = [page("jobs-index", "jobs", _("Jobs"), "g j")]
     manage.append(page("costs-index", "cost", _("Cost")))
     if place.can_edit:
+        manage.append(page("review-index", "compare", _("Proposals")))
         manage.append(page("quarantine-index", "alert", _("Quarantine")))
     if place.can_administer:
         manage.append(page("people-index", "person", _("People")))
@@ -68,7 +69,9 @@ def nav_pages(context: Context) -> NavPages:
 
 @register.simple_tag
 def manage_py() -> str:
-    """Return the command that runs manage.py in its folder with this installation's Python."""
+    """Return `memoryhub`, or the command that runs manage.py in its folder with this Python."""
+    if not IS_CHECKOUT:
+        return PROGRAM
     python = Path(sys.executable)
     is_inside = python.is_relative_to(BASE_DIR)
     return f"{python.relative_to(BASE_DIR) if is_inside else 'python'} manage.py"

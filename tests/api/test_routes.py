@@ -253,18 +253,6 @@ def test_no_note_is_written_while_notes_are_switched_off(cast, token, ask):
     assert answer.status_code == 409
 
 
-def test_changes_continue_after_a_cursor(cast, token, ask):
-    key = token("member")
-    first = ask(key, "changes?limit=2").json()
-    second = ask(key, f"changes?since={first['next']}").json()
-    numbers = [row["version"] for row in first["items"] + second["items"]]
-    assert numbers == sorted(numbers) and len(numbers) == 3
-    assert ask(key, f"changes?since={second['next']}").json() == {
-        "items": [],
-        "next": second["next"],
-    }
-
-
 def test_the_status_has_the_account_of_the_key(cast, token, ask):
     status = ask(token("member"), "status").json()
     assert (status["workspace"], status["reads_as"], status["channels"]) == ("team", "member", 1)

@@ -21,6 +21,7 @@ from django.core.management import CommandError, call_command
 from django.db import connection, transaction
 from django.test import Client
 from django.urls import get_resolver, reverse
+from django.utils import timezone
 
 from memories.models import (
     ApiKey,
@@ -279,6 +280,14 @@ def _proposals(name: str) -> Any:
     return asks
 
 
+def _review(world: World) -> Iterator[Ask]:
+    for path, _ in _of_workspace("review-index")(world):
+        yield path, None
+        for key in _keys(Proposal):
+            yield path, {"do": "approve", "chosen": [f"line-{key}"]}
+        yield path, {"do": "approve", "chosen": [f"text-{key}" for key in _keys(Job)]}
+
+
 def _lines(world: World) -> Iterator[Ask]:
     for pk in Memory.objects.values_list("pk", flat=True):
         path = reverse("lines-edit", args=[pk, 0])
@@ -387,6 +396,8 @@ MATRIX: dict[str, Callable[[World], Iterator[Ask]]] = {
     "digests-unsubscribe": _plain("digests-unsubscribe", {}, args=("unknown",)),
     "preferences-set_theme": _plain("preferences-set_theme", {"theme": "dark"}),
     "events-receive": _plain("events-receive", {"type": "event_callback"}),
+    "requests-commands": _plain("requests-commands", {"command": "/memory"}),
+    "requests-interactivity": _plain("requests-interactivity", {"payload": "{}"}),
     "workspaces-detail": _of_workspace("workspaces-detail"),
     "catch_up-index": _of_workspace("catch_up-index", query="since=7d"),
     "catch_up-mark_all": _of_workspace("catch_up-mark_all", {"seen": ["1:1", "2:1"]}),
@@ -421,6 +432,7 @@ MATRIX: dict[str, Callable[[World], Iterator[Ask]]] = {
     "backfill-index": _of_workspace("backfill-index", {"channel": "CSECRET", "since": "all"}),
     "backfill-detail": _rows_of_workspace("backfill-detail", Backfill, {"do": "pause"}),
     "search-index": _search,
+    "ask-index": _of_workspace("ask-index", {"q": TYPED}, query=f"q={TYPED}"),
     "notes-index": _of_workspace("notes-index", {"content": " "}, query=f"q={TYPED}"),
     "notes-edit": _rows_of_workspace(
         "notes-edit",
@@ -445,6 +457,7 @@ MATRIX: dict[str, Callable[[World], Iterator[Ask]]] = {
     "trash-undelete": _rows_of_workspace("trash-undelete", Note, {}, gets=False),
     "trash-purge": _rows_of_workspace("trash-purge", Note, {}),
     "quarantine-index": _of_workspace("quarantine-index"),
+    "review-index": _review,
     "quarantine-accept": _rows_of_workspace(
         "quarantine-accept", QuarantinedLine, {"based_on": "1", "revision": "0"}, gets=False
     ),
@@ -542,6 +555,7 @@ ADMIN = {
     *("memories.endpoint", "memories.job", "memories.heartbeat", "memories.member"),
     *("memories.memory", "memories.memoryversion", "memories.message", "memories.note"),
     *("memories.accessgrant", "memories.person", "memories.price", "memories.quarantinedline"),
+    *("memories.apikey", "memories.proposal"),
     *("memories.segment", "memories.slackconnection", "memories.slackevent", "memories.user"),
     *("memories.workspace", "django_q.failure", "django_q.ormq", "django_q.schedule"),
     "django_q.success",
@@ -606,7 +620,14 @@ def api_asks(world: World) -> Iterator[Ask]:
     """Operations of the API by their addresses, and every tool of MCP."""
     indexing.catch_up()
     channels = [channel.slack_id for channel in world.channels.values()]
-    for path in ("context?format=json&budget=20000", "channels", "notes", "changes", "status"):
+    for path in (
+        "context?format=json&budget=20000",
+        "channels",
+        "notes",
+        "changes",
+        "proposals",
+        "status",
+    ):
         yield f"/api/v1/{path}", None
     yield f"/api/v1/search?limit=50&q={TYPED}", None
     for slack_id in channels:
@@ -616,12 +637,18 @@ def api_asks(world: World) -> Iterator[Ask]:
         yield "/api/v1/notes", {"content": "x", "channel": slack_id}
         yield _tool("get_context", channel=slack_id, query=TYPED, budget=20_000)
         yield _tool("whats_new", since="2000-01-01", channel=slack_id)
+    now = urlencode({"at": timezone.now().isoformat()})
+    yield f"/api/v1/context?format=json&budget=20000&{now}", None
     for pk in _keys(Memory):
-        for rest in ("", "/versions", "/versions/1", "/diff?from=1&to=2"):
+        for rest in ("", f"?{now}", "/versions", "/versions/1", "/diff?from=1&to=2"):
             yield f"/api/v1/memories/{pk}{rest}", None
+        yield f"/api/v1/memories/{pk}/proposals", {"text": "mine", "reason": "so"}
+    for pk in _keys(Proposal):
+        yield f"/api/v1/proposals/{pk}", None
     for pk in _keys(Line):
         yield f"/api/v1/lines/{pk}/sources", None
         yield _tool("fetch", id=f"line-{pk}")
+        yield _tool("propose_correction", line_id=f"line-{pk}", text="mine", reason="so")
     for kind, model in (("message", Message), ("version", MemoryVersion), ("note", Note)):
         for pk in _keys(model):
             if kind != "version":
@@ -728,6 +755,7 @@ COMMANDS: dict[str, Callable[[World], Iterator[list[str]]] | str] = {
     "import_slack": "takes in an export; says numbers",
     "mfa_reset": "takes second factors away",
     "prompt": "the prompts with words of its own",
+    "slack_manifest": "prints scopes, events and addresses",
     "probe_model": "asks the model with words of its own",
     "rotate_keys": "says numbers",
     "run_pass": "says numbers",
@@ -738,6 +766,7 @@ COMMANDS: dict[str, Callable[[World], Iterator[list[str]]] | str] = {
     "socket": "takes in events",
     "sync": "takes in what Slack says; says numbers, to whoever holds the machine",
     "sync_schedules": "says numbers",
+    "upgrade_check": "says numbers",
     "worker": "runs processes",
 }
 

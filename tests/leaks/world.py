@@ -220,6 +220,10 @@ class World:
         thread = Memory.objects.of_thread(channel, root.ts)
         make_version(memory=thread, text=f"- {word(place, 'thread')}", segment=in_thread)
         self._notes(channel.workspace, place, channel)
+        memory.refresh_from_db()
+        Proposal.objects.propose(
+            memory.current, None, word(place, "learned"), note_type="pattern", sources=[root]
+        )
         for line in QuarantinedLine.objects.filter(memory__channel=channel):
             line.sources.set([root])
 

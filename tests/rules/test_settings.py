@@ -30,12 +30,20 @@ DEFAULTS = {
     "thread_min_messages": 5,
     "workspace_short_term": True,
     "merge_mode": "operations",
+    "review_merges": "none",
     "notes_enabled": True,
     "notes_inject": "auto",
+    "note_types": "",
+    "propose_notes": False,
     "time_zone": "UTC",
     "output_language": "conversation",
     "read_private_channels": False,
     "read_emails": False,
+    "slack_commands": False,
+    "slack_shortcuts": False,
+    "slack_home": False,
+    "slack_reaction": False,
+    "slack_unfurls": False,
     "retention_days": 0,
 }
 COUNTS = [key for key, value in DEFAULTS.items() if type(value) is int]
@@ -130,6 +138,7 @@ def test_the_settings_with_choices():
         "merge_mode",
         "notes_inject",
         "output_language",
+        "review_merges",
     }
 
 
@@ -163,3 +172,27 @@ def test_any_value_is_parsed_or_refused(key, value):
     assert type(parsed) is type(DEFAULTS[key])
     assert parse_setting(key, parsed) == parsed
     assert getattr(parse_settings({key: value}), key) == parsed
+
+
+@pytest.mark.parametrize(
+    ("value", "names"),
+    [
+        ("", ""),
+        (" runbook ,decision,, runbook", "runbook, decision"),
+        ("pattern, ADR  note", "ADR note"),
+        ("決まりごと", "決まりごと"),
+    ],
+)
+def test_note_types(value, names):
+    assert parse_setting("note_types", value) == names
+    settings = MemorySettings(note_types=names)
+    own = [name for name in names.split(", ") if name]
+    assert settings.all_note_types == ("pattern", "architecture", "solution", *own)
+
+
+@pytest.mark.parametrize(
+    "value", ["a/b", "x" * 21, "-a", ",".join(f"type{n}" for n in range(21)), "a\0b", ["a"], None]
+)
+def test_invalid_note_types(value):
+    with pytest.raises(InvalidSetting):
+        parse_setting("note_types", value)

@@ -24,7 +24,7 @@ from memories.models import Note, NotesDisabled, Reader, Workspace
 from memories.models.access.audience import readable_workspaces
 from memories.pipeline.notes import files
 from memories.rules.ingest.invisible import mark_invisible
-from memories.rules.notes.fields import KINDS, InvalidNote
+from memories.rules.notes.fields import InvalidNote
 from memories.rules.notes.notes_file import LARGE, Outcome
 
 COLUMNS = ("id", "date", "type", "tags", "channel", "title")
@@ -54,7 +54,7 @@ class Command(BaseCommand):
         add = action("add", "Add a note. Its title is the first 50 characters.")
         add.add_argument("content", help="the text")
         add.add_argument(
-            "-t", "--type", choices=KINDS, default="", help="the type, which is also the first tag"
+            *("-t", "--type"), default="", help="the type, also the first tag; see note_types"
         )
         add.add_argument("--tags", default="", help="tags, separated by commas")
         add.add_argument(

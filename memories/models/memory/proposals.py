@@ -15,6 +15,8 @@ from memories.models.ingest.messages import Message
 from memories.models.memory.lines import Line
 from memories.models.memory.memories import Memory
 from memories.models.memory.versions import MemoryVersion
+from memories.models.notes.note_versions import kind_words
+from memories.models.notes.notes import Note
 from memories.rules.memory.lines import words_of
 from memories.rules.redaction.shingles import QuoteMatcher
 
@@ -24,6 +26,12 @@ MAX_LENGTH = 2_000  # characters of a proposed line, its reason and its source
 class ProposalQuerySet(AudienceQuerySet["Proposal"]):
     def open(self) -> "ProposalQuerySet":
         return self.filter(state=Proposal.State.OPEN)
+
+    def corrections(self) -> "ProposalQuerySet":
+        return self.filter(note_type="")
+
+    def notes(self) -> "ProposalQuerySet":
+        return self.exclude(note_type="")
 
     def with_memory(self) -> "ProposalQuerySet":
         """Select the related rows that pages show and `approve` reads."""
@@ -40,11 +48,14 @@ class ProposalQuerySet(AudienceQuerySet["Proposal"]):
         *,
         reason: str = "",
         source_text: str = "",
-        sources: Iterable[Message] = (),
+        note_type: str = "",
+        sources: Iterable[Message | int] = (),
         author: User | None = None,
         api_key: ApiKey | None = None,
     ) -> "Proposal":
         """Save the proposal to replace a line of the current version, or to add one without it.
+
+        With a ``note_type`` it proposes a note for the readers of the memory.
 
         ``sources`` are messages that all readers of the memory may read. Raise ValueError if the
         text is empty, too long, or that of the line.
@@ -62,6 +73,7 @@ class ProposalQuerySet(AudienceQuerySet["Proposal"]):
             text=words,
             reason=reason.strip(),
             source_text=source_text.strip(),
+            note_type=note_type,
             author=author,
             api_key=api_key,
         )
@@ -80,7 +92,7 @@ class ProposalQuerySet(AudienceQuerySet["Proposal"]):
 
 
 class Proposal(models.Model):
-    """A new wording of one line, by a person or an API key.
+    """A new wording of one line by a person or an API key, or a note from a conversation.
 
     ``version`` is the one that the author saw. The readers of that version may read the proposal.
     ``line_text`` are the words of its line, "" to add a line. Every later version with these words
@@ -98,6 +110,8 @@ class Proposal(models.Model):
     text = models.TextField(_("proposed text"))
     reason = models.TextField(_("reason"), blank=True)
     source_text = models.TextField(_("source"), blank=True)
+    # The type of a proposed note, "" for a line.
+    note_type = models.CharField(_("type of note"), max_length=20, blank=True)
     sources = models.ManyToManyField(Message, related_name="proposals")
     author = models.ForeignKey(
         User, on_delete=models.SET_NULL, related_name="proposals", null=True, blank=True
@@ -128,6 +142,10 @@ class Proposal(models.Model):
 
     def __str__(self) -> str:
         return f"proposal {self.pk}"
+
+    @property
+    def note_type_words(self) -> str:
+        return kind_words(self.note_type)
 
     def find_line(self) -> Line | None:
         """Return the line of the current version that this proposal is about, if it has one."""
@@ -161,6 +179,24 @@ class Proposal(models.Model):
         self.record("proposal_accept", by, version=version.number)
         self.memory.refresh_from_db()
         return version
+
+    @transaction.atomic
+    def approve_as_note(self, *, by: User | None, text: str = "") -> Note | None:
+        """Write the proposed note, or ``text`` in its place, for the readers of the memory.
+
+        Return None if the proposal was decided already. Raise the errors of `NoteQuerySet.write`.
+        """
+        if not self._decide(self.State.APPROVED, by):
+            return None
+        note = Note.objects.write(
+            self.memory.workspace,
+            text.strip() or self.text,
+            kind=self.note_type,
+            channel=self.memory.channel,
+            author=by,
+        )
+        self.record("proposal_accept", by, note=note.pk)
+        return note
 
     @transaction.atomic
     def reject(self, *, by: User | None) -> bool:

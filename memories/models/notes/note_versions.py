@@ -15,6 +15,11 @@ class NoteKind(models.TextChoices):
     SOLUTION = "solution", _("solution")
 
 
+def kind_words(kind: str) -> str:
+    """Return a type in the reader's language. The team's own types stay as they are."""
+    return str(dict(NoteKind.choices).get(kind, kind))
+
+
 class NoteVersionQuerySet(AudienceQuerySet["NoteVersion"]):
     def newest_first(self) -> "NoteVersionQuerySet":
         return self.order_by("-number")
@@ -29,7 +34,7 @@ class NoteVersion(models.Model):
         Channel, on_delete=models.CASCADE, related_name="note_versions", null=True, blank=True
     )
     title = models.CharField(_("title"), max_length=60)
-    kind = models.CharField(_("type"), max_length=12, choices=NoteKind, blank=True)
+    kind = models.CharField(_("type"), max_length=20, blank=True)
     tags = models.JSONField(_("tags"), default=list, blank=True)
     date = models.DateField(_("date"))
     content = models.TextField(_("content"))

@@ -5,7 +5,7 @@ A deleted note stays in the trash, visible to editors only, until it is restored
 """
 
 import datetime as dt
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import date, datetime
 from typing import Any
 
@@ -21,7 +21,7 @@ from memories.models.access.audit import AuditEvent
 from memories.models.access.users import User
 from memories.models.access.workspaces import Workspace
 from memories.models.ingest.channels import Channel
-from memories.models.notes.note_versions import NoteKind, NoteVersion
+from memories.models.notes.note_versions import NoteKind, NoteVersion, kind_words
 from memories.models.search.documents import NOTE, SearchableQuerySet
 from memories.rules.ingest.timestamps import to_micros
 from memories.rules.notes import fields as rules
@@ -131,7 +131,7 @@ class Note(models.Model):
         Channel, on_delete=models.CASCADE, related_name="notes", null=True, blank=True
     )
     title = models.CharField(_("title"), max_length=60)
-    kind = models.CharField(_("type"), max_length=12, choices=Kind, blank=True)
+    kind = models.CharField(_("type"), max_length=20, blank=True)
     tags = models.JSONField(_("tags"), default=list, blank=True)
     date = models.DateField(_("date"))
     content = models.TextField(_("content"))
@@ -195,20 +195,33 @@ class Note(models.Model):
             id=self.pk,
             created_us=to_micros(self.created_at),
             is_pinned=self.is_pinned,
+            kind=self.kind,
         )
 
     def set_wording(
         self, content: str, *, tags: Iterable[str] = (), kind: str = "", title: str = ""
     ) -> None:
-        """Set the wording without saving it. Raises InvalidNote before any change."""
+        """Set the wording without saving it. Raises InvalidNote before any change.
+
+        A type is one of the workspace's, or the one that the note has.
+        """
         content = rules.clean_content(content)
         if content != self.content:
             rules.check_length(content)
-        words = rules.clean_tags(tags, kind)
+        kinds = self._kinds(kind)
+        words = rules.clean_tags(tags, kind, kinds)
         self.title = rules.clean_title(title, content)
         self.tags = list(words)
-        self.kind = rules.kind_of(words)
+        self.kind = rules.kind_of(words, kinds)
         self.content = content
+
+    def _kinds(self, kind: str) -> Sequence[str]:
+        """Return the types that the note may have: the workspace's, and ``kind`` if it is saved."""
+        if self.workspace_id is None:
+            return rules.KINDS
+        kinds = self.workspace.memory_settings.all_note_types
+        saved = Note.objects.filter(pk=self.pk).exclude(kind__in=["", *kinds])
+        return (*kinds, *saved.values_list("kind", flat=True)) if kind not in kinds else kinds
 
     def rewrite(
         self,
@@ -323,7 +336,8 @@ class Note(models.Model):
         """Restore the note from the trash. Returns False if it is not there."""
         self._check_enabled()
         deleted = Note.objects.filter(pk=self.pk, deleted_at__isnull=False)
-        return bool(deleted.update(deleted_at=None, deleted_by=None))
+        values = {"deleted_at": None, "deleted_by": None, "updated_at": timezone.now()}
+        return bool(deleted.update(**values))
 
     @transaction.atomic
     def purge(self, *, by: User | None) -> bool:
@@ -343,6 +357,9 @@ class Note(models.Model):
         )
         return True
 
+    def get_kind_display(self) -> str:
+        return kind_words(self.kind)
+
     def is_due(self, today: dt.date) -> bool:
         return rules.is_due(self.review_on, today)
 
@@ -358,6 +375,10 @@ class Note(models.Model):
             raise ValidationError({"tags": _("Tags must be a list of words.")})
         if self.channel is not None and self.channel.workspace_id != self.workspace_id:
             raise ValidationError({"channel": _("This channel is in another workspace.")})
+        if self.kind and self.kind not in self._kinds(self.kind):
+            raise ValidationError(
+                {"kind": _("Enter a type that is in the settings of the workspace.")}
+            )
         try:
             check_length(self.content)
             self.set_wording(self.content, tags=tags, kind=self.kind, title=self.title)

@@ -46,6 +46,7 @@ from memories.pipeline.context.memory_texts import (
     line_facts,
     line_rows,
     memory_texts,
+    published,
     restore_versions,
 )
 from memories.pipeline.context.notes import context_notes
@@ -236,6 +237,7 @@ class _Rows:
             .defer("trigger", "put_back", "kept", "dropped")
             .annotate(line_rows=line_rows(self.at_us))
         )
+        versions = published(versions, self.workspace.memory_settings)
         return versions if self.at is None else restore_versions(versions, self.at)
 
     def _history(self, memories: MemoryQuerySet) -> QuerySet[MemoryVersion]:

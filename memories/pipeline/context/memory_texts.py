@@ -25,6 +25,7 @@ from memories.rules.memory.identity import (
     parse_thread_scope_id,
 )
 from memories.rules.memory.lines import Origin, words_of
+from memories.rules.settings import MemorySettings
 
 MOST_KEYS = 30_000  # SQLite's limit of parameters in a query, rounded down
 ARCHIVED = 1_000  # lines of the archive in a context
@@ -68,6 +69,21 @@ def line_rows(at_us: int | None) -> Subquery:
         .annotate(rows=JSONAgg(JSONArray(*_FACTS[:-1], fate, AUTHOR_NAME)))
         .values("rows")
     )
+
+
+def published(versions: Sequence[MemoryVersion], settings: MemorySettings) -> list[MemoryVersion]:
+    """Return the versions that may be in contexts.
+
+    Summaries are never reviewed. They stay out where the merges of channels are reviewed.
+    """
+    return [
+        version
+        for version in versions
+        if not settings.reviews_channels
+        or version.memory.memory_type == MemoryType.LONG_TERM
+        or version.is_by_person
+        or (version.memory.scope == MemoryScope.WORKSPACE and settings.reviews_workspace)
+    ]
 
 
 def restore_versions(versions: list[MemoryVersion], at: datetime) -> list[MemoryVersion]:

@@ -12,7 +12,7 @@ from memories.pipeline.generate.failures import handle_failure
 from memories.pipeline.generate.requests import JobRequest
 from memories.pipeline.generate.write_version import (
     Closed,
-    SuddenShrink,
+    NeedsApproval,
     build_lines,
     settle_segments,
     write_version,
@@ -57,7 +57,7 @@ def close(job: Job, job_request: JobRequest, now: datetime, *, only_copies: bool
         return supersede(job, now)
     except quarantine.AllLinesStopped as error:
         return _quarantine_all(job, error, now)
-    except SuddenShrink:
+    except NeedsApproval:
         return _propose(job, job_request, parsed, now)
 
 
@@ -115,7 +115,7 @@ def _close_rebuild(job: Job, job_request: JobRequest, parsed: ParsedReply, now: 
 
 
 def _propose(job: Job, job_request: JobRequest, parsed: ParsedReply, now: datetime) -> Closed:
-    """Make the text a proposal: it is a rebuild, or loses most of the old text (rule 8)."""
+    """Make the text a proposal: a rebuild, a reviewed merge, or one that shrinks (rule 8)."""
     with transaction.atomic():
         if job.close(Job.State.PROPOSED, now):
             quarantine.quarantine_lines(

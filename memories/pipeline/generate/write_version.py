@@ -19,6 +19,7 @@ from memories.models import (
 )
 from memories.models import Line as LineRow
 from memories.pipeline.generate import followups
+from memories.pipeline.generate.learning import propose_notes
 from memories.pipeline.generate.requests import JobRequest
 from memories.pipeline.safety import quarantine
 from memories.rules.generate.faults import is_sudden_shrink
@@ -28,8 +29,8 @@ from memories.rules.memory.lines import Line, MergeResult, Origin, merge_lines, 
 from memories.rules.summariser import MAX_SOURCES, ParsedReply
 
 
-class SuddenShrink(Exception):
-    """A long-term text would lose most of its content."""
+class NeedsApproval(Exception):
+    """A person has to approve the text: it lost most of its content, or each merge is reviewed."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ def write_version(
     """Write what the safety rules let through, and quarantine the other lines.
 
     Raises StaleBase when the memory or its inputs changed. Raises NothingLeft when every line of a
-    merge was stopped. Raises SuddenShrink unless a person ``accepted`` the text.
+    merge was stopped. Raises NeedsApproval unless a person ``accepted`` the text.
     """
     if parsed.is_nothing:
         settle_segments(job, Segment.Outcome.NOTHING)
@@ -169,7 +170,7 @@ def _write_merge(
     *,
     accepted: bool,
 ) -> MemoryVersion | None:
-    """Write a text that grew from its base. Raises StaleBase and SuddenShrink."""
+    """Write a text that grew from its base. Raises StaleBase and NeedsApproval."""
     memory, base = job.memory, job.base
     if memory.current_id != job.base_id or not followups.has_allowed_inputs(job):
         raise StaleBase(memory.current)
@@ -187,15 +188,15 @@ def _write_merge(
         dropped=[f"{reason}: {text}" for text, reason in parsed.dropped],
         audience=_audience(job_request, base),
     )
+    if base is not None and new_version.text == base.content:
+        return None
+    if not accepted and _needs_approval(memory, base, new_version.text):
+        raise NeedsApproval
     if base is None:
         version = memory.add_version(new_version, expected_head=memory.head)
         _record_superseded_lines(job, job_request, parsed)
+        propose_notes(version)
         return version
-    if new_version.text == base.content:
-        return None
-    is_long_term = memory.memory_type == MemoryType.LONG_TERM
-    if is_long_term and not accepted and is_sudden_shrink(base.content, new_version.text):
-        raise SuddenShrink
     if memory.scope == MemoryScope.THREAD and not base.is_by_person:
         if not base.rewrite(new_version):
             raise StaleBase(memory.current)
@@ -204,7 +205,19 @@ def _write_merge(
     if not job.is_rebuild:
         _record_fates(base, version, job_request, parsed)
     _record_superseded_lines(job, job_request, parsed)
+    propose_notes(version)
     return version
+
+
+def _needs_approval(memory: Memory, base: MemoryVersion | None, text: str) -> bool:
+    """Return whether the workspace reviews such merges, or the text lost most of its content."""
+    settings = memory.workspace.memory_settings
+    is_long_term = memory.memory_type == MemoryType.LONG_TERM
+    if memory.scope == MemoryScope.WORKSPACE and settings.reviews_workspace:
+        return True
+    if memory.scope == MemoryScope.CHANNEL and settings.reviews_channels:
+        return True
+    return is_long_term and base is not None and is_sudden_shrink(base.content, text)
 
 
 def _base_lines(job: Job, job_request: JobRequest) -> list[Line]:

@@ -19,6 +19,7 @@ from memories.models import (
     StaleBase,
     User,
 )
+from memories.models.ingest.messages import MessageQuerySet
 from memories.pipeline.generate import followups
 from memories.pipeline.generate.close import lock_readers, supersede
 from memories.pipeline.generate.requests import RequestBuilder
@@ -32,17 +33,19 @@ from memories.rules.summariser import MAX_SOURCES
 from memories.rules.tokens import estimate_tokens
 
 
-def find_sources(memory: Memory, text: str, reader: Reader) -> list[Message]:
-    """Return the messages whose addresses are in the text, at most MAX_SOURCES.
-
-    They are readable for the reader and for all readers of the memory.
-    """
+def shareable_messages(memory: Memory, reader: Reader) -> MessageQuerySet:
+    """Return the messages that the reader and all readers of the memory may read."""
     of_memory = Q(channel=memory.channel)
     if memory.channel is None:
         channels = memory.workspace.channels.feeding_workspace_memory()
         of_memory = Q(channel__in=channels.values("pk"))
     readable = Message.objects.visible_to(reader).filter(of_memory, state=Message.State.LIVE)
-    shared = readable.exclude(was_private=True, channel__kind=Channel.Kind.PUBLIC)
+    return readable.exclude(was_private=True, channel__kind=Channel.Kind.PUBLIC)
+
+
+def find_sources(memory: Memory, text: str, reader: Reader) -> list[Message]:
+    """Return the shareable messages whose addresses are in the text, at most MAX_SOURCES."""
+    shared = shareable_messages(memory, reader)
     keys = find_messages(text)[:MAX_SOURCES]
     rows = (shared.filter(channel__slack_id=channel, ts=ts).first() for channel, ts in keys)
     return [message for message in rows if message is not None]

@@ -1,6 +1,6 @@
 """The fields of a note (S4): title, tags, type and date; and the search over them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, tzinfo
 from typing import Any
@@ -33,12 +33,13 @@ class NoteText:
     id: int | None = None
     created_us: int | None = None
     is_pinned: bool = False
+    kind: str = ""
 
     def as_json(self) -> dict[str, Any]:
         return {
             "id": self.id,
             "title": self.title,
-            "type": kind_of(self.tags),
+            "type": self.kind,
             "tags": list(self.tags),
             "date": str(self.date or ""),
             "content": self.content,
@@ -81,21 +82,23 @@ def clean_title(title: str, content: str) -> str:
     return title_of(content) if not line else line if len(line) <= LONGEST_TITLE else title_of(line)
 
 
-def clean_tags(tags: Iterable[str], kind: str = "") -> tuple[str, ...]:
+def clean_tags(
+    tags: Iterable[str], kind: str = "", kinds: Sequence[str] = KINDS
+) -> tuple[str, ...]:
     """Return the type, if given, and the tags without blanks and repetitions (S4).
 
-    A comma in a tag splits it. Raises InvalidNote if the type is not one of KINDS.
+    A comma in a tag splits it. Raises InvalidNote if the type is not one of ``kinds``.
     """
-    if kind and kind not in KINDS:
-        raise InvalidNote(f"The type must be one of {', '.join(KINDS)}, not {kind!r}.")
+    if kind and kind not in kinds:
+        raise InvalidNote(f"The type must be one of {', '.join(kinds)}, not {kind!r}.")
     words = (one_line(word) for tag in tags for word in tag.split(","))
     return tuple(dict.fromkeys(word for word in (kind, *words) if word))
 
 
-def kind_of(tags: Iterable[str]) -> str:
+def kind_of(tags: Iterable[str], kinds: Sequence[str] = KINDS) -> str:
     """Return the first tag if it is a type, else ""."""
     first = next(iter(tags), "")
-    return first if first in KINDS else ""
+    return first if first in kinds else ""
 
 
 def today(now: datetime, zone: tzinfo) -> date:

@@ -47,6 +47,11 @@ class ApiKeyForm(forms.Form):
         initial=90,
     )
     notes = forms.BooleanField(label=gettext_lazy("Can write notes"), required=False)
+    propose = forms.BooleanField(
+        label=gettext_lazy("Can propose corrections"),
+        required=False,
+        help_text=gettext_lazy("An editor approves or rejects each of them."),
+    )
 
     def __init__(self, *args: Any, place: WorkspaceContext, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -74,7 +79,11 @@ class ApiKeyForm(forms.Form):
             name=self.cleaned_data["name"],
             by=request.user,
             user=request.user,
-            scopes=[ApiKey.Scope.NOTES] if self.cleaned_data.get("notes") else [],
+            scopes=[
+                scope
+                for scope in (ApiKey.Scope.NOTES, ApiKey.Scope.PROPOSE)
+                if self.cleaned_data.get(scope)
+            ],
             channels=self.cleaned_data["channels"],
             expires_at=self.place.now + timedelta(days=days) if days else None,
         )

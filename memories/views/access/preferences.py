@@ -17,9 +17,9 @@ from django.utils.translation import gettext as _
 from django.views import i18n
 from django.views.decorators.http import require_POST
 
-from memories.forms import DigestForm, PreferencesForm
 from memories.models import Digest, User
 from memories.views.access.access import UserRequest, find_only_place
+from memories.views.access.preferences_form import DigestForm, PreferencesForm
 from memories.views.pages import next_of, render_page
 
 THEMES = ("light", "dark")

@@ -8,9 +8,11 @@ from datetime import datetime
 from django.db.models import Count, F, OuterRef, Q, Subquery, Value
 from django.db.models.functions import Coalesce
 from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
-from memories.models import Job, Line, Memory, MemoryVersion, Proposal, Seen
-from memories.models.generate.jobs import REBUILD
+from memories.models import Line, Memory, MemoryVersion, Proposal, Seen
+from memories.pipeline.memory.review import find_proposed_jobs
 from memories.rules.ingest.timestamps import from_micros
 from memories.rules.memory.catch_up import UNANSWERED_AFTER, Since
 from memories.rules.memory.compare import ChangeKind
@@ -35,6 +37,35 @@ class AttentionItem:
     href: str
     memory: Memory | None = None
     n: int = 0
+
+    @property
+    def words(self) -> str:
+        if self.kind == "proposal":
+            return _("a proposed text needs your approval")
+        words = {
+            "put_back": ngettext(
+                "%(n)s line by a person was dropped and restored",
+                "%(n)s lines by people were dropped and restored",
+                self.n,
+            ),
+            "lost": ngettext(
+                "more than 30 percent was removed: %(n)s line",
+                "more than 30 percent was removed: %(n)s lines",
+                self.n,
+            ),
+            "question": ngettext(
+                "%(n)s question has had no answer for more than 7 days",
+                "%(n)s questions have had no answer for more than 7 days",
+                self.n,
+            ),
+            "correction": ngettext(
+                "%(n)s correction needs approval", "%(n)s corrections need approval", self.n
+            ),
+            "quarantine": ngettext(
+                "%(n)s line is in quarantine", "%(n)s lines are in quarantine", self.n
+            ),
+        }
+        return words[self.kind] % {"n": self.n}
 
 
 def find_attention_items(
@@ -113,26 +144,17 @@ def _find_unanswered(place: WorkspaceContext, now: datetime) -> list[AttentionIt
 
 def _find_proposals(place: WorkspaceContext) -> list[AttentionItem]:
     """Return the proposals for current texts."""
-    proposed = Job.objects.of_workspace(place.workspace).proposed()
-    if not proposed.exists():  # the usual case, and `visible_to` is a slow query
-        return []
-    waiting = (
-        proposed.visible_to(place.reader)
-        .filter(Q(base=F("memory__current")) | Q(trigger__reason=REBUILD))
-        .exclude(read__version__audience__in=("members", "nobody"))
-        .with_memory()
-        .order_by("memory", "-pk")
-    )
-    memories = {job.memory_id: job.memory for job in waiting}
+    jobs = find_proposed_jobs(place.workspace, place.reader)
     return [
-        AttentionItem("proposal", reverse("proposals-detail", args=[key]), memory)
-        for key, memory in memories.items()
+        AttentionItem("proposal", reverse("proposals-detail", args=[job.memory_id]), job.memory)
+        for job in jobs
+        if job.memory.current_id  # the page of all proposals has the first text of a memory
     ]
 
 
 def _find_corrections(place: WorkspaceContext) -> list[AttentionItem]:
     """Return the memories with open corrections of lines."""
-    proposals = Proposal.objects.open().filter(memory__workspace=place.workspace)
+    proposals = Proposal.objects.open().corrections().filter(memory__workspace=place.workspace)
     if not proposals.exists():  # the usual case, as above
         return []
     rows = proposals.visible_to(place.reader).order_by("memory_id").values_list("memory")

@@ -23,10 +23,10 @@ from memories.digest_mail import (
     workspaces_for,
     zone_for,
 )
-from memories.forms import DigestForm
 from memories.models import AuditEvent, Digest
 from memories.rules.memory.digests import last_period
 from memories.views.access.access import UserRequest, find_only_place
+from memories.views.access.preferences_form import DigestForm
 from memories.views.pages import render_page
 
 

@@ -15,6 +15,7 @@ from django.utils.translation import gettext as _
 from memories.models import Job, Line, Memory, MemoryVersion, Message
 from memories.models.memory.versions import MemoryVersionQuerySet
 from memories.pipeline.memory import proposals
+from memories.rules.generate.faults import is_sudden_shrink
 from memories.rules.ingest.invisible import mark_invisible
 from memories.rules.ingest.timestamps import from_micros
 from memories.rules.memory import compare
@@ -51,6 +52,11 @@ class ProposalDisplay:
     def kept(self) -> int:
         """How many lines of the base are in the proposed text."""
         return compare.count_kept(self.base.content, self.text)[0]
+
+    @property
+    def is_short(self) -> bool:
+        """Whether it loses most of the text. Otherwise the workspace reviews all merges."""
+        return is_sudden_shrink(self.base.content, self.text)
 
     @property
     def of(self) -> int:

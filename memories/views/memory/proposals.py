@@ -93,7 +93,7 @@ def decide(request: UserRequest, pk: int, proposal: int) -> HttpResponse:
     """
     place, memory = open_memory(request, pk)
     must_edit(place)
-    corrections = Proposal.objects.visible_to(place.reader).filter(memory=memory)
+    corrections = Proposal.objects.corrections().visible_to(place.reader).filter(memory=memory)
     correction = get_object_or_404(corrections.with_memory(), pk=proposal)
     news, is_decided = _("Rejected. The text is unchanged."), False
     if request.POST.get("do") == "approve":
@@ -122,7 +122,8 @@ def _load_corrections(
 ) -> list[tuple[Proposal, list[DiffRow], list[tuple[Message, str]]]]:
     """Return the open corrections, oldest first, with their change and their source messages."""
     readable = Message.objects.visible_to(place.reader).select_related("channel", "author")
-    proposals = Proposal.objects.open().visible_to(place.reader).filter(memory=memory)
+    proposals = Proposal.objects.open().corrections().visible_to(place.reader)
+    proposals = proposals.filter(memory=memory)
     rows = proposals.with_memory().prefetch_related(Prefetch("sources", readable)).order_by("pk")
     return [
         (

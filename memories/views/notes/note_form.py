@@ -1,5 +1,6 @@
 """The form of a note."""
 
+from datetime import date
 from typing import Any
 
 from django import forms
@@ -8,9 +9,10 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from memories.forms import is_field_changed
-from memories.models import Channel, Note, User
+from memories.models import Channel, Note, User, Workspace
+from memories.models.notes.note_versions import kind_words
 from memories.models.notes.notes import check_length
-from memories.rules.notes.fields import LONGEST_TITLE
+from memories.rules.notes.fields import LONGEST_TITLE, today
 from memories.views.access.access import WorkspaceContext
 
 
@@ -30,9 +32,7 @@ class NoteForm(forms.Form):
         max_length=LONGEST_TITLE,
         help_text=gettext_lazy("If empty, the title is taken from the start of the note."),
     )
-    kind = forms.ChoiceField(
-        label=gettext_lazy("Type"), required=False, choices=[("", "–"), *Note.Kind.choices]
-    )
+    kind = forms.ChoiceField(label=gettext_lazy("Type"), required=False)
     tags = forms.CharField(
         label=gettext_lazy("Tags"),
         required=False,
@@ -63,6 +63,7 @@ class NoteForm(forms.Form):
         super().__init__(*args, **kwargs)
         self.place = place
         self.note = note
+        self.fields["kind"].choices = kind_choices(place.workspace, note)  # type: ignore[attr-defined]
         for name in self.METADATA:
             self.fields[name].show_hidden_initial = note is not None
         if note is not None:
@@ -105,6 +106,14 @@ class NoteForm(forms.Form):
             raise forms.ValidationError(_("A note needs a text."))
         check_length(content)
         return content
+
+    def clean_review_on(self) -> date | None:
+        """Refuse a day before the note."""
+        day: date | None = self.cleaned_data["review_on"]
+        written_on = self.note.date if self.note else today(self.place.now, self.place.zone)
+        if day is not None and day < written_on:
+            raise forms.ValidationError(_("This day is before the note. Choose a later day."))
+        return day
 
     def write(self, author: User) -> Note:
         """Save a new note."""
@@ -150,8 +159,15 @@ class NoteForm(forms.Form):
         """Add the value of the saved note to the help of each field that differs."""
         for name, value in metadata_of(saved).items():
             if self.data.get(name) != value:
-                words = str(dict(Note.Kind.choices).get(value, value)) or _("free")
+                words = (kind_words(value) if name == "kind" else value) or _("free")
                 self.fields[name].help_text = _("Saved text: %(words)s") % {"words": words}
+
+
+def kind_choices(workspace: Workspace, note: Note | None) -> list[tuple[str, str]]:
+    """Return the types of the workspace's notes, and that of the note."""
+    kinds = [*workspace.memory_settings.all_note_types, *([note.kind] if note else [])]
+    names = dict.fromkeys(kind for kind in kinds if kind)
+    return [("", "–"), *((kind, kind_words(kind)) for kind in names)]
 
 
 def metadata_of(note: Note) -> dict[str, str]:

@@ -124,3 +124,11 @@ def test_matches(query, is_match):
 )
 def test_when_a_review_is_due(review_on, due):
     assert is_due(review_on, date(2026, 1, 5)) is due
+
+
+def test_the_types_of_a_team():
+    kinds = ("pattern", "runbook")
+    assert clean_tags(["db"], "runbook", kinds) == ("runbook", "db")
+    assert kind_of(("runbook", "db"), kinds) == "runbook" and kind_of(("runbook",)) == ""
+    with pytest.raises(InvalidNote, match="pattern, runbook"):
+        clean_tags([], "solution", kinds)

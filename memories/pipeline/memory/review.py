@@ -1,0 +1,66 @@
+"""Review: all open proposals of a workspace, and the decision about one of them."""
+
+from django.db.models import F, Q
+
+from memories.models import (
+    Job,
+    NotesDisabled,
+    Proposal,
+    Reader,
+    StaleBase,
+    Unchanged,
+    User,
+    Workspace,
+)
+from memories.models.generate.jobs import REBUILD
+from memories.models.memory.proposals import ProposalQuerySet
+from memories.pipeline.memory import proposals
+
+
+def find_proposed_jobs(workspace: Workspace, reader: Reader) -> list[Job]:
+    """Return the newest readable proposal of a whole text for each memory."""
+    proposed = Job.objects.of_workspace(workspace).proposed()
+    if not proposed.exists():  # the usual case, and `visible_to` is a slow query
+        return []
+    for_current_text = Q(base=F("memory__current")) | Q(base=None, memory__current=None)
+    waiting = (
+        proposed.visible_to(reader)
+        .filter(for_current_text | Q(trigger__reason=REBUILD))
+        .exclude(read__version__audience__in=("members", "nobody"))
+        .with_memory()
+        .order_by("memory", "pk")
+    )
+    return list({job.memory_id: job for job in waiting}.values())
+
+
+def open_proposals(workspace: Workspace, reader: Reader) -> ProposalQuerySet:
+    """Return the readable proposals of lines and notes, oldest first."""
+    rows = Proposal.objects.open().visible_to(reader).filter(memory__workspace=workspace)
+    return rows.with_memory().order_by("pk")
+
+
+def approve(proposal: Proposal | Job, *, by: User, text: str = "") -> bool:
+    """Approve a proposal; of a line or a note with ``text`` in place of the proposed one.
+
+    Return False, and change nothing, if it was decided already, or cannot be applied to the text
+    that the memory has now.
+    """
+    try:
+        if isinstance(proposal, Job):
+            return proposals.accept(proposal, by=by) is not None
+        if proposal.note_type:
+            return proposal.approve_as_note(by=by, text=text) is not None
+        proposal.memory.refresh_from_db()
+        base = proposal.memory.current
+        number, revision = (base.number, base.revision) if base else (0, 0)
+        version = proposal.approve(by=by, based_on=number, revision=revision, text=text)
+        return version is not None
+    except (StaleBase, Unchanged, NotesDisabled, ValueError, LookupError):
+        return False
+
+
+def reject(proposal: Proposal | Job, *, by: User) -> bool:
+    """Reject a proposal. Return False if it was decided already."""
+    return (
+        proposals.reject(proposal, by=by) if isinstance(proposal, Job) else proposal.reject(by=by)
+    )

@@ -1,0 +1,70 @@
+"""The page of all open proposals: several are decided at once."""
+
+import pytest
+
+from memories.models import Note, Proposal
+from tests.views.conftest import Cast
+
+
+def propose(cast: Cast, text: str, memory=None, **values) -> Proposal:
+    current = (memory or cast.memory).current
+    return Proposal.objects.propose(current, None, text, **values)
+
+
+def post(cast: Cast, do: str, *chosen: Proposal, name: str = "editor", **data: str):
+    keys = [f"line-{proposal.pk}" for proposal in chosen]
+    path = cast.path("proposals/")
+    return cast.clients[name].post(path, {"do": do, "chosen": keys, **data}, follow=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "status"), [("editor", 200), ("member", 403), ("guest", 403), ("outsider", 404)]
+)
+def test_it_is_for_editors(cast: Cast, name: str, status: int) -> None:
+    proposal = propose(cast, "We launch on Tuesday")
+    assert cast.clients[name].get(cast.path("proposals/")).status_code == status
+    if status != 200:
+        assert post(cast, "approve", proposal, name=name).status_code == status
+        proposal.refresh_from_db()
+        assert proposal.state == "open"
+
+
+def test_several_proposals_are_approved_or_rejected_at_once(cast: Cast) -> None:
+    line = cast.memory.current.lines.first()
+    one = Proposal.objects.propose(cast.memory.current, line, "We launch on Tuesday")
+    two, three = propose(cast, "Anna leads"), propose(cast, "Nobody leads")
+    note = propose(cast, "Deploys run at noon", note_type="pattern")
+    page = cast.clients["editor"].get(cast.path("proposals/")).content.decode()
+    assert page.count('name="chosen"') == 4
+    data = {f"text-of-line-{two.pk}": "Anna and Ben lead"}
+    page = post(cast, "approve", one, two, note, **data).content.decode()
+    assert "3 proposals approved." in page and page.count('name="chosen"') == 1
+    cast.memory.refresh_from_db()
+    content = cast.memory.current.content
+    assert "- We launch on Tuesday" in content and "- Anna and Ben lead" in content
+    assert "Monday" not in content
+    assert (Note.objects.get().content, Note.objects.get().channel) == (
+        "Deploys run at noon",
+        cast.public,
+    )
+    assert "1 proposal rejected." in post(cast, "reject", three).content.decode()
+    assert (
+        "No open proposals." in cast.clients["editor"].get(cast.path("proposals/")).content.decode()
+    )
+
+
+def test_what_cannot_be_decided_is_said(cast: Cast) -> None:
+    proposal = propose(cast, "Anna leads")
+    assert "Select at least one proposal." in post(cast, "approve").content.decode()
+    proposal.reject(by=None)
+    assert "1 proposal was not decided." in post(cast, "approve", proposal).content.decode()
+    assert post(cast, "publish", proposal).status_code == 404
+
+
+def test_a_proposal_for_an_unreadable_memory_is_not_there(cast: Cast) -> None:
+    proposal = propose(cast, "Tom earns less", memory=cast.private_memory)
+    page = cast.clients["editor"].get(cast.path("proposals/")).content.decode()
+    assert "Tom earns" not in page
+    post(cast, "approve", proposal)
+    proposal.refresh_from_db()
+    assert proposal.state == "open"
