@@ -64,7 +64,7 @@ class TestEdit:
         assert (version.origin, version.author, version.base.number) == ("person", operator, 2)
         assert [replace(line, at_us=0) for line in version.line_values()] == [
             Line("- one", Origin.MODEL, 2),
-            Line("- three", Origin.PERSON, 3),
+            Line("- three", Origin.PERSON, 3, author=operator.pk),
         ]
         assert LogEntry.objects.get().user == operator
 
