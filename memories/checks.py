@@ -76,6 +76,23 @@ def check_model_endpoint(
 
 
 @register
+def check_single_sign_on(
+    app_configs: Sequence[AppConfig] | None, **options: Any
+) -> list[CheckMessage]:
+    """The sign-in page shows single sign-on only if both variables are set."""
+    if bool(settings.MEMORYHUB_OIDC_ISSUER) == bool(settings.MEMORYHUB_OIDC_CLIENT_ID):
+        return []
+    return [
+        Warning(
+            "Single sign-on is off, because it needs both MEMORYHUB_OIDC_ISSUER and"
+            " MEMORYHUB_OIDC_CLIENT_ID.",
+            hint="Set the other one, or remove both.",
+            id="memories.W004",
+        )
+    ]
+
+
+@register
 def check_private_files(
     app_configs: Sequence[AppConfig] | None, **options: Any
 ) -> list[CheckMessage]:

@@ -17,6 +17,8 @@ PACKAGE_DIR = Path(__file__).resolve().parent
 BASE_DIR = PACKAGE_DIR.parent
 IS_CHECKOUT = (BASE_DIR / "manage.py").is_file()
 """Otherwise a wheel is installed. It contains the templates inside the package."""
+PROGRAM = "manage.py" if IS_CHECKOUT else "memoryhub"
+"""The command line's name in messages."""
 _DATA_DIR = os.environ.get("XDG_DATA_HOME", "") or Path.home() / ".local" / "share"
 HOME_DIR = BASE_DIR if IS_CHECKOUT else Path(_DATA_DIR) / "memoryhub"
 """The folder of `.env`. Relative paths in the settings start here."""

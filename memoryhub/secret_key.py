@@ -9,6 +9,8 @@ from pathlib import Path
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management.utils import get_random_secret_key
 
+from memoryhub.env import PROGRAM
+
 KEY_BYTES = 32  # a Fernet key is their base64
 
 
@@ -36,7 +38,7 @@ def read_keys(text: str, variable: str) -> list[str]:
         if not _is_key(key):
             raise ImproperlyConfigured(
                 f"{variable} must hold Fernet keys between commas; number {position} of {len(keys)}"
-                " is invalid. `manage.py rotate_keys --new` creates one."
+                f" is invalid. `{PROGRAM} rotate_keys --new` creates one."
             )
     if not keys:
         raise ImproperlyConfigured(f"{variable} contains no key.")

@@ -43,6 +43,17 @@ def test_the_poll_interval_is_positive(
 
 
 @pytest.mark.parametrize(
+    ("issuer", "client", "found"),
+    [("", "", []), ("https://x.org", "id", []), ("https://x.org", "", ["memories.W004"])],
+)
+def test_single_sign_on_is_complete(
+    settings: Settings, issuer: str, client: str, found: list[str]
+) -> None:
+    settings.MEMORYHUB_OIDC_ISSUER, settings.MEMORYHUB_OIDC_CLIENT_ID = issuer, client
+    assert [message.id for message in run_checks()] == found
+
+
+@pytest.mark.parametrize(
     ("heartbeat", "silence", "workers", "found"),
     [
         pytest.param(60.0, 300.0, 2, [], id="the defaults"),

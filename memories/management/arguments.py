@@ -14,6 +14,7 @@ from memories.models import Channel, Member, Reader, User, Workspace
 from memories.pipeline.transfer.backup import migrations
 from memories.rules.context.contents import NoSuchChannel, find_channel
 from memories.rules.transfer.upgrade import newer_database
+from memoryhub.env import PROGRAM
 from memoryhub.health import unapplied_migrations
 
 
@@ -42,7 +43,7 @@ def workspace_from(options: dict[str, Any]) -> Workspace:
         return _workspace(options.get("workspace"))
     except DatabaseError as error:
         raise CommandError(
-            "The database cannot be read: run `manage.py migrate` first, or see DATABASE_URL."
+            f"The database cannot be read: run `{PROGRAM} migrate` first, or see DATABASE_URL."
         ) from error
 
 
@@ -121,7 +122,7 @@ def check_migrations() -> None:
     """Raise ``CommandError`` if the database lacks migrations, or is newer than the program."""
     refuse_newer_database()
     if missing := unapplied_migrations():
-        raise CommandError(f"{missing} migrations are not applied: run `manage.py migrate` first.")
+        raise CommandError(f"{missing} migrations are not applied: run `{PROGRAM} migrate` first.")
 
 
 def refuse_newer_database() -> None:

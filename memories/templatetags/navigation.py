@@ -10,7 +10,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 
 from memories.views.access.access import WorkspaceContext
-from memoryhub.env import BASE_DIR
+from memoryhub.env import BASE_DIR, IS_CHECKOUT, PROGRAM
 
 register = template.Library()
 
@@ -69,7 +69,9 @@ def nav_pages(context: Context) -> NavPages:
 
 @register.simple_tag
 def manage_py() -> str:
-    """Return the command that runs manage.py in its folder with this installation's Python."""
+    """Return `memoryhub`, or the command that runs manage.py in its folder with this Python."""
+    if not IS_CHECKOUT:
+        return PROGRAM
     python = Path(sys.executable)
     is_inside = python.is_relative_to(BASE_DIR)
     return f"{python.relative_to(BASE_DIR) if is_inside else 'python'} manage.py"

@@ -140,7 +140,9 @@ def test_keyboard_only(page: Page, story: Story) -> None:
 
     page.goto(story.channel)
     to(page, page.locator(".skip"), "Enter")
-    to(page, page.locator("#memory .chip").first, "Enter")
+    to(page, page.locator("#memory-text-0"), "Enter")
+    expect(page.locator("#line-text")).to_be_focused()
+    to(page, page.locator("#memory-line-0 .chip").first, "Enter")
     expect(page.locator(".message.source:target")).to_be_in_viewport()
 
     page.goto(story.channel)

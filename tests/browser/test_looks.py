@@ -133,7 +133,7 @@ def test_not_by_colour_alone(page: Page, story: Story) -> None:
     )
     assert len(set(shapes)) == 3  # the model, a person, a restore
     page.goto(story.at(f"/v/{story.version(7)}/"))
-    expect(page.locator(".line-mark", has_text="by hand").first).to_be_visible()
+    expect(page.locator(".line-side b").first).to_be_visible()
     for older, newer, tag, line in ((6, 7, "ins", "underline"), (7, 8, "del", "line-through")):
         page.goto(story.at(f"/diff/{story.version(older)}..{story.version(newer)}/"))
         drawn = page.locator(f".diff {tag}").first.evaluate(

@@ -21,12 +21,14 @@ def test_a_line_is_pinned_and_the_keyboard_stays_where_it_was(
 ) -> None:
     sign_in(page, story)
     page.goto(story.channel)
+    page.locator("#memory-text-1").click()
+    expect(page.locator("#line-text")).to_be_focused()
     pin = page.locator("#memory-pin-1")
     expect(pin).to_have_attribute("aria-pressed", "false")
     pin.focus()
     page.keyboard.press("Enter")
     expect(pin).to_have_attribute("aria-pressed", "true")
-    expect(pin).to_have_text("pinned")
+    expect(pin).to_have_text("Pinned")
     expect(pin).to_be_focused()
     assert [line.position for line in story.memory.current.lines.filter(pinned=True)] == [1]
     assert look_at(page) == []

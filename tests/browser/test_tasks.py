@@ -39,6 +39,7 @@ def test_from_the_list_of_sources_to_a_message(
 
 
 def follow_a_line(page: Page) -> None:
+    page.locator("#memory .line").first.hover()
     page.locator("#memory .chip").first.click()
     source = page.locator(".message.source:target")
     expect(source).to_be_in_viewport()

@@ -19,6 +19,7 @@ from tests.processes import alive_in_sessions, descendants, sessions_of, wait_un
 
 pytestmark = [pytest.mark.cluster, pytest.mark.django_db(transaction=True)]
 
+METRICS_KEY = "key-of-prometheus"
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 
@@ -73,6 +74,7 @@ def served(
 ) -> Iterator[Served]:
     # One folder for all tests, to collect static files once.
     process_environment["MEMORYHUB_VAR"] = str(tmp_path_factory.getbasetemp() / "var")
+    process_environment["MEMORYHUB_METRICS_KEY"] = METRICS_KEY
     running = Served(process_environment, free_port(), tmp_path / "log")
     try:
         running.wait_until_it_runs()
@@ -95,6 +97,21 @@ def test_a_signal_stops_everything(served: Served, number: signal.Signals) -> No
     served.process.send_signal(number)
     assert served.process.wait(timeout=60) == 0, served.log.read_text()
     wait_until(lambda: not alive_in_sessions(served.sessions), "nothing left")
+
+
+@pytest.mark.slow
+def test_each_web_process_responds_with_the_metrics_of_both(served: Served) -> None:
+    def read(path: str) -> str:
+        headers = {"Authorization": f"Bearer {METRICS_KEY}"}
+        request = urllib.request.Request(served.url + path, headers=headers)
+        with urllib.request.urlopen(request) as response:
+            return str(response.read().decode())
+
+    for _ in range(20):
+        read("/help/")
+    pages = 'memoryhub_http_request_duration_seconds_count{kind="page",status="2xx"}'
+    for _ in range(10):
+        assert f"{pages} 20.0\n" in read("/metrics")
 
 
 @pytest.mark.slow

@@ -398,6 +398,8 @@ MATRIX: dict[str, Callable[[World], Iterator[Ask]]] = {
     "digests-unsubscribe": _plain("digests-unsubscribe", {}, args=("unknown",)),
     "preferences-set_theme": _plain("preferences-set_theme", {"theme": "dark"}),
     "events-receive": _plain("events-receive", {"type": "event_callback"}),
+    "requests-commands": _plain("requests-commands", {"command": "/memory"}),
+    "requests-interactivity": _plain("requests-interactivity", {"payload": "{}"}),
     "workspaces-detail": _of_workspace("workspaces-detail"),
     "catch_up-index": _of_workspace("catch_up-index", query="since=7d"),
     "catch_up-mark_all": _of_workspace("catch_up-mark_all", {"seen": ["1:1", "2:1"]}),
@@ -432,6 +434,7 @@ MATRIX: dict[str, Callable[[World], Iterator[Ask]]] = {
     "backfill-index": _of_workspace("backfill-index", {"channel": "CSECRET", "since": "all"}),
     "backfill-detail": _rows_of_workspace("backfill-detail", Backfill, {"do": "pause"}),
     "search-index": _search,
+    "ask-index": _of_workspace("ask-index", {"q": TYPED}, query=f"q={TYPED}"),
     "notes-index": _of_workspace("notes-index", {"content": " "}, query=f"q={TYPED}"),
     "notes-edit": _rows_of_workspace(
         "notes-edit",
@@ -761,6 +764,7 @@ COMMANDS: dict[str, Callable[[World], Iterator[list[str]]] | str] = {
     "import_slack": "takes in an export; says numbers",
     "mfa_reset": "takes second factors away",
     "prompt": "the prompts with words of its own",
+    "slack_manifest": "prints scopes, events and addresses",
     "probe_model": "asks the model with words of its own",
     "rotate_keys": "says numbers",
     "run_pass": "says numbers",
@@ -771,6 +775,7 @@ COMMANDS: dict[str, Callable[[World], Iterator[list[str]]] | str] = {
     "socket": "takes in events",
     "sync": "takes in what Slack says; says numbers, to whoever holds the machine",
     "sync_schedules": "says numbers",
+    "upgrade_check": "says numbers",
     "worker": "runs processes",
 }
 

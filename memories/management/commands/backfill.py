@@ -32,9 +32,10 @@ from memories.pipeline.generate.backfill import (
 )
 from memories.rules.backfill_input import InvalidInput, parse_cap, parse_since
 from memories.rules.ingest.timestamps import to_micros
+from memoryhub.env import PROGRAM
 
 NEEDS_PRICE = (
-    "A limit in dollars needs a price of the model. Set one with manage.py costs, or give tokens."
+    f"A limit in dollars needs a price of the model. Set one with {PROGRAM} costs, or give tokens."
 )
 NOT_DONE = 2  # exit status: the backfill is paused or cancelled, or it waits
 

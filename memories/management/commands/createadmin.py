@@ -13,7 +13,7 @@ from django.db import DatabaseError, transaction
 
 from memories.models import User
 from memories.pipeline.access import operators
-from memoryhub.env import env
+from memoryhub.env import PROGRAM, env
 
 
 class Command(BaseCommand):
@@ -35,7 +35,7 @@ class Command(BaseCommand):
             user = User.objects.filter(username=name).first()
         except DatabaseError as error:
             raise CommandError(
-                "The database cannot be read: run `manage.py migrate` first, or see DATABASE_URL."
+                f"The database cannot be read: run `{PROGRAM} migrate` first, or see DATABASE_URL."
             ) from error
         is_new = user is None
         user = user or _valid_account(User(username=name, email=email))

@@ -33,13 +33,14 @@ class Command(BaseCommand):
         call_command("migrate", verbosity=0)
         if not Workspace.objects.filter(slug=SLUG).exists():
             self.stderr.write("Making the demo workspace; this takes less than half a minute.")
-            if is_new():  # nobody else relies on this installation
-                appoint(User.objects.create_user(DEMO_OPERATOR, password=DEMO_PASSWORD), by=None)
+            has_no_accounts = is_new()
             logging.disable(logging.INFO)
             try:
                 create_demo(timezone.now(), password=DEMO_PASSWORD)
             finally:
                 logging.disable(logging.NOTSET)
+            if has_no_accounts:  # nobody else relies on this installation
+                appoint(User.objects.create_user(DEMO_OPERATOR, password=DEMO_PASSWORD), by=None)
         self.stdout.write(f"The demo: {settings.MEMORYHUB_URL}")
         user = User.objects.filter(username=DEMO_USER).first()
         if (

@@ -13,6 +13,7 @@ from memories.management.progress import ProgressLine
 from memories.pipeline.search import indexing
 from memories.pipeline.transfer.archive import ArchiveError
 from memories.pipeline.transfer.export.import_workspace import import_workspace
+from memoryhub.env import PROGRAM
 
 
 def slug(text: str) -> str:
@@ -47,7 +48,7 @@ class Command(BaseCommand):
         except DatabaseError as error:
             raise CommandError(
                 f"The database refused it ({type(error).__name__}); nothing was imported. Run"
-                " `manage.py migrate` first, or see DATABASE_URL."
+                f" `{PROGRAM} migrate` first, or see DATABASE_URL."
             ) from error
         indexing.catch_up()
         report = {

@@ -8,6 +8,7 @@ from django.utils import timezone
 
 from memories.api.mcp import build_server
 from memories.models import ApiKey
+from memoryhub.env import PROGRAM
 
 
 class Command(BaseCommand):
@@ -17,5 +18,5 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         key = ApiKey.objects.find(settings.MEMORYHUB_KEY, timezone.now())
         if key is None:
-            raise CommandError("MEMORYHUB_KEY holds no usable key: see `manage.py api_key`.")
+            raise CommandError(f"MEMORYHUB_KEY holds no usable key: see `{PROGRAM} api_key`.")
         build_server(key, is_long_lived=True).run("stdio")

@@ -24,6 +24,7 @@ from memories.pipeline.memory import proposals
 from memories.rules.ingest.invisible import mark_invisible
 from memories.rules.memory.compare import ChangeKind, DiffRow, compare_lines
 from memories.rules.memory.identity import MemoryScope, MemoryType
+from memoryhub.env import PROGRAM
 
 DIFF_SIGNS = {ChangeKind.SAME: " ", ChangeKind.ADDED: "+", ChangeKind.REMOVED: "-"}
 FINISHED = (Job.State.PROPOSED, Job.State.DONE)  # DONE: the new text is equal
@@ -132,5 +133,5 @@ def _summary(outcome: dict[str, Any]) -> str:
         for which, words in (("current", difference["lost"]), ("rebuilt", difference["gained"]))
         if words
     ]
-    rows.append(f"To make it the next version: manage.py jobs accept {outcome['job']}")
+    rows.append(f"To make it the next version: {PROGRAM} jobs accept {outcome['job']}")
     return "\n".join(rows)

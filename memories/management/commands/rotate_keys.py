@@ -11,6 +11,7 @@ from django.core.management.base import BaseCommand, CommandError
 from memories.models import ModelServer, SlackConnection
 from memories.pipeline.access import second_factors
 from memories.rules.safety.encryption import DecryptionError, new_key
+from memoryhub.env import PROGRAM
 
 STEPS = """\
 This is a new key. It is not stored anywhere.
@@ -54,7 +55,7 @@ class Command(BaseCommand):
         if failures:
             raise CommandError(
                 f"None of the keys decrypts the {', the '.join(failures)}: add the key that it was"
-                " encrypted with, or set it again (a second factor: `manage.py mfa_reset USER`)."
+                f" encrypted with, or set it again (a second factor: `{PROGRAM} mfa_reset USER`)."
             )
 
     def _secrets(self) -> Iterator[tuple[str, Callable[[], bool]]]:

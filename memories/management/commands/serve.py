@@ -16,6 +16,7 @@ from memories.management.arguments import check_migrations
 from memories.pipeline.access.first_account import is_new, setup_token
 from memories.pipeline.locks import lock_preparation
 from memories.pipeline.transfer.backup import remove_leftovers
+from memoryhub.env import PROGRAM
 from memoryhub.static import collect_static_when_changed
 from memoryhub.supervise import Child, ChildFailedError, Supervisor
 from memoryhub.web import PROCESSES
@@ -109,6 +110,6 @@ def listen(host: str, port: int) -> socket.socket:
         if error.errno == errno.EADDRINUSE:
             raise CommandError(
                 f"Port {port} is taken by another program."
-                f" Choose another one: PORT={port + 1} make demo, or manage.py serve --port {port + 1}"
+                f" Choose another one with PORT={port + 1}, or with {PROGRAM} serve --port {port + 1}"
             ) from error
         raise CommandError(f"Cannot listen on {host}:{port}: {error.strerror or error}") from error

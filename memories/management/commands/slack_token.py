@@ -11,6 +11,7 @@ from memories.management.arguments import add_action, add_workspace_argument, wo
 from memories.models import SlackConnection, Workspace
 from memories.pipeline.sync.connecting import TokenSource, token_source
 from memories.rules.sync.bot_token import InvalidBotToken, parse_bot_token
+from memoryhub.env import PROGRAM
 
 
 class Command(BaseCommand):
@@ -42,14 +43,14 @@ class Command(BaseCommand):
         self.stdout.write(
             f"{workspace.slug}: stored the token that ends in {connection.token_end}."
         )
-        self.stdout.write("Next: `manage.py slack_test`.")
+        self.stdout.write(f"Next: `{PROGRAM} slack_test`.")
 
     def _show(self, workspace: Workspace) -> None:
         connection = SlackConnection.objects.filter(workspace=workspace).first()
         source = token_source(workspace)
         if source is TokenSource.NONE:
             self.stdout.write(
-                f"{workspace.slug}: no token. `manage.py slack_token set` stores one."
+                f"{workspace.slug}: no token. `{PROGRAM} slack_token set` stores one."
             )
             return
         where = "kept here" if source is TokenSource.STORED else "SLACK_BOT_TOKEN"

@@ -24,6 +24,7 @@ from memories.rules.context.contents import (
     find_channel,
 )
 from memories.views.access.access import WorkspaceContext
+from memoryhub.env import PROGRAM
 
 MOST_TOKENS = 10_000_000
 LONGEST_QUESTION = 1000
@@ -184,7 +185,7 @@ class PreviewForm(forms.Form):
     def command(self, username: str) -> str:
         """Return the shell command for the same context."""
         options = self.cleaned_data
-        words = ["manage.py", "context", "--workspace", self.place.workspace.slug]
+        words = [PROGRAM, "context", "--workspace", self.place.workspace.slug]
         words += [] if self.is_bot else ["--as", username]
         for name in ("channel", "thread", "budget", "query", "persona"):
             words += [f"--{name}", str(options[name])] if options[name] not in ("", None) else []

@@ -7,7 +7,8 @@ import pytest
 from django.utils import timezone
 
 from memories.llm import OfflineSummariser
-from memories.models import Job
+from memories.models import Job, Reader
+from memories.pipeline.context.build import build_context
 from memories.pipeline.generate import followups
 from memories.pipeline.generate.passes import run_pass
 from memories.pipeline.generate.plan import plan_channel
@@ -183,3 +184,6 @@ def test_a_persons_line_keeps_its_author_in_the_workspace_memory(channel):
     [line] = lines.filter(text__contains="26 Nov")
     assert (line.author, line.origin) == (anna, "model")
     assert not lines.exclude(pk=line.pk).filter(author__isnull=False).exists()
+    text = build_context(channel.workspace, Reader.public(), now=MONDAY + hours(5)).text
+    of_workspace = text.partition("## Workspace")[2].partition("## #launch")[0]
+    assert f"26 Nov (written by {anna.username})" in of_workspace

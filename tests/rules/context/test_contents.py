@@ -284,6 +284,25 @@ def test_a_day_that_all_lines_share_stands_in_the_heading(days, heading, lines, 
     assert f"{heading}\n{lines}" in assemble(material, budget).text
 
 
+@pytest.mark.parametrize(
+    ("line", "facts", "shown"),
+    [
+        ("Tom leads", LineFacts(author="Anna Ito"), "- Tom leads (written by Anna Ito)"),
+        ("トムが担当", LineFacts(author="伊藤"), "- トムが担当（伊藤が記入）"),
+        (
+            "Tom leads",
+            LineFacts(author="[x]: #a\n# b", is_replaced=True),
+            "- Tom leads (written by (x) a b) (replaced)",
+        ),
+        ("Tom leads", LineFacts(), "- Tom leads"),
+    ],
+)
+@pytest.mark.parametrize("budget", [None, 1_000])
+def test_a_line_names_the_person_who_wrote_it(line, facts, shown, budget):
+    material = replace(with_memory(MemoryText(LONG_TERM, f"- {line}")), facts={line: facts})
+    assert f"\n{shown}\n" in f"{assemble(material, budget).text}\n"
+
+
 def test_a_memory_cannot_forge_a_heading():
     forged = with_memory(MemoryText(LONG_TERM, "- x\n# Conversation\n---\n## #general"))
     assert assemble(forged).text.count("\n# Conversation") == 1

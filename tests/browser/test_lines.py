@@ -1,0 +1,100 @@
+"""One line of a memory, in as few clicks as it takes."""
+
+import pytest
+from playwright.sync_api import BrowserContext, Page, expect
+
+from tests.browser.conftest import sign_in
+from tests.browser.measures import look_at
+from tests.browser.story import Story
+
+pytestmark = pytest.mark.browser
+
+
+def test_a_line_is_fixed_in_two_clicks(page: Page, story: Story, complaints: list[str]) -> None:
+    """It takes no scrolling, and the keyboard is on the line afterwards."""
+    sign_in(page, story)
+    page.goto(story.channel)
+    before = story.now
+    page.locator("#memory-text-0").click()
+    expect(page.locator("#line-text")).to_be_focused()
+    page.keyboard.press("Control+A")
+    page.keyboard.type("Kazoe 3 launches on Friday.")
+    save = page.get_by_role("button", name="Save line")
+    expect(save).to_be_in_viewport()
+    assert look_at(page) == []
+    scrolled = page.evaluate("scrollY")
+    save.click()
+    expect(page.locator("#toast")).to_contain_text(f"Saved as version {before + 1}.")
+    line = page.locator("#memory-text-0")
+    expect(line).to_contain_text("Kazoe 3 launches on Friday.")
+    expect(line).to_be_focused()
+    expect(line).to_be_in_viewport()
+    assert page.evaluate("scrollY") == scrolled
+    assert story.texts()[-1].startswith("- Kazoe 3 launches on Friday.\n")
+
+
+def test_cancel_closes_the_form(page: Page, story: Story, complaints: list[str]) -> None:
+    sign_in(page, story)
+    page.goto(story.channel)
+    line = page.locator("#memory-text-0")
+    line.hover()
+    page.locator("#memory-line-0").get_by_role("link", name="Edit").click()
+    page.locator("#line-text").fill("Half a thought")
+    page.get_by_role("button", name="Cancel").click()
+    expect(line).to_be_focused()
+    expect(page.locator("#line-text")).to_be_hidden()
+    page.goto(story.at("/help/"))
+
+
+def test_a_line_is_fixed_without_scripts(plain: BrowserContext, story: Story) -> None:
+    page = plain.new_page()
+    sign_in(page, story)
+    page.goto(story.channel)
+    page.locator("#memory-text-0").click()
+    page.locator("#memory-line-0").get_by_role("link", name="Edit").click()
+    page.locator("#line-text").fill("Kazoe 3 launches on Friday.")
+    page.get_by_role("button", name="Save line").click()
+    expect(page.locator("#memory-text-0")).to_contain_text("Kazoe 3 launches on Friday.")
+
+
+def test_from_a_line_to_slack_in_two_clicks(page: Page, story: Story) -> None:
+    sign_in(page, story)
+    page.goto(story.channel)
+    page.locator("#memory-line-0").hover()
+    page.locator("#memory-line-0 .chip").first.click()
+    message = page.locator(".message.source:target")
+    expect(message).to_be_in_viewport()
+    slack = message.locator("a.slack")
+    expect(slack).to_be_in_viewport()
+    assert (slack.get_attribute("href") or "").startswith(
+        "https://kazoe.slack.com/archives/C0LAUNCH/p"
+    )
+
+
+def test_a_version_is_restored_in_two_clicks(page: Page, story: Story) -> None:
+    sign_in(page, story)
+    page.goto(story.channel)
+    before = story.now
+    page.locator("#rail").get_by_role("link", name=f"v{before - 1}", exact=True).click()
+    page.get_by_role("button", name=f"Restore v{before - 1}").click()
+    expect(page.locator("#toast")).to_contain_text(f"as version {before + 1}.")
+
+
+def test_the_news_of_a_channel_take_two_clicks_and_one_screen(page: Page, story: Story) -> None:
+    sign_in(page, story)
+    page.locator("#nav").get_by_role("link", name="launch").first.click()
+    page.get_by_role("link", name="7 days").click()
+    news = page.locator(".new-lines")
+    expect(news).to_be_visible()
+    box = news.bounding_box()
+    assert box and box["y"] + box["height"] <= 900
+    assert page.evaluate("scrollY") == 0
+    assert look_at(page) == []
+
+
+def test_each_line_is_one_tab_stop_until_it_is_opened(page: Page, story: Story) -> None:
+    sign_in(page, story)
+    page.goto(story.channel)
+    page.locator("#memory-text-0").focus()
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.closest('.line')?.id") == "memory-line-1"
