@@ -21,6 +21,7 @@ BUDGETS = (1_000, 2_000, 4_000)
 NOW = datetime(2026, 11, 24, 9, tzinfo=UTC)  # of the demo's story
 OURS, ASKED = "context", "context --query"
 NEWEST, SEARCH = "newest messages", "search"
+BEST_THREE = "ask, 3 texts"
 PASSES_APART = timedelta(hours=2)
 
 
@@ -149,12 +150,15 @@ def _import(workspace: Any, folder: Path, now: datetime) -> None:
 def _remember(workspace: Any, at: datetime, summariser: Any) -> None:
     from memories.llm.offline import OfflineSummariser
     from memories.pipeline.generate.passes import run_pass
+    from memories.pipeline.search import indexing
 
     run_pass(workspace, at, summariser or OfflineSummariser())
+    indexing.catch_up()
 
 
 def _ask(workspace: Any, question: Question, budgets: Iterable[int], scores: Scores) -> None:
     from memories.models import Message, Reader
+    from memories.pipeline.ask.passages import find_passages
     from memories.pipeline.context.build import build_context
     from memories.pipeline.search.finding import audience_keys, most_relevant, question_hits
     from memories.rules.ingest.timestamps import to_micros
@@ -170,6 +174,7 @@ def _ask(workspace: Any, question: Question, budgets: Iterable[int], scores: Sco
     }
     best = most_relevant(question.text, [(x.pk, x.micros, x.tokens) for x in hits.values()])
     matches = [f"{hits[pk].author_name}: {hits[pk].text}" for pk in best]
+    passages = find_passages(question.text, workspace, Reader.public(), question.at)
     for budget in budgets:
         plain, with_question = (
             build_context(
@@ -187,6 +192,7 @@ def _ask(workspace: Any, question: Question, budgets: Iterable[int], scores: Sco
             ASKED: with_question,
             NEWEST: _within(newest, budget),
             SEARCH: _within(matches, budget, may_skip=True),
+            BEST_THREE: "\n".join(passage.text for passage in passages[:3]),
         }
         for source, text in texts.items():
             score = scores.setdefault((question.group, budget, source), Score())

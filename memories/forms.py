@@ -111,6 +111,26 @@ SETTING_WORDS: dict[str, tuple[_Text, _Text]] = {
         _("Read e-mail addresses from Slack"),
         _("Links people to their accounts here. The app needs users:read.email."),
     ),
+    "slack_commands": (
+        _("Command /memory in Slack"),
+        _("Catch up, ask and note in any channel."),
+    ),
+    "slack_shortcuts": (
+        _("Message shortcuts in Slack"),
+        _("“Remember this” and “This is wrong” in the menu of a message."),
+    ),
+    "slack_home": (
+        _("Home tab in Slack"),
+        _("Shows each person what is new."),
+    ),
+    "slack_reaction": (
+        _("Notes by reaction in Slack"),
+        _("Members of a channel keep a message as a note with the reaction :memo:."),
+    ),
+    "slack_unfurls": (
+        _("Previews of links in Slack"),
+        _("Links to this hub show their text where everybody may read it."),
+    ),
     "retention_days": (
         _("Keep messages for (days)"),
         _(

@@ -20,17 +20,21 @@ from django_q.tasks import async_task
 from memories import digest_mail
 from memories.models import AuditEvent, Draft, Heartbeat, Job, Upload, User, Webhook, Workspace
 from memories.pipeline.access import webhooks as outbox
+from memories.pipeline.costs.spending import CallRefused
 from memories.pipeline.generate import probing
 from memories.pipeline.generate.passes import run_pass
 from memories.pipeline.ingest import events as slack_events
 from memories.pipeline.ingest import uploads
+from memories.pipeline.ingest.requests import due_requests
 from memories.pipeline.locks import Busy
 from memories.pipeline.redaction.retention import delete_expired
 from memories.pipeline.search import indexing
+from memories.pipeline.slack_app.answering import process_request
 from memories.pipeline.sync.connecting import client_for, has_usable_token
 from memories.pipeline.sync.sync import sync_workspace
 from memories.pipeline.sync.sync_report import SyncState
 from memories.rules.summariser import SummariserError
+from memories.slack_app.answers import answer_request
 from memoryhub.failpoints import fail_point
 from memoryhub.heartbeat import keep_beating
 
@@ -106,6 +110,8 @@ def tick() -> None:
             schedule_sync(workspace.pk)
     for workspace_id in slack_events.workspaces_with_events(now):
         schedule_events(workspace_id)
+    for event_id in due_requests(now):
+        schedule_request(event_id)
     for workspace in Workspace.objects.all():
         schedule_pass(workspace.pk)
     for upload in Upload.objects.abandoned(now):
@@ -131,7 +137,7 @@ def probe(*, by_person: bool = False) -> None:
         return
     try:
         probing.probe_model(model)
-    except (probing.ProbeRefused, SummariserError) as error:
+    except (CallRefused, SummariserError) as error:
         logger.warning("the model was not probed: %s", error)
 
 
@@ -241,6 +247,19 @@ def events(workspace_id: int) -> None:
     if workspace is not None and slack_events.process_events(workspace, seconds=WORK_SECONDS):
         schedule_events(workspace_id)
     indexing.catch_up_or_wait(most=INDEX_AT_ONCE)
+
+
+def schedule_request(event_id: int) -> None:
+    """Queue the answer to a stored request. `tick` finds those that a broken queue leaves."""
+    transaction.on_commit(
+        lambda: async_task("memories.tasks.slack_request", event_id, save=False), robust=True
+    )
+
+
+@redact_task_errors
+def slack_request(event_id: int) -> None:
+    """Answer a request of a person in Slack."""
+    process_request(event_id, answer_request, timezone.now())
 
 
 def schedule_pass(workspace_id: int) -> None:

@@ -7,7 +7,7 @@ from memories.views.access import api_keys, invitations, people, preferences, se
 from memories.views.context import context
 from memories.views.costs import costs
 from memories.views.generate import backfill, jobs, updates
-from memories.views.ingest import events, imports, messages
+from memories.views.ingest import events, imports, messages, requests
 from memories.views.memory import (
     archive,
     catch_up,
@@ -24,7 +24,7 @@ from memories.views.memory import (
 )
 from memories.views.notes import notes, trash
 from memories.views.safety import quarantine
-from memories.views.search import search
+from memories.views.search import ask, search
 from memories.views.sync import slack
 
 urlpatterns: list[URLPattern | URLResolver] = [
@@ -44,6 +44,8 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("memoryhub-agent", api_keys.agent, name="api_keys-agent"),
     path("theme/", preferences.set_theme, name="preferences-set_theme"),
     path("slack/events/", events.receive, name="events-receive"),
+    path("slack/commands/", requests.commands, name="requests-commands"),
+    path("slack/interactivity/", requests.interactivity, name="requests-interactivity"),
     # A workspace and what is in it
     path("w/<slug:slug>/", workspaces.detail, name="workspaces-detail"),
     path("w/<slug:slug>/catch-up/", catch_up.index, name="catch_up-index"),
@@ -64,6 +66,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("w/<slug:slug>/backfill/", backfill.index, name="backfill-index"),
     path("w/<slug:slug>/backfill/<int:pk>/", backfill.detail, name="backfill-detail"),
     path("w/<slug:slug>/search/", search.index, name="search-index"),
+    path("w/<slug:slug>/ask/", ask.index, name="ask-index"),
     path("w/<slug:slug>/keys/", api_keys.index, name="api_keys-index"),
     path("w/<slug:slug>/keys/<int:pk>/revoke/", api_keys.revoke, name="api_keys-revoke"),
     path("w/<slug:slug>/proposals/", review.index, name="review-index"),

@@ -14,6 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # A module that lies in the layer's own folder serves all subjects.
 ARROWS: dict[str, dict[str, str]] = {
     "rules": {
+        "ask": "generate memory",
         "context": "generate ingest memory notes safety",
         "costs": "generate",
         "generate": "ingest memory safety",
@@ -21,6 +22,7 @@ ARROWS: dict[str, dict[str, str]] = {
         "notes": "generate ingest",
         "safety": "ingest",
         "search": "ingest redaction",
+        "slack_app": "ingest sync",
         "sync": "ingest",
         "transfer": "ingest memory",
     },
@@ -36,12 +38,14 @@ ARROWS: dict[str, dict[str, str]] = {
         "sync": "access ingest",
     },
     "pipeline": {
+        "ask": "costs search",
         "context": "search",
         "generate": "costs safety",
         "ingest": "access redaction",
         "memory": "generate safety",
         "redaction": "access",
         "safety": "generate redaction",
+        "slack_app": "ingest sync",
         "sync": "access ingest",
         "transfer": "generate",
     },

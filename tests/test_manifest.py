@@ -1,54 +1,86 @@
-"""The app's manifest asks for what the code uses: no scope and no event more, none less."""
+"""The app's manifest asks for what the settings need: no scope and no event more, none less."""
 
-import re
+import json
+from dataclasses import replace
+from io import StringIO
+from itertools import chain
+from typing import Any
 
 import pytest
+import yaml
+from django.core.management import call_command
 
+from memories.models import Workspace
 from memories.rules.ingest.events import SUBSCRIBED
+from memories.rules.settings import MemorySettings
+from memories.rules.slack_app.manifest import build_manifest
 from memories.rules.sync import scopes
 from tests.documentation import ROOT, prose
+from tests.factories import WorkspaceFactory
 
-MANIFEST = (ROOT / "slack-app-manifest.yaml").read_text()
-FOR_PRIVATE = set(scopes.FOR_PRIVATE_CHANNELS)
-
-
-def asked(key: str, *, commented: bool) -> list[str]:
-    """The items of a list in the manifest; those that are commented out, or those that are not."""
-    found = re.search(rf"^( *){key}:\n((?:\1 .*\n)+)", MANIFEST, re.MULTILINE)
-    assert found
-    lines = [line.strip() for line in found[2].splitlines()]
-    start = "# - " if commented else "- "
-    return [line.removeprefix(start) for line in lines if line.startswith(start)]
+HUB = "https://memory.example.com"
+EVERYTHING: dict[str, Any] = dict.fromkeys([*scopes.FOR_SETTING, "slack_home"], True)
 
 
-def test_as_it_stands_it_asks_for_the_least() -> None:
-    assert asked("bot", commented=False) == sorted(scopes.ALWAYS)
-    granted = {"", *scopes.ALWAYS}
-    expected = sorted(event for event, scope in SUBSCRIBED.items() if scope in granted)
-    assert asked("bot_events", commented=False) == expected
+def test_the_file_is_the_manifest_of_the_defaults() -> None:
+    assert yaml.safe_load((ROOT / "slack-app-manifest.yaml").read_text()) == build_manifest(
+        MemorySettings(), HUB
+    )
 
 
-def test_the_rest_is_what_may_be_switched_on() -> None:
-    more = scopes.FOR_PRIVATE_CHANNELS | scopes.FOR_EMAILS
-    assert asked("bot", commented=True) == sorted(more)
-    expected = sorted(event for event, scope in SUBSCRIBED.items() if scope in FOR_PRIVATE)
-    assert asked("bot_events", commented=True) == expected
-
-
-def test_every_event_has_a_scope_that_the_app_asks_for() -> None:
-    everything = scopes.required_scopes(private_channels=True, emails=True)
-    assert set(SUBSCRIBED.values()) - {""} <= set(everything)
+def test_the_defaults_only_read() -> None:
+    manifest = build_manifest(MemorySettings(), HUB)
+    assert manifest["oauth_config"]["scopes"]["bot"] == sorted(scopes.ALWAYS)
+    assert set(manifest["features"]) == {"bot_user"}
+    assert "interactivity" not in manifest["settings"]
 
 
 @pytest.mark.parametrize(
-    "line",
-    ["socket_mode_enabled: true", "token_rotation_enabled: false", "org_deploy_enabled: false"],
+    ("setting", "requested", "events", "features"),
+    [
+        ("slack_commands", {"commands"}, set(), {"slash_commands"}),
+        ("slack_shortcuts", {"commands"}, set(), {"shortcuts"}),
+        ("slack_home", set(), {"app_home_opened"}, {"app_home"}),
+        ("slack_reaction", {"chat:write", "reactions:read"}, {"reaction_added"}, set()),
+        ("slack_unfurls", {"links:read", "links:write"}, {"link_shared"}, {"unfurl_domains"}),
+        ("read_emails", {"users:read.email"}, set(), set()),
+    ],
 )
-def test_how_it_is_run(line: str) -> None:
-    assert f"\n  {line}\n" in MANIFEST
+def test_a_setting_adds_what_it_needs(
+    setting: str, requested: set[str], events: set[str], features: set[str]
+) -> None:
+    before = build_manifest(MemorySettings(), HUB)
+    after = build_manifest(replace(MemorySettings(), **{setting: True}), HUB)
+
+    def added(*path: str) -> set[str]:
+        values: list[Any] = [before, after]
+        for key in path:
+            values = [value[key] for value in values]
+        return set(values[1]) - set(values[0])
+
+    assert added("oauth_config", "scopes", "bot") == requested
+    assert added("settings", "event_subscriptions", "bot_events") == events
+    assert added("features") == features
 
 
-def test_the_guide_names_every_scope() -> None:
+def test_every_event_has_a_scope_that_the_app_asks_for() -> None:
+    everything = scopes.required_scopes(MemorySettings(**EVERYTHING))
+    assert set(SUBSCRIBED.values()) - {""} <= set(everything)
+
+
+@pytest.mark.django_db
+def test_the_command_prints_the_manifest_of_a_workspace() -> None:
+    workspace: Workspace = WorkspaceFactory(settings={"slack_commands": True})
+    printed = StringIO()
+    call_command("slack_manifest", "--workspace", workspace.slug, "--http", stdout=printed)
+    manifest = json.loads(printed.getvalue())
+    [command] = manifest["features"]["slash_commands"]
+    assert command["url"].endswith("/slack/commands/")
+    assert manifest["settings"]["interactivity"]["request_url"].endswith("/slack/interactivity/")
+    assert not manifest["settings"]["socket_mode_enabled"]
+
+
+def test_the_guide_names_every_scope_and_setting() -> None:
     guide = prose(ROOT / "docs" / "slack.md")
-    for scope in scopes.required_scopes(private_channels=True, emails=True):
-        assert f"`{scope}`" in guide
+    for name in chain(scopes.required_scopes(MemorySettings(**EVERYTHING)), EVERYTHING):
+        assert f"`{name}`" in guide

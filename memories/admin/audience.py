@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from django.contrib import admin, messages
 from django.contrib.admin.models import LogEntry
 from django.contrib.admin.utils import display_for_value
-from django.contrib.admin.views.main import SEARCH_VAR
+from django.contrib.admin.views.main import ORDER_VAR, PAGE_VAR, SEARCH_VAR
 from django.contrib.auth import get_permission_codename
 from django.core.paginator import Paginator
 from django.db.models import Exists, Model, OuterRef, QuerySet
@@ -21,7 +21,7 @@ from django.utils.text import Truncator
 from django.utils.translation import gettext_lazy as _
 
 from memories.admin.lookups import CheckedAutocomplete, CheckedLookups, is_valid_lookup
-from memories.models import AuditEvent, Memory, Reader, User
+from memories.models import AuditEvent, Reader, User
 
 if TYPE_CHECKING:
     from django.contrib.admin.options import BaseModelAdmin
@@ -45,11 +45,6 @@ def preview(text: str) -> str:
 def display_value(value: Any) -> str:
     """Format a value as in a list. On the page of a row, Django shows "None" and Python's times."""
     return display_for_value(value, AudienceAdmin.empty_value_display)
-
-
-def memory_label(memory: Memory) -> str:
-    """Return the channel or workspace of a memory, with its thread."""
-    return f"{memory.channel or memory.workspace} {memory.thread_ts}".strip()
 
 
 def user_of(request: HttpRequest) -> User:
@@ -153,6 +148,9 @@ class AudienceAdmin(VisibleChoices, CheckedLookups, admin.ModelAdmin):  # type: 
 
         Other filters would reveal hidden text letter by letter, or the members of a channel.
         """
+        if lookup == AttentionFilter.parameter_name:
+            filters = self.get_list_filter(request)
+            return any(isinstance(f, type) and issubclass(f, AttentionFilter) for f in filters)
         own = {field.name for field in self.opts.concrete_fields} - {*self.hidden_fields}
         return lookup.partition("__")[0] in own and super().lookup_allowed(lookup, value, request)
 
@@ -232,6 +230,41 @@ class ValueFilter(admin.AllValuesFieldListFilter):
         for choice in super().choices(changelist):
             value = str(choice["display"])
             yield {**choice, "display": self.labels.get(value, value)}
+
+
+class AttentionFilter(admin.SimpleListFilter):
+    """Shows the rows in these ``states`` until a filter or a search is chosen."""
+
+    title = _("attention")
+    parameter_name = "show"
+    states: tuple[str, ...] = ()
+
+    def __init__(self, request: HttpRequest, *args: Any) -> None:
+        super().__init__(request, *args)
+        is_list = request.method != "POST" or request.POST.get("select_across") == "1"
+        self.is_default = is_list and not request.GET.keys() - {PAGE_VAR, ORDER_VAR}
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
+        return [("attention", _("needs attention")), ("all", _("all"))]
+
+    def value(self) -> str:
+        return super().value() or ("attention" if self.is_default else "all")
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        return queryset.filter(state__in=self.states) if self.value() == "attention" else queryset
+
+    def choices(self, changelist: Any) -> Iterator[Any]:
+        for value, title in self.lookup_choices:
+            yield {
+                "selected": self.value() == value,
+                "query_string": changelist.get_query_string({self.parameter_name: value}),
+                "display": title,
+            }
+
+
+def needs_attention(*states: str) -> type[AttentionFilter]:
+    """Return the filter of a list that opens on rows in these states."""
+    return type("AttentionFilter", (AttentionFilter,), {"states": states})
 
 
 class VisibleFilter(admin.RelatedFieldListFilter):

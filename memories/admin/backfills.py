@@ -9,7 +9,14 @@ from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
-from memories.admin.audience import AudienceAdmin, ReadOnly, VisibleFilter, display_value, user_of
+from memories.admin.audience import (
+    AudienceAdmin,
+    ReadOnly,
+    VisibleFilter,
+    display_value,
+    needs_attention,
+    user_of,
+)
 from memories.models import Backfill, User
 from memories.rules.costs.money import MICROS
 from memories.rules.ingest.timestamps import from_micros
@@ -32,6 +39,7 @@ class BackfillAdmin(ReadOnly, AudienceAdmin):
         "finished_at",
     )
     list_filter = (
+        needs_attention(*Backfill.UNFINISHED),
         "state",
         ("workspace", VisibleFilter),
         ("created_at", admin.DateFieldListFilter),

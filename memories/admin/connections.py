@@ -139,12 +139,7 @@ class SlackConnectionAdmin(AudienceAdmin):
     def missing(self, connection: SlackConnection) -> str:
         if connection.checked_at is None or not connection.scopes:
             return display_value(None)
-        memory_settings = connection.workspace.memory_settings
-        grant = scopes.compare_scopes(
-            connection.scopes,
-            private_channels=memory_settings.read_private_channels,
-            emails=memory_settings.read_emails,
-        )
+        grant = scopes.compare_scopes(connection.scopes, connection.workspace.memory_settings)
         return display_value(", ".join(grant.missing))
 
     @admin.display(description=_("test, choose channels"))

@@ -8,7 +8,13 @@ from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
-from memories.admin.audience import AudienceAdmin, OperatorsOnly, ValueFilter, user_of
+from memories.admin.audience import (
+    AudienceAdmin,
+    OperatorsOnly,
+    ValueFilter,
+    needs_attention,
+    user_of,
+)
 from memories.models import SlackEvent
 
 
@@ -25,6 +31,7 @@ class SlackEventAdmin(OperatorsOnly, AudienceAdmin):
         "received_at",
     )
     list_filter = (
+        needs_attention(SlackEvent.State.FAILED),
         "state",
         ("team_id", ValueFilter),
         ("received_at", admin.DateFieldListFilter),

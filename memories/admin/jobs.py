@@ -15,7 +15,7 @@ from memories.admin.audience import (
     ValueFilter,
     VisibleFilter,
     display_value,
-    memory_label,
+    needs_attention,
     user_of,
 )
 from memories.models import Job, JobInput, ModelCall, Reader, StaleBase
@@ -61,7 +61,6 @@ class JobAdmin(ReadOnly, AudienceAdmin):
         "id",
         "state",
         "place",
-        "kind",
         "attempts",
         "fault",
         "not_before",
@@ -71,6 +70,7 @@ class JobAdmin(ReadOnly, AudienceAdmin):
         "finished_at",
     )
     list_filter = (
+        needs_attention(Job.State.DEAD, Job.State.PROPOSED),
         "state",
         "memory__scope",
         "memory__memory_type",
@@ -87,7 +87,6 @@ class JobAdmin(ReadOnly, AudienceAdmin):
     inlines = (CallInline, InputInline)
     fields = (
         "place",
-        "kind",
         "state",
         "trigger",
         "provisional",
@@ -121,11 +120,7 @@ class JobAdmin(ReadOnly, AudienceAdmin):
     def place(self, job: Any) -> Any:
         if not job.is_readable:
             return _("private")
-        return memory_label(job.memory)
-
-    @admin.display(description=_("type"), ordering="memory__memory_type")
-    def kind(self, job: Job) -> str:
-        return job.memory.get_memory_type_display()
+        return str(job.memory)
 
     @admin.display(description=_("segment"))
     def segment_key(self, job: Job) -> str:

@@ -32,18 +32,7 @@ ORIGINS = {Origin.MODEL: _("model"), Origin.PERSON: _("person"), Origin.RESTORE:
 @admin.register(Memory)
 class MemoryAdmin(ChangeOnly, AudienceAdmin):
     form = MemoryForm
-    list_display = (
-        "id",
-        "workspace",
-        "scope",
-        "channel",
-        "thread_ts",
-        "memory_type",
-        "number",
-        "beginning",
-        "changed",
-    )
-    list_display_links = ("id", "beginning")
+    list_display = ("name", "workspace", "number", "beginning", "changed")
     list_filter = (
         "scope",
         "memory_type",
@@ -62,6 +51,10 @@ class MemoryAdmin(ChangeOnly, AudienceAdmin):
         "current_text",
         "versions",
     )
+
+    @admin.display(description=_("memory"), ordering="pk")
+    def name(self, memory: Memory) -> str:
+        return str(memory)
 
     @admin.display(description=_("version"), ordering="current__number")
     def number(self, memory: Memory) -> int | None:
@@ -151,7 +144,6 @@ def was_seen(current: MemoryVersion | None, drawn_at: str) -> bool:
 @admin.register(MemoryVersion)
 class MemoryVersionAdmin(ReadOnly, AudienceAdmin):
     list_display = (
-        "id",
         "memory",
         "number",
         "beginning",
@@ -162,7 +154,7 @@ class MemoryVersionAdmin(ReadOnly, AudienceAdmin):
         "source_message_count",
         "created_at",
     )
-    list_display_links = ("id", "beginning")
+    list_display_links = ("memory", "number")
     list_filter = (
         "origin",
         "provisional",
@@ -172,7 +164,7 @@ class MemoryVersionAdmin(ReadOnly, AudienceAdmin):
         ("memory__channel", VisibleFilter),
         ("created_at", admin.DateFieldListFilter),
     )
-    list_select_related = ("memory", "author")
+    list_select_related = ("memory__channel", "memory__workspace", "author")
     search_fields = ("content", "memory__scope_id", "memory__channel__name")
     ordering = ("-pk",)
     actions = ("restore",)

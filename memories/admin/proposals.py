@@ -12,7 +12,7 @@ from memories.admin.audience import (
     AudienceAdmin,
     ReadOnly,
     VisibleFilter,
-    memory_label,
+    needs_attention,
     preview,
     user_of,
 )
@@ -28,6 +28,7 @@ class ProposalAdmin(ReadOnly, AudienceAdmin):
     )
     list_display_links = ("id", "beginning")
     list_filter = (
+        needs_attention(Proposal.State.OPEN),
         "state",
         ("memory__workspace", VisibleFilter),
         ("memory__channel", VisibleFilter),
@@ -50,7 +51,7 @@ class ProposalAdmin(ReadOnly, AudienceAdmin):
 
     @admin.display(description=_("memory"), ordering="memory")
     def place(self, proposal: Proposal) -> str:
-        return memory_label(proposal.memory)
+        return str(proposal.memory)
 
     def has_operate_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm("memories.change_memory")

@@ -5,6 +5,8 @@ from typing import Any
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
+from django.utils.html import format_html_join
+from django.utils.safestring import mark_safe
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
@@ -13,11 +15,14 @@ from memories.admin.audience import (
     ReadOnly,
     ValueFilter,
     VisibleFilter,
-    memory_label,
+    display_value,
+    needs_attention,
     preview,
     user_of,
 )
 from memories.models import QuarantinedLine
+from memories.rules.ingest.markup import strip_channel_labels
+from memories.rules.ingest.timestamps import from_micros
 
 
 @admin.register(QuarantinedLine)
@@ -25,6 +30,7 @@ class QuarantinedLineAdmin(ReadOnly, AudienceAdmin):
     list_display = ("id", "beginning", "rule", "place", "state", "decided_by", "created_at")
     list_display_links = ("id", "beginning")
     list_filter = (
+        needs_attention(QuarantinedLine.State.WAITING),
         "state",
         ("rule", ValueFilter),
         ("memory__workspace", VisibleFilter),
@@ -52,12 +58,21 @@ class QuarantinedLineAdmin(ReadOnly, AudienceAdmin):
 
     @admin.display(description=_("memory"), ordering="memory")
     def place(self, line: QuarantinedLine) -> str:
-        return memory_label(line.memory)
+        return str(line.memory)
 
     @admin.display(description=_("source messages"))
     def traced_to(self, line: QuarantinedLine) -> str:
         # `visible_to` shows a line only to readers of its messages.
-        return ", ".join(map(str, line.sources.order_by("micros")))
+        sources = line.sources.select_related("author").order_by("micros")
+        return format_html_join(
+            mark_safe("<br>"),
+            "{}, {}: {}",
+            (
+                (message.author_name, display_value(from_micros(message.micros)), preview(text))
+                for message in sources
+                for text in [strip_channel_labels(message.text)]
+            ),
+        )
 
     def has_operate_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm("memories.change_memory")

@@ -21,6 +21,7 @@ from memories.models import (
     Reader,
     Workspace,
 )
+from memories.models.ingest.names import names_in
 from memories.pipeline.context.build import build_context
 from memories.pipeline.memory.proposals import shareable_messages
 from memories.pipeline.search.finding import find
@@ -103,7 +104,7 @@ def search_for(key: ApiKey, q: str, channel: str, limit: int, now: datetime) -> 
         raise Problem(404, f"There is no channel {result.unknown!r}.")
     hits = [row for group in result.groups for row in group.rows][:limit]
     texts = [row.text for row in hits if isinstance(row, Message)]
-    names = serialize.names_in(texts, key.workspace, reader)
+    names = names_in(texts, key.workspace, reader)
     return SearchOut(results=[serialize.hit_out(row, query.terms, names) for row in hits])
 
 

@@ -1,6 +1,6 @@
 """Serialise rows for the API and MCP. All rows were filtered by `visible_to`."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from django.conf import settings
@@ -23,28 +23,19 @@ from memories.models import (
     MemoryVersion,
     Message,
     Note,
-    Person,
     Proposal,
     Reader,
     Workspace,
 )
-from memories.models.ingest.names import Names
+from memories.models.ingest.names import Names, names_in
 from memories.rules.ingest.invisible import strip_invisible
-from memories.rules.ingest.markup import mentions_in, render_plain
+from memories.rules.ingest.markup import render_plain
 from memories.rules.ingest.permalinks import permalink
 from memories.rules.ingest.timestamps import from_micros
 from memories.rules.memory.lines import words_of
 from memories.rules.search.snippet import snippet
 from memories.rules.search.tokenizer import Term
 from memories.views import paths
-
-
-def names_in(texts: Iterable[str], workspace: Workspace, reader: Reader) -> Names:
-    """Return the names that these messages mention and the reader may see. Two queries."""
-    people_ids, channel_ids = mentions_in(texts)
-    people = Person.objects.filter(workspace=workspace, slack_id__in=people_ids)
-    channels = workspace.channels.visible_to(reader).filter(slack_id__in=channel_ids)
-    return Names(people.names(), channels.names())
 
 
 def absolute(path: str) -> str:

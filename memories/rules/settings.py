@@ -47,6 +47,11 @@ class MemorySettings:
     output_language: OutputLanguage = "conversation"
     read_private_channels: bool = False
     read_emails: bool = False
+    slack_commands: bool = False
+    slack_shortcuts: bool = False
+    slack_home: bool = False
+    slack_reaction: bool = False
+    slack_unfurls: bool = False
     retention_days: int = 0  # 0 keeps everything
 
     @property

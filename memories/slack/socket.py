@@ -22,6 +22,7 @@ logger = logging.getLogger(__name__)
 
 PING_SECONDS = 3.0  # after five missed pings a connection counts as lost
 TIMEOUT = 30  # seconds of apps.connections.open
+TYPES = ("events_api", "slash_commands", "interactive")
 CONCURRENCY = 4  # events that are stored at the same time
 # Errors of a token that a retry does not solve.
 _TOKEN_ERRORS = frozenset(
@@ -33,13 +34,15 @@ _TOKEN_ERRORS = frozenset(
 
 
 class Socket:
-    """One connection at a time. ``store`` stores an event's payload. When it raises, the event is not
-    acknowledged, and Slack sends it again."""
+    """One connection at a time. ``store`` stores a payload, and returns an answer for the person.
+
+    When it raises, the payload is not acknowledged, and Slack sends it again.
+    """
 
     def __init__(
         self,
         app_token: str,
-        store: Callable[[Any], None],
+        store: Callable[[Any], dict[str, Any] | None],
         base_url: str = "",
         *,
         ping_seconds: float = PING_SECONDS,
@@ -76,13 +79,14 @@ class Socket:
         self._client.close()
 
     def _on_request(self, client: BaseSocketModeClient, request: SocketModeRequest) -> None:
-        if request.type == "events_api":
+        answer = None
+        if request.type in TYPES:
             try:
-                self._store(request.payload)
+                answer = self._store(request.payload)
             except Exception as error:
                 logger.error("cannot store an event: %s", type(error).__name__)
                 return
-        client.send_socket_mode_response(SocketModeResponse(envelope_id=request.envelope_id))
+        client.send_socket_mode_response(SocketModeResponse(request.envelope_id, answer))
 
 
 def _slack_error(error: SlackApiError) -> SlackError:

@@ -15,6 +15,7 @@ from django.middleware.csrf import get_token
 from django.middleware.gzip import GZipMiddleware
 from django.shortcuts import render
 from django.template.loader import get_template
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.cache import patch_cache_control, patch_vary_headers
 from django.utils.http import url_has_allowed_host_and_scheme, urlencode
@@ -22,6 +23,7 @@ from django.utils.http import url_has_allowed_host_and_scheme, urlencode
 from memories.models import AccessGrant
 from memories.views.access.access import UserRequest, WorkspaceContext
 
+TYPED = ("title", "content", "text", "yours", "right")  # fields of forms that hold long texts
 STOP_POLLING = 286  # the status that stops polling in htmx
 
 
@@ -51,6 +53,30 @@ def no_store(get_response: Callable[[HttpRequest], HttpResponse]) -> Any:
             if session is not None and session["max-age"] == 0:
                 response["Clear-Site-Data"] = '"cache"'
         return response
+
+    return middleware
+
+
+def keep_typed_text(get_response: Callable[[HttpRequest], HttpResponse]) -> Any:
+    """Middleware: show the text of a form that was sent after the session ended.
+
+    The redirect to the sign-in page alone would lose it where no script keeps it. A browser that
+    showed the form has the cookie of its token.
+    """
+
+    def middleware(request: HttpRequest) -> HttpResponse:
+        response = get_response(request)
+        address = response.get("Location", "")
+        if request.method != "POST" or not address.startswith(f"{reverse('login')}?"):
+            return response
+        texts = [text for name in TYPED if (text := request.POST.get(name, "").strip())]
+        is_page = settings.CSRF_COOKIE_NAME in request.COOKIES and not request.headers.get(
+            "HX-Request"
+        )
+        if not (texts and is_page):
+            return response
+        context = {"texts": texts, "sign_in": address}
+        return render(request, "signed_out.html", context, status=403)
 
     return middleware
 

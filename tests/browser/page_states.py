@@ -124,6 +124,10 @@ def sending_forms(page: Page, story: Story) -> Iterator[str]:
     yield "marked-seen"
     page.goto(story.at("/w/kazoe/search/?q=nowhere+in%3Amessages"))
     yield "search-none"
+    page.goto(story.at("/settings/"))
+    page.click("form[action='/settings/feed/'] button")
+    page.wait_for_selector("main pre")
+    yield "feed-address"
     page.goto(story.channel)
     if page.is_visible(".topbar button"):
         page.click(".topbar button")

@@ -3,15 +3,18 @@
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from django.contrib import admin
+from django.urls import reverse
 from django.utils import timezone
 
+from memories.digest_mail import unsubscribe_path
 from memories.models import (
     Backfill,
     Channel,
+    Digest,
     Job,
     Memory,
     Message,
-    ModelCall,
     NewVersion,
     Note,
     Person,
@@ -167,6 +170,8 @@ class Story:
             "proposals": "/w/kazoe/proposals/",
             "search": "/w/kazoe/search/?q=freeze",
             "search-none": "/w/kazoe/search/?q=nowhere&in=notes",
+            "search-kind": "/w/kazoe/search/?q=lanch+kind%3Adecision",
+            "unsubscribe": unsubscribe_path(Digest.objects.get_or_create(user=self.user)[0]),
             "preferences": "/settings/",
             "factors": "/factors/",
             "password": "/password/",
@@ -185,19 +190,17 @@ class Story:
 
     def admin_pages(self) -> dict[str, str]:
         """The index, lists, forms and rows of history, for an operator."""
-        lists = ("auditevent", "job", "memory", "memoryversion", "user", "note", "price")
-        call = ModelCall.objects.latest("pk")
-        return {
-            "index": "/admin/",
-            **{name: f"/admin/memories/{name}/" for name in lists},
-            "workspace-change": f"/admin/memories/workspace/{self.workspace.pk}/change/",
-            "memory-change": f"/admin/memories/memory/{self.memory.pk}/change/",
-            "user-change": f"/admin/memories/user/{self.user.pk}/change/",
-            "note-add": "/admin/memories/note/add/",
-            "call-change": f"/admin/memories/modelcall/{call.pk}/change/",
-            "version-change": f"/admin/memories/memoryversion/{self.version(3)}/change/",
-            "job-change": f"/admin/memories/job/{call.job_id}/change/",
-        }
+        pages = {"index": "/admin/"}
+        for model in admin.site._registry:
+            options = model._meta
+            path = reverse(f"admin:{options.app_label}_{options.model_name}_changelist")
+            row = model._default_manager.order_by("-pk").first()
+            pages[f"{options.model_name}"] = path
+            if row is not None:
+                pages[f"{options.model_name}-change"] = f"{path}{row.pk}/change/"
+        added = ("user", "cap", "note", "price", "slackconnection", "workspace")
+        pages |= {f"{name}-add": f"/admin/memories/{name}/add/" for name in added}
+        return pages | {"group-add": "/admin/auth/group/add/"}
 
 
 def tell() -> Story:

@@ -11,6 +11,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -27,6 +28,7 @@ from memories.models import (
     ApiKey,
     AuditEvent,
     Backfill,
+    EarlierWording,
     Job,
     Line,
     Memory,
@@ -396,6 +398,8 @@ MATRIX: dict[str, Callable[[World], Iterator[Ask]]] = {
     "digests-unsubscribe": _plain("digests-unsubscribe", {}, args=("unknown",)),
     "preferences-set_theme": _plain("preferences-set_theme", {"theme": "dark"}),
     "events-receive": _plain("events-receive", {"type": "event_callback"}),
+    "requests-commands": _plain("requests-commands", {"command": "/memory"}),
+    "requests-interactivity": _plain("requests-interactivity", {"payload": "{}"}),
     "workspaces-detail": _of_workspace("workspaces-detail"),
     "catch_up-index": _of_workspace("catch_up-index", query="since=7d"),
     "catch_up-mark_all": _of_workspace("catch_up-mark_all", {"seen": ["1:1", "2:1"]}),
@@ -430,6 +434,7 @@ MATRIX: dict[str, Callable[[World], Iterator[Ask]]] = {
     "backfill-index": _of_workspace("backfill-index", {"channel": "CSECRET", "since": "all"}),
     "backfill-detail": _rows_of_workspace("backfill-detail", Backfill, {"do": "pause"}),
     "search-index": _search,
+    "ask-index": _of_workspace("ask-index", {"q": TYPED}, query=f"q={TYPED}"),
     "notes-index": _of_workspace("notes-index", {"content": " "}, query=f"q={TYPED}"),
     "notes-edit": _rows_of_workspace(
         "notes-edit",
@@ -637,11 +642,18 @@ def api_asks(world: World) -> Iterator[Ask]:
     now = urlencode({"at": timezone.now().isoformat()})
     yield f"/api/v1/context?format=json&budget=20000&{now}", None
     for pk in _keys(Memory):
+        yield _tool("fetch", id=f"memory-{pk}")
         for rest in ("", f"?{now}", "/versions", "/versions/1", "/diff?from=1&to=2"):
             yield f"/api/v1/memories/{pk}{rest}", None
         yield f"/api/v1/memories/{pk}/proposals", {"text": "mine", "reason": "so"}
     for pk in _keys(Proposal):
         yield f"/api/v1/proposals/{pk}", None
+    for wording in EarlierWording.objects.select_related("version__memory__channel"):
+        memory = wording.version.memory
+        place = {"channel": memory.channel.slack_id, "thread": memory.thread_ts}
+        before = {"at": (wording.replaced_at - timedelta(microseconds=1)).isoformat()}
+        yield f"/api/v1/memories/{memory.pk}?{urlencode(before)}", None
+        yield f"/api/v1/context?{urlencode(place | before)}", None
     for pk in _keys(Line):
         yield f"/api/v1/lines/{pk}/sources", None
         yield _tool("fetch", id=f"line-{pk}")
@@ -752,6 +764,7 @@ COMMANDS: dict[str, Callable[[World], Iterator[list[str]]] | str] = {
     "import_slack": "takes in an export; says numbers",
     "mfa_reset": "takes second factors away",
     "prompt": "the prompts with words of its own",
+    "slack_manifest": "prints scopes, events and addresses",
     "probe_model": "asks the model with words of its own",
     "rotate_keys": "says numbers",
     "run_pass": "says numbers",

@@ -39,6 +39,11 @@ DEFAULTS = {
     "output_language": "conversation",
     "read_private_channels": False,
     "read_emails": False,
+    "slack_commands": False,
+    "slack_shortcuts": False,
+    "slack_home": False,
+    "slack_reaction": False,
+    "slack_unfurls": False,
     "retention_days": 0,
 }
 COUNTS = [key for key, value in DEFAULTS.items() if type(value) is int]

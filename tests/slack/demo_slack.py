@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SLUG = "kazoe"
+IDLE_SECONDS, MESSAGE_THRESHOLD = 30, 8  # short: a spectator does not wait two hours
 DAYS = 24  # of passes, one a day, as `manage.py demo` makes them
 # Settings of the environment that do not apply: it calls no model and only the fake Slack.
 REMOVED_PREFIXES = ("MEMORYHUB_", "OPENAI_", "SLACK_", "DATABASE_URL", "SECRET_KEY")
@@ -138,6 +139,10 @@ def _connect_and_remember(now: datetime, days: int) -> None:
             channel.remember_from(first.micros)
     for days_ago in range(days, -1, -1):
         run_pass(workspace, now - timedelta(days=days_ago), OfflineSummariser())
+    # New messages are summarized within two minutes.
+    workspace.change_settings(
+        {"conversation_idle_seconds": IDLE_SECONDS, "message_threshold": MESSAGE_THRESHOLD}
+    )
 
 
 def _sync(workspace: "Workspace", now: datetime) -> None:
@@ -183,6 +188,8 @@ def _post(
     over: threading.Event,
 ) -> None:
     """Post messages, and send the events of each step."""
+    from memories.models import Workspace
+
     while not _is_up(url):
         if over.wait(0.5):
             return
@@ -190,6 +197,8 @@ def _post(
         say(step)
         for body in slack.take_events():
             send_event(url, body, sends=2)
+        # A pass ends at the last sync. The usual five minutes are long for a spectator.
+        Workspace.objects.filter(slug=SLUG).update(next_sync_at=None)
         if over.wait(every):
             return
     say("Everybody has said what there was to say. Ctrl-C stops web and worker.")

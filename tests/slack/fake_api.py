@@ -53,8 +53,8 @@ class FakeApi(FakeWorkspace):
         self.app_tokens = {APP_TOKEN}
         self.socket_url = ""  # the address from apps.connections.open
 
-    def answer(self, method: str, params: dict[str, str], authorization: str) -> Json:
-        methods: dict[str, Callable[[dict[str, str]], Json]] = {
+    def methods(self) -> dict[str, Callable[[dict[str, str]], Json]]:
+        return {
             "auth.test": self._auth_test,
             "bots.info": self._bots_info,
             "team.info": self._team_info,
@@ -65,6 +65,9 @@ class FakeApi(FakeWorkspace):
             "conversations.history": self._conversations_history,
             "conversations.replies": self._conversations_replies,
         }
+
+    def answer(self, method: str, params: dict[str, str], authorization: str) -> Json:
+        methods = self.methods()
         try:
             token = authorization.removeprefix("Bearer ").strip() or params.get("token", "")
             if method == "apps.connections.open":

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from tests.slack.fake_api import FakeApi
+from tests.slack.fake_app import FakeApp
 from tests.slack.fake_faults import Fault, RandomFaults
 from tests.slack.fake_limits import SLOW_PLAN, Budgets, VirtualClock, busiest_minute
 from tests.slack.fake_workspace import APP_TOKEN, TEAM_ID, TOKEN
@@ -44,7 +44,7 @@ class Call:
     error: str = ""
 
 
-class FakeSlack(FakeApi):
+class FakeSlack(FakeApp):
     """Use as a context manager; ``url`` is a value for SLACK_BASE_URL.
 
     ``budgets``: calls a minute by method (fake_limits.INTERNAL_APP, SLOW_PLAN); none without.
@@ -133,7 +133,12 @@ class FakeSlack(FakeApi):
 
             def do_POST(self) -> None:
                 length = int(self.headers.get("Content-Length") or 0)
-                self._answer(self._params(self.rfile.read(length).decode()))
+                body = self.rfile.read(length).decode()
+                folder, _, key = self.path.rpartition("/")
+                if folder == "/response":
+                    self._send(fake.accept_response(key, json.loads(body)))
+                else:
+                    self._answer(self._params(body))
 
             def do_GET(self) -> None:
                 self._answer({})
@@ -162,6 +167,14 @@ class FakeSlack(FakeApi):
                 self.wfile.write(body)
                 if fault.cut:
                     self.close_connection = True
+
+            def _send(self, status: int, body: str = "ok", kind: str = "text/plain") -> None:
+                raw = body.encode()
+                self.send_response(status)
+                self.send_header("Content-Type", f"{kind}; charset=utf-8")
+                self.send_header("Content-Length", str(len(raw)))
+                self.end_headers()
+                self.wfile.write(raw)
 
             def log_message(self, format: str, *args: Any) -> None:
                 pass

@@ -4,6 +4,7 @@ import contextlib
 import re
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import urllib.parse
@@ -34,6 +35,7 @@ class Demo:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
+        self.database = var / "memoryhub.sqlite3"
         self.url = f"http://127.0.0.1:{port}/w/kazoe/"
         self.log = log
         options = ["--port", str(port), "--limit", str(LIMIT), "--days", "0", "--every", "0.5"]
@@ -60,6 +62,11 @@ class Demo:
     def page(self, url: str) -> str:
         with self.browser.open(url, timeout=60) as answer:
             return str(answer.read().decode())
+
+    def count_versions(self) -> int:
+        with contextlib.closing(sqlite3.connect(f"file:{self.database}?mode=ro", uri=True)) as rows:
+            [count] = rows.execute("SELECT count(*) FROM memories_memoryversion").fetchone()
+            return int(count)
 
     def newest_messages(self) -> str:
         """Return the message pages of all channels on the workspace's page."""
@@ -88,6 +95,7 @@ def test_the_demo_remembers_messages_and_stops_at_a_signal(demo: Demo) -> None:
     sign_in(demo.browser, demo.url)
     page = demo.page(demo.url)
     assert "Kazoe 3 launches on" in page
+    count = demo.count_versions()
     # New messages arrive as events.
     lines = re.compile(r"^#\S+ [a-z]+: ([A-Za-z ,.]{25,60})", re.M)
     wait_until(lambda: lines.search(demo.read_log()), f"talk; see {demo.log}", PATIENCE)
@@ -97,6 +105,7 @@ def test_the_demo_remembers_messages_and_stops_at_a_signal(demo: Demo) -> None:
         f"one of {posted}; see {demo.log}",
         PATIENCE,
     )
+    wait_until(lambda: demo.count_versions() > count, f"a new memory; see {demo.log}", 120)
     sessions = sessions_of(descendants(demo.process.pid))
     demo.process.send_signal(signal.SIGINT)
     assert demo.process.wait(timeout=60) == 0, demo.read_log()

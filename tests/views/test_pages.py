@@ -83,3 +83,18 @@ def test_a_page_loads_no_foreign_file_and_has_no_inline_code(cast: Cast) -> None
     assert " style=" not in page and "<style" not in page
     assert " onclick=" not in page and "hx-on" not in page
     assert page.count("<script") == page.count("<script src=")
+
+
+def test_a_text_that_was_sent_after_the_session_ended_is_shown(cast: Cast) -> None:
+    client, data = Client(), {"content": "Freeze on Fridays <b>", "title": ""}
+    client.get("/login/")  # gives the token of forms
+    response = client.post(cast.path("notes/"), data)
+    page = response.content.decode()
+    assert response.status_code == 403 and "Nothing was saved." in page
+    assert "Freeze on Fridays &lt;b&gt;</textarea>" in page
+    assert f'href="/login/?next={cast.path("notes/")}"' in page
+    htmx = client.post(cast.path("notes/"), data, headers={"HX-Request": "true"})
+    assert htmx.status_code == 302
+    assert client.post(cast.path("seen/"), {"seen": "1:1"}).status_code == 302
+    refused = Client(enforce_csrf_checks=True).post(cast.path("notes/"), data)
+    assert refused.status_code == 403 and 'href="/login/"' in refused.content.decode()

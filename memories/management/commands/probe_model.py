@@ -6,7 +6,8 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from memories.management.arguments import add_json_argument, document
-from memories.pipeline.generate.probing import ProbeRefused, configured_model, probe_model
+from memories.pipeline.costs.spending import CallRefused
+from memories.pipeline.generate.probing import configured_model, probe_model
 from memories.rules.generate.probe import ProbeResult
 from memories.rules.summariser import SummariserError
 
@@ -26,7 +27,7 @@ class Command(BaseCommand):
             raise CommandError("MEMORYHUB_MODEL names no model. Offline highlights need no probe.")
         try:
             findings = probe_model(summariser)
-        except (ProbeRefused, SummariserError) as error:
+        except (CallRefused, SummariserError) as error:
             raise CommandError(f"{summariser.endpoint_name} was not probed: {error}") from error
         if options["json"]:
             self.stdout.write(document({"model": summariser.name, **findings.as_json()}))

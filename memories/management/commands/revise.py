@@ -179,7 +179,7 @@ class Command(BaseCommand):
         current = memory.current
         lines = current.lines.all() if current else []
         report = {
-            "memory": str(memory),
+            "memory": f"{memory.scope}:{memory.scope_id}:{memory.memory_type}",
             "done": result,
             "version": _version_of(memory),
             "text": current.content if current else "",

@@ -14,9 +14,11 @@ from django.db import close_old_connections, connection
 
 from memories.management.arguments import check_migrations
 from memories.pipeline.ingest import events
+from memories.pipeline.ingest.requests import store_request
+from memories.rules.slack_app.payloads import COMMAND, parse_request
 from memories.slack.socket import Socket
 from memories.slack.web import SlackError
-from memories.tasks import schedule_events
+from memories.tasks import schedule_events, schedule_request
 
 logger = logging.getLogger(__name__)
 
@@ -66,16 +68,29 @@ class Command(BaseCommand):
                 self.stdout.flush()
 
 
-def take(body: object) -> None:
-    """Store an event as the endpoint does; raises when it cannot."""
+def take(body: object) -> dict[str, Any] | None:
+    """Store an event or a request as the endpoints do; raises when it cannot.
+
+    Return the answer to a request that is refused.
+    """
     close_old_connections()
     try:
+        request = parse_request(body)
+        if request is not None:
+            stored = store_request(request)
+            if stored.event_id is None:
+                return stored.answer if request.kind == COMMAND else None
+            schedule_request(stored.event_id)
+            return None
         received = events.store_payload(body)
         if received is None:
             logger.warning("an event of an unknown kind")
-            return
+            return None
         if received.workspace_id is not None:
             schedule_events(received.workspace_id)
+        if received.request_id is not None:
+            schedule_request(received.request_id)
+        return None
     finally:
         close_old_connections()
 

@@ -48,7 +48,9 @@ def is_readable(model: type[Model], reader: Reader) -> Q:
 
 
 def people_of(reader: Reader) -> PersonQuerySet:
-    """Return the Slack people who are linked to the account and not deactivated in Slack."""
+    """Return the reader's person, or those linked to the account. None is deactivated in Slack."""
+    if reader.person_id is not None:
+        return Person.objects.filter(pk=reader.person_id, is_deleted=False, is_bot=False)
     if reader.user_id is None:
         return Person.objects.none()
     return Person.objects.filter(user=reader.user_id, is_deleted=False)
@@ -62,7 +64,7 @@ def entered_workspaces(reader: Reader) -> WorkspaceQuerySet:
     if reader.reads_all_public:
         return Workspace.objects.all()
     if reader.user_id is None:
-        return Workspace.objects.none()
+        return Workspace.objects.filter(pk__in=people_of(reader).values("workspace"))
     members = Member.objects.filter(user=reader.user_id).values("workspace")
     left = Person.objects.filter(user=reader.user_id, is_deleted=True).values("workspace")
     return Workspace.objects.filter(
@@ -83,7 +85,7 @@ def _is_member(reader: Reader) -> Q:
     if reader.reads_all_public:
         return _EVERY_ROW
     if reader.user_id is None:
-        return _NO_ROW
+        return Q(pk__in=people_of(reader).full_members().values("workspace"))
     people = Person.objects.filter(user=reader.user_id)
     full = people_of(reader).full_members()
     restricted = people.restricted() | people.filter(is_deleted=True)
@@ -107,17 +109,23 @@ def _whole_workspaces(reader: Reader) -> WorkspaceQuerySet:
 def member_channels(reader: Reader) -> ChannelQuerySet:
     """Return the channels that the reader is in, or has an access grant for.
 
-    A list of members counts if it is known and, in a connected workspace, fresh.
+    A list of members counts if it is known and, in a connected workspace, fresh. The readers of a
+    private channel are its members.
     """
-    if reader.user_id is None:
+    if reader.channel_id is not None:
+        is_in = Q(pk=reader.channel_id) & ~Q(kind=Channel.Kind.PUBLIC)
+    elif reader.user_id is None and reader.person_id is None:
         return Channel.objects.none()
-    people = people_of(reader).with_open_link(reader.now)
-    joined = ChannelMember.objects.filter(person__in=people).values("channel")
-    is_member = Q(
+    else:
+        people = people_of(reader)
+        if reader.person_id is None:
+            people = people.with_open_link(reader.now)
+        joined = ChannelMember.objects.filter(person__in=people)
+        is_in = Q(pk__in=joined.values("channel"))
+    is_member = is_in & Q(
         Q(workspace__connected_at__isnull=True) | Q(members_known_at__gte=reader.memberships_since),
         members_known_at__isnull=False,
         workspace__in=Workspace.objects.with_fresh_people(reader.now).values("pk"),
-        pk__in=joined,
     )
     if reader.is_operator and reader.key_id is None:
         is_member |= Q(pk__in=AccessGrant.objects.active_for(reader).values("channel"))
@@ -129,9 +137,11 @@ def _is_public(reader: Reader) -> Q:
 
 
 def _is_in_key(reader: Reader) -> Q:
-    """Match the channels that an API key names, if the key is limited to channels."""
+    """Match the channels that an API key names, or the reader's own, if it is limited to these."""
     if not reader.is_narrowed:
         return _EVERY_ROW
+    if reader.channel_id is not None:
+        return Q(pk=reader.channel_id)
     named = Channel.api_keys.through.objects.filter(apikey=reader.key_id)
     return Q(pk__in=named.values("channel"))
 

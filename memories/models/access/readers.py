@@ -16,11 +16,13 @@ Row = TypeVar("Row", bound=models.Model)
 
 @dataclass(frozen=True)
 class Reader:
-    """A user, an API key, or "public only".
+    """A user, an API key, a person in Slack, all readers of a channel, or "public only".
 
-    A reader without ``user_id`` reads public channels if ``is_public``, else nothing. With
-    ``key_id`` the reader is an API key of the user; if ``is_narrowed``, it reads only the channels
-    that the key names. The last three fields hold the primary keys that `audience.fetch_keys` read.
+    A reader without ``user_id`` and ``person_id`` reads public channels if ``is_public``, else nothing.
+    With ``key_id`` the reader is an API key of the user; if ``is_narrowed``, it reads only the channels
+    that the key names. ``person_id`` is a person without a proven account. With ``channel_id`` the
+    reader is all readers of a channel (`Channel.readers`). The last three fields hold the
+    primary keys that `audience.fetch_keys` read.
     """
 
     user_id: int | None = None
@@ -29,6 +31,8 @@ class Reader:
     now: datetime = field(default_factory=timezone.now)
     key_id: int | None = None
     is_narrowed: bool = False
+    person_id: int | None = None
+    channel_id: int | None = None
     member_channels: tuple[int, ...] | None = None
     public_channels: tuple[int, ...] | None = None
     whole_workspaces: tuple[int, ...] | None = None
@@ -39,6 +43,16 @@ class Reader:
         if not user.is_authenticated or not user.is_active:
             return cls(now=now or timezone.now())
         return cls(user.pk, user.is_superuser, now=now or timezone.now())
+
+    @classmethod
+    def of_person(cls, person: Any, now: datetime | None = None) -> Self:
+        """Return the reader of a person whose identity Slack has proven, by a signature.
+
+        With a proven link the person reads as their account, else what they read in Slack.
+        """
+        if person.user is not None and person.link_valid_until is None:
+            return cls.of(person.user, now)
+        return cls(person_id=person.pk, now=now or timezone.now())
 
     @classmethod
     def public(cls, now: datetime | None = None) -> Self:

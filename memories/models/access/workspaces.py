@@ -187,6 +187,9 @@ class Workspace(models.Model):
         """Return the reader's role in the workspace (`Member.Role`), or "" for an outsider."""
         if reader.is_operator:
             return Member.Role.ADMIN
+        if reader.person_id is not None:
+            person = self.people.filter(pk=reader.person_id).first()
+            return person.role if person else ""
         if reader.user_id is None:
             return ""
         members = self.members.filter(user=reader.user_id).values_list("role")

@@ -74,7 +74,7 @@ class Segment(models.Model):
         verbose_name_plural = _("segments")
 
     def __str__(self) -> str:
-        return f"segment {self.pk}"
+        return f"{self.channel} {self.thread_ts}".strip() + f", segment {self.number}"
 
     def settle(self, outcome: str) -> None:
         self.outcome = outcome

@@ -10,7 +10,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from memories.models.access.audit import AuditEvent
-from memories.models.access.readers import AudienceQuerySet
+from memories.models.access.readers import AudienceQuerySet, Reader
 from memories.models.access.users import User
 from memories.models.access.workspaces import Workspace
 from memories.models.ingest.people import Person
@@ -156,6 +156,13 @@ class Channel(models.Model):
         if self.members_known_at is not None and not self.have_members_changed:
             return guests.filter(channels=self).exists()
         return guests.filter(workspace=self.workspace_id).exists()
+
+    def readers(self, now: datetime) -> Reader:
+        """Return the reader that reads what every reader of the channel may read.
+
+        With guests, or people from another organisation, this is the channel alone.
+        """
+        return Reader(is_public=True, channel_id=self.pk, is_narrowed=self.has_guests(), now=now)
 
     def describe(self, values: dict[str, Any]) -> bool:
         """Save these fields; return whether any of them changed."""

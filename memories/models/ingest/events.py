@@ -10,6 +10,7 @@ from django.utils.translation import gettext_lazy as _
 from memories.models.access.audit import AuditEvent
 from memories.models.access.users import User
 from memories.rules.ingest.events import MAX_ATTEMPTS, EventEnvelope
+from memories.rules.slack_app.payloads import KINDS as REQUESTS
 
 PRUNE_BATCH = 10_000
 
@@ -25,6 +26,13 @@ class SlackEventQuerySet(models.QuerySet["SlackEvent"]):
         """Events that a worker may claim: no lease and no backoff runs."""
         return self.waiting().filter(Q(not_before__isnull=True) | Q(not_before__lte=now))
 
+    def app_requests(self) -> "SlackEventQuerySet":
+        """Requests of people (rules/slack_app), which have tasks of their own."""
+        return self.filter(kind__in=REQUESTS)
+
+    def without_requests(self) -> "SlackEventQuerySet":
+        return self.exclude(kind__in=REQUESTS)
+
     def failed(self) -> "SlackEventQuerySet":
         return self.filter(state=SlackEvent.State.FAILED)
 
@@ -34,7 +42,7 @@ class SlackEventQuerySet(models.QuerySet["SlackEvent"]):
 
     def queued(self) -> "SlackEventQuerySet":
         """Events that a running or queued task will process, because it ends with an empty queue."""
-        return self.waiting().filter(reason="")
+        return self.waiting().without_requests().filter(reason="")
 
     def store(self, envelope: EventEnvelope, team_id: str, *, body: str, skipped: str = "") -> None:
         """Store an event unless one with its id exists; ``skipped`` is the reason to skip it."""
@@ -63,7 +71,7 @@ class SlackEventQuerySet(models.QuerySet["SlackEvent"]):
 
 
 class SlackEvent(models.Model):
-    """An event as it was received. Its body is emptied after processing: the message is stored
+    """An event, or a request of a person, as it was received. Its body is emptied after processing: the message is stored
     then, and a deletion must find no second copy."""
 
     class State(models.TextChoices):

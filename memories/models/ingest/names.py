@@ -1,9 +1,11 @@
 """Names of people and channels that one reader may see, for `rules.ingest.markup`."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from memories.models.access.readers import Reader
 from memories.models.access.workspaces import Workspace
+from memories.rules.ingest.markup import mentions_in
 
 
 @dataclass(frozen=True)
@@ -23,3 +25,11 @@ class Names:
 
     def channel(self, slack_id: str) -> str | None:
         return self.channels.get(slack_id)
+
+
+def names_in(texts: Iterable[str], workspace: Workspace, reader: Reader) -> Names:
+    """Return the names that these messages mention and the reader may see. Two queries."""
+    people_ids, channel_ids = mentions_in(texts)
+    people = workspace.people.filter(slack_id__in=people_ids)
+    channels = workspace.channels.visible_to(reader).filter(slack_id__in=channel_ids)
+    return Names(people.names(), channels.names())

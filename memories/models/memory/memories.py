@@ -179,7 +179,8 @@ class Memory(models.Model):
         verbose_name_plural = _("memories")
 
     def __str__(self) -> str:
-        return f"{self.scope}:{self.scope_id}:{self.memory_type}"
+        place = f"{self.channel or self.workspace} {self.thread_ts}".strip()
+        return f"{place}, {self.get_memory_type_display()}"
 
     def add_version(self, new: NewVersion, expected_head: int) -> "MemoryVersion":
         """Write the next version if ``expected_head`` is the newest number.
@@ -279,12 +280,11 @@ class Memory(models.Model):
         content = version.without_redacted(version.content)
         if not content or (base is not None and base.content == content):
             raise Unchanged
-        current = base.line_values() if base else []
         new_version = self.add_version_by_person(
             base,
             by,
             Origin.RESTORE,
-            lines=line_rules.restore_lines(current, version.line_values()),
+            lines=version.lines_over(base),
             content=content,
             restored_from=version,
             audience=version.audience,  # a restore publishes nothing

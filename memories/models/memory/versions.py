@@ -224,6 +224,16 @@ class MemoryVersion(models.Model):
             source_latest_message_ts=self.source_latest_message_ts or None,
         )
 
+    def lines_over(self, base: "MemoryVersion | None") -> list[line_rules.Line]:
+        """Return the lines of this version as they are restored over another one.
+
+        The undo of a restore brings them back as they were.
+        """
+        lines = self.line_values()
+        if base is not None and base.origin == Origin.RESTORE and base.base_id == self.pk:
+            return lines
+        return line_rules.restore_lines(base.line_values() if base else [], lines)
+
     def line_values(self) -> list[line_rules.Line]:
         """Return the lines as plain values, without redacted ones."""
         return self.lines.filter(redacted=False).order_by("position").as_values()

@@ -6,12 +6,13 @@ workers cannot exceed a cap. A call without a reply stays counted at its upper b
 
 import math
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 
 from django.conf import settings
 from django.db import transaction
+from django.utils import timezone
 
 from memories.models import Backfill, Cap, Endpoint, Job, ModelCall, Price, Workspace
 from memories.rules.costs.money import Limit, find_refusal
@@ -38,6 +39,10 @@ class Refused:
     text: str
     until: datetime | None = None
     stops_pass: bool = False
+
+
+class CallRefused(Exception):
+    """A cap or the endpoint's circuit breaker allows no call now."""
 
 
 @dataclass
@@ -127,10 +132,19 @@ class CallBudget:
             job.release(call.why, call.text, until if waits else None)
         return call
 
-    @transaction.atomic
-    def reserve_probe(self, bound: Usage, now: datetime) -> ModelCall | Refused:
-        """Reserve the upper bound of a call without a job under the caps of the installation."""
-        return self._reserve(self._locked(), None, bound, now)
+    def call_without_job(self, bound: Usage, send: Callable[[], Reply]) -> Reply:
+        """Make a call that belongs to no job, and settle it. Raises CallRefused and SummariserError."""
+        with transaction.atomic():
+            call = self._reserve(self._locked(), None, bound, timezone.now())
+        if isinstance(call, Refused):
+            raise CallRefused(call.text or call.why)
+        try:
+            reply = send()
+        except SummariserError as error:
+            self.record_failure(call, error, timezone.now())
+            raise
+        self.settle(call, reply.usage, bound, timezone.now())
+        return reply
 
     def _reserve(
         self, endpoint: Endpoint, job: Job | None, bound: Usage, now: datetime

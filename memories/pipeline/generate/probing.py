@@ -8,7 +8,7 @@ from django.utils import timezone
 from memories.llm import ModelSummariser
 from memories.models import Endpoint
 from memories.models.generate.endpoints import EndpointQuerySet
-from memories.pipeline.costs.spending import CallBudget, Refused
+from memories.pipeline.costs.spending import CallBudget
 from memories.pipeline.generate.passes import configured_summariser
 from memories.rules.generate import probe
 from memories.rules.generate.faults import Fault
@@ -18,10 +18,6 @@ from memories.rules.generate.reply import parse_reply
 from memories.rules.summariser import Reply, Request, SummariserError, Usage
 
 _MOST_TRIES = 5  # each with more tokens for reasoning
-
-
-class ProbeRefused(Exception):
-    """A cap or the endpoint's circuit breaker allows no call now."""
 
 
 @dataclass
@@ -41,7 +37,7 @@ class Prober:
         return self.budget.endpoint
 
     def findings(self) -> ProbeResult:
-        """Raises ProbeRefused and SummariserError."""
+        """Raises CallRefused and SummariserError."""
         english = probe.build_conversation(japanese=False)
         japanese = probe.build_conversation(japanese=True)
         cites = probe.can_cite(self._summary(english), english)
@@ -80,15 +76,7 @@ class Prober:
         return reply
 
     def _call(self, bound: Usage, send: Callable[[], Reply]) -> Reply:
-        call = self.budget.reserve_probe(bound, timezone.now())
-        if isinstance(call, Refused):
-            raise ProbeRefused(call.text or call.why)
-        try:
-            reply = send()
-        except SummariserError as error:
-            self.budget.record_failure(call, error, timezone.now())
-            raise
-        self.budget.settle(call, reply.usage, bound, timezone.now())
+        reply = self.budget.call_without_job(bound, send)
         self.replies.append(reply)
         return reply
 
@@ -108,7 +96,7 @@ class Prober:
 
 
 def probe_model(summariser: ModelSummariser) -> ProbeResult:
-    """Save and return the findings. Raises ProbeRefused and SummariserError."""
+    """Save and return the findings. Raises CallRefused and SummariserError."""
     prober = Prober(summariser)
     findings = prober.findings()
     prober.endpoint.record_findings(findings, timezone.now())

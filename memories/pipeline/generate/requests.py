@@ -285,7 +285,7 @@ class RequestBuilder:
 
 def _channel_of(memory: Memory) -> Channel:
     if memory.channel is None:
-        raise ValueError(f"{memory} has no channel")
+        raise ValueError(f"memory {memory.pk} has no channel")
     return memory.channel
 
 

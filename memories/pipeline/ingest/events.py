@@ -17,6 +17,7 @@ from django.utils import timezone
 
 from memories.models import Channel, SlackConnection, SlackEvent, Workspace
 from memories.pipeline.access import channel_audience
+from memories.pipeline.ingest.requests import store_request
 from memories.pipeline.ingest.roster import store_channels, store_people
 from memories.pipeline.ingest.store import store_messages
 from memories.rules.ingest.events import (
@@ -41,6 +42,7 @@ from memories.rules.ingest.events import (
 )
 from memories.rules.ingest.outcomes import Result, Tally
 from memories.rules.ingest.timestamps import from_micros
+from memories.rules.slack_app.payloads import parse_event
 from memories.slack.signature import SIGNATURE, TIMESTAMP, is_signed
 
 logger = logging.getLogger(__name__)
@@ -66,10 +68,11 @@ def is_signed_by_slack(body: bytes, headers: Mapping[str, str], now: datetime) -
 
 @dataclass(frozen=True)
 class ReceivedEvent:
-    """``workspace_id`` is the workspace that needs a task, None when none does. ``challenge`` is the
-    text of the response, "" for events."""
+    """``workspace_id`` is the workspace that needs a task, None when none does. ``request_id`` is the
+    row of a request that needs one. ``challenge`` is the text of the response, "" for events."""
 
     workspace_id: int | None = None
+    request_id: int | None = None
     challenge: str = ""
 
 
@@ -91,11 +94,15 @@ def store_payload(raw: object) -> ReceivedEvent | None:
     parsed = parse_payload(raw)
     if parsed is None or isinstance(parsed, Challenge):
         return None if parsed is None else ReceivedEvent(challenge=parsed.text)
-    workspaces = _workspaces_of_first(parsed.teams)
+    workspaces = workspaces_of_first(parsed.teams)
     if not workspaces:
         logger.info("event of an unknown team")
         return ReceivedEvent()
     team_id = workspaces[0].team_id
+    if isinstance(parsed, EventEnvelope):
+        request = parse_event(parsed.event, parsed.event_id, team_id)
+        if request is not None:
+            return ReceivedEvent(request_id=store_request(request).event_id)
     if isinstance(parsed, RateLimited):
         logger.warning("Slack drops the events of a minute: too many in team %s", team_id)
         limited = EventEnvelope(
@@ -113,7 +120,7 @@ def store_payload(raw: object) -> ReceivedEvent | None:
     return ReceivedEvent()
 
 
-def _workspaces_of_first(teams: Iterable[str]) -> list[Workspace]:
+def workspaces_of_first(teams: Iterable[str]) -> list[Workspace]:
     """Return the workspaces of the first team that has any."""
     for team_id in teams:
         if workspaces := list(Workspace.objects.filter(team_id=team_id).order_by("pk")):
@@ -126,18 +133,24 @@ def _workspaces_of_first(teams: Iterable[str]) -> list[Workspace]:
 
 def workspaces_with_events(now: datetime) -> list[int]:
     """Return the row id of one workspace of each team that has due events."""
-    teams = set(SlackEvent.objects.due(now).order_by().values_list("team_id", flat=True).distinct())
+    teams = set(
+        SlackEvent.objects.due(now)
+        .without_requests()
+        .order_by()
+        .values_list("team_id", flat=True)
+        .distinct()
+    )
     return [
         workspaces[0].pk
         for team_id in sorted(teams)
-        if (workspaces := _workspaces_of_first([team_id]))
+        if (workspaces := workspaces_of_first([team_id]))
     ]
 
 
 def process_events(workspace: Workspace, *, seconds: float) -> bool:
     """Process the team's due events, the oldest first; return whether time ran out."""
     deadline = time.monotonic() + seconds
-    events = SlackEvent.objects.of_team(workspace.team_id)
+    events = SlackEvent.objects.of_team(workspace.team_id).without_requests()
     processed = 0
     while batch := list(events.due(timezone.now())[:BATCH]):
         for event in batch:

@@ -62,12 +62,14 @@ FEATURE_NAMES: dict[Feature, _Text] = {
     Feature.PRIVATE_CHANNELS: _("the list of private channels and their members"),
     Feature.PRIVATE_MESSAGES: _("messages and threads of private channels"),
     Feature.EMAILS: _("e-mail addresses, to link people to accounts"),
+    Feature.COMMANDS: _("the command /memory and the message shortcuts"),
+    Feature.REACTIONS: _("notes by the reaction :memo:"),
+    Feature.ANSWERS: _("answers to a reaction"),
+    Feature.LINKS: _("links to this hub in messages"),
+    Feature.PREVIEWS: _("previews of these links"),
 }
 # Settings that need these scopes.
-_SETTINGS = {
-    **dict.fromkeys(scopes.FOR_PRIVATE_CHANNELS, "read_private_channels"),
-    **dict.fromkeys(scopes.FOR_EMAILS, "read_emails"),
-}
+_SETTINGS = {scope: setting for setting, needed in scopes.FOR_SETTING.items() for scope in needed}
 
 
 class TokenSource(StrEnum):
@@ -274,12 +276,7 @@ def last_check(workspace: Workspace) -> Findings:
 
 def _scope_findings(connection: SlackConnection, workspace: Workspace) -> dict[str, Any]:
     """Compare the scopes of the last check with the scopes that the settings need."""
-    memory_settings = workspace.memory_settings
-    difference = scopes.compare_scopes(
-        connection.scopes,
-        private_channels=memory_settings.read_private_channels,
-        emails=memory_settings.read_emails,
-    )
+    difference = scopes.compare_scopes(connection.scopes, workspace.memory_settings)
     return {
         "scopes": tuple(connection.scopes),
         "missing": tuple(

@@ -4,6 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from memories.rules.settings import MemorySettings
+
 
 class Feature(StrEnum):
     """What a scope allows, and what does not work without it."""
@@ -14,6 +16,11 @@ class Feature(StrEnum):
     PRIVATE_CHANNELS = "private_channels"
     PRIVATE_MESSAGES = "private_messages"
     EMAILS = "emails"
+    COMMANDS = "commands"
+    REACTIONS = "reactions"
+    ANSWERS = "answers"
+    LINKS = "links"
+    PREVIEWS = "previews"
 
 
 ALWAYS = {
@@ -21,18 +28,27 @@ ALWAYS = {
     "channels:read": Feature.CHANNELS,
     "users:read": Feature.PEOPLE,
 }
-FOR_PRIVATE_CHANNELS = {
-    "groups:history": Feature.PRIVATE_MESSAGES,
-    "groups:read": Feature.PRIVATE_CHANNELS,
+# Setting of a workspace → the scopes that it needs.
+FOR_SETTING = {
+    "read_private_channels": {
+        "groups:history": Feature.PRIVATE_MESSAGES,
+        "groups:read": Feature.PRIVATE_CHANNELS,
+    },
+    "read_emails": {"users:read.email": Feature.EMAILS},
+    "slack_commands": {"commands": Feature.COMMANDS},
+    "slack_shortcuts": {"commands": Feature.COMMANDS},
+    "slack_reaction": {"chat:write": Feature.ANSWERS, "reactions:read": Feature.REACTIONS},
+    "slack_unfurls": {"links:read": Feature.LINKS, "links:write": Feature.PREVIEWS},
 }
-FOR_EMAILS = {"users:read.email": Feature.EMAILS}
 
 
-def required_scopes(*, private_channels: bool, emails: bool) -> dict[str, Feature]:
+def required_scopes(settings: MemorySettings) -> dict[str, Feature]:
     """Return scopes and their features for a workspace with these settings."""
-    return (
-        ALWAYS | (FOR_PRIVATE_CHANNELS if private_channels else {}) | (FOR_EMAILS if emails else {})
-    )
+    scopes = dict(ALWAYS)
+    for name, for_setting in FOR_SETTING.items():
+        if getattr(settings, name):
+            scopes |= for_setting
+    return scopes
 
 
 @dataclass(frozen=True)
@@ -43,10 +59,8 @@ class ScopeDifference:
     surplus: list[str]
 
 
-def compare_scopes(
-    granted: Iterable[str], *, private_channels: bool, emails: bool
-) -> ScopeDifference:
+def compare_scopes(granted: Iterable[str], settings: MemorySettings) -> ScopeDifference:
     granted_scopes = set(granted)
-    required = required_scopes(private_channels=private_channels, emails=emails)
+    required = required_scopes(settings)
     missing = {scope: feature for scope, feature in required.items() if scope not in granted_scopes}
     return ScopeDifference(missing, sorted(granted_scopes - set(required)))

@@ -22,6 +22,7 @@ from memories.models import AuditEvent, ModelServer, Upload, Workspace
 from memories.pipeline.access.first_account import create_operator, is_new, is_setup_token
 from memories.pipeline.generate.trial import try_model
 from memories.pipeline.sync.connecting import FEATURE_NAMES
+from memories.rules.settings import MemorySettings
 from memories.rules.sync import scopes
 from memories.templatetags.reading import fault_words
 from memories.views.access.access import UserRequest, must_operate
@@ -87,7 +88,9 @@ def _model_context(form: ModelServerForm | None = None) -> dict[str, Any]:
 
 def _scopes() -> list[tuple[str, Any, bool]]:
     """Return the scopes of the Slack app, each with its feature and whether it is required."""
-    everything = scopes.required_scopes(private_channels=True, emails=True)
+    everything = scopes.required_scopes(
+        MemorySettings(read_private_channels=True, read_emails=True)
+    )
     return [
         (scope, FEATURE_NAMES[feature], scope in scopes.ALWAYS)
         for scope, feature in everything.items()

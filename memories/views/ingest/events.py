@@ -10,7 +10,7 @@ from django.views.decorators.http import require_POST
 
 from memories.pipeline.ingest.events import is_signed_by_slack, receive_event
 from memories.rules.ingest.events import MAX_BODY_BYTES
-from memories.tasks import schedule_events
+from memories.tasks import schedule_events, schedule_request
 
 logger = logging.getLogger(__name__)
 
@@ -23,14 +23,9 @@ def receive(request: HttpRequest) -> HttpResponse:
     It is 401 without Slack's signature, 413 above 1 MB, and 503 when the database fails, so that
     Slack sends the event again.
     """
-    try:
-        body = _read_body(request)
-    except UnreadablePostError:  # the client has disconnected
-        return HttpResponse(status=401)
-    if len(body) > MAX_BODY_BYTES:
-        return HttpResponse(status=413)
-    if not is_signed_by_slack(body, request.headers, timezone.now()):
-        return HttpResponse(status=401)
+    body = read_signed_body(request)
+    if isinstance(body, HttpResponse):
+        return body
     try:
         received = receive_event(body)
     except DatabaseError:
@@ -40,7 +35,29 @@ def receive(request: HttpRequest) -> HttpResponse:
         return HttpResponse(status=401)
     if received.workspace_id is not None:
         schedule_events(received.workspace_id)
+    if received.request_id is not None:
+        schedule_request(received.request_id)
     return HttpResponse(received.challenge, content_type="text/plain; charset=utf-8")
+
+
+def read_signed_body(request: HttpRequest) -> bytes | HttpResponse:
+    """Return the raw body, or a refusal: 413 above 1 MB, 401 without Slack's signature of it.
+
+    A signature is valid for five minutes.
+    """
+    try:
+        body = _read_body(request)
+    except UnreadablePostError:  # the client has disconnected
+        return HttpResponse(status=401)
+    if len(body) > MAX_BODY_BYTES:
+        return HttpResponse(status=413)
+    if not is_signed_by_slack(body, request.headers, timezone.now()):
+        return HttpResponse(
+            "This request has no signature of Slack, or it is older than five minutes.",
+            status=401,
+            content_type="text/plain",
+        )
+    return body
 
 
 def _read_body(request: HttpRequest) -> bytes:

@@ -8,6 +8,8 @@ from datetime import datetime
 from django.db.models import Count, F, OuterRef, Q, Subquery, Value
 from django.db.models.functions import Coalesce
 from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from memories.models import Line, Memory, MemoryVersion, Proposal, Seen
 from memories.pipeline.memory.review import find_proposed_jobs
@@ -35,6 +37,35 @@ class AttentionItem:
     href: str
     memory: Memory | None = None
     n: int = 0
+
+    @property
+    def words(self) -> str:
+        if self.kind == "proposal":
+            return _("a proposed text needs your approval")
+        words = {
+            "put_back": ngettext(
+                "%(n)s line by a person was dropped and restored",
+                "%(n)s lines by people were dropped and restored",
+                self.n,
+            ),
+            "lost": ngettext(
+                "more than 30 percent was removed: %(n)s line",
+                "more than 30 percent was removed: %(n)s lines",
+                self.n,
+            ),
+            "question": ngettext(
+                "%(n)s question has had no answer for more than 7 days",
+                "%(n)s questions have had no answer for more than 7 days",
+                self.n,
+            ),
+            "correction": ngettext(
+                "%(n)s correction needs approval", "%(n)s corrections need approval", self.n
+            ),
+            "quarantine": ngettext(
+                "%(n)s line is in quarantine", "%(n)s lines are in quarantine", self.n
+            ),
+        }
+        return words[self.kind] % {"n": self.n}
 
 
 def find_attention_items(

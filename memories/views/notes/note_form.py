@@ -1,5 +1,6 @@
 """The form of a note."""
 
+from datetime import date
 from typing import Any
 
 from django import forms
@@ -11,7 +12,7 @@ from memories.forms import is_field_changed
 from memories.models import Channel, Note, User, Workspace
 from memories.models.notes.note_versions import kind_words
 from memories.models.notes.notes import check_length
-from memories.rules.notes.fields import LONGEST_TITLE
+from memories.rules.notes.fields import LONGEST_TITLE, today
 from memories.views.access.access import WorkspaceContext
 
 
@@ -105,6 +106,14 @@ class NoteForm(forms.Form):
             raise forms.ValidationError(_("A note needs a text."))
         check_length(content)
         return content
+
+    def clean_review_on(self) -> date | None:
+        """Refuse a day before the note."""
+        day: date | None = self.cleaned_data["review_on"]
+        written_on = self.note.date if self.note else today(self.place.now, self.place.zone)
+        if day is not None and day < written_on:
+            raise forms.ValidationError(_("This day is before the note. Choose a later day."))
+        return day
 
     def write(self, author: User) -> Note:
         """Save a new note."""

@@ -11,8 +11,8 @@ from werkzeug import Request, Response
 
 from memories.llm import ModelSummariser
 from memories.models import Cap, Endpoint, Job, ModelCall
-from memories.pipeline.costs.spending import CallBudget
-from memories.pipeline.generate.probing import ProbeRefused, needs_probe, probe_model
+from memories.pipeline.costs.spending import CallBudget, CallRefused
+from memories.pipeline.generate.probing import needs_probe, probe_model
 from memories.rules.generate.probe import LONG_PROMPT_LINES, build_long_prompt
 from memories.rules.summariser import PromptForm
 from tests.factories import WorkspaceFactory
@@ -145,7 +145,7 @@ def test_another_key_of_the_same_model_copies_the_findings(httpserver: HTTPServe
 
 def test_a_cap_refuses_a_probe(httpserver: HTTPServer) -> None:
     Cap.objects.create(period=Cap.Period.DAY, tokens=100)
-    with pytest.raises(ProbeRefused):
+    with pytest.raises(CallRefused):
         probe_model(Model(httpserver, GOOD).summariser)
     assert httpserver.log == [] and Endpoint.objects.get().probed_at is None
 

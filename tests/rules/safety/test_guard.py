@@ -299,3 +299,8 @@ def test_hostile_input_takes_linear_time(piece: str) -> None:
     began = time.process_time()
     check(text[:LONGEST_LINE], (1,), Sources([Source(1, text, "Eve")], [text]))
     assert time.process_time() - began < 3.0
+
+
+@pytest.mark.parametrize("line", ["okay, where is that?", "where is it?", "yes, on Friday then"])
+def test_small_talk_is_not_taken_for_text_of_another_scope(line: str) -> None:
+    assert rule(line, sources=Sources(SAID, [f"- {line}", f"- so, {line}"])) == ""

@@ -2,6 +2,7 @@
 
 import pytest
 
+from memories.rules.settings import MemorySettings
 from memories.rules.sync.scopes import compare_scopes, required_scopes
 
 PUBLIC = ["channels:history", "channels:read", "users:read"]
@@ -10,26 +11,29 @@ EMAILS = ["users:read.email"]
 
 
 @pytest.mark.parametrize(
-    ("private", "emails", "expected"),
+    ("settings", "expected"),
     [
-        (False, False, PUBLIC),
-        (True, False, PUBLIC + PRIVATE),
-        (False, True, PUBLIC + EMAILS),
-        (True, True, PUBLIC + PRIVATE + EMAILS),
+        (MemorySettings(), PUBLIC),
+        (MemorySettings(read_private_channels=True), PUBLIC + PRIVATE),
+        (MemorySettings(read_emails=True), PUBLIC + EMAILS),
+        (MemorySettings(slack_commands=True, slack_shortcuts=True), [*PUBLIC, "commands"]),
+        (MemorySettings(slack_home=True), PUBLIC),
+        (
+            MemorySettings(slack_reaction=True, slack_unfurls=True),
+            [*PUBLIC, "chat:write", "reactions:read", "links:read", "links:write"],
+        ),
     ],
 )
-def test_required_scopes_follow_the_settings(
-    private: bool, emails: bool, expected: list[str]
-) -> None:
-    assert sorted(required_scopes(private_channels=private, emails=emails)) == sorted(expected)
-    grant = compare_scopes(expected, private_channels=private, emails=emails)
+def test_required_scopes_follow_the_settings(settings: MemorySettings, expected: list[str]) -> None:
+    assert sorted(required_scopes(settings)) == sorted(expected)
+    grant = compare_scopes(expected, settings)
     assert (grant.missing, grant.surplus) == ({}, [])
-    assert set(compare_scopes([], private_channels=private, emails=emails).missing) == set(expected)
+    assert set(compare_scopes([], settings).missing) == set(expected)
 
 
 def test_surplus_scopes_are_listed() -> None:
     granted = [*PUBLIC, "im:history", "groups:read", "chat:write"]
-    assert compare_scopes(granted, private_channels=False, emails=False).surplus == [
+    assert compare_scopes(granted, MemorySettings()).surplus == [
         "chat:write",
         "groups:read",
         "im:history",

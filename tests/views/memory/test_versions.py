@@ -1,6 +1,7 @@
 """The page of a version, its restore, and its sources."""
 
 import re
+from datetime import timedelta
 
 import pytest
 from django.db import connection
@@ -11,6 +12,7 @@ from memories.models import Job, Memory, MemoryVersion, Message, NewVersion
 from memories.rules.memory.identity import MemoryType
 from memories.rules.memory.lines import Line, Origin
 from tests.factories import (
+    MONDAY,
     MessageFactory,
     make_segment,
     make_version,
@@ -157,6 +159,35 @@ def test_restore_and_undo_grow_the_history_by_two(cast: Cast) -> None:
     assert cast.memory.current.number == 4
     assert cast.memory.current.content == version_of(cast, 2).content
     assert cast.memory.versions.count() == 4
+
+
+def test_a_restore_and_its_undo_leave_other_lines_as_they_were(cast: Cast) -> None:
+    aya = cast.memory.current.lines.get(text__contains="Aya")
+    cast.memory.pin(aya.position, by=cast.users["editor"], pinned=True, based_on=2, revision=0)
+
+    def state() -> tuple[str, bool, int]:
+        cast.memory.refresh_from_db()
+        line = cast.memory.current.lines.get(text__contains="Aya")
+        return line.origin, line.pinned, line.since
+
+    before = state()
+    assert before[:2] == (Origin.MODEL, True)
+    assert restore(cast, 1, based_on=2).status_code == 302
+    assert (cast.memory.versions.count(), state()) == (3, before)
+    assert restore(cast, 2, based_on=3).status_code == 302
+    assert (cast.memory.versions.count(), state()) == (4, before)
+
+
+def test_the_undo_of_a_restore_brings_lines_back_as_they_were(cast: Cast) -> None:
+    until = MONDAY + timedelta(days=2)
+    make_version(memory=cast.memory, text="- Aya owns iOS\n- Ben owns Android", until=until)
+    cast.memory.refresh_from_db()
+    number, before = cast.memory.head, cast.memory.current.line_values()
+    restore(cast, 1, based_on=number)
+    restore(cast, number, based_on=number + 1)
+    cast.memory.refresh_from_db()
+    assert cast.memory.head == number + 2
+    assert cast.memory.current.line_values() == before
 
 
 def test_restore_by_htmx_returns_the_new_version_and_its_url(cast: Cast) -> None:

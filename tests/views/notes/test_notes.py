@@ -59,8 +59,9 @@ def test_a_channels_note_is_for_its_readers(cast: Cast) -> None:
         ({"kind": "poem"}, "Select a valid choice"),
         ({"title": "x" * 61}, "at most 60"),
         ({"content": "x" * 20_001}, "at most 20000 characters (it has 20001)"),
+        ({"review_on": "2020-01-01"}, "This day is before the note."),
     ],
-    ids=["blank", "another's channel", "no such type", "long title", "long"],
+    ids=["blank", "another's channel", "no such type", "long title", "long", "past review"],
 )
 def test_what_cannot_be_saved_stays_in_the_form(
     cast: Cast, given: dict[str, str], words: str

@@ -1,0 +1,62 @@
+"""Answer a question from the texts that a reader may read, with or without a model."""
+
+import logging
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from memories.llm import ModelSummariser
+from memories.models import Reader, Workspace
+from memories.pipeline.ask.passages import Passage, find_passages
+from memories.pipeline.costs.spending import CallBudget, CallRefused
+from memories.rules.ask.answer import LIMIT, NumberedText, Sentence, build_prompt, parse_answer
+from memories.rules.ingest.timestamps import from_micros
+from memories.rules.summariser import SummariserError, Usage
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """``passages`` are the readable texts about the question, best first.
+
+    ``sentences`` is the model's answer, whose numbers count the passages from 1. It is None without
+    a model, and if the call failed. It is empty if no sentence was supported: nobody knows.
+    """
+
+    passages: Sequence[Passage]
+    sentences: Sequence[Sentence] | None = None
+
+
+def ask(
+    question: str,
+    workspace: Workspace,
+    reader: Reader,
+    now: datetime,
+    model: ModelSummariser | None = None,
+) -> Answer:
+    """Return the answer. Call it outside of transactions: with a model it makes a call."""
+    passages = find_passages(question, workspace, reader, now)
+    if model is None or not passages:
+        return Answer(passages)
+    texts = number(passages, workspace)
+    prompt = build_prompt(question, texts, secrets.token_hex(4))
+    budget = CallBudget(workspace, model)
+    thinking_tokens = budget.thinking_tokens
+    bound = Usage(prompt.tokens, LIMIT + thinking_tokens, 1)
+    try:
+        reply = budget.call_without_job(bound, lambda: model.answer(prompt, LIMIT, thinking_tokens))
+    except (CallRefused, SummariserError) as error:
+        logger.warning("a question was not answered by the model: %s", type(error).__name__)
+        return Answer(passages)
+    return Answer(passages, parse_answer(reply.text, texts))
+
+
+def number(passages: Sequence[Passage], workspace: Workspace) -> list[NumberedText]:
+    """Return the passages with their numbers, from 1."""
+    zone = workspace.memory_settings.zone
+    return [
+        NumberedText(n, passage.text, from_micros(passage.at_us).astimezone(zone))
+        for n, passage in enumerate(passages, start=1)
+    ]

@@ -1,0 +1,113 @@
+"""Find the lines, notes and messages that may answer a question, for a reader."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from memories.models import Line, MemoryVersion, Message, Note, Reader, Workspace
+from memories.models.access.audience import fetch_keys
+from memories.models.ingest.names import names_in
+from memories.pipeline.search.finding import audience_keys, most_relevant, question_hits
+from memories.rules import salience
+from memories.rules.ask.ranking import MOST, Candidate, choose
+from memories.rules.ingest.invisible import strip_invisible
+from memories.rules.ingest.markup import render_plain
+from memories.rules.ingest.timestamps import to_micros
+from memories.rules.memory.lines import words_of
+
+VERSIONS = 200  # the newest texts with a word of the question, whose lines are read
+MESSAGES = 100  # the most relevant messages
+
+
+@dataclass(frozen=True)
+class Passage:
+    """A readable text that may answer a question, without markup."""
+
+    row: Line | Note | Message
+    text: str
+    at_us: int
+
+    @property
+    def key(self) -> str:
+        """The kind and primary key, as in the ids of the API: "line-5"."""
+        return f"{self.row._meta.model_name}-{self.row.pk}"
+
+    @property
+    def candidate(self) -> Candidate:
+        return Candidate(self.text, self.at_us, isinstance(self.row, Line))
+
+
+def find_passages(
+    question: str, workspace: Workspace, reader: Reader, now: datetime, most: int = MOST
+) -> list[Passage]:
+    """Return the readable texts that are most about a question, best first. No model is involved.
+
+    The number of queries does not depend on the number of hits.
+    """
+    words = sorted(salience.content_words(question))
+    if not words:
+        return []
+    reader = fetch_keys(reader)
+    keys = audience_keys(workspace, reader, None)
+    versions = _versions(workspace, reader).current().matching_any(words, keys)[:VERSIONS]
+    lines = Line.objects.filter(version__in=[version.pk for version in versions])
+    notes = _notes(workspace, reader).matching_any(words, keys)[:VERSIONS]
+    messages = _messages(workspace, reader).until(to_micros(now))
+    hits = question_hits(question, messages, keys).values_list("pk", "micros", "tokens")
+    best = most_relevant(question, hits)[:MESSAGES]
+    passages = _load(lines, notes, messages.filter(pk__in=best), workspace, reader)
+    chosen = choose(question, [passage.candidate for passage in passages], most)
+    return [passages[i] for i in chosen]
+
+
+def load_passages(keys: Iterable[str], workspace: Workspace, reader: Reader) -> list[Passage]:
+    """Return the passages with these keys that the reader may read, in any order."""
+    pks: dict[str, list[int]] = {"line": [], "note": [], "message": []}
+    for key in keys:
+        kind, _, pk = key.partition("-")
+        if kind in pks and pk.isascii() and pk.isdigit() and len(pk) < 18:
+            pks[kind].append(int(pk))
+    return _load(
+        Line.objects.filter(pk__in=pks["line"], version__in=_versions(workspace, reader)),
+        _notes(workspace, reader).filter(pk__in=pks["note"]),
+        _messages(workspace, reader).filter(pk__in=pks["message"]),
+        workspace,
+        reader,
+    )
+
+
+def _versions(workspace: Workspace, reader: Reader) -> Any:
+    versions = MemoryVersion.objects.visible_to(reader).with_text()
+    return versions.filter(memory__workspace=workspace)
+
+
+def _notes(workspace: Workspace, reader: Reader) -> Any:
+    return Note.objects.visible_to(reader).in_use(workspace).select_related("workspace", "channel")
+
+
+def _messages(workspace: Workspace, reader: Reader) -> Any:
+    messages = Message.objects.visible_to(reader).rememberable()
+    return messages.filter(channel__workspace=workspace)
+
+
+def _load(
+    lines: Any, notes: Any, messages: Any, workspace: Workspace, reader: Reader
+) -> list[Passage]:
+    """Return the passages of these rows, without lines that another line replaces."""
+    lines = lines.filter(redacted=False, fate="").select_related(
+        "version__memory__channel__workspace", "version__memory__workspace"
+    )
+    messages = list(messages.select_related("channel__workspace", "author"))
+    names = names_in((message.text for message in messages), workspace, reader)
+    return [
+        *(Passage(line, strip_invisible(words_of(line.text)), line.at_us) for line in lines),
+        *(
+            Passage(note, strip_invisible(note.content), to_micros(note.worded_at))
+            for note in notes
+        ),
+        *(
+            Passage(row, render_plain(strip_invisible(row.text), names), row.micros)
+            for row in messages
+        ),
+    ]

@@ -1,0 +1,63 @@
+"""Requests of people in Slack: stored at once, answered by a task.
+
+A request is a row of SlackEvent, so it survives a restart, and one that Slack sends twice is one row.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.utils.translation import gettext_lazy as _
+
+from memories.models import SlackEvent, Workspace
+from memories.rules.slack_app.blocks import Block, answer
+from memories.rules.slack_app.payloads import SETTINGS, AppRequest
+
+UNKNOWN_TEAM, SWITCHED_OFF, REPEATED = "unknown_team", "switched_off", "repeated"
+
+
+REFUSALS = {
+    UNKNOWN_TEAM: _("This Slack workspace is not connected to this hub."),
+    SWITCHED_OFF: _(
+        "This is switched off here. An admin can switch it on in the settings of the workspace."
+    ),
+    REPEATED: _("This request was received before. Its answer is on the way."),
+}
+
+
+@dataclass(frozen=True)
+class StoredRequest:
+    """``event_id`` is the row that needs a task. Without one, ``refusal`` is the reason."""
+
+    event_id: int | None = None
+    refusal: str = ""
+
+    @property
+    def answer(self) -> Block:
+        """The answer to a request that was not stored."""
+        return answer(str(REFUSALS[self.refusal]))
+
+
+def workspace_of(request: AppRequest) -> Workspace | None:
+    """Return the team's workspace in which the request's feature is on, None without one."""
+    if request.setting not in SETTINGS.values():
+        return None
+    for workspace in Workspace.objects.filter(team_id=request.team).order_by("pk"):
+        if getattr(workspace.memory_settings, request.setting):
+            return workspace
+    return None
+
+
+def store_request(request: AppRequest) -> StoredRequest:
+    """Store a request, unless its feature is off or the same request was stored before."""
+    if not Workspace.objects.filter(team_id=request.team).exists():
+        return StoredRequest(refusal=UNKNOWN_TEAM)
+    if workspace_of(request) is None:
+        return StoredRequest(refusal=SWITCHED_OFF)
+    values = {"team_id": request.team, "kind": request.kind, "body": request.body}
+    event, is_new = SlackEvent.objects.get_or_create(event_id=request.key, defaults=values)
+    return StoredRequest(event.pk) if is_new else StoredRequest(refusal=REPEATED)
+
+
+def due_requests(now: datetime) -> list[int]:
+    """Return the row ids of the requests that wait for a worker."""
+    return list(SlackEvent.objects.due(now).app_requests().values_list("pk", flat=True))

@@ -1,0 +1,49 @@
+"""Answer stored requests of people in Slack, by a task."""
+
+import logging
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+from django.conf import settings
+
+from memories.models import SlackEvent, Workspace
+from memories.pipeline.ingest.requests import workspace_of
+from memories.rules.slack_app.blocks import Block
+from memories.rules.slack_app.payloads import RESPONSE_LASTS, AppRequest, load_request
+from memories.slack.responses import respond
+from memories.slack.web import SlackError
+
+logger = logging.getLogger(__name__)
+
+Answerer = Callable[[AppRequest, Workspace, datetime], Block]
+
+
+def process_request(event_id: int, answer: Answerer, now: datetime) -> bool:
+    """Answer a stored request; return False without the claim. An error schedules a retry.
+
+    Slack accepts no answer that comes too late. No transaction is open while ``answer`` runs.
+    """
+    event = SlackEvent.objects.due(now).app_requests().filter(pk=event_id).first()
+    lease = timedelta(seconds=settings.MEMORYHUB_LEASE)
+    if event is None or not event.claim(now, now + lease):
+        return False
+    request = load_request(event.body)
+    workspace = workspace_of(request)
+    if workspace is None or now - event.received_at > RESPONSE_LASTS:
+        event.finish(skipped="switched off" if workspace is None else "too late to answer")
+        return True
+    retry_at = now + timedelta(seconds=settings.MEMORYHUB_BACK_OFF)
+    try:
+        respond(request.response_url, answer(request, workspace, now), settings.SLACK_BASE_URL)
+    except SlackError as error:
+        logger.warning("request %s was not answered: %s", event.pk, error.code)
+        if error.permanent:
+            event.finish(skipped=f"Slack refuses the answer: {error.code}")
+        else:
+            event.fail(error.code, retry_at)
+    except Exception as error:
+        logger.exception("request %s failed, attempt %d", event.pk, event.attempts)
+        event.fail(type(error).__name__, retry_at)
+    else:
+        event.finish()
+    return True

@@ -1,0 +1,82 @@
+"""Answers as blocks of Slack's Block Kit. All texts are plain: code escapes them."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from memories.rules.ingest.markup import escape
+
+Block = dict[str, Any]
+
+MAX_SECTION = 3_000  # characters, a limit of Slack
+MAX_VALUE = 2_000  # of the value of a button
+MAX_BLOCKS = 50
+MAX_ITEM = 400  # characters of one item of a list
+
+
+def link(url: str, words: str) -> str:
+    """Return a link in Slack's markup."""
+    shown = escape(words).replace("|", "¦").replace("\n", " ")
+    return f"<{url.replace('|', '%7C').replace('>', '%3E')}|{shown}>"
+
+
+def item(text: str, *more: str) -> str:
+    """Return an item of a list. ``more`` is markup behind the text, such as links."""
+    line = " ".join(text.split())
+    line = line if len(line) <= MAX_ITEM else f"{line[: MAX_ITEM - 1]}…"
+    return " ".join([f"• {escape(line)}", *more])
+
+
+def sections(lines: Iterable[str]) -> list[Block]:
+    """Return sections of these lines of markup, each within the limit of Slack."""
+    texts: list[str] = []
+    for line in lines:
+        if texts and len(texts[-1]) + len(line) < MAX_SECTION:
+            texts[-1] += f"\n{line}"
+        else:
+            texts.append(line[:MAX_SECTION])
+    return [{"type": "section", "text": {"type": "mrkdwn", "text": text}} for text in texts]
+
+
+def header(text: str) -> Block:
+    return {"type": "header", "text": {"type": "plain_text", "text": text[:150]}}
+
+
+def button(action: str, words: str, value: str) -> Block:
+    text = {"type": "plain_text", "text": words}
+    return {"type": "button", "action_id": action, "text": text, "value": value}
+
+
+def actions(*elements: Block) -> Block:
+    return {"type": "actions", "elements": list(elements)}
+
+
+def text_input(action: str, label: str) -> Block:
+    element = {
+        "type": "plain_text_input",
+        "action_id": action,
+        "multiline": True,
+        "max_length": 2_000,
+    }
+    return _input(label, element)
+
+
+def choice(action: str, label: str, options: Sequence[tuple[str, str]]) -> Block:
+    """Return radio buttons for (value, words). The first one is chosen."""
+    rows = [
+        {"text": {"type": "plain_text", "text": words[:75] or "…"}, "value": value}
+        for value, words in options
+    ]
+    element = {"type": "radio_buttons", "action_id": action, "options": rows}
+    return _input(label, element | {"initial_option": rows[0]})
+
+
+def _input(label: str, element: Block) -> Block:
+    return {"type": "input", "label": {"type": "plain_text", "text": label}, "element": element}
+
+
+def answer(text: str, blocks: Sequence[Block] = (), *, in_channel: bool = False) -> Block:
+    """Return an answer for a response URL. Only the asker sees it unless it is ``in_channel``."""
+    kind = "in_channel" if in_channel else "ephemeral"
+    body: Block = {"response_type": kind, "replace_original": False, "text": text}
+    # Without blocks Slack shows the text itself as markup.
+    return body | {"blocks": list(blocks)[:MAX_BLOCKS] or sections([escape(text)])}

@@ -1,0 +1,67 @@
+"""What is new, as blocks: for the command "catch up" and for the Home tab."""
+
+from datetime import datetime
+
+from django.conf import settings
+from django.urls import reverse
+from django.utils.formats import date_format
+from django.utils.translation import gettext as _
+
+from memories.rules.ingest.markup import escape
+from memories.rules.ingest.timestamps import from_micros
+from memories.rules.memory.catch_up import Since
+from memories.rules.memory.lines import words_of
+from memories.rules.slack_app.blocks import Block, header, item, link, sections
+from memories.views.access.access import WorkspaceContext
+from memories.views.memory.attention import AttentionItem, find_attention_items
+from memories.views.memory.news import (
+    NewsEntry,
+    OpeningLine,
+    load_details,
+    load_news,
+    load_opening,
+    most_important_first,
+)
+from memories.views.paths import page_of, scope_name
+
+ENTRIES = 15  # channels
+
+
+def briefing_blocks(
+    place: WorkspaceContext, since: Since, now: datetime, *, with_attention: bool = False
+) -> list[Block]:
+    """Return the opening of Catch up, the channels with new lines, and what needs attention."""
+    news = load_news(place, since, cursor=None, limit=ENTRIES)
+    load_details(news.all_entries, place, since)
+    at = from_micros(since.us or 0).astimezone(place.zone)
+    blocks = [header(_("Since %(when)s") % {"when": date_format(at, _("j M Y"))})]
+    if news.all_entries:
+        lines = map(_opening_line, load_opening(news.all_entries, place, since))
+        entries = map(_entry_line, most_important_first(news.all_entries))
+        blocks += [*sections(lines), *sections(entries)]
+    else:
+        blocks += sections([_("Nothing is new.")])
+    items = find_attention_items(news, place, since, now) if with_attention else []
+    if items:
+        blocks += [header(_("Needs attention")), *sections(map(_attention_line, items))]
+    path = f"{reverse('catch_up-index', args=[place.workspace.slug])}?since={since.choice}"
+    return [*blocks, *sections([link(_absolute(path), _("Open Catch up"))])]
+
+
+def _opening_line(news_line: OpeningLine) -> str:
+    channel = [f"_{escape(str(news_line.channel))}_"] if news_line.channel else []
+    return item(words_of(news_line.line.text), *channel)
+
+
+def _entry_line(entry: NewsEntry) -> str:
+    memory = entry.version.memory
+    return f"{link(_absolute(page_of(memory)), scope_name(memory))} {entry.counts}"
+
+
+def _attention_line(attention: AttentionItem) -> str:
+    where = f"{scope_name(attention.memory)}: " if attention.memory else ""
+    return f"• {link(_absolute(attention.href), f'{where}{attention.words}')}"
+
+
+def _absolute(path: str) -> str:
+    return f"{settings.MEMORYHUB_URL}{path}"

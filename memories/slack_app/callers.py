@@ -1,0 +1,61 @@
+"""The person in Slack behind a request, and what they may read."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+
+from django.utils.translation import gettext as _
+
+from memories.models import Channel, Person, Reader, User, Workspace
+from memories.models.access.audience import entered_workspaces
+from memories.rules.slack_app.payloads import AppRequest
+from memories.views.access.access import WorkspaceContext
+
+
+@dataclass
+class Caller:
+    """A known person with a request. ``channel`` is the one of the request, if they may read it."""
+
+    request: AppRequest
+    workspace: Workspace
+    person: Person
+    now: datetime
+
+    @cached_property
+    def reader(self) -> Reader:
+        return Reader.of_person(self.person, self.now)
+
+    @cached_property
+    def place(self) -> WorkspaceContext:
+        zone = self.user.zone if self.user else None
+        return WorkspaceContext(self.workspace, self.reader, zone)
+
+    @property
+    def user(self) -> User | None:
+        """The account of the person, if the link to it is proven."""
+        return self.person.user if self.reader.user_id is not None else None
+
+    @cached_property
+    def channel(self) -> Channel | None:
+        return self.place.find_channels([self.request.channel]).get(self.request.channel)
+
+    @cached_property
+    def channel_reader(self) -> Reader | None:
+        """The reader of what everybody in the channel of the request may read, None if unknown."""
+        return self.channel.readers(self.now) if self.channel else None
+
+    def find_refusal(self) -> str:
+        """Return why the person gets no answer, "" if they get one."""
+        if self.place.is_hidden:
+            return _(
+                "Nothing is shown now, because Slack has not confirmed who may read here. An admin "
+                "can test the connection on the Slack page."
+            )
+        if not entered_workspaces(self.reader).filter(pk=self.workspace.pk).exists():
+            return _("You may read nothing here. Contact an admin of this workspace.")
+        return ""
+
+
+def find_person(request: AppRequest, workspace: Workspace) -> Person | None:
+    people = workspace.people.select_related("user")
+    return people.filter(slack_id=request.user, is_bot=False, forgotten_at=None).first()

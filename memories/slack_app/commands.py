@@ -1,0 +1,200 @@
+"""The command /memory: catch up, ask, note and help, and the button that shares an answer."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from django.conf import settings
+from django.urls import reverse
+from django.utils.translation import gettext as _
+
+from memories.models import Member, Note, NotesDisabled
+from memories.pipeline.ask.asking import Answer, ask, number
+from memories.pipeline.ask.passages import Passage, load_passages
+from memories.pipeline.generate.probing import configured_model
+from memories.rules.ask.answer import MAX_QUESTION, Sentence, check_sentences
+from memories.rules.ask.ranking import BEST
+from memories.rules.backfill_input import InvalidInput
+from memories.rules.ingest.markup import escape
+from memories.rules.ingest.references import load_object
+from memories.rules.memory.catch_up import PERIODS, parse_since
+from memories.rules.notes.fields import InvalidNote
+from memories.rules.slack_app.blocks import (
+    MAX_VALUE,
+    Block,
+    actions,
+    answer,
+    button,
+    item,
+    link,
+    sections,
+)
+from memories.rules.slack_app.payloads import parse_command
+from memories.slack_app.briefing import briefing_blocks
+from memories.slack_app.callers import Caller
+from memories.views.search.passages import ShownPassage, show_passages
+
+SHARE = "slack_commands-share"
+DAY = next(iter(PERIODS))  # the period without another one
+
+
+def run_command(caller: Caller) -> Block:
+    """Return the answer to a command, which only the caller sees."""
+    verb, argument = parse_command(caller.request.text)
+    match verb:
+        case "catch up":
+            return _catch_up(caller, argument or DAY)
+        case "ask":
+            return _ask(caller, argument)
+        case "note":
+            return _note(caller, argument)
+        case "help":
+            return answer(_help())
+    return answer(_("“%(words)s” is no command.") % {"words": argument[:80]} + f"\n{_help()}")
+
+
+def _help() -> str:
+    lines = [
+        _("/memory catch up: what is new since yesterday. “catch up 7d” goes back a week."),
+        _("/memory ask QUESTION: what the team knows about it, with links."),
+        _("/memory note TEXT: keep a note for this channel."),
+        _("You see only what you may read. Nobody else sees the answers."),
+    ]
+    return "\n".join(lines)
+
+
+def _catch_up(caller: Caller, period: str) -> Block:
+    try:
+        since = parse_since(period, caller.now, caller.place.zone)
+    except InvalidInput:
+        since = None
+    if since is None or since.us is None:
+        return answer(
+            _("“%(words)s” is no period. Write 24h, 7d or a date like 2026-11-20.")
+            % {"words": period[:40]}
+        )
+    return answer(_("Catch up"), briefing_blocks(caller.place, since, caller.now))
+
+
+# Ask
+
+
+def _ask(caller: Caller, question: str) -> Block:
+    question = question[:MAX_QUESTION]
+    result = ask(question, caller.workspace, caller.reader, caller.now, configured_model())
+    if not result.passages:
+        return answer(
+            _("I don't know. No line, note or message that you may read is about this question.")
+        )
+    blocks = answer_blocks(question, result.sentences, result.passages)
+    text = _("Answer to “%(question)s”") % {"question": question}
+    return answer(text, [*blocks, *_share_button(caller, question, result)])
+
+
+def answer_blocks(
+    question: str, sentences: Sequence[Sentence] | None, passages: Sequence[Passage]
+) -> list[Block]:
+    """Return the sentences with links to what they cite, or the best passages."""
+    shown = show_passages(passages)
+    title = f"*{escape(question)}*"
+    if sentences:
+        lines = [_sentence_line(sentence, shown) for sentence in sentences]
+        return sections([title, *lines])
+    if sentences is not None:
+        title += "\n" + _("I don't know. These texts are nearest to the question:")
+    return sections([title, *map(_passage_line, shown[:BEST])])
+
+
+def _sentence_line(sentence: Sentence, shown: Sequence[ShownPassage]) -> str:
+    links = (link(shown[ref - 1].url, shown[ref - 1].where) for ref in sentence.refs)
+    return item(sentence.text, *(f"[{cited}]" for cited in links))
+
+
+def _passage_line(shown: ShownPassage) -> str:
+    return item(shown.text, link(shown.url, shown.where))
+
+
+def _share_button(caller: Caller, question: str, result: Answer) -> list[Block]:
+    """Return the button if everybody in the channel may read all that the answer rests on."""
+    passages, sentences = list(result.passages), list(result.sentences or ())
+    if sentences:
+        used = sorted({ref for sentence in sentences for ref in sentence.refs})
+        passages = [passages[ref - 1] for ref in used]
+        sentences = [Sentence(x.text, tuple(used.index(r) + 1 for r in x.refs)) for x in sentences]
+    else:
+        passages = passages[:BEST]
+    keys = [passage.key for passage in passages]
+    rows = [[sentence.text, sentence.refs] for sentence in sentences]
+    value = json.dumps({"q": question, "keys": keys, "sentences": rows}, ensure_ascii=False)
+    if len(value) > MAX_VALUE or not _shareable(caller, keys):
+        return []
+    return [actions(button(SHARE, _("Share in this channel"), value))]
+
+
+def share(caller: Caller) -> Block:
+    """Return the answer for the whole channel, if everybody there may read all its sources now."""
+    value: dict[str, Any] = load_object(caller.request.text)
+    keys = [str(key) for key in value.get("keys", [])]
+    passages = _shareable(caller, keys)
+    given = [Sentence(str(text), tuple(refs)) for text, refs in value.get("sentences", [])]
+    sentences = check_sentences(given, number(passages, caller.workspace))
+    if not passages or len(sentences) != len(given):
+        return answer(
+            _(
+                "The answer was not shared. Not everybody in this channel may read all its sources, "
+                "or one of them has changed. Ask again to see what holds now."
+            )
+        )
+    question = str(value.get("q", ""))[:MAX_QUESTION]
+    text = _("Answer to “%(question)s”") % {"question": question}
+    blocks = answer_blocks(question, sentences or None, passages)
+    by = sections([_("Shared by %(person)s") % {"person": f"<@{caller.person.slack_id}>"}])
+    return answer(text, [*blocks, *by], in_channel=True)
+
+
+def _shareable(caller: Caller, keys: Sequence[str]) -> list[Passage]:
+    """Return these passages if the caller and everybody in the channel may read them all, else []."""
+    if caller.channel_reader is None:
+        return []
+    own = {passage.key for passage in load_passages(keys, caller.workspace, caller.reader)}
+    loaded = load_passages(keys, caller.workspace, caller.channel_reader)
+    by_key = {passage.key: passage for passage in loaded}
+    if not own.intersection(by_key).issuperset(keys):
+        return []
+    return [by_key[key] for key in keys]
+
+
+# Notes
+
+
+def _note(caller: Caller, content: str) -> Block:
+    """Keep a note for the readers of the channel. Only editors write notes, as on the pages."""
+    if caller.place.role not in Member.EDITING:
+        return answer(
+            _(
+                "The note was not saved. Only editors write notes here. Ask an admin for this role, "
+                "and sign in once with Slack, so that your account is linked."
+            )
+        )
+    if caller.channel is None:
+        return answer(
+            _("The note was not saved. This channel is not in the memory, so it has no notes.")
+        )
+    notes = Note.objects.in_use(caller.workspace).filter(channel=caller.channel)
+    note = notes.filter(content=content).first()  # a task may run twice
+    try:
+        note = note or Note.objects.write(
+            caller.workspace, content, channel=caller.channel, author=caller.user, now=caller.now
+        )
+    except NotesDisabled:
+        return answer(_("The note was not saved. Notes are switched off in this workspace."))
+    except InvalidNote:
+        return answer(_("The note was not saved. It is empty or too long."))
+    return note_saved(note)
+
+
+def note_saved(note: Note) -> Block:
+    """Return the answer after a note was saved, with a link to it."""
+    path = reverse("notes-detail", args=[note.workspace.slug, note.pk])
+    words = link(f"{settings.MEMORYHUB_URL}{path}", note.title)
+    return answer(_("Note saved."), sections([f"{_('Note saved.')} {words}"]))

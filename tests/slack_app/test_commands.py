@@ -1,0 +1,175 @@
+"""/memory in a fake Slack: each answer, each refusal, and forged and repeated requests."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from memories.models import Member, Note, SlackEvent
+from memories.pipeline.search import indexing
+from memories.pipeline.slack_app.answering import process_request
+from memories.slack_app.answers import answer_request
+from memories.slack_app.commands import SHARE
+from tests.factories import MemberFactory, MessageFactory
+from tests.slack.fake_app import signed_form
+from tests.slack_app.conftest import OPEN, SECRET, Team
+
+pytestmark = pytest.mark.django_db
+
+STATE = SlackEvent.State
+
+
+def test_help_lists_the_commands(team: Team) -> None:
+    for text in ("help", "", "ask", "note"):
+        assert "/memory ask QUESTION" in team.say("mika", text).text
+    assert "“sing a song” is no command." in team.say("mika", "sing a song").text
+
+
+def test_ask_lists_the_texts_about_the_question_with_links(team: Team) -> None:
+    shown = team.say("mika", "ask When do we launch?")
+    assert "We launch on Monday" in shown.text
+    assert f"/w/{team.cast.workspace.slug}/c/{OPEN}/" in shown.text
+    assert shown.body["response_type"] == "ephemeral"
+
+
+@pytest.mark.parametrize(
+    ("name", "answers"), [("tom", True), ("mika", False), ("ann", False), ("visitor", False)]
+)
+def test_an_answer_has_the_rights_of_the_caller(team: Team, name: str, answers: bool) -> None:
+    for channel in (OPEN, SECRET):
+        shown = team.say(name, "ask Who earns a lot?", channel)
+        assert ("om earns a lot" in shown.text) is answers
+        assert ("I don't know." in shown.text) is not answers
+
+
+def test_a_person_without_an_account_reads_what_is_public(team: Team) -> None:
+    assert "We launch on Monday" in team.say("ann", "ask When do we launch?").text
+
+
+def test_catch_up_lists_what_is_new(team: Team) -> None:
+    MessageFactory(channel=team.cast.public, at=timezone.now())
+    assert "Nothing is new." in team.say("mika", "catch up").text
+    shown = team.say("mika", "catch up 2026-01-01")
+    assert "Since 1 Jan 2026" in shown.text
+    assert "We launch on Monday" in shown.text and "#launch" in shown.text
+    assert "earns" not in shown.text
+    assert "“soon” is no period." in team.say("mika", "catch up soon").text
+
+
+def test_an_editor_keeps_a_note_once(team: Team) -> None:
+    user = team.people["mika"].user
+    assert user is not None
+    refused = team.say("mika", "note The stand is in hall 4")
+    assert "Only editors write notes here." in refused.text
+    assert not Note.objects.exists()
+    MemberFactory(workspace=team.cast.workspace, user=user, role=Member.Role.EDITOR)
+    for _ in range(2):
+        assert "Note saved." in team.say("mika", "note The stand is in hall 4").text
+    note = Note.objects.get()
+    assert (note.content, note.channel, note.author) == (
+        "The stand is in hall 4",
+        team.cast.public,
+        user,
+    )
+
+
+class TestShare:
+    def test_everybody_in_the_channel_sees_a_shared_answer(self, team: Team) -> None:
+        team.cast.public.memberships.all().delete()  # the guest leaves
+        shown = team.say("mika", "ask When do we launch?")
+        team.press("mika", shown, SHARE)
+        [post] = team.slack.posts(OPEN)
+        assert "We launch on Monday" in str(post["blocks"])
+        assert f"<@{team.id_of('mika')}>" in str(post["blocks"])
+
+    def test_no_answer_from_a_private_channel_can_be_shared_elsewhere(self, team: Team) -> None:
+        question = "ask Who earns a lot?"
+        assert SHARE not in team.say("tom", question, OPEN).buttons()
+        team.press("tom", team.say("tom", question, SECRET), SHARE)
+        assert "om earns a lot" in str(team.slack.posts(SECRET))
+
+    def test_the_readers_are_checked_again(self, team: Team) -> None:
+        shown = team.say("tom", "ask Who earns a lot?", SECRET)
+        value = shown.buttons()[SHARE]
+        team.send(team.slack.press(team.id_of("tom"), OPEN, SHARE, value))
+        assert "The answer was not shared." in team.slack.shown_to(team.id_of("tom"))[-1].text
+        team.send(team.slack.press(team.id_of("mika"), SECRET, SHARE, value))
+        assert "The answer was not shared." in team.slack.shown_to(team.id_of("mika"))[-1].text
+        assert not team.slack.posts(OPEN) and not team.slack.posts(SECRET)
+
+    def test_a_guest_in_the_channel_reads_this_channel_only(self, team: Team) -> None:
+        note = "The launch needs a permit"
+        Note.objects.write(team.cast.workspace, note)
+        indexing.catch_up()
+        shown = team.say("mika", "ask Does the launch need a permit?")
+        assert note in shown.text and SHARE not in shown.buttons()
+
+
+class TestRequests:
+    @pytest.mark.parametrize("wrong", ["secret", "time", "body", "unsigned"])
+    def test_a_forged_request_is_refused(self, team: Team, wrong: str) -> None:
+        command = team.slack.command(team.id_of("mika"), OPEN, "help")
+        secret = {"secret": "another"} if wrong == "secret" else {}
+        old = {"at": timezone.now().timestamp() - 301} if wrong == "time" else {}
+        raw, headers = signed_form(command, **secret, **old)
+        if wrong == "unsigned":
+            del headers["X-Slack-Signature"]
+        response = team._post("/slack/commands/", raw + b"&x=1" * (wrong == "body"), headers)
+        assert response.status_code == 401
+        assert b"no signature of Slack" in response.content
+        assert not SlackEvent.objects.exists()
+
+    def test_a_repeated_request_is_answered_once(self, team: Team) -> None:
+        command = team.slack.command(team.id_of("mika"), OPEN, "help")
+        assert team.send(command).content == b""
+        again = team.send(command)
+        assert "received before" in again.json()["text"]
+        assert len(team.slack.shown_to(team.id_of("mika"))) == 1
+
+    def test_a_feature_that_is_off_says_so(self, team: Team) -> None:
+        team.cast.workspace.change_settings({"slack_commands": False})
+        response = team.send(team.slack.command(team.id_of("mika"), OPEN, "help"))
+        assert "switched off" in response.json()["text"]
+        assert not SlackEvent.objects.exists()
+
+    def test_an_unknown_team_and_person_are_told_why(self, team: Team) -> None:
+        command = team.slack.command("U0STRANGER", OPEN, "help")
+        assert team.send(command).content == b""
+        assert "not in the list of people yet" in team.slack.shown_to("U0STRANGER")[0].text
+        response = team.send(team.slack.command("U1", OPEN, "help") | {"team_id": "T0OTHER"})
+        assert "not connected" in response.json()["text"]
+
+    @pytest.mark.parametrize("fields", [{}, {"command": "/memory"}, {"payload": "[" * 5000}])
+    def test_junk_is_refused(self, team: Team, fields: dict[str, Any]) -> None:
+        raw, headers = signed_form({"command": "", **fields})
+        assert team._post("/slack/interactivity/", raw, headers).status_code == 400
+
+    def test_a_request_that_waited_too_long_is_not_answered(self, team: Team) -> None:
+        team.slack.command(team.id_of("mika"), OPEN, "help")
+        team.send(team.slack.command(team.id_of("mika"), OPEN, "help"))
+        SlackEvent.objects.update(
+            state=STATE.WAITING,
+            body=SlackEvent.objects.get().body or "{}",
+            attempts=0,
+            received_at=timezone.now() - timedelta(minutes=31),
+        )
+        event = SlackEvent.objects.get()
+        event.body = '{"key": "k", "kind": "slash_command", "team": "T0FAKE", "user": "U1"}'
+        event.save()
+        assert process_request(event.pk, answer_request, timezone.now())
+        event.refresh_from_db()
+        assert (event.state, event.reason) == (STATE.SKIPPED, "too late to answer")
+
+    def test_a_response_url_of_others_is_never_called(self, team: Team) -> None:
+        command = team.slack.command(team.id_of("mika"), OPEN, "help")
+        team.send(command | {"response_url": "http://127.0.0.1:9/steal"})
+        event = SlackEvent.objects.get()
+        assert event.reason == "Slack refuses the answer: invalid_url"
+
+    def test_a_deactivated_account_reads_nothing(self, team: Team) -> None:
+        user = team.people["mika"].user
+        assert user is not None
+        user.is_active = False
+        user.save()
+        assert "You may read nothing here." in team.say("mika", "ask When do we launch?").text

@@ -1,0 +1,34 @@
+"""The page "Ask": texts without a model, and an answer with one."""
+
+from typing import Any
+
+import pytest
+from pytest_httpserver import HTTPServer
+
+from memories.pipeline.search import indexing
+from tests.llm.endpoint import FakeEndpoint
+from tests.views.conftest import Cast
+
+pytestmark = pytest.mark.django_db
+
+
+def test_the_texts_about_a_question_have_links(cast: Cast) -> None:
+    indexing.catch_up()
+    page = cast.clients["member"].get(cast.path("ask/?q=When+do+we+launch")).content.decode()
+    assert "We launch on Monday" in page and "Answer with the model" not in page
+    page = cast.clients["member"].get(cast.path("ask/?q=Who+earns+a+lot")).content.decode()
+    assert "om earns" not in page and "I don't know." in page
+    assert "om earns" in cast.clients["insider"].get(cast.path("ask/?q=earns")).content.decode()
+    assert cast.clients["outsider"].get(cast.path("ask/?q=earns")).status_code == 404
+
+
+def test_only_a_post_asks_the_model(cast: Cast, settings: Any, httpserver: HTTPServer) -> None:
+    indexing.catch_up()
+    endpoint = FakeEndpoint(httpserver)
+    endpoint.reply_with("We launch on Monday [1].")
+    settings.OPENAI_BASE_URL, settings.MEMORYHUB_MODEL = httpserver.url_for("/v1"), "tiny"
+    client, path = cast.clients["member"], cast.path("ask/")
+    page = client.get(f"{path}?q=When+do+we+launch").content.decode()
+    assert "Answer with the model" in page and not endpoint.requests
+    page = client.post(path, {"q": "When do we launch?"}).content.decode()
+    assert '<span class="line-text">We launch on Monday</span>' in page and 'href="#text-1"' in page
