@@ -49,7 +49,7 @@ def test_refusals_contain_the_remedy(tmp_path: Path) -> None:
     team()
     path = tmp_path / "team.zip"
     run("export", str(path))
-    with pytest.raises(CommandError, match="is there already; --force replaces it"):
+    with pytest.raises(CommandError, match="already exists. --force overwrites it"):
         run("export", str(path))
     run("export", str(path), "--force")
     with pytest.raises(CommandError, match="There is a workspace team already.*Nothing was taken"):
