@@ -23,8 +23,9 @@ _ACROSS = (
     "is going and what it cares about; themes that return"
 )
 _SIMPLE = (
-    "as {bullets} bullet points at most, oldest first. Each bullet is one full sentence with names, "
-    "dates and numbers. Write only the bullets."
+    "as {bullets} bullet points at most, oldest first. Each bullet is one full sentence: who does, "
+    "decides or asks what, with names, dates and numbers as given. Add no title, no conclusion and "
+    "nothing that is not there. Write only the bullets."
 )
 _CHANGES = (
     "The existing memory stays as it is. Now write only what the added lines change in it, one change a "
@@ -84,8 +85,9 @@ _JA_POINTS = (
 )
 _JA_ACROSS = "チャンネルをまたぐ話題と流れ、大事な計画と議論、組織の動きと関心、くり返し出てくる話"
 _JA_SIMPLE = (
-    "古い順に多くても{bullets}個の箇条書きにしてください。一項目は、名前・日付・数字を入れた"
-    "一つの完全な文にします。箇条書きだけを書いてください。"
+    "古い順に多くても{bullets}個の箇条書きにしてください。一項目は、誰が何をする・決めた・尋ねたかを、"
+    "名前・日付・数字を入れた一つの完全な文にします。見出し・感想・資料にないことは書かず、"
+    "箇条書きだけを書いてください。"
 )
 _JA_CHANGES = (
     "existingの記憶はそのまま残ります。では、addedの行によって変わることだけを一行に一つ書いてください。"

@@ -30,6 +30,7 @@ from memories.rules.memory.operations import (
 )
 from memories.rules.memory.sources import ENOUGH, SourceFinder, search_words, significant_words
 from memories.rules.memory.superseding import find_superseded
+from memories.rules.salience import has_question, is_lasting
 from memories.rules.summariser import (
     MAX_SOURCES,
     OFFLINE,
@@ -95,6 +96,7 @@ def parse_reply(reply: Reply, request: Request) -> ParsedReply:
     if _is_in_wrong_language(lines, request):
         return ParsedReply(fault=Fault.WRONG_LANGUAGE)
     if request.only_adds:
+        lines = (*lines, *_forgotten_lines(lines, request))
         return apply_operations(request, list(_additions(lines, request)), _repeats)
     if request.begins_text:
         return apply_operations(request, [Change(line, (), line.refs) for line in lines], _repeats)
@@ -337,6 +339,17 @@ class _LineReader:
         return (share >= _PROMPT_SHARE and score < share) or (
             score < 2 * ENOUGH and REMARK.match(text) is not None
         )
+
+
+def _forgotten_lines(lines: Sequence[ReplyLine], request: Request) -> Iterator[ReplyLine]:
+    """Yield the lasting lines to add that no line of the reply rests on.
+
+    A model that can only add lines often leaves out a date or a decision.
+    """
+    cited = {ref for line in lines for ref in line.refs}
+    for line in (line for added in request.additions for line in added.lines):
+        if line.ref not in cited and is_lasting(line.text) and not has_question(line.text):
+            yield ReplyLine(prompts.to_one_line(line.text), (line.ref,), line.kind)
 
 
 def _additions(lines: Iterable[ReplyLine], request: Request) -> Iterator[Change]:

@@ -345,6 +345,19 @@ def test_a_name_that_no_source_has_is_unverified() -> None:
     assert [line.unverified for line in reading.lines] == [("Jim",), ()]
 
 
+def test_a_merge_that_only_adds_forgets_no_date() -> None:
+    texts = ["The freeze is set for 25 November.", "Ben owns the budget.", "The talk went on."]
+    request = long(
+        existing=memory("Ann leads the team"), additions=added(*texts, first=2), operations=True
+    )
+    answer = replace(reply("- Ben is the owner of the budget."), form=PromptForm.SIMPLE)
+    assert [(line.text, line.refs) for line in parse_reply(answer, request).lines] == [
+        ("Ann leads the team", (1,)),
+        ("Ben is the owner of the budget.", (3,)),
+        (texts[0], (2,)),
+    ]
+
+
 BACKUPS = short(
     [
         *messages("Which provider do we take for the backups?", author="Ann"),

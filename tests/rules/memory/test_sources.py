@@ -137,3 +137,13 @@ def test_relative_dates_of_memory_lines_are_not_resolved() -> None:
     assert find_unverified("It is on 6 November.", [SourceFigures("It is on Friday.")]) == (
         "6 november",
     )
+
+
+def test_a_score_does_not_depend_on_the_order_of_a_set() -> None:
+    """The order of a set of words differs between processes, and so does a plain sum of floats."""
+    words = [f"{letter}{n}x" for n in range(6) for letter in "abcdefgh"]
+    texts = [" ".join(words[n:] + words[:n]) for n in range(0, 40, 2)]
+    finder = make_finder(
+        *((f"Ann{n % 3}", " ".join(words[n:])) for n in range(20)), ("Ben", texts[0])
+    )
+    assert {finder.best(text) for text in texts} == {1.0}
