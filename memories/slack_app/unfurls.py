@@ -38,10 +38,10 @@ def _preview(url: str, workspace: Workspace, reader: Reader) -> list[Block] | No
         return None
     if match.kwargs.get("slug", workspace.slug) != workspace.slug:
         return None
-    found = _find_text(match.url_name or "", match.kwargs, workspace, reader)
-    if found is None:
+    readable = _find_text(match.url_name or "", match.kwargs, workspace, reader)
+    if readable is None:
         return sections([link(url, _("Memory Hub"))])
-    title, lines = found
+    title, lines = readable
     return sections([f"*{link(url, title)}*", *(item(line) for line in lines[:LINES])])
 
 
