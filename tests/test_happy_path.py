@@ -21,17 +21,15 @@ from django.utils import timezone
 from pytest_django import Settings
 from pytest_httpserver import HTTPServer
 
-from memories.models import Channel, Job, Memory, MemoryVersion, Person, Workspace
+from memories.models import Channel, Memory, Person
 from memories.rules.generate.prompt_texts import PERSON_MARK
 from memories.rules.memory.identity import MemoryType
-from tests.factories import MemberFactory, UserFactory, WorkspaceFactory, ts_at
+from tests.factories import MemberFactory, UserFactory, ts_at
 from tests.llm.forgetful import ForgetfulModel
 from tests.slack.fake_slack import TOKEN, FakeSlack
-from tests.views.crawl import pages
 
 pytestmark = pytest.mark.django_db
 
-CANARY = "Kestrel buys us on 9 March"  # said in the private channel alone
 HANDS_ON = "- Never release on a Friday, says Oda."
 
 MORNING = [
@@ -279,61 +277,3 @@ def test_the_day_fails_without(
     monkeypatch.setattr(resolve_name(name), "__code__", broken.__code__)
     with pytest.raises((RuntimeError, AssertionError)):
         a_day_of_a_team(slack, model, tmp_path)
-
-
-@pytest.mark.nightly("a long walk; the bar of leaks asks for the same at small size")
-def test_what_is_said_in_private_stays_there(
-    slack: FakeSlack, model: ForgetfulModel, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level("INFO")
-    now = timezone.now()
-    talk(slack, MORNING, now - timedelta(hours=8))
-    root = slack.say("C9", "U2", f"{CANARY}.", ts_at(now - timedelta(hours=8)))
-    for minute in range(1, 6):
-        at = ts_at(now - timedelta(hours=8) + timedelta(minutes=minute))
-        slack.say("C9", "U2", f"{CANARY}, point {minute}.", at, thread=root)
-    WorkspaceFactory(slug="default", settings={"read_private_channels": True})
-    chosen = manage("sync", "--json", "--channel", "launch", "--channel", "deal")
-    reports = [chosen, manage("run_pass", "--json")]
-    talk(slack, NOON, now - timedelta(hours=4))
-    slack.say("C9", "U2", f"{CANARY}, still.", ts_at(now - timedelta(hours=4)))
-    reports += [manage("sync", "--json"), manage("run_pass", "--json")]
-
-    # It is remembered where it was said: segments, a thread, merges.
-    deal = Channel.objects.get(slack_id="C9")
-    knowing = MemoryVersion.objects.filter(content__contains=CANARY)
-    assert set(knowing.values_list("memory__scope", "memory__memory_type")) == {
-        ("channel", "short_term"),
-        ("channel", "long_term"),
-        ("thread", "short_term"),
-    }
-    assert {version.memory.channel for version in knowing} == {deal}
-    workspace = Workspace.objects.get()
-    team = Memory.objects.with_current().of_workspace(workspace, MemoryType.LONG_TERM)
-    assert "Monday 12 January" in team.current.content
-
-    # No prompt of another memory holds it.
-    asked = Job.objects.filter(memory__channel=deal).count()
-    assert asked == sum(CANARY in prompt for prompt in model.prompts) < len(model.prompts)
-
-    # Nobody in particular is told of it, by no command.
-    for words in ([], ["--channel", "launch"], ["--format", "json"]):
-        told = manage("context", *words)
-        assert "Monday 12 January" in told
-        assert CANARY not in told and "deal" not in told and "C9" not in told
-
-    # Tom, who was there, meets it wherever he clicks; Mika nowhere.
-    tom, mika = signed_in("tom", "U2"), signed_in("mika", "U1", role="admin")
-    assert CANARY in manage("context", "--as", "tom")
-    assert CANARY not in manage("context", "--as", "mika")
-    his, hers = pages(tom), pages(mika)
-    assert len([path for path, page in his.items() if CANARY in page]) > 5
-    assert len(hers) > 10
-    assert [path for path, page in hers.items() if CANARY in page or "/c/C9" in page] == []
-    private = his.keys() - hers.keys()
-    assert any("/c/C9/" in path for path in private)
-    unknown = {path: 422 if "/context/" in path else 404 for path in private}  # a form's choice
-    assert {path: mika.get(path).status_code for path in private} == unknown
-
-    # Neither reports nor logs repeat what people say.
-    assert CANARY not in "".join(reports) + caplog.text

@@ -72,32 +72,6 @@ def test_the_context_as_text(workspace, run):
     assert "secret" not in text
 
 
-def test_the_context_as_json(workspace, run):
-    ts = workspace.thread_ts
-    found = json.loads(run("--channel", "C1", "--thread", ts, "--format", "json"))
-    assert set(found) == {
-        *("persona", "workspace_long_term_memory", "workspace_short_term_memory"),
-        "workspace_includes",
-        *("channel_memories", "thread_memories", "conversation_history", "target_thread_ts"),
-        *("notes", "earlier_messages", "tokens", "left_out", "text"),
-    }
-    assert found["channel_memories"] == {
-        "C1": {
-            "channel_id": "C1",
-            "channel_name": "general",
-            "long_term_memory": "- open plan",
-            "short_term_memory": "- open talk 2",
-            "short_term_memory_history": ["- open talk 1", "- open talk 2"],
-        }
-    }
-    assert found["workspace_short_term_memory"] is None
-    assert found["thread_memories"] == {ts: "- open thread"}
-    assert found["target_thread_ts"] == ts
-    assert [note["content"] for note in found["notes"]] == ["Always write a test"]
-    assert found["left_out"] == []
-    assert len(found["conversation_history"]) == 1
-
-
 def test_a_member_sees_a_private_channel(workspace, run):
     text = run("--as", "insider", "--channel", "#secret")
     assert "- hidden plan" in text

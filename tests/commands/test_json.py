@@ -242,25 +242,6 @@ def test_revise(run: Run, workspace: Workspace, tmp_path: Path) -> None:
     assert_documented("revise", shown, saved, stale)
 
 
-@pytest.mark.parametrize(
-    ("words", "response"),
-    [
-        (["list"], []),
-        (["search", "x"], []),
-        (["add", "x"], None),
-        (["delete", "1"], None),
-        (["export"], None),
-        (["import"], None),
-    ],
-    ids=lambda value: value[0] if value else "",
-)
-def test_memory_while_notes_are_switched_off(
-    run: Run, workspace: Workspace, words: list[str], response: object
-) -> None:
-    workspace.change_settings({"notes_enabled": False})
-    assert run("memory", *words, "--format", "json") == response
-
-
 def test_settings(run: Run, workspace: Workspace) -> None:
     assert_documented(
         "settings",

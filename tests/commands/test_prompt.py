@@ -33,12 +33,6 @@ def test_a_prompt_is_printed(scope: str, kind: str, block: str, language: str) -
     assert "<<" not in request
 
 
-def test_json_is_one_document() -> None:
-    shown = json.loads(run("--scope", "thread", "--language", "ja", "--json"))
-    assert set(shown) == {"version", "system", "user"}
-    assert shown["version"] in run("--list")
-
-
 def test_the_list_names_every_prompt() -> None:
     rows = json.loads(run("--list", "--json"))["prompts"]
     assert len({row["version"] for row in rows}) == len(rows) == 30

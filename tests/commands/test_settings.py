@@ -1,13 +1,10 @@
 """`manage.py settings` (rule 9)."""
 
-import json
-from dataclasses import asdict
-
 import pytest
 from django.core.management import CommandError, call_command
 
 from memories.models import Workspace
-from memories.rules.settings import KEYS, MemorySettings
+from memories.rules.settings import KEYS
 from tests.factories import WorkspaceFactory
 
 pytestmark = pytest.mark.django_db
@@ -62,16 +59,6 @@ def test_one_wrong_and_nothing_is_set(run, bad):
         run("message_threshold=10", "short_term_window_hours=3", bad)
     workspace.refresh_from_db()
     assert workspace.settings == {}
-
-
-def test_as_json(run):
-    WorkspaceFactory(slug="ours")
-    results = json.loads(run("workspace_short_term=no", "--workspace", "ours", "--json"))
-    assert results == {
-        "workspace": "ours",
-        "settings": {**asdict(MemorySettings()), "workspace_short_term": False},
-        "changed": {"workspace_short_term": {"before": True, "after": False}},
-    }
 
 
 def test_each_workspace_has_its_own(run):

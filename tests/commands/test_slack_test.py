@@ -71,12 +71,3 @@ def test_what_stops_everything(run, slack: FakeSlack, settings: Settings) -> Non
     settings.SLACK_BOT_TOKEN = ""
     output, refused = run("--json")
     assert json.loads(output)["code"] == "no_token" and "No token is set" in refused
-
-
-def test_as_json(run, slack: FakeSlack) -> None:
-    WorkspaceFactory(slug="team", settings={"read_emails": True})
-    slack.scopes.add("chat:write")
-    results = json.loads(run("--json")[0])
-    assert results["missing"][0]["scope"] == "users:read.email"
-    assert results["surplus"] == ["chat:write"] and not results["ok"]
-    assert results["token"] == {"source": "environment", "end": TOKEN[-4:]}

@@ -14,6 +14,7 @@ from memories.llm.request_runner import RequestRunner
 from memories.rules.generate import prompts, splitting
 from memories.rules.generate.reply import parse_reply
 from memories.rules.generate.splitting import build_combination
+from memories.rules.memory.identity import MemoryScope, MemoryType
 from memories.rules.summariser import (
     ParsedReply,
     PromptForm,
@@ -24,7 +25,7 @@ from memories.rules.summariser import (
 )
 from memories.rules.tokens import estimate_tokens
 from tests.llm.endpoint import FakeEndpoint, completion
-from tests.llm.requests import added, long, memory, messages, short
+from tests.llm.requests import added, long, make_request, memory, messages, short
 
 
 def test_a_reply_has_the_values_of_the_response(endpoint: FakeEndpoint) -> None:
@@ -45,6 +46,38 @@ def test_the_key_and_the_model_are_sent(endpoint: FakeEndpoint) -> None:
     [(request, _)] = endpoint.server.log
     assert request.headers["Authorization"] == "Bearer sk-test"
     assert endpoint.requests[0]["model"] == "tiny"
+
+
+@pytest.mark.parametrize(
+    "request_", [short(messages("hi"), max_tokens=300), long(additions=added("x"), max_tokens=500)]
+)
+def test_the_limit_is_a_parameter_and_in_the_prompt(
+    endpoint: FakeEndpoint, request_: Request
+) -> None:
+    endpoint.reply_with("- a [1]")
+    summarise(request_, endpoint.summariser())
+    assert endpoint.requests[0]["max_tokens"] == request_.max_tokens
+    assert str(request_.max_tokens) in endpoint.prompt()[1]
+
+
+@pytest.mark.parametrize(
+    ("request_", "text"),
+    [
+        (short(), ""),
+        (short(messages(" ", "\n")), ""),
+        (long(), ""),
+        (long(additions=added()), ""),
+        (long(existing=memory("kept", "too")), "- kept [1]\n- too [2]"),
+        (make_request(MemoryScope.THREAD, MemoryType.SHORT_TERM), ""),
+        (make_request(MemoryScope.WORKSPACE, MemoryType.SHORT_TERM), ""),
+        (make_request(MemoryScope.WORKSPACE, MemoryType.LONG_TERM), ""),
+    ],
+)
+def test_without_news_no_call_is_made(endpoint: FakeEndpoint, request_: Request, text: str) -> None:
+    """The existing memory is the reply. An empty reply is never saved."""
+    reply = summarise(request_, endpoint.summariser())
+    assert (reply.text, reply.calls, reply.finish_reason) == (text, 0, "stop")
+    assert endpoint.server.log == []
 
 
 def test_each_prompt_has_its_own_key(endpoint: FakeEndpoint) -> None:

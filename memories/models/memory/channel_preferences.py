@@ -1,7 +1,5 @@
 """The channels that an account follows or mutes: for "Catch up" and the navigation."""
 
-from typing import Any
-
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
@@ -16,10 +14,6 @@ class ChannelPreferenceQuerySet(models.QuerySet["ChannelPreference"]):
             self.update_or_create(user=user, channel=channel, defaults={"choice": choice})
         else:
             self.filter(user=user, channel=channel).delete()
-
-    def channels_of(self, user_id: int | None, choice: str) -> Any:
-        """Return the keys of the channels with this choice of an account, for ``__in``."""
-        return self.filter(user=user_id, choice=choice).values("channel")
 
 
 class ChannelPreference(models.Model):

@@ -42,7 +42,6 @@ from memories.views.generate.health import get_signals
 from memories.views.memory.marks import (
     NavChannel,
     followed,
-    follows_of,
     nav_channels,
     with_marks,
 )
@@ -143,9 +142,19 @@ class WorkspaceContext:
     @property
     def followed(self) -> MemoryQuerySet:
         """The memories that the reader catches up with, without muted channels."""
-        preferences = ChannelPreference.objects
-        muted = preferences.channels_of(self.reader.user_id, ChannelPreference.Choice.MUTE)
+        muted = self.channels_with(ChannelPreference.Choice.MUTE)
         return followed(self.workspace, self.reader).exclude(channel__in=muted)
+
+    @cached_property
+    def preferences(self) -> dict[int, str]:
+        """The reader's choices by the primary key of the channel (`ChannelPreference.Choice`)."""
+        rows = ChannelPreference.objects.filter(
+            user=self.reader.user_id, channel__workspace=self.workspace
+        )
+        return dict(rows.values_list("channel", "choice"))
+
+    def channels_with(self, choice: str) -> list[int]:
+        return [channel for channel, given in self.preferences.items() if given == choice]
 
     @cached_property
     def unseen(self) -> int:
@@ -198,7 +207,7 @@ class WorkspaceContext:
     @cached_property
     def nav(self) -> list[NavChannel]:
         """The channels in the navigation: the followed ones, else those that changed last."""
-        follows = follows_of(self.reader).values("channel")
+        follows = self.channels_with(ChannelPreference.Choice.FOLLOW)
         channels = list(self.readable_channels.filter(pk__in=follows)[:NAV_FOLLOWED])
         if channels:
             memories = followed(self.workspace, self.reader).filter(channel__in=channels)

@@ -86,7 +86,7 @@ def detail(request: UserRequest, slug: str, slack_id: str) -> HttpResponse:
             "timeline": load_timeline(place, channel, long_term, texts["shown"], now),
             "cost": usage.sum_this_month(calls.filter(job__memory__channel=channel), now),
             "may_opt_in": may_opt_in(place, channel),
-            "choice": _choice_of(place, channel),
+            "choice": place.preferences.get(channel.pk, ""),
             "now": now,
         },
         status=422 if selection.error else 200,
@@ -162,11 +162,6 @@ def _update_path(
         if channel.start_us is not None or not messages.exists():
             return ""
     return update_path(memory or Memory(workspace=place.workspace, channel=channel))
-
-
-def _choice_of(place: WorkspaceContext, channel: Channel) -> str:
-    rows = ChannelPreference.objects.filter(user=place.reader.user_id, channel=channel)
-    return rows.values_list("choice", flat=True).first() or ""
 
 
 def _load_threads(place: WorkspaceContext, channel: Channel) -> list[ThreadLink]:

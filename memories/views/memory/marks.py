@@ -1,11 +1,11 @@
 """What a reader has not seen: the counts in the navigation, and the memories of "Catch up"."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from django.db.models import Case, DateTimeField, Exists, F, OuterRef, Q, QuerySet, When
+from django.db.models import Case, DateTimeField, F, Q, When
 
-from memories.models import Channel, ChannelPreference, Memory, Reader, Workspace
+from memories.models import Channel, Memory, Reader, Workspace
 from memories.models.memory.memories import MemoryQuerySet
 from memories.models.memory.seen import with_seen
 from memories.rules.ingest.timestamps import to_micros
@@ -40,13 +40,6 @@ def followed(workspace: Workspace, reader: Reader) -> MemoryQuerySet:
     )
 
 
-def follows_of(reader: Reader) -> QuerySet[ChannelPreference]:
-    """Return the rows of the channels that the reader follows."""
-    return ChannelPreference.objects.filter(
-        user=reader.user_id, choice=ChannelPreference.Choice.FOLLOW
-    )
-
-
 def with_marks(memories: MemoryQuerySet, reader: Reader) -> list[Memory]:
     """Load memories with the reader's marks, newest first. One query, which reads no texts."""
     return sorted(
@@ -54,7 +47,9 @@ def with_marks(memories: MemoryQuerySet, reader: Reader) -> list[Memory]:
     )
 
 
-def load_keys(memories: MemoryQuerySet, reader: Reader) -> list[tuple[int, int, int]]:
+def load_keys(
+    memories: MemoryQuerySet, followed_channels: Collection[int]
+) -> list[tuple[int, int, int]]:
     """Return the keys by which "Catch up" sorts, without the rows.
 
     A key is 1 for a followed channel, else 0, and the `sort_key`. Followed channels come first, then
@@ -64,11 +59,10 @@ def load_keys(memories: MemoryQuerySet, reader: Reader) -> list[tuple[int, int, 
     written_at = Case(
         When(has_period, then=None), default=F("current__created_at"), output_field=DateTimeField()
     )
-    follows = Exists(follows_of(reader).filter(channel=OuterRef("channel")))
-    rows = memories.order_by().values_list("pk", "current__until_us", written_at, follows)
+    rows = memories.order_by().values_list("pk", "current__until_us", written_at, "channel")
     keys = (
-        (int(followed), to_micros(at) if at else until_us, pk)
-        for pk, until_us, at, followed in rows
+        (int(channel in followed_channels), to_micros(at) if at else until_us, pk)
+        for pk, until_us, at, channel in rows
     )
     return sorted(keys, reverse=True)
 

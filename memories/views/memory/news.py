@@ -11,7 +11,7 @@ from django.db.models import Count, Exists, OuterRef, Q, Subquery
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from memories.models import Channel, Line, Memory, MemoryVersion, Message
+from memories.models import Channel, ChannelPreference, Line, Memory, MemoryVersion, Message
 from memories.models.memory.seen import unseen_memories, with_seen
 from memories.rules.ingest.timestamps import from_micros
 from memories.rules.memory.briefing import NewsLine, choose_opening, count_kinds, importance_of
@@ -140,7 +140,9 @@ def load_news(
         changed = place.followed.filter(Exists(lines))
     if folded is not None:
         changed |= place.followed.filter(pk=folded)
-    keys = load_keys(changed.filter(channel__isnull=False), place.reader)
+    keys = load_keys(
+        changed.filter(channel__isnull=False), place.channels_with(ChannelPreference.Choice.FOLLOW)
+    )
     if cursor is not None:
         keys = [key for key in keys if key < cursor]
     digest = changed.filter(channel__isnull=True)

@@ -10,7 +10,6 @@ from django.utils import timezone
 
 from memories.models import (
     Channel,
-    ChannelPreference,
     Memory,
     MemoryVersion,
     ModelCall,
@@ -119,8 +118,6 @@ def _channel_rows(
     place: WorkspaceContext, channels: list[Channel], now_us: int
 ) -> list[ChannelRow]:
     waiting = shares_of(place, channels, now_us)
-    preferences = ChannelPreference.objects.filter(user=place.reader.user_id, channel__in=channels)
-    choices = dict(preferences.values_list("channel", "choice"))
     latest = {
         memory.channel_id: memory.current
         for memory in Memory.objects.filter(
@@ -132,7 +129,7 @@ def _channel_rows(
             channel,
             *waiting[channel.pk],
             latest.get(channel.pk),
-            choices.get(channel.pk, ""),
+            place.preferences.get(channel.pk, ""),
         )
         for channel in channels
     ]

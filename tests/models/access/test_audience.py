@@ -21,6 +21,7 @@ from memories.models import (
     Message,
     Note,
     Person,
+    QuarantinedLine,
     Reader,
     Segment,
     SlackConnection,
@@ -32,6 +33,7 @@ from memories.models.access.audience import (
     readable_workspaces,
     subquery,
 )
+from memories.rules.memory.identity import MemoryType
 from tests.factories import MONDAY as NOW
 from tests.factories import (
     ChannelFactory,
@@ -276,8 +278,45 @@ def test_a_channel_of_unknown_kind_is_private():
     assert not channel.is_public
 
 
+@pytest.mark.parametrize(
+    "rests_on", ["nothing", "segment", "thread", "input", "base", "version", "provisional"]
+)
+def test_a_job_that_rests_on_private_words_is_for_members(rests_on):
+    person = PersonFactory(user=UserFactory())
+    channel = ChannelFactory(workspace=person.workspace, kind="public", members=[person])
+    message = MessageFactory(channel=channel, was_private=True, ts="1.000000", thread_ts="1.000000")
+    for_members = make_channel_memory(channel=channel).current
+    MemoryVersion.objects.update(audience="members")
+    memory = Memory.objects.of_channel(channel, MemoryType.SHORT_TERM)
+    if rests_on == "thread":
+        memory = Memory.objects.of_thread(channel, message.ts)
+    given = {
+        "segment": {"segment": make_segment(messages=[message])},
+        "input": {"inputs": [for_members]},
+        "base": {"base": for_members},
+        "provisional": {"provisional": True},
+    }
+    job = make_job(memory=memory, **given.get(rests_on, {}))
+    if rests_on == "version":
+        MemoryVersion.objects.update(job=job)
+    assert Job.objects.visible_to(Reader.of(person.user, NOW)).exists()
+    assert Job.objects.visible_to(Reader.public(NOW)).exists() is (rests_on == "nothing")
+
+
+def test_a_quarantined_line_is_for_those_who_read_its_job():
+    channel = ChannelFactory(kind="public")
+    memory = make_channel_memory(channel=channel)
+    private = make_segment(messages=[MessageFactory(channel=channel, was_private=True)])
+    job = make_job(memory=memory, segment=private)
+    for text, made_by in (("of a private job", job), ("of no job", None)):
+        QuarantinedLine.objects.create(memory=memory, job=made_by, text=text, rule="link")
+    lines = QuarantinedLine.objects.visible_to(Reader.public(NOW))
+    assert [line.text for line in lines] == ["of no job"]
+
+
 ENTERS = {"guest elsewhere", "guest by a row", "member by a person", "member by a row", "operator"}
 STAYS_OUT = {"outsider", "deactivated in Slack", "account switched off", "operator switched off"}
+STAYS_OUT |= {"member by a row, left Slack"}
 
 
 @pytest.mark.slow

@@ -64,6 +64,14 @@ class TestClaim:
         row = reload(job)
         assert (row.fence, row.attempts, row.lease_until) == (2, 2, LATER + LEASE)
 
+    def test_a_worker_that_saw_an_earlier_fence_does_not_claim(self, job):
+        """Its writes would have no effect, and its call would be paid in vain."""
+        late = reload(job)
+        job.claim(NOW, LEASE)
+        job.release("rate_limited", "wait", None)
+        assert late.claim(NOW, LEASE) is False
+        assert reload(job).claim(NOW, LEASE) is True
+
     def test_a_paused_job_is_not_claimed(self, job):
         Job.objects.update(not_before=NOW + timedelta(seconds=1))
         assert job.claim(NOW, LEASE) is False

@@ -168,6 +168,17 @@ class TestAudience:
         assert NoteVersion.objects.visible_to(Reader.of(insider)).count() == 1
         assert NoteVersion.objects.visible_to(Reader.of(member)).count() == 0
 
+    def test_what_a_note_said_to_all_goes_with_it_into_a_private_channel(self):
+        workspace = WorkspaceFactory()
+        user = UserFactory()
+        person = PersonFactory(workspace=workspace, user=user)
+        note = NoteFactory(workspace=workspace, content="for all")
+        note.channel = ChannelFactory(workspace=workspace, kind="private", members=[person])
+        note.content = "for its members"
+        note.save_wording(by=None)
+        assert NoteVersion.objects.visible_to(Reader.of(user)).get().content == "for all"
+        assert not NoteVersion.objects.visible_to(Reader.public()).exists()
+
     def test_versions_are_for_the_notes_readers(self):
         workspace = WorkspaceFactory()
         channel = ChannelFactory(workspace=workspace, kind="private")

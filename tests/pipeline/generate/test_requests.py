@@ -1,6 +1,6 @@
 """S3's rows about input: the messages and memories of each request.
 
-tests/llm/test_prompt_inputs.py shows how a request becomes a prompt.
+tests/rules/generate/test_prompts.py shows how a request becomes a prompt.
 """
 
 from datetime import timedelta

@@ -52,6 +52,12 @@ def test_an_answer_resets_the_count_of_failures() -> None:
     assert after(*["server_error"] * 4, breaker=state).find_refusal(NOW) is None
 
 
+def test_an_answer_ends_no_rate_limit() -> None:
+    """It may belong to a call from before."""
+    state = after("rate_limited", retry_after=90).after_answer()
+    assert state.find_refusal(NOW) == (Refusal.RATE_LIMITED, NOW + timedelta(seconds=90))
+
+
 def test_a_half_open_breaker_allows_one_probe() -> None:
     later = NOW + PAUSE
     probing = after(*["timeout"] * MAX_FAILURES).after_start(later, LEASE)

@@ -116,6 +116,18 @@ def test_the_blocks_of_a_channel() -> None:
     ]
 
 
+@pytest.mark.parametrize("kind", MemoryType)
+def test_the_workspace_has_no_references(kind: MemoryType) -> None:
+    """It is the widest scope."""
+    references = [Reference("workspace memory", "- wide")]
+    request = make_request(
+        MemoryScope.WORKSPACE, kind, additions=added("news"), references=references
+    )
+    prompt = prompts.build_prompt(request, KEY)
+    assert "reference" not in (prompt.system + prompt.user).lower()
+    assert "- wide" not in prompt.user
+
+
 def test_a_long_reference_is_shortened_to_its_first_lines() -> None:
     text = "\n".join(f"- line {n} of the memory says this and that" for n in range(40))
     rows = prompts.data_text(long(references=[Reference("r", text)], additions=added("new")), KEY)
