@@ -11,6 +11,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -27,6 +28,7 @@ from memories.models import (
     ApiKey,
     AuditEvent,
     Backfill,
+    EarlierWording,
     Job,
     Line,
     Memory,
@@ -640,11 +642,18 @@ def api_asks(world: World) -> Iterator[Ask]:
     now = urlencode({"at": timezone.now().isoformat()})
     yield f"/api/v1/context?format=json&budget=20000&{now}", None
     for pk in _keys(Memory):
+        yield _tool("fetch", id=f"memory-{pk}")
         for rest in ("", f"?{now}", "/versions", "/versions/1", "/diff?from=1&to=2"):
             yield f"/api/v1/memories/{pk}{rest}", None
         yield f"/api/v1/memories/{pk}/proposals", {"text": "mine", "reason": "so"}
     for pk in _keys(Proposal):
         yield f"/api/v1/proposals/{pk}", None
+    for wording in EarlierWording.objects.select_related("version__memory__channel"):
+        memory = wording.version.memory
+        place = {"channel": memory.channel.slack_id, "thread": memory.thread_ts}
+        before = {"at": (wording.replaced_at - timedelta(microseconds=1)).isoformat()}
+        yield f"/api/v1/memories/{memory.pk}?{urlencode(before)}", None
+        yield f"/api/v1/context?{urlencode(place | before)}", None
     for pk in _keys(Line):
         yield f"/api/v1/lines/{pk}/sources", None
         yield _tool("fetch", id=f"line-{pk}")
