@@ -209,6 +209,8 @@ def _post(
         if over.wait(every):
             return
     say("Everybody has said what there was to say. Ctrl-C stops web and worker.")
+    while not over.wait(every):
+        Workspace.objects.filter(slug=SLUG).update(next_sync_at=None)
 
 
 def _is_up(url: str) -> bool:
