@@ -26,6 +26,7 @@ from tests.leaks.probes import (
     named_addresses,
     run_command,
 )
+from tests.leaks.slack import ALL, OWN, see, slack_asks
 from tests.leaks.world import FULL, PLACES, ROLES, World, word
 
 pytestmark = pytest.mark.django_db
@@ -169,3 +170,20 @@ def test_a_hole_would_be_counted(
     running = Attack(world, is_full=False)
     running.run(role, Learner(world, is_full=False).posts_of(model))
     assert getattr(running.report, counted), running.report
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_nothing_leaks_in_slack() -> None:
+    """Each answer in Slack has words that its reader may read, and no others."""
+    world = World().build()
+    seen = set()
+    for who, place, request in slack_asks(world, TYPED):
+        roles = [role for role in ROLES if who == OWN or role in world.audiences[place]]
+        text = ""
+        for role in roles:
+            if who == OWN or role == roles[0]:  # all of a channel see the same
+                text = see(world, role, who, place, request)
+            assert not world.leaks(text, role), (role, who, place, request)
+            seen |= {(who, role)} if "zqxj" in text else set()
+    assert {(who, role) for who in (OWN, ALL) for role in ("member", "editor", "admin")} <= seen

@@ -28,7 +28,7 @@ from memories.api.queries import (
     write_note,
 )
 from memories.api.schemas import NoteIn, ProposalIn
-from memories.models import ApiKey, Line, MemoryVersion, Note
+from memories.models import ApiKey, Line, Memory, MemoryVersion, Note
 from memories.rules.context.contents import DEFAULT_BUDGET
 from memories.rules.ingest.timestamps import from_micros, to_micros
 
@@ -137,20 +137,23 @@ class _Tools:
         return json.dumps(results.model_dump(mode="json"), ensure_ascii=False)
 
     def fetch(self, id: str) -> str:
-        """Read one search result, or a line, in full, with the messages it rests on.
+        """Read one search result, a memory, or a line, in full, with the messages it rests on.
 
-        `id` is that of a search result, such as "message-12", "version-3", "note-4" or "line-5".
+        `id` is such as "message-12", "memory-2", "version-3", "note-4" or "line-5".
         Returns JSON: {"id", "title", "text", "url", "metadata"}.
         """
         kind, _, number = id.partition("-")
         readers = {
             "message": self._message,
+            "memory": self._memory,
             "version": self._version,
             "note": self._note,
             "line": self._line,
         }
         if kind not in readers or not (number.isascii() and number.isdigit() and len(number) < 19):
-            raise Problem(422, "An id looks like message-12, version-3, note-4 or line-5.")
+            raise Problem(
+                422, "An id looks like message-12, memory-2, version-3, note-4 or line-5."
+            )
         title, text, url, metadata = readers[kind](self.key, int(number))
         document = {"id": id, "title": title, "text": text, "url": url, "metadata": metadata}
         return json.dumps(document, ensure_ascii=False)
@@ -161,6 +164,11 @@ class _Tools:
         out = serialize.messages_out([message], key.workspace, reader)[0]
         title = f"#{message.channel.name}: {out.author}"
         return title, out.text, out.permalink or "", {"sent_at": out.sent_at.isoformat()}
+
+    def _memory(self, key: ApiKey, pk: int) -> "_Document":
+        rows = Memory.objects.visible_to(key.reader(timezone.now()))
+        memory = get_or_404(rows.filter(workspace=key.workspace), pk=pk)
+        return self._version(key, memory.current_id or 0)
 
     def _version(self, key: ApiKey, pk: int) -> "_Document":
         reader = key.reader(timezone.now())

@@ -9,6 +9,7 @@ from typing import Literal
 
 from django import template
 from django.template import Context
+from django.urls import reverse
 from django.utils.html import escape, format_html
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import get_language, ngettext
@@ -20,7 +21,7 @@ from memories.rules.memory.lines import Origin
 from memories.templatetags.reading import author_icon, icon, moment
 from memories.views.memory.line_display import LineDisplay, SourceChip
 from memories.views.memory.marks import NavChannel
-from memories.views.texts import line_text
+from memories.views.texts import line_text, text_lang
 
 register = template.Library()
 
@@ -43,16 +44,125 @@ def day(line: OptionalLine | Line) -> SafeString:
     )
 
 
-@register.filter
-def margin(line: LineDisplay) -> SafeString:
-    """Return the day of a line, the person who wrote it, and its pin, for the margin."""
+@register.simple_tag(takes_context=True)
+def line_items(context: Context, lines: Iterable[LineDisplay]) -> SafeString:
+    """Return the lines of ``shown`` as items of a list.
+
+    ``card`` in the context is memory, now or version. With ``can_act`` the reader may edit a line or
+    propose another text. With ``edits`` a click opens the form in place.
+    """
+    items = (_line_item(context, line) for line in lines)
+    return mark_safe("\n".join(items))  # noqa: S308  # of format_html
+
+
+def _line_item(context: Context, line: LineDisplay) -> SafeString:
+    card, language = context["card"], get_language()
+    version = context["shown"].version
+    path = reverse("lines-edit", args=[version.memory_id, line.position])
+    htmx = EMPTY
+    if context.get("edits") and not line.is_redacted:
+        htmx = format_html(
+            ' hx-get="{}?on={}" hx-trigger="click once" hx-target="next .line-form"'
+            ' hx-swap="innerHTML"',
+            path,
+            card,
+        )
+    count = len(line.earlier)
+    words = ngettext("Replaced %(n)s earlier line", "Replaced %(n)s earlier lines", count)
+    earlier = (
+        format_html(
+            '<p class="earlier" lang="{}"><del>{}</del></p>', text_lang(old), line_text(old)
+        )
+        for old in line.earlier
+    )
+    return format_html(
+        '<li class="line{}" id="{}line-{}" lang="{}">{}<details class="line-fold"{}>'
+        '<summary class="line-text" id="{}-text-{}"{}{}>{}{}</summary>{}'
+        '<div class="line-form" lang="{}"></div></details>{}{}</li>',
+        " indented" if line.is_indented else "",
+        "" if card == "version" else f"{card}-",
+        line.position,
+        text_lang(line.text),
+        _margin(line, language),
+        mark_safe(" open") if line.position == context.get("open_line") else EMPTY,
+        card,
+        line.position,
+        mark_safe(" autofocus") if line.position == context.get("focus_line") else EMPTY,
+        htmx,
+        format_html("<del>{}</del>" if line.is_replaced else "{}", line_text(line.text)),
+        format_html(' <span class="meta" lang="{}">{}</span>', language, words % {"n": count})
+        if count
+        else EMPTY,
+        mark_safe("".join(earlier)),  # noqa: S308  # of format_html
+        language,
+        format_html(
+            '<p class="disputed" lang="{}"><a href="{}">{}</a></p>',
+            language,
+            reverse("proposals-detail", args=[version.memory_id]),
+            _("Disputed"),
+        )
+        if line.is_disputed
+        else EMPTY,
+        _line_actions(context, line, path, language),
+    )
+
+
+def _margin(line: LineDisplay, language: str) -> SafeString:
+    """Return the day of a line, the person who wrote it, and its pin."""
     parts = [moment(line.at_us, "margin")] if line.at_us else []
     if line.is_by_person:
         parts.append(format_html("<b>{}</b>", line.author or _("A person")))
     if line.is_pinned:
         parts.append(icon("pinned", _("Pinned")))
     html = mark_safe(" ".join(parts))  # noqa: S308  # of format_html
-    return format_html('<span class="line-side" lang="{}">{}</span>', get_language(), html)
+    return format_html('<span class="line-side" lang="{}">{}</span>', language, html)
+
+
+def _line_actions(context: Context, line: LineDisplay, path: str, language: str) -> SafeString:
+    """Return the sources of a line, its first version, and what the reader may do with it."""
+    notes = []
+    if line.is_redacted:
+        notes.append(_("Removed: deleted in Slack or forgotten"))
+    elif line.chips:
+        notes.append(_("Sources"))
+    elif line.is_unsourced:
+        notes.append(_("No source"))
+    parts = [format_html('<span class="meta">{}</span>', note) for note in notes]
+    parts.append(chips(line))
+    if line.is_unverified:
+        words = _("Unverified: not all numbers, dates and links are in the sources")
+        parts.append(format_html('<span class="meta">{}</span>', words))
+    parts.append(fate(line))
+    if line.since_href:
+        words = _("Added in v%(n)s") % {"n": line.since}
+        parts.append(format_html('<a href="{}">{}</a>', line.since_href, words))
+    if context.get("can_act") and not line.is_redacted:
+        if context["place"].can_edit:
+            parts.append(format_html('<a href="{}" data-edit>{}</a>', path, _("Edit")))
+            parts.append(_pin_form(context, line))
+        parts.append(format_html('<a href="{}?wrong=1">{}</a>', path, _("This is wrong")))
+    html = mark_safe("".join(parts))  # noqa: S308  # of format_html
+    return format_html('<div class="line-actions" lang="{}">{}</div>', language, html)
+
+
+def _pin_form(context: Context, line: LineDisplay) -> SafeString:
+    version, card = context["shown"].version, context["card"]
+    return format_html(
+        '<form method="post" action="{0}" hx-post="{0}" hx-target="#{1}" hx-swap="outerHTML"'
+        ' hx-sync="this:drop"><input type="hidden" name="csrfmiddlewaretoken" value="{2}">'
+        '<input type="hidden" name="revision" value="{3}"><input type="hidden" name="on" value="{1}">'
+        '<button class="link" id="{1}-pin-{4}" name="{5}" value="{4}" aria-pressed="{6}"'
+        ' aria-describedby="{1}-text-{4}" title="{7}">{8}</button></form>',
+        reverse("versions-pin", args=[version.pk]),
+        card,
+        context["csrf_token"],
+        version.revision,
+        line.position,
+        "unpin" if line.is_pinned else "pin",
+        "true" if line.is_pinned else "false",
+        _("Updates keep a pinned line unchanged"),
+        _("Pinned") if line.is_pinned else _("Pin"),
+    )
 
 
 @register.filter

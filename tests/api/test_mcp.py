@@ -14,7 +14,7 @@ from mcp import Client
 from mcp.client.stdio import StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
-from memories.models import ApiKey, Note
+from memories.models import ApiKey, Line, Note, Proposal
 from memories.pipeline.search import indexing
 from tests.factories import (
     MemberFactory,
@@ -123,6 +123,40 @@ def test_a_key_with_the_scope_writes_notes(team, live_server, settings):
     added = json.loads(over_http(live_server.url, make_key(team, scopes=["notes"]), "auto", use))
     assert Note.objects.get().content == "Deploys run at noon"
     assert added["id"] == f"note-{Note.objects.get().pk}"
+
+
+def test_a_key_with_the_scope_proposes_corrections(team, live_server, settings):
+    settings.MEMORYHUB_URL = live_server.url
+    line, message = Line.objects.select_related("version").get(), team[2]
+    correction = {
+        "line_id": f"line-{line.pk}",
+        "text": "We launch on Tuesday",
+        "reason": "It was moved.",
+        "sources": [f"message-{message.pk}"],
+    }
+
+    async def use(client: Client) -> list[str]:
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+        assert tools["propose_correction"].annotations.read_only_hint is False
+        memory = await client.call_tool("fetch", {"id": f"memory-{line.version.memory_id}"})
+        assert json.loads(text_of(memory))["metadata"]["lines"][0]["id"] == correction["line_id"]
+        return [
+            text_of(await client.call_tool("propose_correction", correction | changes))
+            for changes in ({}, {"line_id": "version-1"}, {"line_id": "line-999999"}, {"text": " "})
+        ]
+
+    key = make_key(team, scopes=["propose"])
+    added, wrong, unknown, empty = over_http(live_server.url, key, "auto", use)
+    proposal = Proposal.objects.get()
+    assert json.loads(added)["id"] == f"proposal-{proposal.pk}" and "person" in added
+    assert (proposal.text, proposal.reason) == ("We launch on Tuesday", "It was moved.")
+    assert list(proposal.sources.all()) == [message]
+    assert "is not an id" in wrong and "no such thing" in unknown and "is empty" in empty
+
+    async def names(client: Client) -> set[str]:
+        return {tool.name for tool in (await client.list_tools()).tools}
+
+    assert "propose_correction" not in over_http(live_server.url, make_key(team), "auto", names)
 
 
 @pytest.mark.parametrize(

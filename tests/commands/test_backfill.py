@@ -68,7 +68,7 @@ def run(capsys):
 def test_an_estimate_changes_nothing(run, channel, model):
     report = run("--estimate")
     assert "#launch" in report and "48" in report and "unpriced tokens" in report
-    assert "Nothing of this model is measured yet" in report
+    assert "No call of this model" in report
     assert model.prompts == [] and not Backfill.objects.exists()
 
 
@@ -111,7 +111,7 @@ def test_a_cap_pauses_it(run, channel, model):
 
 
 def test_pause_and_cancel(run, channel):
-    assert "no backfill yet" in run("--status")
+    assert "There is no backfill" in run("--status")
     assert "No backfill runs" in run("--pause", status=1)
     Backfill.objects.start(
         channel.workspace,
@@ -168,7 +168,7 @@ def test_private_channels_need_a_reader(run, channel, model):
     assert "salaries" in run("--estimate", "--as", "mika")
     run("--yes", "--as", "mika")
     assert AuditEvent.objects.get(action="backfill_start").actor == "mika"
-    assert "no backfill yet" in run("--status"), "it touches a channel that others may not see"
+    assert "There is no backfill" in run("--status"), "it touches a channel that others may not see"
 
 
 @pytest.mark.parametrize(
@@ -189,7 +189,7 @@ def test_wrong_arguments_are_refused(run, channel, model, arguments, error):
 def test_a_workspace_without_a_complete_sync_is_refused(run, channel):
     channel.workspace.connect("T1", name="team", domain="team", now=timezone.now())
     Workspace.objects.update(listed_at=timezone.now())
-    assert "never read to the end" in run("--estimate", status=1)
+    assert "never read completely" in run("--estimate", status=1)
 
 
 @pytest.mark.slow

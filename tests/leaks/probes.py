@@ -11,6 +11,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -27,6 +28,7 @@ from memories.models import (
     ApiKey,
     AuditEvent,
     Backfill,
+    EarlierWording,
     Job,
     Line,
     Memory,
@@ -42,6 +44,8 @@ from memories.models import (
 )
 from memories.pipeline.search import indexing
 from memories.rules.ingest.timestamps import to_micros, ts_from_micros
+from memories.rules.slack_app.payloads import AppRequest
+from tests.leaks.slack import see, slack_asks
 from tests.leaks.world import ROLES, WORD, World
 
 TYPED = "zq"  # how every word begins
@@ -640,11 +644,18 @@ def api_asks(world: World) -> Iterator[Ask]:
     now = urlencode({"at": timezone.now().isoformat()})
     yield f"/api/v1/context?format=json&budget=20000&{now}", None
     for pk in _keys(Memory):
+        yield _tool("fetch", id=f"memory-{pk}")
         for rest in ("", f"?{now}", "/versions", "/versions/1", "/diff?from=1&to=2"):
             yield f"/api/v1/memories/{pk}{rest}", None
         yield f"/api/v1/memories/{pk}/proposals", {"text": "mine", "reason": "so"}
     for pk in _keys(Proposal):
         yield f"/api/v1/proposals/{pk}", None
+    for wording in EarlierWording.objects.select_related("version__memory__channel"):
+        memory = wording.version.memory
+        place = {"channel": memory.channel.slack_id, "thread": memory.thread_ts}
+        before = {"at": (wording.replaced_at - timedelta(microseconds=1)).isoformat()}
+        yield f"/api/v1/memories/{memory.pk}?{urlencode(before)}", None
+        yield f"/api/v1/context?{urlencode(place | before)}", None
     for pk in _keys(Line):
         yield f"/api/v1/lines/{pk}/sources", None
         yield _tool("fetch", id=f"line-{pk}")
@@ -821,6 +832,9 @@ def probes(world: World) -> Iterator[Probe]:
         for role in ROLES:
             for slug in _slugs(world):
                 yield _api(role, slug, path, data)
+    for who, place, request in slack_asks(world, TYPED):
+        for role in ROLES:
+            yield _slack(role, who, place, request)
     for asks_command in COMMANDS.values():
         if isinstance(asks_command, str):
             continue
@@ -839,6 +853,11 @@ def _web(role: str, path: str, data: dict[str, Any] | None, *, part: bool = Fals
 def _api(role: str, slug: str, path: str, data: dict[str, Any] | None) -> Probe:
     what = f"API of {slug}: {path} {data or ''}"
     return Probe(role, what, lambda eyes: eyes.api(role, slug, path, data))
+
+
+def _slack(role: str, who: str, place: str, request: AppRequest) -> Probe:
+    what = f"Slack, {place}: {request.kind} {request.text[:80]}"
+    return Probe(role, what, lambda eyes: see(eyes.world, role, who, place, request))
 
 
 def _command(role: str, arguments: list[str]) -> Probe:

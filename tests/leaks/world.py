@@ -27,6 +27,7 @@ from memories.models import (
     Memory,
     MemoryVersion,
     Message,
+    NewVersion,
     Note,
     Person,
     Proposal,
@@ -41,6 +42,7 @@ from memories.pipeline.ingest.roster import set_members, store_channels, store_p
 from memories.pipeline.search import indexing
 from memories.rules.ingest.timestamps import to_micros, ts_from_micros
 from memories.rules.memory.identity import MemoryType
+from memories.rules.memory.lines import Line, Origin
 from memories.rules.summariser import Reply
 from tests.factories import make_segment, make_version
 from tests.slackexports import channel, export_files, slack_message, write_zip
@@ -218,7 +220,9 @@ class World:
             )
             self._jobs(place, memory, segment, first)
         thread = Memory.objects.of_thread(channel, root.ts)
-        make_version(memory=thread, text=f"- {word(place, 'thread')}", segment=in_thread)
+        early = make_version(memory=thread, text=f"- {word(place, 'wording')}", segment=in_thread)
+        lines = [Line(f"- {word(place, 'thread')}", Origin.MODEL)]
+        early.rewrite(NewVersion(lines=lines, origin=Origin.MODEL, segment=in_thread))
         self._notes(channel.workspace, place, channel)
         memory.refresh_from_db()
         Proposal.objects.propose(

@@ -77,7 +77,7 @@ def test_times_are_in_the_zone(
         assert memory.index("### Now") < memory.index(line) < memory.index("### History")
     page = client.get(reverse("versions-detail", args=[version.pk])).content.decode()
     assert f'datetime="{day}T{time}' in page and f">{shown}</time>" in page
-    assert page.index(">Now<") < page.index("we ship 3.0") < page.index(">History<")
+    assert page.index(">Decided<") < page.index("we ship 3.0") < page.index(">History<")
 
 
 def test_no_stored_text_contains_a_time(version: MemoryVersion) -> None:

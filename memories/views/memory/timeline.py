@@ -1,14 +1,14 @@
 """The timeline of a channel: messages, segments, versions and decisions on each of the last days."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
-from typing import Any
 
-from django.db.models import Count, Q, QuerySet
+from django.db.models import Count, Q
 from django.utils.translation import gettext as _
 
-from memories.models import Channel, Memory, Message, Segment
+from memories.models import Channel, Memory, MemoryVersion, Message, Segment
+from memories.models.ingest.messages import MessageQuerySet
 from memories.rules.memory.kinds import Kind
 from memories.rules.memory.timeline import Day, bar_heights, last_days
 from memories.views.access.access import WorkspaceContext
@@ -66,31 +66,32 @@ def load_timeline(
         channel=channel, state=Message.State.LIVE, is_notice=False
     )
     segments = Segment.objects.visible_to(place.reader).of_channel().filter(channel=channel)
-    versions = visible_versions(long_term, place) if long_term else None
-    decided_us = [
-        line.at_us for line in (shown.lines if shown else ()) if line.kind == Kind.DECISION
-    ]
-    decisions = [sum(day.begin_us <= us < day.end_us for us in decided_us) for day in days]
+    versions = visible_versions(long_term, place) if long_term else MemoryVersion.objects.none()
+    begin_us = days[0].begin_us
+    segment_times = segments.filter(last_us__gte=begin_us).values_list("last_us", flat=True)
+    version_times = versions.filter(until_us__gte=begin_us).values_list("until_us", flat=True)
+    decided = [line.at_us for line in (shown.lines if shown else ()) if line.kind == Kind.DECISION]
     return Timeline(
         [day.date for day in days],
         [
-            TimelineRow(_("Messages"), _count_by_day(messages, "micros", days)),
-            TimelineRow(_("Segments"), _count_by_day(segments, "last_us", days)),
-            TimelineRow(_("Versions"), _count_by_day(versions, "until_us", days)),
-            TimelineRow(_("Decisions"), decisions),
+            TimelineRow(_("Messages"), _count_messages(messages, days)),
+            TimelineRow(_("Segments"), _count_by_day(segment_times, days)),
+            TimelineRow(_("Versions"), _count_by_day(version_times, days)),
+            TimelineRow(_("Decisions"), _count_by_day(decided, days)),
         ],
     )
 
 
-def _count_by_day(rows: QuerySet[Any] | None, time: str, days: Sequence[Day]) -> list[int]:
-    """Count rows by ``time``, a column of microseconds."""
-    if rows is None:
-        return [0] * len(days)
+def _count_messages(messages: MessageQuerySet, days: Sequence[Day]) -> list[int]:
+    """Count in the database: there may be thousands."""
     sums = {
-        f"day_{i}": Count(
-            "pk", filter=Q(**{f"{time}__gte": day.begin_us, f"{time}__lt": day.end_us})
-        )
+        f"day_{i}": Count("pk", filter=Q(micros__gte=day.begin_us, micros__lt=day.end_us))
         for i, day in enumerate(days)
     }
-    totals = rows.filter(**{f"{time}__gte": days[0].begin_us}).aggregate(**sums)
+    totals = messages.filter(micros__gte=days[0].begin_us).aggregate(**sums)
     return [totals[name] for name in sums]
+
+
+def _count_by_day(times_us: Iterable[int], days: Sequence[Day]) -> list[int]:
+    times = list(times_us)
+    return [sum(day.begin_us <= us < day.end_us for us in times) for day in days]

@@ -47,6 +47,7 @@ from tests.factories import (
     NoteFactory,
     UserFactory,
     make_channel_memory,
+    make_job,
     make_reply,
     make_segment,
     make_thread_memory,
@@ -399,6 +400,20 @@ class TestOtherPlaces:
             row.refresh_from_db()
             states.append((row.state, row.fence))
         assert states == [("waiting", 2), ("claimed", 1)]
+
+    def test_a_call_that_began_before_the_commit_is_asked_anew(
+        self, channel, django_capture_on_commit_callbacks
+    ):
+        gone = say(channel, SECRET)
+        job = make_job(
+            memory=Memory.objects.of_channel(channel, MemoryType.SHORT_TERM),
+            segment=make_segment(messages=[gone]),
+        )
+        with django_capture_on_commit_callbacks(execute=True):
+            delete(gone)
+            Job.objects.update(state="claimed", fence=1, attempts=1)
+        job.refresh_from_db()
+        assert (job.state, job.fence) == ("waiting", 2)
 
     @pytest.mark.parametrize("which", [0, 1], ids=["earlier segment", "last segment"])
     def test_a_running_call_about_a_thread_of_several_segments_is_repeated(self, channel, which):

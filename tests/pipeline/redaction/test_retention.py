@@ -36,6 +36,7 @@ def say(channel, at, text=TEXT):
 def test_words_go_and_memories_stay(channel):
     old, young = say(channel, MONDAY), say(channel, MONDAY + 20 * DAY, "And the lamps are green")
     run_pass(channel.workspace, MONDAY + 21 * DAY)
+    assert delete_expired(channel.workspace, MONDAY + 30 * DAY) == Expired(0)
     assert delete_expired(channel.workspace, MONDAY + 31 * DAY) == Expired(1)
     old.refresh_from_db()
     young.refresh_from_db()
