@@ -68,7 +68,7 @@ def run(capsys):
 def test_an_estimate_changes_nothing(run, channel, model):
     report = run("--estimate")
     assert "#launch" in report and "48" in report and "unpriced tokens" in report
-    assert "No call of this model is measured yet" in report
+    assert "No call of this model" in report
     assert model.prompts == [] and not Backfill.objects.exists()
 
 
@@ -111,7 +111,7 @@ def test_a_cap_pauses_it(run, channel, model):
 
 
 def test_pause_and_cancel(run, channel):
-    assert "no backfill that" in run("--status")
+    assert "There is no backfill" in run("--status")
     assert "No backfill runs" in run("--pause", status=1)
     Backfill.objects.start(
         channel.workspace,
@@ -143,7 +143,7 @@ def test_a_cap_in_dollars_needs_a_current_price(run, channel, model):
     assert "is running" in run("--resume", "--cap", "$5")
 
 
-def test_one_channel_and_a_start(run, channel, model):
+def test_backfill_of_one_channel_since_a_date(run, channel, model):
     other = ChannelFactory(workspace=channel.workspace, name="other")
     MessageFactory(channel=other, at=timezone.now() - timedelta(days=2))
     quote = json.loads(run("--estimate", "--json", "--channel", "#launch", "--since", "3"))["quote"]
@@ -168,7 +168,7 @@ def test_private_channels_need_a_reader(run, channel, model):
     assert "salaries" in run("--estimate", "--as", "mika")
     run("--yes", "--as", "mika")
     assert AuditEvent.objects.get(action="backfill_start").actor == "mika"
-    assert "no backfill that" in run("--status"), "it touches a channel that others may not see"
+    assert "There is no backfill" in run("--status"), "it touches a channel that others may not see"
 
 
 @pytest.mark.parametrize(
@@ -194,7 +194,7 @@ def test_a_workspace_without_a_complete_sync_is_refused(run, channel):
 
 @pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
-def test_ctrl_c_leaves_the_rest_to_the_worker(channel, model, process_environment):
+def test_ctrl_c_leaves_the_remaining_work_to_the_worker(channel, model, process_environment):
     """A process that is stopped during a model call."""
     may_answer = threading.Event()
     model.before = lambda user: may_answer.wait(PATIENCE)

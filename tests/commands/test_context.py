@@ -123,6 +123,7 @@ def test_lines_about_a_question_come_first(workspace, run):
     assert "room 57" not in run(*arguments)
     text = run(*arguments, "--query", "For how much was the printer of room 57 sold?")
     assert "399 euro" in text
+    assert "## #general\n###" in text
     hidden = ("--budget", "150", "--query", "hidden plan")
     assert "hidden" not in run(*hidden)
     assert "- hidden plan" in run(*hidden, "--as", "insider")

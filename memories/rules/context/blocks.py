@@ -211,6 +211,7 @@ def _conversation(material: Material) -> Iterator[Block]:
     for message in material.earlier:
         by_channel.setdefault(message.channel_id, []).append(message)
     own = [*by_channel.pop(material.channel_id, ()), *in_channel]
+    own.sort(key=lambda message: message.micros)
     names = {key: safe_name(name) for key, name in material.channels_in_order.items()}
     for channel_id, name in names.items():
         if channel_id in by_channel:

@@ -112,7 +112,7 @@ class GrowingDemo:
 @pytest.mark.parametrize(
     "count", [5, pytest.param(100, marks=pytest.mark.nightly("a pass and an import each"))]
 )
-def test_the_context_of_a_past_moment_is_the_context_of_then(
+def test_a_past_context_equals_the_context_at_that_time(
     tmp_path: Path, time_machine: TimeMachineFixture, count: int
 ) -> None:
     demo = GrowingDemo(tmp_path)
@@ -251,3 +251,15 @@ def test_a_note_has_its_words_of_then(clock: Callable) -> None:
     text = context_at(workspace, early)
     assert "Fridays" in text and "Mondays" not in text and "later" not in text
     assert "Mondays" in context_at(workspace, MONDAY + timedelta(hours=3))
+
+
+def test_before_the_workspace_an_import_counts_from_its_own_time() -> None:
+    channel = ChannelFactory(workspace=WorkspaceFactory())
+    for hours, text in ((0, "the key is 4711"), (2, "the key has changed")):
+        MessageFactory(channel=channel, at=MONDAY + timedelta(hours=hours), text=text)
+    at = MONDAY + timedelta(hours=1)
+    assert at < channel.workspace.created_at
+    text = build_context(
+        channel.workspace, Reader.public(), channel=channel.name, now=NOW, at=at
+    ).text
+    assert "4711" in text and "changed" not in text
