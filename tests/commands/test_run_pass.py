@@ -32,7 +32,9 @@ def channel():
     channel = ChannelFactory(workspace__slug="team")
     channel.remember_from(to_micros(MONDAY))
     for minute in range(12):
-        MessageFactory(channel=channel, at=MONDAY + timedelta(minutes=minute))
+        at = MONDAY + timedelta(minutes=minute)
+        text = f"Decision: room {minute} is booked for the launch"
+        MessageFactory(channel=channel, at=at, text=text)
     return channel
 
 
