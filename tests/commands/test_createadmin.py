@@ -48,7 +48,7 @@ def test_the_first_operator_is_created_once(run: Run) -> None:
     assert AuditEvent.objects.count() == 1
 
 
-def test_the_password_is_asked_for_twice(run: Run) -> None:
+def test_the_password_is_typed_twice(run: Run) -> None:
     assert "rika" in run("rika", "--email", "rika@example.com", typed=(PASSWORD, PASSWORD))
     assert User.objects.get().email == "rika@example.com"
     with pytest.raises(CommandError, match="The passwords differ"):
@@ -65,7 +65,7 @@ def test_a_member_becomes_an_operator_and_keeps_the_password(run: Run) -> None:
     assert user.is_operator and user.check_password(PASSWORD)
 
 
-def test_an_account_without_a_password_gets_one(run: Run) -> None:
+def test_an_account_without_a_password_gets_a_password(run: Run) -> None:
     user = UserFactory(username="mika")
     user.set_unusable_password()
     user.save()

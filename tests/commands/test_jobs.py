@@ -93,7 +93,7 @@ class TestList:
         assert report["left_out"] == 5
         assert report["health"]["states"] == {"claimed": 1, "dead": 1, "proposed": 1, "waiting": 2}
 
-    def test_jobs_of_one_workspace_or_channel(self, run, workspace, channel):
+    def test_list_filters_by_workspace_and_channel(self, run, workspace, channel):
         here = job(channel)
         beside = job(ChannelFactory(workspace=workspace, name="beside"))
         other = job(ChannelFactory())

@@ -189,7 +189,7 @@ class TestDisabled:
         assert as_json(*arguments) == []
 
     @pytest.mark.parametrize("action", ["add", "delete", "delete unknown", "export", "import"])
-    def test_other_actions_print_a_warning(self, folder, capsys, action):
+    def test_actions_except_list_print_a_warning(self, folder, capsys, action):
         arguments = {
             "add": ("add", "new"),
             "delete": ("delete", str(self.note.pk)),

@@ -52,7 +52,7 @@ def test_a_token_is_set_shown_and_removed(run, workspace: Workspace, settings: S
 
 
 @pytest.mark.parametrize("given", ["", "xoxp-1-VERYsecret", "VERYsecret"])
-def test_other_tokens_are_refused(run, workspace: Workspace, given: str) -> None:
+def test_invalid_tokens_are_refused(run, workspace: Workspace, given: str) -> None:
     with pytest.raises(CommandError) as refused:
         run("slack_token", "set", given=given)
     assert "VERY" not in str(refused.value)
@@ -87,7 +87,7 @@ class TestRotation:
         assert before == after
         assert {decrypt(row, [new.strip()]) for row in after} == {SECRET}
 
-    def test_a_token_without_a_key_is_named_and_others_are_encrypted(
+    def test_a_token_without_its_key_is_reported_during_rotation(
         self, run, settings: Settings
     ) -> None:
         old, lost = new_key(), new_key()
