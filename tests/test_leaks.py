@@ -45,7 +45,7 @@ def test_every_command_is_in_the_matrix():
     assert set(documentation.COMMANDS) <= set(COMMANDS)
 
 
-def test_a_new_one_would_be_seen():
+def test_a_new_address_is_reported():
     from django.urls import path
 
     from memories import urls
@@ -92,7 +92,7 @@ def test_a_leak_would_be_seen(world: World) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("at", ["/api/v1/", "/mcp"])
-def test_a_key_is_shown_what_its_account_reads(world: World, at: str) -> None:
+def test_a_key_reads_texts_of_its_account(world: World, at: str) -> None:
     """A client that every probe of the API refuses would show no leak either."""
     eyes = Eyes(world)
     asked = [ask for ask in api_asks(world) if ask[0].startswith(at) and TYPED in str(ask)]
