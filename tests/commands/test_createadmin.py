@@ -51,7 +51,7 @@ def test_the_first_operator_is_created_once(run: Run) -> None:
 def test_the_password_is_typed_twice(run: Run) -> None:
     assert "rika" in run("rika", "--email", "rika@example.com", typed=(PASSWORD, PASSWORD))
     assert User.objects.get().email == "rika@example.com"
-    with pytest.raises(CommandError, match="passwords differ"):
+    with pytest.raises(CommandError, match="The passwords differ"):
         run("mika", typed=(PASSWORD, PASSWORD + "x"))
     with pytest.raises(CommandError, match="MEMORYHUB_ADMIN_PASSWORD"):
         run("mika")

@@ -32,9 +32,8 @@ def channel():
     channel = ChannelFactory(workspace__slug="team")
     channel.remember_from(to_micros(MONDAY))
     for minute in range(12):
-        at = MONDAY + timedelta(minutes=minute)
-        text = f"Decision: room {minute} is booked for the launch"
-        MessageFactory(channel=channel, at=at, text=text)
+        text = f"We decided that part {minute} ships on Friday."
+        MessageFactory(channel=channel, at=MONDAY + timedelta(minutes=minute), text=text)
     return channel
 
 
