@@ -96,8 +96,8 @@ def build_context(
     """Return the context of a workspace for a reader at ``now`` (S2's build_context_with_memory).
 
     With ``at`` it holds what the hub held at that time and the reader may read now. What was
-    deleted since stays out. Names, settings and edited messages are those of now. Before the workspace
-    was created the hub held nothing: then the messages of an import count from their own time.
+    deleted since stays out. Names, settings and edited messages are those of now. If the hub held no
+    message yet, the messages that it got later count from their own time.
 
     ``channel`` is an id or a name. It adds the channel's conversation and its threads, or only the
     thread ``thread_ts``. ``without`` names sections to leave out. ``with_archive`` adds lines that
@@ -110,7 +110,7 @@ def build_context(
     """
     if thread_ts is not None:
         _check_thread(thread_ts, channel)
-    if at is not None and at < workspace.created_at:
+    if at is not None and _precedes_messages(workspace, at):
         now, at = at, None
     rows = _Rows(
         workspace,
@@ -136,6 +136,13 @@ def build_context(
         whole = rows.material(is_whole=True)
         return rules.assemble(material, rules.DEFAULT_BUDGET, without, whole=whole)
     return rules.assemble(material, budget or None, without)
+
+
+def _precedes_messages(workspace: Workspace, at: datetime) -> bool:
+    """Return whether the hub got its first message of a workspace after a time."""
+    messages = Message.objects.filter(channel__workspace=workspace).order_by("pk")
+    first = messages.values_list("stored_at", flat=True).first()
+    return first is not None and at < first
 
 
 def _check_thread(thread_ts: str, channel: str | None) -> None:
