@@ -45,7 +45,7 @@ def test_hadolint_accepts_the_dockerfile() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_the_base_images_come_without_an_address() -> None:
+def test_base_images_have_no_registry_address() -> None:
     bases = [rest.split()[0] for word, rest in instructions() if word == "FROM"]
     bases += [service["image"] for service in SERVICES.values()]
     assert all(re.fullmatch(r"[a-z]+(:[\w.-]+)?", base) for base in bases)
@@ -78,7 +78,7 @@ def test_it_migrates_and_checks_before_it_serves() -> None:
     assert "--deploy" in steps[1] and steps[2].startswith("exec ")
 
 
-def test_docker_asks_whether_it_is_ready() -> None:
+def test_the_health_check_uses_readyz() -> None:
     options, _, command = argument("HEALTHCHECK").partition("CMD ")
     assert "/readyz" in json.loads(command)[-1] and "--start-period" in options
 
@@ -95,7 +95,7 @@ def test_the_image_gets_every_file_that_it_copies() -> None:
     assert all((ROOT / name).exists() for name in copied)
 
 
-def test_the_hub_runs_alone_and_others_by_profile() -> None:
+def test_only_the_hub_runs_without_a_profile() -> None:
     assert [name for name, service in SERVICES.items() if "profiles" not in service] == ["hub"]
     assert {name for name, one in SERVICES.items() if one.get("profiles") == ["postgres"]} == {
         *("worker", "postgres", "redis")

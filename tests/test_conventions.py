@@ -196,7 +196,7 @@ def test_a_file_is_named_by_its_subject() -> None:
     assert not violations
 
 
-def test_no_file_holds_two_subjects() -> None:
+def test_no_file_is_too_long() -> None:
     long = {
         str(path.relative_to(ROOT)): lines
         for path in python_files("memories", "memoryhub")
@@ -276,7 +276,7 @@ def refused_in(path: Path) -> list[str]:
 
 
 @pytest.mark.slow
-def test_names_say_what_they_hold() -> None:
+def test_names_are_meaningful() -> None:
     violations = {
         str(path.relative_to(ROOT)): names
         for path in python_files("memories", "memoryhub")
@@ -308,7 +308,7 @@ def test_names_say_what_they_hold() -> None:
         "from memories import models as gone",
     ],
 )
-def test_a_name_that_says_nothing_is_refused(source: str) -> None:
+def test_a_meaningless_name_is_refused(source: str) -> None:
     assert len(refused_names(source)) == 1
 
 

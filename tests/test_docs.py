@@ -85,7 +85,7 @@ def test_options_of_each_action_of_memory() -> None:
     assert documented == known
 
 
-def test_there_are_no_other_commands() -> None:
+def test_documented_commands_are_complete() -> None:
     assert set(DOCS) == {*COMMANDS, "All commands", "Outcomes"}
 
 

@@ -51,7 +51,7 @@ def told(action: str) -> list[tuple[str, str, Any]]:
     return [(event.actor, event.subject, event.details.get("kind")) for event in rows]
 
 
-def test_set_up_asked_for_and_taken_away(
+def test_a_factor_is_set_up_required_and_removed(
     clock: Any, client: Client, alice: User, django_capture_on_commit_callbacks: Any
 ) -> None:
     """By the pages alone; nothing of it in logs, in the record or readable in the database."""
@@ -109,7 +109,7 @@ def test_a_recovery_code_works_once(client: Client, alice: User) -> None:
     assert not is_in(client)
 
 
-def test_who_guesses_too_often_waits(clock: Any, client: Client, alice: User) -> None:
+def test_too_many_guesses_have_to_wait(clock: Any, client: Client, alice: User) -> None:
     give_factor(alice)
     password(client, alice)
     right = code_of()
@@ -125,7 +125,9 @@ def guess(user: User, address: str, times: int) -> Any:
     return [code(stranger, f"{n:06d}") for n in range(times)][-1]
 
 
-def test_guesses_from_elsewhere_lock_no_one_out(clock: Any, client: Client, alice: User) -> None:
+def test_guesses_from_another_address_lock_no_one_out(
+    clock: Any, client: Client, alice: User
+) -> None:
     known, new = Client(), client
     password(known, alice)
     known.post("/logout/")
@@ -155,11 +157,11 @@ def test_the_admin_is_behind_it_too(clock: Any, client: Client) -> None:
     assert client.get("/admin/").status_code == 200
 
 
-def test_the_admin_shows_nothing_of_them() -> None:
+def test_the_admin_does_not_show_factors() -> None:
     assert Authenticator not in admin.site._registry
 
 
-def test_without_the_keys_nobody_comes_in(
+def test_sign_in_fails_without_the_encryption_keys(
     clock: Any, client: Client, alice: User, settings: Settings
 ) -> None:
     spare = give_factor(alice)[0]
@@ -195,7 +197,7 @@ def test_new_keys(
         call_command("rotate_keys")
 
 
-def test_an_operator_takes_it_away(
+def test_an_operator_resets_the_factors_of_an_account(
     client: Client, alice: User, capsys: pytest.CaptureFixture[str]
 ) -> None:
     give_factor(alice)
@@ -213,7 +215,7 @@ def test_an_operator_takes_it_away(
         call_command("mfa_reset", "bob")
 
 
-def test_what_changes_them_asks_again_who_it_is(client: Client, alice: User) -> None:
+def test_changing_factors_needs_a_fresh_sign_in(client: Client, alice: User) -> None:
     give_factor(alice)
     mine = Authenticator.objects.create(
         user=alice, type="webauthn", data={"name": "mine", "credential": {}}
@@ -234,7 +236,7 @@ def test_what_changes_them_asks_again_who_it_is(client: Client, alice: User) -> 
     assert Authenticator.objects.filter(user=alice).count() == 3
 
 
-def test_anothers_key_is_not_there(client: Client, alice: User) -> None:
+def test_the_key_of_another_account_is_404(client: Client, alice: User) -> None:
     theirs = Authenticator.objects.create(
         user=UserFactory(), type="webauthn", data={"name": "theirs", "credential": {}}
     )

@@ -33,14 +33,14 @@ def test_every_setting_has_its_words_and_every_choice_too():
 
 @pytest.mark.django_db
 class TestSettingsForm:
-    def test_it_shows_what_is_set(self):
+    def test_the_form_shows_current_settings(self):
         workspace = WorkspaceFactory(settings={"max_history_count": 7, "notes_inject": "none"})
         form = SettingsForm(workspace=workspace)
         assert form["max_history_count"].value() == 7
         assert form["notes_inject"].value() == "none"
         assert form["message_threshold"].value() == 50
 
-    def test_it_saves_and_tells_what_changed(self):
+    def test_the_form_saves_and_returns_changes(self):
         workspace = WorkspaceFactory(settings={"max_history_count": 7})
         data = posted(history_enabled=False, time_zone="Asia/Tokyo", message_threshold="9")
         form = SettingsForm(data, workspace=workspace)

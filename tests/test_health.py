@@ -16,7 +16,7 @@ FRESH = timedelta(seconds=1)
 STALE = timedelta(seconds=settings.MEMORYHUB_HEARTBEAT_MAX + 1)
 
 
-def test_livez_asks_nobody(client: Client) -> None:
+def test_livez_makes_no_query(client: Client) -> None:
     """A test without the database mark may not reach one."""
     answer = client.get("/livez")
     assert (answer.status_code, answer.content) == (200, b"ok")
@@ -53,7 +53,7 @@ def test_readyz_counts_missing_migrations(client: Client) -> None:
 
 
 @pytest.mark.django_db
-def test_readyz_tells_of_a_lost_database_without_its_words(client: Client) -> None:
+def test_readyz_reports_a_lost_database_without_its_message(client: Client) -> None:
     def refuse(*query: Any) -> None:
         raise OperationalError("password of the user 'secret' is wrong")
 

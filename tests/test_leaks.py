@@ -26,6 +26,7 @@ from tests.leaks.probes import (
     named_addresses,
     run_command,
 )
+from tests.leaks.slack import ALL, OWN, see, slack_asks
 from tests.leaks.world import FULL, PLACES, ROLES, World, word
 
 pytestmark = pytest.mark.django_db
@@ -44,7 +45,7 @@ def test_every_command_is_in_the_matrix():
     assert set(documentation.COMMANDS) <= set(COMMANDS)
 
 
-def test_a_new_one_would_be_seen():
+def test_a_new_address_is_reported():
     from django.urls import path
 
     from memories import urls
@@ -91,7 +92,7 @@ def test_a_leak_would_be_seen(world: World) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("at", ["/api/v1/", "/mcp"])
-def test_a_key_is_shown_what_its_account_reads(world: World, at: str) -> None:
+def test_a_key_reads_texts_of_its_account(world: World, at: str) -> None:
     """A client that every probe of the API refuses would show no leak either."""
     eyes = Eyes(world)
     asked = [ask for ask in api_asks(world) if ask[0].startswith(at) and TYPED in str(ask)]
@@ -169,3 +170,20 @@ def test_a_hole_would_be_counted(
     running = Attack(world, is_full=False)
     running.run(role, Learner(world, is_full=False).posts_of(model))
     assert getattr(running.report, counted), running.report
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_nothing_leaks_in_slack() -> None:
+    """Each answer in Slack has words that its reader may read, and no others."""
+    world = World().build()
+    seen = set()
+    for who, place, request in slack_asks(world, TYPED):
+        roles = [role for role in ROLES if who == OWN or role in world.audiences[place]]
+        text = ""
+        for role in roles:
+            if who == OWN or role == roles[0]:  # all of a channel see the same
+                text = see(world, role, who, place, request)
+            assert not world.leaks(text, role), (role, who, place, request)
+            seen |= {(who, role)} if "zqxj" in text else set()
+    assert {(who, role) for who in (OWN, ALL) for role in ("member", "editor", "admin")} <= seen

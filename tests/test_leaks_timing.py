@@ -84,7 +84,7 @@ PROBES = {
 
 
 @pytest.mark.parametrize("name", PROBES)
-def test_the_work_does_not_tell_what_is_there(name: str) -> None:
+def test_work_is_the_same_for_hidden_and_missing_objects(name: str) -> None:
     world = world_with_a_word()
     paths = PROBES[name](world.channels[PRIVATE])
     for role in ATTACKERS[:-1]:

@@ -49,7 +49,7 @@ def test_every_line_has_a_hash_and_no_address(lock: Path) -> None:
     assert [one for one in requirements if "--hash=sha256:" not in one] == []
 
 
-def test_the_run_time_holds_nothing_else() -> None:
+def test_run_time_requirements_are_only_dependencies() -> None:
     """What the direct dependencies need, as their installed metadata say; no test tool."""
     needed: set[str] = set()
     todo = [Requirement(line) for line in WANTED[RUN_TIME]]

@@ -144,14 +144,14 @@ def test_the_link_is_shown_where_slack_is_configured(client, slack, mika):
     assert "/login/slack/" in client.get("/login/").content.decode()
 
 
-def test_without_it_there_is_none(client, settings):
+def test_slack_login_is_hidden_without_configuration(client, settings):
     UserFactory()
     settings.SOCIALACCOUNT_PROVIDERS = {"openid_connect": {"APPS": []}}
     assert "/login/slack/" not in client.get("/login/").content.decode()
     assert client.get("/login/slack/").status_code == 404
 
 
-def test_a_known_person_gets_an_account(client, slack, mika):
+def test_a_person_of_the_workspace_gets_an_account(client, slack, mika):
     assert sign_in(client)["Location"] == "/"
     mika.refresh_from_db()
     assert account_of(client) == mika.user
@@ -166,14 +166,14 @@ def test_a_known_person_gets_an_account(client, slack, mika):
     assert account_of(client) == mika.user and User.objects.count() == 1
 
 
-def test_the_account_that_is_linked_already_is_theirs(client, slack, mika):
+def test_a_linked_account_is_signed_in(client, slack, mika):
     user = UserFactory()
     mika.link(user, "")
     sign_in(client)
     assert account_of(client) == user and User.objects.count() == 1
 
 
-def test_who_is_signed_in_is_linked(client, slack, mika):
+def test_a_signed_in_user_is_linked(client, slack, mika):
     operator = UserFactory(is_superuser=True, is_staff=True)
     client.force_login(operator)
     sign_in(client)
@@ -200,7 +200,7 @@ def refused(answer, client):
     ],
     ids=str,
 )
-def test_who_is_not_in_the_list_of_people_is_refused(client, slack, team, changed):
+def test_an_unlisted_person_is_refused(client, slack, team, changed):
     PersonFactory(workspace=team, **{"slack_id": "U0001"} | changed)
     assert refused(sign_in(client), client)
     assert not User.objects.exists()
@@ -217,7 +217,7 @@ def test_who_is_not_in_the_list_of_people_is_refused(client, slack, team, change
         person(**{"https://slack.com/team_id": ["T0001"]}),
     ],
 )
-def test_what_slack_does_not_say_is_not_guessed(client, slack, mika, claims):
+def test_a_login_without_a_team_is_refused(client, slack, mika, claims):
     WorkspaceFactory(team_id="")
     slack.claims = {**claims, "sub": "U0001"}
     assert refused(sign_in(client), client)
@@ -237,7 +237,7 @@ def test_an_account_with_rights_is_opened_by_its_password_first(client, slack, m
     assert account_of(client) == operator
 
 
-def test_nobody_takes_over_another_persons_account(client, slack, mika):
+def test_a_person_linked_to_another_account_is_refused(client, slack, mika):
     mika.link(UserFactory(), "")
     client.force_login(UserFactory())
     assert sign_in(client).status_code == 403
@@ -251,7 +251,7 @@ def test_an_account_that_is_off_stays_off(client, slack, mika):
 
 
 @pytest.mark.parametrize("wrong", ["issuer", "audience", "code"])
-def test_a_token_for_somebody_else_is_none(client, slack, mika, wrong):
+def test_a_token_of_another_issuer_is_refused(client, slack, mika, wrong):
     if wrong != "code":
         setattr(slack, wrong, "https://elsewhere.example.com")
     answer = sign_in(client, code="no" if wrong == "code" else "yes")
@@ -267,7 +267,7 @@ def test_a_forged_state_is_refused(client, slack, mika):
 
 
 @pytest.mark.parametrize("how", ["not verified", "taken"])
-def test_an_address_that_is_not_theirs_is_not_taken_over(client, slack, mika, how):
+def test_an_unverified_or_used_address_is_not_stored(client, slack, mika, how):
     slack.claims = person(email_verified=how != "not verified")
     if how == "taken":
         UserFactory(email="MIKA@example.com")
@@ -279,7 +279,7 @@ def test_an_address_that_is_not_theirs_is_not_taken_over(client, slack, mika, ho
 # -- by password
 
 
-def test_nobody_signs_up(client):
+def test_there_is_no_sign_up(client):
     for path in ("/signup/", "/login/signup/", "/accounts/signup/"):
         assert client.get(path).status_code == 404
 
@@ -298,7 +298,7 @@ def alice():
     return UserFactory(username="alice")
 
 
-def test_who_tries_too_often_waits(client, alice):
+def test_too_many_attempts_have_to_wait(client, alice):
     for _ in range(5):
         assert not is_refused(try_password(client))
     right = try_password(client, PASSWORD)
@@ -324,7 +324,7 @@ def test_an_address_that_tries_many_names_waits(client, alice):
     assert account_of(client) == alice, "another address"
 
 
-def test_a_known_device_comes_in_while_the_account_is_locked(client, alice):
+def test_a_known_device_signs_in_while_the_account_is_locked(client, alice):
     try_password(client, PASSWORD)
     client.post("/logout/")
     stranger = Client()
@@ -343,7 +343,7 @@ def test_a_known_device_waits_for_its_own_guesses(client, alice):
     assert is_refused(try_password(client, PASSWORD))
 
 
-def test_on_a_new_device_a_second_factor_is_asked_for_while_strangers_guess(client, alice):
+def test_a_second_factor_is_requested_on_a_new_device_during_guesses(client, alice):
     spare = give_factor(alice)[0]
     for n in range(10):
         try_password(Client(), REMOTE_ADDR=f"192.0.2.{n}")
@@ -353,7 +353,7 @@ def test_on_a_new_device_a_second_factor_is_asked_for_while_strangers_guess(clie
     assert account_of(client) == alice
 
 
-def test_guesses_from_one_address_at_an_account_with_a_second_factor_are_limited(alice):
+def test_guesses_are_limited_even_with_a_second_factor(alice):
     give_factor(alice)
     for n in range(5):
         assert not is_refused(try_password(Client(), HTTP_HOST=f"localhost:{n + 1}"))
@@ -381,7 +381,7 @@ def test_only_the_cookie_of_this_account_is_a_known_device(client, alice, how):
     assert is_refused(try_password(client, "something new" if how == "new password" else PASSWORD))
 
 
-def test_a_locked_account_does_not_stop_who_is_signed_in(client, alice):
+def test_a_locked_account_does_not_stop_a_signed_in_user(client, alice):
     try_password(client, PASSWORD)
     stranger = Client()
     for _ in range(6):
@@ -390,7 +390,7 @@ def test_a_locked_account_does_not_stop_who_is_signed_in(client, alice):
     assert again["Location"] == "/settings/"
 
 
-def test_new_entries_push_no_living_one_out():
+def test_new_entries_evict_no_live_entry():
     """As names that nobody has would, tried from many addresses."""
     with time_machine.travel(time.time(), tick=False) as clock:
         cache.set("a-lock", "closed", timeout=300)
@@ -409,7 +409,7 @@ def entries():
         return cursor.fetchone()[0]
 
 
-def test_the_admins_login_is_the_same_one(client):
+def test_the_admin_uses_the_same_login(client):
     UserFactory()
     answer = client.get("/admin/")
     assert answer.status_code == 302
@@ -471,9 +471,7 @@ def knows(user):
 
 
 @pytest.mark.slow
-def test_a_login_with_slack_proves_the_link_and_ends_a_password_that_others_know(
-    client, slack, mika, closed
-):
+def test_a_slack_login_proves_the_link_and_ends_a_given_password(client, slack, mika, closed):
     user = UserFactory()
     mika.link(user, "")
     elsewhere = Client()
@@ -488,7 +486,7 @@ def test_a_login_with_slack_proves_the_link_and_ends_a_password_that_others_know
     assert AuditEvent.objects.filter(action="password_ended").count() == 1
 
 
-def test_who_is_signed_in_proves_the_link_too(client, slack, mika, closed):
+def test_a_signed_in_user_proves_the_link_too(client, slack, mika, closed):
     """Whoever knew a given password may have chosen this one, in the name of its person."""
     user = UserFactory()
     mika.link(user, "")
@@ -504,9 +502,7 @@ def test_who_is_signed_in_proves_the_link_too(client, slack, mika, closed):
 
 
 @pytest.mark.slow
-def test_a_key_made_with_a_given_password_ends_when_the_person_signs_in(
-    client, slack, mika, closed
-):
+def test_a_key_made_with_a_given_password_ends_at_slack_login(client, slack, mika, closed):
     """An operator signs in as Mika, makes a key, and waits until she has proven who she is."""
     user, boss = UserFactory(username="mika"), UserFactory(is_superuser=True)
     mika.link(user, "slack")
@@ -531,7 +527,7 @@ def test_a_key_made_with_a_given_password_ends_when_the_person_signs_in(
     assert Client().get(channels[0], headers=channels[1]).status_code == 401
 
 
-def test_slacks_word_takes_a_person_back_from_an_operators_account(client, slack, mika, closed):
+def test_a_slack_login_unlinks_a_person_from_an_operators_account(client, slack, mika, closed):
     sign_in(client)
     user = account_of(client)
     client.post("/logout/")
@@ -544,7 +540,7 @@ def test_slacks_word_takes_a_person_back_from_an_operators_account(client, slack
 
 @pytest.mark.slow
 @pytest.mark.parametrize("first", ["they are named", "the password is set", "they are unlinked"])
-def test_nobody_joins_the_account_of_somebody_whom_an_operator_named(
+def test_a_slack_login_does_not_join_an_operator_linked_account(
     client, slack, team, mika, closed, first
 ):
     """Whoever was let into Mika's account by an operator signs in there with their own Slack: they
@@ -571,9 +567,7 @@ def test_nobody_joins_the_account_of_somebody_whom_an_operator_named(
     assert account_of(mikas) == user and opens(closed, user) and not knows(user)
 
 
-def test_nobody_whom_an_operator_named_comes_into_an_account_that_is_another_persons(
-    client, slack, team, mika, closed
-):
+def test_an_operator_link_does_not_open_another_persons_account(client, slack, team, mika, closed):
     user = UserFactory()
     mika.link(user, "slack")
     eve = PersonFactory(workspace=team, slack_id="U0666")

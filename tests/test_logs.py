@@ -27,7 +27,7 @@ def record(
     return made
 
 
-def test_a_line_is_one_object_with_the_extra_fields() -> None:
+def test_a_line_is_a_json_object_with_the_extra_fields() -> None:
     line = JsonFormatter().format(record("pass of workspace %d\ndone", 7, calls=3, model="gpt"))
     assert "\n" not in line
     read = json.loads(line)
@@ -64,7 +64,7 @@ def test_nor_inside_a_message_of_the_queue(formatter: logging.Formatter) -> None
 
 
 @pytest.mark.django_db
-def test_a_page_that_is_not_there_is_logged_without_what_was_asked(
+def test_a_missing_page_is_logged_without_its_query(
     client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert client.get("/nowhere/", {"q": SECRET}).status_code == 404
@@ -110,9 +110,7 @@ def export(tmp_path: Path) -> Path:
 
 
 @pytest.mark.django_db
-def test_the_whole_current_logs_no_word_of_what_people_wrote(
-    export: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_logs_contain_no_words_of_people(export: Path, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG):
         call_command("import_slack", str(export), "--backfill", "all", stdout=StringIO())
         call_command("run_pass", "--now", "2026-01-06T09:00:00Z", stdout=StringIO())

@@ -46,7 +46,7 @@ def test_the_defaults_only_read() -> None:
         ("read_emails", {"users:read.email"}, set(), set()),
     ],
 )
-def test_a_setting_adds_what_it_needs(
+def test_a_setting_adds_its_scopes_and_events(
     setting: str, requested: set[str], events: set[str], features: set[str]
 ) -> None:
     before = build_manifest(MemorySettings(), HUB)
@@ -63,7 +63,7 @@ def test_a_setting_adds_what_it_needs(
     assert added("features") == features
 
 
-def test_every_event_has_a_scope_that_the_app_asks_for() -> None:
+def test_every_event_has_a_requested_scope() -> None:
     everything = scopes.required_scopes(MemorySettings(**EVERYTHING))
     assert set(SUBSCRIBED.values()) - {""} <= set(everything)
 

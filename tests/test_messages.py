@@ -99,7 +99,7 @@ def test_every_text_is_translated(catalogue: dict[str, Entry]) -> None:
     assert not [text for text, entry in catalogue.items() if not all(entry.translations)]
 
 
-def test_translations_keep_what_is_filled_in(catalogue: dict[str, Entry]) -> None:
+def test_translations_keep_placeholders(catalogue: dict[str, Entry]) -> None:
     different = [
         text
         for text, (many, translations) in catalogue.items()

@@ -60,7 +60,7 @@ def test_it_needs_the_key(client: Client, value: str) -> None:
     assert b"memoryhub_" not in response.content
 
 
-def test_without_a_key_there_is_none(client: Client, settings: Any) -> None:
+def test_metrics_are_404_without_a_key(client: Client, settings: Any) -> None:
     settings.MEMORYHUB_METRICS_KEY = ""
     assert client.get("/metrics", headers={"Authorization": "Bearer "}).status_code == 404
 

@@ -56,7 +56,7 @@ def test_new_files_are_private(start: list[str], tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("start", STARTS)
-def test_a_start_closes_what_was_open(start: list[str], tmp_path: Path) -> None:
+def test_a_start_restricts_file_modes(start: list[str], tmp_path: Path) -> None:
     """The database lies elsewhere, and its WAL is in use."""
     var, elsewhere = tmp_path / "var", tmp_path / "elsewhere"
     before = os.umask(0o022)
@@ -85,7 +85,7 @@ def test_a_start_closes_what_was_open(start: list[str], tmp_path: Path) -> None:
         (0o1777, 0o644, ["var", "secret_key"]),
     ],
 )
-def test_a_check_names_what_others_reach(
+def test_a_check_reports_files_open_to_other_users(
     settings: Settings, tmp_path: Path, folder_mode: int, file_mode: int, warned: list[str]
 ) -> None:
     tmp_path.chmod(0o755)

@@ -23,14 +23,14 @@ from bench.quality_model import Recorder
 from tests.llm.endpoint import FakeEndpoint
 
 
-def test_the_questions_are_of_both_languages_and_about_what_changed() -> None:
+def test_questions_cover_both_languages_and_changed_facts() -> None:
     questions = demo_questions()
     assert sum(bool(question.old) for question in questions) >= 8
     assert [sum(q.group == language for q in questions) for language in ("en", "ja")] == [20, 20]
     assert all(question.strings for question in questions)
 
 
-def test_what_is_history_or_replaced_does_not_hold_now() -> None:
+def test_history_and_replaced_lines_are_not_current() -> None:
     text = (
         "# Long-term memory\n\n## #launch\n### Now\n- (2026-11-02) a\n### History\n- (2026-11-01) b\n\n"
         "# Short-term memory\n\n## #launch\n### Version 1\n- c (replaced)\n- d\n\n# Conversation\n[09:00] e"
@@ -100,7 +100,7 @@ def data(tmp_path: Path) -> str:
 
 
 @pytest.mark.django_db
-def test_what_a_models_replies_are_worth(httpserver: HTTPServer, data: str) -> None:
+def test_scores_of_a_models_replies(httpserver: HTTPServer, data: str) -> None:
     endpoint = FakeEndpoint(httpserver)
     endpoint.reply_by(model_answer)
     recorder = Recorder(endpoint.summariser())

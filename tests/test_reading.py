@@ -24,7 +24,7 @@ FRIDAY = datetime(2026, 11, 20, 9, 5, tzinfo=UTC)
         ("ja", "date", "2026年11月20日"),
     ],
 )
-def test_a_moment(language: str, style: str, words: str) -> None:
+def test_a_time_in_each_style(language: str, style: str, words: str) -> None:
     with translation.override(language):
         html = reading.moment(to_micros(FRIDAY), style)
     assert f">{words}</time>" in html
@@ -39,12 +39,12 @@ def test_a_moment(language: str, style: str, words: str) -> None:
         (timedelta(hours=23, minutes=59), "23 h ago"),
     ],
 )
-def test_a_near_moment_is_relative(ago: timedelta, words: str) -> None:
+def test_a_recent_time_is_relative(ago: timedelta, words: str) -> None:
     assert f">{words}</time>" in reading.moment(timezone.now() - ago)
 
 
 @pytest.mark.parametrize("ago", [timedelta(hours=24, minutes=1), timedelta(hours=-1)])
-def test_another_one_is_absolute(ago: timedelta) -> None:
+def test_an_older_time_is_absolute(ago: timedelta) -> None:
     html = reading.moment(timezone.now() - ago)
     assert "ago" not in html and ", " in html
 
@@ -57,7 +57,7 @@ def test_another_one_is_absolute(ago: timedelta) -> None:
         (24 * 60, ["20 Nov 2026, 09:05</time>", ">21 Nov 2026, 09:05</time>"]),
     ],
 )
-def test_a_span_says_the_day_once(minutes: int, words: list[str]) -> None:
+def test_a_span_shows_the_day_once(minutes: int, words: list[str]) -> None:
     last = FRIDAY + timedelta(minutes=minutes)
     html = reading.span(to_micros(FRIDAY), to_micros(last))
     assert all(word in html for word in words)
@@ -115,6 +115,6 @@ CODES |= set(faults._CODE_OF_STATUS.values())
 
 
 @pytest.mark.parametrize("code", sorted(CODES))
-def test_a_fault_is_told_in_words_of_the_page(code: str) -> None:
+def test_a_fault_is_described_in_the_language_of_the_page(code: str) -> None:
     with translation.override("ja"):
         assert not reading.fault_words(code).isascii()

@@ -48,7 +48,7 @@ def test_the_summary(
     assert "not run" in output.split("bars")[1]
 
 
-def test_a_part_is_selected_by_name_and_an_unknown_one_is_refused(
+def test_an_unknown_part_is_refused(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     nightly = run.Run("nightly")
@@ -57,7 +57,7 @@ def test_a_part_is_selected_by_name_and_an_unknown_one_is_refused(
     assert "sqlite, bars" in capsys.readouterr().out
 
 
-def test_a_nightly_run_goes_on_where_it_stopped(
+def test_a_nightly_run_continues_after_a_stop(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Rows of another commit do not count."""
@@ -73,7 +73,7 @@ def test_a_nightly_run_goes_on_where_it_stopped(
 
 @pytest.mark.cluster
 @pytest.mark.parametrize("find", [postgres.system_binaries, postgres.wheel_binaries])
-def test_a_server_of_its_own_answers_and_is_gone(
+def test_a_temporary_server_answers_and_is_removed(
     find: postgres.Find, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     if find(tmp_path) is None:

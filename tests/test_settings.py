@@ -177,9 +177,7 @@ def test_a_named_cluster_does_not_break_the_settings(name: str, tmp_path: Path) 
         "MEMORYHUB_KEYS=hunter2",
     ],
 )
-def test_a_wrong_value_is_one_sentence_that_names_its_variable(
-    variable: str, tmp_path: Path
-) -> None:
+def test_an_invalid_value_is_reported_with_its_variable(variable: str, tmp_path: Path) -> None:
     name, value = variable.split("=")
     done = subprocess.run(
         [sys.executable, "manage.py", "check"],

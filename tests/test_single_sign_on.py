@@ -107,7 +107,7 @@ def role_of(user: User) -> str:
     return "".join(Member.objects.filter(user=user).values_list("role", flat=True))
 
 
-def test_claims_give_a_role_anew_at_each_sign_in(client: Client, provider: Provider) -> None:
+def test_claims_set_the_role_at_each_sign_in(client: Client, provider: Provider) -> None:
     MemberFactory(workspace=WorkspaceFactory(), role="admin")
     for groups, role in ((["staff"], "member"), (["boss"], "admin"), (["other"], "")):
         provider.claims = claims(*groups)
@@ -171,7 +171,9 @@ def test_an_account_links_it_from_its_settings(client: Client, provider: Provide
 
 
 @pytest.mark.parametrize("how", ["another's", "a second one", "inactive"])
-def test_nobody_enters_another_account(client: Client, provider: Provider, how: str) -> None:
+def test_a_login_of_another_account_is_refused(
+    client: Client, provider: Provider, how: str
+) -> None:
     provider.claims = claims("staff")
     sign_in(client)
     mika = account_of(client)
@@ -214,7 +216,7 @@ def test_private_channels_need_a_link(
         assert read_channels() == []
 
 
-def test_an_address_of_another_account_is_not_taken(
+def test_an_address_of_another_account_is_not_stored(
     client: Client, provider: Provider, settings: Any
 ) -> None:
     settings.MEMORYHUB_OIDC_TRUST_EMAIL = True
@@ -227,7 +229,9 @@ def test_an_address_of_another_account_is_not_taken(
 
 
 @pytest.mark.parametrize("wrong", ["issuer", "audience"])
-def test_a_token_for_somebody_else_is_none(client: Client, provider: Provider, wrong: str) -> None:
+def test_a_token_of_another_issuer_is_refused(
+    client: Client, provider: Provider, wrong: str
+) -> None:
     setattr(provider, wrong, "https://elsewhere.example.com")
     assert sign_in(client).status_code == 401
     assert not User.objects.exists()

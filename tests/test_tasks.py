@@ -64,7 +64,7 @@ def test_a_tick_records_a_heartbeat_and_queues_a_pass(
     assert MemoryVersion.objects.filter(memory__channel=talk).count() == 2
 
 
-def test_one_task_at_a_time_indexes(talk):
+def test_tasks_do_not_index_at_the_same_time(talk):
     cache.set(tasks.INDEX_LOCK, 1)
     tasks.index()
     assert indexing.is_behind()

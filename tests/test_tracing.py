@@ -13,7 +13,7 @@ from werkzeug import Request, Response
 from memoryhub.tracing import trace_requests
 
 
-def test_a_span_holds_the_route_and_no_search(
+def test_a_span_has_the_route_and_no_query(
     client: Client, db: None, httpserver: Any, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bodies: list[bytes] = []

@@ -86,7 +86,7 @@ class SlowClients:
 
 @pytest.mark.cluster
 @pytest.mark.django_db(transaction=True)
-def test_slow_clients_do_not_stop_others(start: Start) -> None:
+def test_slow_clients_do_not_stop_other_clients(start: Start) -> None:
     """None of them ends, so a server that waits for one never responds."""
     port = start()
     with contextlib.ExitStack() as stack:
@@ -99,7 +99,7 @@ def test_slow_clients_do_not_stop_others(start: Start) -> None:
 @pytest.mark.cluster
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.nightly("lasts a minute, and its bound of 2 s needs an idle machine")
-def test_slow_clients_do_not_slow_others_down(start: Start) -> None:
+def test_slow_clients_do_not_slow_other_clients_down(start: Start) -> None:
     port = start()
     for _ in range(20):  # each process compiles its templates once
         assert [status(port, page) for page in PAGES] == [200, 200]

@@ -5,6 +5,7 @@ retries lost connections and 5xx, and waits a few seconds for its `Limiter`. On 
 raises: the limiter records the limit, and the caller tries again later.
 """
 
+import json
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -217,6 +218,14 @@ class SlackClient:
             if not any(as_dict(raw).get("ts") == thread_ts for raw in messages):
                 raise _malformed(method, "a thread without its root")
             yield Page(messages, _is_last(answer))
+
+    def send(self, method: str, **fields: Any) -> None:
+        """Call a method that shows something; raise SlackError. Objects are sent as JSON."""
+        texts = {
+            name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            for name, value in fields.items()
+        }
+        self._call(method, texts)
 
     def _pages(self, method: str, parameters: dict[str, str]) -> Iterator[dict[str, Any]]:
         """Yield all pages; leave out the parameters that are ""."""

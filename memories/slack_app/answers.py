@@ -1,24 +1,36 @@
 """Answer a request of a person in Slack with what this person may read."""
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from datetime import datetime
 
 from django.utils import translation
 from django.utils.translation import gettext as _
 
-from memories.models import Person, Workspace
+from memories.models import Person, Reader, Workspace
+from memories.rules.memory.catch_up import parse_since
 from memories.rules.slack_app.blocks import Block, answer
-from memories.rules.slack_app.payloads import COMMAND, AppRequest
+from memories.rules.slack_app.manifest import REMEMBER, WRONG
+from memories.rules.slack_app.payloads import COMMAND, HOME, LINKS, REACTION, SHORTCUT, AppRequest
+from memories.slack_app.briefing import briefing_blocks
 from memories.slack_app.callers import Caller, find_person
 from memories.slack_app.commands import SHARE, run_command, share
+from memories.slack_app.shortcuts import PROPOSE, ask_what_is_wrong, propose, remember
+from memories.slack_app.unfurls import build_unfurls
 
-BUTTONS = {SHARE: share}
+SHORTCUTS = {REMEMBER: remember, WRONG: ask_what_is_wrong}
+BUTTONS = {SHARE: share, PROPOSE: propose}
+HOME_PERIOD = "7d"
 
 
 def answer_request(request: AppRequest, workspace: Workspace, now: datetime) -> Block:
     """Return the answer. A refusal says why."""
     person = find_person(request, workspace)
     with _language_of(person, workspace):
+        if request.kind == LINKS:
+            channel = workspace.channels.filter(slack_id=request.channel).first()
+            reader = channel.readers(now) if channel else Reader(now=now)
+            return {"unfurls": build_unfurls(request.links, workspace, reader)}
         return _answer(request, workspace, person, now)
 
 
@@ -35,11 +47,24 @@ def _answer(
     caller = Caller(request, workspace, person, now)
     if refusal := caller.find_refusal():
         return answer(refusal)
-    if request.kind == COMMAND:
-        return run_command(caller)
-    if press := BUTTONS.get(request.name):
-        return press(caller)
-    return answer(_("This action is not known here. The app in Slack may have a newer manifest."))
+    handlers: dict[str, Callable[[Caller], Block] | None] = {
+        COMMAND: run_command,
+        HOME: _home,
+        REACTION: remember,
+        SHORTCUT: SHORTCUTS.get(request.name),
+    }
+    handler = handlers.get(request.kind, BUTTONS.get(request.name))
+    if handler is None:
+        return answer(
+            _("This action is not known here. The app in Slack may have a newer manifest.")
+        )
+    return handler(caller)
+
+
+def _home(caller: Caller) -> Block:
+    since = parse_since(HOME_PERIOD, caller.now, caller.place.zone)
+    blocks = briefing_blocks(caller.place, since, caller.now, with_attention=True)
+    return answer(_("Catch up"), blocks)
 
 
 def _language_of(person: Person | None, workspace: Workspace) -> AbstractContextManager[None]:

@@ -38,7 +38,7 @@ def test_the_last_operator_cannot_be_removed(client: Client, operator: User) -> 
     assert User.objects.get().is_operator
 
 
-def test_one_of_two_operators_can_be_deleted_but_not_both(client: Client, operator: User) -> None:
+def test_the_last_operator_cannot_be_deleted(client: Client, operator: User) -> None:
     other = UserFactory(is_staff=True, is_superuser=True)
     both = [operator.pk, other.pk]
     listed = reverse("admin:memories_user_changelist")

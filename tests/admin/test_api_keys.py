@@ -56,7 +56,7 @@ def test_keys_are_revoked(client, operator):
     assert AuditEvent.objects.get(action="api_key_revoke").actor == operator.username
 
 
-def test_other_staff_neither_see_nor_make_keys(client, operator):
+def test_staff_who_are_no_operators_neither_see_nor_make_keys(client, operator):
     workspace = WorkspaceFactory()
     ApiKey.objects.issue(workspace, name="secret-name", by=None)
     operator.is_superuser = False

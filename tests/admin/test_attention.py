@@ -29,7 +29,7 @@ def listed(client, query: str = "") -> set[str]:
     return set(Job.objects.filter(pk__in=keys).values_list("state", flat=True))
 
 
-def test_a_list_opens_on_what_needs_attention(client, operator, jobs) -> None:
+def test_a_list_opens_on_rows_that_need_attention(client, operator, jobs) -> None:
     assert listed(client) == listed(client, "?o=-1") == {"dead", "proposed"}
     assert listed(client, "?show=all") == {*jobs}
     assert listed(client, "?state__exact=done") == {"done"}

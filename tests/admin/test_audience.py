@@ -286,7 +286,7 @@ STAFF = [(staff_with_all_rights, True), (staff_from_elsewhere, False)]
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("who", "reads_public"), STAFF)
-def test_staff_read_only_what_their_memberships_allow(client, team, who, reads_public):
+def test_staff_read_only_texts_of_their_memberships(client, team, who, reads_public):
     client.force_login(who(team))
     assert check_nothing_private(pages(client, *lists())) is reads_public
 

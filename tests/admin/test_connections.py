@@ -77,7 +77,7 @@ def test_a_token_is_stored_and_not_shown(
     assert (event.actor, event.workspace) == ("boss", "team")
 
 
-def test_a_form_without_a_token_keeps_the_old_one(
+def test_a_form_without_a_token_keeps_the_old_token(
     client: Client, operator: User, workspace: Workspace
 ) -> None:
     connection = kept(workspace)

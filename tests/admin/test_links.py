@@ -73,7 +73,7 @@ def set_password(client, user, **more):
 
 
 @pytest.mark.parametrize("who", ["clerk", "operator"])
-def test_nobody_can_mark_an_address_as_verified(client, channel, mika, request, who):
+def test_an_address_cannot_be_marked_as_verified_in_the_admin(client, channel, mika, request, who):
     user = request.getfixturevalue(who)
     MemberFactory(workspace=channel.workspace, user=user, role="editor")
     client.force_login(user)
@@ -115,7 +115,7 @@ def test_a_link_by_an_operator_needs_a_reason_and_opens_for_an_hour(client, mika
     assert not reads(other)
 
 
-def test_a_link_to_oneself_and_back_leaves_no_access(client, mika, operator):
+def test_an_operator_who_links_a_person_and_back_leaves_no_access(client, mika, operator):
     """The first account loses its access too, because its proof was overwritten."""
     own = UserFactory()
     mika.link(own, "slack")
@@ -129,9 +129,7 @@ def test_a_link_to_oneself_and_back_leaves_no_access(client, mika, operator):
     assert AuditEvent.objects.filter(action="person_link", actor="boss").count() == 2
 
 
-def test_a_person_without_private_channels_needs_no_reason_and_gets_no_later_access(
-    client, channel, operator
-):
+def test_a_link_without_private_channels_needs_no_reason(client, channel, operator):
     ben = PersonFactory(workspace=channel.workspace, slack_id="U2")
     other = UserFactory()
     public = ChannelFactory(workspace=channel.workspace)
@@ -247,7 +245,7 @@ def test_the_person_is_informed_at_sign_in_and_chooses_a_password(client, mika, 
     assert not reads(user), "anybody who knew the first password could have chosen the new one"
 
 
-def test_a_new_account_is_asked_to_change_its_password(client, operator):
+def test_a_new_account_has_to_change_its_password(client, operator):
     data = {"username": "new", "password1": NEW, "password2": NEW, "usable_password": "true"}
     client.post(reverse("admin:memories_user_add"), data)
     response = Client().post("/login/", {"username": "new", "password": NEW})

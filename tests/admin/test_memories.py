@@ -272,7 +272,7 @@ class TestRestore:
         ]
         assert memory.versions.count() == 2
 
-    def test_only_one_version_is_restored_at_once(self, client, operator, memory):
+    def test_a_restore_needs_exactly_one_version(self, client, operator, memory):
         response = self.act(client, *memory.versions.all())
         assert messages_of(response) == ["Select one version to restore."]
         assert memory.versions.count() == 2

@@ -136,7 +136,7 @@ def test_a_hook_fetches_the_context(laptop: Laptop, agent: str, path: str, event
     assert "We launch on Monday" in text
 
 
-def test_errors_say_what_happened(laptop: Laptop) -> None:
+def test_errors_are_explained(laptop: Laptop) -> None:
     refused = laptop.run("context", MEMORYHUB_KEY="mhr_wrong")
     assert (refused.returncode, "401" in refused.stderr) == (1, True)
     unset = laptop.run("context", MEMORYHUB_KEY="")

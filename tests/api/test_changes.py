@@ -61,7 +61,7 @@ def test_every_change_appears_once_in_its_order(clock, cast, token, feed):
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3])
-def test_pages_have_all_changes_also_those_of_one_moment(clock, cast, token, feed, limit):
+def test_pages_have_all_changes_even_at_the_same_time(clock, cast, token, feed, limit):
     for n in range(4):
         NoteFactory(workspace=cast.workspace, content=f"Note {n}")
     Proposal.objects.propose(cast.memory.current, None, "A line").reject(by=None)
@@ -90,7 +90,7 @@ def test_a_change_appears_after_transactions_that_began_earlier(clock, cast, tok
     assert feed(key, cursor)[0] == [("version", "added")]
 
 
-def test_the_feed_follows_the_audience_of_the_moment(clock, cast, token, feed):
+def test_the_feed_follows_the_current_audience(clock, cast, token, feed):
     key = token("insider")
     clock(5)
     private = cast.private_memory.versions.count()
@@ -101,5 +101,5 @@ def test_the_feed_follows_the_audience_of_the_moment(clock, cast, token, feed):
 
 
 @pytest.mark.parametrize("since", ["x", "1", "1-version", "1-version-2-3", "-", "1-VERSION-2"])
-def test_a_cursor_that_is_none_is_refused(cast, token, ask, since):
+def test_an_invalid_cursor_is_refused(cast, token, ask, since):
     assert ask(token("member"), "changes", data={"since": since}).status_code == 422

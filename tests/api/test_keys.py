@@ -37,7 +37,7 @@ def texts(cast):
         ("operator", "", [PUBLIC, WHOLE, NOTE_WORDS]),
     ],
 )
-def test_a_key_reads_what_its_account_reads_within_its_channels(
+def test_a_key_reads_texts_of_its_account_within_its_channels(
     cast, texts, token, ask, user, narrowed_to, readable
 ):
     channels = [getattr(cast, narrowed_to)] if narrowed_to else []
@@ -119,7 +119,7 @@ def test_too_many_requests_in_a_minute_are_refused(cast, token, ask, time_machin
     assert ask(key, "status").status_code == 200
 
 
-def test_the_command_makes_lists_and_revokes(cast, capsys, ask):
+def test_the_command_creates_lists_and_revokes_keys(cast, capsys, ask):
     def run(*arguments: str) -> str:
         call_command("api_key", *arguments)
         return capsys.readouterr().out

@@ -112,7 +112,7 @@ def test_a_key_that_lost_access_sees_its_proposals_no_more(cast, token, ask, pro
     assert ask(key, f"proposals/{added['id']}").status_code == 404
 
 
-def test_the_workspaces_memory_takes_no_private_source(cast, token, propose):
+def test_workspace_memory_refuses_private_sources(cast, token, propose):
     other = make_channel_memory(channel=cast.public, memory_type="short_term")
     message = MessageFactory(channel=cast.public, was_private=True)
     key = token("insider", scopes=PROPOSE)

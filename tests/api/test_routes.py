@@ -147,7 +147,7 @@ def test_memories_their_versions_lines_and_sources(cast, token, ask):
     assert ask(key, f"messages/{message['id']}").json() == message
 
 
-def test_a_memory_as_of_a_past_moment(cast, token, ask):
+def test_a_memory_at_a_past_time(cast, token, ask):
     first, second = cast.memory.versions.order_by("number")
     day = timedelta(days=1)
     for version, at in ((first, MONDAY), (second, MONDAY + 2 * day)):

@@ -54,7 +54,7 @@ def test_a_host_that_is_not_public_is_refused(
 @pytest.mark.parametrize(
     "url", ["ftp://a.example", "https://", "https://a.example/\x00", "x" * 600]
 )
-def test_what_is_no_address_is_refused(ask: Ask, token: Callable[..., str], url: str) -> None:
+def test_an_invalid_address_is_refused(ask: Ask, token: Callable[..., str], url: str) -> None:
     assert add(ask, token("member"), url).status_code == 422
 
 

@@ -93,7 +93,7 @@ def mortal(story: Story, tmp_path: Path) -> Iterator[Mortal]:
 
 
 @pytest.mark.nightly("kills a server of its own")
-def test_a_server_killed_while_it_saves_takes_no_text_away(
+def test_a_server_killed_while_it_saves_loses_no_text(
     page: Page, story: Story, mortal: Mortal
 ) -> None:
     first = story.now
@@ -139,7 +139,7 @@ def test_a_server_killed_while_it_searches(page: Page, story: Story, mortal: Mor
     expect(band).to_have_count(0)
 
 
-def test_signed_out_meanwhile_the_page_stays(page: Page, story: Story) -> None:
+def test_the_page_stays_after_a_sign_out(page: Page, story: Story) -> None:
     sign_in(page, story)
     page.goto(story.channel)
     page.context.clear_cookies()
@@ -211,7 +211,7 @@ STILL = re.compile(r"<dt>remaining: about</dt><dd>([\d.]+) – ([\d.]+) min</dd>
 
 @pytest.mark.nightly("carries out ten backfills")
 @pytest.mark.timeout(600)
-def test_it_takes_as_long_as_was_said(
+def test_remaining_time_is_shown_correctly(
     story: Story,
     settings: Settings,
     httpserver: HTTPServer,
@@ -266,7 +266,7 @@ def ordered(story: Story, name: str) -> Backfill:
 
 
 @pytest.mark.nightly("no script of ours takes part")
-def test_a_model_out_of_credit_stops_and_says_so(
+def test_a_model_out_of_credit_is_paused_and_shown(
     page: Page, story: Story, model: FakeEndpoint
 ) -> None:
     model.fail_with(429, {"code": "insufficient_quota"})
@@ -303,7 +303,7 @@ def test_running_beats_an_old_error(page: Page, story: Story) -> None:
 
 
 @pytest.mark.nightly("no script of ours takes part")
-def test_what_waits_says_until_when(page: Page, story: Story) -> None:
+def test_a_waiting_job_shows_its_time(page: Page, story: Story) -> None:
     all_is_well()
     running(story)
     job = Job.objects.get(input_key="waiting")
@@ -326,7 +326,7 @@ def test_what_waits_says_until_when(page: Page, story: Story) -> None:
     ],
     ids=["worker", "sync"],
 )
-def test_what_is_down_is_said(
+def test_each_failed_part_is_shown(
     page: Page, story: Story, break_it: Callable[..., object], words: str
 ) -> None:
     all_is_well()

@@ -113,7 +113,7 @@ def test_focus_and_status_after_a_swap(page: Page, team: Team, name: str) -> Non
     expect(page.locator(f"{action.region}:focus, {action.region} :focus")).to_have_count(1)
 
 
-def test_older_messages_come_above_and_focus_goes_with_them(
+def test_older_messages_load_above_and_receive_focus(
     page: Page, story: Story, complaints: list[str]
 ) -> None:
     sign_in(page, story)
@@ -237,7 +237,7 @@ def to(page: Page, target: Locator, key: str = "", *, back: bool = False) -> Non
         page.keyboard.press(key)
 
 
-def test_nothing_is_asked_while_a_japanese_word_is_composed(page: Page, story: Story) -> None:
+def test_no_request_is_sent_while_a_japanese_word_is_composed(page: Page, story: Story) -> None:
     sign_in(page, story)
     page.goto(story.at("/w/kazoe/notes/"))
     asked: list[str] = []

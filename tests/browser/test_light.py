@@ -66,7 +66,7 @@ SLOWEST = {
 
 
 @pytest.mark.parametrize("name", SLOWEST)
-def test_a_page_asks_little_of_the_database(team: Team, client: Client, name: str) -> None:
+def test_a_page_makes_few_queries(team: Team, client: Client, name: str) -> None:
     """How long it takes beside a bare page is measured by `make bench` (docs/measured.md)."""
     path, *bounds = SLOWEST[name]
     client.force_login(team.user)
@@ -121,7 +121,7 @@ def test_a_minute_of_polling_moves_nothing(page: Page, story: Story) -> None:
     expect(page.locator(f"#run-{job.pk}")).to_be_focused()
 
 
-def test_the_keyboard_stays_where_it_is_when_a_part_comes_anew(page: Page, story: Story) -> None:
+def test_focus_stays_when_a_part_is_loaded_again(page: Page, story: Story) -> None:
     """On links of what asks by itself: of a backfill that runs, and of a job whose state changes."""
     backfill = backfilling(story)
     running(story)

@@ -80,7 +80,7 @@ def test_a_version_is_restored_in_two_clicks(page: Page, story: Story) -> None:
     expect(page.locator("#toast")).to_contain_text(f"as version {before + 1}.")
 
 
-def test_the_news_of_a_channel_take_two_clicks_and_one_screen(page: Page, story: Story) -> None:
+def test_new_lines_of_a_channel_need_two_clicks_and_one_screen(page: Page, story: Story) -> None:
     sign_in(page, story)
     page.locator("#nav").get_by_role("link", name="launch").first.click()
     page.get_by_role("link", name="7 days").click()

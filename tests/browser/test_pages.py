@@ -61,7 +61,7 @@ def test_every_state_in_every_look(
 ITSELF = {"/w/new/context/", "/w/new/invitations/", "/w/new/slack/"}
 
 
-def test_every_empty_page_says_why_and_what_to_do(page: Page, story: Story) -> None:
+def test_every_empty_page_has_a_reason_and_a_next_step(page: Page, story: Story) -> None:
     """A workspace in which nothing has happened, as its admin finds it, and lists with nothing in
     them: beside the reason stands what helps."""
     enter(page.context, story.url, story.user)

@@ -148,7 +148,7 @@ def test_a_japanese_word_is_compared_and_found(page: Page, team: Team) -> None:
         expect(hit).to_have_text("移行")
 
 
-def test_hits_come_while_typing(page: Page, story: Story, complaints: list[str]) -> None:
+def test_results_appear_while_typing(page: Page, story: Story, complaints: list[str]) -> None:
     message = found_by(story)
     sign_in(page, story)
     page.goto(story.at(f"/w/{story.workspace.slug}/search/"))

@@ -83,7 +83,7 @@ def test_catch_up_without_opening_a_channel(page: Page, team: Team) -> None:
 
 @pytest.mark.nightly("in the large team")
 @pytest.mark.parametrize("where", ["entry", "scope page"])
-def test_compare_with_what_i_last_saw(page: Page, team: Team, where: str) -> None:
+def test_compare_with_the_version_last_seen(page: Page, team: Team, where: str) -> None:
     """At most two clicks, and it is compared with the version that was seen last."""
     seen = Seen.objects.get(user=team.user, memory=team.prose)
     sign_in(page, team)
@@ -239,7 +239,7 @@ def test_everything_works_without_javascript(plain: BrowserContext, story: Story
     expect(page.locator("#text")).to_contain_text("Kazoe 3 launches")
 
 
-def test_what_is_typed_outlives_the_offer_of_a_draft(page: Page, story: Story) -> None:
+def test_typed_text_outlives_the_offer_of_a_draft(page: Page, story: Story) -> None:
     """An offer to discard means what was kept before, and goes when that is replaced."""
     sign_in(page, story)
 

@@ -112,7 +112,7 @@ def test_a_cap_pauses_it(run, channel, model):
 
 def test_pause_and_cancel(run, channel):
     assert "There is no backfill" in run("--status")
-    assert "No backfill runs" in run("--pause", status=1)
+    assert "is running or paused" in run("--pause", status=1)
     Backfill.objects.start(
         channel.workspace,
         [channel],
@@ -143,7 +143,7 @@ def test_a_cap_in_dollars_needs_a_current_price(run, channel, model):
     assert "is running" in run("--resume", "--cap", "$5")
 
 
-def test_one_channel_and_a_start(run, channel, model):
+def test_backfill_of_one_channel_since_a_date(run, channel, model):
     other = ChannelFactory(workspace=channel.workspace, name="other")
     MessageFactory(channel=other, at=timezone.now() - timedelta(days=2))
     quote = json.loads(run("--estimate", "--json", "--channel", "#launch", "--since", "3"))["quote"]
@@ -194,7 +194,7 @@ def test_a_workspace_without_a_complete_sync_is_refused(run, channel):
 
 @pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
-def test_ctrl_c_leaves_the_rest_to_the_worker(channel, model, process_environment):
+def test_ctrl_c_leaves_the_remaining_work_to_the_worker(channel, model, process_environment):
     """A process that is stopped during a model call."""
     may_answer = threading.Event()
     model.before = lambda user: may_answer.wait(PATIENCE)

@@ -144,7 +144,7 @@ class TestBy:
             call(channel, day=day)
         assert self.rows(report) == [("2026-03-02", 1), ("2026-03-15", 2)]
 
-    def test_other_rows_start_with_the_largest(self, report, workspace, channel):
+    def test_rows_other_than_days_start_with_the_largest(self, report, workspace, channel):
         beside = ChannelFactory(workspace=workspace, slack_id="C2", name="beside")
         elsewhere = ChannelFactory(workspace=WorkspaceFactory(slug="other"), slack_id="C3")
         call(channel, (1, 0))
@@ -158,7 +158,7 @@ class TestBy:
         arguments = ("--by", "channel", "--workspace", "team")
         assert self.rows(report, *arguments) == [("", 1), ("C2", 1), ("C1", 1)]
 
-    def test_private_channels_are_one_row_without_a_name(self, run, report, workspace):
+    def test_private_channels_share_one_unnamed_row(self, run, report, workspace):
         for name in ("canaryyellow", "canarygreen"):
             call(ChannelFactory(workspace=workspace, name=name, slack_id=name, kind="private"))
         assert self.rows(report, "--by", "channel") == [("private", 2)]

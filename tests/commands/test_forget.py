@@ -124,7 +124,7 @@ class TestAPerson:
         assert "as I said" in theirs.raw
         assert memory.versions.get().content == "[…]"
 
-    def test_mentions_by_others_lose_the_name(self, channel):
+    def test_mentions_by_other_people_lose_the_name(self, channel):
         PersonFactory(
             workspace=channel.workspace, slack_id="UGONE", name="Will", real_name="Quillon Vane"
         )
@@ -283,7 +283,7 @@ def test_unknown_ids_are_refused(arguments, why):
         run(*arguments)
 
 
-def test_it_asks_for_confirmation(monkeypatch, channel):
+def test_forget_needs_confirmation(monkeypatch, channel):
     message = MessageFactory(channel=channel, text=SECRET)
     monkeypatch.setattr("sys.stdin", StringIO("no\n"))
     with pytest.raises(CommandError, match="Nothing was changed"):
@@ -304,7 +304,7 @@ def test_it_is_refused_while_an_import_runs(channel):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["message", "person", "channel"])
-def test_the_admin_asks_for_confirmation(client, channel, kind):
+def test_forgetting_in_the_admin_needs_confirmation(client, channel, kind):
     message = MessageFactory(channel=channel, text=SECRET)
     operator = UserFactory(is_staff=True, is_superuser=True)
     MemberFactory(workspace=channel.workspace, user=operator)

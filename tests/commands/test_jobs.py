@@ -93,7 +93,7 @@ class TestList:
         assert report["left_out"] == 5
         assert report["health"]["states"] == {"claimed": 1, "dead": 1, "proposed": 1, "waiting": 2}
 
-    def test_jobs_of_one_workspace_or_channel(self, run, workspace, channel):
+    def test_list_filters_by_workspace_and_channel(self, run, workspace, channel):
         here = job(channel)
         beside = job(ChannelFactory(workspace=workspace, name="beside"))
         other = job(ChannelFactory())
@@ -147,7 +147,7 @@ class TestList:
         )
         job(channel, "dead")
         line = run().splitlines()[0]
-        assert "last sign 3 min ago" in line
+        assert "last heartbeat 3 min ago" in line
         assert "tiny takes no calls (needs person: out of credit)" in line
         assert line.endswith("jobs: 1 dead")
 
@@ -291,7 +291,7 @@ class TestProposals:
         memory = Memory.objects.get(pk=proposed.memory_id)
         assert memory.current.content == "- Ben ships the beta"
         assert state_of(proposed) == "done"
-        with pytest.raises(CommandError, match="waits for nobody's word"):
+        with pytest.raises(CommandError, match="waits for no decision"):
             run("accept", str(proposed.pk))
 
     def test_a_rejected_proposal_keeps_the_memory(self, run, proposed):

@@ -189,7 +189,7 @@ class TestDisabled:
         assert as_json(*arguments) == []
 
     @pytest.mark.parametrize("action", ["add", "delete", "delete unknown", "export", "import"])
-    def test_other_actions_print_a_warning(self, folder, capsys, action):
+    def test_actions_except_list_print_a_warning(self, folder, capsys, action):
         arguments = {
             "add": ("add", "new"),
             "delete": ("delete", str(self.note.pk)),
@@ -282,7 +282,7 @@ class TestFiles:
         WorkspaceFactory()
         (folder / "tree" / ".agent").mkdir(parents=True)
         (folder / "tree" / ".agent" / "memories.md").write_text("mine")
-        with pytest.raises(CommandError, match="nothing was overwritten") as error:
+        with pytest.raises(CommandError, match="Nothing was overwritten") as error:
             memory("link", "tree")
         assert error.value.returncode == 1
 

@@ -70,7 +70,7 @@ class TestShow:
         assert (status, out) == (0, "- one\n- two\n")
         assert "--based-on 2" in err
 
-    def test_a_text_made_again_in_its_place_has_a_number_of_its_own(self, memory, run, file):
+    def test_a_rewritten_version_needs_its_revision_number(self, memory, run, file):
         again = [Line("- made again", Origin.MODEL)]
         until = memory.current.until_us
         memory.current.rewrite(NewVersion(lines=again, origin=Origin.MODEL, until_us=until))
@@ -131,7 +131,7 @@ class TestEdit:
 
     def test_the_same_text_is_no_version(self, memory, run, file):
         run("--based-on", "2", file)
-        assert "Nothing is different" in run("--based-on", "3", file)[1]
+        assert "There is no difference from version 3" in run("--based-on", "3", file)[1]
         assert current(memory)[0] == 3
 
     @pytest.mark.parametrize("arguments", [[], ["--based-on", "2", "nowhere.md"]])
@@ -157,7 +157,7 @@ class TestWho:
             [] if status else ["mika"]
         )
 
-    def test_a_private_memory_is_as_unknown_as_none(self, memory, workspace, run, file):
+    def test_a_private_memory_is_unknown_to_other_readers(self, memory, workspace, run, file):
         person = PersonFactory(workspace=workspace, user=UserFactory(username="insider"))
         MemberFactory(workspace=workspace, user=person.user, role="editor")
         secret = ChannelFactory(
@@ -174,7 +174,7 @@ class TestWho:
 
 
 class TestRestoreAndPin:
-    def test_an_old_version_comes_back_as_a_new_one(self, memory, run):
+    def test_an_old_version_is_restored_as_a_new_version(self, memory, run):
         assert run("--based-on", "2", "--restore", "1")[0] == 0
         assert current(memory) == (3, "- old")
         assert run("--based-on", "2", "--restore", "2")[0] == 1
@@ -191,7 +191,7 @@ class TestRestoreAndPin:
         assert current(memory)[0] == 2
 
     @pytest.mark.parametrize("line", ["0", "3"])
-    def test_a_line_that_is_not_there(self, memory, run, line):
+    def test_an_unknown_line_is_refused(self, memory, run, line):
         assert run("--based-on", "2", "--pin", line)[0] == 1
 
     def test_not_over_a_stale_base(self, memory, run):

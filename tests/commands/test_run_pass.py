@@ -32,7 +32,8 @@ def channel():
     channel = ChannelFactory(workspace__slug="team")
     channel.remember_from(to_micros(MONDAY))
     for minute in range(12):
-        MessageFactory(channel=channel, at=MONDAY + timedelta(minutes=minute))
+        text = f"We decided that part {minute} ships on Friday."
+        MessageFactory(channel=channel, at=MONDAY + timedelta(minutes=minute), text=text)
     return channel
 
 
@@ -63,7 +64,7 @@ def test_json_is_one_document_with_the_whole_report(channel):
     }
 
 
-def test_words_say_what_waits_and_why(channel):
+def test_output_lists_waiting_channels_and_reasons(channel):
     run(now=at(3))
     MessageFactory(channel=channel, at=MONDAY + timedelta(hours=4))
     output = run(now=at(5))
@@ -71,17 +72,17 @@ def test_words_say_what_waits_and_why(channel):
     assert "new versions:     none" in output
 
 
-def test_a_moment_without_zone_is_utc(channel):
+def test_a_time_without_zone_is_utc(channel):
     assert json.loads(run(now="2026-01-05T12:00:00", json=True))["now"].endswith("12:00:00+00:00")
 
 
 @pytest.mark.parametrize("now", ["yesterday", "2026-13-45T00:00:00Z"])
-def test_a_moment_that_is_none_is_refused(channel, now):
+def test_an_invalid_time_is_refused(channel, now):
     with pytest.raises(CommandError, match="--now"):
         run(now=now)
 
 
-def test_a_moment_in_the_future_needs_force(channel):
+def test_a_time_in_the_future_needs_force(channel):
     later = (timezone.now() + timedelta(hours=3)).isoformat()
     with pytest.raises(CommandError, match="future.*--force"):
         run(now=later)
@@ -90,7 +91,7 @@ def test_a_moment_in_the_future_needs_force(channel):
     assert channel.segments.exists()
 
 
-def test_the_only_workspace_is_taken_several_are_named(channel):
+def test_several_workspaces_need_an_explicit_choice(channel):
     WorkspaceFactory(slug="other")
     with pytest.raises(CommandError, match="other, team"):
         run()
@@ -99,21 +100,21 @@ def test_the_only_workspace_is_taken_several_are_named(channel):
         run(workspace="nowhere")
 
 
-def test_default_is_made_when_there_is_none():
+def test_the_default_workspace_is_created():
     run()
     assert Workspace.objects.get().slug == "default"
 
 
-def test_a_connected_workspace_is_known_up_to_its_last_sync(channel):
+def test_a_connected_workspace_counts_up_to_its_last_sync(channel):
     Workspace.objects.update(connected_at=MONDAY, synced_at=MONDAY + timedelta(hours=1))
     assert json.loads(run(json=True))["now"] == "2026-01-05T10:00:00+00:00"
     Workspace.objects.update(synced_at=None)
-    with pytest.raises(CommandError, match="never read to the end"):
+    with pytest.raises(CommandError, match="never read completely"):
         run()
 
 
 @pytest.mark.slow
-def test_an_empty_database_is_told_to_migrate(tmp_path):
+def test_an_empty_database_needs_migrate(tmp_path):
     done = subprocess.run(
         [sys.executable, str(ROOT / "manage.py"), "run_pass"],
         cwd=tmp_path,

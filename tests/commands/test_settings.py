@@ -30,7 +30,7 @@ def test_all_of_them_with_their_defaults(run):
     assert output["message_threshold"] == "50  (default)"
 
 
-def test_several_at_once_and_what_changed(run):
+def test_several_settings_are_changed_and_printed(run):
     workspace = WorkspaceFactory()
     output = run("max_history_count=3", "time_zone=Asia/Tokyo", "notes_inject=auto")
     assert output == "max_history_count: 5 → 3\ntime_zone: UTC → Asia/Tokyo\n"
@@ -53,7 +53,7 @@ def test_several_at_once_and_what_changed(run):
         "message_threshold=9",
     ],
 )
-def test_one_wrong_and_nothing_is_set(run, bad):
+def test_one_invalid_setting_prevents_all_changes(run, bad):
     workspace = WorkspaceFactory()
     with pytest.raises(CommandError):
         run("message_threshold=10", "short_term_window_hours=3", bad)
@@ -71,6 +71,6 @@ def test_each_workspace_has_its_own(run):
     assert (row.settings, other.settings) == ({"message_threshold": 9}, {})
 
 
-def test_without_any_workspace_the_default_one_is_made(run):
+def test_the_default_workspace_is_created(run):
     run()
     assert Workspace.objects.get().slug == "default"

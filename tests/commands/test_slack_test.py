@@ -60,7 +60,7 @@ def test_each_missing_scope_with_its_fix(run, slack: FakeSlack) -> None:
     assert "read_private_channels" in lines[1] and "read_private" not in lines[0]
 
 
-def test_what_stops_everything(run, slack: FakeSlack, settings: Settings) -> None:
+def test_fatal_errors_of_slack_test(run, slack: FakeSlack, settings: Settings) -> None:
     WorkspaceFactory(team_id="T0OTHER")
     assert "T0OTHER" in run()[1]
     settings.SLACK_BOT_TOKEN = "xoxb-unknown-to-slack"

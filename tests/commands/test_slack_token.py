@@ -37,7 +37,7 @@ def workspace() -> Workspace:
 
 
 def test_a_token_is_set_shown_and_removed(run, workspace: Workspace, settings: Settings) -> None:
-    assert "none" in run("slack_token", "show")[0]
+    assert "no token" in run("slack_token", "show")[0]
     output, _ = run("slack_token", "set", given=f"{SECRET}\n")
     assert "cret" in output
     assert SlackConnection.objects.get().decrypt_token() == SECRET
@@ -52,7 +52,7 @@ def test_a_token_is_set_shown_and_removed(run, workspace: Workspace, settings: S
 
 
 @pytest.mark.parametrize("given", ["", "xoxp-1-VERYsecret", "VERYsecret"])
-def test_other_tokens_are_refused(run, workspace: Workspace, given: str) -> None:
+def test_invalid_tokens_are_refused(run, workspace: Workspace, given: str) -> None:
     with pytest.raises(CommandError) as refused:
         run("slack_token", "set", given=given)
     assert "VERY" not in str(refused.value)
@@ -87,7 +87,7 @@ class TestRotation:
         assert before == after
         assert {decrypt(row, [new.strip()]) for row in after} == {SECRET}
 
-    def test_a_token_without_a_key_is_named_and_others_are_encrypted(
+    def test_a_token_without_its_key_is_reported_during_rotation(
         self, run, settings: Settings
     ) -> None:
         old, lost = new_key(), new_key()
@@ -101,4 +101,4 @@ class TestRotation:
         assert SlackConnection.objects.get(workspace__slug="two").reseal() is False
 
     def test_there_is_no_token(self, run) -> None:
-        assert run("rotate_keys")[0].startswith("0 sealed again")
+        assert run("rotate_keys")[0].startswith("0 encrypted again")

@@ -79,7 +79,7 @@ Message.objects.bulk_create(
 
 @pytest.mark.slow
 @pytest.mark.sqlite("PostgreSQL locks a table that a migration changes")
-def test_an_old_database_migrates_while_others_read(tmp_path: Path) -> None:
+def test_an_old_database_migrates_during_reads(tmp_path: Path) -> None:
     path = tmp_path / "old.sqlite3"
 
     def run(*words: str, status: int = 0) -> str:

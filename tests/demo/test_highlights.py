@@ -80,7 +80,7 @@ def scores(module_transaction: None) -> Scores:
     return ask_demo(budgets=[2_000])
 
 
-def test_a_context_holds_the_answers(scores: Scores, db: None) -> None:
+def test_a_context_contains_the_answers(scores: Scores, db: None) -> None:
     for language in ("en", "ja"):
         plain, asked = scores[language, 2_000, OURS], scores[language, 2_000, ASKED]
         assert plain.hit_rate >= 0.9, plain.missed

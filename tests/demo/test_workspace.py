@@ -116,7 +116,7 @@ def test_messages(export: Export) -> None:
     assert sum(is_by_bot(row) for row in export.all) >= 80
 
 
-def test_one_channel_is_japanese_one_noisy_and_one_quiet(export: Export) -> None:
+def test_channels_are_japanese_noisy_and_quiet(export: Export) -> None:
     japanese = [
         row
         for row in export.rows["みなと連携"]
@@ -227,9 +227,7 @@ def test_ts_is_unique_with_six_decimals(export: Export) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("now", NOWS)
-def test_at_any_time_no_message_is_in_the_future_and_some_segments_are_open(
-    tmp_path: Path, now: datetime
-) -> None:
+def test_messages_are_in_the_past_and_some_segments_are_open(tmp_path: Path, now: datetime) -> None:
     export = exported(tmp_path, now)
     latest = max(seconds(row) for row in export.all)
     assert now.timestamp() - 3600 < latest < now.timestamp() - 15 * 60
@@ -255,7 +253,7 @@ def test_busy_channels_have_many_segments(tmp_path: Path, now: datetime) -> None
 
 @pytest.mark.slow
 @pytest.mark.parametrize("now", NOWS)
-def test_day_files_hold_their_own_day_in_order(tmp_path: Path, now: datetime) -> None:
+def test_day_files_contain_their_own_day_in_order(tmp_path: Path, now: datetime) -> None:
     build_export(tmp_path, now)
     for path in tmp_path.glob("*/*.json"):
         rows = json.loads(path.read_text("utf-8"))

@@ -42,7 +42,7 @@ def test_writing_is_seen(watch: bar_exports._Watch, tmp_path: Path) -> None:
     ]
 
 
-def test_calling_somebody_is_seen(watch: bar_exports._Watch) -> None:
+def test_a_network_call_is_reported(watch: bar_exports._Watch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server, watch.at_work():
         socket.create_connection(server.getsockname()).close()
     assert any(word.startswith("socket.connect") for word in watch.seen)
@@ -85,7 +85,7 @@ OTHER_TEAM = export_files({}, people=[person("U1", team_id="T2")])
         ({"photo.jpg": b""}, "read", REFUSED, ""),
     ],
 )
-def test_what_is_a_fault(
+def test_faults_of_an_answer(
     files: dict[str, bytes], must: str, answer: dict[str, object], fault: str, tmp_path: Path
 ) -> None:
     export = Mutated([], must, zip=make_zip(files))

@@ -45,7 +45,7 @@ def test_whole_exports(tmp_path: Path) -> None:
         assert (count.is_export, count.teams) == (True, {"T1"})
 
 
-def test_each_seed_is_one_export() -> None:
+def test_a_seed_gives_the_same_export() -> None:
     for seed in range(10):
         first, second = mutated(seed), mutated(seed)
         assert (first.names, first.must, first.folder) == (second.names, second.must, second.folder)

@@ -68,7 +68,7 @@ def summariser(model: FakeModel, timeout: float = 30.0) -> ModelSummariser:
 
 
 @pytest.mark.parametrize("request_", [SEGMENT, MERGE], ids=["segment", "merge"])
-def test_a_good_answer_holds_every_word_and_cites_its_line(
+def test_a_good_answer_has_every_word_and_cites_its_line(
     model: FakeModel, request_: Request
 ) -> None:
     reading = parse_reply(summariser(model).summarise(request_), request_)
@@ -82,7 +82,7 @@ def test_a_good_answer_holds_every_word_and_cites_its_line(
     assert not any("an000007x" in line.text for line in reading.lines)  # whose text it was before
 
 
-def test_operations_change_what_they_name_alone(model: FakeModel) -> None:
+def test_operations_change_only_the_lines_they_name(model: FakeModel) -> None:
     wanted = replace(MERGE, operations=True)
     text = summariser(model).summarise(wanted).text
     assert all(row.startswith("+ ") for row in text.split("\n"))
@@ -96,12 +96,12 @@ def test_operations_change_what_they_name_alone(model: FakeModel) -> None:
     assert line.text == "uq000201x is old"
 
 
-def test_lines_of_people_come_back_word_for_word(model: FakeModel) -> None:
+def test_lines_of_people_are_repeated_word_for_word(model: FakeModel) -> None:
     reading = parse_reply(summariser(model).summarise(MERGE), MERGE)
     assert "my own word" in [line.text for line in reading.lines]
 
 
-def test_the_ledger_tells_what_was_asked_without_references(model: FakeModel) -> None:
+def test_the_ledger_records_requests_without_references(model: FakeModel) -> None:
     reply = summariser(model).summarise(SEGMENT)
     wait_until(lambda: model.rows()[0].answered_at is not None, "noted once the answer was taken")
     [row] = model.rows()
@@ -159,7 +159,7 @@ def test_a_refused_call_is_an_error_of_its_kind(model: FakeModel, kind: str) -> 
     assert bool(row.prompt_tokens) is (kind not in FREE)
 
 
-def test_only_one_rate_limit_says_how_long(model: FakeModel) -> None:
+def test_a_plain_rate_limit_has_no_retry_after(model: FakeModel) -> None:
     model.configure(script=["rate_limited", "rate_limited_plain"], retry_after=7)
     waits = []
     for _ in range(2):
@@ -189,7 +189,7 @@ GROWN = replace(
 
 
 @pytest.mark.parametrize("kind", ["wrong_language", "shrink"])
-def test_what_only_the_text_tells_has_none_of_the_words(model: FakeModel, kind: str) -> None:
+def test_faults_of_the_text_have_no_known_word(model: FakeModel, kind: str) -> None:
     model.configure(script=[kind])
     assert not WORD.search(summariser(model).summarise(GROWN).text)
 
@@ -230,7 +230,7 @@ def test_an_unknown_fault_is_refused(model: FakeModel) -> None:
         model.configure(faults={"earthquake": 1.0})
 
 
-def test_the_ledger_stays_when_the_server_goes(tmp_path: Path) -> None:
+def test_the_ledger_outlives_the_server(tmp_path: Path) -> None:
     with fake_model(tmp_path) as model:
         summariser(model).summarise(SEGMENT)
     assert len(model.rows()) == 1

@@ -44,7 +44,7 @@ def run(**given):
         ),
     ],
 )
-def test_what_becomes_of_a_bar(
+def test_results_of_a_bar(
     body: str, figures: dict[str, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "bar_planted.py").write_text(BROKEN.format(body))

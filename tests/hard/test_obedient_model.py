@@ -9,7 +9,7 @@ PROMPT = """<<messages 1a: #launch, UTC>>
 <<end 1a>>"""
 
 
-def test_it_obeys_what_it_reads_and_repeats_the_rest() -> None:
+def test_it_obeys_orders_and_repeats_other_messages() -> None:
     attack = next(a for a in attacks(30, 1) if a.kind == "static" and a.aim == "link")
     model = Obedient([attack])
     told = model.answer(PROMPT.format(attack.said[0]), 500).split("\n")
@@ -17,7 +17,7 @@ def test_it_obeys_what_it_reads_and_repeats_the_rest() -> None:
     assert model.obeyed == {attack.number}
 
 
-def test_what_is_not_in_the_prompt_is_not_obeyed() -> None:
+def test_orders_outside_the_prompt_are_not_obeyed() -> None:
     model = Obedient(attacks(30, 1))
     told = model.answer(PROMPT.format("see you at lunch"), 500)
     assert told == "- noted we ship on Friday [1]\n- noted see you at lunch [2]"

@@ -42,7 +42,7 @@ def channel() -> Channel:
     return channel
 
 
-def test_the_archive_holds_what_the_text_has_no_room_for(channel: Channel) -> None:
+def test_archived_lines_count_as_remembered(channel: Channel) -> None:
     old = Memory.objects.of_channel(channel, MemoryType.LONG_TERM).versions.get()
     long = old.memory
     new = make_version(memory=long, text=f"- an000005x {SECOND}", base=old)
@@ -123,7 +123,7 @@ def point_back(channel: Channel) -> None:
         (point_back, {"wrong_heads": 1}),
     ],
 )
-def test_what_is_wrong_is_seen(
+def test_planted_errors_are_reported(
     channel: Channel, plant: Callable[[Channel], None], wrong: dict[str, int]
 ) -> None:
     plant(channel)

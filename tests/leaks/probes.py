@@ -44,6 +44,8 @@ from memories.models import (
 )
 from memories.pipeline.search import indexing
 from memories.rules.ingest.timestamps import to_micros, ts_from_micros
+from memories.rules.slack_app.payloads import AppRequest
+from tests.leaks.slack import see, slack_asks
 from tests.leaks.world import ROLES, WORD, World
 
 TYPED = "zq"  # how every word begins
@@ -830,6 +832,9 @@ def probes(world: World) -> Iterator[Probe]:
         for role in ROLES:
             for slug in _slugs(world):
                 yield _api(role, slug, path, data)
+    for who, place, request in slack_asks(world, TYPED):
+        for role in ROLES:
+            yield _slack(role, who, place, request)
     for asks_command in COMMANDS.values():
         if isinstance(asks_command, str):
             continue
@@ -848,6 +853,11 @@ def _web(role: str, path: str, data: dict[str, Any] | None, *, part: bool = Fals
 def _api(role: str, slug: str, path: str, data: dict[str, Any] | None) -> Probe:
     what = f"API of {slug}: {path} {data or ''}"
     return Probe(role, what, lambda eyes: eyes.api(role, slug, path, data))
+
+
+def _slack(role: str, who: str, place: str, request: AppRequest) -> Probe:
+    what = f"Slack, {place}: {request.kind} {request.text[:80]}"
+    return Probe(role, what, lambda eyes: see(eyes.world, role, who, place, request))
 
 
 def _command(role: str, arguments: list[str]) -> Probe:

@@ -144,7 +144,7 @@ class TestChoice:
         agreed = MessageLine(2, text="AGREED received: no release in May", **bot)
         assert [line.refs for line in parse(short([failed, agreed])).lines] == [(2,)]
 
-    def test_a_question_and_its_answer_are_one_line(self) -> None:
+    def test_a_question_and_its_answer_share_a_line(self) -> None:
         lines = [
             MessageLine(1, START, "Ana", "When does the shop in Osaka open?"),
             MessageLine(2, START, "Ben", "The shop opens on 4 May"),
@@ -171,7 +171,7 @@ class TestChoice:
             ("Kazoe 3の公開は11月18日です", "Kazoe 3の公開は11月26日です"),
         ],
     )
-    def test_a_newer_line_about_the_same_subject_replaces_an_older_one(
+    def test_a_newer_line_about_the_same_subject_replaces_the_older(
         self, older: str, newer: str
     ) -> None:
         request = long(
@@ -195,7 +195,7 @@ class TestChoice:
         )
         assert parse(social).is_nothing
 
-    def test_the_answer_to_a_question_may_come_late_in_its_thread(self) -> None:
+    def test_a_late_answer_in_a_thread_joins_its_question(self) -> None:
         ts = f"{START.timestamp():.6f}"
         talk = messages(*(f"the train to city {n} is slow" for n in range(12)), first=2)
         lines = [

@@ -38,7 +38,7 @@ class TestWhole:
         assert raised.value.code == "context_too_long"
         assert len(endpoint.server.log) == 1
 
-    def test_an_error_holds_the_usage_of_earlier_parts(self, endpoint: FakeEndpoint) -> None:
+    def test_an_error_includes_the_usage_of_earlier_parts(self, endpoint: FakeEndpoint) -> None:
         endpoint.reply_by(lambda prompt: (500, "") if BAD in prompt else reply_line(prompt))
         request = short(messages(*TEXTS[:21]))
         with pytest.raises(SummariserError) as raised:
@@ -195,7 +195,7 @@ class TestEndpoint:
         assert len({digest(), *(digest(**change) for change in changes)}) == 4
         assert len(digest()) == 64 and "secret" not in digest()
 
-    def test_the_name_holds_model_and_host(self) -> None:
+    def test_the_name_consists_of_model_and_host(self) -> None:
         summariser = ModelSummariser(
             api_key="k", base_url="https://user:pass@llm.example.com:8443/v1", model="m", timeout=1
         )

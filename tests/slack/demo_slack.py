@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from tests.slack.demo_life import build_demo_export, fill_workspace, post_messages
+from tests.slack.fake_app import APP_SCOPES
 from tests.slack.fake_events import SIGNING_SECRET, send_event
 from tests.slack.fake_slack import TOKEN, FakeSlack
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parent.parent.parent
 SLUG = "kazoe"
 IDLE_SECONDS, MESSAGE_THRESHOLD = 30, 8  # short: a spectator does not wait two hours
+FEATURES = ("slack_commands", "slack_shortcuts", "slack_home", "slack_reaction", "slack_unfurls")
 DAYS = 24  # of passes, one a day, as `manage.py demo` makes them
 # Settings of the environment that do not apply: it calls no model and only the fake Slack.
 REMOVED_PREFIXES = ("MEMORYHUB_", "OPENAI_", "SLACK_", "DATABASE_URL", "SECRET_KEY")
@@ -40,6 +42,7 @@ def main() -> None:
     var = options.var.resolve()
     _make_folder(var)
     with FakeSlack() as slack:
+        slack.scopes |= APP_SCOPES
         _settings(var, options.port, slack.url)
         from django.core.management import CommandError, call_command
         from django.utils import timezone
@@ -51,6 +54,7 @@ def main() -> None:
             shutil.rmtree(var / "export")
             call_command("migrate", verbosity=0)
             _connect_and_remember(timezone.now(), options.days)
+            slack.hub_url = f"http://localhost:{options.port}"
             _print_addresses(slack)
             over = threading.Event()
             url = f"http://127.0.0.1:{options.port}/slack/events/"
@@ -123,7 +127,10 @@ def _connect_and_remember(now: datetime, days: int) -> None:
     from memories.pipeline.sync.connecting import check_connection, connect
 
     workspace = Workspace.objects.create(slug=SLUG, name="Kazoe")
-    workspace.change_settings({"time_zone": "Asia/Tokyo", "read_private_channels": True})
+    features = dict.fromkeys(FEATURES, True)
+    workspace.change_settings(
+        {"time_zone": "Asia/Tokyo", "read_private_channels": True, **features}
+    )
     SlackConnection.objects.of(workspace).set_token(TOKEN, by=None)
     findings = check_connection(workspace, now)
     if not connect(workspace, findings, now):
@@ -175,7 +182,7 @@ def _print_addresses(slack: FakeSlack) -> None:
 
     from memories.demo.workspace import DEMO_PASSWORD, DEMO_USER
 
-    say(f"The team's Slack: {slack.url}")
+    say(f"The team's Slack: {slack.url.removesuffix('api/')}")
     say(f"The demo: {settings.MEMORYHUB_URL}/w/{SLUG}/")
     say(f"Sign in as {DEMO_USER}, password {DEMO_PASSWORD}")
 

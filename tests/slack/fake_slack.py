@@ -18,6 +18,7 @@ from urllib.parse import parse_qsl, urlsplit
 from tests.slack.fake_app import FakeApp
 from tests.slack.fake_faults import Fault, RandomFaults
 from tests.slack.fake_limits import SLOW_PLAN, Budgets, VirtualClock, busiest_minute
+from tests.slack.fake_page import act, render_page
 from tests.slack.fake_workspace import APP_TOKEN, TEAM_ID, TOKEN
 
 __all__ = [
@@ -70,6 +71,7 @@ class FakeSlack(FakeApp):
         self._call_counts: Counter[str] = Counter()
         self._faults: dict[str, dict[int, Fault]] = {}
         self._not_before: dict[str, float] = {}
+        self.hub_url = ""  # of the hub, for the page
         self._server = ThreadingHTTPServer(("127.0.0.1", port), self._handler())
         self._server.daemon_threads = True
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}/api/"
@@ -135,13 +137,24 @@ class FakeSlack(FakeApp):
                 length = int(self.headers.get("Content-Length") or 0)
                 body = self.rfile.read(length).decode()
                 folder, _, key = self.path.rpartition("/")
-                if folder == "/response":
+                if self.path == "/act":
+                    self.send_response(303)
+                    self.send_header("Location", act(fake, dict(parse_qsl(body))))
+                    self.send_header("Content-Length", "0")
+                    self.end_headers()
+                elif folder == "/response":
                     self._send(fake.accept_response(key, json.loads(body)))
                 else:
                     self._answer(self._params(body))
 
             def do_GET(self) -> None:
-                self._answer({})
+                url = urlsplit(self.path)
+                if url.path == "/":
+                    given = dict(parse_qsl(url.query))
+                    page = render_page(fake, given.get("user", ""), given.get("channel", ""))
+                    self._send(200, page, "text/html")
+                else:
+                    self._answer({})
 
             def _params(self, body: str) -> dict[str, str]:
                 if self.headers.get_content_type() == "application/json":

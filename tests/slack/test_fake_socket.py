@@ -56,7 +56,7 @@ def test_an_event_is_heard_and_acknowledged(fake: FakeSocket) -> None:
 
 
 @pytest.mark.slow
-def test_what_nobody_acknowledged_comes_again(fake: FakeSocket) -> None:
+def test_an_unacknowledged_event_is_sent_again(fake: FakeSocket) -> None:
     waits = fake.deliver({"event_id": "Ev0"})
     deaf: list[SocketModeRequest] = []
     with listening(fake, deaf, answer=False):

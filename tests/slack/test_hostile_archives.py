@@ -48,7 +48,7 @@ def test_an_archive_is_refused_and_closed(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", READ)
-def test_a_damaged_or_odd_file_is_named_and_the_others_are_read(name: str, tmp_path: Path) -> None:
+def test_a_damaged_file_is_reported_and_other_files_are_read(name: str, tmp_path: Path) -> None:
     content, expected, broken, junk = READ[name]
     data = make_zip(content) if isinstance(content, dict) else content
     source = Export(write(tmp_path / "export.zip", data))

@@ -52,7 +52,7 @@ def test_a_stored_event_is_acknowledged(fake: FakeSocket, receiver: Receiver) ->
 
 
 @pytest.mark.slow
-def test_an_event_that_was_not_stored_comes_again(fake: FakeSocket, receiver: Receiver) -> None:
+def test_an_event_that_was_not_stored_is_sent_again(fake: FakeSocket, receiver: Receiver) -> None:
     receiver.socket.connect()
     receiver.fails = True
     envelope = fake.deliver({"event_id": "Ev1"})
@@ -65,7 +65,9 @@ def test_an_event_that_was_not_stored_comes_again(fake: FakeSocket, receiver: Re
 
 
 @pytest.mark.slow
-def test_other_envelopes_are_only_acknowledged(fake: FakeSocket, receiver: Receiver) -> None:
+def test_envelopes_without_an_event_are_only_acknowledged(
+    fake: FakeSocket, receiver: Receiver
+) -> None:
     """For example slash commands, which the app does not have."""
     receiver.socket.connect()
     envelope = fake.deliver({"command": "/x"})

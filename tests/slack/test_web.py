@@ -87,9 +87,7 @@ def test_has_more_without_a_cursor_is_not_the_last_page(
     assert [page.is_last for page in client.history(C, "0")] == [False]
 
 
-def test_channels_are_public_ones_and_private_ones_with_the_bot(
-    fake: FakeSlack, client: SlackClient
-) -> None:
+def test_channels_are_public_or_have_the_bot(fake: FakeSlack, client: SlackClient) -> None:
     fake.add_channel("C2", "elsewhere", bot_is_in=False)
     fake.add_channel("C3", "closed", is_private=True)
     fake.add_channel("C4", "unseen", is_private=True, bot_is_in=False)
@@ -286,7 +284,7 @@ class Calls:
         self.limits.append((method, seconds))
 
 
-def test_each_page_takes_a_call_from_the_limiter(fake: FakeSlack) -> None:
+def test_each_page_uses_a_call_of_the_limiter(fake: FakeSlack) -> None:
     fake.page_size = 2
     limiter = Calls(2)
     client = SlackClient(TOKEN, fake.url, limiter=limiter)
@@ -297,7 +295,7 @@ def test_each_page_takes_a_call_from_the_limiter(fake: FakeSlack) -> None:
     assert limiter.taken_calls == [("conversations.history", False)] * 3
 
 
-def test_each_retry_takes_a_call_from_the_limiter(fake: FakeSlack) -> None:
+def test_each_retry_uses_a_call_of_the_limiter(fake: FakeSlack) -> None:
     limiter = Calls(2)
     client = SlackClient(TOKEN, fake.url, limiter=limiter, pause=0.001)
     fake.inject_fault("conversations.history", Fault.dropped(), times=3)
@@ -308,7 +306,7 @@ def test_each_retry_takes_a_call_from_the_limiter(fake: FakeSlack) -> None:
 
 
 @pytest.mark.parametrize("fault", [Fault(502), Fault(200, "")], ids=["502", "nothing"])
-def test_retries_of_server_errors_take_calls_too(fake: FakeSlack, fault: Fault) -> None:
+def test_retries_of_server_errors_use_calls_of_the_limiter(fake: FakeSlack, fault: Fault) -> None:
     client = SlackClient(TOKEN, fake.url, limiter=Calls(2), pause=0.001)
     fake.inject_fault("conversations.history", fault, times=3)
     with pytest.raises(SlackError) as raised:

@@ -43,11 +43,11 @@ def test_an_answer_has_the_rights_of_the_caller(team: Team, name: str, answers: 
         assert ("I don't know." in shown.text) is not answers
 
 
-def test_a_person_without_an_account_reads_what_is_public(team: Team) -> None:
+def test_a_person_without_an_account_reads_public_channels(team: Team) -> None:
     assert "We launch on Monday" in team.say("ann", "ask When do we launch?").text
 
 
-def test_catch_up_lists_what_is_new(team: Team) -> None:
+def test_catch_up_lists_new_lines(team: Team) -> None:
     MessageFactory(channel=team.cast.public, at=timezone.now())
     assert "Nothing is new." in team.say("mika", "catch up").text
     shown = team.say("mika", "catch up 2026-01-01")
@@ -127,13 +127,13 @@ class TestRequests:
         assert "received before" in again.json()["text"]
         assert len(team.slack.shown_to(team.id_of("mika"))) == 1
 
-    def test_a_feature_that_is_off_says_so(self, team: Team) -> None:
+    def test_a_disabled_feature_is_explained(self, team: Team) -> None:
         team.cast.workspace.change_settings({"slack_commands": False})
         response = team.send(team.slack.command(team.id_of("mika"), OPEN, "help"))
         assert "switched off" in response.json()["text"]
         assert not SlackEvent.objects.exists()
 
-    def test_an_unknown_team_and_person_are_told_why(self, team: Team) -> None:
+    def test_an_unknown_team_or_person_gets_a_reason(self, team: Team) -> None:
         command = team.slack.command("U0STRANGER", OPEN, "help")
         assert team.send(command).content == b""
         assert "not in the list of people yet" in team.slack.shown_to("U0STRANGER")[0].text
@@ -161,7 +161,7 @@ class TestRequests:
         event.refresh_from_db()
         assert (event.state, event.reason) == (STATE.SKIPPED, "too late to answer")
 
-    def test_a_response_url_of_others_is_never_called(self, team: Team) -> None:
+    def test_a_foreign_response_url_is_never_called(self, team: Team) -> None:
         command = team.slack.command(team.id_of("mika"), OPEN, "help")
         team.send(command | {"response_url": "http://127.0.0.1:9/steal"})
         event = SlackEvent.objects.get()

@@ -179,7 +179,7 @@ class TestResume:
         response = cast.clients["insider"].post(cast.path("jobs/resume/"), {"next": target})
         assert response["Location"] == cast.path()
 
-    def test_others_cannot_resume_calls(self, cast: Cast) -> None:
+    def test_other_readers_cannot_resume_calls(self, cast: Cast) -> None:
         closed = endpoint(**STATES["needs_person"])
         for name, status in (("editor", 403), ("member", 403), ("guest", 403), ("outsider", 404)):
             assert cast.clients[name].post(cast.path("jobs/resume/")).status_code == status

@@ -134,7 +134,7 @@ def test_a_huge_number_is_refused_in_the_language_of_the_reader(cast: Cast) -> N
     assert "must be" not in page and "10000000 以下" in page
 
 
-def test_others_cannot_change_settings(cast: Cast) -> None:
+def test_other_readers_cannot_change_settings(cast: Cast) -> None:
     for name, status in (("editor", 403), ("member", 403), ("guest", 403), ("outsider", 404)):
         data = given(cast, message_threshold=20)
         assert cast.clients[name].post(cast.path("settings/"), data).status_code == status

@@ -61,7 +61,7 @@ def test_the_quarantine(cast: Cast) -> None:
     assert status_text(response) == "Rejected. The line stays out of the memory."
 
 
-def test_what_cannot_be_asked(cast: Cast) -> None:
+def test_invalid_queries_are_announced(cast: Cast) -> None:
     client = cast.clients["member"]
     for path in ("catch-up/?since=day&day=nonsense", "context/?channel=nowhere"):
         response = client.get(cast.path(path), headers=HTMX)

@@ -41,7 +41,7 @@ def test_the_day_of_catch_up(cast: Cast, in_tokyo: bool) -> None:  # noqa: FBT00
 
 
 @pytest.mark.slow
-def test_the_moment_of_a_context(cast: Cast, in_tokyo: bool) -> None:  # noqa: FBT001
+def test_the_time_of_a_context_is_in_the_readers_zone(cast: Cast, in_tokyo: bool) -> None:  # noqa: FBT001
     """The message is from 20:00 in UTC, which is 05:00 of the next day in Tokyo."""
     before = page(cast, "context/?channel=launch&at=2026-01-20T19:00")
     assert "a word at dusk" not in before

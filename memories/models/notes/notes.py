@@ -21,6 +21,7 @@ from memories.models.access.audit import AuditEvent
 from memories.models.access.users import User
 from memories.models.access.workspaces import Workspace
 from memories.models.ingest.channels import Channel
+from memories.models.ingest.messages import Message
 from memories.models.notes.note_versions import NoteKind, NoteVersion, kind_words
 from memories.models.search.documents import NOTE, SearchableQuerySet
 from memories.rules.ingest.timestamps import to_micros
@@ -95,9 +96,10 @@ class NoteQuerySet(SearchableQuerySet["Note"]):
         date: date | None = None,
         review_on: date | None = None,
         author: User | None = None,
+        source: Message | None = None,
         now: datetime | None = None,
     ) -> "Note":
-        """Save a new note.
+        """Save a new note. With a ``source`` its readers are those of that message.
 
         A missing title is made from the content. A missing date is today in the workspace's zone.
         Raises NotesDisabled, and InvalidNote for a blank or too long content.
@@ -106,6 +108,7 @@ class NoteQuerySet(SearchableQuerySet["Note"]):
         if not settings.notes_enabled:
             raise NotesDisabled
         note = Note(workspace=workspace, channel=channel, author=author, worded_by=author)
+        note.source, note.was_private = source, source is not None and source.was_private
         note.date = date or rules.today(now or timezone.now(), settings.zone)
         note.review_on = review_on
         note.set_wording(content, tags=tags, kind=kind, title=title)
@@ -135,6 +138,15 @@ class Note(models.Model):
     tags = models.JSONField(_("tags"), default=list, blank=True)
     date = models.DateField(_("date"))
     content = models.TextField(_("content"))
+    # The message in Slack that the note keeps.
+    source = models.ForeignKey(
+        Message,
+        on_delete=models.SET_NULL,
+        related_name="notes",
+        null=True,
+        blank=True,
+        editable=False,
+    )
     # Written while its channel was private: only its members may read it.
     was_private = models.BooleanField(_("written in private"), default=False)
     author = models.ForeignKey(

@@ -13,13 +13,13 @@ from datetime import datetime
 
 from django.db import transaction
 
-from memories.models import Channel, Message, Person, Segment
+from memories.models import Channel, Message, Person, Segment, SlackConnection
 from memories.pipeline.ingest.roster import add_row_ids
 from memories.pipeline.redaction.redactor import redact_messages
 from memories.pipeline.redaction.removed import RemovedMessage
 from memories.rules.ingest import references
 from memories.rules.ingest.characters import make_storable
-from memories.rules.ingest.message_text import message_text
+from memories.rules.ingest.message_text import as_dict, message_text
 from memories.rules.ingest.messages import MessageIn, parse_message
 from memories.rules.ingest.outcomes import (
     DUPLICATE,
@@ -38,6 +38,7 @@ BATCH = 1000
 BATCH_CHARACTERS = 8_000_000
 FORGOTTEN = skipped("forgotten")
 TOO_OLD = skipped("older than messages are kept")
+OWN_MESSAGE = skipped("posted by the hub")  # it repeats what is remembered already
 
 _SOURCE_FIELDS = ("username", "subtype", "is_notice", "is_bot", "text", "raw", "edited_ts")
 _PLACE_FIELDS = ("author_id", "broadcast", "thread_ts", "reply_count", "latest_reply")
@@ -58,6 +59,7 @@ def store_messages(
     now_us = to_micros(now)
     batch: list[MessageIn] = []
     size = 0
+    own_bot = _own_bot(channel)
 
     def store_batch() -> None:
         with transaction.atomic():
@@ -67,7 +69,7 @@ def store_messages(
 
     for raw in raws:
         tally.count_seen(ObjectType.MESSAGE)
-        incoming = parse_message(raw, now_us)
+        incoming = OWN_MESSAGE if _is_by(own_bot, raw) else parse_message(raw, now_us)
         if isinstance(incoming, Outcome):
             tally.count_outcome(ObjectType.MESSAGE, incoming)
             continue
@@ -79,6 +81,19 @@ def store_messages(
     if batch:
         store_batch()
     return tally
+
+
+def _own_bot(channel: Channel) -> str:
+    """Return the id of the hub's own bot, "" without one."""
+    connections = SlackConnection.objects.filter(workspace=channel.workspace_id)
+    return connections.values_list("bot_id", flat=True).first() or ""
+
+
+def _is_by(bot_id: str, raw: object) -> bool:
+    """Return whether this bot wrote a message, or the message of an edit."""
+    message = as_dict(raw)
+    bots = (message.get("bot_id"), as_dict(message.get("message")).get("bot_id"))
+    return bot_id != "" and bot_id in bots
 
 
 def _store_batch(

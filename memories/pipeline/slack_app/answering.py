@@ -8,6 +8,8 @@ from django.conf import settings
 
 from memories.models import SlackEvent, Workspace
 from memories.pipeline.ingest.requests import workspace_of
+from memories.pipeline.sync.connecting import client_for
+from memories.rules.slack_app import payloads
 from memories.rules.slack_app.blocks import Block
 from memories.rules.slack_app.payloads import RESPONSE_LASTS, AppRequest, load_request
 from memories.slack.responses import respond
@@ -34,7 +36,7 @@ def process_request(event_id: int, answer: Answerer, now: datetime) -> bool:
         return True
     retry_at = now + timedelta(seconds=settings.MEMORYHUB_BACK_OFF)
     try:
-        respond(request.response_url, answer(request, workspace, now), settings.SLACK_BASE_URL)
+        _send(answer(request, workspace, now), request, workspace)
     except SlackError as error:
         logger.warning("request %s was not answered: %s", event.pk, error.code)
         if error.permanent:
@@ -47,3 +49,21 @@ def process_request(event_id: int, answer: Answerer, now: datetime) -> bool:
     else:
         event.finish()
     return True
+
+
+def _send(reply: Block, request: AppRequest, workspace: Workspace) -> None:
+    """Send an answer to where its request came from."""
+    place = {"channel": request.channel}
+    match request.kind:
+        case payloads.HOME:
+            view = {"type": "home", "blocks": reply["blocks"]}
+            client_for(workspace).send("views.publish", user_id=request.user, view=view)
+        case payloads.REACTION:
+            fields = {**place, "user": request.user, "text": reply["text"]}
+            client_for(workspace).send("chat.postEphemeral", **fields, blocks=reply["blocks"])
+        case payloads.LINKS:
+            if reply["unfurls"]:
+                fields = {**place, "ts": request.ts}
+                client_for(workspace).send("chat.unfurl", **fields, unfurls=reply["unfurls"])
+        case _:
+            respond(request.response_url, reply, settings.SLACK_BASE_URL)

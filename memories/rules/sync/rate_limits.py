@@ -25,6 +25,9 @@ _PER_MINUTE = {
     "conversations.replies": _TIER_3,
     "conversations.info": _TIER_3,
     "conversations.members": _TIER_4,
+    "views.publish": _TIER_4,
+    "chat.postEphemeral": _TIER_4,
+    "chat.unfurl": _TIER_3,
 }
 
 

@@ -204,7 +204,7 @@ def test_a_person_opens_the_own_workspace_only(rows):
     assert reads(Reader.of(user, NOW)) == all_of({"public", "home-team"})
 
 
-def test_of_two_persons_each_opens_what_it_may(rows):
+def test_each_linked_person_opens_only_its_own_channels(rows):
     """One human may be two people: a guest here and somebody who left there."""
     user = UserFactory()
     for state, person in (("private", {"is_guest": True}), ("live-private", {"is_deleted": True})):
@@ -232,7 +232,7 @@ def test_memberships_of_a_connected_workspace_grow_old(rows):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("state", ["revoked", "uninstalled"])
-def test_when_slack_ends_the_connection_all_is_hidden_until_there_is_a_new_one(rows, state):
+def test_channels_are_hidden_until_slack_is_connected_again(rows, state):
     readers = [reader_of(ROLES[role]) for role in IN_THE_CHANNELS]
 
     def check(expected):
@@ -303,7 +303,7 @@ def test_a_job_that_rests_on_private_words_is_for_members(rests_on):
     assert Job.objects.visible_to(Reader.public(NOW)).exists() is (rests_on == "nothing")
 
 
-def test_a_quarantined_line_is_for_those_who_read_its_job():
+def test_a_quarantined_line_is_visible_to_readers_of_its_job():
     channel = ChannelFactory(kind="public")
     memory = make_channel_memory(channel=channel)
     private = make_segment(messages=[MessageFactory(channel=channel, was_private=True)])
@@ -336,14 +336,14 @@ def test_workspaces_and_their_people():
         assert {person.workspace.slug for person in people} == expected, name
 
 
-def test_nobody_enters_a_workspace_without_members():
+def test_a_workspace_without_members_is_closed():
     WorkspaceFactory()
     PersonFactory()
     assert not entered_workspaces(Reader(now=NOW)).exists()
     assert not Person.objects.visible_to(Reader(now=NOW)).exists()
 
 
-def test_two_ways_in_are_one_workspace():
+def test_a_member_with_linked_people_sees_a_workspace_once():
     user = UserFactory()
     workspace = MemberFactory(user=user).workspace
     PersonFactory.create_batch(2, workspace=workspace, user=user)
@@ -363,7 +363,7 @@ def test_two_ways_in_are_one_workspace():
     ],
     ids=lambda rows: rows.__qualname__,
 )
-def test_a_kept_subquery_asks_for_its_own_reader_and_time(rows):
+def test_a_cached_subquery_has_its_own_reader_and_time(rows):
     readers = [
         Reader(7, now=NOW),
         Reader(8, now=NOW),

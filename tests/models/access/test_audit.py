@@ -60,13 +60,13 @@ class TestAppendOnly:
             lambda event: AuditEvent.objects.all()._raw_delete("default"),
         ],
     )
-    def test_nothing_changes_or_removes_one(self, event, change):
+    def test_an_event_cannot_be_changed_or_deleted(self, event, change):
         event.subject = "other"
         with pytest.raises(AppendOnly):
             change(event)
         assert told() == [("", "settings", "", "as it was")]
 
-    def test_it_outlives_whom_and_what_it_names(self):
+    def test_an_event_outlives_its_user_and_workspace(self):
         user, workspace = UserFactory(username="anna"), WorkspaceFactory(slug="team")
         AuditEvent.objects.record("settings", by=user, workspace=workspace)
         user.delete()
@@ -75,7 +75,7 @@ class TestAppendOnly:
 
 
 class TestWhoSees:
-    def test_operators_all_admins_their_own_others_nothing(self):
+    def test_operators_see_all_events_and_admins_their_own(self):
         ours, theirs = WorkspaceFactory(slug="ours"), WorkspaceFactory(slug="theirs")
         for workspace in (ours, theirs, None):
             AuditEvent.objects.record("settings", by=None, workspace=workspace)
@@ -93,14 +93,14 @@ class TestWhoSees:
 
 
 class TestLogins:
-    def test_who_came_and_went(self):
+    def test_sign_ins_and_sign_outs_are_recorded(self):
         UserFactory(username="anna")
         client = Client()
         client.post("/login/", {"username": "anna", "password": PASSWORD})
         client.post("/logout/")
         assert told() == [("anna", "login", "", ""), ("anna", "logout", "", "")]
 
-    def test_who_was_refused_without_what_they_typed(self):
+    def test_failed_sign_ins_are_recorded_without_typed_text(self):
         UserFactory(username="anna")
         for name in ("anna", "MyPassword1"):
             assert authenticate(username=name, password="not that one") is None
@@ -108,19 +108,19 @@ class TestLogins:
         kept = json.dumps(list(AuditEvent.objects.values("subject", "details", "actor")))
         assert "not that one" not in kept and "MyPassword1" not in kept
 
-    def test_nobody_goes_without_having_come(self):
+    def test_a_sign_out_without_a_session_is_not_recorded(self):
         Client().post("/logout/")
         assert told() == []
 
 
 class TestSettings:
-    def test_who_changed_what_from_what(self):
+    def test_a_change_is_recorded_with_old_and_new_values(self):
         user, workspace = UserFactory(username="anna"), WorkspaceFactory(slug="team")
         workspace.change_settings({"message_threshold": 10, "notes_enabled": True}, by=user)
         assert told() == [("anna", "settings", "team", "")]
         assert AuditEvent.objects.get().details == {"changed": {"message_threshold": [50, 10]}}
 
-    def test_nothing_different_is_nothing_to_tell(self):
+    def test_an_unchanged_setting_is_not_recorded(self):
         workspace = WorkspaceFactory()
         workspace.change_settings({"message_threshold": 50})
         with pytest.raises(InvalidSetting):
@@ -129,7 +129,7 @@ class TestSettings:
 
 
 class TestPrices:
-    def test_who_changed_what_from_what(self):
+    def test_a_change_is_recorded_with_old_and_new_values(self):
         user = UserFactory(username="anna")
         Price.objects.change("tiny", Decimal("0.25"), Decimal("2"), by=None)
         price = Price.objects.change("tiny", Decimal("0.3"), Decimal("2"), by=user)
@@ -149,7 +149,7 @@ class TestPrices:
         ]
         assert not Price.objects.exists()
 
-    def test_a_wrong_one_saves_nothing(self):
+    def test_an_invalid_value_saves_nothing(self):
         with pytest.raises(ValidationError):
             Price.objects.change("tiny", Decimal("-1"), Decimal("2"), by=None)
         assert (Price.objects.count(), told()) == (0, [])
@@ -166,7 +166,7 @@ class TestCaps:
     def held(self):
         return set(Job.objects.exclude(not_before=None).values_list("pk", flat=True))
 
-    def test_a_change_frees_what_waits_for_it_and_nothing_else(self):
+    def test_a_change_releases_only_the_jobs_that_wait_for_it(self):
         ours, theirs = WorkspaceFactory(), WorkspaceFactory()
         capped = self.waiting(ours)
         others = {
@@ -180,12 +180,12 @@ class TestCaps:
         Cap.objects.change(None, "month", tokens=10, by=None)
         assert len(self.held()) == 2
 
-    def test_a_price_frees_what_could_not_be_counted(self):
+    def test_a_price_releases_jobs_that_had_no_price(self):
         self.waiting(WorkspaceFactory())
         Price.objects.change("tiny", Decimal(1), Decimal(1), by=None)
         assert self.held() == set()
 
-    def test_what_is_not_given_stays_and_without_limits_there_is_none(self):
+    def test_omitted_limits_stay_and_a_cap_without_limits_is_removed(self):
         user, workspace = UserFactory(username="anna"), WorkspaceFactory(slug="team")
 
         def change(**limits):
@@ -216,7 +216,7 @@ class TestCaps:
             ("week", {"tokens": 1}),
         ],
     )
-    def test_a_wrong_one_saves_nothing(self, period, limits):
+    def test_an_invalid_value_saves_nothing(self, period, limits):
         with pytest.raises(ValidationError):
             Cap.objects.change(None, period, by=None, **limits)
         assert (Cap.objects.count(), told()) == (0, [])

@@ -23,7 +23,7 @@ class TestSettings:
     def test_unset_means_default(self):
         assert WorkspaceFactory().memory_settings == MemorySettings()
 
-    def test_a_change_is_told_and_holds(self):
+    def test_a_change_is_returned_and_saved(self):
         workspace = WorkspaceFactory()
         changed = workspace.change_settings({"message_threshold": "10", "history_enabled": "true"})
         assert changed == {"message_threshold": (50, 10)}
@@ -37,7 +37,7 @@ class TestSettings:
         }
         assert Workspace.objects.get().settings == {"time_zone": "Asia/Tokyo"}
 
-    def test_one_wrong_value_saves_none(self):
+    def test_an_invalid_value_saves_no_setting(self):
         workspace = WorkspaceFactory()
         with pytest.raises(InvalidSetting, match="max_history_count"):
             workspace.change_settings({"message_threshold": 10, "max_history_count": 0})

@@ -46,17 +46,17 @@ def test_an_input_key_is_unique(job):
 
 
 class TestClaim:
-    def test_takes_the_job_and_counts_the_attempt(self, job):
+    def test_claims_the_job_and_counts_the_attempt(self, job):
         assert job.claim(NOW, LEASE) is True
         assert (job.state, job.fence, job.attempts) == ("claimed", 1, 1)
         assert job.lease_until == NOW + LEASE
 
-    def test_one_of_two_workers_gets_a_waiting_job(self, job):
+    def test_a_waiting_job_is_claimed_once(self, job):
         other = reload(job)
         assert [job.claim(NOW, LEASE), other.claim(NOW, LEASE)] == [True, False]
         assert reload(job).attempts == 1
 
-    def test_one_of_two_workers_gets_a_job_whose_lease_expired(self, job):
+    def test_a_job_with_an_expired_lease_is_claimed_once(self, job):
         job.claim(NOW, LEASE)
         assert reload(job).claim(NOW + LEASE, LEASE) is False
         first, second = reload(job), reload(job)
@@ -95,7 +95,7 @@ class TestClaim:
         assert (job.state, job.finished_at) == ("dead", now)
         assert not Job.objects.claimable(now + 99 * LEASE).exists()
 
-    def test_jobs_that_lost_a_worker_come_last(self, job):
+    def test_jobs_that_lost_a_worker_are_claimed_last(self, job):
         rows = [job]
         for key in "bcd":
             rows.append(Job.objects.create(memory=job.memory, as_of_us=0, input_key=key))
@@ -244,7 +244,7 @@ class TestCancel:
         assert of_segment.cancel() is True
         assert Segment.objects.get().outcome == "remembered"
 
-    def test_a_job_that_is_claimed_meanwhile_keeps_its_segment(self, of_segment):
+    def test_a_job_claimed_meanwhile_keeps_its_segment(self, of_segment):
         def claim_first(execute, sql, params, many, context):
             if sql.startswith("UPDATE") and unclaimed:
                 Job.objects.filter(pk=unclaimed.pop()).update(state="claimed")
@@ -288,7 +288,7 @@ class TestClose:
 
 
 class TestRetry:
-    def test_a_dead_job_starts_anew(self, job):
+    def test_a_dead_job_can_be_retried(self, job):
         job.claim(NOW, LEASE)
         job.dead_letter(SummariserError("bad_request", "no"), NOW)
         assert job.retry() is True

@@ -288,7 +288,7 @@ class TestRewrite:
         assert memory.current.rewrite(draft("- again")) is False
         assert memory.current.content == "- one"
 
-    def test_one_of_two_concurrent_rewrites_wins(self, memory):
+    def test_the_first_of_concurrent_rewrites_wins(self, memory):
         first, second = (MemoryVersion.objects.get(pk=memory.current_id) for _ in range(2))
         assert first.rewrite(draft("- first")) is True
         assert second.rewrite(draft("- second")) is False

@@ -49,7 +49,7 @@ def propose(memory, text="Ben leads", position=0, **values):
     return Proposal.objects.propose(memory.current, line(memory, position), text, **values)
 
 
-def test_an_editor_corrects_one_line(memory):
+def test_an_editor_corrects_a_line(memory):
     anna = UserFactory()
     before = line(memory, 0)
     Line.objects.filter(pk=before.pk).update(kind="decision", pinned=True, unverified=True)
@@ -78,7 +78,7 @@ def test_a_refused_correction_changes_nothing(memory, text, based_on, error):
     assert MemoryVersion.objects.filter(memory=memory).count() == 2
 
 
-def test_a_line_that_is_gone_is_not_corrected(memory):
+def test_a_deleted_line_is_not_corrected(memory):
     gone = line(memory, 0)
     memory.revise("- Launch on 18 Nov", by=None, based_on=2)
     with pytest.raises(LookupError):
@@ -127,7 +127,7 @@ def test_a_rejected_proposal_changes_nothing(memory):
 
 
 @pytest.mark.parametrize("text", ["", "- ", "Anna leads", "x" * 2001])
-def test_a_proposal_says_something_else_than_the_line(memory, text):
+def test_a_proposal_differs_from_the_line(memory, text):
     with pytest.raises(ValueError, match=r"text"):
         propose(memory, text)
 

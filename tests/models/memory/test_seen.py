@@ -36,7 +36,7 @@ def test_all_versions_are_new_without_a_mark(memory):
     assert with_seen(Memory.objects.all(), None).get(pk=memory.pk).news == 3
 
 
-def test_a_mark_belongs_to_one_account(memory):
+def test_a_mark_belongs_to_its_user(memory):
     anna, ben = UserFactory(), UserFactory()
     assert Seen.objects.of(anna, memory).mark(2, MONDAY)
     assert annotations_of(memory, anna) == (2, MONDAY, 1)
@@ -64,7 +64,7 @@ def test_only_the_last_mark_is_undone(memory):
     assert not seen.undo(2) and not seen.undo(0)
 
 
-def test_an_account_has_one_row_for_a_memory(memory):
+def test_a_user_has_one_row_per_memory(memory):
     user = UserFactory()
     assert Seen.objects.of(user, memory) == Seen.objects.of(user, memory)
     with pytest.raises(IntegrityError), transaction.atomic():

@@ -14,7 +14,7 @@ __all__ = ["cast", "cast_from_the_start", "shared_cast"]
 pytestmark = pytest.mark.django_db
 
 
-def test_a_type_is_one_of_the_settings():
+def test_a_type_comes_from_the_settings():
     workspace = WorkspaceFactory(settings={"note_types": "runbook"})
     note = Note.objects.write(workspace, "Restart the spooler", kind="runbook", tags=["print"])
     assert (note.kind, note.tags, note.value.as_json()["type"]) == (
@@ -35,7 +35,7 @@ def test_a_note_keeps_a_type_that_the_setting_lost():
     assert note.kind == "runbook"
 
 
-def test_the_page_the_api_and_the_command_take_it(cast: Cast, capsys, client):
+def test_the_page_the_api_and_the_command_accept_a_new_type(cast: Cast, capsys, client):
     cast.workspace.change_settings({"note_types": "runbook"})
     page = cast.clients["editor"].get(cast.path("notes/")).content.decode()
     assert '<option value="runbook">runbook</option>' in page

@@ -39,7 +39,7 @@ def wordings(note: Note) -> list[tuple[int, str]]:
 
 @pytest.mark.django_db
 class TestVersions:
-    def test_each_change_keeps_what_was_there(self):
+    def test_each_change_keeps_the_previous_version(self):
         first, second = UserFactory(), UserFactory()
         note = Note.objects.write(WorkspaceFactory(), "one", author=first, now=MONDAY)
         assert note.rewrite("two", tags=["a"], by=second)
@@ -73,13 +73,13 @@ class TestVersions:
         assert caught.value.current.content == "theirs"
         assert wordings(note) == [(1, "one"), (2, "theirs")]
 
-    def test_who_has_forgotten_words_on_screen_is_refused(self):
+    def test_an_edit_of_redacted_text_is_refused(self):
         note = NoteFactory(content="one and a secret")
         note.mask("one and […]", note.title, [])
         with pytest.raises(StaleNote):
             note.rewrite("one and a secret, still", based_on=1, revision=0)
 
-    def test_an_older_version_becomes_the_newest_one(self):
+    def test_an_older_version_is_restored_as_the_newest(self):
         editor = UserFactory()
         note = NoteFactory(content="one", kind="pattern", title="Ours")
         note.rewrite("two", title="Other")
@@ -90,7 +90,7 @@ class TestVersions:
             note.restore(note.versions.get(number=2), by=editor, based_on=2, revision=1)
         assert not note.restore(note.versions.get(number=1), by=editor, based_on=3, revision=2)
 
-    def test_a_number_stands_once(self):
+    def test_a_version_number_is_unique(self):
         note = NoteFactory()
         note.rewrite("two")
         copy = NoteVersion.objects.get()
@@ -101,7 +101,7 @@ class TestVersions:
 
 @pytest.mark.django_db
 class TestTrash:
-    def test_what_is_deleted_is_nowhere_until_it_is_brought_back(self):
+    def test_a_deleted_note_is_hidden_until_it_is_restored(self):
         note = NoteFactory(content="one")
         note.rewrite("two")
         assert note.remove(by=UserFactory())
@@ -117,7 +117,7 @@ class TestTrash:
         assert wordings(note) == [(1, "one"), (2, "two")]
         assert Note.objects.visible_to(public).get() == note
 
-    def test_only_what_lies_there_is_purged_and_that_is_on_the_record(self):
+    def test_only_a_deleted_note_is_purged_and_the_purge_is_recorded(self):
         note = NoteFactory(content="one")
         note.rewrite("two")
         assert not note.purge(by=None)
@@ -128,7 +128,7 @@ class TestTrash:
         event = AuditEvent.objects.get(action="note_purge")
         assert (event.subject, event.actor) == (f"note {pk}", by.username)
 
-    def test_what_is_switched_off_is_kept(self):
+    def test_disabled_notes_cannot_be_changed(self):
         note = NoteFactory(content="one")
         note.workspace.change_settings({"notes_enabled": False})
         for change in (
@@ -140,7 +140,7 @@ class TestTrash:
 
 @pytest.mark.django_db
 class TestContexts:
-    def test_what_is_left_out_of_contexts(self):
+    def test_notes_can_be_left_out_of_contexts(self):
         workspace = WorkspaceFactory()
         NoteFactory(workspace=workspace, content="in")
         NoteFactory(workspace=workspace, content="out", in_context=False)
@@ -150,7 +150,7 @@ class TestContexts:
 
 @pytest.mark.django_db
 class TestAudience:
-    def test_what_a_note_said_elsewhere_stays_with_the_readers_there(self):
+    def test_older_versions_of_a_private_note_stay_private(self):
         workspace = WorkspaceFactory()
         insider, member = UserFactory(), UserFactory()
         for user in (insider, member):
@@ -168,7 +168,7 @@ class TestAudience:
         assert NoteVersion.objects.visible_to(Reader.of(insider)).count() == 1
         assert NoteVersion.objects.visible_to(Reader.of(member)).count() == 0
 
-    def test_what_a_note_said_to_all_goes_with_it_into_a_private_channel(self):
+    def test_older_versions_of_a_public_note_become_private_with_it(self):
         workspace = WorkspaceFactory()
         user = UserFactory()
         person = PersonFactory(workspace=workspace, user=user)
@@ -190,7 +190,7 @@ class TestAudience:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_of_those_who_save_at_once_one_wins_and_nothing_is_lost():
+def test_the_first_of_concurrent_saves_wins():
     note = NoteFactory(content="begin")
     barrier = Barrier(4)
 
@@ -213,7 +213,7 @@ def test_of_those_who_save_at_once_one_wins_and_nothing_is_lost():
 
 
 @pytest.mark.django_db(transaction=True)
-def test_those_who_do_not_say_what_they_saw_keep_each_others_words():
+def test_concurrent_saves_without_a_base_version_are_all_kept():
     note = NoteFactory(content="begin")
     barrier = Barrier(4)
 

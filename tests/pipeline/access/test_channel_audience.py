@@ -138,7 +138,7 @@ def opened(team):
 
 
 @pytest.mark.slow
-def test_what_turns_private_leaves_the_workspace_at_once_and_is_made_again_without(team):
+def test_a_channel_turned_private_leaves_the_workspace_memory_at_once(team):
     open_, closing = make_channel(team, "aurora"), make_channel(team, "basalt")
     run_pass(team, LATER)
     before = workspace_memory(open_).current.content
@@ -168,7 +168,7 @@ def test_a_version_from_before_the_channel_came_in_stays(team):
 
 
 @pytest.mark.slow
-def test_what_people_wrote_over_it_goes_with_it(team):
+def test_edits_of_a_text_with_a_private_source_are_withheld(team):
     """Nobody can tell whose words theirs are."""
     channel = make_channel(team, "basalt")
     run_pass(team, LATER)
@@ -178,14 +178,14 @@ def test_what_people_wrote_over_it_goes_with_it(team):
     assert workspace_memory(channel).current is None
 
 
-def test_where_nothing_tells_what_a_version_rests_on_it_goes_too(team):
+def test_a_version_with_unknown_sources_is_withheld(team):
     channel = make_channel(team, "basalt")
     make_workspace_memory(workspace=team, texts=["- from somewhere"])
     slack_says(channel, is_private=True)
     assert workspace_memory(channel).current is None
 
 
-def test_a_proposal_made_of_it_is_withdrawn(team):
+def test_a_proposal_with_a_private_source_is_withdrawn(team):
     channel = make_channel(team, "basalt")
     memory = make_workspace_memory(workspace=team, texts=["- a\n- b"])
     MemoryVersion.objects.update(origin=Origin.PERSON)  # rests on nobody's channel
@@ -203,7 +203,7 @@ def test_a_proposal_made_of_it_is_withdrawn(team):
 
 
 @pytest.mark.slow
-def test_what_was_learned_in_private_is_not_published(team, opened):
+def test_private_content_is_not_published(team, opened):
     reader, member_of_it = member(team), insider(opened)
     assert "cobalt" not in texts(reader)
     assert "cobalt" not in context(team, reader, opened).replace("cobalt-room", "")
@@ -222,7 +222,7 @@ def test_what_was_learned_in_private_is_not_published(team, opened):
 
 
 @pytest.mark.slow
-def test_what_is_said_in_public_is_public(team, opened):
+def test_messages_after_the_opening_are_public(team, opened):
     talk(opened, "dahlia", NEXT_DAY)
     run_pass(team, NEXT_DAY + 3 * HOUR)
     reader = member(team)
@@ -246,7 +246,7 @@ def test_a_talk_that_went_on_while_it_turned_public_is_for_its_members(team):
     assert "cobalt" not in texts(member(team))
 
 
-def test_a_restored_text_is_for_the_members_and_a_new_one_for_everybody(team, opened):
+def test_a_restored_private_text_is_for_members_only(team, opened):
     memory = long(opened)
     old = memory.versions.visible_to(insider(opened)).get()
     assert memory.restore(old, by=None, based_on=0).audience == "members"
@@ -266,7 +266,7 @@ def test_back_and_forth_publishes_nothing(team, opened):
 
 
 @pytest.mark.slow
-def test_what_was_public_before_it_closed_is_public_again(team):
+def test_earlier_public_content_is_public_again(team):
     """As when Slack did not list it for a while; only what was learned meanwhile is withheld."""
     channel = make_channel(team, "aurora")
     run_pass(team, LATER)
@@ -297,7 +297,7 @@ def test_an_edit_of_an_old_message_publishes_nothing(team, opened):
 
 
 @pytest.mark.slow
-def test_a_held_line_of_a_private_text_goes_into_no_public_one(team):
+def test_a_pinned_private_line_enters_no_public_text(team):
     """All that was said privately in its segment is gone, but a pinned line quotes it."""
     channel = make_channel(team, "cobalt", kind="private")
     run_pass(team, LATER)
@@ -337,7 +337,7 @@ def test_opting_in_publishes_the_long_term_text_and_no_more(team):
 
 
 @pytest.mark.slow
-def test_opting_out_takes_it_back(team):
+def test_opting_out_removes_the_channel(team):
     secret = make_channel(team, "ember", kind="private")
     make_channel(team, "aurora")
     channel_audience.set_opt_in(secret, by=None, on=True)
@@ -411,7 +411,7 @@ def test_a_reference_that_not_all_may_read_is_refused(team):
 @pytest.mark.slow
 @pytest.mark.parametrize("audience", ["scope", "members", "nobody"])
 @pytest.mark.parametrize("kind", ["public", "private"])
-def test_what_not_all_may_read_is_merged_with_nothing(team, kind, audience):
+def test_restricted_versions_are_not_merged(team, kind, audience):
     """Whoever owed it: the rows are looked at once more before anything is asked."""
     source = make_channel(team, "ember", kind=kind)
     version = make_version(memory=long(source), text="- ember")
@@ -458,7 +458,7 @@ def test_no_line_of_strangers_alone_is_remembered_by_the_workspace(team, channel
     assert {word for word in authors if word in remembered} == flowing
 
 
-def test_who_becomes_a_guest_meanwhile_leaves_the_other_lines_their_numbers(team):
+def test_line_numbers_stay_when_an_author_becomes_a_guest(team):
     """A reply that was kept names lines by the numbers that they had when it was asked for."""
     room = make_channel(team, "aurora")
     theirs, ours = room.messages.order_by("micros")[:2]
@@ -477,7 +477,7 @@ def test_who_becomes_a_guest_meanwhile_leaves_the_other_lines_their_numbers(team
 
 
 @pytest.mark.slow
-def test_who_turns_out_to_be_a_stranger_is_out_of_it_with_the_next_merge(team):
+def test_an_author_from_outside_leaves_with_the_next_merge(team):
     room = make_channel(team, "aurora")
     said = say(room, "We decided that basalt will be the name of the release in March.")
     run_pass(team, LATER)
@@ -499,7 +499,7 @@ def test_where_a_stranger_speaks_no_line_flows_that_cites_nothing(team, guest):
     assert RequestBuilder(team).build(job).request.is_empty is guest
 
 
-def test_in_an_export_nobody_is_a_stranger_for_being_left_out(team):
+def test_people_missing_in_an_export_are_no_outsiders(team):
     """Slack's own list names everybody, and Slack names the author of every message."""
     room = make_channel(team, "aurora")
     unnamed = PersonFactory(workspace=team, is_placeholder=True)
@@ -545,7 +545,7 @@ def test_a_change_in_the_middle_of_a_pass_is_counted(team, change, expected):
     assert shown() == expected
 
 
-def test_where_somebody_came_or_went_since_a_guest_anywhere_counts(team):
+def test_a_channel_with_changed_members_may_have_guests(team):
     channel = make_channel(team, "aurora")
     PersonFactory(workspace=team, is_guest=True)
     PersonFactory(workspace=team, is_bot=True, is_placeholder=True)

@@ -50,13 +50,13 @@ def test_a_verified_address_links(team, order):
     [{"is_external": True}, {"is_bot": True}, {"is_deleted": True}, {"is_placeholder": True}],
     ids=str,
 )
-def test_nobody_else_is_linked(team, who):
+def test_guests_bots_and_deleted_people_are_not_linked(team, who):
     person = PersonFactory(workspace=team, email=MIKA, **who)
     verified()
     assert owner(person) is None
 
 
-def test_an_address_that_was_typed_links_nobody(team):
+def test_an_unverified_address_links_no_person(team):
     person = PersonFactory(workspace=team, email=MIKA)
     user = verified(verified=False)
     user.email = MIKA
@@ -66,13 +66,13 @@ def test_an_address_that_was_typed_links_nobody(team):
     assert owner(person) == user
 
 
-def test_an_account_that_is_off_is_nobody(team):
+def test_an_inactive_account_is_not_linked(team):
     person = PersonFactory(workspace=team, email=MIKA)
     verified(UserFactory(is_active=False))
     assert owner(person) is None
 
 
-def test_a_blank_address_is_nobodys(team):
+def test_a_blank_address_links_no_person(team):
     person = PersonFactory(workspace=team, email="")
     verified(email="other@example.com")
     assert owner(person) is None

@@ -103,7 +103,7 @@ def test_it_waits_for_transactions_that_are_not_over(member: Any, receiver: Rece
 
 
 @pytest.mark.parametrize("status", [500, 302, 404])
-def test_what_is_refused_is_sent_six_times(member: Any, receiver: Receiver, status: int) -> None:
+def test_a_refused_delivery_is_sent_six_times(member: Any, receiver: Receiver, status: int) -> None:
     receiver.status = status
     Webhook.objects.register(make_key(member), receiver.url)
     add_version(member)
@@ -117,7 +117,7 @@ def test_what_is_refused_is_sent_six_times(member: Any, receiver: Receiver, stat
     assert (delivery.status, delivery.tries, delivery.next_try_at) == (status, 6, None)
 
 
-def test_a_receiver_that_comes_back_gets_it(member: Any, receiver: Receiver) -> None:
+def test_a_receiver_gets_the_delivery_after_an_outage(member: Any, receiver: Receiver) -> None:
     receiver.status = 503
     Webhook.objects.register(make_key(member), receiver.url)
     version = add_version(member)
@@ -129,7 +129,7 @@ def test_a_receiver_that_comes_back_gets_it(member: Any, receiver: Receiver) -> 
     assert WebhookDelivery.objects.get().delivered_at is not None
 
 
-def test_it_hears_only_of_what_its_key_reads(member: Any, receiver: Receiver) -> None:
+def test_a_webhook_reports_only_versions_its_key_reads(member: Any, receiver: Receiver) -> None:
     Webhook.objects.register(make_key(member), receiver.url)
     add_version(member, kind="private", members=[PersonFactory(workspace=member.workspace)])
     public = add_version(member)

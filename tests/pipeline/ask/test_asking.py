@@ -28,9 +28,7 @@ def endpoint(httpserver: HTTPServer) -> FakeEndpoint:
     return FakeEndpoint(httpserver)
 
 
-def test_an_answer_cites_what_the_reader_may_read(
-    workspace: Workspace, endpoint: FakeEndpoint
-) -> None:
+def test_an_answer_cites_readable_passages(workspace: Workspace, endpoint: FakeEndpoint) -> None:
     endpoint.reply_with("Kazoe launches on 26 November [1]. It costs 900 euros [1].")
     answer = ask(QUESTION, workspace, Reader.public(MONDAY), MONDAY, endpoint.summariser())
     assert [sentence.text for sentence in answer.sentences or ()] == [
@@ -40,7 +38,7 @@ def test_an_answer_cites_what_the_reader_may_read(
     assert (call.job, call.workspace, call.prompt_tokens) == (None, workspace, 100)
 
 
-def test_nobody_asks_a_model_about_what_the_reader_may_not_read(
+def test_the_model_is_not_called_without_readable_passages(
     workspace: Workspace, endpoint: FakeEndpoint
 ) -> None:
     answer = ask(QUESTION, workspace, Reader(now=MONDAY), MONDAY, endpoint.summariser())

@@ -90,7 +90,7 @@ class TestBuildContextWithMemory:
         assert memory_of_channel.short_term_memory == "v5"
 
 
-def test_long_term_memories_are_the_current_ones(workspace, general):
+def test_only_current_long_term_memories_are_used(workspace, general):
     make_channel_memory(channel=general, texts=["old", "- general decides"])
     make_workspace_memory(workspace=workspace, texts=["old", "- the team ships"])
     context = context_of(workspace)
@@ -113,7 +113,7 @@ def test_a_workspace_without_channels_still_has_its_memory(workspace):
     assert context.channel_memories == {}
 
 
-def test_an_edit_stands_for_the_version_that_it_corrects(workspace, general):
+def test_an_edit_replaces_the_version_it_corrects(workspace, general):
     user = UserFactory()
     memory = Memory.objects.of_channel(general, SHORT)
     for n in (1, 2):
@@ -140,7 +140,7 @@ def test_a_provisional_version_counts_and_its_edit_replaces_it(workspace, genera
 
 
 class TestConversation:
-    def test_what_no_closed_segment_holds(self, workspace, general):
+    def test_messages_outside_closed_segments_are_included(self, workspace, general):
         aki = PersonFactory(workspace=workspace, slack_id="U1", name="Aki")
         by_aki = {"channel": general, "author": aki}
         closed = MessageFactory(**by_aki, text="in a segment", at=MONDAY)
@@ -178,7 +178,7 @@ class TestConversation:
         lines = context_of(workspace, channel="C1").conversation_history
         assert [line.rpartition(": ")[2] for line in lines] == ["at"]
 
-    def test_a_private_channel_is_not_named_to_who_may_not_see_it(self, workspace, general):
+    def test_a_private_channel_is_not_named_to_other_readers(self, workspace, general):
         ChannelFactory(workspace=workspace, slack_id="C9", name="secret", kind="private")
         MessageFactory(channel=general, text="see <#C9|secret>", at=NOW)
         assert "secret" not in context_of(workspace, channel="C1").text
@@ -213,7 +213,7 @@ class TestThreads:
         assert context.thread_memories == {active.ts: f"of {active.ts}"}
         assert context_of(workspace).thread_memories == {}
 
-    def test_a_root_without_replies_yet(self, workspace, general):
+    def test_a_root_without_replies_is_a_thread(self, workspace, general):
         root = MessageFactory(channel=general, text="root", at=MONDAY)
         make_segment(messages=[root])
         context = context_of(workspace, channel="C1", thread_ts=root.ts)
@@ -223,7 +223,7 @@ class TestThreads:
     @pytest.mark.parametrize(
         ("channel", "thread_ts"), [(None, "1767603600.000100"), ("C1", "yesterday")]
     )
-    def test_what_is_no_thread(self, workspace, general, channel, thread_ts):
+    def test_an_invalid_thread_is_refused(self, workspace, general, channel, thread_ts):
         with pytest.raises(NoThread):
             context_of(workspace, channel=channel, thread_ts=thread_ts)
 
@@ -263,7 +263,7 @@ class TestAudience:
         assert "the team ships" in context.text
         assert "team note" in context.text
 
-    def test_who_is_in_it_reads_the_private_channel(self, workspace, cast):
+    def test_a_member_reads_the_private_channel(self, workspace, cast):
         context = context_of(workspace, cast.insider, channel="secret")
         assert sorted(context.channel_memories) == ["C1", "C9"]
         for words in ("private plan", "private talk", "private words", "private note"):
@@ -276,14 +276,12 @@ class TestAudience:
             assert context.channel_memories == {}
 
     @pytest.mark.parametrize("channel", ["C9", "secret", "#secret", "C404"])
-    def test_a_hidden_channel_is_as_unknown_as_one_that_is_not_there(
-        self, workspace, cast, channel
-    ):
+    def test_a_hidden_channel_looks_like_an_unknown_channel(self, workspace, cast, channel):
         for reader in (cast.member, Reader.public(), Reader(is_operator=True)):
             with pytest.raises(NoSuchChannel, match=f"There is no channel '{channel}'"):
                 context_of(workspace, reader, channel=channel)
 
-    def test_nothing_of_another_workspace(self, workspace, general):
+    def test_other_workspaces_are_left_out(self, workspace, general):
         foreign = ChannelFactory(slack_id="C1", name="general", start_us=0)
         make_channel_memory(channel=foreign, texts=["- theirs"])
         make_workspace_memory(workspace=foreign.workspace, texts=["- theirs"])
@@ -460,7 +458,7 @@ class TestOfManyChannels:
                 )
         return channels
 
-    def test_the_newest_are_read_and_the_others_counted(self, workspace, channels):
+    def test_the_newest_channels_are_read_and_older_ones_counted(self, workspace, channels):
         context = context_of(workspace, budget=4000)
         assert set(context.channel_memories) == {channels[4].slack_id, channels[5].slack_id}
         [further] = [left for left in context.left_out if left.what == "channels"]
@@ -475,13 +473,13 @@ class TestOfManyChannels:
         assert "long_term 0" in text and "long_term 1" in text
         assert "long_term 2" not in text and "long_term 5" in text
 
-    def test_the_same_text_whether_all_of_it_is_wanted_beside_or_not(self, workspace, channels):
+    def test_the_text_does_not_depend_on_the_json_keys(self, workspace, channels):
         whole, text = context_of(workspace), context_of(workspace, budget=4000)
         assert whole.text == text.text and whole.left_out == text.left_out
         assert len(whole.channel_memories) == 6
         assert "long_term 0" in context_of(workspace, budget=0).text
 
-    def test_none_that_the_reader_may_not_see_is_counted(self, workspace, channels):
+    def test_hidden_channels_are_not_counted(self, workspace, channels):
         Channel.objects.filter(pk=channels[0].pk).update(kind="private")
         [further] = [
             left for left in context_of(workspace, budget=4000).left_out if left.what == "channels"

@@ -112,7 +112,7 @@ class GrowingDemo:
 @pytest.mark.parametrize(
     "count", [5, pytest.param(100, marks=pytest.mark.nightly("a pass and an import each"))]
 )
-def test_the_context_of_a_past_moment_is_the_context_of_then(
+def test_a_past_context_equals_the_context_at_that_time(
     tmp_path: Path, time_machine: TimeMachineFixture, count: int
 ) -> None:
     demo = GrowingDemo(tmp_path)

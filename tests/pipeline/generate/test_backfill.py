@@ -123,7 +123,7 @@ def outcomes(channel):
 # The quote
 
 
-def test_a_quote_makes_no_calls_and_writes_nothing(channel, model):
+def test_a_quote_makes_no_calls_and_no_changes(channel, model):
     with CaptureQueriesContext(connection) as queries:
         quote = quote_of([channel])
     written = ("INSERT", "UPDATE", "DELETE")
@@ -161,7 +161,7 @@ def test_the_cost_is_in_the_range_of_the_quote(workspace, model, words):
 
 
 @pytest.mark.slow
-def test_a_quote_leaves_out_what_is_remembered(channel, model):
+def test_a_quote_leaves_out_remembered_segments(channel, model):
     since = to_micros(MONDAY + timedelta(days=5))
     assert quote_of([channel], since)["total"]["segments"] == 5
     finished(start(channel, since_us=since))
@@ -307,7 +307,7 @@ def test_the_long_term_memory_is_merged_in_order_of_time(channel, model):
 
 
 @pytest.mark.slow
-def test_older_versions_are_merged_into_an_existing_memory_with_their_dates(channel, model):
+def test_older_versions_are_merged_with_their_dates(channel, model):
     finished(start(channel, since_us=to_micros(MONDAY + timedelta(days=8))))
     newest = short(channel).current
     model.prompts.clear()
@@ -334,7 +334,7 @@ def test_a_paused_backfill_makes_no_calls(channel, model, workspace):
 
 
 @pytest.mark.slow
-def test_other_jobs_go_on_while_a_backfill_is_paused(channel, model, workspace):
+def test_new_jobs_run_while_a_backfill_is_paused(channel, model, workspace):
     backfill = half_made(channel)
     other = ChannelFactory(workspace=workspace, start_us=to_micros(NOW))
     talk(other, 40, 5)
@@ -457,7 +457,7 @@ def test_a_cancel_restores_the_start_mark_unless_it_moved_further_back(channel, 
 
 
 @pytest.mark.slow
-def test_a_cancel_keeps_what_is_done_and_a_new_backfill_does_the_others(channel, workspace, model):
+def test_a_new_backfill_continues_a_cancelled_one(channel, workspace, model):
     backfill = half_made(channel)
     made = states(backfill)["done"]
     assert backfill.cancel(None)

@@ -62,7 +62,7 @@ def test_nothing_is_proposed_where_it_is_switched_off(channel, settings):
     assert learn(channel) == []
 
 
-def test_the_memory_of_the_workspace_and_restricted_versions_propose_nothing(channel):
+def test_workspace_memory_and_restricted_versions_propose_nothing(channel):
     memory = make_workspace_memory(workspace=channel.workspace, texts=[TEXT])
     propose_notes(memory.current)
     assert learn(channel, audience="members") == []

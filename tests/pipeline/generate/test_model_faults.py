@@ -413,7 +413,7 @@ def test_a_refused_message_is_left_out_and_counted_in_the_trigger(
 
 
 @pytest.mark.slow
-def test_a_request_in_parts_that_is_rate_limited_each_time_uses_up_its_attempts(
+def test_a_rate_limited_request_in_parts_uses_up_its_attempts(
     workspace: Workspace, model: ModelServer
 ) -> None:
     """Each attempt pays its first parts again."""
@@ -520,9 +520,7 @@ def test_all_jobs_are_done_after_an_outage_of_two_hours(
 
 
 @pytest.mark.slow
-def test_a_job_that_fails_while_others_succeed_is_given_up(
-    model: ModelServer, clock: Clock
-) -> None:
+def test_a_job_that_fails_alone_is_given_up(model: ModelServer, clock: Clock) -> None:
     """One of its messages makes the server fail; other jobs go first."""
     channel = crowd(3)
     MessageFactory(channel=channel, at=MONDAY + timedelta(minutes=30), text="The bad one, at 5.")

@@ -109,7 +109,7 @@ def test_the_prompt_of_a_channel_with_guests_lacks_the_workspace_memory(channel,
     assert not any("workspace memory" in user for user in model.prompts)
 
 
-def test_a_reply_of_nothing_makes_no_version(channel, model):
+def test_an_empty_reply_makes_no_version(channel, model):
     channel.messages.update(text="Good morning to all of you!")
     model.reply = lambda user: answer("NOTHING")
     report = run_pass(channel.workspace, NOW, model.summariser)
@@ -160,7 +160,7 @@ def test_after_two_jobs_of_copies_in_both_forms_there_is_no_retry(channel, model
 
 
 @pytest.mark.slow
-def test_a_dead_segment_stops_no_later_one_and_gets_the_next_number(channel, model):
+def test_a_dead_segment_does_not_stop_later_segments(channel, model):
     for minute in range(5):
         MessageFactory(channel=channel, at=MONDAY + timedelta(hours=5, minutes=minute))
     good = model.reply

@@ -145,7 +145,7 @@ def test_start_mark_is_a_window_before_the_first_pass():
 
 
 @pytest.mark.slow
-def test_an_earlier_start_mark_adds_segments_and_moves_none(channel):
+def test_an_earlier_start_adds_segments_and_keeps_existing_ones(channel):
     earlier = talk(channel, 4, MONDAY - hours(10))
     later = talk(channel, 4, MONDAY + timedelta(minutes=30))
     run_pass(channel.workspace, MONDAY + hours(4))
@@ -325,7 +325,7 @@ def test_the_workspace_has_a_short_term_memory_unless_the_setting_is_off(channel
 
 
 @pytest.mark.slow
-def test_workspace_short_term_is_made_once_an_hour_if_something_changed(channel):
+def test_workspace_short_term_is_made_hourly_after_changes(channel):
     """Every message closes a segment of its own; the minutes count from the first pass."""
     channel.workspace.change_settings({"message_threshold": 1})
     heads = []
@@ -337,7 +337,7 @@ def test_workspace_short_term_is_made_once_an_hour_if_something_changed(channel)
     assert heads == [1, 1, 2, 3, 3]
 
 
-def test_an_error_in_one_channel_stops_no_other(channel, monkeypatch):
+def test_an_error_in_one_channel_does_not_stop_other_channels(channel, monkeypatch):
     other = ChannelFactory(workspace=channel.workspace)
     other.remember_from(to_micros(MONDAY))
     talk(channel, 10)

@@ -40,7 +40,7 @@ def test_a_reply_from_before_an_edit_does_not_replace_the_new_text(channel):
 
 
 @pytest.mark.slow
-def test_a_new_text_of_a_segment_follows_a_persons_version_and_keeps_its_lines(channel):
+def test_a_new_text_of_a_segment_keeps_the_lines_of_a_person(channel):
     first = talk(channel, 3)[0]
     run_pass(channel.workspace, MONDAY + hours(3), Scribe())
     short(channel).revise("- my own words", by=None, based_on=1)
@@ -61,7 +61,7 @@ def test_a_new_text_of_a_segment_follows_a_persons_version_and_keeps_its_lines(c
 
 
 @pytest.mark.slow
-def test_a_new_text_of_an_older_segment_does_not_replace_a_restored_version(channel):
+def test_a_restored_version_stays_after_an_edit_of_an_older_segment(channel):
     first = talk(channel, 3)[0]
     run_pass(channel.workspace, MONDAY + hours(3), Scribe())
     talk(channel, 3, MONDAY + hours(24))

@@ -83,7 +83,7 @@ def test_the_next_pass_schedules_a_thread_whose_follow_up_was_lost(monkeypatch):
 
 
 @pytest.mark.slow
-def test_the_next_replies_of_a_dead_thread_job_include_its_messages():
+def test_the_job_after_a_dead_thread_job_includes_its_messages():
     channel, root, _ = threaded(5)
 
     def refuse(request):

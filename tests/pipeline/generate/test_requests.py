@@ -140,14 +140,14 @@ class TestThread:
             ("memory of #launch", "- channel short_term 1 of #launch"),
         ]
 
-    def test_without_a_target_nothing_is_asked(self, launch, recorder):
+    def test_no_request_without_a_thread(self, launch, recorder):
         """target なし"""
         say(launch, "no thread here")
         remember(launch, recorder, 3)
         assert recorder.of(MemoryScope.THREAD, SHORT) == []
 
     @pytest.mark.slow
-    def test_existing_memory_goes_along(self, launch, recorder):
+    def test_existing_memory_is_in_the_request(self, launch, recorder):
         """既存記憶更新"""
         root = thread(launch)
         remember(launch, recorder, 3)
@@ -233,7 +233,7 @@ class TestWorkspace:
         assert texts_of(request) == []
 
     @pytest.mark.slow
-    def test_long_term_grows_from_itself_and_what_changed(self, two_channels, recorder):
+    def test_long_term_requests_contain_only_changed_channels(self, two_channels, recorder):
         """長期記憶統合: the second time only the channel that changed (rule 6)."""
         remember(two_channels, recorder, 3)
         say(two_channels, "news", 4)

@@ -162,7 +162,7 @@ def test_a_bad_reply_does_not_count_as_a_lost_worker(channel):
     assert row.lost == 0
 
 
-def test_replies_that_wait_for_their_turn_cost_no_query_each(channel):
+def test_waiting_replies_need_a_constant_number_of_queries(channel):
     def queries(count):
         for day in range(count):
             talk(channel, 10, MONDAY + timedelta(days=day))

@@ -165,7 +165,7 @@ def test_numbers_that_json_does_not_have_are_stored(run_import: Any) -> None:
     [("2023-11-14", ["U2"]), ("2023-11-16", ["U1", "U2"])],
     ids=["of the day somebody left", "of a later day"],
 )
-def test_an_export_adds_nobody_who_may_have_left_since(
+def test_an_export_does_not_add_people_who_may_have_left(
     run_import: Any, workspace: Workspace, day: str, members: list[str]
 ) -> None:
     """The hour of an export within its newest day is unknown."""

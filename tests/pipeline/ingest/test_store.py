@@ -76,7 +76,7 @@ def test_messages_are_stored_once(general: Channel) -> None:
     assert results(store_messages(general, [raws[0], raws[0]], NOW)) == {"duplicate": 2}
 
 
-def test_a_message_may_come_twice_in_a_batch(general: Channel) -> None:
+def test_a_message_may_occur_twice_in_a_batch(general: Channel) -> None:
     raws = [slack_message(1, "a"), slack_message(1, "a"), edited(1, "b", 5), slack_message(1, "a")]
     tally = store_messages(general, raws, NOW)
     assert results(tally) == {"stored": 1, "updated": 1, "duplicate": 2}
@@ -123,7 +123,7 @@ def test_a_live_version_removes_attachments_without_an_edit(general: Channel) ->
     assert Message.objects.get().text == "seen"
 
 
-def test_other_block_ids_without_an_edit_are_a_duplicate(general: Channel) -> None:
+def test_new_block_ids_without_an_edit_are_a_duplicate(general: Channel) -> None:
     blocks = [{"type": "rich_text", "block_id": "a", "elements": []}]
     store_messages(general, [slack_message(1, "a", blocks=blocks)], NOW)
     blocks = [{"type": "rich_text", "block_id": "b", "elements": []}]
@@ -213,7 +213,7 @@ def test_the_result_does_not_depend_on_the_order(general: Channel) -> None:
         assert state() == expected, shuffled
 
 
-def test_counts_of_replies(general: Channel) -> None:
+def test_reply_counts_are_stored(general: Channel) -> None:
     def root(count: int, latest: int) -> dict[str, Any]:
         return slack_message(1, "r", thread_ts=ts(1), reply_count=count, latest_reply=ts(latest))
 
@@ -552,7 +552,7 @@ def test_members(general: Channel) -> None:
 
 @pytest.mark.parametrize("known", [True, False])
 @pytest.mark.parametrize("members", [["U1"], ["U2"], ["U1", "U2"]])
-def test_an_export_adds_nobody_to_a_connected_channel(
+def test_an_export_adds_no_members_to_a_connected_channel(
     workspace: Workspace, members: list[str], known: bool
 ) -> None:
     """An event reported that U2 left, or that the bot did: then the members are unknown."""

@@ -62,7 +62,7 @@ def test_approved_merges_are_published_and_merged_on(channel):
     assert not Job.objects.proposed().exists()
 
 
-def test_a_newer_merge_replaces_a_waiting_one_and_a_rejected_one_stays_out(channel):
+def test_a_newer_merge_replaces_a_waiting_merge(channel):
     passes(channel, "channels")
     [first] = Job.objects.proposed()
     talk(channel, 6, MONDAY + hours(10), words="Later")

@@ -58,21 +58,21 @@ def rows() -> list[tuple]:
 
 
 class TestWrite:
-    def test_what_follows_from_the_content(self, workspace):
+    def test_title_tags_and_date_come_from_the_content(self, workspace):
         note = write(workspace, "x" * 51 + "\nmore", kind="pattern", tags=["a", "b, a"])
         assert note.title == "x" * 50 + "..."
         assert (note.kind, note.tags) == ("pattern", ["pattern", "a", "b"])
         assert note.date == date(2026, 1, 5)
         assert note.content == "x" * 51 + "\nmore"
 
-    def test_one_that_is_too_long_is_refused(self, workspace):
+    def test_a_note_that_is_too_long_is_refused(self, workspace):
         with pytest.raises(InvalidNote, match="at most 20,000 characters; this one has 20,001"):
             write(workspace, "x" * 20_001)
         note = write(workspace, "x" * 20_000)
         with pytest.raises(InvalidNote):
             note.rewrite("y" * 20_001, by=None, based_on=1, revision=note.revision)
 
-    def test_a_blank_one_is_refused(self, workspace):
+    def test_a_blank_note_is_refused(self, workspace):
         with pytest.raises(InvalidNote):
             write(workspace, " \n")
         assert rows() == []
@@ -137,7 +137,7 @@ class TestRoundTrip:
         note.refresh_from_db()
         assert note.content == "after"
 
-    def test_an_old_export_takes_nothing_back(self, workspace, file):
+    def test_an_old_export_reverts_no_change(self, workspace, file):
         note = write(workspace, "before")
         export_notes(workspace, PUBLIC, file)
         note.rewrite("corrected by a person")
@@ -216,7 +216,7 @@ class TestImport:
         assert load(workspace, file) == {"added": 1, "duplicate": 1}
         assert Note.objects.get(content="x").channel == channel
 
-    def test_one_that_is_too_long_is_told(self, workspace, file):
+    def test_a_note_that_is_too_long_is_reported(self, workspace, file):
         file.write_text(f"## a\n- Content: {'x' * 20_001}\n## b\n- Content: y\n")
         done = import_notes(workspace, PUBLIC, file, author=None, now=NOW)
         assert done.conflicts == [
@@ -244,7 +244,7 @@ class TestImport:
 
 
 class TestExport:
-    def test_only_what_the_reader_sees(self, workspace, file):
+    def test_an_export_contains_only_visible_notes(self, workspace, file):
         secret = ChannelFactory(workspace=workspace, kind="private")
         write(workspace, "private words", channel=secret)
         write(WorkspaceFactory(), "elsewhere")
@@ -258,7 +258,7 @@ class TestExport:
         [b"\xff\xfe\x00", b"# Read me\n\nsomething else", b"# Memories\n\n## mine\n- Content: x\n"],
         ids=["unreadable", "another text", "notes not imported"],
     )
-    def test_what_it_would_destroy_stays(self, workspace, file, data):
+    def test_an_unreadable_file_is_not_overwritten(self, workspace, file, data):
         write(workspace, "one")
         file.write_bytes(data)
         with pytest.raises(NotesFileError):
@@ -281,7 +281,7 @@ class TestExport:
                 act()
         assert file.read_bytes() == before
 
-    def test_it_is_replaced_in_one_step_and_keeps_its_mode(self, workspace, file):
+    def test_the_file_is_replaced_atomically_and_keeps_its_mode(self, workspace, file):
         export_notes(workspace, PUBLIC, file)
         assert file.stat().st_mode & 0o777 == 0o644
         file.chmod(0o600)
@@ -313,7 +313,7 @@ class TestLink:
         assert "one" in link.read_text()
         assert link_worktree(workspace, PUBLIC, checkout, worktree) is False
 
-    def test_a_file_that_is_there_is_linked_as_it_is(self, workspace, checkout, worktree):
+    def test_an_existing_file_is_linked_unchanged(self, workspace, checkout, worktree):
         target = checkout / DEFAULT_FILE
         target.parent.mkdir()
         target.write_text("# Memories\n\n## mine\n")
@@ -366,7 +366,7 @@ class TestLink:
             link_worktree(workspace, PUBLIC, checkout, checkout)
         assert not (checkout / DEFAULT_FILE).is_symlink()
 
-    def test_switched_off_the_target_is_made_without_notes(self, workspace, checkout, worktree):
+    def test_the_file_has_no_notes_when_notes_are_disabled(self, workspace, checkout, worktree):
         write(workspace, "one")
         workspace.change_settings({"notes_enabled": False})
         link_worktree(workspace, PUBLIC, checkout, worktree)

@@ -40,7 +40,7 @@ def test_a_new_file_gets_the_notes(workspace: Workspace) -> None:
     assert "- Content: a" in sync(workspace, "").text
 
 
-def test_both_sides_get_what_the_other_one_added(workspace: Workspace) -> None:
+def test_both_sides_get_added_notes(workspace: Workspace) -> None:
     add(workspace, "a")
     text = sync(workspace, ADDED).text
     assert contents() == ["a", "b"]

@@ -120,7 +120,7 @@ def everything():
 
 class TestThroughPasses:
     @pytest.mark.slow
-    def test_a_deleted_message_leaves_all_texts_and_they_are_made_again(self, channel):
+    def test_a_deleted_message_is_redacted_and_its_texts_rebuilt(self, channel):
         gone = say(channel, SECRET)
         say(channel, BESIDE, 1)
         run_pass(channel.workspace, LATER)
@@ -137,7 +137,7 @@ class TestThroughPasses:
         assert "copper" not in everything()
 
     @pytest.mark.slow
-    def test_of_a_segment_that_is_gone_as_a_whole_nothing_is_left(self, channel):
+    def test_a_fully_deleted_segment_leaves_no_text(self, channel):
         gone = [say(channel, SECRET), say(channel, f"{SECRET}, or on the tenth of May", 1)]
         run_pass(channel.workspace, LATER)
         say(channel, BESIDE, 400)
@@ -155,7 +155,7 @@ class TestThroughPasses:
             assert MARK not in memory.current.content
 
     @pytest.mark.slow
-    def test_when_everything_is_gone_there_is_no_text(self, channel):
+    def test_no_text_is_left_after_all_messages_are_deleted(self, channel):
         gone = say(channel, SECRET)
         run_pass(channel.workspace, LATER)
         delete(gone)
@@ -169,7 +169,7 @@ class TestThroughPasses:
             assert "eleven green lamps" in memory.current.content
 
     @pytest.mark.slow
-    def test_a_thread_that_is_gone(self, channel):
+    def test_a_deleted_thread_leaves_no_text(self, channel):
         root = say(channel, "Shall we?")
         gone = [
             make_reply(root=root, at=MONDAY + timedelta(minutes=m), text=f"{SECRET}, part {m}")
@@ -197,7 +197,7 @@ class TestThroughPasses:
         assert "copper" not in everything()
 
     @pytest.mark.slow
-    def test_an_edit_takes_out_what_it_no_longer_says(self, channel):
+    def test_an_edit_redacts_the_removed_words(self, channel):
         message = say(channel, f"{SECRET}. {BESIDE}")
         run_pass(channel.workspace, LATER)
         text = short(channel).current.content
@@ -211,7 +211,7 @@ class TestThroughPasses:
 
 
 class TestOtherPlaces:
-    def test_other_channels_that_were_shown_the_workspaces_memory(self, channel):
+    def test_channels_that_read_the_workspace_memory_are_redacted(self, channel):
         gone = say(channel, SECRET)
         other = ChannelFactory(workspace=channel.workspace)
         memory = make_workspace_memory(workspace=channel.workspace, texts=[f"- so: {SECRET}"])
@@ -237,7 +237,7 @@ class TestOtherPlaces:
         assert [line.text for line in version.line_values()] == ["Mine:", "- fine"]
         assert [line.text for line in version.protected_lines()] == ["Mine:", "- fine"]
 
-    def test_a_line_that_cites_it_goes_as_a_whole(self, channel):
+    def test_a_line_that_cites_the_message_is_redacted_as_a_whole(self, channel):
         gone, stays = say(channel, SECRET), say(channel, BESIDE, 1)
         memory = make_channel_memory(channel=channel, texts=["- nothing"])
         make_version(memory=memory, text="- the gate, in other words", sources=[gone])
@@ -249,7 +249,7 @@ class TestOtherPlaces:
         line = Line.objects.get(redacted=True)
         assert line.text == f"- {MARK}"
 
-    def test_what_a_merge_wrote_without_a_source_after_reading_it(self, channel):
+    def test_merged_lines_without_a_source_are_redacted(self, channel):
         """The channel's text, then the workspace's; and what was there before stays."""
         gone, stays = say(channel, SECRET), say(channel, BESIDE, 300)
         texts = [
@@ -283,7 +283,7 @@ class TestOtherPlaces:
         # What the lost lines may have come from is read again.
         assert short(channel).versions.get(number=1).merged is False
 
-    def test_what_a_threads_text_says_without_a_source(self, channel):
+    def test_thread_lines_without_a_source_are_redacted(self, channel):
         root = say(channel, "Shall we?")
         said = [make_reply(root=root, at=MONDAY + n * HOUR, text=SECRET) for n in (1, 2)]
         segments = [make_segment(messages=[reply], thread_ts=root.ts) for reply in said]
@@ -294,7 +294,7 @@ class TestOtherPlaces:
         assert memory.versions.get().content == MARK
         assert MARK not in other.versions.get().content
 
-    def test_a_line_without_sources_that_says_the_same(self, channel):
+    def test_a_line_without_sources_with_the_same_words_is_redacted(self, channel):
         gone = say(channel, SECRET)
         memory = make_channel_memory(
             channel=channel, texts=["- Friday the ninth: the copper gate ships\n- fine"]
@@ -302,7 +302,7 @@ class TestOtherPlaces:
         delete(gone)
         assert memory.versions.get().content == f"- {MARK}\n- fine"
 
-    def test_what_somebody_else_says_as_well_stays_theirs(self, channel):
+    def test_words_of_another_message_stay(self, channel):
         gone, stays = say(channel, SECRET), say(channel, SECRET, 1)
         memory = make_channel_memory(channel=channel, texts=["- nothing"])
         make_version(memory=memory, text=f"- {SECRET}", sources=[stays])
@@ -311,7 +311,7 @@ class TestOtherPlaces:
         delete(stays)
         assert memory.versions.get(number=2).content == MARK
 
-    def test_what_a_person_carried_into_another_channel(self, channel):
+    def test_words_copied_into_another_channel_are_redacted(self, channel):
         gone, edited = say(channel, SECRET), say(channel, BESIDE, 1)
         other = ChannelFactory(workspace=channel.workspace)
         memory = make_channel_memory(channel=other, texts=[f"- {SECRET}", f"- {BESIDE}"])
@@ -325,7 +325,7 @@ class TestOtherPlaces:
         row.refresh_from_db()
         assert row.reply is None
 
-    def test_notes_say_that_something_was_taken_out(self, channel):
+    def test_a_redacted_note_explains_the_mark(self, channel):
         gone = say(channel, SECRET)
         note = NoteFactory(
             workspace=channel.workspace, content=f"Remember: {SECRET}!", tags=["gates", SECRET]
@@ -338,7 +338,7 @@ class TestOtherPlaces:
         other.refresh_from_db()
         assert other.content == "Remember the milk"
 
-    def test_what_notes_said_before_and_what_lies_in_the_trash(self, channel):
+    def test_older_versions_of_notes_and_the_trash_are_redacted(self, channel):
         gone = say(channel, SECRET)
         note = NoteFactory(workspace=channel.workspace, content=f"Remember: {SECRET}!")
         note.rewrite("Remember the gate", tags=[SECRET])
@@ -357,7 +357,7 @@ class TestOtherPlaces:
         assert binned.content.startswith(f"Thrown away: {MARK}")
         assert binned.deleted_at is not None
 
-    def test_what_a_model_answered_and_is_kept(self, channel):
+    def test_stored_replies_of_a_model_are_redacted(self, channel):
         gone = say(channel, SECRET)
         memory = make_channel_memory(channel=channel)
         rows = {}
@@ -384,7 +384,7 @@ class TestOtherPlaces:
         other.refresh_from_db()
         assert other.reply == {"text": "- fine"}
 
-    def test_a_call_under_way_about_it_is_asked_anew(self, channel):
+    def test_a_running_call_about_a_deleted_message_is_repeated(self, channel):
         gone, stays = say(channel, SECRET), say(channel, BESIDE, 500)
         memory = Memory.objects.of_channel(channel, MemoryType.SHORT_TERM)
         about = [
@@ -416,7 +416,7 @@ class TestOtherPlaces:
         assert (job.state, job.fence) == ("waiting", 2)
 
     @pytest.mark.parametrize("which", [0, 1], ids=["earlier segment", "last segment"])
-    def test_a_call_under_way_about_a_thread_of_several_segments(self, channel, which):
+    def test_a_running_call_about_a_thread_of_several_segments_is_repeated(self, channel, which):
         root = say(channel, "Shall we?")
         said = [
             make_reply(root=root, text=text, at=MONDAY + n * HOUR)
@@ -445,7 +445,7 @@ class TestOtherPlaces:
             row.refresh_from_db()
             assert row.text == text
 
-    def test_events_about_it_are_dropped_and_those_of_others_are_not(self, channel):
+    def test_only_events_about_a_deleted_message_are_skipped(self, channel):
         gone = say(channel, SECRET)
         body = {"event": {"type": "message", "channel": channel.slack_id, "text": SECRET}}
         for event_id, ts in (("Ev1", gone.ts), ("Ev2", "1790000000.000100")):
@@ -470,7 +470,7 @@ class TestOtherPlaces:
     @pytest.mark.parametrize("live", [True, False], ids=["from Slack", "from an old export"])
     @pytest.mark.parametrize("words", ["look", ""], ids=["linked", "shared"])
     @pytest.mark.parametrize("was_here", [True, False], ids=["known", "new"])
-    def test_a_preview_of_it_in_another_message_goes_and_stays_away(
+    def test_a_preview_in_another_message_is_redacted_for_good(
         self, channel, words, live, was_here
     ):
         gone = say(channel, SECRET)
@@ -524,7 +524,7 @@ class TestOtherPlaces:
         delete(gone)
         assert memory.versions.get(number=2).content == "- […]予定"
 
-    def test_a_short_message_goes_from_the_lines_that_cite_it_when_it_is_edited(self, channel):
+    def test_an_edited_short_message_is_redacted_where_it_is_cited(self, channel):
         message = say(channel, "copper gate ships Friday")
         memory = make_channel_memory(channel=channel, texts=["- Copper gate ships Friday"])
         make_version(memory=memory, text="- so: Copper gate ships Friday!", sources=[message])
@@ -547,7 +547,7 @@ class TestDrafts:
             revision=memory.current.revision, now=timezone.now(),
         )  # fmt: skip
 
-    def test_one_that_quotes_goes_wherever_it_is_typed(self, channel, author):
+    def test_a_draft_that_quotes_is_deleted(self, channel, author):
         message = say(channel, SECRET)
         memory = make_channel_memory(channel=ChannelFactory(workspace=channel.workspace))
         other = make_channel_memory(channel=channel)
@@ -557,7 +557,7 @@ class TestDrafts:
         assert SECRET not in everything()
         assert Draft.objects.get().text == f"- {BESIDE}"
 
-    def test_one_over_a_text_that_was_masked_goes_in_whatever_words(self, channel, author):
+    def test_a_draft_over_a_redacted_text_is_deleted(self, channel, author):
         message = say(channel, SECRET)
         memory = make_channel_memory(channel=channel)
         make_version(memory=memory, text="- The gate leaves soon", sources=[message], until=LATER)
@@ -594,14 +594,14 @@ def test_a_proposal_that_quotes_is_deleted_wherever_it_is(channel, place):
 
 
 class TestPeople:
-    def test_who_edits_a_text_that_was_masked_meanwhile_is_told(self, channel):
+    def test_an_edit_based_on_a_redacted_text_is_refused(self, channel):
         gone = say(channel, SECRET)
         memory = make_channel_memory(channel=channel, texts=[f"- {SECRET}\n- fine"])
         delete(gone)
         with pytest.raises(StaleBase):
             memory.revise(f"- {SECRET}\n- fine!", by=None, based_on=1, revision=0)
 
-    def test_marks_do_not_come_along_into_the_next_text(self, channel):
+    def test_marks_are_not_copied_into_the_next_version(self, channel):
         gone = say(channel, SECRET)
         memory = make_channel_memory(channel=channel, texts=[f"- {SECRET}\n- fine"])
         delete(gone)
@@ -628,7 +628,7 @@ class TestCost:
         batch(2, 0)
         assert batch(40, 100) == batch(2, 1000)
 
-    def test_one_scan_when_nothing_quotes(self, channel):
+    def test_redaction_changes_nothing_without_quotes(self, channel):
         gone = say(channel, SECRET)
         memory = make_channel_memory(channel=channel, texts=["- fine"])
         touched = redact_messages(channel.workspace, [RemovedMessage.of(gone)])
@@ -640,7 +640,7 @@ class TestCost:
 
 
 @pytest.mark.slow
-def test_a_revoked_source_is_masked_and_made_again_without_it(channel):
+def test_a_revoked_source_is_redacted_and_its_texts_rebuilt(channel):
     said = say(channel, SECRET)
     say(channel, BESIDE, 1)
     run_pass(channel.workspace, LATER)
@@ -658,7 +658,7 @@ def test_a_revoked_source_is_masked_and_made_again_without_it(channel):
     assert "copper" in workspace_memory(channel).current.content
 
 
-def test_contexts_leave_out_what_says_nothing_any_more(channel):
+def test_contexts_leave_out_fully_redacted_lines(channel):
     gone = say(channel, SECRET)
     memory = make_channel_memory(
         channel=channel, memory_type=MemoryType.SHORT_TERM, texts=["- fine", f"- {SECRET}"]

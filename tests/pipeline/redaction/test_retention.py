@@ -48,12 +48,12 @@ def test_words_go_and_memories_stay(channel):
     assert delete_expired(channel.workspace, MONDAY + 31 * DAY) == Expired(0)
 
 
-def test_nothing_goes_where_nothing_is_set(channel):
+def test_nothing_is_deleted_without_a_retention_setting(channel):
     other = say(ChannelFactory(), MONDAY)
     assert delete_expired(other.channel.workspace, MONDAY + 3000 * DAY) == Expired(0)
 
 
-def test_no_import_brings_it_back_and_what_was_never_seen_stays_out(channel):
+def test_an_import_does_not_restore_expired_messages(channel):
     say(channel, MONDAY)
     now = MONDAY + 31 * DAY
     delete_expired(channel.workspace, now)
@@ -71,7 +71,7 @@ def test_no_import_brings_it_back_and_what_was_never_seen_stays_out(channel):
     ]  # fmt: skip
 
 
-def test_an_old_one_that_is_still_here_waits_for_its_day(channel):
+def test_an_old_message_stays_until_the_next_deletion(channel):
     message = say(channel, MONDAY)
     raw = {"type": "message", "ts": message.ts, "text": TEXT}
     store_messages(channel, [raw], MONDAY + 31 * DAY)
@@ -80,7 +80,7 @@ def test_an_old_one_that_is_still_here_waits_for_its_day(channel):
 
 
 @pytest.mark.slow
-def test_a_deletion_of_what_is_too_old_takes_the_lines_that_cite_it(channel):
+def test_deleting_an_expired_message_redacts_lines_that_cite_it(channel):
     message = say(channel, MONDAY)
     say(
         channel,
@@ -102,7 +102,7 @@ def test_a_deletion_of_what_is_too_old_takes_the_lines_that_cite_it(channel):
 
 
 @pytest.mark.slow
-def test_whoever_is_forgotten_later_leaves_what_was_made_of_it(channel):
+def test_forgetting_a_person_redacts_texts_of_expired_messages(channel):
     message = say(channel, MONDAY)
     run_pass(channel.workspace, MONDAY + DAY)
     delete_expired(channel.workspace, MONDAY + 31 * DAY)
@@ -112,7 +112,7 @@ def test_whoever_is_forgotten_later_leaves_what_was_made_of_it(channel):
     assert not MemoryVersion.objects.filter(content__contains="copper").exists()
 
 
-def test_batches_are_bounded_and_go_on(channel, monkeypatch):
+def test_batches_are_bounded_and_continue(channel, monkeypatch):
     for n in range(7):
         say(channel, MONDAY + timedelta(minutes=n))
     monkeypatch.setattr(retention, "BATCH", 3)

@@ -40,7 +40,7 @@ def pinned_of(memory):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", ["operations", "rewrite"])
-def test_a_pinned_line_that_a_merge_lost_comes_back_and_one_it_left_is_kept(channel, mode):
+def test_a_pinned_line_survives_a_merge(channel, mode):
     """The model's operation on such a line is not carried out; a rewrite may lose it."""
     channel.workspace.change_settings({"merge_mode": mode})
     talk(channel, 3)
@@ -70,7 +70,7 @@ def test_a_pinned_line_that_a_merge_lost_comes_back_and_one_it_left_is_kept(chan
 
 
 @pytest.mark.slow
-def test_a_pin_set_while_the_model_was_thinking_holds(channel, monkeypatch):
+def test_a_pin_set_during_a_model_call_is_kept(channel, monkeypatch):
     talk(channel, 3)
     run_pass(channel.workspace, MONDAY + hours(3), Scribe())
     text = current.long(channel).current.lines.get(position=0).text
@@ -93,7 +93,7 @@ def test_a_pin_set_while_the_model_was_thinking_holds(channel, monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_segment_made_again_in_its_place_keeps_what_is_pinned(channel):
+def test_a_rewritten_segment_keeps_its_pins(channel):
     messages = talk(channel, 3)
     run_pass(channel.workspace, MONDAY + hours(3), Scribe())
     memory = current.short(channel)
@@ -107,7 +107,7 @@ def test_a_segment_made_again_in_its_place_keeps_what_is_pinned(channel):
 
 
 @pytest.mark.slow
-def test_the_provisional_text_hands_its_pins_to_the_segment_that_takes_its_place(channel):
+def test_pins_of_a_provisional_text_move_to_its_segment(channel):
     talk(channel, 1)
     run_pass(channel.workspace, MONDAY + hours(0.2), Scribe())
     memory = current.short(channel)
@@ -122,7 +122,7 @@ def test_the_provisional_text_hands_its_pins_to_the_segment_that_takes_its_place
 
 
 @pytest.mark.slow
-def test_without_history_the_one_text_keeps_its_pins(channel):
+def test_the_text_keeps_its_pins_when_history_is_off(channel):
     channel.workspace.change_settings({"history_enabled": False, "short_term_window_hours": 1})
     talk(channel, 3)
     run_pass(channel.workspace, MONDAY + hours(3), Scribe())
@@ -137,7 +137,7 @@ def test_without_history_the_one_text_keeps_its_pins(channel):
 
 
 @pytest.mark.slow
-def test_the_workspaces_short_term_memory_keeps_what_people_hold():
+def test_workspace_short_term_memory_keeps_lines_of_people():
     workspace = WorkspaceFactory(settings={"thread_memories": False, "workspace_short_term": True})
     channel = remembering(workspace, name="launch")
     talk(channel, 3)

@@ -105,7 +105,7 @@ def channel(workspace):
 
 
 @pytest.mark.slow
-def test_every_database_finds_what_going_through_all_rows_finds(workspace, channel) -> None:
+def test_each_database_finds_the_same_rows_as_a_full_scan(workspace, channel) -> None:
     chance = random.Random(1)
     mika = PersonFactory(workspace=workspace, name="mika")
     for number in range(120):
@@ -147,7 +147,7 @@ def test_every_database_finds_what_going_through_all_rows_finds(workspace, chann
         assert set(best) <= expected and len(best) == len(keys), typed
 
 
-def test_each_kind_of_text_is_found_as_what_it_is(workspace, channel) -> None:
+def test_each_kind_of_text_is_found_under_its_kind(workspace, channel) -> None:
     memory = Memory.objects.of_channel(channel, MemoryType.LONG_TERM)
     old = make_version(memory=memory, text="- 移行は3月 before")
     new = make_version(memory=memory, text="- 移行は4月 now")
@@ -173,7 +173,7 @@ def test_each_kind_of_text_is_found_as_what_it_is(workspace, channel) -> None:
     assert hits_of("in:#ops in:threads", workspace) == {Kind.THREADS: [thread.pk]}
 
 
-def test_whoever_changes_a_text_changes_what_is_found(workspace, channel) -> None:
+def test_changes_of_a_text_reach_the_index(workspace, channel) -> None:
     message = MessageFactory(channel=channel, text="first words")
     note = NoteFactory(workspace=workspace, content="first note")
     version = make_version(
@@ -246,7 +246,7 @@ def test_hidden_characters_hide_nothing(workspace, channel) -> None:
 SECRET = "the merger with Aoyama closes on the second friday of march 青山商事との合併は三月の第二金曜日に完了する予定"
 
 
-def test_nothing_of_what_was_forgotten_is_left_in_the_index(workspace, channel) -> None:
+def test_a_forgotten_message_leaves_no_token_in_the_index(workspace, channel) -> None:
     other = MessageFactory(channel=channel, text="an unrelated lunch")
     message = MessageFactory(channel=channel, text=SECRET)
     make_version(
@@ -268,7 +268,7 @@ def test_nothing_of_what_was_forgotten_is_left_in_the_index(workspace, channel) 
     assert pks("lunch", workspace) == [other.pk]
 
 
-def test_a_person_who_is_forgotten_is_in_no_index(workspace, channel) -> None:
+def test_a_forgotten_person_is_in_no_index(workspace, channel) -> None:
     mika = PersonFactory(workspace=workspace, slack_id="U0MIKA", name="mikazuki")
     MessageFactory(channel=channel, text="said by mikazuki herself", author=mika)
     NoteFactory(workspace=workspace, content="mikazuki keeps the keys")
@@ -286,7 +286,7 @@ def test_a_message_that_is_only_revoked_is_still_found(workspace, channel) -> No
     assert pks("claim", workspace) == [message.pk]
 
 
-def test_many_texts_of_one_moment_have_keys_of_their_own(workspace) -> None:
+def test_texts_of_the_same_time_have_distinct_keys(workspace) -> None:
     channels = ChannelFactory.create_batch(5, workspace=workspace)
     for channel in channels:
         MessageFactory(channel=channel, at=MONDAY, text="at once")
@@ -296,7 +296,7 @@ def test_many_texts_of_one_moment_have_keys_of_their_own(workspace) -> None:
     assert len(pks("once", workspace)) == 5
 
 
-def test_it_stops_in_time_and_goes_on(workspace, channel) -> None:
+def test_indexing_stops_in_time_and_continues(workspace, channel) -> None:
     MessageFactory.create_batch(5, channel=channel, text="some of it")
     assert indexing.catch_up(most=2) == 2
     newest = Message.objects.order_by("-micros")[:2]
@@ -305,9 +305,7 @@ def test_it_stops_in_time_and_goes_on(workspace, channel) -> None:
     assert indexing.catch_up() == 3 and not indexing.is_behind()
 
 
-def test_triggers_that_a_migration_dropped_come_back_and_all_is_read_again(
-    workspace, channel
-) -> None:
+def test_dropped_triggers_are_installed_again_and_all_rows_read(workspace, channel) -> None:
     MessageFactory(channel=channel, text="before")
     indexing.catch_up()
     assert not triggers.install(connection)
@@ -353,7 +351,7 @@ def test_a_text_without_a_word_is_in_no_index(workspace, channel) -> None:
     assert not SearchDocument.objects.exists() and not indexing.is_behind()
 
 
-def test_an_import_comes_with_its_index(workspace, channel, tmp_path) -> None:
+def test_an_import_is_indexed(workspace, channel, tmp_path) -> None:
     MessageFactory(channel=channel, text="データ移行")
     NoteFactory(workspace=workspace, content="移行の手順")
     path = str(tmp_path / "team.zip")

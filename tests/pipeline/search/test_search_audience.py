@@ -160,7 +160,7 @@ def test_words_of_unreadable_texts_cost_no_work(
     assert differing == {}
 
 
-def test_a_guest_finds_what_stands_in_their_channels(
+def test_a_guest_finds_only_texts_of_their_channels(
     workspace: Workspace, ops: Channel, readers: dict[str, Reader]
 ) -> None:
     add_readable_texts(ops)
@@ -173,7 +173,7 @@ def test_a_guest_finds_what_stands_in_their_channels(
 
 
 @pytest.mark.slow
-def test_everybody_finds_what_they_may_read_after_a_channel_changes_its_readers(
+def test_readers_find_visible_texts_after_a_channel_changes_kind(
     workspace: Workspace, readers: dict[str, Reader]
 ) -> None:
     people = Person.objects.filter(user__in=[readers["member"].user_id, readers["guest"].user_id])
@@ -237,7 +237,7 @@ def test_a_text_of_very_many_different_words_is_indexed(workspace: Workspace, op
     assert hits(text[:2], workspace, Reader.public(timezone.now())) == {message.pk}
 
 
-def test_who_is_in_very_many_private_channels_finds_the_same(
+def test_a_member_of_many_private_channels_finds_the_same(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The words left out of the question to the index are looked for in the stored text."""

@@ -292,7 +292,7 @@ class TestCheck:
 
 
 @pytest.mark.parametrize("first", ["export", "live"])
-def test_addresses_are_stored_only_if_the_settings_say_so(first: str) -> None:
+def test_addresses_are_stored_only_if_the_setting_is_on(first: str) -> None:
     """This holds for both orders of export and sync."""
     profile = {"display_name": "ann", "email": "ann@example.com"}
     raw = {"id": "U1", "name": "ann", "profile": profile, "updated": 5}

@@ -93,7 +93,7 @@ def test_as_json():
 
 
 @pytest.mark.django_db
-def test_a_channel_without_sync_state_is_neither_failing_nor_in_its_first_sync():
+def test_a_channel_without_sync_state_is_not_failing():
     row = ChannelFactory(is_followed=True, bot_is_in=True)
     assert not Channel.objects.failing({""}).exists()
     assert Channel.objects.past_first_sync().get() == row

@@ -101,7 +101,7 @@ def test_a_sync_stopped_at_any_call_is_finished_by_the_next(
     assert everything(fresh) == stopped
 
 
-def test_an_error_in_one_channel_does_not_stop_others(
+def test_an_error_in_one_channel_does_not_stop_other_channels(
     slack: FakeSlack, workspace: Workspace, sync: Sync
 ) -> None:
     slack.inject_fault(HISTORY, Fault.error("internal_error"))

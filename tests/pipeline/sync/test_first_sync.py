@@ -85,7 +85,7 @@ def test_each_page_and_each_thread_is_requested_once(slack: FakeSlack, sync: Syn
     assert report.calls == slack.counts()
 
 
-def test_an_idle_sync_costs_one_call_of_history_a_channel(slack: FakeSlack, sync: Sync) -> None:
+def test_an_idle_sync_calls_history_once_per_channel(slack: FakeSlack, sync: Sync) -> None:
     sync()
     report = sync(LATER)
     assert slack.count(HISTORY) == 2

@@ -133,7 +133,7 @@ def test_new_replies_are_found_within_the_hot_window(
     assert ("answered today" in texts(workspace)) is is_found
 
 
-def test_a_late_sync_reads_down_to_the_last_one(
+def test_a_late_sync_reads_back_to_the_previous_sync(
     slack: FakeSlack, workspace: Workspace, sync: Sync
 ) -> None:
     """After half a year without a sync no message is missing."""

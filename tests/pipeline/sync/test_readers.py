@@ -39,7 +39,7 @@ def test_members_follow_slack(
     assert members(workspace.channels.get(slack_id=CLOSED)) == ["U2", "U3"]
 
 
-def test_an_old_list_of_members_adds_nobody_who_left(
+def test_an_old_list_of_members_adds_no_one_who_left(
     slack: FakeSlack, workspace: Workspace, sync: Sync, ann: Reader
 ) -> None:
     sync()

@@ -77,7 +77,7 @@ def test_the_token_is_not_stored(clock):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_threads_never_take_the_same_call():
+def test_threads_never_share_a_call():
     clock = Clock()
     calls: list[int] = []
 

@@ -225,7 +225,7 @@ def test_a_restore_brings_back_every_row(everything: Memory, path: Path) -> None
 
 @pytest.mark.slow
 @on_postgres_too
-def test_a_backup_is_a_snapshot_while_others_write(
+def test_a_backup_is_a_snapshot_during_writes(
     everything: Memory, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each step of the backup waits until another connection saves a version. A restore replaces

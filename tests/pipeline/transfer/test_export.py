@@ -96,7 +96,7 @@ def test_a_version_keeps_its_name(workspace, tmp_path):
 
 
 @pytest.mark.slow
-def test_an_export_leaves_out_what_people_have_seen(workspace, tmp_path):
+def test_an_export_leaves_out_read_marks(workspace, tmp_path):
     user = owner_of(workspace)
     before, after = tmp_path / "1.zip", tmp_path / "2.zip"
     exported(workspace, before, user)
@@ -533,7 +533,7 @@ def test_every_column_is_exported_or_left_out_on_purpose(model):
 
 
 @pytest.mark.parametrize("model", SCHEMAS, ids=lambda model: model.__name__)
-def test_schemas_accept_only_what_columns_can_store(model):
+def test_schemas_accept_only_values_that_columns_can_store(model):
     for field in model._meta.concrete_fields:
         check = SCHEMAS[model].checks.get(field.name)
         if check is None or field.is_relation or field.name == "state":

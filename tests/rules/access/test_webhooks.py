@@ -66,7 +66,7 @@ def test_internal_addresses_are_not_public(address: str, public: bool) -> None:
         "a.example",
     ],
 )
-def test_other_addresses_are_refused(url: str) -> None:
+def test_invalid_addresses_are_refused(url: str) -> None:
     with pytest.raises(ValueError):
         host_of(url)
 

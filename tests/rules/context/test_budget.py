@@ -55,7 +55,7 @@ class TestBudget:
             m.line for m in messages if m.line in context.earlier_messages
         ]
 
-    def test_a_newer_message_with_another_figure_replaces_the_older_one(self):
+    def test_a_newer_message_with_another_figure_replaces_the_older(self):
         messages = [
             day(1, FACTS[0]),
             day(2, FACTS[0].replace("26", "27")),
@@ -94,7 +94,7 @@ class TestBudget:
         assert "lobby" not in assemble(material, 100).text
 
     @pytest.mark.parametrize("place", ["persona", "long-term memory", "history", "message"])
-    def test_one_oversized_text_does_not_crowd_out_the_others(self, place):
+    def test_an_oversized_text_does_not_crowd_out_other_texts(self, place):
         long = " ".join(f"word{n}" for n in range(2_000))
         context = assemble(PLACES[place](long), 600)
         assert context.tokens <= 600

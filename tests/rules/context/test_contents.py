@@ -78,7 +78,7 @@ def test_order_check():
     assert [v.number for v in history_in_order(stored)] == [1, 2, 3, 4, 5]
 
 
-def test_a_late_backfill_stands_where_its_period_was():
+def test_a_late_backfill_is_sorted_by_its_period():
     stored = [version(1, hours=5), version(2, hours=6), version(3, hours=1)]
     assert [v.number for v in history_in_order(stored)] == [3, 1, 2]
 
@@ -251,7 +251,7 @@ def test_json_has_exactly_these_keys():
     ]
 
 
-def test_nothing_known_gives_the_persona_alone():
+def test_empty_material_gives_only_the_persona():
     context = assemble(Material(settings=MemorySettings(), persona="You are Momo."))
     assert context.text == "You are Momo."
     assert assemble(Material(settings=MemorySettings())).text == ""
@@ -267,7 +267,7 @@ def test_nothing_known_gives_the_persona_alone():
     ],
 )
 @pytest.mark.parametrize("budget", [None, 1_000, 70])
-def test_a_day_that_all_lines_share_stands_in_the_heading(days, heading, lines, budget):
+def test_a_day_that_all_lines_share_is_in_the_heading(days, heading, lines, budget):
     words = ("one", "two")
     facts = {
         word: LineFacts(at_us=to_micros(datetime(2026, 1, day, 9, tzinfo=UTC)))
@@ -387,7 +387,7 @@ def test_whatever_the_text_is(place: str, text: str) -> None:
     assert assembled.splitlines() == assembled.split("\n")
 
 
-def test_what_nobody_sees_reaches_no_model():
+def test_invisible_characters_are_removed():
     hidden = with_memory(MemoryText(LONG_TERM, "- a\u202eb\U000e0041c"))
     hidden = replace(hidden, notes=[note(1, "x\u200by")])
     text = assemble(hidden).text

@@ -117,7 +117,7 @@ def test_private_channels_are_not_merged_into_the_workspaces_memory() -> None:
     assert estimate.workspace == ScopeEstimate()
 
 
-def test_the_workspaces_short_term_memory_is_made_once_of_recent_channels() -> None:
+def test_workspace_short_term_memory_is_one_merge_of_recent_channels() -> None:
     recent = [replace(load, is_recent=True) for load in workloads(a=1, b=1)]
     assert estimate_costs(recent, SETTINGS, CallStatistics(), None).workspace.merges == 2
     settings = replace(SETTINGS, workspace_short_term=False)

@@ -109,7 +109,7 @@ def test_a_probe_that_hits_an_outage_keeps_the_fault() -> None:
     assert failed.fault == "unauthorised" and failed.open_until == now + 2 * PAUSE
 
 
-def test_a_rate_limit_lasts_as_long_as_the_endpoint_says() -> None:
+def test_a_rate_limit_lasts_for_retry_after() -> None:
     state = after("rate_limited", retry_after=7)
     assert state.find_refusal(NOW) == (Refusal.RATE_LIMITED, NOW + timedelta(seconds=7))
     assert state.find_refusal(NOW + timedelta(seconds=7)) is None

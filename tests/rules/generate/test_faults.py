@@ -52,7 +52,7 @@ def test_a_fault_of_the_endpoint_uses_no_attempt(
 
 
 @pytest.mark.parametrize("code", sorted(circuit_breaker.OUTAGES))
-def test_an_outage_of_one_request_alone_ends_in_giving_up(code: str) -> None:
+def test_a_request_that_fails_alone_is_given_up(code: str) -> None:
     assert steps_after(code, others_succeed=True) == FOUR_RETRIES_LATER
     assert choose_next_step(code, 2, ISOLATE, others_succeed=True) == NextStep(
         Action.RETRY_LATER, ISOLATE

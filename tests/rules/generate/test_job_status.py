@@ -47,7 +47,7 @@ LATE, PAUSED = {"not_before": SOON}, {"backfill_state": "paused"}
         ("cancelled", {}, None, Status.CANCELLED),
     ],
 )
-def test_what_a_job_waits_for_and_its_status(
+def test_wait_reason_and_status_of_a_job(
     state: str, facts: dict[str, Any], reason: WaitReason | None, status: Status
 ) -> None:
     assert find_wait_reason(state, NOW, **facts) is reason
@@ -86,7 +86,7 @@ def test_what_a_job_waits_for_and_its_status(
         (CircuitBreaker(), PAST, None),
     ],
 )
-def test_what_blocks_all_jobs(breaker, capped_until, expected) -> None:
+def test_find_blocker(breaker, capped_until, expected) -> None:
     assert find_blocker(breaker, capped_until, NOW) == expected
 
 

@@ -57,7 +57,7 @@ def test_the_message_limit_is_inclusive(new, due):
     assert should_update_short_term_memory(0, new, 0, DEFAULT, has_memory=True).is_due is due
 
 
-def test_a_decision_holds_its_numbers_and_the_next_check():
+def test_a_decision_includes_its_numbers_and_the_next_check():
     decision = should_update_short_term_memory(5 * HOUR, 12, 6 * HOUR, DEFAULT, has_memory=True)
     assert (decision.new_count, decision.quiet_us, decision.recheck_us) == (12, HOUR, 7 * HOUR)
 

@@ -38,7 +38,7 @@ LIMIT = 1000  # tokens: shorter than a few of the messages below
 
 
 @given(st.lists(st.text(min_size=1, max_size=300), min_size=2, max_size=20))
-def test_the_halves_hold_every_message_once_and_in_order(texts: list[str]) -> None:
+def test_the_halves_contain_every_message_once_and_in_order(texts: list[str]) -> None:
     whole = short(messages(*texts), references=[Reference("r", "x")])
     first, second = split_request(whole)
     assert [*first.messages, *second.messages] == list(whole.messages)

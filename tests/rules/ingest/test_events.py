@@ -117,7 +117,7 @@ def deep(levels: int = 100_000) -> dict[str, Any]:
         payload({"type": ""}),
     ],
 )
-def test_other_payloads_are_refused(raw: object) -> None:
+def test_invalid_payloads_are_refused(raw: object) -> None:
     assert parse_payload(raw) is None
 
 

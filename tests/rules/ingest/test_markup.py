@@ -84,7 +84,7 @@ def test_plain(text: str, expected: str) -> None:
     assert render_plain(text, NAMES) == expected
 
 
-def test_parse_gives_pages_what_they_link() -> None:
+def test_parse_returns_tokens_for_pages() -> None:
     assert parse("see <https://a.example|it>, <@U1> in <#C1>: `x`\n&gt; :tada:", NAMES) == [
         Token(Kind.TEXT, "see "),
         Token(Kind.LINK, "it", "https://a.example"),
@@ -181,5 +181,5 @@ def test_escape_is_undone_by_unescape() -> None:
         ("a < b # c | d >",) * 2,
     ],
 )
-def test_without_the_names_that_stand_beside_ids_of_channels(sent: str, shown: str) -> None:
+def test_names_beside_channel_ids_are_removed(sent: str, shown: str) -> None:
     assert strip_channel_labels(sent) == shown

@@ -55,7 +55,7 @@ from memories.rules.safety.guard import Sources, check
         ("x" * 81, "x" * 79 + "…"),
     ],
 )
-def test_a_name_says_nothing(name: str, expected: str) -> None:
+def test_markup_is_removed_from_a_name(name: str, expected: str) -> None:
     assert safe_name(name) == expected
 
 

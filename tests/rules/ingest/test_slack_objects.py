@@ -54,14 +54,14 @@ def test_a_person_has_a_name(profile: Any, raw: dict[str, Any], name: str) -> No
         ({"deleted": True}, "is_deleted"),
     ],
 )
-def test_what_a_person_is(raw: dict[str, Any], flag: str) -> None:
+def test_flags_of_a_person(raw: dict[str, Any], flag: str) -> None:
     flags = ("is_bot", "is_guest", "is_external", "is_deleted")
     found = read_person(**raw)
     assert [name for name in flags if getattr(found, name)] == [flag]
 
 
 @pytest.mark.parametrize("raw", [None, "U1", 3, [], ["U1"]])
-def test_what_is_no_object(raw: object) -> None:
+def test_a_value_that_is_no_object_is_quarantined(raw: object) -> None:
     assert parse_person(raw) == parse_channel(raw, "public") == quarantined("not an object")
 
 

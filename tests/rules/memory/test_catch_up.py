@@ -150,5 +150,5 @@ def test_a_cursor_is_parsed_as_formatted(key: tuple[int, int, int]) -> None:
 @pytest.mark.parametrize(
     "text", ["", "1", "-", "1-2-", "-1-2", "a-b-c", "1-2", "1-2-3-4", "٣-1-1", "1-1-" + "9" * 18]
 )
-def test_other_texts_are_no_cursor(text: str) -> None:
+def test_invalid_texts_are_no_cursor(text: str) -> None:
     assert parse_cursor(text) is None

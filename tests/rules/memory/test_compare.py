@@ -74,7 +74,7 @@ def test_words_of_a_line_are_compared(
     assert compare.compare_words(old, new) == [DiffPiece(*piece) for piece in pieces]
 
 
-def test_a_changed_word_in_a_long_japanese_line_marks_at_most_12_characters() -> None:
+def test_a_change_in_a_long_japanese_line_marks_at_most_12_characters() -> None:
     old = "在庫連携は毎朝五時に一回だけ動き、失敗したら三十分後に三回まで再試行する。" * 6
     new = old.replace("三十分後", "一時間後", 1)
     (row,) = compare.changed_rows(compare.compare_lines(old, new))

@@ -62,7 +62,9 @@ def test_without_the_real_base_the_lines_of_both_are_suggested(yours: str, their
         pytest.param("one\n2\nthree", "", False, id="nothing is there any more"),
     ],
 )
-def test_a_merge_that_equals_theirs_is_saved_already(yours: str, theirs: str, agreed: bool) -> None:
+def test_a_merge_equal_to_the_saved_text_is_saved_already(
+    yours: str, theirs: str, agreed: bool
+) -> None:
     assert conflicts.is_saved_already(conflicts.find_hunks(BASE, yours, theirs)) is agreed
 
 

@@ -47,7 +47,7 @@ PEOPLE = ("Ana Souza", "Ben", "田中", "佐藤 花子")
         ("- Nothing here.", "", {}),
     ],
 )
-def test_facts_of_one_text_are_found(old: str, new: str, expected: dict) -> None:
+def test_facts_in_only_one_text_are_drift(old: str, new: str, expected: dict) -> None:
     drifts = find_drift(old.split("\n"), new.split("\n"), people=PEOPLE)
     assert {d.kind.value: (list(d.lost), list(d.gained)) for d in drifts} == expected
 

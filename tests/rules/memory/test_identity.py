@@ -182,7 +182,7 @@ class TestThreadScopeId:
         assert parse_thread_scope_id(make_thread_scope_id(channel_id, ts)) == (channel_id, ts)
 
     @given(st.text(max_size=40))
-    def test_a_parsed_id_is_made_again(self, scope_id):
+    def test_a_parsed_id_can_be_formatted_again(self, scope_id):
         try:
             parts = parse_thread_scope_id(scope_id)
         except ValueError:

@@ -139,7 +139,7 @@ class TestMergeLines:
         assert merge_lines([PINNED], made) == ([PINNED, SHIP], [], [PINNED.text])
         assert merge_lines([SHIP, PINNED], [SHIP]) == ([SHIP, PINNED], [PINNED.text], [])
 
-    def test_of_equal_lines_the_protected_one_stays(self):
+    def test_the_protected_line_of_two_equal_lines_stays(self):
         own_line = replace(SHIP, origin=Origin.PERSON)
         assert merge_lines([SHIP, own_line], [SHIP]).lines == [own_line]
         assert merge_lines([own_line, replace(SHIP, pinned=True)], []).lines == [
@@ -181,7 +181,7 @@ class TestRestoreLines:
     def test_old_lines_are_marked_as_restored(self):
         assert restore_lines([], [SHIP]) == [replace(SHIP, origin=Origin.RESTORE, since=None)]
 
-    def test_an_old_line_of_a_person_stays_theirs(self):
+    def test_a_restored_line_of_a_person_keeps_its_origin(self):
         assert restore_lines([SHIP], [OWN]) == [OWN]
 
     def test_pins_of_both_versions_count(self):

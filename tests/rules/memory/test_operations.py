@@ -259,7 +259,7 @@ replies = st.lists(
 
 
 @given(replies)
-def test_one_merge_and_several_give_the_same_text(made: list[tuple[str, int, Kind]]) -> None:
+def test_one_merge_gives_the_same_text_as_several(made: list[tuple[str, int, Kind]]) -> None:
     """Each new line gets the same operation in one merge for all as in a merge of its own."""
     old = [MemoryLine(1, "old 1", kind=Kind.STATUS, at_us=1)]
     new = [MemoryLine(n, f"new {n}", at_us=n) for n in range(2, len(made) + 2)]

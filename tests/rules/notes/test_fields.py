@@ -82,7 +82,7 @@ def test_a_blank_content_is_refused(blank):
         clean_content(blank)
 
 
-def test_content_is_kept_word_for_word_but_for_what_cannot_be_stored():
+def test_only_characters_that_cannot_be_stored_are_replaced():
     assert clean_content("  a\r\n## b\n\n") == "  a\r\n## b\n\n"
     assert clean_content("a\x00b\ud800c") == "a\ufffdb\ufffdc"
 

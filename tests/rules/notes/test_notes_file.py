@@ -111,7 +111,7 @@ def test_a_reader_of_lines_finds_every_note(notes):
     assert [f["Tags"] for f in notes_read] == [", ".join(n.tags) for n in notes]
 
 
-def test_other_line_ends_throughout_are_no_part_of_the_text():
+def test_consistent_crlf_line_ends_are_not_part_of_the_text():
     text = write([note("one\ntwo")]).replace("\n", "\r\n")
     assert read_one(text).content == "one\ntwo"
 
@@ -170,7 +170,7 @@ def test_another_programs_file():
         "mark of byte order",
     ],
 )
-def test_what_else_people_write(text, content):
+def test_hand_written_entries_are_read(text, content):
     assert read_one(text).content == content
 
 
@@ -179,7 +179,7 @@ def test_a_heading_without_words_is_no_note():
 
 
 @pytest.mark.parametrize("text", ["hello", "# Read me\n\nwords", "{}"])
-def test_other_texts_are_refused(text):
+def test_texts_that_are_no_notes_file_are_refused(text):
     with pytest.raises(NotANotesFile):
         read(text)
 

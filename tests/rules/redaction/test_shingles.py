@@ -32,7 +32,7 @@ def known(*texts):
         (MARK, MARK),
     ],
 )  # fmt: skip
-def test_what_quotes_eight_words_is_masked(text, left):
+def test_a_quote_of_eight_words_is_redacted(text, left):
     assert known(SAID).redact(text) == left
 
 
@@ -71,7 +71,7 @@ def test_words_and_japanese_mixed():
         (":wave: ok", ""),
     ],
 )
-def test_a_short_message_is_one_as_a_short_text(text, key):
+def test_short_texts_match_as_a_whole(text, key):
     assert short_text(text) == key
     if key:
         assert (
@@ -91,7 +91,7 @@ def test_a_short_message_is_one_as_a_short_text(text, key):
         ("田中さんが", f"{MARK}さんが"),
     ],
 )
-def test_a_name_stands_as_a_whole_or_only_where_it_is_a_mention(text, left):
+def test_a_name_matches_as_a_whole_word_or_as_a_mention(text, left):
     names = frozenset(map(normalize, ("Quillon Vane", "田中")))
     matcher = QuoteMatcher(frozenset(), names, frozenset([normalize("Will")]))
     assert matcher.redact(text) == left

@@ -17,7 +17,7 @@ OLD, NEW, OTHER = (new_key() for _ in range(3))
 
 
 @given(st.text(max_size=200))
-def test_what_is_sealed_comes_back_and_is_not_to_be_seen(text: str) -> None:
+def test_encrypted_text_is_decrypted_and_not_readable(text: str) -> None:
     sealed = encrypt(text, [OLD])
     assert decrypt(sealed, [OLD]) == text
     assert len(text) < 6 or text not in sealed
@@ -32,7 +32,7 @@ def test_the_first_key_seals_and_all_of_them_open() -> None:
         decrypt(sealed, [OLD])
 
 
-def test_without_its_key_or_altered_it_stays_closed_and_tells_nothing() -> None:
+def test_a_wrong_key_or_altered_text_fails_without_details() -> None:
     sealed = encrypt("xoxb-1", [OLD])
     for box, keys in ((sealed, [OTHER]), (sealed[:-3] + "AA=", [OLD]), ("", [OLD]), ("é", [OLD])):
         with pytest.raises(DecryptionError) as closed:

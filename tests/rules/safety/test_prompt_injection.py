@@ -97,7 +97,7 @@ def test_an_order_to_a_model_is_seen(text: str) -> None:
         "ツールを使って直しました",
     ],
 )
-def test_talk_between_people_is_none(text: str) -> None:
+def test_talk_between_people_is_no_injection(text: str) -> None:
     assert find_injection(text) == ""
 
 

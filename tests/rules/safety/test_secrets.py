@@ -49,7 +49,7 @@ BLOCK = "-----BEGIN RSA " + f"PRIVATE KEY-----\n{DRAWN}\n{DRAWN}\n-----END RSA P
         (f"our deploy token, in case: {DRAWN}Zq8A", f"our deploy token, in case: {SECRET}"),
     ],
 )
-def test_what_is_shaped_like_a_key_is_gone(text: str, left: str) -> None:
+def test_text_shaped_like_a_key_is_redacted(text: str, left: str) -> None:
     assert redact(text) == left
     assert find_secrets(text)
 

@@ -73,7 +73,7 @@ def test_operators(typed: str, expected: Query) -> None:
     assert parse(typed) == expected
 
 
-def test_what_is_left_out_alone_is_no_question() -> None:
+def test_exclusions_alone_are_an_empty_query() -> None:
     assert parse("-draft").is_empty
     assert not parse("-draft in:#ops").is_empty
     query = parse('plan -draft -"not this"')
@@ -81,7 +81,7 @@ def test_what_is_left_out_alone_is_no_question() -> None:
     assert query.words == ("plan", "-draft", '-"not this"')
 
 
-def test_fields_of_the_form_narrow_what_the_words_leave_open() -> None:
+def test_form_fields_do_not_override_typed_filters() -> None:
     fields = {"in": "messages", "channel": "#ops", "by": "mika", "from": "2026-11-01"}
     fields |= {"to": "2026-11-30", "sort": "newest", "kind": "task"}
     query = with_fields(parse("x in:notes"), fields)
@@ -118,7 +118,7 @@ def test_whatever_is_typed_is_a_query(typed: str) -> None:
 
 
 @given(st.sampled_from(["on", "before", "after"]), st.dates())
-def test_any_day_is_one_or_is_named(key: str, day: date) -> None:
+def test_a_day_gives_a_bound_or_an_error(key: str, day: date) -> None:
     query = parse(f"{key}:{day.isoformat()}")
     query.bounds(ZoneInfo("Asia/Tokyo"))
     assert query.wrong or query.since or query.until
@@ -134,7 +134,7 @@ def test_any_day_is_one_or_is_named(key: str, day: date) -> None:
         "",
     ],
 )
-def test_a_query_comes_back_from_its_fields(typed: str) -> None:
+def test_a_query_can_be_rebuilt_from_its_fields(typed: str) -> None:
     query = parse(typed)
     fields = as_fields(query)
     assert with_fields(parse(fields.get("q", "")), fields) == query

@@ -106,14 +106,14 @@ def test_matches_of_a_word(typed: str, text: str, is_match: bool) -> None:
         ("移行", "移転", False),
     ],
 )
-def test_other_forms_of_an_english_word_match(typed: str, text: str, is_match: bool) -> None:
+def test_inflected_english_words_match(typed: str, text: str, is_match: bool) -> None:
     [term] = parse(typed).terms
     assert matches_terms(tokenize_with_stems(text), [term]) is is_match
     if not term.excluded:
         assert bool(spans(text, [term])) is is_match
 
 
-def test_stems_stand_behind_the_words() -> None:
+def test_stems_follow_the_words() -> None:
     text = "Launched launches 移行 launching pricing"
     assert (
         tokenize_with_stems(text) == " launched launches 移行 行 launching pricing §launch §price "
@@ -136,7 +136,7 @@ def test_stems_stand_behind_the_words() -> None:
         ("it", {"excluded": True}, "it", False),
     ],
 )
-def test_quotations_beginnings_and_what_is_left_out(
+def test_quotations_beginnings_and_exclusions(
     typed: str, options: dict[str, bool], text: str, is_match: bool
 ) -> None:
     term = parse_term(typed, **options)
@@ -192,7 +192,7 @@ def test_no_key_of_an_audience_begins_another() -> None:
 
 
 @given(TEXTS, TEXTS)
-def test_tokens_and_places_tell_the_same(typed: str, text: str) -> None:
+def test_tokens_and_spans_match_the_same_texts(typed: str, text: str) -> None:
     """The stored form is is_match exactly where the words stand in the text itself."""
     for exact in (False, True):
         term = parse_term(typed, exact=exact)
@@ -211,7 +211,7 @@ def test_a_piece_of_a_japanese_text_is_found_in_it(text: str, at: int, length: i
 
 
 @given(TEXTS)
-def test_an_index_finds_what_the_text_holds(text: str) -> None:
+def test_index_tokens_of_a_match_are_tokens_of_the_text(text: str) -> None:
     """Each index token of a term is a token of the text, or the beginning of one."""
     tokens = tokenize(text).split()
     for piece in text.split():
@@ -240,7 +240,7 @@ def test_a_snippet_begins_shortly_before_the_first_hit() -> None:
     assert len("".join(piece.text for piece in pieces)) < 220
 
 
-def test_more_of_it_for_its_length_comes_first() -> None:
+def test_texts_are_ranked_by_frequency_and_length() -> None:
     terms = [parse_term("deploy")]
     texts = ["deploy", "deploy " * 3, "deploy " + "and more " * 200, "nothing"]
     scores = [tokenizer.score(tokenize(text), terms) for text in texts]

@@ -25,7 +25,7 @@ def test_surrounding_space_is_removed() -> None:
         ("xoxb-" + "a" * 5000, "unknown"),
     ],
 )
-def test_other_texts_are_refused_and_not_repeated(text: str, code: str) -> None:
+def test_invalid_tokens_are_refused_and_not_repeated(text: str, code: str) -> None:
     with pytest.raises(InvalidBotToken) as refused:
         parse_bot_token(text)
     assert refused.value.code == code

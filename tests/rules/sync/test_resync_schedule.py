@@ -80,7 +80,7 @@ def test_fresh_for_four_minutes(seconds_ago, fresh):
     assert resync_schedule.FRESH_FOR < resync_schedule.SYNC_INTERVAL
 
 
-def test_rest_and_period_are_shorter_than_the_maximal_age():
+def test_thread_rest_and_period_are_shorter_than_the_maximal_age():
     assert (
         resync_schedule.THREAD_REST + resync_schedule.THREAD_PERIOD < resync_schedule.THREAD_MAX_AGE
     )

@@ -87,7 +87,7 @@ def test_a_version_is_read_as_it_was_written(content: str, line: str) -> None:
 
 @pytest.mark.slow
 @given(st.dictionaries(STORABLE, st.recursive(STORABLE | st.integers(), st.lists)))
-def test_json_is_one_line_and_is_read_as_it_was_written(value: object) -> None:
+def test_json_is_one_line_and_can_be_parsed_again(value: object) -> None:
     line = to_json(value)
     assert "\n" not in line
     assert parse_json(line) == value
@@ -100,7 +100,7 @@ def test_half_a_surrogate_pair_becomes_a_question_mark() -> None:
 @pytest.mark.parametrize(
     "line", ["", "{", "NaN", '{"a": 1, "a": 2}', "[" * 100_000, "1" * 10_000, "-Infinity"]
 )
-def test_other_text_than_json_is_refused(line: str) -> None:
+def test_invalid_json_is_refused(line: str) -> None:
     with pytest.raises(SchemaError):
         parse_json(line)
 

@@ -112,7 +112,7 @@ ANSWERS = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("what", ANSWERS)
-def test_who_may_open_what(cast: Cast, what: str) -> None:
+def test_status_of_each_page_by_reader(cast: Cast, what: str) -> None:
     path = addresses(cast)[what]
     answers = tuple(cast.clients[name].get(path).status_code for name in READERS)
     assert answers == ANSWERS[what]
@@ -120,14 +120,14 @@ def test_who_may_open_what(cast: Cast, what: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("what", ANSWERS)
-def test_nobody_is_asked_to_sign_in(cast: Cast, what: str) -> None:
+def test_anonymous_visitors_are_sent_to_sign_in(cast: Cast, what: str) -> None:
     response = cast.clients["nobody"].get(addresses(cast)[what])
     assert response.status_code == 302
     assert response["Location"].startswith("/login/")
 
 
 @pytest.mark.slow
-def test_a_private_name_is_nowhere_on_the_pages_of_others(cast: Cast) -> None:
+def test_a_private_name_is_on_no_page_of_other_readers(cast: Cast) -> None:
     for name in ("editor", "member", "guest", "operator"):
         for what in "workspace channel messages version sources notes jobs context".split():
             page = cast.clients[name].get(addresses(cast)[what]).content.decode()

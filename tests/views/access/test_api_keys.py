@@ -41,7 +41,7 @@ def test_revoked_it_opens_nothing(cast: Cast) -> None:
 @pytest.mark.parametrize(
     ("who", "status"), [("member", 302), ("insider", 302), ("editor", 404), ("outsider", 404)]
 )
-def test_ones_own_keys_and_all_of_them_for_an_admin(cast: Cast, who: str, status: int) -> None:
+def test_members_revoke_their_own_keys_and_admins_all(cast: Cast, who: str, status: int) -> None:
     make(cast, "member")
     path = cast.path(f"keys/{ApiKey.objects.get().pk}/revoke/")
     assert cast.clients[who].post(path).status_code == status
@@ -64,11 +64,13 @@ def test_an_admin_sees_no_private_name_by_a_key(cast: Cast) -> None:
         ("member", {"channels": "salaries"}, "No channel salaries"),
     ],
 )
-def test_wrong_inputs_are_told(cast: Cast, who: str, given: dict[str, str], words: str) -> None:
+def test_invalid_input_is_explained(
+    cast: Cast, who: str, given: dict[str, str], words: str
+) -> None:
     page = cast.clients[who].post(cast.path("keys/"), NEW | given)
     assert page.status_code == 422 and words in page.content.decode()
     assert not ApiKey.objects.exists()
 
 
-def test_who_may_not_edit_makes_no_key_that_writes(cast: Cast) -> None:
+def test_a_member_cannot_make_a_key_that_writes(cast: Cast) -> None:
     assert make(cast, "member", notes="on").startswith("mhr_")

@@ -90,7 +90,7 @@ def test_a_wrong_name_or_password(cast: Cast, changes: dict[str, str], words: st
     assert Client().post(path, NEW).status_code == 302, "the link still works"
 
 
-def test_a_signed_in_person_is_told_to_sign_out(cast: Cast) -> None:
+def test_a_signed_in_person_has_to_sign_out_first(cast: Cast) -> None:
     path = invite(cast)
     page = cast.clients["member"].post(path, NEW).content.decode()
     assert "signed in as member" in page and not User.objects.filter(username="nina").exists()
@@ -112,14 +112,14 @@ def test_an_unknown_role_or_invitation_is_not_found(cast: Cast) -> None:
     assert client.post(path, {"revoke": "12345"}).status_code == 404
 
 
-def test_nobody_gives_a_role_above_their_own(cast: Cast) -> None:
+def test_a_role_above_the_givers_own_is_refused(cast: Cast) -> None:
     with pytest.raises(ValueError, match="above"):
         Invitation.objects.issue(
             cast.workspace, "admin", by=cast.users["editor"], now=timezone.now()
         )
 
 
-def test_of_two_at_once_only_one_gets_the_account(cast: Cast) -> None:
+def test_an_invitation_is_accepted_once(cast: Cast) -> None:
     invite(cast)
     first, second = Invitation.objects.get(), Invitation.objects.get()
     now = timezone.now()

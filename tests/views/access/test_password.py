@@ -22,7 +22,7 @@ def change(client, old=PASSWORD, new=NEW, again=NEW):
     return client.post("/password/", {"oldpassword": old, "password1": new, "password2": again})
 
 
-def test_it_is_changed_on_the_record_and_other_browsers_are_signed_out(client, user):
+def test_a_change_is_recorded_and_other_browsers_are_signed_out(client, user):
     elsewhere = Client()
     elsewhere.force_login(user)
     assert change(client)["Location"] == "/settings/"
@@ -42,14 +42,14 @@ def test_it_is_changed_on_the_record_and_other_browsers_are_signed_out(client, u
         ({"new": "password123", "again": "password123"}, "too common"),
     ],
 )
-def test_what_is_wrong_is_said_and_nothing_changes(client, user, given, words):
+def test_an_invalid_password_is_explained_and_not_saved(client, user, given, words):
     answer = change(client, **given)
     assert answer.status_code == 200 and words in answer.content.decode()
     user.refresh_from_db()
     assert user.check_password(PASSWORD) and not AuditEvent.objects.filter(action="password_chosen")
 
 
-def test_an_account_without_one_sets_one(client, user):
+def test_an_account_without_a_password_sets_one(client, user):
     user.set_unusable_password()
     user.save()
     client.force_login(user)
@@ -61,7 +61,7 @@ def test_an_account_without_one_sets_one(client, user):
     assert user.check_password(NEW)
 
 
-def test_only_who_is_signed_in(client):
+def test_the_page_needs_a_sign_in(client):
     assert client.get("/password/")["Location"].startswith("/login/")
 
 

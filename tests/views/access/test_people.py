@@ -54,7 +54,7 @@ def test_it_is_for_admins(cast: Cast) -> None:
         )
 
 
-def test_it_shows_who_is_what_and_whom_in_slack(cast: Cast) -> None:
+def test_the_page_shows_roles_and_linked_people(cast: Cast) -> None:
     page = " ".join(cast.clients["insider"].get(cast.path("people/")).content.decode().split())
     mika = cast.users["member"].people.get()
     assert f'<span lang="en">mika</span> in Slack ({mika.slack_id})' in page
@@ -68,7 +68,7 @@ def test_it_shows_who_is_what_and_whom_in_slack(cast: Cast) -> None:
     assert "No person with this name" in none and "All accounts</a>" in none
 
 
-def test_a_role_is_given_and_taken_on_the_record(cast: Cast) -> None:
+def test_role_changes_are_recorded(cast: Cast) -> None:
     assert post(cast, "insider", user=pk(cast, "member"), role="editor") == 302
     assert role(cast, "member") == "editor"
     assert post(cast, "insider", user=pk(cast, "member"), role="editor") == 302
@@ -102,7 +102,7 @@ def test_the_last_admin_stays(cast: Cast) -> None:
     assert cast.clients["insider"].get(cast.path("people/")).status_code == 403
 
 
-def test_nobody_raises_themselves(cast: Cast) -> None:
+def test_an_operator_cannot_raise_their_own_role(cast: Cast) -> None:
     assert post(cast, "operator", name="operator", role="admin") == 422
     assert role(cast, "operator") == ""
     assert post(cast, "insider", name="operator", role="editor") == 302
@@ -111,7 +111,7 @@ def test_nobody_raises_themselves(cast: Cast) -> None:
     assert post(cast, "operator", name="operator", role="guest") == 302
 
 
-def test_to_take_a_row_may_be_to_raise(cast: Cast) -> None:
+def test_removing_a_role_that_raises_access_is_refused(cast: Cast) -> None:
     """Who is a guest here, and a member by Slack's word, is raised when the row goes."""
     person = PersonFactory(workspace=cast.workspace, user=cast.users["operator"])
     assert post(cast, "insider", name="operator", role="guest") == 302
@@ -129,7 +129,7 @@ def test_to_take_a_row_may_be_to_raise(cast: Cast) -> None:
         ("operator", {"do": "dismiss"}, "Remove your own operator role?"),
     ],
 )
-def test_whoever_lowers_themselves_is_asked_and_led_to_a_page_that_is_open(
+def test_lowering_ones_own_role_needs_confirmation(
     cast: Cast, name: str, does: dict[str, str], asked: str
 ) -> None:
     MemberFactory(workspace=cast.workspace, user=cast.users["outsider"], role="admin")
@@ -145,14 +145,14 @@ def test_whoever_lowers_themselves_is_asked_and_led_to_a_page_that_is_open(
     assert role(cast, name) == does.get("role", "")
 
 
-def test_what_takes_nothing_from_oneself_is_not_asked(cast: Cast) -> None:
+def test_changes_that_keep_ones_access_need_no_confirmation(cast: Cast) -> None:
     assert post(cast, "insider", user=pk(cast, "insider"), role="admin") == 302
     assert post(cast, "insider", user=pk(cast, "editor"), role="guest") == 302
     MemberFactory(workspace=cast.workspace, user=cast.users["operator"], role="editor")
     assert post(cast, "operator", user=pk(cast, "operator"), role="guest") == 302
 
 
-def test_a_name_that_nobody_has_keeps_the_role(cast: Cast) -> None:
+def test_an_unknown_name_keeps_the_chosen_role(cast: Cast) -> None:
     data = {"name": "nobody-here", "role": "guest"}
     response = cast.clients["insider"].post(cast.path("people/"), data)
     page = response.content.decode()
@@ -172,7 +172,7 @@ def test_strangers_are_found_by_their_whole_name_alone(cast: Cast) -> None:
     assert post(cast, "insider", name="zoe", role="member") == 302
 
 
-def test_operators_make_operators_and_the_last_one_stays(cast: Cast) -> None:
+def test_operators_appoint_operators_and_the_last_stays(cast: Cast) -> None:
     for do in ("appoint", "dismiss"):
         assert post(cast, "insider", user=pk(cast, "editor"), do=do) == 404
     assert post(cast, "operator", user=pk(cast, "operator"), do="dismiss", sure=1) == 422

@@ -17,7 +17,7 @@ def fresh(cast: Cast, name: str) -> Client:
 
 
 @pytest.mark.slow
-def test_what_is_chosen_holds_in_every_browser(cast: Cast) -> None:
+def test_preferences_apply_in_every_browser(cast: Cast) -> None:
     client = cast.clients["member"]
     before = client.get("/settings/").content.decode()
     assert '<html lang="en"' in before and "data-theme=" not in before.split("<head>")[0]
@@ -32,7 +32,7 @@ def test_what_is_chosen_holds_in_every_browser(cast: Cast) -> None:
 
 
 @pytest.mark.slow
-def test_times_are_told_in_the_readers_zone(cast: Cast) -> None:
+def test_times_are_shown_in_the_readers_zone(cast: Cast) -> None:
     cast.workspace.change_settings({"time_zone": "America/New_York"})
     cast.users["member"].save_preferences(time_zone="Asia/Tokyo")
     for name, time in (("member", "5 Jan 2026, 18:00"), ("editor", "5 Jan 2026, 04:00")):
@@ -47,7 +47,7 @@ def test_days_of_messages_too(cast: Cast) -> None:
     assert 'data-day="2026-01-04"' in page and 'data-day="2026-01-05"' not in page
 
 
-def test_a_zone_that_nobody_knows_counts_for_nothing() -> None:
+def test_an_unknown_zone_is_ignored() -> None:
     assert User(time_zone="Mars/Base").zone is None
     assert User(time_zone="../etc").zone is None
     assert User().zone is None
@@ -59,7 +59,7 @@ def test_a_zone_that_nobody_knows_counts_for_nothing() -> None:
     [{"time_zone": "Mars/Base"}, {"language": "tlh"}, {"theme": "pink"}, {"density": "airy"}],
     ids=str,
 )
-def test_what_is_not_offered_is_not_kept(cast: Cast, wrong: dict[str, str]) -> None:
+def test_invalid_choices_are_not_saved(cast: Cast, wrong: dict[str, str]) -> None:
     assert cast.clients["member"].post("/settings/", {**CHOSEN, **wrong}).status_code == 422
     user = User.objects.get(username="member")
     assert (user.language, user.time_zone, user.theme) == ("", "", "")
@@ -87,7 +87,7 @@ def test_without_an_account_it_is_a_cookie(cast: Cast) -> None:
     assert not User.objects.exclude(theme="", language="").exists()
 
 
-def test_nobody_elses_settings(cast: Cast) -> None:
+def test_a_user_changes_only_their_own_preferences(cast: Cast) -> None:
     assert cast.clients["nobody"].get("/settings/")["Location"].startswith("/login/")
     cast.clients["outsider"].post("/settings/", CHOSEN)
     assert User.objects.exclude(theme="").get().username == "outsider"

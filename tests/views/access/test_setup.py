@@ -36,7 +36,7 @@ def test_every_page_leads_to_the_setup(client: Client, path: str) -> None:
     assert not User.objects.filter(is_active=True).exists()
 
 
-def test_the_printed_link_makes_the_first_account(client: Client) -> None:
+def test_the_printed_link_creates_the_first_account(client: Client) -> None:
     link = f"/setup/?token={setup_token()}"
     assert "Create your account" in client.get(link).content.decode()
     weak = client.post("/setup/", FIRST | {"token": setup_token(), "password2": "other"})
@@ -53,14 +53,14 @@ def test_the_printed_link_makes_the_first_account(client: Client) -> None:
     assert User.objects.count() == 1
 
 
-def test_the_command_is_the_one_that_works_here(client: Client) -> None:
+def test_the_shown_command_works_on_this_installation(client: Client) -> None:
     page = client.get("/setup/").content.decode()
     assert f"<code>{manage_py()} createadmin</code>" in page
     python = Path(BASE_DIR, manage_py().split()[0])
     assert python == Path(sys.executable) or manage_py() == "python manage.py"
 
 
-def test_who_may_open_it_afterwards(client: Client) -> None:
+def test_only_operators_open_setup_afterwards(client: Client) -> None:
     user, boss = UserFactory(), UserFactory(is_superuser=True)
     WorkspaceFactory(slug="secret-team", name="Secret team")
     assert client.get("/setup/")["Location"] == "/login/?next=/setup/"
@@ -91,7 +91,7 @@ def test_operators_are_led_there_and_find_three_doors(boss: Client) -> None:
     assert "Test with one small question" not in page
 
 
-def test_others_open_no_door(client: Client) -> None:
+def test_other_users_cannot_run_setup_steps(client: Client) -> None:
     for path in ("/setup/demo/", "/setup/model/"):
         assert client.post(path)["Location"] == f"/login/?next={path}"
     client.force_login(UserFactory())
@@ -101,7 +101,7 @@ def test_others_open_no_door(client: Client) -> None:
     assert not Workspace.objects.exists()
 
 
-def test_a_demo_that_is_there_is_only_opened(boss: Client) -> None:
+def test_an_existing_demo_is_only_opened(boss: Client) -> None:
     WorkspaceFactory(slug="demo", name="Kazoe")
     assert "Open the demo" in boss.get("/setup/").content.decode()
     answer = boss.post("/setup/demo/")
@@ -113,7 +113,7 @@ def test_a_demo_that_is_there_is_only_opened(boss: Client) -> None:
 
 @pytest.mark.nightly("makes the demo once more")
 @pytest.mark.timeout(300)
-def test_the_demo_is_one_button_away(boss: Client) -> None:
+def test_a_button_creates_the_demo(boss: Client) -> None:
     page = boss.post("/setup/demo/", follow=True)
     assert page.redirect_chain[-1][0] == "/w/demo/catch-up/"
     assert "#launch" in page.content.decode()
@@ -130,7 +130,7 @@ def named(settings: Settings, httpserver: HTTPServer) -> FakeEndpoint:
     return FakeEndpoint(httpserver)
 
 
-def test_the_model_says_what_answered_and_is_counted(boss: Client, named: FakeEndpoint) -> None:
+def test_a_model_test_shows_the_model_and_is_counted(boss: Client, named: FakeEndpoint) -> None:
     named.reply_with("- They meet on Tuesday. [1]")
     Price.objects.create(model="tiny", input_price="2", output_price="8")
     part = boss.post("/setup/model/", headers={"HX-Request": "true"}).content.decode()
@@ -140,14 +140,14 @@ def test_the_model_says_what_answered_and_is_counted(boss: Client, named: FakeEn
     assert "replied" in boss.post("/setup/model/", follow=True).content.decode()
 
 
-def test_a_model_that_refuses_is_told_in_words(boss: Client, named: FakeEndpoint) -> None:
+def test_a_refusal_of_the_model_is_explained(boss: Client, named: FakeEndpoint) -> None:
     named.fail_with(401)
     part = boss.post("/setup/model/", headers={"HX-Request": "true"}).content.decode()
     assert "the model rejected the API key" in part
     assert ModelCall.objects.get().fault == "unauthorised"
 
 
-def test_a_cap_that_is_used_up_holds_the_test_as_well(boss: Client, named: FakeEndpoint) -> None:
+def test_a_used_up_cap_prevents_the_model_test(boss: Client, named: FakeEndpoint) -> None:
     Cap.objects.create(period="day", tokens=0)
     part = boss.post("/setup/model/", headers={"HX-Request": "true"}).content.decode()
     assert "budget reached" in part and not ModelCall.objects.exists() and not named.requests
@@ -203,13 +203,13 @@ def test_the_environment_overrides_the_page(boss: Client, named: FakeEndpoint) -
     assert not ModelServer.objects.exists()
 
 
-def test_a_key_without_its_secret_is_as_none(boss: Client, settings: Settings) -> None:
+def test_a_key_that_cannot_be_decrypted_counts_as_empty(boss: Client, settings: Settings) -> None:
     boss.post("/setup/model/", SAVED)
     settings.MEMORYHUB_KEYS = [new_key()]
     assert ModelServer.objects.get().api_key == "" and boss.get("/setup/").status_code == 200
 
 
-def test_an_empty_installation_says_how_to_begin(db: None) -> None:
+def test_an_empty_installation_shows_the_first_steps(db: None) -> None:
     boss, client = Client(), Client()
     boss.force_login(UserFactory(is_superuser=True))
     page = boss.get("/").content.decode()

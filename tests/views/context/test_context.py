@@ -150,7 +150,7 @@ def test_the_command_prints_the_same_text(full: Cast, capsys: Any) -> None:
 
 
 @pytest.mark.slow
-def test_an_address_means_the_same_moment_to_everybody(full: Cast) -> None:
+def test_an_address_means_the_same_time_in_every_zone(full: Cast) -> None:
     """The control sends and shows the reader's own time; the address says the zone."""
 
     def moment(name: str, query: str) -> tuple[str, str]:

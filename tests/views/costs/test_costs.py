@@ -43,7 +43,7 @@ def test_without_a_call(cast: Cast) -> None:
     assert "$0" not in text
 
 
-def test_what_a_member_may_know_of(spent: Cast) -> None:
+def test_a_member_sees_only_visible_costs(spent: Cast) -> None:
     text = page(spent)
     assert "$2.50" in text and "100 tokens in, 20 out" in text
     assert "#launch" in text and "tiny" in text
@@ -51,13 +51,13 @@ def test_what_a_member_may_know_of(spent: Cast) -> None:
         assert hidden not in text.split("<main")[1], hidden
 
 
-def test_what_is_unpriced_is_said_so(spent: Cast) -> None:
+def test_an_unpriced_total_is_marked(spent: Cast) -> None:
     text = page(spent, "insider")
     assert "$2.50, 4,000 tokens without a price" in text and "$0" not in text
     assert "#salaries" in text and "3,333" in text
 
 
-def test_an_operator_is_told_of_all_without_its_name(spent: Cast) -> None:
+def test_an_operator_sees_private_costs_without_names(spent: Cast) -> None:
     text = page(spent, "operator").split("<main")[1]
     assert "3,333" in text and ">private<" in text and "salaries" not in text
 
@@ -73,7 +73,7 @@ def test_bars_beside_their_table(spent: Cast) -> None:
     assert text.count('<th scope="row">') >= 5
 
 
-def test_each_day_tells_its_models_apart(spent: Cast) -> None:
+def test_each_day_lists_its_models(spent: Cast) -> None:
     text = page(spent, "insider")
     by_day = re.search(r"<main.*?(<details.*?</details>)", text, re.S)[1]
     rows = re.findall(r"</svg> (\w+)</td><td>([\d,]+)</td>", by_day)
@@ -99,7 +99,7 @@ def test_caps(spent: Cast) -> None:
     assert "only what you can access" not in operators_page
 
 
-def test_a_call_under_way_is_no_cost_yet(cast: Cast) -> None:
+def test_a_running_call_is_not_a_cost(cast: Cast) -> None:
     later = timezone.now() + timedelta(minutes=5)
     made = job(cast.public, "claimed", lease_until=later, fence=1)
     call(made, ended_at=None, prompt_tokens=0, completion_tokens=0, tokens=5000)
@@ -130,7 +130,7 @@ def test_the_page_in_japanese(spent: Cast) -> None:
 
 
 @pytest.mark.slow
-def test_each_page_tells_what_its_memory_took(spent: Cast) -> None:
+def test_each_memory_page_shows_its_cost(spent: Cast) -> None:
     """The workspace's like the cost page, a thread's for whom its calls are."""
     for name, sums in (
         ("member", "<dd>100</dd>"),

@@ -65,7 +65,7 @@ def test_without_a_choice_all_readable_channels_are_quoted(older: Cast) -> None:
     assert "#launch" in public and "#salaries" not in public
 
 
-def test_an_empty_quote_says_so(older: Cast) -> None:
+def test_an_empty_quote_is_explained(older: Cast) -> None:
     text = page(older, "?quote=1&channel=C0PUBLIC&since=2026-01-05")
     assert "Nothing left to summarize." in text
     assert "<td>" not in text

@@ -263,7 +263,7 @@ class TestActing:
 
     @pytest.mark.slow
     @pytest.mark.parametrize("name", ["member", "editor", "guest"])
-    def test_others_change_nothing(self, well: Cast, name: str) -> None:
+    def test_other_readers_cannot_retry(self, well: Cast, name: str) -> None:
         dead = job(well.public, "dead")
         for path, data in (
             ("jobs/", {"retry": dead.pk}),
@@ -377,7 +377,7 @@ def test_more_jobs_need_no_more_queries(well: Cast, rest: str) -> None:
     assert counts[0] == counts[1], counts
 
 
-def test_after_retry_all_one_element_has_the_focus(cast: Cast) -> None:
+def test_one_element_has_the_focus_after_retry_all(cast: Cast) -> None:
     for _ in range(3):
         job(cast.public, "dead", fault="timeout")
     assert "Retry all 3 failed jobs" in page(cast, name="insider")

@@ -65,7 +65,7 @@ def test_get_shows_the_cost_and_starts_nothing(talking: Cast) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("of", [MemoryType.SHORT_TERM, MemoryType.LONG_TERM])
-def test_post_closes_and_summarises_what_waits(talking: Cast, of: MemoryType) -> None:
+def test_post_summarises_waiting_messages(talking: Cast, of: MemoryType) -> None:
     memory = Memory.objects.of_channel(talking.public, of)
     answer = post(talking, memory=memory)
     job = Job.objects.unfinished().get()

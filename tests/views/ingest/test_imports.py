@@ -534,7 +534,7 @@ def test_a_file_without_a_decision_is_deleted(operator: Client, work_area: Path)
     assert (upload.state, upload.path.exists()) == ("cancelled", False)
 
 
-def test_an_upload_adds_nobody_to_a_known_private_channel(operator: Client) -> None:
+def test_an_upload_adds_no_one_to_an_existing_private_channel(operator: Client) -> None:
     """Otherwise an operator could write an export that gives them access."""
 
     def salaries() -> set[str]:

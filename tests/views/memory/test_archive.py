@@ -228,7 +228,7 @@ def test_a_context_has_it_on_request(archive: Cast, budget: str) -> None:
     )
 
 
-def test_under_a_small_budget_the_archive_goes_first(archive: Cast) -> None:
+def test_a_small_budget_drops_the_archive_first(archive: Cast) -> None:
     _archive(archive.memory, *(f"- step {n} of the plan of the beta" for n in range(60)))
     text = context("--budget", "200", "--with-archive")
     assert "We launch on Monday" in text and "step 59" not in context("--budget", "200")
@@ -237,7 +237,7 @@ def test_under_a_small_budget_the_archive_goes_first(archive: Cast) -> None:
 
 
 @pytest.mark.slow
-def test_a_replaced_line_leads_to_what_stands_instead(archive: Cast) -> None:
+def test_a_replaced_line_links_to_its_successor(archive: Cast) -> None:
     old = archive.memory.versions.get(lines__text=ARCHIVED)
     new = MemoryVersion.objects.get(base=old)
     member = archive.clients["member"]

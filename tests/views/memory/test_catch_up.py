@@ -124,7 +124,7 @@ def test_a_moved_line_is_no_news(cast: Cast) -> None:
     assert "The lines are the same" in html and "We launch" not in html
 
 
-def test_the_short_term_memory_is_used_without_a_long_term_one(cast: Cast) -> None:
+def test_short_term_memory_is_used_without_long_term_memory(cast: Cast) -> None:
     channel = ChannelFactory(workspace=cast.workspace, name="fresh")
     short = make_channel_memory(
         channel=channel, memory_type=MemoryType.SHORT_TERM, texts=["- they met"]
@@ -178,7 +178,7 @@ def sent(memory: Memory, days: int) -> None:
     Line.objects.filter(version=memory.current_id).update(at_us=at)
 
 
-def test_a_period_goes_by_the_time_of_the_messages(cast: Cast) -> None:
+def test_a_period_is_based_on_the_time_of_messages(cast: Cast) -> None:
     """An import or a backfill makes versions of old messages today."""
     mark_seen(cast, cast.memory, 2)
     assert not entry(page(cast), cast.memory)
@@ -239,7 +239,7 @@ def test_a_period_opens_with_the_workspaces_short_term_memory(cast: Cast) -> Non
     assert "move to Kobe" not in page(cast, "guest", query="?since=7d")
 
 
-def test_a_channel_says_how_much_of_what_is_new_and_is_folded(cast: Cast) -> None:
+def test_a_folded_channel_shows_the_number_of_new_lines(cast: Cast) -> None:
     Line.objects.filter(version=cast.memory.current_id).update(kind="decision")
     html = entry(page(cast), cast.memory)
     summary, _, rest = html.partition("</summary>")
@@ -262,7 +262,7 @@ def test_all_that_was_on_the_page_is_marked_at_once(cast: Cast) -> None:
     assert not entry(after, other) and "later" in entry(after, cast.memory)
 
 
-def test_what_one_may_not_read_is_not_marked(cast: Cast) -> None:
+def test_an_unreadable_memory_is_not_marked(cast: Cast) -> None:
     private = make_channel_memory(channel=cast.private)
     cast.clients["member"].post(cast.path("seen/"), {"seen": [f"{private.pk}:1"]})
     assert not Seen.objects.filter(memory=private).exists()
@@ -284,7 +284,7 @@ def test_an_invalid_day_is_not_pushed_to_the_history(cast: Cast) -> None:
     assert list(answers.values()) == ["false", None]
 
 
-def test_the_title_has_the_moment(cast: Cast) -> None:
+def test_the_title_has_the_time(cast: Cast) -> None:
     at = timezone.now() - timedelta(days=2)
     Seen.objects.of(cast.users["member"], cast.memory).mark(1, at)
     assert re.search(r"<h1>Since <time [^>]*>[A-Z][a-z]+day \d\d:\d\d</time></h1>", page(cast))

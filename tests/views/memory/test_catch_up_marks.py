@@ -68,7 +68,7 @@ def test_marking_with_htmx_folds_the_entry_and_updates_counts(cast: Cast) -> Non
     assert re.search(r'id="nav-unseen" hx-swap-oob="true">2<', again)
 
 
-def test_the_version_on_screen_is_marked_not_a_newer_one(cast: Cast) -> None:
+def test_only_the_version_on_screen_is_marked(cast: Cast) -> None:
     text = mark(cast, cast.memory, 1, htmx=True).content.decode()
     assert "v1 to v2" in entry(text, cast.memory)
 

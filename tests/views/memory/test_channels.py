@@ -66,7 +66,7 @@ def test_the_memory_has_a_comparison_with_the_marked_version(cast: Cast) -> None
     assert offered(cast) == f"/diff/{pks[0]}..{made.pk}/"
 
 
-def test_the_short_term_memory_has_one_without_a_long_term_one(cast: Cast) -> None:
+def test_short_term_memory_has_a_comparison_without_long_term_memory(cast: Cast) -> None:
     short = Memory.objects.get(channel=cast.public, memory_type=MemoryType.SHORT_TERM)
     member = cast.users["member"]
     Seen.objects.of(member, short).mark(1, timezone.now())
@@ -89,7 +89,7 @@ def test_one_shortcut_edits_the_main_text(cast: Cast, *, is_only: bool) -> None:
     assert f"/m/{key}/edit/" in control
 
 
-def test_the_current_text_is_compared_with_the_one_before_it(cast: Cast) -> None:
+def test_the_current_text_is_compared_with_the_previous_text(cast: Cast) -> None:
     """This is true even if a newer number covers an older period."""
     make_version(memory=cast.memory, text="- From before", until=MONDAY - timedelta(days=9))
     cast.memory.refresh_from_db()
@@ -156,7 +156,7 @@ def test_the_lines_of_a_long_term_memory_are_grouped(cast: Cast) -> None:
     assert page.count('<details class="month">') == 2
 
 
-def test_a_replaced_line_is_folded_behind_the_new_one(cast: Cast) -> None:
+def test_a_replaced_line_is_folded_behind_the_new_line(cast: Cast) -> None:
     line = cast.memory.current.lines.get(position=0)
     line.correct("We launch in May", by=None, based_on=2)
     for _ in range(2):

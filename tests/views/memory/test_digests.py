@@ -42,7 +42,7 @@ def run(now=TUESDAY) -> int:
     return digest_mail.send_due(now)
 
 
-def test_one_e_mail_in_a_period(cast: Cast) -> None:
+def test_each_period_has_one_email(cast: Cast) -> None:
     subscribe(cast, "member")
     assert run(MONDAY) == 0
     assert [run(), run(), run(TUESDAY + timedelta(hours=20))] == [1, 0, 0]
@@ -66,7 +66,7 @@ def test_the_text_is_that_of_catch_up(cast: Cast) -> None:
     assert counts is not None and counts[1] in mail.outbox[0].body
 
 
-def test_nobody_reads_more_than_on_the_pages(cast: Cast) -> None:
+def test_an_email_contains_only_visible_text(cast: Cast) -> None:
     for name in ("member", "insider", "guest", "outsider", "operator"):
         subscribe(cast, name)
     AccessGrant.objects.open(
@@ -126,7 +126,7 @@ def test_without_a_server_the_periods_wait(cast: Cast, settings: Settings) -> No
     assert run() == 1
 
 
-def test_the_link_ends_the_e_mails_with_one_click(cast: Cast) -> None:
+def test_the_link_unsubscribes_with_one_click(cast: Cast) -> None:
     digest = subscribe(cast, "member", "weekly")
     run(TUESDAY + timedelta(days=7))
     headers = mail.outbox[0].extra_headers

@@ -162,7 +162,7 @@ class TestDrafts:
         TestPreview().preview(cast)
         assert Draft.objects.get().text == YOURS
 
-    def test_there_is_one_draft_the_last_one(self, cast: Cast) -> None:
+    def test_only_the_last_draft_is_kept(self, cast: Cast) -> None:
         keep(cast, "- First")
         keep(cast)
         keep(cast, cast.memory.current.content)  # nothing was typed there

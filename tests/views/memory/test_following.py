@@ -29,7 +29,7 @@ def listed(cast: Cast, name: str = "member") -> list[str]:
     return re.findall(r'<h2 id="entry-\d+-title">#([\w-]+)', page)
 
 
-def test_followed_channels_come_first_and_muted_ones_are_left_out(
+def test_followed_channels_come_first_and_muted_channels_are_hidden(
     cast: Cast, talk: list[Channel]
 ) -> None:
     assert len(listed(cast)) == 5
@@ -78,7 +78,9 @@ def test_the_buttons_are_on_the_channel_and_in_the_list(cast: Cast) -> None:
         ("nobody", "C0PUBLIC", "follow", 302),
     ],
 )
-def test_who_may_choose(cast: Cast, name: str, slack_id: str, choice: str, status: int) -> None:
+def test_readers_without_access_cannot_follow(
+    cast: Cast, name: str, slack_id: str, choice: str, status: int
+) -> None:
     path = cast.path(f"c/{slack_id}/follow/")
     assert cast.clients[name].post(path, {"choice": choice}).status_code == status
     assert not ChannelPreference.objects.exists()

@@ -51,7 +51,7 @@ def test_the_editor_has_the_text_and_its_base(cast: Cast) -> None:
     assert hidden_in(page, "based_on") == "2"
 
 
-def test_saving_makes_a_version_of_the_person(cast: Cast) -> None:
+def test_saving_creates_a_version_of_the_person(cast: Cast) -> None:
     response = edit(cast, YOURS.replace("\n", "\r\n"))
     assert response.status_code == 302
     assert response["Location"] == "/w/team/c/C0PUBLIC/#memory"
@@ -253,7 +253,7 @@ def test_the_same_edit_by_both_is_saved_already(
     assert not Draft.objects.exists()
 
 
-def test_choosing_theirs_alone_is_saved_already(cast: Cast) -> None:
+def test_choosing_only_saved_lines_needs_no_version(cast: Cast) -> None:
     cast.memory.revise(THEIRS, by=cast.users["insider"], based_on=2)
     page = edit(cast, YOURS).content.decode()
     assert Draft.objects.exists()

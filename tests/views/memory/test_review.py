@@ -53,7 +53,7 @@ def test_several_proposals_are_approved_or_rejected_at_once(cast: Cast) -> None:
     )
 
 
-def test_what_cannot_be_decided_is_said(cast: Cast) -> None:
+def test_proposals_that_cannot_be_decided_are_reported(cast: Cast) -> None:
     proposal = propose(cast, "Anna leads")
     assert "Select at least one proposal." in post(cast, "approve").content.decode()
     proposal.reject(by=None)

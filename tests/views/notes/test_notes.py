@@ -24,7 +24,7 @@ def add(cast: Cast, name: str = "editor", **given: str):
     return cast.clients[name].post(cast.path("notes/"), data | given)
 
 
-def test_a_note_is_added_with_what_follows_from_it(cast: Cast) -> None:
+def test_a_note_is_added_with_derived_fields(cast: Cast) -> None:
     content = "Shops are called shops and never clients, because clients are the apps."
     response = add(cast, content=content, kind="pattern", tags="words, shops")
     note = Note.objects.get()
@@ -63,9 +63,7 @@ def test_a_channels_note_is_for_its_readers(cast: Cast) -> None:
     ],
     ids=["blank", "another's channel", "no such type", "long title", "long", "past review"],
 )
-def test_what_cannot_be_saved_stays_in_the_form(
-    cast: Cast, given: dict[str, str], words: str
-) -> None:
+def test_invalid_input_stays_in_the_form(cast: Cast, given: dict[str, str], words: str) -> None:
     response = add(cast, tags="kept, words", **given)
     page = response.content.decode()
     assert response.status_code == 422
@@ -119,7 +117,7 @@ def test_a_stale_save_keeps_both_texts(cast: Cast) -> None:
     assert (note.number, note.content) == (3, "our words")
 
 
-def test_a_title_that_is_cleared_is_made_anew(cast: Cast) -> None:
+def test_a_cleared_title_is_derived_again(cast: Cast) -> None:
     note = NoteFactory(workspace=cast.workspace, content="words", title="Custom")
     response = change(cast, note, content="words", title="")
     note.refresh_from_db()
@@ -141,7 +139,7 @@ def drawn_in(page: str) -> dict[str, str]:
     return drawn | {name.removeprefix("initial-"): said for name, said in drawn.items()}
 
 
-def test_what_stands_beside_the_text_is_theirs_where_one_changed_nothing(cast: Cast) -> None:
+def test_unchanged_fields_keep_the_saved_values(cast: Cast) -> None:
     note = NoteFactory(workspace=cast.workspace, content="words", title="Old", tags=["old"])
     form = drawn_in(
         cast.clients["editor"].get(cast.path(f"notes/{note.pk}/edit/")).content.decode()
@@ -161,7 +159,7 @@ def test_what_stands_beside_the_text_is_theirs_where_one_changed_nothing(cast: C
     assert note.review_on == date(2026, 12, 1)
 
 
-def test_a_date_that_somebody_set_meanwhile_stays(cast: Cast) -> None:
+def test_a_date_set_meanwhile_is_kept(cast: Cast) -> None:
     note = NoteFactory(workspace=cast.workspace, content="words", review_on=date(2026, 12, 1))
     form = drawn_in(
         cast.clients["editor"].get(cast.path(f"notes/{note.pk}/edit/")).content.decode()
@@ -172,7 +170,7 @@ def test_a_date_that_somebody_set_meanwhile_stays(cast: Cast) -> None:
     assert (note.content, note.review_on) == ("other", None)
 
 
-def test_an_example_leaves_what_is_being_typed(cast: Cast) -> None:
+def test_an_example_keeps_typed_text(cast: Cast) -> None:
     path = cast.path("notes/")
     assert 'name="example"' in cast.clients["editor"].get(path).content.decode()
     for given, stays in (({"example": "1"}, True), ({}, False)):
@@ -253,7 +251,7 @@ def met_over_the_third(cast: Cast) -> tuple[Note, str]:
     return note, page
 
 
-def test_words_forgotten_while_somebody_edits_do_not_come_back_by_themselves(cast: Cast) -> None:
+def test_words_redacted_during_an_edit_do_not_return(cast: Cast) -> None:
     note = NoteFactory(workspace=cast.workspace, content="Tom is ill.\n\nSecond.")
     note.mask("[…]\n\nSecond.", title="[…]", tags=[])
     response = change(cast, note, content="Tom is ill.\n\n2nd.")
@@ -325,7 +323,7 @@ def test_a_save_over_a_deleted_note_keeps_the_text(cast: Cast) -> None:
     assert cast.clients["editor"].get(cast.path(f"notes/{note.pk}/edit/")).status_code == 302
 
 
-def test_an_older_version_is_restored_and_a_stale_one_is_not(cast: Cast) -> None:
+def test_a_restore_needs_the_current_version(cast: Cast) -> None:
     note = NoteFactory(workspace=cast.workspace, content="old words")
     note.rewrite("new words")
     address = cast.path(f"notes/{note.pk}/versions/1/restore/")
@@ -375,7 +373,7 @@ def test_pinned_notes_come_first(cast: Cast) -> None:
     assert page.index("pinned words") < page.index("newer words")
 
 
-def test_by_htmx_a_note_is_put_before_the_others(cast: Cast) -> None:
+def test_htmx_puts_a_new_note_first(cast: Cast) -> None:
     data = {"content": "A lasting word", "title": "", "kind": "", "tags": "", "channel": ""}
     editor, headers = cast.clients["editor"], {"HX-Request": "true"}
     part = editor.post(cast.path("notes/"), data, headers=headers).content.decode()
@@ -417,7 +415,7 @@ def test_queries_do_not_grow_with_rows(cast: Cast) -> None:
     ("name", "status"),
     [("member", 403), ("guest", 403), ("outsider", 404), ("nobody", 302)],
 )
-def test_others_write_nothing(cast: Cast, name: str, status: int) -> None:
+def test_other_readers_cannot_write_notes(cast: Cast, name: str, status: int) -> None:
     note = NoteFactory(workspace=cast.workspace, content="as it was")
     assert add(cast, name).status_code == status
     # A guest may not even read the workspace's notes.

@@ -15,7 +15,7 @@ def bin_of(cast: Cast, name: str = "editor") -> str:
     return cast.clients[name].get(cast.path("notes/trash/")).content.decode()
 
 
-def test_a_deleted_note_is_in_the_trash_alone_and_comes_back(cast: Cast) -> None:
+def test_a_deleted_note_is_only_in_the_trash_and_can_be_restored(cast: Cast) -> None:
     editor = cast.clients["editor"]
     note = NoteFactory(workspace=cast.workspace, content="to be gone")
     answer = editor.post(cast.path(f"notes/{note.pk}/delete/"))
@@ -30,7 +30,7 @@ def test_a_deleted_note_is_in_the_trash_alone_and_comes_back(cast: Cast) -> None
     assert "to be gone" not in bin_of(cast)
 
 
-def test_by_htmx_the_row_goes_and_comes(cast: Cast) -> None:
+def test_htmx_removes_and_restores_the_row(cast: Cast) -> None:
     editor = cast.clients["editor"]
     note = NoteFactory(workspace=cast.workspace, content="to be gone")
     gone = editor.post(cast.path(f"notes/{note.pk}/delete/"), headers=PART).content.decode()
@@ -62,7 +62,7 @@ def test_it_is_purged_after_a_question(cast: Cast) -> None:
 @pytest.mark.parametrize(
     ("name", "status"), [("member", 403), ("guest", 403), ("outsider", 404), ("nobody", 302)]
 )
-def test_others_neither_look_nor_bring_back(cast: Cast, name: str, status: int) -> None:
+def test_other_readers_cannot_see_or_restore(cast: Cast, name: str, status: int) -> None:
     note = NoteFactory(workspace=cast.workspace, content="to be gone")
     note.remove()
     client = cast.clients[name]

@@ -30,7 +30,7 @@ def post(cast: Cast, rest: str, name: str = "editor", htmx: bool = False, **give
     return cast.clients[name].post(cast.path(rest), given, headers=headers)
 
 
-def test_without_lines_it_says_so(cast: Cast) -> None:
+def test_an_empty_quarantine_is_explained(cast: Cast) -> None:
     assert "No lines in quarantine." in page(cast)
 
 
@@ -65,7 +65,7 @@ def test_a_line_with_its_reason_and_its_sources(cast: Cast) -> None:
     assert "Quarantine" not in cast.clients["member"].get(cast.path()).content.decode()
 
 
-def test_what_is_private_is_for_its_readers(cast: Cast) -> None:
+def test_private_lines_are_only_for_their_readers(cast: Cast) -> None:
     line = held(cast, "tom's secret line", cast.private_memory)
     assert "secret line" in page(cast, "insider")
     for name in ("editor", "operator"):
@@ -76,7 +76,7 @@ def test_what_is_private_is_for_its_readers(cast: Cast) -> None:
     assert post(cast, f"sources/messages/{secret.pk}/", do="revoke").status_code == 404
 
 
-def test_what_was_said_in_private_stays_with_the_members(cast: Cast) -> None:
+def test_lines_of_private_messages_are_only_for_members(cast: Cast) -> None:
     line = held(cast)
     Message.objects.filter(pk=cast.messages[0].pk).update(was_private=True)
     assert "No lines in quarantine." in page(cast, "editor")
@@ -119,7 +119,7 @@ def test_over_a_newer_text_nothing_is_done(cast: Cast, seen: dict[str, int]) -> 
     assert post(cast, f"quarantine/{line.pk}/accept/", based_on="x").status_code == 404
 
 
-def test_rejected_it_is_gone_from_the_page(cast: Cast) -> None:
+def test_a_rejected_line_leaves_the_page(cast: Cast) -> None:
     line = held(cast)
     part = post(cast, f"quarantine/{line.pk}/reject/", htmx=True).content.decode()
     assert part.lstrip().startswith('<div id="quarantine"')
@@ -132,7 +132,7 @@ def test_rejected_it_is_gone_from_the_page(cast: Cast) -> None:
     )
 
 
-def test_a_message_is_revoked_and_made_a_source_again(cast: Cast) -> None:
+def test_a_message_is_revoked_and_restored(cast: Cast) -> None:
     line = held(cast)
     message = cast.messages[0]
     path = f"sources/messages/{message.pk}/"
@@ -154,7 +154,7 @@ def test_a_message_is_revoked_and_made_a_source_again(cast: Cast) -> None:
 
 
 @pytest.mark.slow
-def test_a_person_is_revoked_and_made_a_source_again(cast: Cast) -> None:
+def test_a_person_is_revoked_and_restored(cast: Cast) -> None:
     held(cast)
     path = f"sources/people/{cast.author.pk}/"
     assert 'Exclude <span lang="en">mika</span> from memories' in page(cast)
@@ -167,7 +167,7 @@ def test_a_person_is_revoked_and_made_a_source_again(cast: Cast) -> None:
     assert not Message.objects.filter(is_revoked=True).exists()
 
 
-def test_the_row_of_a_message_says_so_and_offers_it(cast: Cast) -> None:
+def test_the_message_row_shows_and_changes_its_exclusion(cast: Cast) -> None:
     path = cast.path("c/C0PUBLIC/messages/")
     Message.objects.filter(pk=cast.messages[0].pk).update(is_revoked=True)
     shown = cast.clients["editor"].get(path).content.decode()

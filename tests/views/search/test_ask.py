@@ -22,7 +22,7 @@ def test_the_texts_about_a_question_have_links(cast: Cast) -> None:
     assert cast.clients["outsider"].get(cast.path("ask/?q=earns")).status_code == 404
 
 
-def test_only_a_post_asks_the_model(cast: Cast, settings: Any, httpserver: HTTPServer) -> None:
+def test_only_a_post_calls_the_model(cast: Cast, settings: Any, httpserver: HTTPServer) -> None:
     indexing.catch_up()
     endpoint = FakeEndpoint(httpserver)
     endpoint.reply_with("We launch on Monday [1].")

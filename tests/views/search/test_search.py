@@ -27,7 +27,7 @@ def page_of(cast: Cast, typed: str = "", name: str = "member", *, part: bool = F
     return response.content.decode()
 
 
-def test_a_hit_says_where_when_and_who_with_its_words_marked(cast: Cast) -> None:
+def test_a_hit_shows_place_time_author_and_marked_words(cast: Cast) -> None:
     message = MessageFactory(
         channel=cast.public, text="来月のデータ移行計画 & <b>", author=cast.author
     )
@@ -53,7 +53,7 @@ def test_htmx_gets_the_results_and_their_number(cast: Cast) -> None:
     assert 'hx-push-url="true"' in page and 'method="get"' in page
 
 
-def test_no_question_and_no_answer_say_what_to_do(cast: Cast) -> None:
+def test_empty_searches_and_results_suggest_a_next_step(cast: Cast) -> None:
     assert "What are you looking for?" in page_of(cast)
     assert "What are you looking for?" in page_of(cast, "!?")
     page = page_of(cast, "nosuchword in:messages", channel=cast.public.slack_id)
@@ -74,14 +74,14 @@ def test_no_question_and_no_answer_say_what_to_do(cast: Cast) -> None:
         ("ja", "2026年11月1日 から, 2026年11月20日 まで"),
     ],
 )
-def test_days_are_told_as_everywhere(cast: Cast, language: str, day: str) -> None:
+def test_days_have_the_usual_format(cast: Cast, language: str, day: str) -> None:
     path = cast.path("search/?q=nosuchword&from=2026-11-01&to=2026-11-20")
     headers = {"accept-language": language}
     assert day in cast.clients["member"].get(path, headers=headers).content.decode()
 
 
 @pytest.mark.slow
-def test_what_is_private_is_neither_found_nor_counted_nor_named(cast: Cast) -> None:
+def test_private_texts_are_neither_listed_nor_counted_nor_named(cast: Cast) -> None:
     MessageFactory(channel=cast.private, text="移行 of the secret kind")
     NoteFactory(workspace=cast.workspace, channel=cast.private, content="移行 secretly")
     make_version(
@@ -149,17 +149,17 @@ def test_older_hits_are_a_link_away(cast: Cast) -> None:
 
 
 @pytest.mark.parametrize("below", ["x", "-1", "9" * 19, "9" * 40, "１"])
-def test_whatever_the_address_holds_is_answered(cast: Cast, below: str) -> None:
+def test_any_query_string_is_answered(cast: Cast, below: str) -> None:
     page_of(cast, "x" * 5000 + ' "', below=below, by="?", channel="?", **{"from": "x", "in": "y"})
 
 
-def test_what_is_written_on_a_page_is_found_at_once(cast: Cast) -> None:
+def test_a_new_note_is_found_at_once(cast: Cast) -> None:
     data = {"content": "A lasting word", "title": "", "kind": "", "tags": "", "channel": ""}
     assert cast.clients["editor"].post(cast.path("notes/"), data).status_code == 302
     assert "A <mark>lasting</mark> word" in page_of(cast, "lasting")
 
 
-def test_a_hit_in_a_memory_says_who_wrote_it_by_shape_and_word(cast: Cast) -> None:
+def test_a_hit_in_a_memory_shows_its_writer_by_icon_and_word(cast: Cast) -> None:
     indexing.catch_up()
     page = page_of(cast, "Aya iOS", **{"in": "memories"})
     assert re.search(
@@ -184,7 +184,7 @@ def test_a_note_is_a_click_away(cast: Cast) -> None:
     assert f'href="{cast.path(f"notes/{note.pk}/")}"' in page_of(cast, "kettle")
 
 
-def test_one_filter_less_at_a_time(cast: Cast) -> None:
+def test_filters_are_removed_one_by_one(cast: Cast) -> None:
     page = page_of(cast, "nosuchword in:messages from:mika", channel="C0PUBLIC")
     assert (
         "Remove filter: only Messages" in page
@@ -195,14 +195,14 @@ def test_one_filter_less_at_a_time(cast: Cast) -> None:
     assert f'href="/w/team/search/?{query}"' in page
 
 
-def test_an_empty_field_offers_what_was_remembered_last(cast: Cast) -> None:
+def test_an_empty_search_lists_recent_memories(cast: Cast) -> None:
     page = page_of(cast).partition("<main")[2]
     assert "Recent memories" in page and ">#launch</a>" in page
     assert "salaries" not in page
     assert ">#salaries</a>" in page_of(cast, name="insider").partition("<main")[2]
 
 
-def test_a_misspelled_name_leads_to_what_was_meant(cast: Cast) -> None:
+def test_a_misspelled_name_suggests_similar_names(cast: Cast) -> None:
     NoteFactory(workspace=cast.workspace, title="Deployment checklist", content="Step by step")
     page = page_of(cast, "lanch")
     assert "Similar names" in page and f'href="{cast.path(f"c/{cast.public.slack_id}/")}"' in page

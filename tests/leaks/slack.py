@@ -1,0 +1,59 @@
+"""What people see in Slack: answers of their own, shared answers, the Home tab and previews."""
+
+import json
+from collections.abc import Iterator
+
+from django.conf import settings
+from django.utils import timezone
+
+from memories.models import Line
+from memories.pipeline.search import indexing
+from memories.rules.slack_app.payloads import BUTTON, COMMAND, HOME, LINKS, AppRequest
+from memories.slack_app.answers import answer_request
+from memories.slack_app.commands import SHARE
+from tests.leaks.world import World
+
+OWN, ALL = "own", "all"  # who sees an answer: the person, or everybody in the channel
+PRESSER = "admin"
+
+
+def slack_asks(world: World, typed: str) -> Iterator[tuple[str, str, AppRequest]]:
+    """Yield who sees the answer, the place of a channel, and the request without its person."""
+    indexing.catch_up()
+    keys = list(_keys(world))
+    links = [f"{settings.MEMORYHUB_URL}/v/{pk}/" for pk in _versions(world)]
+    for place, channel in world.channels.items():
+        fields = {"key": "k", "team": "T1", "user": "", "channel": channel.slack_id}
+        yield OWN, place, AppRequest(**fields, kind=HOME)
+        for text in (f"ask {typed}", "catch up 2020-01-01"):
+            yield OWN, place, AppRequest(**fields, kind=COMMAND, text=text)
+        yield ALL, place, AppRequest(**fields, kind=LINKS, links=links)
+        for key in keys:
+            value = json.dumps({"q": "", "keys": [key], "sentences": []})
+            yield ALL, place, AppRequest(**fields, kind=BUTTON, name=SHARE, text=value)
+
+
+def see(world: World, role: str, who: str, place: str, request: AppRequest) -> str:
+    """Return what a role sees of an answer, "" for a channel that it is not in."""
+    if who == ALL and role not in world.audiences.get(place, ()):
+        return ""
+    asker = role if who == OWN else PRESSER
+    person = world.people.get(asker)
+    values = {**vars(request), "user": person.slack_id if person else "U0NOBODY"}
+    answer = answer_request(AppRequest(**values), world.team, timezone.now())
+    if who == ALL and answer.get("response_type") == "ephemeral":
+        return ""
+    return json.dumps(answer, ensure_ascii=False)
+
+
+def _keys(world: World) -> Iterator[str]:
+    """Yield the keys of one message, line and note of each channel."""
+    for channel in world.channels.values():
+        lines = Line.objects.filter(version__in=_versions(world), version__memory__channel=channel)
+        for rows in (channel.messages.all(), lines, channel.notes.all()):
+            yield from (f"{row._meta.model_name}-{row.pk}" for row in rows[:1])
+
+
+def _versions(world: World) -> list[int]:
+    memories = [memory for channel in world.channels.values() for memory in channel.memories.all()]
+    return [memory.current_id for memory in memories if memory.current_id]
