@@ -40,7 +40,7 @@ from memories.models import (
 from memories.models.ingest.messages import MessageQuerySet, author_name
 from memories.models.ingest.names import Names
 from memories.models.memory.memories import MemoryQuerySet
-from memories.pipeline.context.channels import ReadableChannels
+from memories.pipeline.context.channels import ReadableChannels, precedes_messages
 from memories.pipeline.context.memory_texts import (
     archived_lines,
     line_facts,
@@ -110,7 +110,7 @@ def build_context(
     """
     if thread_ts is not None:
         _check_thread(thread_ts, channel)
-    if at is not None and _precedes_messages(workspace, at):
+    if at is not None and precedes_messages(workspace, at):
         now, at = at, None
     rows = _Rows(
         workspace,
@@ -136,13 +136,6 @@ def build_context(
         whole = rows.material(is_whole=True)
         return rules.assemble(material, rules.DEFAULT_BUDGET, without, whole=whole)
     return rules.assemble(material, budget or None, without)
-
-
-def _precedes_messages(workspace: Workspace, at: datetime) -> bool:
-    """Return whether the hub got its first message of a workspace after a time."""
-    messages = Message.objects.filter(channel__workspace=workspace).order_by("pk")
-    first = messages.values_list("stored_at", flat=True).first()
-    return first is not None and at < first
 
 
 def _check_thread(thread_ts: str, channel: str | None) -> None:
