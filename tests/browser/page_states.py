@@ -20,6 +20,7 @@ EMPTY = (
     "",
     "catch-up/",
     "search/",
+    "ask/",
     "notes/",
     "notes/trash/",
     "keys/",

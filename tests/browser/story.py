@@ -171,6 +171,7 @@ class Story:
             "search": "/w/kazoe/search/?q=freeze",
             "search-none": "/w/kazoe/search/?q=nowhere&in=notes",
             "search-kind": "/w/kazoe/search/?q=lanch+kind%3Adecision",
+            "ask": "/w/kazoe/ask/?q=Who+told+the+press%3F",
             "unsubscribe": unsubscribe_path(Digest.objects.get_or_create(user=self.user)[0]),
             "preferences": "/settings/",
             "factors": "/factors/",
