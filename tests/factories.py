@@ -116,7 +116,7 @@ class ChannelMemberFactory(DjangoModelFactory):
     )
 
     @factory.post_generation
-    def known(self, create: bool, at: datetime | None, **kwargs: Any) -> None:
+    def members_known(self, create: bool, at: datetime | None, **kwargs: Any) -> None:
         self.channel.members_known_at = at or self.channel.members_known_at or timezone.now()
         self.channel.save(update_fields=["members_known_at"])
 

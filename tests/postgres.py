@@ -65,8 +65,8 @@ def system_binaries(folder: Path) -> Path | None:
             ["pg_config", "--bindir"], capture_output=True, text=True, check=True
         )
         candidates.append(Path(answer.stdout.strip()))
-    if found := shutil.which("initdb"):
-        candidates.append(Path(found).parent)
+    if initdb := shutil.which("initdb"):
+        candidates.append(Path(initdb).parent)
     for path in candidates:
         if (path / "initdb").is_file() and (path / "postgres").is_file():
             return path

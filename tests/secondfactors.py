@@ -43,10 +43,10 @@ def code(client: Client, given: str) -> Any:
 
 def set_up(client: Client) -> tuple[str, list[str]]:
     """Through the pages, as who is signed in: the app's key and the recovery codes."""
-    asked = client.get("/factors/totp/activate/")
-    assert asked["Location"] == "/login/again/?next=%2Ffactors%2Ftotp%2Factivate%2F"
+    response = client.get("/factors/totp/activate/")
+    assert response["Location"] == "/login/again/?next=%2Ffactors%2Ftotp%2Factivate%2F"
     again = client.post(
-        asked["Location"], {"password": PASSWORD, "next": "/factors/totp/activate/"}
+        response["Location"], {"password": PASSWORD, "next": "/factors/totp/activate/"}
     )
     page = client.get(again["Location"]).content.decode()
     secret = re.findall(r'<code class="wrap">(\w+)</code>', page)[0]

@@ -275,14 +275,27 @@ def refused_in(path: Path) -> list[str]:
     return module + refused_names(path.read_text())
 
 
-@pytest.mark.slow
-def test_names_are_meaningful() -> None:
-    violations = {
+def meaningless_names() -> dict[str, list[str]]:
+    return {
         str(path.relative_to(ROOT)): names
-        for path in python_files("memories", "memoryhub")
+        for path in python_files("memories", "memoryhub", "tests")
         if (names := refused_in(path))
     }
-    assert not violations
+
+
+@pytest.mark.slow
+def test_names_are_meaningful() -> None:
+    assert not meaningless_names()
+
+
+@pytest.mark.parametrize("room", ["memories", "memoryhub", "tests"])
+def test_a_planted_name_is_reported(
+    room: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / room).mkdir()
+    (tmp_path / room / "planted.py").write_text("def test_it():\n    told = 1\n")
+    monkeypatch.setitem(globals(), "ROOT", tmp_path)
+    assert meaningless_names() == {f"{room}/planted.py": ["2 told"]}
 
 
 @pytest.mark.parametrize(

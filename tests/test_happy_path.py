@@ -75,18 +75,18 @@ def manage(*words: str) -> str:
 
 
 def talk(
-    slack: FakeSlack, said: list[tuple[str, str]], begin: datetime, thread: str = ""
+    slack: FakeSlack, messages: list[tuple[str, str]], begin: datetime, thread: str = ""
 ) -> list[str]:
     """Said in #launch, a minute apart; their ts."""
     return [
         slack.say("C1", user, text, ts_at(begin + timedelta(minutes=minute)), thread)
-        for minute, (user, text) in enumerate(said)
+        for minute, (user, text) in enumerate(messages)
     ]
 
 
-def text_of(said: list[tuple[str, str]]) -> str:
+def text_of(messages: list[tuple[str, str]]) -> str:
     """What the model makes of it."""
-    return "\n".join(f"- noted {text}" for _, text in said)
+    return "\n".join(f"- noted {text}" for _, text in messages)
 
 
 def long_term(channel_id: str) -> Memory:
@@ -115,9 +115,9 @@ def a_day_of_a_team(slack: FakeSlack, model: ForgetfulModel, tmp_path: Path) -> 
     now = timezone.now()
 
     # In the morning they talk, the last question becomes a thread, and Slack is read.
-    said = talk(slack, MORNING, now - timedelta(hours=8))
-    question = said[-1]
-    said += talk(slack, REPLIES, now - timedelta(hours=7.5), thread=question)
+    messages = talk(slack, MORNING, now - timedelta(hours=8))
+    question = messages[-1]
+    messages += talk(slack, REPLIES, now - timedelta(hours=7.5), thread=question)
     report = json.loads(manage("sync", "--json", "--channel", "launch", "--channel", "deal"))
     assert report["messages"]["stored"] == 7
 
@@ -136,7 +136,7 @@ def a_day_of_a_team(slack: FakeSlack, model: ForgetfulModel, tmp_path: Path) -> 
     # Each line rests on the message it came from.
     first = long_term("C1").current
     assert lines_of(first.content) == lines_of(text_of([*MORNING, *REPLIES]))
-    for text, ts in zip(text_of([*MORNING, *REPLIES]).splitlines(), said, strict=True):
+    for text, ts in zip(text_of([*MORNING, *REPLIES]).splitlines(), messages, strict=True):
         line = first.lines.get(text=text)
         assert [message.ts for message in line.sources.all()] == [ts]
 
@@ -197,10 +197,10 @@ def a_day_of_a_team(slack: FakeSlack, model: ForgetfulModel, tmp_path: Path) -> 
     news = mika.get(catch_up).content.decode()
     assert "v2 to v3" in news
     entry = news.partition(f'id="entry-{memory.pk}"')[2].partition("</article>")[0]
-    added, _, gone = entry.partition('<details class="held"')
+    added, _, removed = entry.partition('<details class="held"')
     assert "Monday 12 January." in re.sub("<[^>]+>", "", added)
     assert "Never release on a Friday" not in entry
-    assert "Then the notes must be ready on Thursday." in gone
+    assert "Then the notes must be ready on Thursday." in removed
     assert mika.post(seen, {"number": 3}).status_code == 302
     assert f'id="entry-{memory.pk}"' not in mika.get(catch_up).content.decode()
 

@@ -58,10 +58,10 @@ def of_row(name: str, model: Any, path: str, *, in_workspace: bool = False) -> A
     return paths
 
 
-def of_query(name: str, seen: str, unknown: str) -> Any:
+def of_query(name: str, seen: str, missing: str) -> Any:
     def paths(channel: Channel) -> tuple[str, str]:
         path = reverse(name, args=[channel.workspace.slug])
-        return f"{path}?{quote(seen, safe='=&')}", f"{path}?{quote(unknown, safe='=&')}"
+        return f"{path}?{quote(seen, safe='=&')}", f"{path}?{quote(missing, safe='=&')}"
 
     return paths
 
@@ -94,5 +94,5 @@ def test_work_is_the_same_for_hidden_and_missing_objects(name: str) -> None:
         if name == "job" and role == "operator":
             continue  # operators see every job, without its text
         assert answers[0].status_code == answers[1].status_code, role
-        known, unknown = (steps_of(partial(client.get, path)) for path in paths)
-        assert abs(known - unknown) <= unknown * 0.1 + ONE_ROW, (role, known, unknown)
+        hidden, missing = (steps_of(partial(client.get, path)) for path in paths)
+        assert abs(hidden - missing) <= missing * 0.1 + ONE_ROW, (role, hidden, missing)

@@ -49,7 +49,7 @@ class Slack:
             server.expect_request(path).respond_with_handler(answer)
 
     def configuration(self, request: Request) -> Response:
-        return said(
+        return json_response(
             {
                 "issuer": self.url,
                 "authorization_endpoint": f"{self.url}/openid/connect/authorize",
@@ -62,22 +62,22 @@ class Slack:
 
     def keys(self, request: Request) -> Response:
         public = json.loads(RSAAlgorithm.to_jwk(self.key.public_key()))
-        return said({"keys": [public | {"kid": "k1", "alg": "RS256", "use": "sig"}]})
+        return json_response({"keys": [public | {"kid": "k1", "alg": "RS256", "use": "sig"}]})
 
     def token(self, request: Request) -> Response:
         if request.form["client_secret"] != "hush" or request.form["code"] != "yes":
-            return said({"error": "invalid_grant"}, 400)
+            return json_response({"error": "invalid_grant"}, 400)
         now = int(time.time())
         claims = {"iss": self.issuer, "aud": self.audience, "iat": now, "exp": now + 300}
         token = jwt.encode(claims | self.claims, self.key, "RS256", headers={"kid": "k1"})
-        return said({"access_token": "xoxp", "token_type": "Bearer", "id_token": token})
+        return json_response({"access_token": "xoxp", "token_type": "Bearer", "id_token": token})
 
     def user_info(self, request: Request) -> Response:
         assert request.headers["Authorization"] == "Bearer xoxp"
-        return said(self.claims)
+        return json_response(self.claims)
 
 
-def said(data, status=200):
+def json_response(data, status=200):
     return Response(json.dumps(data), status, content_type="application/json")
 
 

@@ -302,21 +302,23 @@ def test_no_page_shows_private_text_to_staff(client, team, who, reads_public):
 @pytest.mark.slow
 def test_an_operator_in_the_channel_reads_it(client, team):
     client.force_login(insider(team, is_superuser=True))
-    found = set()
+    addresses = set()
     for address, page in pages(client, *lists(), *change_pages(), *further_pages()):
         assert REPLY not in page, address
         check_content_policy(address, page)
         if CANARY in page:
-            found.add(address)
+            addresses.add(address)
     for model in (Channel, ChannelMember, Message, Segment, Memory, MemoryVersion):
-        assert page_of(model, "changelist") in found
-    assert f"{page_of(Message, 'changelist')}?q={TYPED}" in found
-    assert any("autocomplete" in address and "field_name=channel&" in address for address in found)
+        assert page_of(model, "changelist") in addresses
+    assert f"{page_of(Message, 'changelist')}?q={TYPED}" in addresses
+    assert any(
+        "autocomplete" in address and "field_name=channel&" in address for address in addresses
+    )
     for model in (Channel, Message, Segment, Memory, MemoryVersion, Job, Note):
         rows = model.objects.visible_to(Reader.public())
         hidden = model.objects.exclude(pk__in=rows).values_list("pk", flat=True)
         assert hidden
-        assert {page_of(model, "change", pk) for pk in hidden} <= found
+        assert {page_of(model, "change", pk) for pk in hidden} <= addresses
 
 
 def check_content_policy(address, page):

@@ -308,5 +308,5 @@ def test_a_version_shows_its_lines_and_their_number_of_sources(client, operator)
 
 def test_a_search_finds_versions_by_their_text(client, operator, memory):
     address = reverse("admin:memories_memoryversion_changelist")
-    found = client.get(f"{address}?q=old").context["cl"].result_list
-    assert list(found) == [MemoryVersion.objects.get(number=1)]
+    results = client.get(f"{address}?q=old").context["cl"].result_list
+    assert list(results) == [MemoryVersion.objects.get(number=1)]

@@ -55,8 +55,8 @@ def kept_states(
     if worker := os.environ.get("PYTEST_XDIST_WORKER"):
         folder = folder.parent  # of all of them
         # What another process made is found here: what both of them count must not meet.
-        for one in (UserFactory, WorkspaceFactory, PersonFactory, ChannelFactory):
-            one.reset_sequence(100_000 * (1 + int(worker.removeprefix("gw"))), force=True)
+        for factory in (UserFactory, WorkspaceFactory, PersonFactory, ChannelFactory):
+            factory.reset_sequence(100_000 * (1 + int(worker.removeprefix("gw"))), force=True)
     with django_db_blocker.unblock():
         return States(folder)
 

@@ -36,8 +36,8 @@ class States:
                 given.write_bytes(pickle.dumps(value))
         with closing(sqlite3.connect(file)) as kept:
             kept.backup(_here())
-        found: Value = pickle.loads(given.read_bytes())
-        return found
+        restored: Value = pickle.loads(given.read_bytes())
+        return restored
 
     def clear(self) -> None:
         self.empty.backup(_here())

@@ -17,10 +17,10 @@ pytestmark = [pytest.mark.browser, pytest.mark.nightly("a long walk")]
 def test_the_preview_is_the_context(page: Page, story: Story) -> None:
     """Byte for byte what the command prints for the same reader; the sections' tokens are its sum."""
     sign_in(page, story)
-    asked = {"channel": "C0LAUNCH", "budget": "4000", "at": "2031-01-05T09:00:00Z"}
-    page.goto(story.at(f"/w/kazoe/context/?{urlencode(asked)}"))
+    parameters = {"channel": "C0LAUNCH", "budget": "4000", "at": "2031-01-05T09:00:00Z"}
+    page.goto(story.at(f"/w/kazoe/context/?{urlencode(parameters)}"))
     out = io.StringIO()
-    words = [word for name, value in asked.items() for word in (f"--{name}", value)]
+    words = [word for name, value in parameters.items() for word in (f"--{name}", value)]
     call_command("context", "--workspace", "kazoe", "--as", story.user.username, *words, stdout=out)
     shown = page.locator("#text pre").all_text_contents()
     assert len(shown) > 3

@@ -88,11 +88,11 @@ def test_the_pages_of_second_factors(new_context: CreateContextCallback, story: 
     code that is wrong, and the second half of a login."""
     page = new_context(locale="ja").new_page()
     enter(page.context, story.url, story.user)
-    known, faults = names(story), {}
+    names_shown, faults = names(story), {}
 
     def look(name: str) -> None:
-        found = [*left_in_english(page, known), *axe_in_all_looks(page)]
-        faults[name] = found + too_narrow(page) + too_small(page)
+        problems = [*left_in_english(page, names_shown), *axe_in_all_looks(page)]
+        faults[name] = problems + too_narrow(page) + too_small(page)
 
     page.goto(story.at("/factors/totp/activate/"))
     look("who is it")
@@ -115,4 +115,4 @@ def test_the_pages_of_second_factors(new_context: CreateContextCallback, story: 
     page.click("form.stack button")
     page.wait_for_url(story.at("/factors/authenticate/"))
     look("second half")
-    assert {name: found for name, found in faults.items() if found} == {}
+    assert {name: problems for name, problems in faults.items() if problems} == {}

@@ -205,7 +205,7 @@ def test_progress_and_cost_are_honest(page: Page, story: Story, model: FakeEndpo
     expect(page.locator("main")).not_to_contain_text(re.compile(r"\$0(?![.\d])"))
 
 
-RUNS, HELD = 10, 8
+RUNS, AT_LEAST = 10, 8
 STILL = re.compile(r"<dt>remaining: about</dt><dd>([\d.]+) – ([\d.]+) min</dd>")
 
 
@@ -228,29 +228,29 @@ def test_remaining_time_is_shown_correctly(
     time_machine.move_to(timezone.now())
     client.force_login(story.user)
     chance = random.Random(25)
-    held, early = 0, []
+    kept, early = 0, []
     for run in range(RUNS):
         usual = chance.uniform(4, 15)
         model.before = lambda _, usual=usual: time_machine.shift(usual * chance.uniform(0.4, 1.6))
         backfill = ordered(story, f"run-{run}")
         path = f"/w/kazoe/backfill/{backfill.pk}/"
         began = timezone.now()
-        told: list[tuple[float, float, float]] = []
+        promises: list[tuple[float, float, float]] = []
 
-        def look(path: str = path, began: datetime = began, told: Any = told) -> None:
-            if told or (timezone.now() - began).total_seconds() < 5:
+        def look(path: str = path, began: datetime = began, promises: Any = promises) -> None:
+            if promises or (timezone.now() - began).total_seconds() < 5:
                 return
             if promised := STILL.search(client.get(path).content.decode()):
                 seconds = (timezone.now() - began).total_seconds()
-                told.append((seconds, *(60 * float(end) for end in promised.groups())))
+                promises.append((seconds, *(60 * float(end) for end in promised.groups())))
 
         assert carry_out(backfill, look) == ""
-        [(at, least, most)] = told
+        [(at, least, most)] = promises
         early += [at] if at < 30 else []
         left = (timezone.now() - began).total_seconds() - at
-        held += least - 3 <= left <= most + 3  # it is told in tenths of a minute
+        kept += least - 3 <= left <= most + 3  # it is told in tenths of a minute
     assert early == []
-    assert held >= HELD
+    assert kept >= AT_LEAST
 
 
 def ordered(story: Story, name: str) -> Backfill:

@@ -14,7 +14,7 @@ from tests.browser.story import Story
 pytestmark = [pytest.mark.browser, pytest.mark.nightly("every look"), pytest.mark.timeout(600)]
 
 # What a page says in its own language: texts, titles and labels, but no words of people.
-SAID = """() => {
+TEXTS = """() => {
     const own = (one) => one.closest("[lang]").lang === "ja" && !one.closest("code, pre, textarea, #id_time_zone, .stretches [lang], .sources [lang]");
     const said = [document.title];
     const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
@@ -49,17 +49,17 @@ def test_japanese_is_complete(new_context: CreateContextCallback, story: Story) 
     page.goto(story.at("/login/"))
     words = {"login": left_in_english(page, set())}
     enter(page.context, story.url, story.user)
-    known = names(story)
+    allowed = names(story)
     for name, path in story.pages().items():
         page.goto(story.at(path.partition("#")[0]))
-        words[name] = left_in_english(page, known)
+        words[name] = left_in_english(page, allowed)
         words[name] |= {time for time in page.evaluate(TIMES) if not IN_JAPANESE.search(time)}
     for name in states(page, story):
-        words[name] = left_in_english(page, known)
+        words[name] = left_in_english(page, allowed)
     for name, path in broken(story).items():
         page.goto(story.at(path))
-        words[name] = left_in_english(page, known)
-    assert {name: found for name, found in words.items() if found} == {}
+        words[name] = left_in_english(page, allowed)
+    assert {name: left for name, left in words.items() if left} == {}
 
 
 def broken(story: Story) -> dict[str, str]:
@@ -69,22 +69,22 @@ def broken(story: Story) -> dict[str, str]:
 
 
 def names(story: Story) -> set[str]:
-    told = [
+    texts = [
         *Channel.objects.values_list("name", flat=True),
         *Person.objects.values_list("name", flat=True),
         story.user.get_full_name(),
         *story.memory.workspace.notes.values_list("title", flat=True),
     ]
-    return {word for one in told for word in WORD.findall(one)}
+    return {word for text in texts for word in WORD.findall(text)}
 
 
-def left_in_english(page: Page, known: set[str]) -> set[str]:
+def left_in_english(page: Page, allowed: set[str]) -> set[str]:
     return {
-        said
-        for said in page.evaluate(SAID)
+        text
+        for text in page.evaluate(TEXTS)
         if [
             word
-            for word in WORD.findall(NOT_WORDS.sub("", said))
-            if word not in NAMES and word not in known
+            for word in WORD.findall(NOT_WORDS.sub("", text))
+            if word not in NAMES and word not in allowed
         ]
     }

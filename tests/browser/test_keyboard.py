@@ -68,8 +68,8 @@ def search(page: Page, team: Team) -> None:
     page.get_by_role("searchbox").press_sequentially("移行")
 
 
-def at(rest: str) -> Callable[[Team], str]:
-    return lambda team: team.at(f"/w/{team.workspace.slug}/{rest}")
+def at(path: str) -> Callable[[Team], str]:
+    return lambda team: team.at(f"/w/{team.workspace.slug}/{path}")
 
 
 ACTIONS = {
@@ -107,9 +107,9 @@ def test_focus_and_status_after_a_swap(page: Page, team: Team, name: str) -> Non
         """for (const one of document.querySelectorAll("[role=status]")) one.wasThere = true"""
     )
     action.do(page, team)
-    told = page.locator("[role=status]", has_text=action.news)
-    expect(told).to_have_count(1)
-    assert told.evaluate("one => one.wasThere === true")
+    status = page.locator("[role=status]", has_text=action.news)
+    expect(status).to_have_count(1)
+    assert status.evaluate("one => one.wasThere === true")
     expect(page.locator(f"{action.region}:focus, {action.region} :focus")).to_have_count(1)
 
 
@@ -240,8 +240,10 @@ def to(page: Page, target: Locator, key: str = "", *, back: bool = False) -> Non
 def test_no_request_is_sent_while_a_japanese_word_is_composed(page: Page, story: Story) -> None:
     sign_in(page, story)
     page.goto(story.at("/w/kazoe/notes/"))
-    asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url) if "?q=" in request.url else None)
+    requests: list[str] = []
+    page.on(
+        "request", lambda request: requests.append(request.url) if "?q=" in request.url else None
+    )
     page.focus("#q")
     keyboard = page.context.new_cdp_session(page)
     for so_far in ("せ", "せい", "せいす", "せいすう"):
@@ -249,22 +251,22 @@ def test_no_request_is_sent_while_a_japanese_word_is_composed(page: Page, story:
             "Input.imeSetComposition",
             {"text": so_far, "selectionStart": len(so_far), "selectionEnd": len(so_far)},
         )
-    assert asked == []
+    assert requests == []
     with page.expect_response(lambda response: "?q=" in response.url):
         keyboard.send("Input.insertText", {"text": "整数"})
     expect(page.locator("#notes article")).to_have_count(1)
     expect(page.locator("#notes-count")).to_contain_text("1 note contains “整数”")
-    assert len(asked) == 1
+    assert len(requests) == 1
     assert page.url.endswith("?q=%E6%95%B4%E6%95%B0")
 
 
 def test_unsaved_text_is_not_left_by_accident(page: Page, story: Story) -> None:
     sign_in(page, story)
     page.goto(story.channel)
-    asked: list[str] = []
-    page.on("dialog", lambda dialog: (asked.append(dialog.type), dialog.accept()))
+    dialogs: list[str] = []
+    page.on("dialog", lambda dialog: (dialogs.append(dialog.type), dialog.accept()))
     page.click("#memory >> text=Edit")
     page.locator("#text").press_sequentially("half a thought")
     page.click("nav >> text=Notes")
     page.wait_for_url("**/notes/")
-    assert asked == ["beforeunload"]
+    assert dialogs == ["beforeunload"]

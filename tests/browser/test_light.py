@@ -33,19 +33,19 @@ REQUESTS, BYTES = 6, 100_000
 def test_a_cold_load_is_light(page: Page, team: Team, path: Callable[[Team], str]) -> None:
     """As it comes over the wire; a static file as it is served outside of tests: compressed."""
     enter(page.context, team.url, team.user)
-    asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
+    urls: list[str] = []
+    page.on("request", lambda request: urls.append(request.url))
     response = page.goto(path(team), wait_until="networkidle")
     assert response is not None
     assert response.headers["content-encoding"] == "gzip"
     weight = response.request.sizes()["responseBodySize"]
     static = f"{team.url}/static/"
-    for url in asked:
+    for url in urls:
         if url.startswith(static):
-            found = finders.find(url.removeprefix(static).partition("?")[0])
-            weight += len(brotli.compress(Path(str(found)).read_bytes()))
-    assert all(url.startswith(team.url) for url in asked)
-    assert len(asked) <= REQUESTS, asked
+            file = finders.find(url.removeprefix(static).partition("?")[0])
+            weight += len(brotli.compress(Path(str(file)).read_bytes()))
+    assert all(url.startswith(team.url) for url in urls)
+    assert len(urls) <= REQUESTS, urls
     assert weight <= BYTES
 
 
@@ -73,9 +73,9 @@ def test_a_page_makes_few_queries(team: Team, client: Client, name: str) -> None
     for bound, headers in zip(bounds, ({}, {"HX-Request": "true"}), strict=True):
         if bound is None:
             continue
-        with CaptureQueriesContext(connection) as asked:
+        with CaptureQueriesContext(connection) as queries:
             assert client.get(path(team), headers=headers).status_code == 200
-        assert len(asked) <= bound
+        assert len(queries) <= bound
 
 
 def far(team: Team) -> str:

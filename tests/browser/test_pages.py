@@ -40,7 +40,7 @@ def test_every_page_in_every_look(
     faults = {"login": look("/login/")} if part == 0 else {}
     enter(page.context, story.url, story.user)
     faults |= {name: look(path) for name, path in list(story.pages().items())[part::PARTS]}
-    assert {name: found for name, found in faults.items() if found} == {}
+    assert {name: problems for name, problems in faults.items() if problems} == {}
     assert messages == []
 
 
@@ -53,7 +53,7 @@ def test_every_state_in_every_look(
     messages = listen_to_console(page)
     enter(page.context, story.url, story.user)
     faults = {name: axe_in_all_looks(page) for name in STATES[group](page, story)}
-    assert {name: found for name, found in faults.items() if found} == {}
+    assert {name: problems for name, problems in faults.items() if problems} == {}
     assert [line for line in messages if not NO_ANSWER.search(line)] == []
 
 

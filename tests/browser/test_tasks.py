@@ -64,16 +64,16 @@ def test_catch_up_without_opening_a_channel(page: Page, team: Team) -> None:
         more.click()
         expect(page.locator(".entry")).not_to_have_count(shown)
     entries = page.locator("#entries .entry")
-    told = entries.evaluate_all(
+    listed = entries.evaluate_all(
         """all => all.map(one => ({
             key: one.id.replace("entry-", ""),
             came: one.querySelectorAll(".came li").length,
             sources: one.querySelectorAll(".came .chip").length,
         }))"""
     )
-    assert changed <= {one["key"] for one in told}
-    assert [one for one in told if not one["came"]] == []
-    assert [one for one in told if one["key"] in changed and not one["sources"]] == []
+    assert changed <= {item["key"] for item in listed}
+    assert [item for item in listed if not item["came"]] == []
+    assert [item for item in listed if item["key"] in changed and not item["sources"]] == []
     page.locator(f"#entry-{team.prose.pk} summary").first.click()
     removed = page.locator(f"#entry-{team.prose.pk} details.held")
     expect(removed.locator("del").first).to_be_hidden()
@@ -271,25 +271,25 @@ def test_typing_on_while_a_note_is_added_loses_nothing(page: Page, story: Story)
     """Not the text, nor the focus: single keys act on whatever has that."""
     sign_in(page, story)
     page.goto(story.at("/w/kazoe/notes/"))
-    held: list[Route] = []
+    routes: list[Route] = []
 
-    def hold(route: Route) -> None:
-        held.append(route)
+    def delay(route: Route) -> None:
+        routes.append(route)
 
-    page.route("**/notes/", hold)
+    page.route("**/notes/", delay)
     text = page.locator("#id_content")
     text.fill("The first one.")
     with page.expect_request("**/notes/"):
         text.press("Control+Enter")
     page.keyboard.type(" Ever")
-    held[0].continue_()
+    routes[0].continue_()
     expect(page.locator("#notes article").first).to_contain_text("The first one.")
     expect(text).to_be_focused()
     page.keyboard.type(" and ever")
     expect(text).to_have_value("The first one. Ever and ever")
     with page.expect_request("**/notes/"):
         text.press("Control+Enter")
-    held[1].continue_()
+    routes[1].continue_()
     expect(page.locator("#notes article").first).to_contain_text("Ever and ever")
     expect(text).to_have_value("")  # nothing was typed since
 

@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 @dataclass(frozen=True)
-class Asked:
+class RecordedCall:
     """One row of the ledger: a request that reached the server, and what became of it."""
 
     n: int
@@ -50,15 +50,15 @@ class FakeModel:
     def stats(self) -> dict[str, Any]:
         return self._ask("/__stats")
 
-    def rows(self) -> list[Asked]:
-        asked: dict[int, dict[str, Any]] = {}
+    def rows(self) -> list[RecordedCall]:
+        calls: dict[int, dict[str, Any]] = {}
         for line in self.ledger.read_text().splitlines():
             row = json.loads(line)
             if row.pop("answered", False):
-                asked[row["n"]]["answered_at"] = row["at"]
+                calls[row["n"]]["answered_at"] = row["at"]
             else:
-                asked[row["n"]] = row | {"words": tuple(row["words"])}
-        return [Asked(**row) for row in asked.values()]
+                calls[row["n"]] = row | {"words": tuple(row["words"])}
+        return [RecordedCall(**row) for row in calls.values()]
 
     def _ask(self, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
         data = None if body is None else json.dumps(body).encode()

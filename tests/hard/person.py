@@ -37,13 +37,13 @@ class Page:
     text: str
 
     def field(self, name: str) -> str:
-        found = re.search(rf'name="{name}" value="([^"]*)"', self.text)
-        return html.unescape(found[1]) if found else ""
+        match = re.search(rf'name="{name}" value="([^"]*)"', self.text)
+        return html.unescape(match[1]) if match else ""
 
     @property
     def area(self) -> str:
-        found = re.search(r'<textarea id="text"[^>]*>\n?(.*?)</textarea>', self.text, re.DOTALL)
-        return html.unescape(found[1]).replace("\r\n", "\n") if found else ""
+        match = re.search(r'<textarea id="text"[^>]*>\n?(.*?)</textarea>', self.text, re.DOTALL)
+        return html.unescape(match[1]).replace("\r\n", "\n") if match else ""
 
 
 class Person:
@@ -110,12 +110,12 @@ class Person:
                 self.write(**row)
                 return answer.status
             yours = answer.field("yours")
-            mine = [line for line in text.split("\n") if line.strip()]
+            own = [line for line in text.split("\n") if line.strip()]
             shown = html.unescape(re.sub(r"<[^>]+>", "\n", answer.text))
             self.write(
                 **row,
                 mine_is_kept=yours.replace("\r\n", "\n") == text,
-                mine_is_shown=all(line.strip() in shown for line in mine),
+                mine_is_shown=all(line.strip() in shown for line in own),
                 mine_is_in_result=token in answer.area,
                 newer=int(answer.field("based_on")),
             )

@@ -117,10 +117,10 @@ class TestLinks:
             assert "earns" not in preview and "salaries" not in preview
 
     def test_a_guest_in_the_channel_reads_no_other_channel(self, team: Team) -> None:
-        other = Channel.objects.create(
+        hidden = Channel.objects.create(
             workspace=team.cast.workspace, slack_id="C0OTHER", name="other", kind="public"
         )
-        memory = Memory.objects.of_channel(other, MemoryType.LONG_TERM)
+        memory = Memory.objects.of_channel(hidden, MemoryType.LONG_TERM)
         make_version(memory=memory, text="- The other team moves")
         path = f"/w/{team.cast.workspace.slug}/c/C0OTHER/"
         assert "The other team moves" not in self.preview(team, OPEN, path)

@@ -51,8 +51,8 @@ def over_cap(workspace: Workspace, until: datetime, **given: object) -> Job:
 def banner(client: Client, path: str) -> str:
     """Return the banner of a page, or an empty text."""
     page = client.get(path).content.decode()
-    _, _, rest = page.partition('<div class="band warn banner"')
-    return " ".join(rest.partition("</div>")[0].split())
+    _, _, html = page.partition('<div class="band warn banner"')
+    return " ".join(html.partition("</div>")[0].split())
 
 
 @pytest.mark.slow

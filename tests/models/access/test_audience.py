@@ -130,8 +130,10 @@ def rows():
     places = [(name, state, name.rpartition("-")[2]) for state in states for name in closed(state)]
     places += [("public", "private", "public"), ("live-public", "live-private", "public")]
     for name, state, kind in places:
-        workspace, known = states[state]
-        channel = ChannelFactory(workspace=workspace, name=name, kind=kind, members_known_at=known)
+        workspace, known_at = states[state]
+        channel = ChannelFactory(
+            workspace=workspace, name=name, kind=kind, members_known_at=known_at
+        )
         make_segment(messages=[MessageFactory(channel=channel, author=None)])
         make_job(memory=make_channel_memory(channel=channel))
         NoteFactory(workspace=workspace, channel=channel)

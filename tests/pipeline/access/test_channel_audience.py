@@ -107,9 +107,9 @@ def insider(channel):
 
 def texts(reader):
     versions = MemoryVersion.objects.visible_to(reader).values_list("content", flat=True)
-    said = Message.objects.visible_to(reader).values_list("text", flat=True)
+    messages = Message.objects.visible_to(reader).values_list("text", flat=True)
     notes = Note.objects.visible_to(reader).values_list("content", flat=True)
-    return "\n".join([*versions, *said, *notes])
+    return "\n".join([*versions, *messages, *notes])
 
 
 def context(team, reader, channel=None, now=LATER):
@@ -479,10 +479,10 @@ def test_line_numbers_stay_when_an_author_becomes_a_guest(team):
 @pytest.mark.slow
 def test_an_author_from_outside_leaves_with_the_next_merge(team):
     room = make_channel(team, "aurora")
-    said = say(room, "We decided that basalt will be the name of the release in March.")
+    message = say(room, "We decided that basalt will be the name of the release in March.")
     run_pass(team, LATER)
     assert "basalt" in workspace_memory(room).current.content
-    Person.objects.filter(pk=said.author_id).update(is_external=True)
+    Person.objects.filter(pk=message.author_id).update(is_external=True)
     say(room, "Decided: the cobalt rollout goes to 14 customers.", LATER)
     run_pass(team, LATER + 4 * HOUR)
     remembered = workspace_memory(room).current.content
@@ -525,10 +525,10 @@ def test_people_missing_in_an_export_are_no_outsiders(team):
 )
 def test_a_change_in_the_middle_of_a_pass_is_counted(team, change, expected):
     """Strangers are shown neither the workspace's text nor names of channels."""
-    channel, other = make_channel(team, "aurora"), make_channel(team, "fjord")
+    channel, second = make_channel(team, "aurora"), make_channel(team, "fjord")
     make_workspace_memory(workspace=team, texts=["- WORKSPACEWORD was decided"])
     MemoryVersion.objects.update(origin=Origin.PERSON)  # rests on nobody's channel
-    say(channel, f"see <#{other.slack_id}>")
+    say(channel, f"see <#{second.slack_id}>")
     job = make_job(memory=short(channel), as_of_us=to_micros(LATER), provisional=True)
     builder = RequestBuilder(team)
 
@@ -541,7 +541,7 @@ def test_a_change_in_the_middle_of_a_pass_is_counted(team, change, expected):
     if "person" in change:
         channel.memberships.create(person=PersonFactory(workspace=team, **change["person"]))
     else:
-        slack_says(channel if "channel" in change else other, **next(iter(change.values())))
+        slack_says(channel if "channel" in change else second, **next(iter(change.values())))
     assert shown() == expected
 
 
@@ -575,16 +575,16 @@ def test_a_change_while_a_model_thinks(httpserver, settings, team, way):
 
     def change(user):
         is_merge = "<<added" in user
-        wanted = is_merge and "aurora" in user if way != "opens" else True
-        if changed or not wanted or "garnet" not in user:
+        is_due = is_merge and "aurora" in user if way != "opens" else True
+        if changed or not is_due or "garnet" not in user:
             return
         changed.append(user)
         try:
-            found = Channel.objects.get(pk=channel.pk)
+            current = Channel.objects.get(pk=channel.pk)
             if way == "opts out":
-                channel_audience.set_opt_in(found, by=None, on=False)
+                channel_audience.set_opt_in(current, by=None, on=False)
             else:
-                slack_says(found, is_private=way == "closes")
+                slack_says(current, is_private=way == "closes")
         finally:
             connection.close()
 

@@ -107,9 +107,9 @@ def test_a_change_is_stronger_than_a_deletion(workspace: Workspace) -> None:
     done = sync(workspace, "# Memories\n", base)
     assert "- Content: a2" in done.text
     assert "was deleted in the file and changed here" in done.conflicts[0]
-    other = add(workspace, "b")
+    second = add(workspace, "b")
     base = sync(workspace, "").text
-    other.remove(now=NOW)
+    second.remove(now=NOW)
     done = sync(workspace, base.replace("- Content: b", "- Content: b2"), base)
     assert contents() == ["a2", "b2"]
 

@@ -49,8 +49,8 @@ def test_words_go_and_memories_stay(channel):
 
 
 def test_nothing_is_deleted_without_a_retention_setting(channel):
-    other = say(ChannelFactory(), MONDAY)
-    assert delete_expired(other.channel.workspace, MONDAY + 3000 * DAY) == Expired(0)
+    message = say(ChannelFactory(), MONDAY)
+    assert delete_expired(message.channel.workspace, MONDAY + 3000 * DAY) == Expired(0)
 
 
 def test_an_import_does_not_restore_expired_messages(channel):

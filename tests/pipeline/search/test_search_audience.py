@@ -254,4 +254,4 @@ def test_a_member_of_many_private_channels_finds_the_same(
     before = [hits(f"{query} in:messages", workspace, reader) for query in typed]
     monkeypatch.setattr("memories.models.search.documents.MOST_LOOKUPS", 6)
     assert [hits(f"{query} in:messages", workspace, reader) for query in typed] == before
-    assert [len(found) for found in before] == [5] * 5
+    assert [len(keys) for keys in before] == [5] * 5

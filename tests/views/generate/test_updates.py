@@ -242,6 +242,6 @@ def test_only_editors_update(talking: Cast, name: str, status: int) -> None:
 
 @pytest.mark.slow
 def test_a_job_of_another_channel_is_not_shown(talking: Cast) -> None:
-    other = Job.objects.create(memory=talking.private_memory, as_of_us=0, input_key="k")
-    path = f"/m/{short(talking).pk}/generate/?job={other.pk}"
+    job = Job.objects.create(memory=talking.private_memory, as_of_us=0, input_key="k")
+    path = f"/m/{short(talking).pk}/generate/?job={job.pk}"
     assert talking.clients["insider"].get(path).status_code == 404

@@ -136,7 +136,7 @@ def drawn_in(page: str) -> dict[str, str]:
     drawn |= {
         f"initial-{name}": "" for name in ("kind", "review_on") if f"initial-{name}" not in drawn
     }
-    return drawn | {name.removeprefix("initial-"): said for name, said in drawn.items()}
+    return drawn | {name.removeprefix("initial-"): shown for name, shown in drawn.items()}
 
 
 def test_unchanged_fields_keep_the_saved_values(cast: Cast) -> None:
@@ -194,13 +194,13 @@ def content_in(page: str) -> str:
 def test_each_paragraph_of_a_conflict_is_chosen(cast: Cast) -> None:
     note = NoteFactory(workspace=cast.workspace, content=BASE)
     note.rewrite(BASE.replace("First", "1st").replace("Third", "3rd"), by=cast.users["insider"])
-    mine = BASE.replace("Second", "2nd").replace("Third", "III")
-    page = change(cast, note, content=mine, tags="mine").content.decode()
+    yours = BASE.replace("Second", "2nd").replace("Third", "III")
+    page = change(cast, note, content=yours, tags="mine").content.decode()
     # Whoever changed a paragraph alone is right; where both did, both stay.
     assert content_in(page) == "1st.\n\n2nd.\n\nIII.\n3rd."
     choices = re.findall(r'name="(choice-\d+)" value="yours"', page)
     assert len(choices) == 3
-    seen = {"based_on": "2", "revision": "1", "yours": mine, "seen": "1", "do": "choose"}
+    seen = {"based_on": "2", "revision": "1", "yours": yours, "seen": "1", "do": "choose"}
     given = seen | dict(zip(choices, ("theirs", "yours", "theirs"), strict=True)) | {"tags": "mine"}
     response = change(cast, note, content="whatever stood there", **given)
     page = response.content.decode()
@@ -399,10 +399,10 @@ def test_queries_do_not_grow_with_rows(cast: Cast) -> None:
     note = NoteFactory(workspace=cast.workspace)
     for many in (10, 100):
         for i in range(many):
-            other = NoteFactory(
+            second = NoteFactory(
                 workspace=cast.workspace, channel=cast.public, author=cast.users["editor"]
             )
-            other.rewrite("other words", by=cast.users["editor"])
+            second.rewrite("other words", by=cast.users["editor"])
             note.rewrite(f"{many} {i}", by=cast.users["editor"])
         for path in ("notes/", f"notes/{note.pk}/?v=1"):
             with CaptureQueriesContext(connection) as queries:
