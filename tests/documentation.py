@@ -1,4 +1,4 @@
-"""What docs/ promises, as values: sections, tables, and the words in backticks."""
+"""The content of docs/ as values: sections, tables, and words in backticks."""
 
 import argparse
 import re

@@ -36,7 +36,7 @@ VALID: dict[str, Any] = {
 
 
 class ApiInputs:
-    """What a client of the API may send to each of its routes."""
+    """Inputs that a client of the API may send to each of its routes."""
 
     def __init__(self, world: World, random: Random, nasty: list[str]) -> None:
         self.random, self.nasty = random, nasty

@@ -1,4 +1,4 @@
-"""The storing lock, held by somebody else."""
+"""Hold the lock of the store in another thread."""
 
 import threading
 from collections.abc import Iterator

@@ -18,7 +18,7 @@ START_SECONDS = 60
 
 
 class NoPostgresError(Exception):
-    """No server could be started; the text says what was tried."""
+    """No server could be started. The text lists the attempts."""
 
 
 @contextlib.contextmanager

@@ -70,7 +70,7 @@ def test_the_worker_can_be_watched(
 
 
 def checked(url: str, var: Path) -> subprocess.CompletedProcess[str]:
-    # Browser tests set what Django refuses in production.
+    # Browser tests use settings that Django refuses in production.
     inherited = {k: v for k, v in os.environ.items() if k != "DJANGO_ALLOW_ASYNC_UNSAFE"}
     return subprocess.run(
         [sys.executable, "manage.py", "check", "--deploy", "--fail-level", "WARNING"],

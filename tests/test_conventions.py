@@ -22,7 +22,7 @@ JOINTS = (
     "memories.demo",
 )
 
-# room → what it must not import. Imports point one way:
+# room → modules that it must not import. Imports point one way:
 # rules ← models ← pipeline ← jobs, views, api, commands; edges import rules only.
 FORBIDDEN = {
     "memories/rules": ("django", "os", "memoryhub", "memories.models", "memories.pipeline")
@@ -59,7 +59,7 @@ def python_files(*rooms: str) -> list[Path]:
 
 
 def tracked_files() -> list[Path]:
-    """What is or would be in the repository."""
+    """Return all files that are tracked or would be added to the repository."""
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT,

@@ -1,6 +1,6 @@
-"""docs/ says what the code does: every command, option, word, setting and address, and no others.
+"""docs/ lists every command, option, word, setting and address of the code, and no others.
 
-The keys of JSON are looked at in tests/commands/test_json.py.
+The keys of JSON are checked in tests/commands/test_json.py.
 """
 
 import argparse
@@ -112,7 +112,7 @@ def test_outcomes() -> None:
 
 
 def test_reasons_of_outcomes() -> None:
-    """Reasons stand in the calls that make an outcome; those of files where a file is met."""
+    """Reasons are arguments of the calls that create an outcome."""
     made = {"left by the system", "canvas", "no messages", "a name that is no text", "not UTF-8"}
     made |= {"beside the export", "an archive inside", "in no channel's folder"}
     slack = "".join(path.read_text() for path in (ROOT / "memories" / "slack").glob("*.py"))

@@ -1,4 +1,4 @@
-"""The second factor of a login: asked for, checked, used once, sealed, and on the record."""
+"""The second factor of a login: required, checked, used once, encrypted and recorded."""
 
 import json
 import re

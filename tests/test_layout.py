@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 
 # Layer → subject → the subjects of the same layer that it may import.
-# A module that lies in the layer's own folder serves all subjects.
+# A module in the layer's own folder serves all subjects.
 ARROWS: dict[str, dict[str, str]] = {
     "rules": {
         "ask": "generate memory",

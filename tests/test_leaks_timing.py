@@ -1,8 +1,8 @@
-"""The work for an id or word that a reader may not see is the work for one that does not exist.
+"""The work for an unreadable id or word equals the work for one that does not exist.
 
-Work is counted in SQLite's virtual machine steps, which are the same on every machine. To check who
-may read one row takes some hundred of them, a few microseconds; keys count up, so that a row exists is
-no secret. What stands in a channel is: it would take thousands.
+Work is counted in SQLite's virtual machine steps, which are the same on every machine. A check of
+one row takes some hundred steps, a few microseconds. The existence of a row is no secret, because
+keys count up. The content of a channel is secret, and would take thousands of steps.
 """
 
 from functools import partial

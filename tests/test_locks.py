@@ -50,7 +50,9 @@ def test_every_line_has_a_hash_and_no_address(lock: Path) -> None:
 
 
 def test_run_time_requirements_are_only_dependencies() -> None:
-    """What the direct dependencies need, as their installed metadata say; no test tool."""
+    """The direct dependencies and their installed metadata require these packages; test tools are
+    absent.
+    """
     needed: set[str] = set()
     todo = [Requirement(line) for line in REQUIREMENTS[RUN_TIME]]
     while todo:

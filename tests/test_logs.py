@@ -1,4 +1,4 @@
-"""The logs: one JSON object a line, and nothing of what people wrote."""
+"""The logs: one JSON object a line, without words of people."""
 
 import json
 import logging

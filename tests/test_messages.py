@@ -20,7 +20,7 @@ SPACES = re.compile(r"%\(\w+\)[sd]|\{\w*\}")
 
 
 class Entry(NamedTuple):
-    """``many`` is what the text says of more than one; Japanese has the same words for one."""
+    """``many`` is the plural of the text; Japanese has the same words for both."""
 
     many: str
     translations: list[str]

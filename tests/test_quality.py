@@ -1,4 +1,6 @@
-"""What `make quality` measures (tests/demo/test_highlights.py asks the demo's questions)."""
+"""The measurements of `make quality` (tests/demo/test_highlights.py checks the demo's
+questions).
+"""
 
 import json
 import re

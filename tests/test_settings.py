@@ -106,7 +106,7 @@ def test_a_new_variable_is_seen(source: str) -> None:
 
 
 def shown(expression: str, **variables: str) -> str:
-    """What a fresh process sees in its settings under these variables."""
+    """Return the settings of a fresh process under these variables."""
     done = subprocess.run(
         [sys.executable, "-c", f"import memoryhub.settings as s; print({expression})"],
         cwd=ROOT,

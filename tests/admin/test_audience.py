@@ -59,7 +59,7 @@ pytestmark = pytest.mark.django_db
 CANARY, TYPED = "canaryyellow", "canary"
 # The private channel's Slack id, and so its memories' scope id.
 PRIVATE_ID, TYPED_ID = "GYELLOW1", "GYELL"
-REPLY = "replyofmodel"  # the reply of a model, which nobody sees
+REPLY = "replyofmodel"  # the reply of a model, which is not shown
 
 
 def fill(channel, word):
@@ -392,7 +392,7 @@ def test_the_log_of_the_admin_contains_no_text(client, team):
     for entry in entries:
         assert CANARY not in f"{entry} {entry.object_repr} {entry.change_message}"
     # Nor on the front page, where one's own deeds are listed long after.
-    client.get(reverse("admin:index"))  # this one still greets with what was just done
+    client.get(reverse("admin:index"))  # this page shows the message of the previous action
     user.people.update(is_deleted=True)
     assert CANARY not in client.get(reverse("admin:index")).content.decode()
 
@@ -436,7 +436,7 @@ KEPT = ["channel", "memory", "person"]
 def test_history_is_read_only(client, team):
     user = insider(team, is_superuser=True)
     client.force_login(user)
-    # Rows that nothing hangs on: those would not go for the sake of what does.
+    # Rows without dependants, because Django refuses to delete rows that have some.
     PersonFactory(workspace=team)
     Memory.objects.of_channel(ChannelFactory(workspace=team), MemoryType.LONG_TERM)
     ChannelFactory(workspace=team)

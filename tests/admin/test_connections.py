@@ -127,7 +127,7 @@ def test_admins_see_their_own_connection_and_viewers_change_nothing(
 ) -> None:
     own, foreign = kept(workspace), kept(WorkspaceFactory(slug="other"), PASTED)
     user = staff(client, "view_slackconnection")
-    assert client.get(page(own)).status_code == 302  # nothing of that kind, as admin says it
+    assert client.get(page(own)).status_code == 302  # the admin redirects when it finds no row
     MemberFactory(workspace=workspace, user=user, role="editor")
     assert "other" not in client.get(reverse(LIST)).content.decode()
     assert client.get(page(own)).status_code == 302

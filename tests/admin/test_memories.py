@@ -81,7 +81,7 @@ class TestEdit:
         assert memory.versions.count() == 3
         bound = response.context["adminform"].form
         assert "another text in the meantime" in str(bound.non_field_errors())
-        # Both said something else in the same place: both stay, until the person chose.
+        # Both changed the same paragraph: both texts stay until the person chooses.
         assert bound["text"].value() == "- one\n- mine\n- theirs"
         page = response.content.decode()
         assert 'name="yours" value="- one\n- mine"' in page

@@ -35,7 +35,7 @@ AXE_OPTIONS = {
 
 
 def axe_faults(page: Page) -> list[str]:
-    """What axe finds, as soon as no swap and no animation is under way."""
+    """Return the faults that axe finds, as soon as no swap and no animation is running."""
     expect(page.locator(AT_WORK)).to_have_count(0)
     page.evaluate("Promise.all(document.getAnimations().map((one) => one.finished))")
     if page.evaluate("typeof axe") == "undefined":
@@ -55,7 +55,7 @@ def look_at(page: Page) -> list[str]:
 
 
 def axe_in_all_looks(page: Page) -> list[str]:
-    """What axe finds in each width and theme."""
+    """Return the faults that axe finds in each width and theme."""
     faults = []
     size = page.viewport_size
     assert size is not None

@@ -103,7 +103,7 @@ class Story:
         return self.memory.head
 
     def meanwhile(self, line: str) -> None:
-        """Somebody else puts a line on top of the long-term memory."""
+        """Add a line to the top of the long-term memory as another person."""
         self.memory.refresh_from_db()
         current = self.memory.current
         assert current is not None
@@ -119,7 +119,7 @@ class Story:
         return self.memory.versions.values_list("pk", flat=True).get(number=number)
 
     def operators_pages(self) -> dict[str, str]:
-        """Those of `setup/`, with an import in each state that waits for somebody."""
+        """The pages of `setup/`, with an import in each state that waits for a person."""
         uploads = Upload.objects.values_list("state", "pk")
         states = {f"import-{state}": f"/setup/import/{pk}/" for state, pk in uploads}
         return {"setup": "/setup/", "import": "/setup/import/", **states}

@@ -88,8 +88,10 @@ def open_channels(workspace: Workspace, people: list[Person]) -> list[Channel]:
 
 
 def talk(channels: list[Channel], people: list[Person], start: datetime) -> None:
-    """What is missing of the messages, evenly over the channels; half of it is Japanese. All but
-    the last few are in closed segments."""
+    """Create the missing messages, evenly over the channels; half of them are Japanese.
+
+    All but the last few are in closed segments.
+    """
     missing = MESSAGES - Message.objects.count()
     each = missing // len(channels)
     start_us = to_micros(start)
@@ -137,7 +139,7 @@ def first_of(memory: Memory) -> list[Message]:
 
 
 def remember(channel: Channel, i: int) -> Memory:
-    """Two versions; the second one has a line more, and one that it says otherwise."""
+    """Create two versions. The second has one more line and one changed line."""
     lines = [*(LINES_JA if i % 2 else LINES)][:3]
     memory = Memory.objects.of_channel(channel, MemoryType.LONG_TERM)
     messages = list(channel.messages.in_order()[:4])

@@ -39,7 +39,7 @@ PARTS, TIMES = 4, 50  # for several processes to share; of each page
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_looking_changes_nothing(page: Page, story: Story, part: int) -> None:
-    """All pages, whole and as parts, again and again: nobody writes to the database."""
+    """All pages, whole and as parts, are opened repeatedly. None writes to the database."""
     enter(page.context, story.url, story.user)
     ask = page.context.request
     before = data_version()

@@ -1,4 +1,4 @@
-"""When something breaks: what was typed stays, and what the pages say of it is true."""
+"""Failures: typed text is kept, and pages describe the failure correctly."""
 
 import os
 import random
@@ -178,8 +178,9 @@ def model(settings: Settings, httpserver: HTTPServer) -> FakeEndpoint:
 
 @pytest.mark.nightly("a long walk")
 def test_progress_and_cost_are_honest(page: Page, story: Story, model: FakeEndpoint) -> None:
-    """What it costs stands there before it begins; a model without a price is never said to cost
-    nothing; no time is promised before any was measured; who is no credit left is told so."""
+    """The cost is shown before the work begins. A model without a price is not shown as free. No
+    time is shown before a measurement. Missing credit is reported.
+    """
     sign_in(page, story)
     page.goto(story.at("/w/kazoe/backfill/"))
     page.locator("summary", has_text="Choose channels").click()
@@ -218,9 +219,11 @@ def test_remaining_time_is_shown_correctly(
     time_machine: TimeMachineFixture,
     client: Client,
 ) -> None:
-    """Ten orders to a model that takes 4 to 15 seconds, by its own random_faults more or less than that: no
-    time is promised in the first half minute, and at least eight end within the first one that is.
-    The clock is moved, nobody waits."""
+    """Ten runs against a model that takes 4 to 15 seconds.
+
+    No time is shown in the first half minute. At least eight runs end within the first shown range.
+    The clock is moved, so the test does not wait.
+    """
     settings.MEMORYHUB_MODEL, settings.OPENAI_API_KEY = "tiny", "sk-test"
     settings.MEMORYHUB_LLM_CONCURRENCY = 1
     model = Metered(httpserver)
@@ -248,7 +251,7 @@ def test_remaining_time_is_shown_correctly(
         [(at, least, most)] = promises
         early += [at] if at < 30 else []
         left = (timezone.now() - began).total_seconds() - at
-        kept += least - 3 <= left <= most + 3  # it is told in tenths of a minute
+        kept += least - 3 <= left <= most + 3  # it is shown in tenths of a minute
     assert early == []
     assert kept >= AT_LEAST
 

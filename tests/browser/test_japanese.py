@@ -1,4 +1,4 @@
-"""In Japanese all of it is: pages, states, what is told, and the pages of errors."""
+"""Japanese is complete: pages, states, messages and error pages."""
 
 import re
 
@@ -13,7 +13,7 @@ from tests.browser.story import Story
 
 pytestmark = [pytest.mark.browser, pytest.mark.nightly("every look"), pytest.mark.timeout(600)]
 
-# What a page says in its own language: texts, titles and labels, but no words of people.
+# The texts of a page in its own language: texts, titles and labels, but no words of people.
 TEXTS = """() => {
     const own = (one) => one.closest("[lang]").lang === "ja" && !one.closest("code, pre, textarea, #id_time_zone, .stretches [lang], .sources [lang]");
     const said = [document.title];
@@ -30,7 +30,7 @@ TEXTS = """() => {
 TIMES = """() => [...document.querySelectorAll("time")]
     .filter((one) => one.checkVisibility()).map((one) => one.textContent.trim())"""
 WORD = re.compile(r"[A-Za-z]{2,}")
-# Addresses, commands, files of docs, scopes of Slack, and what was searched for.
+# Addresses, commands, files of docs, scopes of Slack, and search queries.
 NOT_WORDS = re.compile(
     r"https?://\S+|`[^`]*`|docs/\w+\.md|\b\w+:\w+[.\w]*|[A-Z]+(_[A-Z]+)+|…\w+|nowhere|freeze"
 )
@@ -63,7 +63,7 @@ def test_japanese_is_complete(new_context: CreateContextCallback, story: Story) 
 
 
 def broken(story: Story) -> dict[str, str]:
-    """What nobody may open, and what the server fails at."""
+    """Pages that are forbidden, and pages on which the server fails."""
     Workspace.objects.filter(slug="new").update(settings={"time_zone": "nowhere"})
     return {"forbidden": "/setup/", "error": "/w/new/catch-up/"}
 

@@ -1,4 +1,4 @@
-"""Where the keyboard is, what a screen reader is told, and the whole product without a mouse."""
+"""Keyboard focus, screen reader messages, and the whole product without a mouse."""
 
 import re
 from collections.abc import Callable
@@ -17,7 +17,9 @@ pytestmark = pytest.mark.browser
 
 @dataclass(frozen=True)
 class Action:
-    """``path`` is opened and ``do`` done; then the keyboard is in ``region``, and ``news`` was told."""
+    """``path`` is opened and ``do`` is done. Then the focus is in ``region`` and ``news`` was
+    announced.
+    """
 
     path: Callable[[Team], str]
     do: Callable[[Page, Team], None]
@@ -98,7 +100,7 @@ ACTIONS = {
 @pytest.mark.nightly("in the large team")
 @pytest.mark.parametrize("name", ACTIONS)
 def test_focus_and_status_after_a_swap(page: Page, team: Team, name: str) -> None:
-    """The keyboard is in what came, never nowhere; the news lands where a status was before."""
+    """The focus is in the new part, and the status region that existed before has the news."""
     action = ACTIONS[name]
     fail_a_job(team.memory)  # for the one that retries it
     sign_in(page, team)
@@ -124,7 +126,7 @@ def test_older_messages_load_above_and_receive_focus(
     page.locator("#older a").click()
     expect(rows).not_to_have_count(before)
     assert rows.count() > before
-    # Beside the row that was first before stands the one that has the focus now.
+    # The focused row is next to the row that was first before.
     ids = rows.evaluate_all("rows => rows.map(row => row.id)")
     expect(page.locator(f'[id="{ids[ids.index(first) - 1]}"]')).to_be_focused()
     days = page.locator(".day").evaluate_all("days => days.map(day => day.dataset.day)")

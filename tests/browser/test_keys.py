@@ -1,4 +1,4 @@
-"""Single keys: each does what its control does, and nothing where somebody types."""
+"""Single keys: each does the same as its control, and nothing while a person types."""
 
 import re
 

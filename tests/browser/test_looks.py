@@ -1,4 +1,4 @@
-"""What is seen: contrast, shapes beside colours, narrow and spaced text, targets, theme, language."""
+"""Contrast, shapes beside colours, narrow and spaced text, targets, theme, language."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.nightly("every look")]
 
 TEXT, GRAPHICS = 4.5, 3.0
 GROUNDS = ("bg", "surface", "inset", "nav")
-# Of what stands on what, by the names of the style sheet; axe sees texts at rest only.
+# Foreground and background by the names of the style sheet. axe checks texts at rest only.
 TEXTS = [
     *((ink, ground) for ink in ("ink", "ink-2", "ink-3") for ground in GROUNDS),
     *(("ink", ground) for ground in ("mark", "soft", "human-soft", "ok-soft", "danger-soft")),

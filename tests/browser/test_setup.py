@@ -109,7 +109,7 @@ def test_an_import_by_keyboard_alone(page: Page, operator: Story, export: Path) 
     imported = Upload.objects.latest("pk")
     import_upload(imported.pk)
     start = page.get_by_role("button", name="Import", exact=True)
-    start.wait_for()  # the page asks by itself
+    start.wait_for()  # the page polls
     to(page, start, "Space")
     expect(page.get_by_role("heading", name="Importing")).to_be_visible()
     import_upload(imported.pk)

@@ -1,4 +1,4 @@
-"""What people come for: read, correct, follow to the source, catch up, compare, bring back."""
+"""Tasks of people: read, correct, open the source, catch up, compare, restore."""
 
 import re
 
@@ -53,7 +53,7 @@ def follow_a_line(page: Page) -> None:
 
 @pytest.mark.nightly("in the large team")
 def test_catch_up_without_opening_a_channel(page: Page, team: Team) -> None:
-    """Every changed channel with what came and from where; what went is one step away."""
+    """Every changed channel has its new lines with sources. Removed lines are one step away."""
     changed = {str(key) for key in Seen.objects.values_list("memory", flat=True)}
     assert len(changed) > 50
     sign_in(page, team)
@@ -240,7 +240,7 @@ def test_everything_works_without_javascript(plain: BrowserContext, story: Story
 
 
 def test_typed_text_outlives_the_offer_of_a_draft(page: Page, story: Story) -> None:
-    """An offer to discard means what was kept before, and goes when that is replaced."""
+    """The offer to discard applies to the previous draft, and disappears when that is replaced."""
     sign_in(page, story)
 
     def open_editor() -> None:

@@ -213,7 +213,7 @@ def test_ctrl_c_leaves_the_remaining_work_to_the_worker(channel, model, process_
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        # Whoever runs the tests in the background made them deaf to it.
+        # A shell that runs the tests in the background makes them ignore SIGINT.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     try:

@@ -154,7 +154,7 @@ class TestAPerson:
         row.refresh_from_db()
         assert note.content.startswith("[…] knows")
         assert (row.state, row.fence) == ("waiting", 2)
-        # Nor does a message that tells it come in again.
+        # A later message with the name is redacted too.
         raw = by(others[1], ts=ts_at(MONDAY + timedelta(days=1)), text="so <@UGONE|will>")
         store_messages(channel, [raw], NOW)
         assert Message.objects.get(author=others[1]).text == "so <@UGONE>"
@@ -251,7 +251,7 @@ class TestAChannel:
         assert (channel.topic, channel.purpose) == ("", "")
         assert Note.objects.get() == general
         assert report["notes"] == 1
-        assert not general.versions.exists()  # what it said in the channel
+        assert not general.versions.exists()  # its text in the channel
         assert not channel.is_followed
         assert {m.text for m in channel.messages.all()} == {""}
         unrelated.refresh_from_db()

@@ -1,4 +1,4 @@
-"""`manage.py sync`: what it prints and how it ends."""
+"""`manage.py sync`: its output and its exit status."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -75,7 +75,7 @@ def test_full_reads_every_thread_again(slack: FakeSlack) -> None:
 
 
 def test_the_slow_plan_is_printed(slack: FakeSlack) -> None:
-    """And takes it as what it is: not all, but as much as Slack gives."""
+    """The output says that only a part of the messages was read."""
     for n in range(20):
         slack.say("C1", "U1", f"line {n}", f"17000001{n:02}.000100")
     slack.slow_plan = True

@@ -1,4 +1,4 @@
-"""What merges keep of the demo, and which questions its contexts answer."""
+"""The demo after its merges: the kept lines, and the questions that its contexts answer."""
 
 import json
 import re

@@ -165,7 +165,7 @@ def _expect(expected: str, heard: str) -> None:
 
 
 class Child:
-    """A process of ours that does what it is told, a line each, and answers each with a line."""
+    """A child process that reads one command a line and answers each with a line."""
 
     def __init__(self, process: "subprocess.Popen[str]") -> None:
         assert process.stdin is not None and process.stdout is not None

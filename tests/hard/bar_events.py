@@ -49,12 +49,12 @@ CHANNELS = 5
 TEAM = "T0EVENTS"
 OUT_OF_ORDER = 120  # posts: so far from its place one may come
 WRONG = ("missing", "surplus", "differs", "bodies", "unfinished")
-SETTLES = 180.0  # seconds for what is left to do after the last post
+SETTLES = 180.0  # seconds for the work after the last post
 
 
 @dataclass
 class SentMessage:
-    """One message, as the script knows it: its versions, the last one counts."""
+    """A message of the script: its versions, of which the last counts."""
 
     channel: str
     ts: str
@@ -66,7 +66,7 @@ class SentMessage:
 
 @dataclass
 class Script:
-    """``posts`` in the order they are sent; ``sent`` is what must stand in the end."""
+    """``posts`` in the order of sending; ``sent`` is the expected content at the end."""
 
     chance: random.Random
     begin_us: int
@@ -156,7 +156,7 @@ def _event(sent: SentMessage, at_us: int) -> dict[str, Any]:
     return {**event, "ts": at, "event_ts": at}
 
 
-# -- what Slack never sends
+# -- posts that Slack never sends
 
 
 def _forged(chance: random.Random) -> Iterator[tuple[bytes, dict[str, str]]]:
@@ -341,7 +341,7 @@ def _seconds_of_work(served: Trees) -> dict[str, float]:
 
 
 def _verdict(messages: list[SentMessage]) -> dict[str, Any]:
-    """The rows held against what was said last."""
+    """Compare the rows with the last version of each sent message."""
     rows = {
         (slack_id, ts): (state, text, thread_ts, broadcast)
         for slack_id, ts, state, text, thread_ts, broadcast in Message.objects.values_list(

@@ -132,7 +132,7 @@ def run(*, full: bool, seed: int, work: Path, database_url: str) -> dict[str, An
     return {"n": deleted + len(talk.of(WHO)), **facts, "pass": passed}
 
 
-# What is said
+# The messages
 
 
 @dataclass(frozen=True)

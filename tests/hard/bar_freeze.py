@@ -93,8 +93,10 @@ def freeze(
     running: Trees,
     orders: Path,
 ) -> tuple[bool, int]:
-    """One worker stands still at this point, and goes on when it is too late: whether it came back,
-    and how many texts it changed then."""
+    """Stop a worker at this point and continue it after its lease.
+
+    Return whether it continued, and how many texts it changed then.
+    """
     world.order(orders, point, f".{number}", "stop")
     for channel in channels:
         made.feed(channel, 2)
@@ -138,7 +140,7 @@ def with_offers(holds: Callable[[], object], channels: list[Any]) -> Callable[[]
 
 
 def wait_until_idle(pid: int) -> bool:
-    """Until it has gone through what it was at; False when it is gone."""
+    """Wait until the worker has finished its work; return False if it ended."""
 
     def is_idle() -> bool:
         try:
@@ -151,7 +153,7 @@ def wait_until_idle(pid: int) -> bool:
 
 
 def texts() -> dict[int, Text]:
-    """Every version as it stands, by its row."""
+    """Return the text of every version by its primary key."""
     rows = MemoryVersion.objects.values_list("pk", "number", "revision", "content")
     return {pk: (number, revision, content) for pk, number, revision, content in rows}
 

@@ -44,8 +44,8 @@ class Killer:
     _restart_checked_at: float = 0.0
 
     def at_random(self, role: str) -> None:
-        """Somebody of this role, at some moment; as soon as there is one."""
-        time.sleep(self.chance.uniform(0, 0.2))  # the moment is what is random
+        """Kill a process of this role at a random time, as soon as there is one."""
+        time.sleep(self.chance.uniform(0, 0.2))  # the time is random
 
         def kill_process() -> bool:
             living = self.living(role)
@@ -55,7 +55,9 @@ class Killer:
         self.killed[role] += 1
 
     def in_a_call(self, feed: Callable[[], None]) -> None:
-        """Somebody whose request has reached the model, which takes its time for once."""
+        """Kill a process whose request has reached the model. The model answers slowly during
+        this.
+        """
         fed = time.monotonic()
 
         def kill_process() -> bool:
@@ -75,7 +77,7 @@ class Killer:
         return [process.pid for process in self.trees.processes() if process.role == role]
 
     def callers(self) -> list[int]:
-        """Workers that wait for an answer of the model at this moment."""
+        """Return workers that wait for an answer of the model."""
         ports = set(self.model.stats()["callers"])
         return [pid for pid in self.living("worker") if ports & set(local_ports(pid))]
 

@@ -82,7 +82,7 @@ class _Run:
         self.has_passes = has_passes
 
     def go(self, number: int) -> list[str]:
-        """What is wrong in the end."""
+        """Run the order and return the errors at the end."""
         self.workspace = Workspace.objects.create(slug=f"order-{number}", name="Order")
         # Pauses close the segments of four days, and threads have some of their own.
         self.workspace.change_settings(
@@ -133,11 +133,11 @@ class _Run:
             pass
 
 
-# What must be
+# Expected rows
 
 
 def _differences(workspace: Workspace, life: lived.Life, what: str) -> Iterator[str]:
-    """Between the rows and what the fake Slack knows on the last evening."""
+    """Return differences between the rows and the fake Slack's state on the last evening."""
     compared: dict[str, tuple[Any, Any]] = {
         "message": (_messages(workspace), _sent_messages(life)),
         "channel": (_channels(workspace), _open(life)),
@@ -150,7 +150,7 @@ def _differences(workspace: Workspace, life: lived.Life, what: str) -> Iterator[
 
 
 def _sent_messages(life: lived.Life) -> Iterator[tuple[Key, tuple[Any, ...]]]:
-    """Of each message ever said what is left of it, with its place in a thread."""
+    """Return the last state of each message, with its thread."""
     for channel_id, ts in life.created:
         thread = life.threads[channel_id].get(ts, "")
         if (channel_id, ts) in life.deleted:
@@ -175,7 +175,7 @@ def _messages(workspace: Workspace) -> Iterator[tuple[Key, tuple[Any, ...]]]:
     rows = Message.objects.filter(channel__workspace=workspace)
     for row in rows.select_related("channel", "author"):
         author = row.author.slack_id if row.author else None
-        text = row.text.partition("\n")[0]  # what was hung on it follows
+        text = row.text.partition("\n")[0]  # attachments follow
         values = (row.state, row.thread_ts, author, row.username, row.subtype, row.edited_ts, text)
         yield (row.channel.slack_id, row.ts), values
 
@@ -193,7 +193,7 @@ def _channels(workspace: Workspace) -> Iterator[tuple[str, tuple[Any, ...]]]:
 
 
 def _listed_people(life: lived.Life) -> Iterator[tuple[str, tuple[Any, ...]]]:
-    """Who is in the list of people, and who is only known from a message that stands."""
+    """Return people of the list, and people who are known only from a message."""
     for slack_id, user in life.evenings[-1].users.items():
         yield slack_id, (user["profile"]["display_name"], user.get("deleted", False))
     authors = {values[2] for _, values in _sent_messages(life)}

@@ -49,8 +49,10 @@ WORDS = [
 
 @dataclass
 class LifeEvent:
-    """An event's body, and when it happened in days since BEGIN. ``of``: (channel, ts) of its
-    message, None where it tells of a channel or person."""
+    """An event's body, and its time in days since BEGIN.
+
+    ``of`` is (channel, ts) of its message, or None if it is about a channel or person.
+    """
 
     body: Json
     at: float

@@ -16,18 +16,18 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 
 @dataclass(frozen=True)
 class RecordedCall:
-    """One row of the ledger: a request that reached the server, and what became of it."""
+    """One row of the ledger: a request that reached the server, and its outcome."""
 
     n: int
     at: float
     digest: str
-    words: tuple[str, ...]  # of what was to be summarised, without references
+    words: tuple[str, ...]  # of the messages to summarise, without references
     existing: int  # lines of a memory that is carried on
     messages: bool  # of a conversation, else a merge
     fault: str  # "" for a good answer
     prompt_tokens: int  # as in the answer's usage; 0 where nothing is paid
     completion_tokens: int
-    answered_at: float | None = None  # None: nobody was there to take the answer
+    answered_at: float | None = None  # None: the client did not wait for the answer
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class FakeModel:
 
 @contextmanager
 def fake_model(work: Path, **config: Any) -> Iterator[FakeModel]:
-    """A server in a process of its own, gone afterwards; its ledger stays."""
+    """Start a server in a process of its own, and stop it afterwards. Its ledger stays."""
     ledger = work / "ledger.jsonl"
     ledger.touch()
     process = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""The bar sees what it is there to see."""
+"""The bar of mutated exports reports planted faults."""
 
 import os
 import socket

@@ -1,5 +1,4 @@
-"""The fake model is what the bars believe: its answers are good, its faults are faults, and its
-ledger says what was asked."""
+"""The fake model: good answers, faults, and a ledger of all requests."""
 
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The test model does what it is told, and no more; the attacks are many and their own."""
+"""The obedient model obeys only orders in its prompt, and each attack has its own words."""
 
 from tests.hard.attacks import attacks
 from tests.hard.obedient_model import Obedient

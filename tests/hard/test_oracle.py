@@ -1,4 +1,4 @@
-"""The oracle sees what it is there to see: each planted wrong is counted, and nothing else."""
+"""The oracle counts each planted error and nothing else."""
 
 from collections.abc import Callable
 from typing import Any

@@ -90,7 +90,7 @@ class Attack:
             self.sweeper.sweep(role, browser, written)
 
     def _post(self, role: str, browser: Browser, actor: User | None, post: Post) -> Written | None:
-        """What it wrote, if anything."""
+        """Return what the post wrote, if anything."""
         what = f"{role}: {post.form} {post.path}"
         last_event = AuditEvent.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
         response, statements = browser.post(post)
@@ -123,7 +123,7 @@ class Attack:
         is_less = any(rights.get(key) != row for key, row in self.rights.items())
         return Written(post, what, (response.status_code, statements), readers, granted, is_less)
 
-    # -- what was gained
+    # -- gains
 
     def _compare(
         self, what: str, actor: User | None, events: list[AuditEvent], rights: Rows

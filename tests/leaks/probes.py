@@ -53,7 +53,7 @@ TYPED = "zq"  # how every word begins
 
 @dataclass(frozen=True)
 class Probe:
-    """One thing that one role asks for. ``data`` None: GET."""
+    """A request of one role. ``data`` None: GET."""
 
     role: str
     what: str
@@ -110,7 +110,7 @@ class Eyes:
         return check_answer(self.clients[role].get(path, headers=headers))
 
     def post(self, role: str, path: str, data: dict[str, Any], *, part: bool = False) -> str:
-        """What it would do is undone: the next one asks the same world."""
+        """Post and undo the changes, so that the next request finds the same world."""
         headers = {"HX-Request": "true"} if part else {}
         with transaction.atomic():
             answer = check_answer(self.clients[role].post(path, data, headers=headers))
@@ -783,7 +783,9 @@ COMMANDS: dict[str, Callable[[World], Iterator[list[str]]] | str] = {
 
 
 def run_command(arguments: list[str], role: str) -> str:
-    """What a command says, for this reader (``public``: without one); what it did is undone."""
+    """Run a command for this reader (``public``: without one), undo its changes and return the
+    output.
+    """
     out, err = io.StringIO(), io.StringIO()
     reader = [] if role == "public" else ["--as", f"as-{role}"]
     with tempfile.TemporaryDirectory() as folder:

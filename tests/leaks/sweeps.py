@@ -112,7 +112,7 @@ class Sweeper:
     # -- after one post
 
     def look(self, what: str, role: str, user: User, granted: bool) -> list[str]:
-        """The leaks in what an account reads of the channel: rows, and its page."""
+        """Return the leaks in the account's view of the channel: rows, and its page."""
         self.report.counts["readers"] += 1
         leaks = [] if granted else self._rows(f"{what}: as {user}", user)
         page = reverse("channels-detail", args=[self.world.team.slug, self.secret.slack_id])

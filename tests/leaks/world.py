@@ -232,7 +232,7 @@ class World:
             line.sources.set([root])
 
     def _notes(self, team: Workspace, place: str, channel: Channel | None) -> None:
-        """One that said something else before, and one in the trash."""
+        """Create a note with an earlier version, and a note in the trash."""
         for what in ("note", "trashed"):
             note = Note.objects.create(
                 workspace=team,

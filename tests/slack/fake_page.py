@@ -71,7 +71,7 @@ def render_page(slack: "FakeSlack", user: str, channel: str) -> str:
 
 
 def act(slack: "FakeSlack", given: dict[str, str]) -> str:
-    """Do what a form of the page asks for; return the address of the page after it."""
+    """Process a form of the page; return the address of the page after it."""
     user, channel, ts = given.get("user", ""), given.get("channel", ""), given.get("ts", "")
     text = given.get("text", "").strip()
     match given.get("do"):

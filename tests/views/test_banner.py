@@ -156,7 +156,7 @@ def test_a_page_that_refreshes_updates_the_banner(cast: Cast) -> None:
     part = client.get(again[1], headers={"HX-Request": "true"}).content.decode()
     above = part.partition('id="banners" hx-swap-oob="innerHTML"')[2]
     assert WORDS["needs_person"] in above
-    assert f'name="next" value="{address}"' in above  # not the address that asked
+    assert f'name="next" value="{address}"' in above  # not the address of the request
 
 
 class TestResume:

@@ -10,7 +10,7 @@ from memories.templatetags import navigation
 from memories.views.keys import KEYS
 from tests.views.conftest import Cast
 
-NATIVE = {"Enter"}  # what is focused opens by it anyway
+NATIVE = {"Enter"}  # Enter opens the focused link anyway
 USED = re.compile(r'{% (?:key|steps) "([^"]+)"(?: "([^"]+)")? %}')
 SHOWN = re.compile(r'data-(?:key|steps)="|aria-keyshortcuts|id="keys"')
 

@@ -1,4 +1,4 @@
-"""The record of who did what: it only grows, and holds no text of messages or memories."""
+"""The audit log is append-only, and contains no text of messages or memories."""
 
 import json
 from decimal import Decimal

@@ -107,7 +107,9 @@ def test_the_link_ends_with_the_address_in_slack(team, what):
 
 @pytest.mark.parametrize("listed", [True, False])
 def test_only_slacks_own_list_links_by_an_address(team, listed):
-    """Once there is a connection: an export's address may be somebody else's by now."""
+    """This applies after a connection. The address in an export may belong to another person by
+    now.
+    """
     team.connect("T1", name="", domain="", now=timezone.now())
     team.change_settings({"read_emails": True})
     user = verified()
@@ -135,7 +137,7 @@ def test_an_operators_word_stays(team):
 
 @pytest.mark.parametrize("listed", [True, False])
 def test_an_address_opens_private_channels_only_where_slack_lists_it(team, listed):
-    """Whoever imports an export may write their own address beside somebody's name."""
+    """The importer of an export may have written their own address beside another name."""
     if listed:
         team.connect("T1", name="", domain="", now=timezone.now())
         team.mark_listed(timezone.now())

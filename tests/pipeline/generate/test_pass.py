@@ -93,7 +93,7 @@ def test_workspace_long_term_update(channel):
 
 @pytest.mark.slow
 def test_overwrite_when_history_is_disabled(channel):
-    """上書き保存: S1 overwrites; rule 4 adds that what a person wrote is never touched."""
+    """上書き保存: S1 overwrites; rule 4 adds that text of a person is never overwritten."""
     channel.workspace.change_settings({"history_enabled": False})
     talk(channel, 3)
     run_pass(channel.workspace, MONDAY + hours(1))

@@ -1,7 +1,7 @@
-"""What is deleted in Slack leaves every text that was made from it, at once and for good.
+"""Text that is deleted in Slack leaves every derived text at once and for good.
 
-Deletions and edits come as Slack sends them, through `store_messages`; memories come from passes with
-the offline summariser, which quotes, or are written so that they do.
+Deletions and edits come through `store_messages`, as Slack sends them. Memories come from passes
+with the offline summariser, which quotes, or are written directly.
 """
 
 import json
@@ -73,7 +73,7 @@ def channel():
 
 
 def delete(*messages):
-    """As Slack tells it."""
+    """Delete messages as Slack reports it."""
     for channel in {message.channel for message in messages}:
         store_messages(
             channel,
@@ -250,7 +250,7 @@ class TestOtherPlaces:
         assert line.text == f"- {MARK}"
 
     def test_merged_lines_without_a_source_are_redacted(self, channel):
-        """The channel's text, then the workspace's; and what was there before stays."""
+        """This applies to the channel's text and then the workspace's. Earlier lines stay."""
         deleted, stays = say(channel, SECRET), say(channel, BESIDE, 300)
         texts = [
             make_version(
@@ -280,7 +280,7 @@ class TestOtherPlaces:
             contents = [v.content for v in memory.versions.order_by("number")]
             assert contents == ["- old", f"- old\n- {MARK}", f"- old\n- {MARK}\n- {MARK}"]
         assert not Job.objects.filter(reply__isnull=False).exists()
-        # What the lost lines may have come from is read again.
+        # The possible inputs of the removed lines are merged again.
         assert short(channel).versions.get(number=1).merged is False
 
     def test_thread_lines_without_a_source_are_redacted(self, channel):
@@ -454,7 +454,7 @@ class TestOtherPlaces:
         delete(deleted)
         about, later = SlackEvent.objects.order_by("pk")
         assert (about.body, about.state, about.reason) == ("", "skipped", "forgotten")
-        assert SECRET in later.body  # somebody says the same again: that is theirs to say
+        assert SECRET in later.body  # a later message with the same words is kept
 
     def test_events_with_the_old_words_of_an_edited_message(self, channel):
         message = say(channel, SECRET)
@@ -535,7 +535,7 @@ class TestOtherPlaces:
 
 
 class TestDrafts:
-    """What somebody has typed and not saved."""
+    """Text that a person has typed and not saved."""
 
     @pytest.fixture
     def author(self, channel):
@@ -651,7 +651,7 @@ def test_a_revoked_source_is_redacted_and_its_texts_rebuilt(channel):
     for memory in (short(channel), long(channel), workspace_memory(channel)):
         assert "eleven green lamps" in memory.current.content
         assert "copper" not in memory.current.content
-    # And with it again: the same is wanted once more.
+    # The source is restored, and the same job is needed again.
     Message.objects.filter(pk=message.pk).update(is_revoked=False)
     Segment.objects.update(stale=True)
     run_pass(channel.workspace, LATER + 2 * HOUR)

@@ -1,4 +1,4 @@
-"""Messages are kept for so many days: then their words go, and what was made of them stays."""
+"""Messages expire after some days: their words are deleted, and derived texts stay."""
 
 from datetime import timedelta
 
@@ -97,7 +97,7 @@ def test_deleting_an_expired_message_redacts_lines_that_cite_it(channel):
     assert message.state == Message.State.DELETED
     text = short(channel).versions.get().content
     assert "copper" not in text
-    assert "lamps" in text  # made again it would be lost: its message is gone
+    assert "lamps" in text  # a rebuild would lose it, because its message has expired
     assert not Segment.objects.filter(stale=True).exists()
 
 

@@ -1,4 +1,4 @@
-"""What people wrote or pinned stays through every kind of pass, also when it came in its midst."""
+"""Lines that people wrote or pinned stay through every kind of pass, even when added during it."""
 
 import pytest
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.django_db
 
 
 class Sieve(Scribe):
-    """Forgets whatever it knew before: of a merge only what is new is left."""
+    """Omits all existing lines, so that only new lines of a merge are left."""
 
     def summarise(self, request, way=RequestStrategy.WHOLE):
         from dataclasses import replace
@@ -77,7 +77,7 @@ def test_a_pin_set_during_a_model_call_is_kept(channel, monkeypatch):
     save_reply = Job.save_reply
 
     def then_pin(job, *arguments):
-        """The reply is there, asked for before the pin; the closing is still to come."""
+        """Pin after the reply was received, and before the job is closed."""
         if job.inputs.exists() and job.memory.scope == "channel":
             pin(current.long(channel), 0)
         return save_reply(job, *arguments)

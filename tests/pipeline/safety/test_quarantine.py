@@ -1,4 +1,4 @@
-"""What a model wrote and code did not let into a memory."""
+"""Lines of a model that the guard did not let into a memory."""
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
@@ -27,7 +27,7 @@ KEY = "gh" + "p_9fK2xQ7bL4mZ8rT1vW6y9fK2xQ7bL4mZ8rT1"
 
 
 class Obeys(OfflineSummariser):
-    """A model that writes what ``answer`` says; what that leaves open it repeats honestly."""
+    """A model that writes the lines of ``answer``, and else repeats the request honestly."""
 
     name = "obeys"
 

@@ -1,4 +1,4 @@
-"""A message, or a person, is no source any more: what rested on them goes, and is made again."""
+"""A message or a person is revoked as a source: derived lines are removed and texts made again."""
 
 import json
 from datetime import timedelta

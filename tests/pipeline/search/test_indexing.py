@@ -1,5 +1,4 @@
-"""The index of the search follows the texts, whoever changes them, and gives the same answers on every
-database as going through all rows."""
+"""The search index follows all changes of texts, and gives the same results as a full scan."""
 
 import random
 import re
@@ -279,7 +278,7 @@ def test_a_forgotten_person_is_in_no_index(workspace, channel) -> None:
 
 
 def test_a_message_that_is_only_revoked_is_still_found(workspace, channel) -> None:
-    """It is shown among the messages, so it is found there; no memory says it any more."""
+    """It is still shown among the messages, but no memory contains it."""
     message = MessageFactory(channel=channel, text="a claim of somebody's")
     indexing.catch_up()
     Message.objects.filter(pk=message.pk).update(is_revoked=True)

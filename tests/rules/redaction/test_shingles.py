@@ -1,4 +1,4 @@
-"""Runs of words that one text takes from another, and what is left without them."""
+"""Runs of words that one text quotes from another, and the text without them."""
 
 import pytest
 from hypothesis import given

@@ -146,7 +146,7 @@ def test_an_address_in_any_form_needs_a_source(piece: str, expected: str) -> Non
 @pytest.mark.parametrize(
     "text",
     [
-        # Around what a source says
+        # Around the words of a source
         "詳細はhttps://plans.example/launch?tab=2、来週。",
         "詳細はhttps://plans.example/launch?tab=2。Next is the release",
         "「https://plans.example/launch?tab=2」を見る",

@@ -26,7 +26,7 @@ def pk(cast: Cast, name: str) -> int:
 
 
 def forms_with(page: str, name: str) -> list[dict[str, str]]:
-    """What the forms that have a control of this name would send."""
+    """Return the data of the forms that have a control of this name."""
     return [
         dict(re.findall(r'name="(\w+)" value="([^"]*)"', form))
         for form in re.findall(r"<form.*?</form>", page, re.DOTALL)

@@ -220,7 +220,7 @@ def test_a_thread_is_updated_alone(talking: Cast) -> None:
     memory = make_thread_memory(channel=talking.public, thread_ts=root.ts)
     for i in range(5):
         make_reply(root=root, author=talking.author, at=now + timedelta(seconds=i + 1))
-    # What has a memory is remembered further, however short it is.
+    # A place that has a memory is updated even by short messages.
     page = talking.clients["editor"].get(talking.path(f"c/C0PUBLIC/t/{root.ts}/"))
     assert f"/m/{memory.pk}/generate/" in page.content.decode()
     later = now + timedelta(minutes=1)

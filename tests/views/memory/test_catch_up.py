@@ -73,7 +73,7 @@ def texts(html: str) -> str:
     return " ".join(re.sub(r"<[^>]+>", " ", html).split())
 
 
-# -- what is new
+# -- new lines
 
 
 def test_all_lines_are_news_without_a_mark(cast: Cast) -> None:
@@ -196,7 +196,7 @@ def test_a_day_is_a_period(cast: Cast) -> None:
     day = timezone.now().date() - timedelta(days=20)
     text = page(cast, query=f"?since={day}")
     assert entry(text, cast.memory)
-    # The form says the same day in two fields.
+    # The form has the same day in two fields.
     assert entry(page(cast, query=f"?since=day&day={day}"), cast.memory)
     assert f'name="day" value="{day}"' in text
     assert re.search(r'value="day" checked', text)
@@ -334,7 +334,7 @@ def test_reading_writes_nothing(cast: Cast, path: str) -> None:
         assert verbs <= {"SELECT", "WITH"}
 
 
-# -- who may read what
+# -- access
 
 
 def test_a_restricted_version_is_not_compared_with(cast: Cast) -> None:
@@ -384,7 +384,7 @@ def test_messages_without_memories(cast: Cast, start: datetime | None, words: st
     assert ('backfill/?quote=1"' in text) is (start is None)
 
 
-# -- what needs a look
+# -- attention
 
 
 def many(workspace: Workspace, number: int) -> list[Memory]:

@@ -80,7 +80,7 @@ def test_a_private_channels_note_is_no_strangers_in_the_trash_either(cast: Cast)
     assert "We pay Tom well" in bin_of(cast, "insider")
     assert "We pay Tom well" not in bin_of(cast)
     page = cast.clients["editor"].get(cast.path("notes/")).content.decode()
-    assert "The trash is empty." in page  # counts tell no more
+    assert "The trash is empty." in page  # counts reveal no more
     for what in ("", "purge/"):
         assert cast.clients["editor"].get(cast.path(f"notes/{note.pk}/{what}")).status_code == 404
 

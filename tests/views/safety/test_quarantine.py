@@ -1,4 +1,4 @@
-"""Lines that were held back, on the pages."""
+"""Quarantined lines on the pages."""
 
 import re
 
