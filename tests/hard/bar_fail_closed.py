@@ -51,10 +51,10 @@ class BrokenSlack(FakeSlack):
 
     def __init__(self) -> None:
         super().__init__()
-        self.way, self.broken, self.calls = "", "", 0
+        self.way, self.broken, self.call_count = "", "", 0
 
     def breaks(self, way: str, method: str) -> None:
-        self.way, self.broken, self.calls = way, method, 0
+        self.way, self.broken, self.call_count = way, method, 0
         self.page_size = 1 if way in ("partial page, then an error", "looping cursor") else 1000
         self.random_faults = self._whim
 
@@ -66,12 +66,12 @@ class BrokenSlack(FakeSlack):
     def _whim(self, method: str) -> Fault | None:
         if method != self.broken:
             return None
-        self.calls += 1
+        self.call_count += 1
         if self.way == "timeout":
             time.sleep(2 * HASTE)
             return Fault.dropped()
         if self.way == "partial page, then an error":
-            return Fault(500) if self.calls > 1 else None
+            return Fault(500) if self.call_count > 1 else None
         return {
             "rate limit": Fault.rate_limited(120),
             "scope revoked": Fault.error("missing_scope", needed="channels:read"),
