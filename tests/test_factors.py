@@ -185,7 +185,7 @@ def test_new_keys(
     spare = give_factor(alice)[0]
     newer = new_key()
     settings.MEMORYHUB_KEYS = [newer, *settings.MEMORYHUB_KEYS]
-    for output in ("2 encrypted again, 0 sealed", "0 encrypted again, 2 sealed"):
+    for output in ("2 encrypted again, 0 already", "0 encrypted again, 2 already"):
         call_command("rotate_keys")
         assert capsys.readouterr().out.startswith(output)
     settings.MEMORYHUB_KEYS = [newer]

@@ -112,7 +112,7 @@ def test_a_cap_pauses_it(run, channel, model):
 
 def test_pause_and_cancel(run, channel):
     assert "There is no backfill" in run("--status")
-    assert "No backfill runs" in run("--pause", status=1)
+    assert "is running or paused" in run("--pause", status=1)
     Backfill.objects.start(
         channel.workspace,
         [channel],

@@ -49,10 +49,12 @@ def test_refusals_contain_the_remedy(tmp_path: Path) -> None:
     team()
     path = tmp_path / "team.zip"
     run("export", str(path))
-    with pytest.raises(CommandError, match="is there already; --force replaces it"):
+    with pytest.raises(CommandError, match="already exists. --force overwrites it"):
         run("export", str(path))
     run("export", str(path), "--force")
-    with pytest.raises(CommandError, match="There is a workspace team already.*Nothing was taken"):
+    with pytest.raises(
+        CommandError, match="There is already a workspace team.*Nothing was imported"
+    ):
         run("import", str(path))
     with pytest.raises(CommandError, match="There is no such file"):
         run("import", str(tmp_path / "nowhere.zip"))
@@ -66,7 +68,7 @@ def test_refusals_contain_the_remedy(tmp_path: Path) -> None:
     with pytest.raises(CommandError, match="may not read the workspace"):
         run("export", str(tmp_path / "b.zip"), "--as", stranger.username)
     rewrite(path, lambda files: files.pop("notes.jsonl"), honest=True)
-    with pytest.raises(CommandError, match="notes.jsonl: is missing. Nothing was taken in"):
+    with pytest.raises(CommandError, match="notes.jsonl: is missing. Nothing was imported"):
         run("import", str(path), "--workspace", "copy")
     assert Workspace.objects.count() == 1
     assert sorted(file.name for file in tmp_path.iterdir()) == ["team.zip"]

@@ -317,7 +317,7 @@ def test_a_stopped_import_can_be_repeated(
 
     with monkeypatch.context() as patch:
         patch.setattr(Export, "messages", stop_at_b)
-        with pytest.raises(CommandError, match="run the same command again") as stopped:
+        with pytest.raises(CommandError, match="Run the same command again") as stopped:
             call_command("import_slack", str(path))
     assert stopped.value.returncode == 130
     assert list(Message.objects.values_list("text", flat=True)) == ["a"]

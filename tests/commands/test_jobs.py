@@ -147,7 +147,7 @@ class TestList:
         )
         job(channel, "dead")
         line = run().splitlines()[0]
-        assert "last sign 3 min ago" in line
+        assert "last heartbeat 3 min ago" in line
         assert "tiny takes no calls (needs person: out of credit)" in line
         assert line.endswith("jobs: 1 dead")
 
@@ -291,7 +291,7 @@ class TestProposals:
         memory = Memory.objects.get(pk=proposed.memory_id)
         assert memory.current.content == "- Ben ships the beta"
         assert state_of(proposed) == "done"
-        with pytest.raises(CommandError, match="waits for nobody's word"):
+        with pytest.raises(CommandError, match="waits for no decision"):
             run("accept", str(proposed.pk))
 
     def test_a_rejected_proposal_keeps_the_memory(self, run, proposed):

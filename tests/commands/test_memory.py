@@ -282,7 +282,7 @@ class TestFiles:
         WorkspaceFactory()
         (folder / "tree" / ".agent").mkdir(parents=True)
         (folder / "tree" / ".agent" / "memories.md").write_text("mine")
-        with pytest.raises(CommandError, match="nothing was overwritten") as error:
+        with pytest.raises(CommandError, match="Nothing was overwritten") as error:
             memory("link", "tree")
         assert error.value.returncode == 1
 

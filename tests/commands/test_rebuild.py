@@ -98,7 +98,7 @@ def test_a_model_that_fails_leaves_the_job_to_the_worker(
     FakeEndpoint(httpserver).fail_with(401)
     settings.OPENAI_API_KEY, settings.OPENAI_BASE_URL = "k", httpserver.url_for("/v1")
     settings.MEMORYHUB_MODEL = "tiny"
-    with pytest.raises(CommandError, match="Not done yet"):
+    with pytest.raises(CommandError, match="Not finished yet"):
         call_command("rebuild", "--memory", "general")
     assert Job.objects.rebuilds().get().state == Job.State.WAITING
     assert proposals.find_proposal(memory) is None
@@ -110,7 +110,7 @@ def test_a_model_that_fails_leaves_the_job_to_the_worker(
         (["--memory", "nowhere"], "nowhere"),
         (["--memory", "workspace"], "workspace has no long-term memory yet"),
         (["--memory", "empty"], "empty has no long-term memory yet"),
-        (["--memory", "old"], "old: there is nothing to make it from"),
+        (["--memory", "old"], "old: there is nothing to write it from"),
         (["--memory", "secret"], "secret"),
         (["--memory", "general", "--as", "reader"], "not change it"),
         ([], "--memory"),

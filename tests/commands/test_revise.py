@@ -131,7 +131,7 @@ class TestEdit:
 
     def test_the_same_text_is_no_version(self, memory, run, file):
         run("--based-on", "2", file)
-        assert "Nothing is different" in run("--based-on", "3", file)[1]
+        assert "There is no difference from version 3" in run("--based-on", "3", file)[1]
         assert current(memory)[0] == 3
 
     @pytest.mark.parametrize("arguments", [[], ["--based-on", "2", "nowhere.md"]])

@@ -32,7 +32,8 @@ def channel():
     channel = ChannelFactory(workspace__slug="team")
     channel.remember_from(to_micros(MONDAY))
     for minute in range(12):
-        MessageFactory(channel=channel, at=MONDAY + timedelta(minutes=minute))
+        text = f"We decided that part {minute} ships on Friday."
+        MessageFactory(channel=channel, at=MONDAY + timedelta(minutes=minute), text=text)
     return channel
 
 
@@ -108,7 +109,7 @@ def test_a_connected_workspace_counts_up_to_its_last_sync(channel):
     Workspace.objects.update(connected_at=MONDAY, synced_at=MONDAY + timedelta(hours=1))
     assert json.loads(run(json=True))["now"] == "2026-01-05T10:00:00+00:00"
     Workspace.objects.update(synced_at=None)
-    with pytest.raises(CommandError, match="never read to the end"):
+    with pytest.raises(CommandError, match="never read completely"):
         run()
 
 

@@ -37,7 +37,7 @@ def workspace() -> Workspace:
 
 
 def test_a_token_is_set_shown_and_removed(run, workspace: Workspace, settings: Settings) -> None:
-    assert "none" in run("slack_token", "show")[0]
+    assert "no token" in run("slack_token", "show")[0]
     output, _ = run("slack_token", "set", given=f"{SECRET}\n")
     assert "cret" in output
     assert SlackConnection.objects.get().decrypt_token() == SECRET
@@ -101,4 +101,4 @@ class TestRotation:
         assert SlackConnection.objects.get(workspace__slug="two").reseal() is False
 
     def test_there_is_no_token(self, run) -> None:
-        assert run("rotate_keys")[0].startswith("0 sealed again")
+        assert run("rotate_keys")[0].startswith("0 encrypted again")

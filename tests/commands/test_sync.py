@@ -84,7 +84,7 @@ def test_the_slow_plan_is_printed(slack: FakeSlack) -> None:
     with pytest.raises(CommandError, match="1 channels wait, because Slack") as raised:
         call_command("sync", "--channel", "C1", stdout=out)
     assert raised.value.returncode == 2
-    assert "slow plan" in out.getvalue()
+    assert "continues at that rate" in out.getvalue()
     assert "not finished, the next sync continues; not before" in out.getvalue()
     assert Message.objects.count() == 15
 

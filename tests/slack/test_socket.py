@@ -65,19 +65,18 @@ def test_an_event_that_was_not_stored_is_sent_again(fake: FakeSocket, receiver: 
 
 
 @pytest.mark.slow
-def test_envelopes_without_an_event_are_only_acknowledged(
+def test_commands_are_delivered_and_other_envelopes_only_acknowledged(
     fake: FakeSocket, receiver: Receiver
 ) -> None:
-    """For example slash commands, which the app does not have."""
     receiver.socket.connect()
     envelope = fake.deliver({"command": "/x"})
-    assert envelope.acknowledged.wait(PATIENCE)
-    assert len(receiver.bodies) == 1
-    envelope.kind = "slash_commands"
-    envelope.acknowledged.clear()
-    fake.resend()
-    assert envelope.acknowledged.wait(PATIENCE)
-    assert len(receiver.bodies) == 1
+    for kind, count in (("slash_commands", 2), ("interactive", 3), ("options", 3)):
+        assert envelope.acknowledged.wait(PATIENCE)
+        envelope.kind = kind
+        envelope.acknowledged.clear()
+        fake.resend()
+        assert envelope.acknowledged.wait(PATIENCE)
+        assert len(receiver.bodies) == count
 
 
 @pytest.mark.slow

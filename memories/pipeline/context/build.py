@@ -40,7 +40,7 @@ from memories.models import (
 from memories.models.ingest.messages import MessageQuerySet, author_name
 from memories.models.ingest.names import Names
 from memories.models.memory.memories import MemoryQuerySet
-from memories.pipeline.context.channels import ReadableChannels
+from memories.pipeline.context.channels import ReadableChannels, precedes_messages
 from memories.pipeline.context.memory_texts import (
     archived_lines,
     line_facts,
@@ -96,8 +96,8 @@ def build_context(
     """Return the context of a workspace for a reader at ``now`` (S2's build_context_with_memory).
 
     With ``at`` it holds what the hub held at that time and the reader may read now. What was
-    deleted since stays out. Names, settings and edited messages are those of now. Before the workspace
-    was created the hub held nothing: then the messages of an import count from their own time.
+    deleted since stays out. Names, settings and edited messages are those of now. If the hub held no
+    message yet, the messages that it got later count from their own time.
 
     ``channel`` is an id or a name. It adds the channel's conversation and its threads, or only the
     thread ``thread_ts``. ``without`` names sections to leave out. ``with_archive`` adds lines that
@@ -110,7 +110,7 @@ def build_context(
     """
     if thread_ts is not None:
         _check_thread(thread_ts, channel)
-    if at is not None and at < workspace.created_at:
+    if at is not None and precedes_messages(workspace, at):
         now, at = at, None
     rows = _Rows(
         workspace,

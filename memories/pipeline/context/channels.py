@@ -111,3 +111,10 @@ def _rows(workspace: Workspace, reader: Reader) -> Iterable[Any]:
             named=True,
         )
     )
+
+
+def precedes_messages(workspace: Workspace, at: datetime) -> bool:
+    """Return whether the hub got its first message of a workspace after a time."""
+    messages = Message.objects.filter(channel__workspace=workspace).order_by("pk")
+    first = messages.values_list("stored_at", flat=True).first()
+    return first is not None and at < first

@@ -135,6 +135,13 @@ class TestMessages:
         assert (message.text, message.author, message.ts) == ("we launch on friday", mika, ts(5))
         assert set(json.loads(message.raw)) == {"type", "user", "ts", "text"}
 
+    def test_a_message_of_the_hub_itself_is_not_stored(self, channel: Channel) -> None:
+        SlackConnection.objects.create(workspace=channel.workspace, bot_id="B0BOT")
+        event = process(message_event(5, "an answer that was shared", bot_id="B0BOT"))
+        assert (event.state, event.reason) == (STATE.SKIPPED, "posted by the hub")
+        assert process(message_event(4, "of another bot", bot_id="B0OTHER")).state == STATE.DONE
+        assert texts(channel) == [("of another bot", LIVE)]
+
     @pytest.mark.slow
     @pytest.mark.parametrize("order", list(itertools.permutations(range(4))))
     def test_edits_in_any_order_have_the_same_result(
