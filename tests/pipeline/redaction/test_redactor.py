@@ -401,7 +401,7 @@ class TestOtherPlaces:
             states.append((row.state, row.fence))
         assert states == [("waiting", 2), ("claimed", 1)]
 
-    def test_a_call_that_began_before_the_commit_is_asked_anew(
+    def test_a_call_that_began_before_the_commit_is_repeated(
         self, channel, django_capture_on_commit_callbacks
     ):
         deleted = say(channel, SECRET)
