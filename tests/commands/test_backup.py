@@ -99,7 +99,7 @@ def test_a_running_worker_prevents_a_restore(run: Run, path: Path) -> None:
     Workspace.objects.create(slug="before")
     run("backup", path)
     Heartbeat.objects.beat("worker", timezone.now() + timedelta(minutes=1))
-    assert "A worker has been at work" in refused("restore", path, "--replace")
+    assert "A worker had a heartbeat" in refused("restore", path, "--replace")
     run("restore", path, "--replace", "--force")
     assert AuditEvent.objects.filter(action="restore").count() == 1
 

@@ -1,4 +1,4 @@
-"""`manage.py slack_token` and `rotate_keys`: what is kept, sealed, and never repeated."""
+"""`manage.py slack_token` and `rotate_keys`: tokens are stored encrypted and never printed."""
 
 import io
 import sys

@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from memories.models import Message
 from memories.pipeline.search import indexing
 from tests.factories import MessageFactory
 from tests.views.conftest import Cast
@@ -15,12 +16,14 @@ EVENING = datetime(2026, 1, 20, 20, 0, tzinfo=UTC)  # the morning of the 21st in
 def in_tokyo(request: pytest.FixtureRequest, cast: Cast) -> bool:
     """The member uses the zone of the workspace (UTC), or Tokyo."""
     cast.users["member"].save_preferences(time_zone=request.param)
-    MessageFactory(channel=cast.public, author=cast.author, at=EVENING, text="a word at dusk")
+    word = "a word at dusk"
+    message = MessageFactory(channel=cast.public, author=cast.author, at=EVENING, text=word)
+    Message.objects.filter(pk=message.pk).update(stored_at=EVENING)
     return bool(request.param)
 
 
-def page(cast: Cast, rest: str) -> str:
-    response = cast.clients["member"].get(cast.path(rest), follow=True)
+def page(cast: Cast, path: str) -> str:
+    response = cast.clients["member"].get(cast.path(path), follow=True)
     assert response.status_code == 200
     return response.content.decode()
 
