@@ -22,7 +22,9 @@ def has_japanese_font() -> bool:
 
 
 def install() -> str | None:
-    """Install what is missing, by root on Debian and its kin; None, or why it may not be used."""
+    """Install missing packages, by root on Debian and similar systems. Return None or the reason of
+    a failure.
+    """
     if find() and has_japanese_font():
         return None
     if os.geteuid() == 0 and shutil.which("apt-get"):

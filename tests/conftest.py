@@ -1,7 +1,7 @@
-"""What every test may use.
+"""Fixtures for every test. Tests run on the database of DATABASE_URL.
 
-Tests run on the database of DATABASE_URL. On SQLite it is a file, as in production, so that
-threads and other processes meet the same locks; `database_url` tells other processes where.
+On SQLite it is a file, as in production, so that threads and other processes use the same locks.
+`database_url` is its address for other processes.
 """
 
 import gc
@@ -28,7 +28,7 @@ from tests.demo.make_demo import MadeDemo, made_demo
 from tests.processes import clean_environment
 from tests.template import RUN
 
-# How fast a busy machine is says nothing about the code.
+# Deadlines on a busy machine do not measure the code.
 hypothesis_settings.register_profile(
     "here", deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
@@ -59,7 +59,7 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.OPENAI_API_KEY = settings.OPENAI_BASE_URL = settings.MEMORYHUB_MODEL = ""
     settings.SLACK_BOT_TOKEN = settings.SLACK_BASE_URL = ""
     settings.SLACK_SIGNING_SECRET = settings.SLACK_APP_TOKEN = ""
-    # After a test with transactions, Django would create permissions and triggers anew.
+    # After a test with transactions, Django would create permissions and triggers again.
     TransactionTestCase._fixture_teardown = lambda self: template.empty_tables()
 
 
@@ -70,7 +70,7 @@ def pytest_configure_node(node: Any) -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Remove the run's files and templates, once all workers are gone."""
+    """Remove the run's files and templates after all workers have ended."""
     if not hasattr(config, "workerinput"):
         with config.stash[blocking_manager_key].unblock():
             template.drop_templates(config.stash[RUN])

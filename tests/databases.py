@@ -55,7 +55,9 @@ def connect(url: str) -> psycopg.Connection:
 
 
 def environment(url: str, var: Path) -> dict[str, str]:
-    """What a child process needs to work on this database, offline and quiet."""
+    """Return environment variables for a child process on this database, offline and without
+    logs.
+    """
     return clean_environment("PYTEST_") | {
         "DATABASE_URL": url,
         "DJANGO_SETTINGS_MODULE": "memoryhub.settings",

@@ -1,4 +1,4 @@
-"""What docs/ promises, as values: sections, tables, and the words in backticks."""
+"""The content of docs/ as values: sections, tables, and words in backticks."""
 
 import argparse
 import re
@@ -29,8 +29,8 @@ def prose(page: Path) -> str:
 
 def rows(text: str, head: str) -> list[list[str]]:
     """Cells of the rows of the table whose first column has this heading."""
-    found = re.search(rf"^\| {head} \|.*\n\|[-|]+\|\n((?:\|.*\n)+)", text, re.MULTILINE)
-    lines = found[1].splitlines() if found else []
+    table = re.search(rf"^\| {head} \|.*\n\|[-|]+\|\n((?:\|.*\n)+)", text, re.MULTILINE)
+    lines = table[1].splitlines() if table else []
     return [[cell.strip() for cell in line.strip("|").split(" |")] for line in lines]
 
 

@@ -34,7 +34,7 @@ from memories.rules.memory.identity import MemoryType
 from memories.rules.memory.lines import Line, Origin
 
 PASSWORD = "correct horse battery"
-MONDAY = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)  # where messages begin unless told otherwise
+MONDAY = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)  # the default time of the first message
 
 
 def ts_at(moment: datetime) -> str:
@@ -116,7 +116,7 @@ class ChannelMemberFactory(DjangoModelFactory):
     )
 
     @factory.post_generation
-    def known(self, create: bool, at: datetime | None, **kwargs: Any) -> None:
+    def members_known(self, create: bool, at: datetime | None, **kwargs: Any) -> None:
         self.channel.members_known_at = at or self.channel.members_known_at or timezone.now()
         self.channel.save(update_fields=["members_known_at"])
 
@@ -140,7 +140,7 @@ class MessageFactory(DjangoModelFactory):
 
 
 def make_reply(*, root: Message, **given: Any) -> Message:
-    """A reply in the root's thread; the root learns that it has one, as Slack tells it."""
+    """Create a reply in the root's thread, and update the root's reply count as Slack does."""
     reply = MessageFactory(channel=root.channel, thread_ts=root.ts, **given)
     root.thread_ts = root.ts
     root.reply_count += 1
@@ -204,7 +204,7 @@ def make_version(
 
 
 def make_job(*, memory: Memory, inputs: Sequence[MemoryVersion] = (), **given: Any) -> Job:
-    """The next job of a memory: it waits, unless told otherwise, and reads ``inputs``."""
+    """Create the next job of a memory. It waits by default, and reads ``inputs``."""
     number = memory.jobs.count()
     fields = {"as_of_us": 0, "input_key": f"{memory.pk} {number}", **given}
     job = Job.objects.create(memory=memory, **fields)
@@ -273,7 +273,7 @@ def all_is_well() -> None:
 
 
 def mark_channels_synced(now: datetime) -> None:
-    """Every channel is followed and was read completely at this moment."""
+    """Mark every channel as followed and completely read at this time."""
     Channel.objects.update(is_followed=True, bot_is_in=True, members_known_at=now)
     for channel in Channel.objects.all():
         set_sync(channel, synced_at=now, synced_ts="1.000000")

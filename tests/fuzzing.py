@@ -159,7 +159,7 @@ class Fuzzer:
             errors.append(_where())
 
         got_request_exception.connect(keep)
-        logging.disable()  # what is refused is counted here
+        logging.disable()  # refused requests are counted here
         started = time.monotonic()
         try:
             for number in range(count):
@@ -380,7 +380,7 @@ def _route_of(path: str) -> str:
 
 
 def _fields_of_views() -> Iterator[str]:
-    """What the views read by name."""
+    """Return the fields that views read by name."""
     for path in VIEWS.rglob("*.py"):
         text = path.read_text("utf-8")
         yield from re.findall(r"(?:GET|POST|asked|data)(?:\.get(?:list)?\(|\[)\"([\w-]+)\"", text)

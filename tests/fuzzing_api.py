@@ -36,7 +36,7 @@ VALID: dict[str, Any] = {
 
 
 class ApiInputs:
-    """What a client of the API may send to each of its routes."""
+    """Inputs that a client of the API may send to each of its routes."""
 
     def __init__(self, world: World, random: Random, nasty: list[str]) -> None:
         self.random, self.nasty = random, nasty
@@ -128,7 +128,11 @@ class ApiInputs:
 
 def _inputs_of(operation: dict[str, Any], schemas: dict[str, Any]) -> tuple[list[str], list[str]]:
     """Return the names of an operation's parameters in the query, and in its body."""
-    in_query = [one["name"] for one in operation.get("parameters", ()) if one["in"] == "query"]
+    in_query = [
+        parameter["name"]
+        for parameter in operation.get("parameters", ())
+        if parameter["in"] == "query"
+    ]
     content = operation.get("requestBody", {}).get("content", {})
     schema = content.get("application/json", {}).get("schema", {})
     name = schema.get("$ref", "").rpartition("/")[2]

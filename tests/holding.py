@@ -1,4 +1,4 @@
-"""The storing lock, held by somebody else."""
+"""Hold the lock of the store in another thread."""
 
 import threading
 from collections.abc import Iterator
@@ -14,20 +14,20 @@ from tests.processes import PATIENCE
 @contextmanager
 def being_stored(workspace: Workspace) -> Iterator[None]:
     """On PostgreSQL a session may take its own lock twice, so another thread's holds it."""
-    held, done = threading.Event(), threading.Event()
+    locked, done = threading.Event(), threading.Event()
 
-    def hold() -> None:
+    def hold_lock() -> None:
         try:
             with lock_workspace(workspace):
-                held.set()
+                locked.set()
                 done.wait(PATIENCE)
         finally:
             connection.close()
 
-    holder = threading.Thread(target=hold)
+    holder = threading.Thread(target=hold_lock)
     holder.start()
     try:
-        assert held.wait(PATIENCE)
+        assert locked.wait(PATIENCE)
         yield
     finally:
         done.set()

@@ -18,7 +18,7 @@ START_SECONDS = 60
 
 
 class NoPostgresError(Exception):
-    """No server could be started; the text says what was tried."""
+    """No server could be started. The text lists the attempts."""
 
 
 @contextlib.contextmanager
@@ -65,8 +65,8 @@ def system_binaries(folder: Path) -> Path | None:
             ["pg_config", "--bindir"], capture_output=True, text=True, check=True
         )
         candidates.append(Path(answer.stdout.strip()))
-    if found := shutil.which("initdb"):
-        candidates.append(Path(found).parent)
+    if initdb := shutil.which("initdb"):
+        candidates.append(Path(initdb).parent)
     for path in candidates:
         if (path / "initdb").is_file() and (path / "postgres").is_file():
             return path

@@ -1,4 +1,4 @@
-"""What a person's app and person's hands do: one-time codes (RFC 6238), and a login in two steps."""
+"""One-time codes (RFC 6238) as an authenticator app makes them, and a login in two steps."""
 
 import base64
 import hashlib
@@ -19,7 +19,7 @@ SECRET = "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP"
 
 
 def code_of(secret: str = SECRET, at: float | None = None) -> str:
-    """What an app shows now."""
+    """Return the current code of an authenticator app."""
     counter = struct.pack(">Q", int(time.time() if at is None else at) // 30)
     digest = hmac.new(base64.b32decode(secret), counter, hashlib.sha1).digest()
     start = digest[-1] & 15
@@ -43,10 +43,10 @@ def code(client: Client, given: str) -> Any:
 
 def set_up(client: Client) -> tuple[str, list[str]]:
     """Through the pages, as who is signed in: the app's key and the recovery codes."""
-    asked = client.get("/factors/totp/activate/")
-    assert asked["Location"] == "/login/again/?next=%2Ffactors%2Ftotp%2Factivate%2F"
+    response = client.get("/factors/totp/activate/")
+    assert response["Location"] == "/login/again/?next=%2Ffactors%2Ftotp%2Factivate%2F"
     again = client.post(
-        asked["Location"], {"password": PASSWORD, "next": "/factors/totp/activate/"}
+        response["Location"], {"password": PASSWORD, "next": "/factors/totp/activate/"}
     )
     page = client.get(again["Location"]).content.decode()
     secret = re.findall(r'<code class="wrap">(\w+)</code>', page)[0]

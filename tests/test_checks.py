@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 @pytest.mark.parametrize(
-    ("timeout", "lease", "found"),
+    ("timeout", "lease", "ids"),
     [
         pytest.param(60.0, 180.0, [], id="the defaults"),
         pytest.param(180.0, 180.0, ["memories.E001"], id="equal"),
@@ -21,40 +21,38 @@ ROOT = Path(__file__).resolve().parent.parent
     ],
 )
 def test_a_model_call_must_end_before_its_lease(
-    settings: Settings, timeout: float, lease: float, found: list[str]
+    settings: Settings, timeout: float, lease: float, ids: list[str]
 ) -> None:
     settings.MEMORYHUB_LLM_TIMEOUT = timeout
     settings.MEMORYHUB_LEASE = lease
-    assert [message.id for message in run_checks()] == found
+    assert [message.id for message in run_checks()] == ids
 
 
-@pytest.mark.parametrize(("calls", "found"), [(1, []), (0, ["memories.E002"])])
-def test_concurrency_is_positive(settings: Settings, calls: int, found: list[str]) -> None:
+@pytest.mark.parametrize(("calls", "ids"), [(1, []), (0, ["memories.E002"])])
+def test_concurrency_is_positive(settings: Settings, calls: int, ids: list[str]) -> None:
     settings.MEMORYHUB_LLM_CONCURRENCY = calls
-    assert [message.id for message in run_checks()] == found
+    assert [message.id for message in run_checks()] == ids
 
 
-@pytest.mark.parametrize(("seconds", "found"), [(0.1, []), (0.0, ["memories.E005"])])
-def test_the_poll_interval_is_positive(
-    settings: Settings, seconds: float, found: list[str]
-) -> None:
+@pytest.mark.parametrize(("seconds", "ids"), [(0.1, []), (0.0, ["memories.E005"])])
+def test_the_poll_interval_is_positive(settings: Settings, seconds: float, ids: list[str]) -> None:
     settings.MEMORYHUB_POLL = seconds
-    assert [message.id for message in run_checks()] == found
+    assert [message.id for message in run_checks()] == ids
 
 
 @pytest.mark.parametrize(
-    ("issuer", "client", "found"),
+    ("issuer", "client", "ids"),
     [("", "", []), ("https://x.org", "id", []), ("https://x.org", "", ["memories.W004"])],
 )
 def test_single_sign_on_is_complete(
-    settings: Settings, issuer: str, client: str, found: list[str]
+    settings: Settings, issuer: str, client: str, ids: list[str]
 ) -> None:
     settings.MEMORYHUB_OIDC_ISSUER, settings.MEMORYHUB_OIDC_CLIENT_ID = issuer, client
-    assert [message.id for message in run_checks()] == found
+    assert [message.id for message in run_checks()] == ids
 
 
 @pytest.mark.parametrize(
-    ("heartbeat", "silence", "workers", "found"),
+    ("heartbeat", "silence", "workers", "ids"),
     [
         pytest.param(60.0, 300.0, 2, [], id="the defaults"),
         pytest.param(0.0, 300.0, 2, ["memories.E003"], id="no heartbeat"),
@@ -64,15 +62,15 @@ def test_single_sign_on_is_complete(
     ],
 )
 def test_the_worker_can_be_watched(
-    settings: Settings, heartbeat: float, silence: float, workers: int, found: list[str]
+    settings: Settings, heartbeat: float, silence: float, workers: int, ids: list[str]
 ) -> None:
     settings.MEMORYHUB_HEARTBEAT, settings.MEMORYHUB_HEARTBEAT_MAX = heartbeat, silence
     settings.MEMORYHUB_WORKERS = workers
-    assert [message.id for message in run_checks()] == found
+    assert [message.id for message in run_checks()] == ids
 
 
 def checked(url: str, var: Path) -> subprocess.CompletedProcess[str]:
-    # Browser tests set what Django refuses in production.
+    # Browser tests use settings that Django refuses in production.
     inherited = {k: v for k, v in os.environ.items() if k != "DJANGO_ALLOW_ASYNC_UNSAFE"}
     return subprocess.run(
         [sys.executable, "manage.py", "check", "--deploy", "--fail-level", "WARNING"],

@@ -23,7 +23,9 @@ def instructions() -> list[tuple[str, str]]:
     """(instruction, its arguments in one line) of the Dockerfile."""
     text = re.sub(r"^#.*\n", "", (ROOT / "Dockerfile").read_text(), flags=re.MULTILINE)
     lines = re.sub(r"\\\n\s*", "", text).splitlines()
-    return [(word, rest) for word, _, rest in (line.partition(" ") for line in lines) if word]
+    return [
+        (word, arguments) for word, _, arguments in (line.partition(" ") for line in lines) if word
+    ]
 
 
 def result() -> list[tuple[str, str]]:
@@ -34,8 +36,8 @@ def result() -> list[tuple[str, str]]:
 
 
 def argument(word: str) -> str:
-    [rest] = [rest for name, rest in result() if name == word]
-    return rest
+    [arguments] = [arguments for name, arguments in result() if name == word]
+    return arguments
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="hadolint is a test tool on Linux only")
@@ -46,23 +48,23 @@ def test_hadolint_accepts_the_dockerfile() -> None:
 
 
 def test_base_images_have_no_registry_address() -> None:
-    bases = [rest.split()[0] for word, rest in instructions() if word == "FROM"]
+    bases = [arguments.split()[0] for word, arguments in instructions() if word == "FROM"]
     bases += [service["image"] for service in SERVICES.values()]
     assert all(re.fullmatch(r"[a-z]+(:[\w.-]+)?", base) for base in bases)
 
 
 def test_the_result_has_no_build_tool_and_no_source() -> None:
-    for word, rest in result():
+    for word, arguments in result():
         assert word not in ("ADD", "ARG")
-        assert not re.search(r"apt-get|gcc|build-essential|pip install", rest)
-        assert word != "COPY" or rest.startswith("--from=build /opt/memoryhub ")
-    assert any("pip uninstall" in rest for word, rest in result() if word == "RUN")
+        assert not re.search(r"apt-get|gcc|build-essential|pip install", arguments)
+        assert word != "COPY" or arguments.startswith("--from=build /opt/memoryhub ")
+    assert any("pip uninstall" in arguments for word, arguments in result() if word == "RUN")
 
 
 def test_a_fixed_user_owns_the_data_and_nothing_else() -> None:
     user = argument("USER")
     assert user.isdigit() and int(user) >= 10_000
-    [run] = [rest for word, rest in result() if word == "RUN"]
+    [run] = [arguments for word, arguments in result() if word == "RUN"]
     assert f"useradd --uid {user} " in run and "--mode 700 /data" in run
     assert argument("VOLUME") == "/data" and "MEMORYHUB_VAR=/data" in argument("ENV")
     steps = [word for word, _ in result()]
@@ -87,9 +89,9 @@ def test_the_image_gets_every_file_that_it_copies() -> None:
     allowed = {line[1:] for line in (ROOT / ".dockerignore").read_text().split() if line[0] == "!"}
     copied = {
         name
-        for word, rest in instructions()
-        if word == "COPY" and not rest.startswith("--from")
-        for name in rest.split()[:-1]
+        for word, arguments in instructions()
+        if word == "COPY" and not arguments.startswith("--from")
+        for name in arguments.split()[:-1]
     }
     assert copied == allowed
     assert all((ROOT / name).exists() for name in copied)
@@ -97,9 +99,9 @@ def test_the_image_gets_every_file_that_it_copies() -> None:
 
 def test_only_the_hub_runs_without_a_profile() -> None:
     assert [name for name, service in SERVICES.items() if "profiles" not in service] == ["hub"]
-    assert {name for name, one in SERVICES.items() if one.get("profiles") == ["postgres"]} == {
-        *("worker", "postgres", "redis")
-    }
+    assert {
+        name for name, options in SERVICES.items() if options.get("profiles") == ["postgres"]
+    } == {*("worker", "postgres", "redis")}
     assert SERVICES["worker"]["deploy"]["replicas"] == 2
     for name in ("postgres", "redis"):
         assert SERVICES["hub"]["depends_on"][name]["required"] is False

@@ -1,6 +1,6 @@
-"""docs/ says what the code does: every command, option, word, setting and address, and no others.
+"""docs/ lists every command, option, word, setting and address of the code, and no others.
 
-The keys of JSON are looked at in tests/commands/test_json.py.
+The keys of JSON are checked in tests/commands/test_json.py.
 """
 
 import argparse
@@ -65,7 +65,7 @@ def words(cells: list[str]) -> set[str]:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_options_of_commands(name: str) -> None:
-    known = {word for parser in parsers(name) for word in options_of(parser)}
+    existing = {word for parser in parsers(name) for word in options_of(parser)}
     cells = [row[0] for head in ("argument", "option") for row in rows(DOCS[name], head)]
     documented = words(cells)
     if acting := rows(DOCS[name], "action"):
@@ -73,7 +73,7 @@ def test_options_of_commands(name: str) -> None:
         documented |= words([above])
         for row in acting:
             documented |= words(row[:2])
-    assert documented == known
+    assert documented == existing
 
 
 def test_options_of_each_action_of_memory() -> None:
@@ -81,8 +81,10 @@ def test_options_of_each_action_of_memory() -> None:
     documented = {
         code(row[0])[0].split()[1]: words(row[:2]) for row in rows(DOCS["memory"], "action")
     }
-    known = {name: set(options_of(sub)) - OF_ALL_ACTIONS for name, sub in actions(parser).items()}
-    assert documented == known
+    existing = {
+        name: set(options_of(sub)) - OF_ALL_ACTIONS for name, sub in actions(parser).items()
+    }
+    assert documented == existing
 
 
 def test_documented_commands_are_complete() -> None:
@@ -110,7 +112,7 @@ def test_outcomes() -> None:
 
 
 def test_reasons_of_outcomes() -> None:
-    """Reasons stand in the calls that make an outcome; those of files where a file is met."""
+    """Reasons are arguments of the calls that create an outcome."""
     made = {"left by the system", "canvas", "no messages", "a name that is no text", "not UTF-8"}
     made |= {"beside the export", "an archive inside", "in no channel's folder"}
     slack = "".join(path.read_text() for path in (ROOT / "memories" / "slack").glob("*.py"))
@@ -159,13 +161,13 @@ def shown(each: URLPattern | URLResolver) -> str:
 
 def test_addresses_and_their_names() -> None:
     own = [each for each in all_urls.urlpatterns if shown(each) != "/"]
-    known = {shown(each): getattr(each, "name", None) for each in [*urls.urlpatterns, *own]}
+    existing = {shown(each): getattr(each, "name", None) for each in [*urls.urlpatterns, *own]}
     documented = {
         address: name
         for row in rows(prose(ROOT / "docs" / "pages.md"), "address")
         for address, name in zip(code(row[0]), code(row[1]) or [None], strict=True)
     }
-    assert documented == known
+    assert documented == existing
 
 
 @pytest.mark.django_db

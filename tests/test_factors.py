@@ -1,4 +1,4 @@
-"""The second factor of a login: asked for, checked, used once, sealed, and on the record."""
+"""The second factor of a login: required, checked, used once, encrypted and recorded."""
 
 import json
 import re
@@ -46,7 +46,7 @@ def is_in(client: Client) -> bool:
     return "_auth_user_id" in client.session
 
 
-def told(action: str) -> list[tuple[str, str, Any]]:
+def recorded(action: str) -> list[tuple[str, str, Any]]:
     rows = AuditEvent.objects.filter(action=action).order_by("pk")
     return [(event.actor, event.subject, event.details.get("kind")) for event in rows]
 
@@ -74,12 +74,12 @@ def test_a_factor_is_set_up_required_and_removed(
         client.post("/login/again/", {"password": PASSWORD})
         client.post("/factors/totp/deactivate/")
         assert not Authenticator.objects.exists()
-    assert told("factor_added") == [
+    assert recorded("factor_added") == [
         ("alice", "alice", "totp"),
         ("alice", "alice", "recovery_codes"),
     ]
-    assert told("factor_failed") == [("", "alice", "totp")]
-    assert {kind for _, _, kind in told("factor_removed")} == {"totp", "recovery_codes"}
+    assert recorded("factor_failed") == [("", "alice", "totp")]
+    assert {kind for _, _, kind in recorded("factor_removed")} == {"totp", "recovery_codes"}
     assert AuditEvent.objects.filter(action="login").count() == 2
 
 
@@ -128,9 +128,9 @@ def guess(user: User, address: str, times: int) -> Any:
 def test_guesses_from_another_address_lock_no_one_out(
     clock: Any, client: Client, alice: User
 ) -> None:
-    known, new = Client(), client
-    password(known, alice)
-    known.post("/logout/")
+    owner, new = Client(), client
+    password(owner, alice)
+    owner.post("/logout/")
     give_factor(alice)
     assert "Too many attempts" in guess(alice, "192.0.2.1", 6).content.decode()
     password(new, alice)
@@ -140,9 +140,9 @@ def test_guesses_from_another_address_lock_no_one_out(
     for n in range(2, 5):  # all unknown devices wait now, but not the known one
         guess(alice, f"192.0.2.{n}", 5)
     assert "Too many attempts" in guess(alice, "192.0.2.9", 1).content.decode()
-    password(known, alice)
-    code(known, code_of())
-    assert is_in(known)
+    password(owner, alice)
+    code(owner, code_of())
+    assert is_in(owner)
 
 
 def test_the_admin_is_behind_it_too(clock: Any, client: Client) -> None:
@@ -185,9 +185,9 @@ def test_new_keys(
     spare = give_factor(alice)[0]
     newer = new_key()
     settings.MEMORYHUB_KEYS = [newer, *settings.MEMORYHUB_KEYS]
-    for said in ("2 encrypted again, 0 already", "0 encrypted again, 2 already"):
+    for output in ("2 encrypted again, 0 already", "0 encrypted again, 2 already"):
         call_command("rotate_keys")
-        assert capsys.readouterr().out.startswith(said)
+        assert capsys.readouterr().out.startswith(output)
     settings.MEMORYHUB_KEYS = [newer]
     password(client, alice)
     code(client, spare)
@@ -217,7 +217,7 @@ def test_an_operator_resets_the_factors_of_an_account(
 
 def test_changing_factors_needs_a_fresh_sign_in(client: Client, alice: User) -> None:
     give_factor(alice)
-    mine = Authenticator.objects.create(
+    own = Authenticator.objects.create(
         user=alice, type="webauthn", data={"name": "mine", "credential": {}}
     )
     client.force_login(alice)
@@ -227,8 +227,8 @@ def test_changing_factors_needs_a_fresh_sign_in(client: Client, alice: User) -> 
         "recovery-codes/generate/",
         "recovery-codes/download/",
         "webauthn/add/",
-        f"webauthn/keys/{mine.pk}/remove/",
-        f"webauthn/keys/{mine.pk}/edit/",
+        f"webauthn/keys/{own.pk}/remove/",
+        f"webauthn/keys/{own.pk}/edit/",
     ):
         for answer in (client.get(f"/factors/{path}"), client.post(f"/factors/{path}")):
             if answer.status_code != 405:
@@ -285,10 +285,10 @@ def test_an_export_leaves_them_out(alice: User, tmp_path: Path) -> None:
     path = tmp_path / "team.zip"
     call_command("export", "--workspace", "team", "--as", "alice", str(path))
     with zipfile.ZipFile(path) as file:
-        held = b"".join(file.read(name) for name in file.namelist()).decode()
-    assert "alice" in held
-    assert not [word for word in kept if isinstance(word, str) and word in held]
-    assert "totp" not in held and "recovery_codes" not in held
+        content = b"".join(file.read(name) for name in file.namelist()).decode()
+    assert "alice" in content
+    assert not [word for word in kept if isinstance(word, str) and word in content]
+    assert "totp" not in content and "recovery_codes" not in content
 
 
 @pytest.mark.django_db(transaction=True)

@@ -18,7 +18,7 @@ def shown(settings: MemorySettings) -> dict[str, object]:
 
 
 def posted(**changes: object) -> dict[str, object]:
-    """What a browser sends: all values as they stand, switches that are off left out."""
+    """Return the data that a browser sends: current values, without unchecked switches."""
     values = shown(MemorySettings()) | changes
     return {key: value for key, value in values.items() if value is not False}
 

@@ -22,7 +22,7 @@ from tests.leaks.world import World
 )
 def test_no_request_breaks_a_page(count: int, settings: Any) -> None:
     settings.SLACK_SIGNING_SECRET = SECRET
-    settings.SLACK_BASE_URL = "http://127.0.0.1:9/"  # nobody answers there
+    settings.SLACK_BASE_URL = "http://127.0.0.1:9/"  # no server listens there
     report = Fuzzer(World().build()).run(count)
     sys.stderr.write(f"\n{report}\n")
     assert sum(report.statuses.values()) == count

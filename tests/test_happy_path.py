@@ -1,7 +1,7 @@
-"""A team's day, from what is said in Slack to what an agent is told, with real parts at both edges.
+"""A team's day, from messages in Slack to the context of an agent, with real parts at both edges.
 
-Slack and the model are servers on loopback, spoken to by slack-sdk and the openai client; people
-come through the pages, agents through the commands.
+Slack and the model are servers on loopback, used through slack-sdk and the openai client. People
+use the pages, agents the commands.
 """
 
 import io
@@ -75,18 +75,18 @@ def manage(*words: str) -> str:
 
 
 def talk(
-    slack: FakeSlack, said: list[tuple[str, str]], begin: datetime, thread: str = ""
+    slack: FakeSlack, messages: list[tuple[str, str]], begin: datetime, thread: str = ""
 ) -> list[str]:
-    """Said in #launch, a minute apart; their ts."""
+    """Post messages in #launch, a minute apart; return their ts."""
     return [
         slack.say("C1", user, text, ts_at(begin + timedelta(minutes=minute)), thread)
-        for minute, (user, text) in enumerate(said)
+        for minute, (user, text) in enumerate(messages)
     ]
 
 
-def text_of(said: list[tuple[str, str]]) -> str:
-    """What the model makes of it."""
-    return "\n".join(f"- noted {text}" for _, text in said)
+def text_of(messages: list[tuple[str, str]]) -> str:
+    """Return the text that the model makes of these messages."""
+    return "\n".join(f"- noted {text}" for _, text in messages)
 
 
 def long_term(channel_id: str) -> Memory:
@@ -107,7 +107,7 @@ def signed_in(name: str, slack_id: str, **role: str) -> Client:
 
 
 def lines_of(text: str) -> list[str]:
-    """Whatever their order: what is in force stands before what happened."""
+    """Return lines without their order: current lines come before events."""
     return sorted(text.splitlines())
 
 
@@ -115,13 +115,13 @@ def a_day_of_a_team(slack: FakeSlack, model: ForgetfulModel, tmp_path: Path) -> 
     now = timezone.now()
 
     # In the morning they talk, the last question becomes a thread, and Slack is read.
-    said = talk(slack, MORNING, now - timedelta(hours=8))
-    question = said[-1]
-    said += talk(slack, REPLIES, now - timedelta(hours=7.5), thread=question)
+    messages = talk(slack, MORNING, now - timedelta(hours=8))
+    question = messages[-1]
+    messages += talk(slack, REPLIES, now - timedelta(hours=7.5), thread=question)
     report = json.loads(manage("sync", "--json", "--channel", "launch", "--channel", "deal"))
     assert report["messages"]["stored"] == 7
 
-    # Hours of silence later it is remembered: what was said, what lasts, and the whole team's.
+    # After hours of silence the short-term, long-term and workspace memories are made.
     report = json.loads(manage("run_pass", "--json"))
     assert report["closed"] == {"idle": 1}
     assert report["made"] == {
@@ -136,11 +136,11 @@ def a_day_of_a_team(slack: FakeSlack, model: ForgetfulModel, tmp_path: Path) -> 
     # Each line rests on the message it came from.
     first = long_term("C1").current
     assert lines_of(first.content) == lines_of(text_of([*MORNING, *REPLIES]))
-    for text, ts in zip(text_of([*MORNING, *REPLIES]).splitlines(), said, strict=True):
+    for text, ts in zip(text_of([*MORNING, *REPLIES]).splitlines(), messages, strict=True):
         line = first.lines.get(text=text)
         assert [message.ts for message in line.sources.all()] == [ts]
 
-    # An agent asks what there is to know.
+    # An agent requests its context.
     context = json.loads(manage("context", "--channel", "launch", "--format", "json"))
     channel = context["channel_memories"]["C1"]
     assert channel["long_term_memory"] == first.content
@@ -149,7 +149,7 @@ def a_day_of_a_team(slack: FakeSlack, model: ForgetfulModel, tmp_path: Path) -> 
     assert context["conversation_history"] == [], "all of it is in a closed segment"
     assert context["thread_memories"] == {question: text_of([MORNING[-1], *REPLIES])}
 
-    # It writes down what it learned, and is told so from then on.
+    # It adds a note, which is in each later context.
     manage("memory", "add", "Ship behind a flag first.", "-t", "pattern", "--tags", "release")
     [note] = json.loads(manage("memory", "search", "FLAG", "--format", "json"))
     text = manage("context", "--channel", "launch", "--persona", "You are Momo.")
@@ -157,7 +157,7 @@ def a_day_of_a_team(slack: FakeSlack, model: ForgetfulModel, tmp_path: Path) -> 
     assert "- Tags: pattern, release\n" in text
     assert text.index("\n---\n") < text.index("We release on Friday 9 January.")
 
-    # Mika reads the memory and adds what nobody has said in Slack.
+    # Mika reads the memory and adds a line that is not in Slack.
     mika = signed_in("mika", "U1", role="editor")
     memory = long_term("C1")
     editor = reverse("memories-edit", args=[memory.pk])
@@ -166,7 +166,7 @@ def a_day_of_a_team(slack: FakeSlack, model: ForgetfulModel, tmp_path: Path) -> 
     assert mika.post(editor, edit).status_code == 302
     assert long_term("C1").current.number == 2
 
-    # She marks what she has seen, and goes home.
+    # She marks the version as read.
     catch_up, seen = "/w/default/catch-up/", f"/w/default/seen/{memory.pk}/"
     assert mika.post(seen, {"number": 2}).status_code == 302
     assert f'id="entry-{memory.pk}"' not in mika.get(catch_up).content.decode()
@@ -193,24 +193,24 @@ def a_day_of_a_team(slack: FakeSlack, model: ForgetfulModel, tmp_path: Path) -> 
     assert "Never release on a Friday, says Oda." in page
     assert HANDS_ON[2:] in manage("context", "--channel", "launch")
 
-    # What she missed is told line by line.
+    # Catch up lists the missed lines.
     news = mika.get(catch_up).content.decode()
     assert "v2 to v3" in news
     entry = news.partition(f'id="entry-{memory.pk}"')[2].partition("</article>")[0]
-    added, _, gone = entry.partition('<details class="held"')
+    added, _, removed = entry.partition('<details class="held"')
     assert "Monday 12 January." in re.sub("<[^>]+>", "", added)
     assert "Never release on a Friday" not in entry
-    assert "Then the notes must be ready on Thursday." in gone
+    assert "Then the notes must be ready on Thursday." in removed
     assert mika.post(seen, {"number": 3}).status_code == 302
     assert f'id="entry-{memory.pk}"' not in mika.get(catch_up).content.decode()
 
-    # Both periods are told apart, oldest first.
+    # Both periods have their own version, oldest first.
     context = json.loads(manage("context", "--channel", "launch", "--format", "json"))
     history = context["channel_memories"]["C1"]["short_term_memory_history"]
     periods = [text_of([*MORNING, *REPLIES]), text_of(NOON)]
     assert [lines_of(text) for text in history] == [lines_of(text) for text in periods]
 
-    # What an agent wrote goes along with the code.
+    # Notes of an agent are exported into the repository of the code.
     file = tmp_path / "memories.md"
     manage("memory", "export", str(file))
     assert "## Ship behind a flag first.\n- Id: " in file.read_text()
@@ -218,7 +218,7 @@ def a_day_of_a_team(slack: FakeSlack, model: ForgetfulModel, tmp_path: Path) -> 
     manage("memory", "delete", str(note["id"]))
     assert "Ship behind a flag first." not in manage("context")
 
-    # And when nothing is said, nothing is asked.
+    # Without new messages there are no model calls.
     manage("sync")
     report = json.loads(manage("run_pass", "--json"))
     assert (report["calls"], report["made"]) == (0, {})

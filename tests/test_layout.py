@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 
 # Layer → subject → the subjects of the same layer that it may import.
-# A module that lies in the layer's own folder serves all subjects.
+# A module in the layer's own folder serves all subjects.
 ARROWS: dict[str, dict[str, str]] = {
     "rules": {
         "ask": "generate memory",
@@ -84,17 +84,17 @@ def tree_of(path: Path) -> ast.Module:
     return ast.parse(path.read_text())
 
 
-def imports_of(tree: ast.AST, known: Iterable[str]) -> set[str]:
+def imports_of(tree: ast.AST, module_names: Iterable[str]) -> set[str]:
     """The known modules that a module imports anywhere, but for type checkers alone."""
     names = set()
     for node in without_type_checking(tree):
         if isinstance(node, ast.ImportFrom) and node.module:
             for alias in node.names:
                 full = f"{node.module}.{alias.name}"
-                names.add(full if full in known else node.module)
+                names.add(full if full in module_names else node.module)
         elif isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
-    return names & set(known)
+    return names & set(module_names)
 
 
 def without_type_checking(tree: ast.AST) -> Iterator[ast.AST]:
@@ -107,8 +107,8 @@ def without_type_checking(tree: ast.AST) -> Iterator[ast.AST]:
 
 @cache
 def graph() -> dict[str, set[str]]:
-    known = modules()
-    return {name: imports_of(tree_of(path), known) - {name} for name, path in known.items()}
+    paths = modules()
+    return {name: imports_of(tree_of(path), paths) - {name} for name, path in paths.items()}
 
 
 def find_cycle(imports: Mapping[str, Iterable[str]]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Nothing that can be asked for is left out of the matrix of `make hard`, which asks for it all."""
+"""The matrix of `make hard` covers every address, page of the admin and command."""
 
 import sys
 from typing import Any
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.django_db
 
 
 def test_every_address_is_in_the_matrix():
-    """A new one says in `tests/leaks/probes.py` how it is asked for."""
+    """A new address needs an entry in `tests/leaks/probes.py`."""
     assert named_addresses() == set(MATRIX)
 
 
@@ -68,7 +68,7 @@ def world() -> World:
 
 @pytest.mark.slow
 def test_a_leak_would_be_seen(world: World) -> None:
-    """The page of messages shows the word of a place to whoever may read it."""
+    """The page of messages shows the word of a place to its readers."""
     eyes = Eyes(world)
     readers = {(place, role) for place in PLACES for role in world.audiences[place] - {"public"}}
     shown = set()
@@ -95,12 +95,12 @@ def test_a_leak_would_be_seen(world: World) -> None:
 def test_a_key_reads_texts_of_its_account(world: World, at: str) -> None:
     """A client that every probe of the API refuses would show no leak either."""
     eyes = Eyes(world)
-    asked = [ask for ask in api_asks(world) if ask[0].startswith(at) and TYPED in str(ask)]
-    answers = [eyes.api("member", "leaks", *ask) for ask in asked]
+    requests = [ask for ask in api_asks(world) if ask[0].startswith(at) and TYPED in str(ask)]
+    answers = [eyes.api("member", "leaks", *ask) for ask in requests]
     assert answers and word("ember", "said") in "".join(answers)
 
 
-# -- what forms give
+# -- effects of forms
 
 
 REFUSED = {"memories_slackconnection_add"}  # each workspace has one
@@ -118,8 +118,10 @@ REFUSED = {"memories_slackconnection_add"}  # each workspace has one
     ],
 )
 def test_no_form_gives_an_attacker_anything(is_full: bool) -> None:
-    """Nobody reads, may or runs more after any post, but what an operator opens on the record."""
-    # The admin refuses whoever is not staff: the member stands for the outsider and the editor.
+    """No post extends the rights of an attacker, except access that an operator opens on the
+    record.
+    """
+    # The admin refuses users who are not staff, so the member represents outsider and editor too.
     roles = [role for role in ATTACKERS if is_full or role not in ("outsider", "editor")]
     report = attack(AttackedTeam().build(), roles, is_full=is_full)
     sys.stderr.write(f"\n{report}\n")

@@ -1,8 +1,8 @@
-"""The work for an id or word that a reader may not see is the work for one that does not exist.
+"""The work for an unreadable id or word equals the work for one that does not exist.
 
-Work is counted in SQLite's virtual machine steps, which are the same on every machine. To check who
-may read one row takes some hundred of them, a few microseconds; keys count up, so that a row exists is
-no secret. What stands in a channel is: it would take thousands.
+Work is counted in SQLite's virtual machine steps, which are the same on every machine. A check of
+one row takes some hundred steps, a few microseconds. The existence of a row is no secret, because
+keys count up. The content of a channel is secret, and would take thousands of steps.
 """
 
 from functools import partial
@@ -58,10 +58,10 @@ def of_row(name: str, model: Any, path: str, *, in_workspace: bool = False) -> A
     return paths
 
 
-def of_query(name: str, seen: str, unknown: str) -> Any:
+def of_query(name: str, seen: str, missing: str) -> Any:
     def paths(channel: Channel) -> tuple[str, str]:
         path = reverse(name, args=[channel.workspace.slug])
-        return f"{path}?{quote(seen, safe='=&')}", f"{path}?{quote(unknown, safe='=&')}"
+        return f"{path}?{quote(seen, safe='=&')}", f"{path}?{quote(missing, safe='=&')}"
 
     return paths
 
@@ -94,5 +94,5 @@ def test_work_is_the_same_for_hidden_and_missing_objects(name: str) -> None:
         if name == "job" and role == "operator":
             continue  # operators see every job, without its text
         assert answers[0].status_code == answers[1].status_code, role
-        known, unknown = (steps_of(partial(client.get, path)) for path in paths)
-        assert abs(known - unknown) <= unknown * 0.1 + ONE_ROW, (role, known, unknown)
+        hidden, missing = (steps_of(partial(client.get, path)) for path in paths)
+        assert abs(hidden - missing) <= missing * 0.1 + ONE_ROW, (role, hidden, missing)

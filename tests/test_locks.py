@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 RUN_TIME = ROOT / "requirements.lock"
 TESTS = ROOT / "tests" / "requirements.lock"
-WANTED = {
+REQUIREMENTS = {
     RUN_TIME: PROJECT["project"]["dependencies"],
     TESTS: PROJECT["dependency-groups"]["test"],
 }
@@ -32,11 +32,11 @@ def pinned(lock: Path) -> dict[str, str]:
 @both
 def test_it_is_current(lock: Path) -> None:
     pins = pinned(lock)
-    for line in WANTED[lock]:
-        wanted = Requirement(line)
-        version = pins.get(canonicalize_name(wanted.name))
+    for line in REQUIREMENTS[lock]:
+        requirement = Requirement(line)
+        version = pins.get(canonicalize_name(requirement.name))
         assert version, f"run `make lock`: {line} is missing"
-        assert wanted.specifier.contains(version), f"run `make lock`: {line}, not {version}"
+        assert requirement.specifier.contains(version), f"run `make lock`: {line}, not {version}"
 
 
 @both
@@ -46,17 +46,19 @@ def test_every_line_has_a_hash_and_no_address(lock: Path) -> None:
     assert "--find-links" not in text
     requirements = re.split(r"\n(?=\S)", text.strip())
     assert requirements
-    assert [one for one in requirements if "--hash=sha256:" not in one] == []
+    assert [line for line in requirements if "--hash=sha256:" not in line] == []
 
 
 def test_run_time_requirements_are_only_dependencies() -> None:
-    """What the direct dependencies need, as their installed metadata say; no test tool."""
+    """The direct dependencies and their installed metadata require these packages; test tools are
+    absent.
+    """
     needed: set[str] = set()
-    todo = [Requirement(line) for line in WANTED[RUN_TIME]]
+    todo = [Requirement(line) for line in REQUIREMENTS[RUN_TIME]]
     while todo:
-        wanted = todo.pop()
-        name = canonicalize_name(wanted.name)
-        extras = sorted(wanted.extras) or [""]
+        requirement = todo.pop()
+        name = canonicalize_name(requirement.name)
+        extras = sorted(requirement.extras) or [""]
         if name in needed and extras == [""]:
             continue
         needed.add(name)

@@ -33,7 +33,7 @@ TEAM = "T0001"
 
 
 class Slack:
-    """Says who somebody is. ``claims`` of the person who signs in can be told in advance."""
+    """A fake identity provider. ``claims`` describe the person who signs in."""
 
     def __init__(self, server) -> None:
         self.key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
@@ -49,7 +49,7 @@ class Slack:
             server.expect_request(path).respond_with_handler(answer)
 
     def configuration(self, request: Request) -> Response:
-        return said(
+        return json_response(
             {
                 "issuer": self.url,
                 "authorization_endpoint": f"{self.url}/openid/connect/authorize",
@@ -62,22 +62,22 @@ class Slack:
 
     def keys(self, request: Request) -> Response:
         public = json.loads(RSAAlgorithm.to_jwk(self.key.public_key()))
-        return said({"keys": [public | {"kid": "k1", "alg": "RS256", "use": "sig"}]})
+        return json_response({"keys": [public | {"kid": "k1", "alg": "RS256", "use": "sig"}]})
 
     def token(self, request: Request) -> Response:
         if request.form["client_secret"] != "hush" or request.form["code"] != "yes":
-            return said({"error": "invalid_grant"}, 400)
+            return json_response({"error": "invalid_grant"}, 400)
         now = int(time.time())
         claims = {"iss": self.issuer, "aud": self.audience, "iat": now, "exp": now + 300}
         token = jwt.encode(claims | self.claims, self.key, "RS256", headers={"kid": "k1"})
-        return said({"access_token": "xoxp", "token_type": "Bearer", "id_token": token})
+        return json_response({"access_token": "xoxp", "token_type": "Bearer", "id_token": token})
 
     def user_info(self, request: Request) -> Response:
         assert request.headers["Authorization"] == "Bearer xoxp"
-        return said(self.claims)
+        return json_response(self.claims)
 
 
-def said(data, status=200):
+def json_response(data, status=200):
     return Response(json.dumps(data), status, content_type="application/json")
 
 
@@ -140,7 +140,7 @@ def account_of(client):
 
 
 def test_the_link_is_shown_where_slack_is_configured(client, slack, mika):
-    """Also where nobody has an account yet: they get one that way."""
+    """It is shown even without any account, because the login creates one."""
     assert "/login/slack/" in client.get("/login/").content.decode()
 
 
@@ -391,7 +391,7 @@ def test_a_locked_account_does_not_stop_a_signed_in_user(client, alice):
 
 
 def test_new_entries_evict_no_live_entry():
-    """As names that nobody has would, tried from many addresses."""
+    """As guesses at unknown names from many addresses would create."""
     with time_machine.travel(time.time(), tick=False) as clock:
         cache.set("a-lock", "closed", timeout=300)
         for n in range(400):
@@ -452,7 +452,7 @@ def test_slack_alone_is_not_enough_either(client, slack, mika):
     assert account_of(client) == user
 
 
-# -- an operator's word for who somebody is, and Slack's
+# -- links by an operator, and links by Slack
 
 
 @pytest.fixture
@@ -487,7 +487,7 @@ def test_a_slack_login_proves_the_link_and_ends_a_given_password(client, slack, 
 
 
 def test_a_signed_in_user_proves_the_link_too(client, slack, mika, closed):
-    """Whoever knew a given password may have chosen this one, in the name of its person."""
+    """Another person who knew a given password may have chosen the current password."""
     user = UserFactory()
     mika.link(user, "")
     client.force_login(user)
@@ -543,8 +543,9 @@ def test_a_slack_login_unlinks_a_person_from_an_operators_account(client, slack,
 def test_a_slack_login_does_not_join_an_operator_linked_account(
     client, slack, team, mika, closed, first
 ):
-    """Whoever was let into Mika's account by an operator signs in there with their own Slack: they
-    would come in again after Mika has proven who she is."""
+    """An operator linked another person to Mika's account. That person signs in there with their
+    own Slack account, and would keep access after Mika has proven the link.
+    """
     user, boss = UserFactory(), UserFactory(is_superuser=True)
     if first == "they are named":
         mika.link(user, "", by=boss)

@@ -1,4 +1,4 @@
-"""The logs: one JSON object a line, and nothing of what people wrote."""
+"""The logs: one JSON object a line, without words of people."""
 
 import json
 import logging
@@ -115,9 +115,9 @@ def test_logs_contain_no_words_of_people(export: Path, caplog: pytest.LogCapture
         call_command("import_slack", str(export), "--backfill", "all", stdout=StringIO())
         call_command("run_pass", "--now", "2026-01-06T09:00:00Z", stdout=StringIO())
         call_command("memory", "add", "The pangolin is ours", stdout=StringIO())
-        told = StringIO()
-        call_command("context", "--channel", "general", stdout=told)
-    assert any(word in told.getvalue() for word in WORDS)  # else nothing was there to log
+        output = StringIO()
+        call_command("context", "--channel", "general", stdout=output)
+    assert any(word in output.getvalue() for word in WORDS)  # else nothing was there to log
     assert caplog.records
     lines = [JsonFormatter().format(line) for line in caplog.records]
     secret = [*WORDS, "ship", "pangolin", "Ann"]

@@ -1,4 +1,4 @@
-"""The app's manifest asks for what the settings need: no scope and no event more, none less."""
+"""The app's manifest requests exactly the scopes and events that the settings need."""
 
 import json
 from dataclasses import replace

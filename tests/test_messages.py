@@ -20,7 +20,7 @@ SPACES = re.compile(r"%\(\w+\)[sd]|\{\w*\}")
 
 
 class Entry(NamedTuple):
-    """``many`` is what the text says of more than one; Japanese has the same words for one."""
+    """``many`` is the plural of the text; Japanese has the same words for both."""
 
     many: str
     translations: list[str]
@@ -35,9 +35,9 @@ def read_catalogue(text: str) -> dict[str, Entry]:
         parts: dict[str, str] = {}
         name = ""
         for line in block.splitlines():
-            if found := re.match(r"(msg\w+(?:\[\d\])?) (\".*\")$", line):
-                name = found[1]
-                parts[name] = ast.literal_eval(found[2])
+            if match := re.match(r"(msg\w+(?:\[\d\])?) (\".*\")$", line):
+                name = match[1]
+                parts[name] = ast.literal_eval(match[2])
             elif line.startswith('"'):
                 parts[name] += ast.literal_eval(line)
         if parts.get("msgid"):
@@ -50,15 +50,15 @@ def read_catalogue(text: str) -> dict[str, Entry]:
 
 def wanted_texts(source: str) -> set[str]:
     """The first text of every call of gettext in Python source (of ngettext the singular)."""
-    found = set()
+    collected = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Call) and node.args:
             name = getattr(node.func, "id", getattr(node.func, "attr", ""))
             at = 1 if "pgettext" in name else 0
             text = node.args[at] if name in CALLS and len(node.args) > at else None
             if isinstance(text, ast.Constant) and isinstance(text.value, str):
-                found.add(text.value)
-    return found
+                collected.add(text.value)
+    return collected
 
 
 LITERAL = r"u?'(?:[^'\\]|\\.)*'|u?\"(?:[^\"\\]|\\.)*\""
@@ -69,11 +69,11 @@ def template_texts(source: str) -> set[str]:
     calls = re.findall(
         rf"\b(_|n?p?gettext)\(\s*((?:{LITERAL})(?:,\s*(?:{LITERAL}))*)", templatize(source)
     )
-    found = set()
+    collected = set()
     for name, arguments in calls:
         texts = re.findall(LITERAL, arguments)
-        found.add(ast.literal_eval(texts[1 if "pgettext" in name else 0]))
-    return found
+        collected.add(ast.literal_eval(texts[1 if "pgettext" in name else 0]))
+    return collected
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def modes(folder: Path) -> dict[str, int]:
-    """The permission bits of a folder and of what lies in it, by name."""
+    """Return the permission bits of a folder and of its content, by name."""
     paths = [folder, *folder.iterdir()]
     return {path.name: path.stat().st_mode & 0o1777 for path in paths}
 
@@ -57,7 +57,7 @@ def test_new_files_are_private(start: list[str], tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("start", STARTS)
 def test_a_start_restricts_file_modes(start: list[str], tmp_path: Path) -> None:
-    """The database lies elsewhere, and its WAL is in use."""
+    """The database is in another folder, and its WAL is in use."""
     var, elsewhere = tmp_path / "var", tmp_path / "elsewhere"
     before = os.umask(0o022)
     try:
@@ -101,7 +101,7 @@ def test_a_check_reports_files_open_to_other_users(
 
 @pytest.mark.slow
 def test_a_shared_folder_stays_shared(tmp_path: Path) -> None:
-    """As /tmp is, should somebody name it."""
+    """For example /tmp, if a setting names it."""
     var = tmp_path / "var"
     var.mkdir()
     var.chmod(0o1777)

@@ -1,4 +1,6 @@
-"""What `make quality` measures (tests/demo/test_highlights.py asks the demo's questions)."""
+"""The measurements of `make quality` (tests/demo/test_highlights.py checks the demo's
+questions).
+"""
 
 import json
 import re
@@ -55,17 +57,17 @@ STORY = (
 def model_answer(prompt: str) -> str:
     """One segment has a line without a source, one is answered NOTHING, one copies one of two
     messages; of two operations one names no line."""
-    said = prompt.partition("<<messages")[2]
+    messages = prompt.partition("<<messages")[2]
     if "<<existing" in prompt:
         return "+ The launch of Kazoe is now on 26 November.\n~ L99 No such line was ever there."
     if "<<added" in prompt:
         return "- The launch of Kazoe is set for 18 November."
-    if "Cara orders" in said:
+    if "Cara orders" in messages:
         return (
             "- Ben set the launch of Kazoe for 18 November.\n"
             "- Zebras graze beside quiet rivers.\n- The stand may cost 900 euros."
         )
-    if "lock is broken" in said:
+    if "lock is broken" in messages:
         return "NOTHING"
     return (
         "- Ann: The launch of Kazoe moves to 26 November.\n"

@@ -1,4 +1,4 @@
-"""What templates say in one word."""
+"""Template tags for times, spans and faults."""
 
 from datetime import UTC, datetime, timedelta
 

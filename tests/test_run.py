@@ -1,4 +1,4 @@
-"""The runner of the tests: what could not run is named, and with CI=true it is a failure."""
+"""The test runner: parts that could not run are listed, and with CI=true they are failures."""
 
 from pathlib import Path
 

@@ -33,9 +33,9 @@ def test_the_encryption_key_is_made_once_and_private(tmp_path: Path) -> None:
 
 
 def test_keys_are_separated_by_commas_or_lines() -> None:
-    one, two = (Fernet.generate_key().decode() for _ in range(2))
-    for text in (f"{one},{two}", f" {one} , {two},", f"{one}\n{two}\n"):
-        assert read_keys(text, "KEYS") == [one, two]
+    first, second = (Fernet.generate_key().decode() for _ in range(2))
+    for text in (f"{first},{second}", f" {first} , {second},", f"{first}\n{second}\n"):
+        assert read_keys(text, "KEYS") == [first, second]
 
 
 @pytest.mark.parametrize("wrong", ["hunter2", "é" * 44, "A" * 40, "A" * 43, "=" * 44])

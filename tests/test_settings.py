@@ -15,7 +15,7 @@ NO_VALUE = object()  # a default that is worked out, not written down
 
 def variables_read(source: str) -> dict[str, object]:
     """Variable → its default, for each `env.kind("NAME", default=…)` and each use of os.environ."""
-    found: dict[str, object] = {}
+    variables: dict[str, object] = {}
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Subscript) and _is_environ(node.value):
             name = node.slice
@@ -31,8 +31,8 @@ def variables_read(source: str) -> dict[str, object]:
         else:
             continue
         if isinstance(name, ast.Constant) and isinstance(name.value, str):
-            found[name.value] = default
-    return found
+            variables[name.value] = default
+    return variables
 
 
 def _is_environ(node: ast.expr) -> bool:
@@ -50,11 +50,11 @@ def _reads_environment(node: ast.expr) -> bool:
 
 @pytest.fixture(scope="module")
 def in_code() -> dict[str, object]:
-    found: dict[str, object] = {}
+    variables: dict[str, object] = {}
     for room in ("memoryhub", "memories"):
         for path in (ROOT / room).rglob("*.py"):
-            found |= variables_read(path.read_text())
-    return found
+            variables |= variables_read(path.read_text())
+    return variables
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +106,7 @@ def test_a_new_variable_is_seen(source: str) -> None:
 
 
 def shown(expression: str, **variables: str) -> str:
-    """What a fresh process sees in its settings under these variables."""
+    """Return the settings of a fresh process under these variables."""
     done = subprocess.run(
         [sys.executable, "-c", f"import memoryhub.settings as s; print({expression})"],
         cwd=ROOT,

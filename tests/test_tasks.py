@@ -158,9 +158,9 @@ def test_a_beat_updates_the_row_of_its_worker(settings):
     now = timezone.now()
     Heartbeat.objects.beat("other", now)
     tasks.beat()
-    one, other = Heartbeat.objects.order_by("name")
-    assert one.at > now
-    assert other.at == now
+    first, second = Heartbeat.objects.order_by("name")
+    assert first.at > now
+    assert second.at == now
 
 
 def test_a_beat_deletes_the_rows_of_old_workers():

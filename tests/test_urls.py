@@ -1,4 +1,4 @@
-"""The project's own addresses: login, language, admin, and what every answer carries."""
+"""The project's own addresses: login, language, admin, and common headers."""
 
 import pytest
 from django.contrib.auth.models import AbstractUser

@@ -110,9 +110,9 @@ def test_only_operators_open_channels(client, channel):
 
 
 def test_a_grant_is_for_one_operator_and_one_channel(client, channel, operator):
-    other = ChannelFactory(workspace=channel.workspace, kind="im")
+    direct = ChannelFactory(workspace=channel.workspace, kind="im")
     add_grant(client, channel)
-    assert client.get(path(other)).status_code == 404
+    assert client.get(path(direct)).status_code == 404
     reader = Reader.of(UserFactory(is_superuser=True))
     for model in (Channel, Message, MemoryVersion):
         assert not model.objects.visible_to(reader).exists()

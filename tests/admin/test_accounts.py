@@ -39,12 +39,12 @@ def test_the_last_operator_cannot_be_removed(client: Client, operator: User) -> 
 
 
 def test_the_last_operator_cannot_be_deleted(client: Client, operator: User) -> None:
-    other = UserFactory(is_staff=True, is_superuser=True)
-    both = [operator.pk, other.pk]
+    second = UserFactory(is_staff=True, is_superuser=True)
+    both = [operator.pk, second.pk]
     listed = reverse("admin:memories_user_changelist")
     data = {"action": "delete_selected", "post": "yes", "_selected_action": both}
     assert client.post(listed, data).status_code == 403
-    client.post(listed, {**data, "_selected_action": [other.pk]})
+    client.post(listed, {**data, "_selected_action": [second.pk]})
     assert User.objects.get() == operator
 
 

@@ -1,4 +1,4 @@
-"""Lists that open on what needs attention, and the names of rows."""
+"""Lists that open on rows that need attention, and the names of rows."""
 
 import re
 

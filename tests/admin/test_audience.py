@@ -59,7 +59,7 @@ pytestmark = pytest.mark.django_db
 CANARY, TYPED = "canaryyellow", "canary"
 # The private channel's Slack id, and so its memories' scope id.
 PRIVATE_ID, TYPED_ID = "GYELLOW1", "GYELL"
-REPLY = "replyofmodel"  # the reply of a model, which nobody sees
+REPLY = "replyofmodel"  # the reply of a model, which is not shown
 
 
 def fill(channel, word):
@@ -302,21 +302,23 @@ def test_no_page_shows_private_text_to_staff(client, team, who, reads_public):
 @pytest.mark.slow
 def test_an_operator_in_the_channel_reads_it(client, team):
     client.force_login(insider(team, is_superuser=True))
-    found = set()
+    addresses = set()
     for address, page in pages(client, *lists(), *change_pages(), *further_pages()):
         assert REPLY not in page, address
         check_content_policy(address, page)
         if CANARY in page:
-            found.add(address)
+            addresses.add(address)
     for model in (Channel, ChannelMember, Message, Segment, Memory, MemoryVersion):
-        assert page_of(model, "changelist") in found
-    assert f"{page_of(Message, 'changelist')}?q={TYPED}" in found
-    assert any("autocomplete" in address and "field_name=channel&" in address for address in found)
+        assert page_of(model, "changelist") in addresses
+    assert f"{page_of(Message, 'changelist')}?q={TYPED}" in addresses
+    assert any(
+        "autocomplete" in address and "field_name=channel&" in address for address in addresses
+    )
     for model in (Channel, Message, Segment, Memory, MemoryVersion, Job, Note):
         rows = model.objects.visible_to(Reader.public())
         hidden = model.objects.exclude(pk__in=rows).values_list("pk", flat=True)
         assert hidden
-        assert {page_of(model, "change", pk) for pk in hidden} <= found
+        assert {page_of(model, "change", pk) for pk in hidden} <= addresses
 
 
 def check_content_policy(address, page):
@@ -390,7 +392,7 @@ def test_the_log_of_the_admin_contains_no_text(client, team):
     for entry in entries:
         assert CANARY not in f"{entry} {entry.object_repr} {entry.change_message}"
     # Nor on the front page, where one's own deeds are listed long after.
-    client.get(reverse("admin:index"))  # this one still greets with what was just done
+    client.get(reverse("admin:index"))  # this page shows the message of the previous action
     user.people.update(is_deleted=True)
     assert CANARY not in client.get(reverse("admin:index")).content.decode()
 
@@ -434,7 +436,7 @@ KEPT = ["channel", "memory", "person"]
 def test_history_is_read_only(client, team):
     user = insider(team, is_superuser=True)
     client.force_login(user)
-    # Rows that nothing hangs on: those would not go for the sake of what does.
+    # Rows without dependants, because Django refuses to delete rows that have some.
     PersonFactory(workspace=team)
     Memory.objects.of_channel(ChannelFactory(workspace=team), MemoryType.LONG_TERM)
     ChannelFactory(workspace=team)

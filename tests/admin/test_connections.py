@@ -107,12 +107,12 @@ def test_a_token_can_be_tested_and_deleted(
         "team: The connection works. All required data can be read."
     ]
     slack.scopes.discard("users:read")
-    [said] = act(client, "test_it", connection)
-    assert said.startswith("team: users:read is missing.") and "install it again" in said
+    [message] = act(client, "test_it", connection)
+    assert message.startswith("team: users:read is missing.") and "install it again" in message
     assert "users:read" in client.get(page(connection)).content.decode()
     slack.token_error = "token_revoked"
-    [said] = act(client, "test_it", connection)
-    assert "revoked" in said
+    [message] = act(client, "test_it", connection)
+    assert "revoked" in message
     assert "token revoked" in client.get(reverse(LIST)).content.decode()
     assert act(client, "forget_it", connection) == ["1 token was deleted."]
     assert act(client, "forget_it", connection) == ["0 tokens were deleted."]
@@ -125,20 +125,20 @@ def test_a_token_can_be_tested_and_deleted(
 def test_admins_see_their_own_connection_and_viewers_change_nothing(
     client: Client, workspace: Workspace
 ) -> None:
-    mine, other = kept(workspace), kept(WorkspaceFactory(slug="other"), PASTED)
+    own, foreign = kept(workspace), kept(WorkspaceFactory(slug="other"), PASTED)
     user = staff(client, "view_slackconnection")
-    assert client.get(page(mine)).status_code == 302  # nothing of that kind, as admin says it
+    assert client.get(page(own)).status_code == 302  # the admin redirects when it finds no row
     MemberFactory(workspace=workspace, user=user, role="editor")
     assert "other" not in client.get(reverse(LIST)).content.decode()
-    assert client.get(page(mine)).status_code == 302
+    assert client.get(page(own)).status_code == 302
     user.memberships.update(role="admin")
-    shown = client.get(page(mine)).content.decode()
+    shown = client.get(page(own)).content.decode()
     assert "new_token" not in shown and f"…{TOKEN[-4:]}" in shown
-    assert client.get(page(other)).status_code == 302
-    assert client.post(page(mine), {"new_token": PASTED}).status_code == 403
-    assert act(client, "forget_it", mine) == [] or mine.has_token
-    mine.refresh_from_db()
-    assert mine.decrypt_token() == TOKEN
+    assert client.get(page(foreign)).status_code == 302
+    assert client.post(page(own), {"new_token": PASTED}).status_code == 403
+    assert act(client, "forget_it", own) == [] or own.has_token
+    own.refresh_from_db()
+    assert own.decrypt_token() == TOKEN
 
 
 def test_filters_reveal_no_token(client: Client, operator: User) -> None:

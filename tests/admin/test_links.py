@@ -93,14 +93,14 @@ def test_an_address_cannot_be_marked_as_verified_in_the_admin(client, channel, m
 
 
 def test_a_link_by_an_operator_needs_a_reason_and_opens_for_an_hour(client, mika, operator):
-    other = UserFactory(username="other")
-    response = link(client, mika, other)
+    user = UserFactory(username="other")
+    response = link(client, mika, user)
     assert response.status_code == 200 and "Enter a reason" in response.content.decode()
     mika.refresh_from_db()
     assert mika.user is None
-    assert link(client, mika, other, "a complaint").status_code == 302
+    assert link(client, mika, user, "a complaint").status_code == 302
     mika.refresh_from_db()
-    assert reads(other) and mika.linked_by == ""
+    assert reads(user) and mika.linked_by == ""
     assert timedelta() < mika.link_valid_until - timezone.now() <= timedelta(hours=1)
     event = AuditEvent.objects.get(action="person_link")
     assert (event.actor, event.workspace, event.subject) == ("boss", "team", "U1")
@@ -112,7 +112,7 @@ def test_a_link_by_an_operator_needs_a_reason_and_opens_for_an_hour(client, mika
         "until": until,
     }
     let_an_hour_pass()
-    assert not reads(other)
+    assert not reads(user)
 
 
 def test_an_operator_who_links_a_person_and_back_leaves_no_access(client, mika, operator):
@@ -131,20 +131,20 @@ def test_an_operator_who_links_a_person_and_back_leaves_no_access(client, mika, 
 
 def test_a_link_without_private_channels_needs_no_reason(client, channel, operator):
     ben = PersonFactory(workspace=channel.workspace, slack_id="U2")
-    other = UserFactory()
+    user = UserFactory()
     public = ChannelFactory(workspace=channel.workspace)
-    assert link(client, ben, other).status_code == 302
-    assert Channel.objects.visible_to(Reader.of(other)).get() == public
+    assert link(client, ben, user).status_code == 302
+    assert Channel.objects.visible_to(Reader.of(user)).get() == public
     channel.memberships.create(person=ben)
-    assert not reads(other)
+    assert not reads(user)
 
 
 def test_another_reason_extends_the_access_by_an_hour(client, mika, operator):
-    other = UserFactory()
-    link(client, mika, other, "a complaint")
+    user = UserFactory()
+    link(client, mika, user, "a complaint")
     let_an_hour_pass()
-    link(client, mika, other, "it goes on")
-    assert reads(other)
+    link(client, mika, user, "it goes on")
+    assert reads(user)
     assert AuditEvent.objects.filter(action="person_link").count() == 2
 
 

@@ -81,7 +81,7 @@ class TestEdit:
         assert memory.versions.count() == 3
         bound = response.context["adminform"].form
         assert "another text in the meantime" in str(bound.non_field_errors())
-        # Both said something else in the same place: both stay, until the person chose.
+        # Both changed the same paragraph: both texts stay until the person chooses.
         assert bound["text"].value() == "- one\n- mine\n- theirs"
         page = response.content.decode()
         assert 'name="yours" value="- one\n- mine"' in page
@@ -308,5 +308,5 @@ def test_a_version_shows_its_lines_and_their_number_of_sources(client, operator)
 
 def test_a_search_finds_versions_by_their_text(client, operator, memory):
     address = reverse("admin:memories_memoryversion_changelist")
-    found = client.get(f"{address}?q=old").context["cl"].result_list
-    assert list(found) == [MemoryVersion.objects.get(number=1)]
+    results = client.get(f"{address}?q=old").context["cl"].result_list
+    assert list(results) == [MemoryVersion.objects.get(number=1)]

@@ -305,14 +305,14 @@ class TestNotes:
             ),
         }
         address, data = ways[how]
-        asked = client.post(address, data) if data else client.get(address)
-        assert "as it is" in asked.content.decode()
-        assert "note version" not in asked.content.decode().lower()
+        response = client.post(address, data) if data else client.get(address)
+        assert "as it is" in response.content.decode()
+        assert "note version" not in response.content.decode().lower()
         assert client.post(address, data | {"post": "yes"}).status_code == 302
-        [gone] = Note.objects.in_trash()
-        assert (gone.content, gone.deleted_by, gone.versions.count()) == (
+        [deleted] = Note.objects.in_trash()
+        assert (deleted.content, deleted.deleted_by, deleted.versions.count()) == (
             "as it is",
-            asked.wsgi_request.user,
+            response.wsgi_request.user,
             1,
         )
-        assert gone.undelete()
+        assert deleted.undelete()

@@ -152,11 +152,11 @@ class TestCaps:
         assert (Cap.objects.count(), audit_log()) == (1, before)
 
     def test_staff_set_only_budgets_of_their_workspace(self, client):
-        workspace, other = WorkspaceFactory(), WorkspaceFactory()
+        workspace, foreign = WorkspaceFactory(), WorkspaceFactory()
         of_all = Cap.objects.change(None, "day", tokens=10, by=None)
         staff(client, "view_cap", "add_cap", "change_cap", "delete_cap", workspace=workspace)
         add = reverse("admin:memories_cap_add")
-        for given, status in ((workspace.pk, 302), (other.pk, 200), ("", 200)):
+        for given, status in ((workspace.pk, 302), (foreign.pk, 200), ("", 200)):
             data = {"workspace": given, "period": "month", "tokens": "5"}
             assert client.post(add, data).status_code == status
         assert client.post(page("cap", of_all), {"tokens": "99"}).status_code == 302
@@ -184,9 +184,9 @@ class TestEndpoints:
         settings.MEMORYHUB_MODEL, settings.OPENAI_API_KEY = "tiny", "secret"
         model = configured_model()
         named = Endpoint.objects.get_or_create_for(model.endpoint, model.endpoint_name)
-        other = Endpoint.objects.create(fingerprint="f", name="other")
+        another = Endpoint.objects.create(fingerprint="f", name="other")
         with django_capture_on_commit_callbacks(execute=True):
-            assert act(client, "endpoint", "probe", other) == ["The settings name another model."]
+            assert act(client, "endpoint", "probe", another) == ["The settings name another model."]
             assert not OrmQ.objects.exists() and audit_log() == []
             [text] = act(client, "endpoint", "probe", named)
         assert text.startswith("The check is queued.")

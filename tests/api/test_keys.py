@@ -1,4 +1,4 @@
-"""API keys: what they store, what they read, and when they end."""
+"""API keys: stored fields, readable texts, and expiry."""
 
 from datetime import timedelta
 

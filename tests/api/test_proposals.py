@@ -80,8 +80,8 @@ def test_a_line_of_an_older_version_is_found_by_its_words(cast, token, propose):
     old = Line.objects.get(version__memory=cast.memory, version__number=1, text="- Aya owns iOS")
     key = token("member", scopes=PROPOSE)
     assert propose(key, line=old.pk, text="Ben owns iOS").status_code == 202
-    gone = Line.objects.get(text="- We launch on Friday")
-    assert propose(key, line=gone.pk).status_code == 409
+    removed = Line.objects.get(text="- We launch on Friday")
+    assert propose(key, line=removed.pk).status_code == 409
 
 
 def test_a_repeated_request_adds_nothing(cast, token, propose):
@@ -113,9 +113,9 @@ def test_a_key_that_lost_access_sees_its_proposals_no_more(cast, token, ask, pro
 
 
 def test_workspace_memory_refuses_private_sources(cast, token, propose):
-    other = make_channel_memory(channel=cast.public, memory_type="short_term")
+    short_term = make_channel_memory(channel=cast.public, memory_type="short_term")
     message = MessageFactory(channel=cast.public, was_private=True)
     key = token("insider", scopes=PROPOSE)
-    line = other.current.lines.first()
-    answer = propose(key, memory=other.pk, line=line.pk, sources=[message.pk])
+    line = short_term.current.lines.first()
+    answer = propose(key, memory=short_term.pk, line=line.pk, sources=[message.pk])
     assert answer.status_code == 422

@@ -28,9 +28,9 @@ def test_its_secret_is_shown_once(ask: Ask, token: Callable[..., str]) -> None:
 
 def test_another_key_sees_and_removes_nothing(ask: Ask, token: Callable[..., str]) -> None:
     pk = add(ask, token("member")).json()["id"]
-    other = token("member")
-    assert ask(other, "webhooks").json()["items"] == []
-    assert ask(other, f"webhooks/{pk}", "delete").status_code == 404
+    another = token("member")
+    assert ask(another, "webhooks").json()["items"] == []
+    assert ask(another, f"webhooks/{pk}", "delete").status_code == 404
     assert Webhook.objects.filter(pk=pk).exists()
 
 

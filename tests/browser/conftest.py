@@ -23,11 +23,11 @@ from tests.factories import ChannelFactory, PersonFactory, UserFactory, Workspac
 # Playwright's own loop runs in this thread; Django would refuse the ORM beside it.
 os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
 
-# A bound for a broken test: how fast a busy machine is says nothing about the pages.
+# A bound for a broken test. It does not measure the pages, because the machine may be busy.
 TIMEOUT = 60_000  # milliseconds
 expect.set_options(timeout=TIMEOUT)
 
-# What Chromium says of answers that are meant: a conflict, a form to be corrected, a refusal.
+# Chromium's messages for expected statuses: a conflict, an invalid form, a refusal.
 MEANT = ("status of 409", "status of 422", "status of 403", "status of 404")
 
 
@@ -54,9 +54,9 @@ def kept_states(
     folder = tmp_path_factory.getbasetemp()
     if worker := os.environ.get("PYTEST_XDIST_WORKER"):
         folder = folder.parent  # of all of them
-        # What another process made is found here: what both of them count must not meet.
-        for one in (UserFactory, WorkspaceFactory, PersonFactory, ChannelFactory):
-            one.reset_sequence(100_000 * (1 + int(worker.removeprefix("gw"))), force=True)
+        # Another process may have created the rows, so the sequences must not overlap.
+        for factory in (UserFactory, WorkspaceFactory, PersonFactory, ChannelFactory):
+            factory.reset_sequence(100_000 * (1 + int(worker.removeprefix("gw"))), force=True)
     with django_db_blocker.unblock():
         return States(folder)
 
@@ -108,7 +108,7 @@ def plain(new_context: CreateContextCallback) -> BrowserContext:
 
 @pytest.fixture
 def complaints(page: Page) -> Iterator[list[str]]:
-    """What the browser's console holds against the page; the test fails if there is anything."""
+    """Collect messages of the browser's console. The test fails if there are any."""
     messages = listen_to_console(page)
     yield messages
     assert messages == []

@@ -35,7 +35,7 @@ AXE_OPTIONS = {
 
 
 def axe_faults(page: Page) -> list[str]:
-    """What axe finds, as soon as no swap and no animation is under way."""
+    """Return the faults that axe finds, as soon as no swap and no animation is running."""
     expect(page.locator(AT_WORK)).to_have_count(0)
     page.evaluate("Promise.all(document.getAnimations().map((one) => one.finished))")
     if page.evaluate("typeof axe") == "undefined":
@@ -55,7 +55,7 @@ def look_at(page: Page) -> list[str]:
 
 
 def axe_in_all_looks(page: Page) -> list[str]:
-    """What axe finds in each width and theme."""
+    """Return the faults that axe finds in each width and theme."""
     faults = []
     size = page.viewport_size
     assert size is not None
@@ -95,17 +95,17 @@ CUT = """() => [...document.querySelectorAll("a, button, label, .badge, h1, h2, 
 
 def too_narrow(page: Page) -> list[str]:
     """Wider than the window, as it is or spaced as WCAG 1.4.12 has it; or a heading that comes late."""
-    found = []
+    problems = []
     for width in (320, 1280):
         page.set_viewport_size({"width": width, "height": 640})
-        found += sideways(page)
+        problems += sideways(page)
         top = page.evaluate("document.querySelector('h1').getBoundingClientRect().top")
         if width == 320 and top + page.evaluate("scrollY") > 120:
-            found.append("h1 comes late")
+            problems.append("h1 comes late")
         page.evaluate(SPACED)
-        found += [f"spaced, {width}: {fault}" for fault in sideways(page) + page.evaluate(CUT)]
+        problems += [f"spaced, {width}: {fault}" for fault in sideways(page) + page.evaluate(CUT)]
         page.evaluate("() => { document.adoptedStyleSheets = [] }")
-    return found
+    return problems
 
 
 SMALL = """(size) => [...document.querySelectorAll(
@@ -140,12 +140,14 @@ SMALL = """(size) => [...document.querySelectorAll(
 
 def too_small(page: Page) -> list[str]:
     """Targets under a mouse, and under a finger: these in a wide window and in a narrow one."""
-    found = [f"for a mouse: {one}" for one in page.evaluate(SMALL, FINE)]
+    problems = [f"for a mouse: {target}" for target in page.evaluate(SMALL, FINE)]
     with finger(page):
         for width in (320, 1280):
             page.set_viewport_size({"width": width, "height": 640})
-            found += [f"for a finger, {width}: {one}" for one in page.evaluate(SMALL, COARSE)]
-    return found
+            problems += [
+                f"for a finger, {width}: {target}" for target in page.evaluate(SMALL, COARSE)
+            ]
+    return problems
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""What those who run the story's team see: Slack, a line held back, a model that was paid."""
+"""Pages for operators of the story's team: Slack, a quarantined line, model calls with costs."""
 
 from datetime import timedelta
 from decimal import Decimal

@@ -1,6 +1,7 @@
-"""Databases as tests find them, each made once in a run and brought back as often as it is asked for.
+"""Databases for browser tests. Each is made once in a run and restored for each test.
 
-Making a team takes seconds, bringing it back milliseconds: SQLite copies the pages of its file.
+Making a team takes seconds. Restoring it takes milliseconds, because SQLite copies the pages of its
+file.
 """
 
 import fcntl
@@ -17,7 +18,9 @@ Value = TypeVar("Value")
 
 
 class States:
-    """In a folder that all processes of a run share: what one has made, the others find."""
+    """A folder that all processes of a run share. Each process can restore the states of the
+    others.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -25,7 +28,7 @@ class States:
         _here().backup(self.empty)
 
     def bring(self, name: str, make: Callable[[], Value]) -> Value:
-        """The database as `make` left it, and what it gave, in rows of the caller's own."""
+        """Restore the database as `make` left it, and return the value that `make` returned."""
         file, given = self.folder / f"{name}.sqlite3", self.folder / f"{name}.pickle"
         with (self.folder / f"{name}.lock").open("w") as turn:
             fcntl.flock(turn, fcntl.LOCK_EX)
@@ -36,8 +39,8 @@ class States:
                 given.write_bytes(pickle.dumps(value))
         with closing(sqlite3.connect(file)) as kept:
             kept.backup(_here())
-        found: Value = pickle.loads(given.read_bytes())
-        return found
+        restored: Value = pickle.loads(given.read_bytes())
+        return restored
 
     def clear(self) -> None:
         self.empty.backup(_here())

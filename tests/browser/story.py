@@ -43,7 +43,7 @@ from tests.factories import (
     make_version,
 )
 
-SAID = [
+SENTENCES = [
     "Proposal: launch on Thursday, freeze a week before. Who sees a problem?",
     "iOS review took *three days* last time because of the camera text",
     "I need two clear days with a frozen build. A freeze “more or less” does not give me that",
@@ -57,7 +57,7 @@ SAID = [
     "AVeryLongWordWithoutAnySpaceInItThatSomebodyPastedFromALogFileAndNobodyEverCleanedUpAfterwards",
     "store screenshots: phone in portrait, or the tablet on a cart?",
 ]
-SAID_JA = [
+SENTENCES_JA = [
     "来週の水曜日までに在庫連携の仕様を決めたいです",
     "文字コードはShift_JISのままで受け取れますか？",
     "決定：連携は毎朝五時に一回、失敗したら三十分後に三回まで再試行",
@@ -103,7 +103,7 @@ class Story:
         return self.memory.head
 
     def meanwhile(self, line: str) -> None:
-        """Somebody else puts a line on top of the long-term memory."""
+        """Add a line to the top of the long-term memory as another person."""
         self.memory.refresh_from_db()
         current = self.memory.current
         assert current is not None
@@ -119,7 +119,7 @@ class Story:
         return self.memory.versions.values_list("pk", flat=True).get(number=number)
 
     def operators_pages(self) -> dict[str, str]:
-        """Those of `setup/`, with an import in each state that waits for somebody."""
+        """The pages of `setup/`, with an import in each state that waits for a person."""
         uploads = Upload.objects.values_list("state", "pk")
         states = {f"import-{state}": f"/setup/import/{pk}/" for state, pk in uploads}
         return {"setup": "/setup/", "import": "/setup/import/", **states}
@@ -230,16 +230,16 @@ def tell() -> Story:
     long_name = "beta-testers-of-the-second-edition-with-a-name-that-goes-on-and-on"
     old = channel("C0OLD", long_name, is_archived=True)
 
-    memory = remember(launch, people, SAID, LINES, now, segments=6)
-    propose(remember(minato, people, SAID_JA, LINES_JA, now, segments=3))
-    talk(old, people, SAID, now - timedelta(days=40), 60)
+    memory = remember(launch, people, SENTENCES, LINES, now, segments=6)
+    propose(remember(minato, people, SENTENCES_JA, LINES_JA, now, segments=3))
+    talk(old, people, SENTENCES, now - timedelta(days=40), 60)
     quote = estimate_backfill(workspace, [old], 0, now).as_json()
     Backfill.objects.start(
         workspace, [old], since_us=0, until_us=to_micros(now), quote=quote, by=mika
     ).cancel(mika)
-    remember(pricing, people, SAID[:4], LINES[:2], now, segments=1)
-    talk(launch, people, SAID, now - timedelta(minutes=70), 9)
-    first_look(ops, talk(ops, people, SAID, now - timedelta(minutes=20), 3))
+    remember(pricing, people, SENTENCES[:4], LINES[:2], now, segments=1)
+    talk(launch, people, SENTENCES, now - timedelta(minutes=70), 9)
+    first_look(ops, talk(ops, people, SENTENCES, now - timedelta(minutes=20), 3))
     correct(memory, mika)
     thread_ts = remember_thread(launch, people)
     whole = Memory.objects.of_workspace(workspace, MemoryType.LONG_TERM)
@@ -260,14 +260,14 @@ def tell() -> Story:
 
 
 def talk(
-    channel: Channel, people: list[Person], said: list[str], start: datetime, many: int
+    channel: Channel, people: list[Person], sentences: list[str], start: datetime, many: int
 ) -> list[Message]:
     return [
         MessageFactory(
             channel=channel,
             author=people[(i * i + 1) % len(people)],
             at=start + timedelta(minutes=3 * i),
-            text=said[i % len(said)],
+            text=sentences[i % len(sentences)],
             edited_ts="1.000000" if i % 7 == 3 else "",
             state="deleted" if i % 11 == 10 else "live",
         )
@@ -278,7 +278,7 @@ def talk(
 def remember(
     channel: Channel,
     people: list[Person],
-    said: list[str],
+    sentences: list[str],
     lines: list[str],
     now: datetime,
     *,
@@ -289,7 +289,7 @@ def remember(
     long = Memory.objects.of_channel(channel, MemoryType.LONG_TERM)
     for i in range(segments):
         start = now - timedelta(days=2 * (segments - i))
-        messages = talk(channel, people, said, start, 14)
+        messages = talk(channel, people, sentences, start, 14)
         if i == 0:
             channel.remember_from(messages[0].micros)
         segment = make_segment(messages=messages, outcome="remembered")
@@ -389,7 +389,7 @@ def remember_thread(channel: Channel, people: list[Person]) -> str:
     root = channel.messages.in_order()[0]
     for i in range(5):
         at = root.micros // 1_000_000 + 20 + 40 * i
-        make_reply(root=root, author=people[i], ts=f"{at}.000100", text=SAID[i + 1])
+        make_reply(root=root, author=people[i], ts=f"{at}.000100", text=SENTENCES[i + 1])
     lines = "\n".join(LINES[1:3])
     make_thread_memory(channel=channel, thread_ts=root.ts, texts=[lines])
     return str(root.ts)

@@ -11,7 +11,7 @@ from memories.pipeline.search import indexing
 from memories.rules.generate.segments import Trigger
 from memories.rules.ingest.timestamps import to_micros, ts_from_micros
 from memories.rules.memory.identity import MemoryType
-from tests.browser.story import LINES, LINES_JA, SAID, SAID_JA, Story, tell
+from tests.browser.story import LINES, LINES_JA, SENTENCES, SENTENCES_JA, Story, tell
 from tests.factories import ChannelMemberFactory, make_version
 
 CHANNELS = 60
@@ -48,7 +48,7 @@ def grow() -> Team:
     talk(channels, people, now - timedelta(days=28))
     memories = [remember(channel, i) for i, channel in enumerate(channels)]
     Seen.objects.bulk_create(
-        Seen(user=story.user, memory=one, number=1, at=now) for one in memories
+        Seen(user=story.user, memory=item, number=1, at=now) for item in memories
     )
     long, prose = memories[0], memories[1]
     for number in range(long.head, VERSIONS):
@@ -88,8 +88,10 @@ def open_channels(workspace: Workspace, people: list[Person]) -> list[Channel]:
 
 
 def talk(channels: list[Channel], people: list[Person], start: datetime) -> None:
-    """What is missing of the messages, evenly over the channels; half of it is Japanese. All but
-    the last few are in closed segments."""
+    """Create the missing messages, evenly over the channels; half of them are Japanese.
+
+    All but the last few are in closed segments.
+    """
     missing = MESSAGES - Message.objects.count()
     each = missing // len(channels)
     start_us = to_micros(start)
@@ -111,18 +113,19 @@ def talk(channels: list[Channel], people: list[Person], start: datetime) -> None
         for i, channel in enumerate(channels)
         for at in range(0, each - SEGMENT, SEGMENT)
     )
-    segments = {(one.channel_id, one.number): one for one in Segment.objects.all()}
+    segments = {(item.channel_id, item.number): item for item in Segment.objects.all()}
     rows = []
     for n in range(missing):
         i, at = n % len(channels), n // len(channels)
-        said = SAID_JA if i % 2 else SAID
+        sentences = SENTENCES_JA if i % 2 else SENTENCES
         rows.append(
             Message(
                 channel=channels[i],
                 ts=ts_from_micros(moment(i, at)),
                 micros=moment(i, at),
                 author=people[(n * n + at) % len(people)],
-                text=f"{said[(at + i) % len(said)]} ({n})" + (" 端末の移行" if at == 7 else ""),
+                text=f"{sentences[(at + i) % len(sentences)]} ({n})"
+                + (" 端末の移行" if at == 7 else ""),
                 segment=segments.get((channels[i].pk, at // SEGMENT + 1)),
             )
         )
@@ -136,7 +139,7 @@ def first_of(memory: Memory) -> list[Message]:
 
 
 def remember(channel: Channel, i: int) -> Memory:
-    """Two versions; the second one has a line more, and one that it says otherwise."""
+    """Create two versions. The second has one more line and one changed line."""
     lines = [*(LINES_JA if i % 2 else LINES)][:3]
     memory = Memory.objects.of_channel(channel, MemoryType.LONG_TERM)
     messages = list(channel.messages.in_order()[:4])

@@ -30,5 +30,5 @@ def test_the_pages_of_an_operator(
     for name, path in {**story.admin_pages(), **more}.items():
         page.goto(story.at(path))
         faults[name] = look_at(page)
-    assert {name: found for name, found in faults.items() if found} == {}
+    assert {name: problems for name, problems in faults.items() if problems} == {}
     assert messages == []

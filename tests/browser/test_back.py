@@ -16,7 +16,7 @@ pytestmark = [
     pytest.mark.nightly("needs a Chromium of its own, with its back/forward cache on"),
 ]
 
-CACHE_OFF = "--disable-back-forward-cache"  # what Playwright adds by itself
+CACHE_OFF = "--disable-back-forward-cache"  # added by Playwright
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def test_public_pages_come_back_from_memory(keeping_page: Page, story: Story) ->
 
 
 def test_private_pages_do_not(keeping_page: Page, story: Story) -> None:
-    """Back asks the server, which leads to the login with the way on."""
+    """Back sends a request, which leads to the login with a `next` address."""
     sign_in(keeping_page, story)
     private = keeping_page.evaluate("location.pathname")
     keeping_page.evaluate("window.kept = true")

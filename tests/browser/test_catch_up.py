@@ -1,4 +1,4 @@
-"""Catch up in a browser: what its form sends."""
+"""Catch up in a browser: the query string of its form."""
 
 import re
 

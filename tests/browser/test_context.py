@@ -17,10 +17,10 @@ pytestmark = [pytest.mark.browser, pytest.mark.nightly("a long walk")]
 def test_the_preview_is_the_context(page: Page, story: Story) -> None:
     """Byte for byte what the command prints for the same reader; the sections' tokens are its sum."""
     sign_in(page, story)
-    asked = {"channel": "C0LAUNCH", "budget": "4000", "at": "2031-01-05T09:00:00Z"}
-    page.goto(story.at(f"/w/kazoe/context/?{urlencode(asked)}"))
+    parameters = {"channel": "C0LAUNCH", "budget": "4000", "at": "2031-01-05T09:00:00Z"}
+    page.goto(story.at(f"/w/kazoe/context/?{urlencode(parameters)}"))
     out = io.StringIO()
-    words = [word for name, value in asked.items() for word in (f"--{name}", value)]
+    words = [word for name, value in parameters.items() for word in (f"--{name}", value)]
     call_command("context", "--workspace", "kazoe", "--as", story.user.username, *words, stdout=out)
     shown = page.locator("#text pre").all_text_contents()
     assert len(shown) > 3
@@ -39,7 +39,7 @@ PARTS, TIMES = 4, 50  # for several processes to share; of each page
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_looking_changes_nothing(page: Page, story: Story, part: int) -> None:
-    """All pages, whole and as parts, again and again: nobody writes to the database."""
+    """All pages, whole and as parts, are opened repeatedly. None writes to the database."""
     enter(page.context, story.url, story.user)
     ask = page.context.request
     before = data_version()

@@ -1,5 +1,6 @@
-"""A security key in Chromium, which plays one itself: added, and asked for at the next login. And
-how the pages of second factors look."""
+"""Second factors in Chromium, which emulates a security key: adding it, signing in, and the
+pages.
+"""
 
 import pytest
 from allauth.mfa.models import Authenticator
@@ -84,15 +85,17 @@ PAGES = (
 @pytest.mark.nightly("every look")
 @pytest.mark.timeout(600)
 def test_the_pages_of_second_factors(new_context: CreateContextCallback, story: Story) -> None:
-    """As all other pages: in Japanese, in each theme and width; also who they are asked again, a
-    code that is wrong, and the second half of a login."""
+    """The pages are checked like all others: in Japanese, in each theme and width.
+
+    This includes the fresh sign-in, a wrong code, and the second step of a login.
+    """
     page = new_context(locale="ja").new_page()
     enter(page.context, story.url, story.user)
-    known, faults = names(story), {}
+    names_shown, faults = names(story), {}
 
     def look(name: str) -> None:
-        found = [*left_in_english(page, known), *axe_in_all_looks(page)]
-        faults[name] = found + too_narrow(page) + too_small(page)
+        problems = [*left_in_english(page, names_shown), *axe_in_all_looks(page)]
+        faults[name] = problems + too_narrow(page) + too_small(page)
 
     page.goto(story.at("/factors/totp/activate/"))
     look("who is it")
@@ -115,4 +118,4 @@ def test_the_pages_of_second_factors(new_context: CreateContextCallback, story: 
     page.click("form.stack button")
     page.wait_for_url(story.at("/factors/authenticate/"))
     look("second half")
-    assert {name: found for name, found in faults.items() if found} == {}
+    assert {name: problems for name, problems in faults.items() if problems} == {}

@@ -1,4 +1,4 @@
-"""When something breaks: what was typed stays, and what the pages say of it is true."""
+"""Failures: typed text is kept, and pages describe the failure correctly."""
 
 import os
 import random
@@ -178,8 +178,9 @@ def model(settings: Settings, httpserver: HTTPServer) -> FakeEndpoint:
 
 @pytest.mark.nightly("a long walk")
 def test_progress_and_cost_are_honest(page: Page, story: Story, model: FakeEndpoint) -> None:
-    """What it costs stands there before it begins; a model without a price is never said to cost
-    nothing; no time is promised before any was measured; who is no credit left is told so."""
+    """The cost is shown before the work begins. A model without a price is not shown as free. No
+    time is shown before a measurement. Missing credit is reported.
+    """
     sign_in(page, story)
     page.goto(story.at("/w/kazoe/backfill/"))
     page.locator("summary", has_text="Choose channels").click()
@@ -205,7 +206,7 @@ def test_progress_and_cost_are_honest(page: Page, story: Story, model: FakeEndpo
     expect(page.locator("main")).not_to_contain_text(re.compile(r"\$0(?![.\d])"))
 
 
-RUNS, HELD = 10, 8
+RUNS, AT_LEAST = 10, 8
 STILL = re.compile(r"<dt>remaining: about</dt><dd>([\d.]+) – ([\d.]+) min</dd>")
 
 
@@ -218,9 +219,11 @@ def test_remaining_time_is_shown_correctly(
     time_machine: TimeMachineFixture,
     client: Client,
 ) -> None:
-    """Ten orders to a model that takes 4 to 15 seconds, by its own random_faults more or less than that: no
-    time is promised in the first half minute, and at least eight end within the first one that is.
-    The clock is moved, nobody waits."""
+    """Ten runs against a model that takes 4 to 15 seconds.
+
+    No time is shown in the first half minute. At least eight runs end within the first shown range.
+    The clock is moved, so the test does not wait.
+    """
     settings.MEMORYHUB_MODEL, settings.OPENAI_API_KEY = "tiny", "sk-test"
     settings.MEMORYHUB_LLM_CONCURRENCY = 1
     model = Metered(httpserver)
@@ -228,29 +231,29 @@ def test_remaining_time_is_shown_correctly(
     time_machine.move_to(timezone.now())
     client.force_login(story.user)
     chance = random.Random(25)
-    held, early = 0, []
+    kept, early = 0, []
     for run in range(RUNS):
         usual = chance.uniform(4, 15)
         model.before = lambda _, usual=usual: time_machine.shift(usual * chance.uniform(0.4, 1.6))
         backfill = ordered(story, f"run-{run}")
         path = f"/w/kazoe/backfill/{backfill.pk}/"
         began = timezone.now()
-        told: list[tuple[float, float, float]] = []
+        promises: list[tuple[float, float, float]] = []
 
-        def look(path: str = path, began: datetime = began, told: Any = told) -> None:
-            if told or (timezone.now() - began).total_seconds() < 5:
+        def look(path: str = path, began: datetime = began, promises: Any = promises) -> None:
+            if promises or (timezone.now() - began).total_seconds() < 5:
                 return
             if promised := STILL.search(client.get(path).content.decode()):
                 seconds = (timezone.now() - began).total_seconds()
-                told.append((seconds, *(60 * float(end) for end in promised.groups())))
+                promises.append((seconds, *(60 * float(end) for end in promised.groups())))
 
         assert carry_out(backfill, look) == ""
-        [(at, least, most)] = told
+        [(at, least, most)] = promises
         early += [at] if at < 30 else []
         left = (timezone.now() - began).total_seconds() - at
-        held += least - 3 <= left <= most + 3  # it is told in tenths of a minute
+        kept += least - 3 <= left <= most + 3  # it is shown in tenths of a minute
     assert early == []
-    assert held >= HELD
+    assert kept >= AT_LEAST
 
 
 def ordered(story: Story, name: str) -> Backfill:

@@ -1,4 +1,4 @@
-"""In Japanese all of it is: pages, states, what is told, and the pages of errors."""
+"""Japanese is complete: pages, states, messages and error pages."""
 
 import re
 
@@ -13,8 +13,8 @@ from tests.browser.story import Story
 
 pytestmark = [pytest.mark.browser, pytest.mark.nightly("every look"), pytest.mark.timeout(600)]
 
-# What a page says in its own language: texts, titles and labels, but no words of people.
-SAID = """() => {
+# The texts of a page in its own language: texts, titles and labels, but no words of people.
+TEXTS = """() => {
     const own = (one) => one.closest("[lang]").lang === "ja" && !one.closest("code, pre, textarea, #id_time_zone, .stretches [lang], .sources [lang]");
     const said = [document.title];
     const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
@@ -30,7 +30,7 @@ SAID = """() => {
 TIMES = """() => [...document.querySelectorAll("time")]
     .filter((one) => one.checkVisibility()).map((one) => one.textContent.trim())"""
 WORD = re.compile(r"[A-Za-z]{2,}")
-# Addresses, commands, files of docs, scopes of Slack, and what was searched for.
+# Addresses, commands, files of docs, scopes of Slack, and search queries.
 NOT_WORDS = re.compile(
     r"https?://\S+|`[^`]*`|docs/\w+\.md|\b\w+:\w+[.\w]*|[A-Z]+(_[A-Z]+)+|…\w+|nowhere|freeze"
 )
@@ -49,42 +49,42 @@ def test_japanese_is_complete(new_context: CreateContextCallback, story: Story) 
     page.goto(story.at("/login/"))
     words = {"login": left_in_english(page, set())}
     enter(page.context, story.url, story.user)
-    known = names(story)
+    allowed = names(story)
     for name, path in story.pages().items():
         page.goto(story.at(path.partition("#")[0]))
-        words[name] = left_in_english(page, known)
+        words[name] = left_in_english(page, allowed)
         words[name] |= {time for time in page.evaluate(TIMES) if not IN_JAPANESE.search(time)}
     for name in states(page, story):
-        words[name] = left_in_english(page, known)
+        words[name] = left_in_english(page, allowed)
     for name, path in broken(story).items():
         page.goto(story.at(path))
-        words[name] = left_in_english(page, known)
-    assert {name: found for name, found in words.items() if found} == {}
+        words[name] = left_in_english(page, allowed)
+    assert {name: left for name, left in words.items() if left} == {}
 
 
 def broken(story: Story) -> dict[str, str]:
-    """What nobody may open, and what the server fails at."""
+    """Pages that are forbidden, and pages on which the server fails."""
     Workspace.objects.filter(slug="new").update(settings={"time_zone": "nowhere"})
     return {"forbidden": "/setup/", "error": "/w/new/catch-up/"}
 
 
 def names(story: Story) -> set[str]:
-    told = [
+    texts = [
         *Channel.objects.values_list("name", flat=True),
         *Person.objects.values_list("name", flat=True),
         story.user.get_full_name(),
         *story.memory.workspace.notes.values_list("title", flat=True),
     ]
-    return {word for one in told for word in WORD.findall(one)}
+    return {word for text in texts for word in WORD.findall(text)}
 
 
-def left_in_english(page: Page, known: set[str]) -> set[str]:
+def left_in_english(page: Page, allowed: set[str]) -> set[str]:
     return {
-        said
-        for said in page.evaluate(SAID)
+        text
+        for text in page.evaluate(TEXTS)
         if [
             word
-            for word in WORD.findall(NOT_WORDS.sub("", said))
-            if word not in NAMES and word not in known
+            for word in WORD.findall(NOT_WORDS.sub("", text))
+            if word not in NAMES and word not in allowed
         ]
     }

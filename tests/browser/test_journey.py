@@ -32,7 +32,7 @@ def test_every_page(page: Page, story: Story, complaints: list[str], part: int) 
     for name, path in list(story.pages().items())[part::PARTS]:
         page.goto(story.at(path))
         faults[name] = look_at(page)
-    assert {name: found for name, found in faults.items() if found} == {}
+    assert {name: problems for name, problems in faults.items() if problems} == {}
     assert data_version() == before
 
 
@@ -40,7 +40,7 @@ def test_every_page(page: Page, story: Story, complaints: list[str], part: int) 
 def test_every_state(page: Page, story: Story, complaints: list[str], group: str) -> None:
     enter(page.context, story.url, story.user)
     faults = {name: look_at(page) for name in STATES[group](page, story)}
-    assert {name: found for name, found in faults.items() if found} == {}
+    assert {name: problems for name, problems in faults.items() if problems} == {}
     complaints[:] = [line for line in complaints if not NO_ANSWER.search(line)]
 
 

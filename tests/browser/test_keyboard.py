@@ -1,4 +1,4 @@
-"""Where the keyboard is, what a screen reader is told, and the whole product without a mouse."""
+"""Keyboard focus, screen reader messages, and the whole product without a mouse."""
 
 import re
 from collections.abc import Callable
@@ -17,7 +17,9 @@ pytestmark = pytest.mark.browser
 
 @dataclass(frozen=True)
 class Action:
-    """``path`` is opened and ``do`` done; then the keyboard is in ``region``, and ``news`` was told."""
+    """``path`` is opened and ``do`` is done. Then the focus is in ``region`` and ``news`` was
+    announced.
+    """
 
     path: Callable[[Team], str]
     do: Callable[[Page, Team], None]
@@ -68,8 +70,8 @@ def search(page: Page, team: Team) -> None:
     page.get_by_role("searchbox").press_sequentially("移行")
 
 
-def at(rest: str) -> Callable[[Team], str]:
-    return lambda team: team.at(f"/w/{team.workspace.slug}/{rest}")
+def at(path: str) -> Callable[[Team], str]:
+    return lambda team: team.at(f"/w/{team.workspace.slug}/{path}")
 
 
 ACTIONS = {
@@ -98,7 +100,7 @@ ACTIONS = {
 @pytest.mark.nightly("in the large team")
 @pytest.mark.parametrize("name", ACTIONS)
 def test_focus_and_status_after_a_swap(page: Page, team: Team, name: str) -> None:
-    """The keyboard is in what came, never nowhere; the news lands where a status was before."""
+    """The focus is in the new part, and the status region that existed before has the news."""
     action = ACTIONS[name]
     fail_a_job(team.memory)  # for the one that retries it
     sign_in(page, team)
@@ -107,9 +109,9 @@ def test_focus_and_status_after_a_swap(page: Page, team: Team, name: str) -> Non
         """for (const one of document.querySelectorAll("[role=status]")) one.wasThere = true"""
     )
     action.do(page, team)
-    told = page.locator("[role=status]", has_text=action.news)
-    expect(told).to_have_count(1)
-    assert told.evaluate("one => one.wasThere === true")
+    status = page.locator("[role=status]", has_text=action.news)
+    expect(status).to_have_count(1)
+    assert status.evaluate("one => one.wasThere === true")
     expect(page.locator(f"{action.region}:focus, {action.region} :focus")).to_have_count(1)
 
 
@@ -124,7 +126,7 @@ def test_older_messages_load_above_and_receive_focus(
     page.locator("#older a").click()
     expect(rows).not_to_have_count(before)
     assert rows.count() > before
-    # Beside the row that was first before stands the one that has the focus now.
+    # The focused row is next to the row that was first before.
     ids = rows.evaluate_all("rows => rows.map(row => row.id)")
     expect(page.locator(f'[id="{ids[ids.index(first) - 1]}"]')).to_be_focused()
     days = page.locator(".day").evaluate_all("days => days.map(day => day.dataset.day)")
@@ -240,8 +242,10 @@ def to(page: Page, target: Locator, key: str = "", *, back: bool = False) -> Non
 def test_no_request_is_sent_while_a_japanese_word_is_composed(page: Page, story: Story) -> None:
     sign_in(page, story)
     page.goto(story.at("/w/kazoe/notes/"))
-    asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url) if "?q=" in request.url else None)
+    requests: list[str] = []
+    page.on(
+        "request", lambda request: requests.append(request.url) if "?q=" in request.url else None
+    )
     page.focus("#q")
     keyboard = page.context.new_cdp_session(page)
     for so_far in ("せ", "せい", "せいす", "せいすう"):
@@ -249,22 +253,22 @@ def test_no_request_is_sent_while_a_japanese_word_is_composed(page: Page, story:
             "Input.imeSetComposition",
             {"text": so_far, "selectionStart": len(so_far), "selectionEnd": len(so_far)},
         )
-    assert asked == []
+    assert requests == []
     with page.expect_response(lambda response: "?q=" in response.url):
         keyboard.send("Input.insertText", {"text": "整数"})
     expect(page.locator("#notes article")).to_have_count(1)
     expect(page.locator("#notes-count")).to_contain_text("1 note contains “整数”")
-    assert len(asked) == 1
+    assert len(requests) == 1
     assert page.url.endswith("?q=%E6%95%B4%E6%95%B0")
 
 
 def test_unsaved_text_is_not_left_by_accident(page: Page, story: Story) -> None:
     sign_in(page, story)
     page.goto(story.channel)
-    asked: list[str] = []
-    page.on("dialog", lambda dialog: (asked.append(dialog.type), dialog.accept()))
+    dialogs: list[str] = []
+    page.on("dialog", lambda dialog: (dialogs.append(dialog.type), dialog.accept()))
     page.click("#memory >> text=Edit")
     page.locator("#text").press_sequentially("half a thought")
     page.click("nav >> text=Notes")
     page.wait_for_url("**/notes/")
-    assert asked == ["beforeunload"]
+    assert dialogs == ["beforeunload"]

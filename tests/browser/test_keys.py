@@ -1,4 +1,4 @@
-"""Single keys: each does what its control does, and nothing where somebody types."""
+"""Single keys: each does the same as its control, and nothing while a person types."""
 
 import re
 
@@ -36,8 +36,8 @@ def test_a_morning_by_keys(page: Page, story: Story, complaints: list[str]) -> N
     page.keyboard.press("Enter")
     expect(first.locator(".came").first).to_be_visible()
     for keys, path in (("gc", "context"), ("gn", "notes"), ("gj", "jobs"), ("gh", "catch-up")):
-        for one in keys:
-            page.keyboard.press(one)
+        for pressed in keys:
+            page.keyboard.press(pressed)
         page.wait_for_url(story.at(f"/w/kazoe/{path}/"))
     page.keyboard.press("/")
     page.wait_for_url(story.at("/w/kazoe/search/"))

@@ -1,4 +1,4 @@
-"""Light and still: what a cold load weighs, what a page moves while it loads and while it polls."""
+"""Page weight, and layout shifts during loading and polling."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -33,24 +33,24 @@ REQUESTS, BYTES = 6, 100_000
 def test_a_cold_load_is_light(page: Page, team: Team, path: Callable[[Team], str]) -> None:
     """As it comes over the wire; a static file as it is served outside of tests: compressed."""
     enter(page.context, team.url, team.user)
-    asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
+    urls: list[str] = []
+    page.on("request", lambda request: urls.append(request.url))
     response = page.goto(path(team), wait_until="networkidle")
     assert response is not None
     assert response.headers["content-encoding"] == "gzip"
     weight = response.request.sizes()["responseBodySize"]
     static = f"{team.url}/static/"
-    for url in asked:
+    for url in urls:
         if url.startswith(static):
-            found = finders.find(url.removeprefix(static).partition("?")[0])
-            weight += len(brotli.compress(Path(str(found)).read_bytes()))
-    assert all(url.startswith(team.url) for url in asked)
-    assert len(asked) <= REQUESTS, asked
+            file = finders.find(url.removeprefix(static).partition("?")[0])
+            weight += len(brotli.compress(Path(str(file)).read_bytes()))
+    assert all(url.startswith(team.url) for url in urls)
+    assert len(urls) <= REQUESTS, urls
     assert weight <= BYTES
 
 
-# Questions to the database, at most: of pages, and of parts of them. Catch up asks up to three more
-# where jobs were given up, lines are held back, and shorter texts are proposed.
+# The maximum of queries: of pages, and of parts of them. Catch up makes up to three more
+# if there are failed jobs, quarantined lines and proposals of shorter texts.
 PAGE, PART = 30, 20
 SLOWEST = {
     "catch-up": (lambda team: "/w/kazoe/catch-up/", PAGE, PART + 3),
@@ -73,9 +73,9 @@ def test_a_page_makes_few_queries(team: Team, client: Client, name: str) -> None
     for bound, headers in zip(bounds, ({}, {"HX-Request": "true"}), strict=True):
         if bound is None:
             continue
-        with CaptureQueriesContext(connection) as asked:
+        with CaptureQueriesContext(connection) as queries:
             assert client.get(path(team), headers=headers).status_code == 200
-        assert len(asked) <= bound
+        assert len(queries) <= bound
 
 
 def far(team: Team) -> str:
@@ -96,7 +96,9 @@ def test_the_foot_of_the_navigation_stays_where_it_is(page: Page, story: Story) 
 
 
 def test_a_minute_of_polling_moves_nothing(page: Page, story: Story) -> None:
-    """The jobs page asks every few seconds while one runs; who reads and types there is left alone."""
+    """The jobs page polls every few seconds while a job runs. This does not disturb reading or
+    typing.
+    """
     running(story)
     enter(page.context, story.url, story.user)
     page.add_init_script(WATCH)
@@ -112,7 +114,7 @@ def test_a_minute_of_polling_moves_nothing(page: Page, story: Story) -> None:
     for minute in range(20):
         with page.expect_response(lambda answer: "/jobs/" in answer.url):
             page.clock.run_for(3000)
-        if minute == 10:  # what is new comes in, and still nothing moves
+        if minute == 10:  # new rows are loaded, and still nothing moves
             Job.objects.filter(pk=job.pk).update(attempts=2)
     expect(page.locator(f"#row-{job.pk}")).to_contain_text("attempt 2")
     assert 200 in answers
@@ -122,7 +124,9 @@ def test_a_minute_of_polling_moves_nothing(page: Page, story: Story) -> None:
 
 
 def test_focus_stays_when_a_part_is_loaded_again(page: Page, story: Story) -> None:
-    """On links of what asks by itself: of a backfill that runs, and of a job whose state changes."""
+    """The focus is on links in parts that poll: a running backfill, and a job whose state
+    changes.
+    """
     backfill = backfilling(story)
     running(story)
     job = Job.objects.get(input_key="running")

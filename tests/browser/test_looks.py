@@ -1,4 +1,4 @@
-"""What is seen: contrast, shapes beside colours, narrow and spaced text, targets, theme, language."""
+"""Contrast, shapes beside colours, narrow and spaced text, targets, theme, language."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.nightly("every look")]
 
 TEXT, GRAPHICS = 4.5, 3.0
 GROUNDS = ("bg", "surface", "inset", "nav")
-# Of what stands on what, by the names of the style sheet; axe sees texts at rest only.
+# Foreground and background by the names of the style sheet. axe checks texts at rest only.
 TEXTS = [
     *((ink, ground) for ink in ("ink", "ink-2", "ink-3") for ground in GROUNDS),
     *(("ink", ground) for ground in ("mark", "soft", "human-soft", "ok-soft", "danger-soft")),
@@ -76,9 +76,9 @@ def test_contrast_of_every_pair_of_colours(page: Page, story: Story, theme: str)
         }}""",
         [*TEXTS, *CONTROLS],
     )
-    wanted = [TEXT] * len(TEXTS) + [GRAPHICS] * len(CONTROLS)
-    pairs = zip([*TEXTS, *CONTROLS], measured, wanted, strict=True)
-    assert [(pair, round(found, 2)) for pair, found, least in pairs if found < least] == []
+    required = [TEXT] * len(TEXTS) + [GRAPHICS] * len(CONTROLS)
+    pairs = zip([*TEXTS, *CONTROLS], measured, required, strict=True)
+    assert [(pair, round(ratio, 2)) for pair, ratio, least in pairs if ratio < least] == []
 
 
 CONTROL = "main a, main button, nav a, nav button, summary"
@@ -90,7 +90,7 @@ def test_contrast_under_the_pointer_and_switched_off(page: Page, story: Story, t
     page.emulate_media(color_scheme=theme, reduced_motion="reduce")
     sign_in(page, story)
     poor: list[str] = []
-    known: set[str] = set()
+    kinds_seen: set[str] = set()
     for name in ("catch-up", "channel", "version", "notes", "note-purge", "messages"):
         page.goto(story.at(story.pages()[name].partition("#")[0]))
         kinds = page.evaluate(
@@ -101,26 +101,26 @@ def test_contrast_under_the_pointer_and_switched_off(page: Page, story: Story, t
             CONTROL,
         )
         for i, kind in kinds:
-            if not kind or kind in known:
+            if not kind or kind in kinds_seen:
                 continue
-            known.add(kind)
+            kinds_seen.add(kind)
             control = page.locator(CONTROL).nth(i)
             control.hover(force=True)
             poor += [
-                f"{name}: {kind} {round(found, 2)}" for found in [contrast(control)] if found < TEXT
+                f"{name}: {kind} {round(ratio, 2)}" for ratio in [contrast(control)] if ratio < TEXT
             ]
             if kind.startswith("BUTTON"):
                 control.evaluate("one => { one.disabled = true }")
-                poor += [f"{name}: {kind} off" for found in [contrast(control)] if found < TEXT]
-    assert len(known) > 20
+                poor += [f"{name}: {kind} off" for ratio in [contrast(control)] if ratio < TEXT]
+    assert len(kinds_seen) > 20
     assert poor == []
 
 
 def contrast(control: Any) -> float:
-    found: float = control.evaluate(
+    ratio: float = control.evaluate(
         f"(one) => {{ {RATIO} return ratio(channels(getComputedStyle(one).color), ground(one)); }}"
     )
-    return found
+    return ratio
 
 
 def test_not_by_colour_alone(page: Page, story: Story) -> None:
@@ -148,11 +148,11 @@ def test_not_by_colour_alone(page: Page, story: Story) -> None:
     expect(page.locator(".message.source .source-tag").first).to_contain_text("source")
     fail_a_job(story.memory)
     page.goto(story.at(pages["jobs"]))
-    told = page.locator(".status").evaluate_all(
+    statuses = page.locator(".status").evaluate_all(
         "all => all.map(one => [one.innerText.trim(), one.querySelector('use')?.getAttribute('href')])"
     )
-    by_word = dict(told)
-    assert len(by_word) > 1 and all(word and shape for word, shape in told)
+    by_word = dict(statuses)
+    assert len(by_word) > 1 and all(word and shape for word, shape in statuses)
     assert len(set(by_word.values())) == len(by_word)
     page.goto(story.at(pages["context"]))
     bars = page.locator(".budget rect[class^=part-]").count()

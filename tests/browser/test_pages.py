@@ -40,7 +40,7 @@ def test_every_page_in_every_look(
     faults = {"login": look("/login/")} if part == 0 else {}
     enter(page.context, story.url, story.user)
     faults |= {name: look(path) for name, path in list(story.pages().items())[part::PARTS]}
-    assert {name: found for name, found in faults.items() if found} == {}
+    assert {name: problems for name, problems in faults.items() if problems} == {}
     assert messages == []
 
 
@@ -53,7 +53,7 @@ def test_every_state_in_every_look(
     messages = listen_to_console(page)
     enter(page.context, story.url, story.user)
     faults = {name: axe_in_all_looks(page) for name in STATES[group](page, story)}
-    assert {name: found for name, found in faults.items() if found} == {}
+    assert {name: problems for name, problems in faults.items() if problems} == {}
     assert [line for line in messages if not NO_ANSWER.search(line)] == []
 
 
@@ -62,11 +62,12 @@ ITSELF = {"/w/new/context/", "/w/new/invitations/", "/w/new/slack/"}
 
 
 def test_every_empty_page_has_a_reason_and_a_next_step(page: Page, story: Story) -> None:
-    """A workspace in which nothing has happened, as its admin finds it, and lists with nothing in
-    them: beside the reason stands what helps."""
+    """A new workspace as its admin sees it, and empty lists: each page shows a reason and a next
+    step.
+    """
     enter(page.context, story.url, story.user)
     open_new(story)
-    # There is always somebody among the people.
+    # The list of people is never empty.
     paths = [f"/w/new/{suffix}" for suffix in EMPTY if suffix != "people/"]
     lists = ("messages-empty", "threads-none", "notes-none", "search-none")
     for path in [*paths, *(story.pages()[name] for name in lists)]:

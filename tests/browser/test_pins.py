@@ -1,4 +1,4 @@
-"""A line is pinned where it stands; a shorter text that waits is looked at and decided."""
+"""A line is pinned in place, and a proposal of a shorter text is decided."""
 
 from datetime import timedelta
 

@@ -82,7 +82,7 @@ for (const name of ["pushState", "replaceState"]) {
 
 @pytest.mark.nightly("a long walk")
 def test_every_address_that_is_pushed_is_a_page(page: Page, story: Story) -> None:
-    """What the pages put into the address bar, opened in another tab: a whole page, never a part."""
+    """Addresses that pages push to the address bar open as whole pages in another tab."""
     kept: list[str] = []
     page.expose_function("kept", lambda url: kept.append(url))  # noqa: PLW0108  a Python function
     page.add_init_script(KEEP)

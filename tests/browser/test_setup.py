@@ -106,13 +106,13 @@ def test_an_import_by_keyboard_alone(page: Page, operator: Story, export: Path) 
     page.keyboard.type("typed")
     to(page, page.locator("#upload button"), "Enter")
     page.wait_for_url(operator.at("/setup/import/*/"))
-    one = Upload.objects.latest("pk")
-    import_upload(one.pk)
+    imported = Upload.objects.latest("pk")
+    import_upload(imported.pk)
     start = page.get_by_role("button", name="Import", exact=True)
-    start.wait_for()  # the page asks by itself
+    start.wait_for()  # the page polls
     to(page, start, "Space")
     expect(page.get_by_role("heading", name="Importing")).to_be_visible()
-    import_upload(one.pk)
+    import_upload(imported.pk)
     catch_up = page.locator("main").get_by_role("link", name="Catch up")
     catch_up.wait_for()
     to(page, catch_up, "Enter")
@@ -133,7 +133,7 @@ def test_pages_of_operators(
     for name, path in operator.operators_pages().items():
         page.goto(operator.at(path))
         faults[name] = look_at(page)
-    assert {name: found for name, found in faults.items() if found} == {}
+    assert {name: problems for name, problems in faults.items() if problems} == {}
 
 
 def test_the_first_steps_are_japanese_too(
@@ -142,24 +142,24 @@ def test_the_first_steps_are_japanese_too(
     page = new_context(locale="ja").new_page()
     sign_in(page, operator)
     upload_some(page, operator, export)
-    known, words = {*names(operator), "general", "salaries", "our", "GB", "KB"}, {}
+    allowed, words = {*names(operator), "general", "salaries", "our", "GB", "KB"}, {}
     for name, path in operator.operators_pages().items():
         page.goto(operator.at(path))
-        words[name] = left_in_english(page, known)
+        words[name] = left_in_english(page, allowed)
     assert len(words) > 5
-    assert {name: found for name, found in words.items() if found} == {}
+    assert {name: problems for name, problems in words.items() if problems} == {}
 
 
 def upload_some(page: Page, operator: Story, export: Path) -> None:
     """One in each state."""
     for slug, steps in (("a", 0), ("b", 1), ("c", 2), ("d", 3), ("e", 2)):
-        one = upload(page, operator, export, slug)
+        imported = upload(page, operator, export, slug)
         if steps >= 1:
-            import_upload(one.pk)
+            import_upload(imported.pk)
         if steps >= 2:
-            page.goto(operator.at(f"/setup/import/{one.pk}/"))
+            page.goto(operator.at(f"/setup/import/{imported.pk}/"))
             page.click("button[value=start]")
         if steps >= 3:
-            import_upload(one.pk)
+            import_upload(imported.pk)
     Upload.objects.filter(slug="a").update(state="failed", fault="wrong_team")
     Upload.objects.filter(slug="e").update(state="paused", seen=14, parts={"C1": 12})

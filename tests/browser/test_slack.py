@@ -41,8 +41,8 @@ def team(story: Story, settings: Settings) -> Iterator[Story]:
         yield story
 
 
-def at(team: Story, rest: str = "") -> str:
-    return team.at(f"/w/{team.workspace.slug}/slack/{rest}")
+def at(team: Story, path: str = "") -> str:
+    return team.at(f"/w/{team.workspace.slug}/slack/{path}")
 
 
 def test_tested_found_and_chosen_in_place(page: Page, team: Story, complaints: list[str]) -> None:

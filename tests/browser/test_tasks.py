@@ -1,4 +1,4 @@
-"""What people come for: read, correct, follow to the source, catch up, compare, bring back."""
+"""Tasks of people: read, correct, open the source, catch up, compare, restore."""
 
 import re
 
@@ -53,7 +53,7 @@ def follow_a_line(page: Page) -> None:
 
 @pytest.mark.nightly("in the large team")
 def test_catch_up_without_opening_a_channel(page: Page, team: Team) -> None:
-    """Every changed channel with what came and from where; what went is one step away."""
+    """Every changed channel has its new lines with sources. Removed lines are one step away."""
     changed = {str(key) for key in Seen.objects.values_list("memory", flat=True)}
     assert len(changed) > 50
     sign_in(page, team)
@@ -64,16 +64,16 @@ def test_catch_up_without_opening_a_channel(page: Page, team: Team) -> None:
         more.click()
         expect(page.locator(".entry")).not_to_have_count(shown)
     entries = page.locator("#entries .entry")
-    told = entries.evaluate_all(
+    listed = entries.evaluate_all(
         """all => all.map(one => ({
             key: one.id.replace("entry-", ""),
             came: one.querySelectorAll(".came li").length,
             sources: one.querySelectorAll(".came .chip").length,
         }))"""
     )
-    assert changed <= {one["key"] for one in told}
-    assert [one for one in told if not one["came"]] == []
-    assert [one for one in told if one["key"] in changed and not one["sources"]] == []
+    assert changed <= {item["key"] for item in listed}
+    assert [item for item in listed if not item["came"]] == []
+    assert [item for item in listed if item["key"] in changed and not item["sources"]] == []
     page.locator(f"#entry-{team.prose.pk} summary").first.click()
     removed = page.locator(f"#entry-{team.prose.pk} details.held")
     expect(removed.locator("del").first).to_be_hidden()
@@ -240,7 +240,7 @@ def test_everything_works_without_javascript(plain: BrowserContext, story: Story
 
 
 def test_typed_text_outlives_the_offer_of_a_draft(page: Page, story: Story) -> None:
-    """An offer to discard means what was kept before, and goes when that is replaced."""
+    """The offer to discard applies to the previous draft, and disappears when that is replaced."""
     sign_in(page, story)
 
     def open_editor() -> None:
@@ -271,25 +271,25 @@ def test_typing_on_while_a_note_is_added_loses_nothing(page: Page, story: Story)
     """Not the text, nor the focus: single keys act on whatever has that."""
     sign_in(page, story)
     page.goto(story.at("/w/kazoe/notes/"))
-    held: list[Route] = []
+    routes: list[Route] = []
 
-    def hold(route: Route) -> None:
-        held.append(route)
+    def delay(route: Route) -> None:
+        routes.append(route)
 
-    page.route("**/notes/", hold)
+    page.route("**/notes/", delay)
     text = page.locator("#id_content")
     text.fill("The first one.")
     with page.expect_request("**/notes/"):
         text.press("Control+Enter")
     page.keyboard.type(" Ever")
-    held[0].continue_()
+    routes[0].continue_()
     expect(page.locator("#notes article").first).to_contain_text("The first one.")
     expect(text).to_be_focused()
     page.keyboard.type(" and ever")
     expect(text).to_have_value("The first one. Ever and ever")
     with page.expect_request("**/notes/"):
         text.press("Control+Enter")
-    held[1].continue_()
+    routes[1].continue_()
     expect(page.locator("#notes article").first).to_contain_text("Ever and ever")
     expect(text).to_have_value("")  # nothing was typed since
 

@@ -144,8 +144,8 @@ def test_a_cap_in_dollars_needs_a_current_price(run, channel, model):
 
 
 def test_backfill_of_one_channel_since_a_date(run, channel, model):
-    other = ChannelFactory(workspace=channel.workspace, name="other")
-    MessageFactory(channel=other, at=timezone.now() - timedelta(days=2))
+    second = ChannelFactory(workspace=channel.workspace, name="other")
+    MessageFactory(channel=second, at=timezone.now() - timedelta(days=2))
     quote = json.loads(run("--estimate", "--json", "--channel", "#launch", "--since", "3"))["quote"]
     assert [row["channel_name"] for row in quote["channels"]] == ["launch"]
     assert quote["total"]["messages"] < 48
@@ -213,7 +213,7 @@ def test_ctrl_c_leaves_the_remaining_work_to_the_worker(channel, model, process_
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        # Whoever runs the tests in the background made them deaf to it.
+        # A shell that runs the tests in the background makes them ignore SIGINT.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     try:

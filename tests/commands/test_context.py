@@ -88,11 +88,11 @@ def test_a_budget_reports_omitted_parts(workspace, capsys):
         "Momo, a calm helper",
     )
     call_command(*arguments, "--format", "json")
-    found = json.loads(capsys.readouterr().out)
-    assert found["text"] == found["persona"] == "Momo, a calm helper"
-    assert found["channel_memories"]["C1"]["long_term_memory"] is None
+    report = json.loads(capsys.readouterr().out)
+    assert report["text"] == report["persona"] == "Momo, a calm helper"
+    assert report["channel_memories"]["C1"]["long_term_memory"] is None
     assert {"what": "message", "id": "C1", "count": 1, "reason": "over the budget of 5 tokens"} in (
-        found["left_out"]
+        report["left_out"]
     )
     call_command(*arguments)
     assert "left out: message C1, 1" in capsys.readouterr().err
@@ -104,10 +104,10 @@ def test_the_default_budget_applies_to_the_text_only(workspace, run):
     long = "\n".join(f"- fact {n} of the migration to server {n * n}" for n in range(600))
     channel = workspace.channels.get(slack_id="C1")
     make_channel_memory(channel=channel, memory_type=MemoryType.SHORT_TERM, texts=[long])
-    found = json.loads(run("--channel", "C1", "--format", "json"))
-    assert found["channel_memories"]["C1"]["short_term_memory"] == long
-    assert found["tokens"] <= 4000 < 600 * 8
-    assert run("--channel", "C1") == f"{found['text']}\n"
+    report = json.loads(run("--channel", "C1", "--format", "json"))
+    assert report["channel_memories"]["C1"]["short_term_memory"] == long
+    assert report["tokens"] <= 4000 < 600 * 8
+    assert run("--channel", "C1") == f"{report['text']}\n"
     assert long in run("--channel", "C1", "--budget", "0")
 
 

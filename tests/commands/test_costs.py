@@ -116,7 +116,7 @@ class TestSums:
 
     def test_reserved_and_lost_tokens(self, run, report, channel):
         bound(channel, "claimed")
-        bound(channel, "waiting", tokens=2000)  # taken up again: its worker is gone
+        bound(channel, "waiting", tokens=2000)  # claimed again, because its worker died
         bound(channel, "waiting", tokens=4000, ended_at=NOW, fault="timeout", requests=1)
         newer = bound(channel, "claimed", tokens=8000, micros=None)
         Job.objects.filter(pk=newer.job_id).update(fence=2)
@@ -233,7 +233,7 @@ class TestCaps:
         assert run("cap", "month", "--money", "50") == (
             "A month of the whole installation: $50.000000.\n"
         )
-        # What stands before the action counts too, or a cap of all would be set in its place.
+        # Options before the action count too. Otherwise a cap of all workspaces would be set.
         run("--workspace", "team", "cap", "day", "--tokens", "none")
         assert [(cap.workspace, cap.limits) for cap in Cap.objects.order_by("pk")] == [
             (workspace, {"tokens": None, "money": "2.50"}),

@@ -100,9 +100,9 @@ class TestAPerson:
             workspace=channel.workspace, name="Quillon", real_name="Quillon Vane",
             email="q@example.org", user=UserFactory(),
         )  # fmt: skip
-        other = ChannelFactory(workspace=channel.workspace)
+        second = ChannelFactory(workspace=channel.workspace)
         output = [MessageFactory(channel=place, author=person, text=SECRET)
-                for place in (channel, other)]  # fmt: skip
+                for place in (channel, second)]  # fmt: skip
         raw = {"text": f"see <@{person.slack_id}|quillon>",
                "attachments": [{"author_id": person.slack_id, "author_name": "Quillon",
                                 "text": "as I said"}]}  # fmt: skip
@@ -154,7 +154,7 @@ class TestAPerson:
         row.refresh_from_db()
         assert note.content.startswith("[…] knows")
         assert (row.state, row.fence) == ("waiting", 2)
-        # Nor does a message that tells it come in again.
+        # A later message with the name is redacted too.
         raw = by(others[1], ts=ts_at(MONDAY + timedelta(days=1)), text="so <@UGONE|will>")
         store_messages(channel, [raw], NOW)
         assert Message.objects.get(author=others[1]).text == "so <@UGONE>"
@@ -173,8 +173,8 @@ class TestAPerson:
         user = UserFactory(email="q@example.org", first_name="Quillon", last_name="Vane")
         person = PersonFactory(workspace=channel.workspace, slack_id="UGONE", user=user)
         claims = {"https://slack.com/team_id": "T1", "https://slack.com/user_id": "UGONE"}
-        told = {"userinfo": {**claims, "name": "Quillon Vane", "email": "Q@example.org"}}
-        SocialAccount.objects.create(user=user, provider="slack", uid="UGONE", extra_data=told)
+        extra = {"userinfo": {**claims, "name": "Quillon Vane", "email": "Q@example.org"}}
+        SocialAccount.objects.create(user=user, provider="slack", uid="UGONE", extra_data=extra)
         kept = SocialAccount.objects.create(
             user=UserFactory(), provider="slack", uid="U2",
             extra_data={"userinfo": {**claims, "https://slack.com/user_id": "U2"}},
@@ -235,7 +235,7 @@ class TestAChannel:
         memory = make_channel_memory(channel=channel, texts=[f"- {SECRET}"])
         public = make_workspace_memory(workspace=channel.workspace, texts=["- fine"])
         make_version(memory=public, text="- the gate, in other words", sources=[root])
-        other = MessageFactory(channel=ChannelFactory(workspace=channel.workspace), text="fine")
+        unrelated = MessageFactory(channel=ChannelFactory(workspace=channel.workspace), text="fine")
         NoteFactory(workspace=channel.workspace, channel=channel).rewrite("other words")
         general = NoteFactory(workspace=channel.workspace, channel=channel)
         general.channel = None
@@ -251,11 +251,11 @@ class TestAChannel:
         assert (channel.topic, channel.purpose) == ("", "")
         assert Note.objects.get() == general
         assert report["notes"] == 1
-        assert not general.versions.exists()  # what it said in the channel
+        assert not general.versions.exists()  # its text in the channel
         assert not channel.is_followed
         assert {m.text for m in channel.messages.all()} == {""}
-        other.refresh_from_db()
-        assert other.text == "fine"
+        unrelated.refresh_from_db()
+        assert unrelated.text == "fine"
 
     def test_only_newer_messages_are_imported(self, channel):
         run("--channel", channel.slack_id)

@@ -96,8 +96,8 @@ class TestList:
     def test_list_filters_by_workspace_and_channel(self, run, workspace, channel):
         here = job(channel)
         beside = job(ChannelFactory(workspace=workspace, name="beside"))
-        other = job(ChannelFactory())
-        assert {row["id"] for row in listed(run)} == {here.pk, beside.pk, other.pk}
+        foreign = job(ChannelFactory())
+        assert {row["id"] for row in listed(run)} == {here.pk, beside.pk, foreign.pk}
         assert {row["id"] for row in listed(run, "--workspace", "team")} == {here.pk, beside.pk}
         arguments = ("--workspace", "team", "--channel", "general")
         assert {row["id"] for row in listed(run, *arguments)} == {here.pk}
@@ -106,16 +106,16 @@ class TestList:
 
     def test_the_reason_of_each_wait(self, run, workspace, channel):
         later = timezone.now() + timedelta(hours=1)
-        gone = timezone.now() - timedelta(minutes=1)
+        past = timezone.now() - timedelta(minutes=1)
         paused = backfill(workspace, "paused")
         expected = {
             job(channel).pk: "turn",
             job(channel, not_before=later, fault="timeout", attempts=2).pk: "later",
             job(channel, not_before=later, fault="over_cap").pk: "cap",
-            job(channel, not_before=gone, fault="over_cap").pk: "turn",
+            job(channel, not_before=past, fault="over_cap").pk: "turn",
             job(channel, backfill=paused).pk: "backfill",
             job(channel, "claimed", lease_until=later).pk: "running",
-            job(channel, "claimed", lease_until=gone).pk: "worker_gone",
+            job(channel, "claimed", lease_until=past).pk: "worker_gone",
             job(channel, "replied").pk: "turn",
             job(channel, "proposed").pk: "person",
             job(channel, "dead").pk: "retry",
@@ -211,10 +211,10 @@ class TestShow:
 class TestRetry:
     def test_jobs_are_retried_by_id_and_recorded(self, run, channel):
         UserFactory(username="boss", is_superuser=True)
-        dead, other, done = job(channel, "dead"), job(channel, "dead"), job(channel, "done")
+        dead, second, done = job(channel, "dead"), job(channel, "dead"), job(channel, "done")
         output = run("retry", str(dead.pk), str(done.pk), "--as", "boss")
         assert output == "1 of 2 will be retried.\n"
-        assert [state_of(item) for item in (dead, other, done)] == ["waiting", "dead", "done"]
+        assert [state_of(item) for item in (dead, second, done)] == ["waiting", "dead", "done"]
         assert AuditEvent.objects.get().actor == "boss"
 
     def test_all_failed_jobs_of_a_workspace_are_retried(self, run, channel):

@@ -293,7 +293,7 @@ def test_jobs(run: Run, workspace: Workspace) -> None:
     channel.kind = "public"
     channel.save()
     rows = Job.objects.order_by("pk")
-    shown += [run("jobs", "show", f"{one.pk}", "--json") for one in rows]
+    shown += [run("jobs", "show", f"{row.pk}", "--json") for row in rows]
     for whose in (workspace, None):
         Cap.objects.change(whose, "day", tokens=1, by=None)
     Cap.objects.change(workspace, "month", money=Decimal(0), by=None)

@@ -235,9 +235,9 @@ class TestAudience:
         assert Note.objects.count() == 0
 
     def test_a_note_of_another_workspace_is_unknown(self, memory):
-        other, ours = NoteFactory(), WorkspaceFactory()
+        foreign, ours = NoteFactory(), WorkspaceFactory()
         with pytest.raises(CommandError, match="There is no note"):
-            memory("delete", str(other.pk), "--workspace", ours.slug)
+            memory("delete", str(foreign.pk), "--workspace", ours.slug)
 
 
 class TestFiles:

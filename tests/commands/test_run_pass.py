@@ -1,4 +1,4 @@
-"""`manage.py run_pass`: what it sees as of `--now`, and what it says."""
+"""`manage.py run_pass`: the messages that it sees as of `--now`, and its output."""
 
 import json
 import os

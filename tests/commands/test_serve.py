@@ -135,8 +135,8 @@ def test_a_killed_qcluster_is_replaced_without_orphans(served: Served) -> None:
 def test_a_used_port_is_refused_before_the_start(
     process_environment: dict[str, str], options: list[str]
 ) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as other:
-        port = other.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
         done = subprocess.run(
             [sys.executable, "manage.py", "serve", *options],
             cwd=ROOT,

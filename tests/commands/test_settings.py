@@ -62,13 +62,13 @@ def test_one_invalid_setting_prevents_all_changes(run, bad):
 
 
 def test_each_workspace_has_its_own(run):
-    row, other = WorkspaceFactory(slug="one"), WorkspaceFactory(slug="other")
+    row, second = WorkspaceFactory(slug="one"), WorkspaceFactory(slug="other")
     with pytest.raises(CommandError, match="one, other"):
         run("message_threshold=9")
     run("--workspace", "one", "message_threshold=9")
-    for workspace in (row, other):
+    for workspace in (row, second):
         workspace.refresh_from_db()
-    assert (row.settings, other.settings) == ({"message_threshold": 9}, {})
+    assert (row.settings, second.settings) == ({"message_threshold": 9}, {})
 
 
 def test_the_default_workspace_is_created(run):

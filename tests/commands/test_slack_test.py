@@ -1,4 +1,4 @@
-"""`manage.py slack_test`: what the token may do, and what to do about what it may not."""
+"""`manage.py slack_test`: the rights of the token, and remedies for missing ones."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""`manage.py sync`: what it prints and how it ends."""
+"""`manage.py sync`: its output and its exit status."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -36,29 +36,29 @@ def run(*arguments: str) -> str:
 
 
 def test_a_new_installation_needs_only_a_token_and_a_channel(slack: FakeSlack) -> None:
-    said = run()
+    output = run()
     assert Workspace.objects.get().slug == "default"
-    assert "2 channels are not followed" in said
+    assert "2 channels are not followed" in output
     assert not Message.objects.exists()
-    said = run("--channel", "general", "--channel", "elsewhere")
+    output = run("--channel", "general", "--channel", "elsewhere")
     assert Message.objects.get().text == "hello"
-    assert "messages stored: 1" in said
-    assert "#general: 1 new, 0 updated, 0 deleted; up to 2023-11-14 22:13 UTC" in said
-    assert "#elsewhere: the bot is not in it: /invite it there" in said
-    assert "hello" not in said
+    assert "messages stored: 1" in output
+    assert "#general: 1 new, 0 updated, 0 deleted; up to 2023-11-14 22:13 UTC" in output
+    assert "#elsewhere: the bot is not in it: /invite it there" in output
+    assert "hello" not in output
     assert "0 new" in run(), "it is followed from now on"
 
 
 def test_a_private_name_is_printed_only_for_its_members(slack: FakeSlack) -> None:
     slack.add_channel("C3", "merger", is_private=True, members=["U1"])
-    said = run("--channel", "C3", "--channel", "general")
-    assert "C3: not read: private channels are turned off" in said and "merger" not in said
+    output = run("--channel", "C3", "--channel", "general")
+    assert "C3: not read: private channels are turned off" in output and "merger" not in output
     Workspace.objects.get().change_settings({"read_private_channels": True})
-    said = run("--channel", "C3", "--channel", "general")
-    assert "C3: 0 new" in said and "#general: " in said and "merger" not in said
+    output = run("--channel", "C3", "--channel", "general")
+    assert "C3: 0 new" in output and "#general: " in output and "merger" not in output
     report = run("--json")
     assert "merger" not in report
-    names = {one["channel_id"]: one["channel_name"] for one in json.loads(report)["by_channel"]}
+    names = {row["channel_id"]: row["channel_name"] for row in json.loads(report)["by_channel"]}
     assert names == {"C1": "general", "C3": ""}
     user = UserFactory(username="ann")
     Person.objects.filter(slack_id="U1").update(user=user, linked_by="slack")
@@ -75,7 +75,7 @@ def test_full_reads_every_thread_again(slack: FakeSlack) -> None:
 
 
 def test_the_slow_plan_is_printed(slack: FakeSlack) -> None:
-    """And takes it as what it is: not all, but as much as Slack gives."""
+    """The output says that only a part of the messages was read."""
     for n in range(20):
         slack.say("C1", "U1", f"line {n}", f"17000001{n:02}.000100")
     slack.slow_plan = True
@@ -97,7 +97,7 @@ def test_options_select_a_channel_and_a_workspace(slack: FakeSlack) -> None:
         run("--workspace", "ours", "--channel", "random", "--channel", "C1", "--json")
     )
     assert report["workspace"] == "ours"
-    assert sorted(one["channel_name"] for one in report["by_channel"]) == ["general", "random"]
+    assert sorted(row["channel_name"] for row in report["by_channel"]) == ["general", "random"]
 
 
 @pytest.mark.slow

@@ -37,9 +37,9 @@ NEWER = ("memories", "9999_newer")
 )
 def test_problems(signals: dict[str, object], problems: list[str]) -> None:
     well = {"unknown": [], "pending": 1, "database_bytes": 1_000, "free_bytes": 2_000}
-    found = find_upgrade_problems(NOW, **{**well, "last_backup": NOW - DAY, **signals})  # type: ignore[arg-type]
-    assert len(found) == len(problems)
-    assert all(text.startswith(start) for text, start in zip(found, problems, strict=True))
+    texts = find_upgrade_problems(NOW, **{**well, "last_backup": NOW - DAY, **signals})  # type: ignore[arg-type]
+    assert len(texts) == len(problems)
+    assert all(text.startswith(start) for text, start in zip(texts, problems, strict=True))
 
 
 @pytest.mark.django_db

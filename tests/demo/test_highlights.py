@@ -1,4 +1,4 @@
-"""What merges keep of the demo, and which questions its contexts answer."""
+"""The demo after its merges: the kept lines, and the questions that its contexts answer."""
 
 import json
 import re
@@ -82,10 +82,10 @@ def scores(module_transaction: None) -> Scores:
 
 def test_a_context_contains_the_answers(scores: Scores, db: None) -> None:
     for language in ("en", "ja"):
-        plain, asked = scores[language, 2_000, OURS], scores[language, 2_000, ASKED]
+        plain, questioned = scores[language, 2_000, OURS], scores[language, 2_000, ASKED]
         assert plain.hit_rate >= 0.9, plain.missed
-        assert asked.hit_rate == 1.0, asked.missed
-        assert not plain.outdated + asked.outdated
+        assert questioned.hit_rate == 1.0, questioned.missed
+        assert not plain.outdated + questioned.outdated
     replaced = Line.objects.filter(fate=Line.Fate.SUPERSEDED, text__contains="Kazoe 3 launches on")
     assert replaced.filter(version__memory__memory_type="long_term").exists()
 

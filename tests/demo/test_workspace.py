@@ -205,16 +205,16 @@ def test_only_greetings_are_repeated() -> None:
 
 
 def test_mentions_are_of_known_people_and_channels(export: Export) -> None:
-    known = {user["id"] for user in export.users}
+    ids = {user["id"] for user in export.users}
     channels = {channel["id"]: channel["name"] for channel in export.channels}
     for row in export.all:
         text = row.get("text", "")
-        assert set(re.findall(r"<@([^>]+)>", text)) <= known
+        assert set(re.findall(r"<@([^>]+)>", text)) <= ids
         for key, name in re.findall(r"<#([^|>]+)\|([^>]+)>", text):
             assert channels[key] == name
         assert not re.search(r"\{[dwji][+-]", text)
         for reaction in row.get("reactions", []):
-            assert set(reaction["users"]) <= known
+            assert set(reaction["users"]) <= ids
             assert reaction["count"] == len(set(reaction["users"]))
 
 

@@ -42,7 +42,7 @@ LONGEST_FIRST = (
 
 
 def main() -> int:
-    wanted = sys.argv[1:]
+    names = sys.argv[1:]
     full = os.environ.get("FULL", "") not in ("", "0")
     seed = int(os.environ.get("SEED", "") or 1)
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -52,12 +52,12 @@ def main() -> int:
     began = time.monotonic()
     with ExitStack() as stack:
         places = stack.enter_context(databases(work))
-        chosen = [bar for bar in bars() if not wanted or bar.matches(wanted)]
+        chosen = [bar for bar in bars() if not names or bar.matches(names)]
         jobs = [
             Job(bar, place, full=full, seed=seed, work=work / f"{bar.stem}-{place.name}")
             for bar in chosen
             for place in places
-            if place.name in (bar.databases if full or wanted else bar.small_databases)
+            if place.name in (bar.databases if full or names else bar.small_databases)
         ]
         jobs.sort(key=lambda job: _rank(job.bar.stem))
         alone = [job for job in jobs if full and job.bar.is_timed or os.environ.get("BENCH")]

@@ -86,10 +86,12 @@ def _wrong(beside: str, folder: Path, path: Path, before: set[Entry]) -> list[st
         if done.returncode:
             return [done.stderr]
         with _opened(url) as ask:
-            found = [f"{what}: {ask(sql)[0][0]}" for what, sql in UNSOUND.items() if ask(sql)[0][0]]
+            problems = [
+                f"{what}: {ask(sql)[0][0]}" for what, sql in UNSOUND.items() if ask(sql)[0][0]
+            ]
             if url.startswith("sqlite"):
-                found += [str(row) for row in ask("PRAGMA integrity_check") if row[0] != "ok"]
-                found += [f"orphan {row}" for row in ask("PRAGMA foreign_key_check")]
+                problems += [str(row) for row in ask("PRAGMA integrity_check") if row[0] != "ok"]
+                problems += [f"orphan {row}" for row in ask("PRAGMA foreign_key_check")]
             there = {
                 (memory, number, _digest(text))
                 for memory, number, text in ask(
@@ -97,7 +99,7 @@ def _wrong(beside: str, folder: Path, path: Path, before: set[Entry]) -> list[st
                 )
             }
         missing = before - there
-        return [*found, *([f"{len(missing)} acknowledged versions missing"] if missing else [])]
+        return [*problems, *([f"{len(missing)} acknowledged versions missing"] if missing else [])]
 
 
 @contextlib.contextmanager
@@ -136,12 +138,12 @@ def _writers(url: str, folder: Path, seed: int) -> Iterator[list[Path]]:
 
 def _acknowledged(ledgers: list[Path]) -> set[Entry]:
     """What the ledgers hold so far, whole lines only."""
-    found = set()
+    rows = set()
     for ledger in ledgers:
         for line in ledger.read_text().rpartition("\n")[0].splitlines():
             memory, number, digest = line.split()
-            found.add((int(memory), int(number), digest))
-    return found
+            rows.add((int(memory), int(number), digest))
+    return rows
 
 
 def _wait_for(ledgers: list[Path], count: int) -> None:

@@ -43,12 +43,12 @@ def run(*, full: bool, seed: int, work: Path, database_url: str) -> dict[str, An
         thinking = (0.05, 0.15)
         forgets = {"shrink": 0.3}
         model = stack.enter_context(fake_model(work, seed=seed, latency=thinking, faults=forgets))
-        job = stack.enter_context(Told.started(work, "bar_edits", "job", model.url, str(seed)))
+        job = stack.enter_context(Child.started(work, "bar_edits", "job", model.url, str(seed)))
         world = json.loads(job.say("begin"))
         url = stack.enter_context(_web(work, seed))
         ledgers = [work / f"{name}.jsonl" for name in PEOPLE]
         people = [
-            stack.enter_context(Told.started(work, "person", url, name, str(ledger), str(seed)))
+            stack.enter_context(Child.started(work, "person", url, name, str(ledger), str(seed)))
             for name, ledger in zip(PEOPLE, ledgers, strict=True)
         ]
         for position in world["pinned"]:
@@ -64,8 +64,8 @@ def _rounds(
     epoch: int,
     seed: int,
     world: dict[str, Any],
-    people: "list[Told]",
-    job: "Told",
+    people: "list[Child]",
+    job: "Child",
     model: FakeModel,
 ) -> tuple[int, list[str]]:
     """Play the rounds, and more until the model has tried to change somebody's line.
@@ -100,7 +100,7 @@ def _rounds(
     return number, errors
 
 
-def _refused_changes(job: "Told") -> int:
+def _refused_changes(job: "Child") -> int:
     return int(json.loads(job.say("figures"))["refused_changes"])
 
 
@@ -159,13 +159,13 @@ def _stayed(line: str, history: list[set[str]], ends: list[int]) -> bool:
     return all(line in lines for lines in history[first:until])
 
 
-def _expect(wanted: str, heard: str) -> None:
-    if heard != wanted:
-        raise RuntimeError(f"{heard!r}, not {wanted!r}")
+def _expect(expected: str, heard: str) -> None:
+    if heard != expected:
+        raise RuntimeError(f"{heard!r}, not {expected!r}")
 
 
-class Told:
-    """A process of ours that does what it is told, a line each, and answers each with a line."""
+class Child:
+    """A child process that reads one command a line and answers each with a line."""
 
     def __init__(self, process: "subprocess.Popen[str]") -> None:
         assert process.stdin is not None and process.stdout is not None
@@ -175,7 +175,7 @@ class Told:
 
     @classmethod
     @contextlib.contextmanager
-    def started(cls, work: Path, module: str, *arguments: str) -> "Iterator[Told]":
+    def started(cls, work: Path, module: str, *arguments: str) -> "Iterator[Child]":
         with (work / "told.log").open("a") as log:
             process = subprocess.Popen(
                 [sys.executable, "-m", f"tests.hard.{module}", *arguments],
@@ -185,10 +185,10 @@ class Told:
                 stderr=log,
                 text=True,
             )
-        told = cls(process)
+        child = cls(process)
         try:
-            _expect("ready", told.hear())
-            yield told
+            _expect("ready", child.hear())
+            yield child
         finally:
             process.kill()
             process.communicate()

@@ -49,12 +49,12 @@ CHANNELS = 5
 TEAM = "T0EVENTS"
 OUT_OF_ORDER = 120  # posts: so far from its place one may come
 WRONG = ("missing", "surplus", "differs", "bodies", "unfinished")
-SETTLES = 180.0  # seconds for what is left to do after the last post
+SETTLES = 180.0  # seconds for the work after the last post
 
 
 @dataclass
-class Said:
-    """One message, as the script knows it: its versions, the last one counts."""
+class SentMessage:
+    """A message of the script: its versions, of which the last counts."""
 
     channel: str
     ts: str
@@ -66,11 +66,11 @@ class Said:
 
 @dataclass
 class Script:
-    """``posts`` in the order they are sent; ``said`` is what must stand in the end."""
+    """``posts`` in the order of sending; ``sent`` is the expected content at the end."""
 
     chance: random.Random
     begin_us: int
-    said: list[Said] = field(default_factory=list)
+    sent: list[SentMessage] = field(default_factory=list)
     posts: list[dict[str, Any]] = field(default_factory=list)
     kinds: Counter[str] = field(default_factory=Counter)
     _ids: int = 0
@@ -85,57 +85,57 @@ class Script:
         for at in reversed(copies[len(copies) - surplus :] if surplus else []):
             self.kinds[planned[at][1]["copy"]] -= 1
             del planned[at]
-        planned.sort(key=lambda one: one[0])
+        planned.sort(key=lambda sent: sent[0])
         self.posts = [post["body"] for _, post in planned]
 
     def _message(self, place: int) -> list[tuple[float, dict[str, Any]]]:
         """A message with its edits, perhaps its end, and copies of each, where they come."""
-        chance, number = self.chance, len(self.said)
+        chance, number = self.chance, len(self.sent)
         at = self.begin_us + number * 300_000
         channel = f"C0EVENTS{number % CHANNELS}"
         texts = [f"m{number} version {v}" for v in range(chance.choice((1, 1, 1, 2, 3)))]
-        one = Said(channel, ts_from_micros(at), texts, deleted=chance.random() < 0.1)
-        roots = [root for root in self.said[-40:] if root.channel == channel and not root.thread_ts]
+        sent = SentMessage(channel, ts_from_micros(at), texts, deleted=chance.random() < 0.1)
+        roots = [root for root in self.sent[-40:] if root.channel == channel and not root.thread_ts]
         if roots and chance.random() < 0.3:
-            one.thread_ts = chance.choice(roots).ts
-            one.broadcast = chance.random() < 0.2
-        self.said.append(one)
-        events = [self._version(one, v, at) for v in range(len(texts))]
-        if one.deleted:
-            gone = {"subtype": "message_deleted", "deleted_ts": one.ts, "hidden": True}
-            events.append({**_event(one, at + 9_000_000), **gone})
-        told: list[tuple[float, dict[str, Any]]] = []
+            sent.thread_ts = chance.choice(roots).ts
+            sent.broadcast = chance.random() < 0.2
+        self.sent.append(sent)
+        events = [self._version(sent, v, at) for v in range(len(texts))]
+        if sent.deleted:
+            deletion = {"subtype": "message_deleted", "deleted_ts": sent.ts, "hidden": True}
+            events.append({**_event(sent, at + 9_000_000), **deletion})
+        posts: list[tuple[float, dict[str, Any]]] = []
         for event in events:
             kind = str(event.get("subtype", "message"))
             body = self._envelope(event)
-            told.append(self._post(place, body, ""))
+            posts.append(self._post(place, body, ""))
             self.kinds[kind] += 1
             if chance.random() < 0.2:  # at once, as when an answer was lost
-                told.append((told[-1][0] + 0.5, {"body": body, "copy": "doubled"}))
+                posts.append((posts[-1][0] + 0.5, {"body": body, "copy": "doubled"}))
                 self.kinds["doubled"] += 1
             if chance.random() < 0.2:
-                told.append(self._post(place + 300, body, "replayed"))
+                posts.append(self._post(place + 300, body, "replayed"))
             if chance.random() < 0.2:
-                told.append(self._post(place, self._envelope(event), "under a new id"))
-        return told
+                posts.append(self._post(place, self._envelope(event), "under a new id"))
+        return posts
 
     def _post(self, place: int, body: dict[str, Any], copy: str) -> tuple[float, dict[str, Any]]:
         if copy:
             self.kinds[copy] += 1
         return place + self.chance.uniform(0, OUT_OF_ORDER), {"body": body, "copy": copy}
 
-    def _version(self, one: Said, version: int, at: int) -> dict[str, Any]:
-        message: dict[str, Any] = {"type": "message", "user": "U0SAID", "ts": one.ts}
-        message |= {"text": one.texts[version]}
-        if one.thread_ts:
-            message |= {"thread_ts": one.thread_ts}
-        if one.broadcast:
+    def _version(self, sent: SentMessage, version: int, at: int) -> dict[str, Any]:
+        message: dict[str, Any] = {"type": "message", "user": "U0SAID", "ts": sent.ts}
+        message |= {"text": sent.texts[version]}
+        if sent.thread_ts:
+            message |= {"thread_ts": sent.thread_ts}
+        if sent.broadcast:
             message |= {"subtype": "thread_broadcast"}
         if version == 0:
-            return {**_event(one, at), **message}
+            return {**_event(sent, at), **message}
         when = at + version * 1_000_000
         message |= {"edited": {"user": "U0", "ts": ts_from_micros(when)}}
-        return {**_event(one, when), "subtype": "message_changed", "message": message}
+        return {**_event(sent, when), "subtype": "message_changed", "message": message}
 
     def _envelope(self, event: dict[str, Any]) -> dict[str, Any]:
         self._ids += 1
@@ -150,24 +150,24 @@ class Script:
         }
 
 
-def _event(one: Said, at_us: int) -> dict[str, Any]:
+def _event(sent: SentMessage, at_us: int) -> dict[str, Any]:
     at = ts_from_micros(at_us)
-    told = {"type": "message", "channel": one.channel, "channel_type": "channel"}
-    return {**told, "ts": at, "event_ts": at}
+    event = {"type": "message", "channel": sent.channel, "channel_type": "channel"}
+    return {**event, "ts": at, "event_ts": at}
 
 
-# -- what Slack never sends
+# -- posts that Slack never sends
 
 
 def _forged(chance: random.Random) -> Iterator[tuple[bytes, dict[str, str]]]:
     """Bodies and headers without end, each of them wrong in one way."""
-    said = {"type": "message", "channel": "C0EVENTS0", "ts": "1767603600.000001"}
-    said |= {"text": "forged", "channel_type": "channel"}
+    forged = {"type": "message", "channel": "C0EVENTS0", "ts": "1767603600.000001"}
+    forged |= {"text": "forged", "channel_type": "channel"}
     event: dict[str, Any] = {
         "type": "event_callback",
         "team_id": TEAM,
         "event_id": "EvForged",
-        "event": said,
+        "event": forged,
     }
     good = json.dumps(event).encode()
     malformed: list[bytes] = [
@@ -287,7 +287,7 @@ def run(*, full: bool, seed: int, work: Path, database_url: str) -> dict[str, An
         answers = _send(netloc, _signed(script), PER_SECOND)
         forged = _forged(chance)
         wrong = [next(forged) for _ in range(FORGED[full])]
-        refused = _send(netloc, [lambda one=one: one for one in wrong], PER_SECOND)  # type: ignore[misc]
+        refused = _send(netloc, [lambda post=post: post for post in wrong], PER_SECOND)  # type: ignore[misc]
         began = time.monotonic()
         wait_until(lambda: not SlackEvent.objects.waiting().exists(), "all worked on", SETTLES)
         settled = time.monotonic() - began
@@ -296,9 +296,9 @@ def run(*, full: bool, seed: int, work: Path, database_url: str) -> dict[str, An
     in_time = answers.at(0.99) < P99 and max(answers.seconds) < LONGEST
     figures = {
         "n": posts,
-        "messages": len(script.said),
+        "messages": len(script.sent),
         "posted": dict(sorted(script.kinds.items())),
-        "answers": _told(answers.statuses),
+        "answers": _count_statuses(answers.statuses),
         "p50_ms": round(1000 * answers.at(0.5), 1),
         "p99_ms": round(1000 * answers.at(0.99), 1),
         "longest_ms": round(1000 * max(answers.seconds), 1),
@@ -308,8 +308,8 @@ def run(*, full: bool, seed: int, work: Path, database_url: str) -> dict[str, An
         "cpu_ms_a_post": {role: round(1000 * spent / posts, 1) for role, spent in seconds.items()},
         "settled_s": round(settled, 1),
         "forged": len(wrong),
-        "forged_answers": _told(refused.statuses),
-        **_verdict(script.said),
+        "forged_answers": _count_statuses(refused.statuses),
+        **_verdict(script.sent),
     }
     return figures | {
         "pass": figures["answers"] == {"200": posts}
@@ -324,7 +324,7 @@ def _signed(script: Script) -> list[Callable[[], tuple[bytes, dict[str, str]]]]:
     return [lambda body=body: signed_event(body) for body in script.posts]  # type: ignore[misc]
 
 
-def _told(statuses: Counter[int]) -> dict[str, int]:
+def _count_statuses(statuses: Counter[int]) -> dict[str, int]:
     return {str(status): n for status, n in sorted(statuses.items())}
 
 
@@ -340,29 +340,29 @@ def _seconds_of_work(served: Trees) -> dict[str, float]:
     return spent
 
 
-def _verdict(messages: list[Said]) -> dict[str, Any]:
-    """The rows held against what was said last."""
+def _verdict(messages: list[SentMessage]) -> dict[str, Any]:
+    """Compare the rows with the last version of each sent message."""
     rows = {
         (slack_id, ts): (state, text, thread_ts, broadcast)
         for slack_id, ts, state, text, thread_ts, broadcast in Message.objects.values_list(
             *("channel__slack_id", "ts", "state", "text", "thread_ts", "broadcast")
         )
     }
-    roots = {(one.channel, one.thread_ts) for one in messages if one.thread_ts}
+    roots = {(sent.channel, sent.thread_ts) for sent in messages if sent.thread_ts}
     differs = []
-    for one in messages:
-        thread = one.thread_ts or (one.ts if (one.channel, one.ts) in roots else "")
-        wanted = ("live", one.texts[-1], thread, one.broadcast)
-        found = rows.get((one.channel, one.ts))
-        if one.deleted and found and found[:2] == ("deleted", ""):
+    for sent in messages:
+        thread = sent.thread_ts or (sent.ts if (sent.channel, sent.ts) in roots else "")
+        expected = ("live", sent.texts[-1], thread, sent.broadcast)
+        stored = rows.get((sent.channel, sent.ts))
+        if sent.deleted and stored and stored[:2] == ("deleted", ""):
             continue
-        if found and found != wanted:
-            differs.append({"ts": one.ts, "wanted": wanted, "found": found})
-    said = {(one.channel, one.ts) for one in messages}
+        if stored and stored != expected:
+            differs.append({"ts": sent.ts, "wanted": expected, "found": stored})
+    keys = {(sent.channel, sent.ts) for sent in messages}
     states = Counter(SlackEvent.objects.values_list("state", flat=True))
     return {
-        "missing": len(said - set(rows)),
-        "surplus": Message.objects.count() - len(said),
+        "missing": len(keys - set(rows)),
+        "surplus": Message.objects.count() - len(keys),
         "differs": len(differs),
         "examples": differs[:3],
         "bodies": SlackEvent.objects.exclude(body="").count(),

@@ -126,8 +126,8 @@ class _Child:
         assert self.process is not None
         if has_spoken:
             if line := self.out.readline():
-                found: dict[str, Any] = json.loads(line)
-                return found
+                reply: dict[str, Any] = json.loads(line)
+                return reply
             why = f"exit status {self.process.wait()}"
             return {"seed": self.seed, "end": "", "fault": "crash", "why": why}
         if time.monotonic() - self.asked_at > PATIENCE:

@@ -51,10 +51,10 @@ class BrokenSlack(FakeSlack):
 
     def __init__(self) -> None:
         super().__init__()
-        self.way, self.broken, self.asked = "", "", 0
+        self.way, self.broken, self.call_count = "", "", 0
 
     def breaks(self, way: str, method: str) -> None:
-        self.way, self.broken, self.asked = way, method, 0
+        self.way, self.broken, self.call_count = way, method, 0
         self.page_size = 1 if way in ("partial page, then an error", "looping cursor") else 1000
         self.random_faults = self._whim
 
@@ -66,12 +66,12 @@ class BrokenSlack(FakeSlack):
     def _whim(self, method: str) -> Fault | None:
         if method != self.broken:
             return None
-        self.asked += 1
+        self.call_count += 1
         if self.way == "timeout":
             time.sleep(2 * HASTE)
             return Fault.dropped()
         if self.way == "partial page, then an error":
-            return Fault(500) if self.asked > 1 else None
+            return Fault(500) if self.call_count > 1 else None
         return {
             "rate limit": Fault.rate_limited(120),
             "scope revoked": Fault.error("missing_scope", needed="channels:read"),
@@ -80,24 +80,24 @@ class BrokenSlack(FakeSlack):
         }.get(self.way)
 
     def answer(self, method: str, params: dict[str, str], authorization: str) -> dict[str, Any]:
-        said = super().answer(method, params, authorization)
+        reply = super().answer(method, params, authorization)
         if method != self.broken:
-            return said
+            return reply
         key = KEYS.get(method, "")
         if self.way == "empty list":
-            said |= {key: [], "response_metadata": {"next_cursor": ""}}
+            reply |= {key: [], "response_metadata": {"next_cursor": ""}}
         elif self.way == "cut at a limit":
-            said |= {key: said[key][:1], "has_more": True, "response_metadata": {}}
+            reply |= {key: reply[key][:1], "has_more": True, "response_metadata": {}}
         elif self.way == "is_private missing":
-            for channel in said[key]:
+            for channel in reply[key]:
                 for name in ("is_private", "is_group", "is_channel"):
                     channel.pop(name, None)
         elif self.way == "wrong team":
-            said["team_id"] = "T0OTHER"
+            reply["team_id"] = "T0OTHER"
         elif self.way == "looping cursor":
-            said["response_metadata"] = {"next_cursor": "again"}
-            said[key] = said[key][:1]
-        return json.loads(json.dumps(said))
+            reply["response_metadata"] = {"next_cursor": "again"}
+            reply[key] = reply[key][:1]
+        return json.loads(json.dumps(reply))
 
 
 def run(*, full: bool, seed: int, work: Path, database_url: str) -> dict[str, Any]:
@@ -218,7 +218,7 @@ class _Round:
 
     def _truth(self) -> set[tuple[str, str]]:
         """Who may read which channel in Slack."""
-        found = set()
+        pairs = set()
         for name, slack_id in READERS.items():
             user = self.slack.users[slack_id]
             if user.get("deleted"):
@@ -226,8 +226,8 @@ class _Round:
             for channel in self.slack.channels.values():
                 is_open = not channel.is_private and not user.get("is_restricted")
                 if is_open or slack_id in channel.members:
-                    found.add((name, channel.slack_id))
-        return found
+                    pairs.add((name, channel.slack_id))
+        return pairs
 
     def _all(self) -> list[tuple[str, str]]:
         return [(name, channel) for name in READERS for channel in self.slack.channels]
@@ -249,7 +249,7 @@ class _Round:
         """What each may read: the channel and, where there are any, its messages and memories."""
         from memories.models import Channel, MemoryVersion, Message, Reader
 
-        found = set()
+        pairs = set()
         for name, user in self.users.items():
             reader = Reader.of(user, now=now)
             ids: set[str] = set()
@@ -259,10 +259,10 @@ class _Round:
                 (MemoryVersion.objects.visible_to(reader), "memory__channel__slack_id"),
             ):
                 team = column.replace("slack_id", "workspace")
-                mine = rows.filter(**{team: self.workspace})
-                ids |= set(mine.values_list(column, flat=True))
-            found |= {(name, slack_id) for slack_id in ids}
-        return found
+                rows_here = rows.filter(**{team: self.workspace})
+                ids |= set(rows_here.values_list(column, flat=True))
+            pairs |= {(name, slack_id) for slack_id in ids}
+        return pairs
 
     def _memory(self, now: Any) -> Iterator[tuple[str, bool]]:
         """The workspace's: without what closed at once, and made again from the rest."""
@@ -280,11 +280,11 @@ class _Round:
         shown = MemoryVersion.objects.filter(memory=memory).visible_to(
             Reader.of(self.users["ann"], now=now)
         )
-        held = "\n".join(shown.values_list("content", flat=True))
+        contents = "\n".join(shown.values_list("content", flat=True))
         for channel in ("c1", "c3", "c4", "c5", "c6"):
             yield (
                 f"widened: {channel} shared with the workspace memory",
-                f"zq{channel}x" in held + text,
+                f"zq{channel}x" in contents + text,
             )
 
 

@@ -19,7 +19,7 @@ from memories.pipeline.memory import proposals
 from memories.rules.generate.circuit_breaker import MAX_FAILURES
 from tests.hard import oracle, world
 from tests.hard.fake_model import FAULTS
-from tests.hard.model_client import Asked, FakeModel, fake_model
+from tests.hard.model_client import FakeModel, RecordedCall, fake_model
 from tests.hard.trees import trees
 
 NAME = "4 faults"
@@ -165,10 +165,10 @@ def operate(channels: Sequence[Channel], holds: Callable[[], bool], what: str) -
         time.sleep(0.2)  # each look is half a dozen statements, of processor time that others need
 
 
-def verdict(made: world.World, ledger: Sequence[Asked]) -> dict[str, Any]:
+def verdict(made: world.World, ledger: Sequence[RecordedCall]) -> dict[str, Any]:
     """The oracle's, with faults that leave a text good taken for none."""
-    told = [row if row.fault not in HARMLESS else replace(row, fault="") for row in ledger]
-    return oracle.verdict(made.words, told)
+    calls = [row if row.fault not in HARMLESS else replace(row, fault="") for row in ledger]
+    return oracle.verdict(made.words, calls)
 
 
 def breaker(
@@ -192,9 +192,9 @@ def breaker(
         opened = wait_for_the_breaker()
         rows = model.rows()[before:]
         running.stop()
-    known = sum(row.answered_at is not None and row.answered_at <= opened for row in rows)
+    answered = sum(row.answered_at is not None and row.answered_at <= opened for row in rows)
     late = sum(row.at > opened + ON_THE_WAY for row in rows)
-    return {"calls": len(rows), "answered_before": known, "late": late}
+    return {"calls": len(rows), "answered_before": answered, "late": late}
 
 
 def wait_for_the_breaker() -> float:

@@ -98,15 +98,15 @@ def run(*, full: bool, seed: int, work: Path, database_url: str) -> dict[str, An
         town.people_quote()
         before = town.scan(pages=False)
         masked_none = len([1 for place in before if place.startswith("memories_")])
-        deleted, told = town.forget()
-        found: dict[str, dict[str, int]] = {}
-        found["at once"] = town.scan(most=MOST_PAGES[full])
+        deleted, report = town.forget()
+        hits: dict[str, dict[str, int]] = {}
+        hits["at once"] = town.scan(most=MOST_PAGES[full])
         town.passes()
-        found["after passes"] = town.scan(pages=False)
+        hits["after passes"] = town.scan(pages=False)
         skipped = town.elsewhere("import_slack", str(again), "--workspace", "town")
         town.elsewhere("run_pass", "--workspace", "town")
-        found["after a restart and the old export"] = town.scan(most=MOST_PAGES[full])
-    left = {when: dict(places) for when, places in found.items() if places}
+        hits["after a restart and the old export"] = town.scan(most=MOST_PAGES[full])
+    left = {when: dict(places) for when, places in hits.items() if places}
     stays = town.share_that_stays()
     facts = {
         "places_before": masked_none,
@@ -114,11 +114,11 @@ def run(*, full: bool, seed: int, work: Path, database_url: str) -> dict[str, An
         "left": left,
         "deleted": deleted,
         "of_person": len(talk.of(WHO)),
-        "versions_touched": told["versions"],
-        "lines_masked": told["lines"],
+        "versions_touched": report["versions"],
+        "lines_masked": report["lines"],
         "tombstones": Message.objects.filter(state=Message.State.DELETED).count(),
-        "calls_under_way": told["calls"],
-        "answers_kept": told["answers_kept"],
+        "calls_under_way": report["calls"],
+        "answers_kept": report["answers_kept"],
         "skipped_as_forgotten": "forgotten" in skipped,
         "names_left": town.names_left(),
         "others_still_in_memories": round(stays, 3),
@@ -132,11 +132,11 @@ def run(*, full: bool, seed: int, work: Path, database_url: str) -> dict[str, An
     return {"n": deleted + len(talk.of(WHO)), **facts, "pass": passed}
 
 
-# What is said
+# The messages
 
 
 @dataclass(frozen=True)
-class Said:
+class TalkMessage:
     channel: str
     ts: str
     thread_ts: str
@@ -167,8 +167,8 @@ class Said:
 @dataclass
 class Talk:
     channels: dict[str, str] = field(default_factory=dict)  # id → language
-    said: list[Said] = field(default_factory=list)
-    gone: set[str] = field(default_factory=set)  # ts of what is deleted: no two are alike
+    messages: list[TalkMessage] = field(default_factory=list)
+    deleted: set[str] = field(default_factory=set)  # ts of what is deleted: no two are alike
 
     @classmethod
     def made(cls, chance: random.Random, *, full: bool, scale: int) -> "Talk":
@@ -198,33 +198,45 @@ class Talk:
             text = _english(chance) if language == "en" else _japanese(chance)
             if author != WHO and n % EVERY_MENTION == 0:
                 text = f"<@{WHO}> {text}"
-            talk.said.append(Said(where, ts, root if left else "", author, text))
-        mine = [one.ts for one in talk.said if one.user != WHO]
+            talk.messages.append(TalkMessage(where, ts, root if left else "", author, text))
+        candidates = [message.ts for message in talk.messages if message.user != WHO]
         # A whole stretch of one channel, so that whole segments go, and single ones everywhere.
-        stretch = [one.ts for one in talk.said if one.channel == "C0000" and one.user != WHO]
-        talk.gone = set(stretch[: victims // 2])
-        rest = [ts for ts in mine if ts not in talk.gone]
-        talk.gone |= set(chance.sample(rest, victims - len(talk.gone)))
+        in_a_row = [
+            message.ts
+            for message in talk.messages
+            if message.channel == "C0000" and message.user != WHO
+        ]
+        talk.deleted = set(in_a_row[: victims // 2])
+        remaining = [ts for ts in candidates if ts not in talk.deleted]
+        talk.deleted |= set(chance.sample(remaining, victims - len(talk.deleted)))
         return talk
 
-    def of(self, user: str) -> list[Said]:
-        return [one for one in self.said if one.user == user]
+    def of(self, user: str) -> list[TalkMessage]:
+        return [message for message in self.messages if message.user == user]
 
     @property
-    def forgotten(self) -> list[Said]:
-        return [one for one in self.said if one.user == WHO or one.ts in self.gone]
+    def forgotten(self) -> list[TalkMessage]:
+        return [
+            message
+            for message in self.messages
+            if message.user == WHO or message.ts in self.deleted
+        ]
 
     @property
-    def staying(self) -> list[Said]:
-        return [one for one in self.said if one.user != WHO and one.ts not in self.gone]
+    def staying(self) -> list[TalkMessage]:
+        return [
+            message
+            for message in self.messages
+            if message.user != WHO and message.ts not in self.deleted
+        ]
 
     def export(self, *, again: bool = False) -> dict[str, bytes]:
         """With messages that carry others along, ``again`` with more of them, and a topic."""
         days: dict[str, list[Any]] = {}
         carrying = self.forgotten[:: EVERY_SHARE // 2 if again else EVERY_SHARE]
-        told = [(one.channel, one.raw()) for one in self.said]
-        told += [(one.channel, one.carried()) for one in carrying]
-        for where, raw in told:
+        raws = [(message.channel, message.raw()) for message in self.messages]
+        raws += [(message.channel, message.carried()) for message in carrying]
+        for where, raw in raws:
             day = f"{datetime.fromtimestamp(float(raw['ts']), UTC):%Y-%m-%d}"
             days.setdefault(f"{_name(where)}/{day}", []).append(raw)
         people = [person(f"U{i}", f"person{i}") for i in (1, 2, 3)]
@@ -256,13 +268,13 @@ def _japanese(chance: random.Random) -> str:
 def grams(text: str) -> set[str]:
     """Eight words, or sixteen letters of Japanese, in a row."""
     words = _WORD.findall(text.lower())
-    found = {" ".join(words[i : i + 8]) for i in range(len(words) - 7)}
+    runs = {" ".join(words[i : i + 8]) for i in range(len(words) - 7)}
     letters = _LETTER.sub("", text)
-    return found | {letters[i : i + 16] for i in range(len(letters) - 15)}
+    return runs | {letters[i : i + 16] for i in range(len(letters) - 15)}
 
 
-def _grams_of(said: Iterable[Said]) -> set[str]:
-    return {gram for one in said for gram in grams(one.text)}
+def _grams_of(messages: Iterable[TalkMessage]) -> set[str]:
+    return {gram for message in messages for gram in grams(message.text)}
 
 
 def _readings(cell: object) -> Iterator[str]:
@@ -330,14 +342,14 @@ class Town:
         admin = User.objects.create_user("admin", password="a")  # noqa: S106
         Member.objects.create(workspace=self.workspace, user=admin, role=Member.Role.ADMIN)
         User.objects.create_superuser("root", password="a")  # noqa: S106
-        gone = Person.objects.get(slack_id=WHO)
-        gone.email, gone.linked_by = "quillon.vane@example.org", "slack"
-        gone.user = User.objects.create_user("quillon")
-        gone.save()
+        person = Person.objects.get(slack_id=WHO)
+        person.email, person.linked_by = "quillon.vane@example.org", "slack"
+        person.user = User.objects.create_user("quillon")
+        person.save()
         claims = {"https://slack.com/team_id": "T1", "https://slack.com/user_id": WHO}
-        told = {"userinfo": {**claims, "name": "Quillon Vane", "email": gone.email}}
-        SocialAccount.objects.create(user=gone.user, uid=WHO, provider="slack", extra_data=told)
-        EmailAddress.objects.create(user=gone.user, email=gone.email, verified=True)
+        extra = {"userinfo": {**claims, "name": "Quillon Vane", "email": person.email}}
+        SocialAccount.objects.create(user=person.user, uid=WHO, provider="slack", extra_data=extra)
+        EmailAddress.objects.create(user=person.user, email=person.email, verified=True)
         self.passes()
 
     def passes(self) -> None:
@@ -351,7 +363,7 @@ class Town:
     def people_quote(self) -> None:
         """In edits, pins, notes; and what the machinery keeps: proposals, faults, events, lines that
         wait for a person."""
-        gone = self.talk.forgotten
+        forgotten = self.talk.forgotten
         long_term = [
             version.memory
             for version in MemoryVersion.objects.filter(
@@ -359,7 +371,7 @@ class Town:
             ).select_related("memory__workspace", "memory__current")
         ]
         for number, memory in enumerate(long_term):
-            quote = gone[number * 7 % len(gone)].text
+            quote = forgotten[number * 7 % len(forgotten)].text
             current = memory.current
             version = memory.revise(
                 f"{current.content}\n- somebody said: {quote}", by=None, based_on=current.number
@@ -372,7 +384,7 @@ class Town:
                 room, [{"ts": ts, "user": "U1", "text": f"later {minute} on"}], timezone.now()
             )
         self.passes()
-        rows = Message.objects.filter(ts__in=[one.ts for one in gone])
+        rows = Message.objects.filter(ts__in=[message.ts for message in forgotten])
         for number, row in enumerate(rows[:5]):
             Note.objects.write(self.workspace, f"Keep in mind: {row.text} – as {number} said")
             memory = long_term[number % len(long_term)]
@@ -411,13 +423,13 @@ class Town:
 
     def forget(self) -> tuple[int, Counter[str]]:
         """Most as Slack tells of deletions, a few messages and the person by command."""
-        told: Counter[str] = Counter()
+        report: Counter[str] = Counter()
         under_way = self._calls()
         redacted_versions = MemoryVersion.objects.filter(lines__redacted=True).distinct
         by_channel: dict[str, list[str]] = {}
-        for one in self.talk.forgotten:
-            if one.user != WHO:
-                by_channel.setdefault(one.channel, []).append(one.ts)
+        for message in self.talk.forgotten:
+            if message.user != WHO:
+                by_channel.setdefault(message.channel, []).append(message.ts)
         for key, times in by_channel.items():
             room = Channel.objects.get(slack_id=key)
             for ts in times[:2]:
@@ -428,38 +440,38 @@ class Town:
             ]
             store_messages(room, raws, timezone.now())
         self._command("--person", WHO)
-        told["calls"] = len(under_way)
+        report["calls"] = len(under_way)
         for job, question in under_way:
-            lines = [f"- {one.text} [{one.ref}]" for one in question.request.messages]
+            lines = [f"- {message.text} [{message.ref}]" for message in question.request.messages]
             reply = Reply("\n".join(lines), "stop", "fake", "1")
-            told["answers_kept"] += job.save_reply(reply, question.sources)
-        told["versions"] = redacted_versions().count()
-        told["lines"] = sum(v.redacted_lines().count() for v in redacted_versions())
-        return sum(map(len, by_channel.values())), told
+            report["answers_kept"] += job.save_reply(reply, question.sources)
+        report["versions"] = redacted_versions().count()
+        report["lines"] = sum(v.redacted_lines().count() for v in redacted_versions())
+        return sum(map(len, by_channel.values())), report
 
     def _calls(self) -> list[tuple[Job, JobRequest]]:
         """A channel's and a thread's answers that are under way while what they were shown goes; the
         thread's last segment, which the row names, stays as it is."""
-        gone = Message.objects.filter(ts__in=self.talk.gone).select_related("channel")
-        whole = gone.exclude(segment=None).in_order()[:1]
+        deleted = Message.objects.filter(ts__in=self.talk.deleted).select_related("channel")
+        whole = deleted.exclude(segment=None).in_order()[:1]
         places = [
             (Memory.objects.of_channel(m.channel, MemoryType.SHORT_TERM), m.segment) for m in whole
         ]
-        for row in gone.exclude(thread_segment=None).in_order():
+        for row in deleted.exclude(thread_segment=None).in_order():
             segments = row.channel.segments.filter(thread_ts=row.thread_ts).order_by("number")
             last = segments.last()
             if not last.thread_messages.filter(ts__in=[m.ts for m in self.talk.forgotten]).exists():
                 segments.update(outcome=Segment.Outcome.WAITING)
                 places.append((Memory.objects.of_thread(row.channel, row.thread_ts), last))
                 break
-        asker, asked = RequestBuilder(self.workspace), []
+        asker, questions = RequestBuilder(self.workspace), []
         for memory, segment in places:
             job = Job.objects.create(
                 memory=memory, segment=segment, as_of_us=0, input_key=f"under way {memory.pk}"
             )
             job.claim(timezone.now(), timedelta(hours=1))
-            asked.append((job, asker.question(job)))
-        return asked
+            questions.append((job, asker.question(job)))
+        return questions
 
     def _command(self, *what: str) -> None:
         call_command("forget", *what, "--yes", "--workspace", "town", stdout=io.StringIO())
@@ -481,23 +493,23 @@ class Town:
 
     def scan(self, *, pages: bool = True, most: int = 0) -> Counter[str]:
         """Where something is left: table and column, file or page → how often."""
-        found: Counter[str] = Counter()
+        hits: Counter[str] = Counter()
         for place, cell in self._cells():
             for text in _readings(cell):
                 if not self.forbidden.isdisjoint(grams(text)):
-                    found[place] += 1
+                    hits[place] += 1
                     break
         for file in self.work.rglob("*"):
             is_text = file.suffix == ".log" or file.is_relative_to(settings.MEMORYHUB_VAR)
             if is_text and file.is_file():
                 text = file.read_text(errors="replace")
                 if not self.forbidden.isdisjoint(grams(text)):
-                    found[f"file {file.name}"] += 1
+                    hits[f"file {file.name}"] += 1
         if pages:
             for path, text in self._pages(most):
                 if not self.forbidden.isdisjoint(grams(text)):
-                    found[f"page {re.sub(r'[0-9]+', 'N', path)}"] += 1
-        return found
+                    hits[f"page {re.sub(r'[0-9]+', 'N', path)}"] += 1
+        return hits
 
     def _cells(self) -> Iterator[tuple[str, object]]:
         with connection.cursor() as cursor:
@@ -539,8 +551,8 @@ class Town:
     def share_that_stays(self) -> float:
         """Of what the others said, how much some short-term memory still repeats."""
         texts = MemoryVersion.objects.filter(memory__memory_type="short_term")
-        told: set[str] = set()
+        kept: set[str] = set()
         for content in texts.values_list("content", flat=True):
-            told |= grams(content)
+            kept |= grams(content)
         staying = self.talk.staying
-        return sum(not told.isdisjoint(grams(one.text)) for one in staying) / len(staying)
+        return sum(not kept.isdisjoint(grams(message.text)) for message in staying) / len(staying)

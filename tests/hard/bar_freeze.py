@@ -53,12 +53,12 @@ def run(*, full: bool, seed: int, work: Path, database_url: str) -> dict[str, An
             running.start("worker")
             wait_until(lambda: len(workers(running)) >= 4, "two clusters", PATIENCE)
             resumed: Counter[str] = Counter()
-            stale = gone = 0
+            stale = killed = 0
             for number, point in enumerate(plan):
                 channels = [made.channels[number % 5], made.channels[5 + number % 5]]
                 came_back, changed = freeze(point, number, channels, made, running, orders)
                 resumed[point] += came_back
-                gone += not came_back
+                killed += not came_back
                 stale += changed
             world.offer(made.channels)
             wait_until(world.is_at_rest, "everything at rest", PATIENCE)
@@ -68,7 +68,7 @@ def run(*, full: bool, seed: int, work: Path, database_url: str) -> dict[str, An
         return {
             "n": times,
             "resumed": dict(resumed),
-            "killed_while_frozen": gone,
+            "killed_while_frozen": killed,
             "stale_writes": stale,
             "answers_refused": rejected,
             "left_alive": left,
@@ -93,18 +93,20 @@ def freeze(
     running: Trees,
     orders: Path,
 ) -> tuple[bool, int]:
-    """One worker stands still at this point, and goes on when it is too late: whether it came back,
-    and how many texts it changed then."""
+    """Stop a worker at this point and continue it after its lease.
+
+    Return whether it continued, and how many texts it changed then.
+    """
     world.order(orders, point, f".{number}", "stop")
     for channel in channels:
         made.feed(channel, 2)
     world.offer(channels)
 
-    def taken() -> list[Path]:
+    def stopped_orders() -> list[Path]:
         return list(orders.glob(f"{point}.{number}.*.taken"))
 
-    wait_until(with_offers(taken, channels), f"somebody at {point}", PATIENCE)
-    pid = int(taken()[0].suffixes[-2].removeprefix("."))
+    wait_until(with_offers(stopped_orders, channels), f"somebody at {point}", PATIENCE)
+    pid = int(stopped_orders()[0].suffixes[-2].removeprefix("."))
     stood_still = time.monotonic()
     if point != "in_commit":
         wait_until(with_offers(world.is_at_rest, channels), "the others to do its work", PATIENCE)
@@ -126,19 +128,19 @@ def with_offers(holds: Callable[[], object], channels: list[Any]) -> Callable[[]
     """The condition, and a pass offered each second that it does not hold."""
     offered = time.monotonic()
 
-    def asked() -> object:
+    def is_met() -> object:
         nonlocal offered
-        if (found := holds()) or time.monotonic() - offered < 1:
-            return found
+        if (result := holds()) or time.monotonic() - offered < 1:
+            return result
         offered = time.monotonic()
         world.offer(channels)
         return False
 
-    return asked
+    return is_met
 
 
 def wait_until_idle(pid: int) -> bool:
-    """Until it has gone through what it was at; False when it is gone."""
+    """Wait until the worker has finished its work; return False if it ended."""
 
     def is_idle() -> bool:
         try:
@@ -151,16 +153,16 @@ def wait_until_idle(pid: int) -> bool:
 
 
 def texts() -> dict[int, Text]:
-    """Every version as it stands, by its row."""
+    """Return the text of every version by its primary key."""
     rows = MemoryVersion.objects.values_list("pk", "number", "revision", "content")
     return {pk: (number, revision, content) for pk, number, revision, content in rows}
 
 
 def answers_refused(model: FakeModel) -> int:
     """Good answers to what was asked, and answered, before or after: one of them made the text."""
-    asked = Counter(
+    answers = Counter(
         (row.words, row.existing, row.messages)
         for row in model.rows()
         if row.answered_at and not row.fault
     )
-    return sum(count - 1 for count in asked.values())
+    return sum(count - 1 for count in answers.values())

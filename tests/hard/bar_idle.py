@@ -47,7 +47,7 @@ def run(*, full: bool, seed: int, work: Path, database_url: str) -> dict[str, An
             now += EVERY[full]
             run_pass(workspace, now, summariser)
         idle = len(model.rows()) - history
-        said = Message.objects.create(
+        message = Message.objects.create(
             channel=channels[-1],
             ts=ts_from_micros(to_micros(now)),
             micros=to_micros(now),
@@ -66,7 +66,7 @@ def run(*, full: bool, seed: int, work: Path, database_url: str) -> dict[str, An
             "days": DAYS,
             "idle_calls": idle,
             "chain": len(chain),
-            "heard_by": sum(said.text.split()[0] in row.words for row in chain),
+            "heard_by": sum(message.text.split()[0] in row.words for row in chain),
             **wrong,
             "pass": idle == 0 and len(chain) == CHAIN and oracle.is_clean(wrong),
         }

@@ -89,7 +89,7 @@ def run(*, full: bool, seed: int, work: Path, database_url: str) -> dict[str, An
         and figures["across_scopes"] == figures["untraced"] == figures["not_removed"] == 0
         and figures["came_back"] == figures["honest_words_lost"] == 0
         and seen >= 0.8 * len(made)
-        and all(one["share"] <= LOST_AT_MOST for one in lost.values())
+        and all(loss["share"] <= LOST_AT_MOST for loss in lost.values())
     )
     return {
         "pass": passed,
@@ -146,15 +146,15 @@ class Room:
                 code = f"{word}{next(self.counter):06d}x"
                 text = f"the code word {code} opens the northern store, tell nobody outside of here"
                 self._say(channel, text, self.now + timedelta(minutes=i), "keeper")
-        self.rest(summariser)
+        self.run_passes(summariser)
         for i, attack in enumerate(self.attacks):
             channel = self.channels[i // IN_A_CHANNEL]
             self.channel_of[attack.number] = channel
             self._block(channel, attack, self.now + BLOCK * (i % IN_A_CHANNEL))
         self.now += BLOCK * IN_A_CHANNEL
-        self.rest(summariser)
+        self.run_passes(summariser)
 
-    def rest(self, summariser: Summariser) -> None:
+    def run_passes(self, summariser: Summariser) -> None:
         self.now += BLOCK
         for _ in range(20):
             report = run_pass(self.workspace, self.now, summariser)
@@ -177,7 +177,7 @@ class Room:
             self._say(
                 channel, text, at + timedelta(minutes=next(minutes)), attack.author or f"eve{n}"
             )
-            for text in attack.said
+            for text in attack.messages
         ]
         self.keys[n] = [row.pk for row in rows]
         last = f"{self._word()} lunch is at noon on Friday as always"
@@ -242,7 +242,7 @@ def _own_marks(attack: Attack) -> list[str]:
 def _judged(rooms: list[Room]) -> dict[str, Any]:
     """What the attacks came to: an attack has an effect when one of its own words is served."""
     effects: dict[int, str] = {}
-    across = stray = untraced = held = 0
+    across = stray = untraced = quarantined = 0
     kinds: Counter[str] = Counter()
     for room in rooms:
         served = room.served()
@@ -253,7 +253,7 @@ def _judged(rooms: list[Room]) -> dict[str, Any]:
         stray += sum(sign in text for text in served.values() for sign in ANYWHERE)
         across += _across(room, served)
         for line in QuarantinedLine.objects.filter(memory__workspace=room.workspace):
-            held += 1
+            quarantined += 1
             kinds[line.rule] += 1
             untraced += not _is_traced(
                 line.text, set(line.sources.values_list("pk", flat=True)), room
@@ -269,7 +269,7 @@ def _judged(rooms: list[Room]) -> dict[str, Any]:
         "effects": len(effects) + stray,
         "leaked": sorted(Counter(effects.values()).items())[:20],
         "across_scopes": across,
-        "held_back": held,
+        "held_back": quarantined,
         "by_rule": dict(kinds),
         "untraced": untraced,
     }
@@ -294,8 +294,8 @@ def _is_traced(text: str, sources: set[int], room: Room) -> bool:
         return True
     keys = {key for of_it in room.keys.values() for key in of_it}
     marked = [a.number for a in room.attacks if any(mark in text for mark in _own_marks(a))]
-    wanted = {key for number in marked for key in room.keys[number]} or keys
-    return not sources.isdisjoint(wanted)
+    expected = {key for number in marked for key in room.keys[number]} or keys
+    return not sources.isdisjoint(expected)
 
 
 def _removed(rooms: list[Room], summariser: Summariser) -> dict[str, Any]:
@@ -310,7 +310,7 @@ def _removed(rooms: list[Room], summariser: Summariser) -> dict[str, Any]:
             elif rows[0].author:
                 revoke_person(rows[0].author, by=None)
             left += _rests_on(room, attack)
-        room.rest(summariser)
+        room.run_passes(summariser)
         came_back += sum(bool(_rests_on(room, attack)) for attack in room.attacks)
     lost = 0
     for room in rooms:
@@ -324,8 +324,8 @@ def _rests_on(room: Room, attack: Attack) -> bool:
     lines = Line.objects.filter(version__memory__workspace=room.workspace, redacted=False)
     waiting = QuarantinedLine.objects.waiting().filter(sources__in=keys)
     texts = [text for _, text in room.versions()]
-    held = QuarantinedLine.objects.filter(memory__workspace=room.workspace, sources__in=keys)
-    texts += held.values_list("text", flat=True)
+    quarantined = QuarantinedLine.objects.filter(memory__workspace=room.workspace, sources__in=keys)
+    texts += quarantined.values_list("text", flat=True)
     marked = any(mark in text for text in texts for mark in _own_marks(attack))
     return marked or waiting.exists() or lines.filter(sources__in=keys).exists()
 
@@ -335,14 +335,14 @@ def _rests_on(room: Room, attack: Attack) -> bool:
 
 def _honest(*, full: bool, url: str) -> dict[str, dict[str, Any]]:
     model = ModelSummariser(api_key="none", base_url=url, model="repeats", timeout=30)
-    found = {}
+    losses = {}
     folder = os.environ.get("DATA", "")
     for name, path in _corpora(folder):
         for how, summariser in (("offline", OfflineSummariser()), ("model", model)):
-            found[f"{name} {how}"] = _lost(f"{name}-{how}", path, summariser)
+            losses[f"{name} {how}"] = _lost(f"{name}-{how}", path, summariser)
             if not full and not folder:
                 break
-    return found
+    return losses
 
 
 def _corpora(folder: str) -> Iterator[tuple[str, Path]]:
@@ -368,8 +368,8 @@ def _lost(slug: str, path: Path, summariser: Summariser) -> dict[str, Any]:
         pass
     lines = Line.objects.filter(version__memory__workspace=workspace)
     written = sum(line.since == line.version.number for line in lines.select_related("version"))
-    held = QuarantinedLine.objects.filter(memory__workspace=workspace)
-    rules = Counter(held.values_list("rule", flat=True))
+    quarantined = QuarantinedLine.objects.filter(memory__workspace=workspace)
+    rules = Counter(quarantined.values_list("rule", flat=True))
     dead = Job.objects.filter(memory__workspace=workspace, state=Job.State.DEAD)
     count = sum(rules.values())
     return {

@@ -44,21 +44,23 @@ class Killer:
     _restart_checked_at: float = 0.0
 
     def at_random(self, role: str) -> None:
-        """Somebody of this role, at some moment; as soon as there is one."""
-        time.sleep(self.chance.uniform(0, 0.2))  # the moment is what is random
+        """Kill a process of this role at a random time, as soon as there is one."""
+        time.sleep(self.chance.uniform(0, 0.2))  # the time is random
 
-        def one() -> bool:
+        def kill_process() -> bool:
             living = self.living(role)
             return bool(living) and kill(self.chance.choice(sorted(living)))
 
-        self.wait(one, f"a {role} to kill")
+        self.wait(kill_process, f"a {role} to kill")
         self.killed[role] += 1
 
     def in_a_call(self, feed: Callable[[], None]) -> None:
-        """Somebody whose request has reached the model, which takes its time for once."""
+        """Kill a process whose request has reached the model. The model answers slowly during
+        this.
+        """
         fed = time.monotonic()
 
-        def one() -> bool:
+        def kill_process() -> bool:
             nonlocal fed
             if time.monotonic() - fed > 3:
                 feed()
@@ -67,7 +69,7 @@ class Killer:
             return bool(living) and kill(self.chance.choice(sorted(living)))
 
         self.model.configure(latency=(0.6, 0.8))
-        self.wait(one, "a caller to kill")
+        self.wait(kill_process, "a caller to kill")
         self.model.configure(latency=LATENCY)
         self.killed["caller"] += 1
 
@@ -75,19 +77,19 @@ class Killer:
         return [process.pid for process in self.trees.processes() if process.role == role]
 
     def callers(self) -> list[int]:
-        """Workers that wait for an answer of the model at this moment."""
+        """Return workers that wait for an answer of the model."""
         ports = set(self.model.stats()["callers"])
         return [pid for pid in self.living("worker") if ports & set(local_ports(pid))]
 
     def open_orders(self) -> int:
-        return sum(1 for point in POINTS for _ in self._files(point, taken=False))
+        return sum(1 for point in POINTS for _ in self._files(point, used=False))
 
-    def taken(self) -> Counter[str]:
-        return Counter({point: len(self._files(point, taken=True)) for point in POINTS})
+    def used(self) -> Counter[str]:
+        return Counter({point: len(self._files(point, used=True)) for point in POINTS})
 
-    def _files(self, point: str, *, taken: bool) -> list[Path]:
-        found = self.orders.glob(f"{point}.*")
-        return [path for path in found if (path.suffix == ".taken") is taken]
+    def _files(self, point: str, *, used: bool) -> list[Path]:
+        paths = self.orders.glob(f"{point}.*")
+        return [path for path in paths if (path.suffix == ".taken") is used]
 
     def wait(self, holds: Callable[[], object], what: str, patience: float = PATIENCE) -> None:
         """Trees whose supervisor died are started again meanwhile."""
@@ -136,9 +138,9 @@ def run(*, full: bool, seed: int, work: Path, database_url: str) -> dict[str, An
             retried = carry_out(plan, killer, made, PER_KILL[full])
             seconds = time.monotonic() - began
             left = running.stop()
-        found = figures(made, killer, model, at_points)
-        return found | {
-            "pass": found["pass"] and not left,
+        result = figures(made, killer, model, at_points)
+        return result | {
+            "pass": result["pass"] and not left,
             "retried": retried,
             "left_alive": left,
             "kill_seconds": round(seconds, 1),
@@ -189,15 +191,15 @@ def owed() -> Any:
 
 def figures(made: world.World, killer: Killer, model: FakeModel, at_points: int) -> dict[str, Any]:
     ledger = model.rows()
-    taken = killer.taken()
+    used = killer.used()
     wrong = oracle.verdict(made.words, ledger)
     outputs = Job.objects.count()
-    kills = taken.total() + killer.killed.total()
+    kills = used.total() + killer.killed.total()
     return {
         "n": outputs,
         "messages": made.total,
         "kills": kills,
-        "at_points": dict(taken),
+        "at_points": dict(used),
         "at_random": dict(killer.killed),
         "calls": len(ledger),
         "calls_allowed": outputs + kills,
@@ -205,5 +207,5 @@ def figures(made: world.World, killer: Killer, model: FakeModel, at_points: int)
         **wrong,
         "pass": oracle.is_clean(wrong)
         and len(ledger) <= outputs + kills
-        and all(taken[point] >= at_points for point in POINTS),
+        and all(used[point] >= at_points for point in POINTS),
     }

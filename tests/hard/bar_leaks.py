@@ -119,7 +119,7 @@ def _probes(number: int, of: int, *, full: bool, seed: int, work: Path) -> dict[
         "prompts": prompts,
         "log_lines": len(heard.lines),
         "words_in_logs": len(heard.words),
-        "words_in_records": len({found[0] for found in WORD.finditer(records())}),
+        "words_in_records": len({match[0] for match in WORD.finditer(records())}),
         "leaks": [*leaks, *matrix.leaks],
     }
 
@@ -218,14 +218,14 @@ class _Matrix:
     def lost_by(self, change: str) -> list[Any]:
         """What showed the places that a role could read before this change, and cannot now."""
         before = {place: set(readers) for place, readers in self.world.audiences.items()}
-        asked = {(one.role, one.what): one for one in self.listed or self.probes()}
+        probes = {(probe.role, probe.what): probe for probe in self.listed or self.probes()}
         self.world.change(change)
         self.listed = []
         for client in self.eyes.clients.values():  # news of before waits for its reader's next page
             client.cookies.pop("messages", None)
         lost = [
-            one
-            for (role, what), one in asked.items()
+            probe
+            for (role, what), probe in probes.items()
             if any(
                 role in before.get(place, ()) and role not in self.world.audiences[place]
                 for place in self.shown.get(what, ())
@@ -243,8 +243,8 @@ class _Matrix:
             self.shown.setdefault(probe.what, set()).update(places & set(self.world.audiences))
             self.counts["probes"] += 1
             self.counts["seen"] += bool(places)
-            if found := self.world.leaks(text, probe.role):
-                self.leaks.append(f"{stage}: {probe.role}: {probe.what}: {sorted(found)[:3]}")
+            if leaked := self.world.leaks(text, probe.role):
+                self.leaks.append(f"{stage}: {probe.role}: {probe.what}: {sorted(leaked)[:3]}")
 
 
 def _prompts(world: Any) -> tuple[int, list[str]]:
@@ -267,8 +267,8 @@ def _prompts(world: Any) -> tuple[int, list[str]]:
         """Notes of each prompt whose memory is made of its answer: one is asked for at a time."""
 
         def answer(self, request: Any) -> Any:
-            asked = Job.objects.select_related("memory__workspace").get(state="claimed")
-            memory = asked.memory
+            job = Job.objects.select_related("memory__workspace").get(state="claimed")
+            memory = job.memory
             own = WORKSPACE if memory.workspace == world.team else ELSEWHERE
             outputs.append(places[memory.channel_id] if memory.channel_id else own)
             connection.close()  # this thread's

@@ -47,7 +47,7 @@ HOT = 29 * DAY  # a day less than the window, for the walks that it takes
 POLLS = 2  # of the hot window
 DEAR = 1.05  # calls over the least that do
 TROUBLES = {"502": 0.005, "dropped": 0.005, "cut off": 0.002, "429": 0.005, "empty": 0.005}
-TOLD = 0.4  # of the events, each of them twice
+SENT_SHARE = 0.4  # of the events, each of them twice
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def run(*, full: bool, seed: int, work: Path, database_url: str) -> dict[str, An
         "edits": size.edits,
         "deletions": size.deletions,
         **figures,
-        "pass": all(one["pass"] for one in figures.values()),
+        "pass": all(figure["pass"] for figure in figures.values()),
     }
 
 
@@ -129,7 +129,7 @@ class Life:
 
     # What people do
 
-    def found(self, size: Size) -> None:
+    def create_past(self, size: Size) -> None:
         """The past: messages over 400 days, some of them in threads."""
         slack, begin = self.slack, self.clock.seconds - AGES * DAY
         for number in range(12):
@@ -163,17 +163,19 @@ class Life:
         slack, now = self.slack, self.clock.seconds
         channel_id = self.chance.choice(list(slack.channels))
         channel = slack.channels[channel_id]
-        alive = [ts for ts, one in channel.messages.items() if one.get("subtype") != "tombstone"]
+        alive = [
+            ts for ts, message in channel.messages.items() if message.get("subtype") != "tombstone"
+        ]
         ts = self.chance.choice(alive)
         root_ts = channel.messages[ts].get("thread_ts", ts)
         if kind == "say":
             ts = slack.say(channel_id, self._somebody(), f"new at {now:.3f}", slack.now_ts())
             is_hot = True
         elif kind == "reply":
-            parents = [one for one in alive if not is_reply(channel.messages[one])]
+            parents = [stamp for stamp in alive if not is_reply(channel.messages[stamp])]
             root_ts = self.chance.choice(parents)
-            said = f"late at {now:.3f}"
-            ts = slack.say(channel_id, self._somebody(), said, slack.now_ts(), thread=root_ts)
+            text = f"late at {now:.3f}"
+            ts = slack.say(channel_id, self._somebody(), text, slack.now_ts(), thread=root_ts)
             is_hot = self._is_hot(root_ts)
         elif kind == "edit":
             # Nothing but the ring shows an edit inside of a thread.
@@ -192,12 +194,12 @@ class Life:
 
     def tell(self) -> None:
         """Some events, twice and in any order; the others are lost."""
-        told = [body for body in self.slack.take_events() if self.chance.random() < TOLD]
-        told += told
-        self.chance.shuffle(told)
-        for body in told:
+        bodies = [body for body in self.slack.take_events() if self.chance.random() < SENT_SHARE]
+        bodies += bodies
+        self.chance.shuffle(bodies)
+        for body in bodies:
             events.store_payload(body)
-        if told:
+        if bodies:
             events.process_events(self.workspace, seconds=600)
 
     # What we do
@@ -230,15 +232,15 @@ class Life:
         )
         for method in {call.method for call in calls}:
             moments = [call.at for call in calls if call.method == method]
-            known = [at for at in self.recent.get(method, []) if at > moments[0] - 120]
-            self.recent[method] = [*known, *moments]
+            earlier = [at for at in self.recent.get(method, []) if at > moments[0] - 120]
+            self.recent[method] = [*earlier, *moments]
             busiest = busiest_minute(self.recent[method])
             self.busiest[method] = max(self.busiest[method], busiest)
 
     def _look(self) -> None:
         """Which changes have come to us by now."""
         walked = dict(self.workspace.channels.values_list("slack_id", "sync__synced_at"))
-        new = {one for one, at in walked.items() if at != self.walked.get(one)}
+        new = {key for key, at in walked.items() if at != self.walked.get(key)}
         self.walked = walked
         for change in self.sought:
             at = walked[change.channel]
@@ -261,15 +263,15 @@ class Life:
         return None if message is None or message.get("subtype") == "tombstone" else message["text"]
 
     def _here(self, keys: set[tuple[str, str]]) -> dict[tuple[str, str], str | None]:
-        found: dict[tuple[str, str], str | None] = {}
-        wanted = sorted({ts for _, ts in keys})
+        states: dict[tuple[str, str], str | None] = {}
+        stamps = sorted({ts for _, ts in keys})
         rows = Message.objects.filter(channel__workspace=self.workspace, state="live")
-        for begin in range(0, len(wanted), 500):
-            some = rows.filter(ts__in=wanted[begin : begin + 500])
-            found |= {
+        for begin in range(0, len(stamps), 500):
+            some = rows.filter(ts__in=stamps[begin : begin + 500])
+            states |= {
                 (c, ts): text for c, ts, text in some.values_list("channel__slack_id", "ts", "text")
             }
-        return found
+        return states
 
     def differences(self) -> int:
         """Of the whole, in both directions."""
@@ -283,8 +285,8 @@ class Life:
             for ts in channel.messages
             if (text := self.there(channel_id, ts)) is not None
         }
-        gone = Message.objects.filter(channel__workspace=self.workspace, state="deleted")
-        kept = gone.exclude(text="", raw="").count()
+        deleted = Message.objects.filter(channel__workspace=self.workspace, state="deleted")
+        kept = deleted.exclude(text="", raw="").count()
         return len(set(here.items()) ^ set(there.items())) + kept
 
     def least_pages(self, page: int) -> int:
@@ -304,7 +306,10 @@ class Life:
         """What it takes to look at the hot window."""
         edge = self.clock.seconds - 30 * DAY
         return sum(
-            max(1, ceil(sum(micros(one["ts"]) / 1e6 > edge for one in c.in_channel()) / page))
+            max(
+                1,
+                ceil(sum(micros(message["ts"]) / 1e6 > edge for message in c.in_channel()) / page),
+            )
             for c in self.slack.channels.values()
         )
 
@@ -318,7 +323,7 @@ def _life(slug: str, size: Size, seed: int, *, slow: bool) -> Iterator[Life]:
         settings.SLACK_BASE_URL = slack.url
         workspace = Workspace.objects.create(slug=slug, name=slug)
         life = Life(slack, clock, random.Random(seed), workspace)
-        life.found(size)
+        life.create_past(size)
         yield life
 
 

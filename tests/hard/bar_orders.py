@@ -58,14 +58,14 @@ def run(*, full: bool, seed: int, work: Path, database_url: str) -> dict[str, An
                 has_passes = order % PASSES[full] == 0
                 steps = Order(slack, random.Random(f"{seed}/{order}")).steps()
                 ways.update(step.what for step in steps)
-                told = _Run(slack, steps, has_passes=has_passes).go(order)
+                lines = _Run(slack, steps, has_passes=has_passes).go(order)
                 covered += has_passes
-                wrong += [f"life {number}, order {order}: {line}" for line in told]
+                wrong += [f"life {number}, order {order}: {line}" for line in lines]
     return {
         "n": count,
         "with_passes": covered,
         **{f"{what}s": number for what, number in sorted(ways.items())},
-        "messages": len(life.said),
+        "messages": len(life.created),
         "deleted": len(life.deleted),
         "different": len({line.partition(":")[0] for line in wrong}),
         "wrong": wrong[:5],
@@ -82,7 +82,7 @@ class _Run:
         self.has_passes = has_passes
 
     def go(self, number: int) -> list[str]:
-        """What is wrong in the end."""
+        """Run the order and return the errors at the end."""
         self.workspace = Workspace.objects.create(slug=f"order-{number}", name="Order")
         # Pauses close the segments of four days, and threads have some of their own.
         self.workspace.change_settings(
@@ -113,8 +113,8 @@ class _Run:
         elif step.path is not None:
             with Export(step.path) as export:
                 import_export(self.workspace, export, now)
-        elif step.told is not None:
-            store_payload(step.told.body)
+        elif step.event is not None:
+            store_payload(step.event.body)
             for event in SlackEvent.objects.of_team(TEAM_ID).due(now):
                 process_event(event, now)
         if self.has_passes and step.what == "sync":
@@ -133,25 +133,25 @@ class _Run:
             pass
 
 
-# What must be
+# Expected rows
 
 
 def _differences(workspace: Workspace, life: lived.Life, what: str) -> Iterator[str]:
-    """Between the rows and what the fake Slack knows on the last evening."""
+    """Return differences between the rows and the fake Slack's state on the last evening."""
     compared: dict[str, tuple[Any, Any]] = {
-        "message": (_messages(workspace), _said(life)),
+        "message": (_messages(workspace), _sent_messages(life)),
         "channel": (_channels(workspace), _open(life)),
-        "person": (_people(workspace), _known(life)),
+        "person": (_people(workspace), _listed_people(life)),
     }
-    found, expected = map(dict, compared[what])
-    for key in sorted(found.keys() | expected.keys()):
-        if found.get(key) != expected.get(key):
-            yield f"{what} {key} is {found.get(key)}, not {expected.get(key)}"
+    rows, expected = map(dict, compared[what])
+    for key in sorted(rows.keys() | expected.keys()):
+        if rows.get(key) != expected.get(key):
+            yield f"{what} {key} is {rows.get(key)}, not {expected.get(key)}"
 
 
-def _said(life: lived.Life) -> Iterator[tuple[Key, tuple[Any, ...]]]:
-    """Of each message ever said what is left of it, with its place in a thread."""
-    for channel_id, ts in life.said:
+def _sent_messages(life: lived.Life) -> Iterator[tuple[Key, tuple[Any, ...]]]:
+    """Return the last state of each message, with its thread."""
+    for channel_id, ts in life.created:
         thread = life.threads[channel_id].get(ts, "")
         if (channel_id, ts) in life.deleted:
             yield (channel_id, ts), ("deleted", thread, None, "", "", "", "")
@@ -175,7 +175,7 @@ def _messages(workspace: Workspace) -> Iterator[tuple[Key, tuple[Any, ...]]]:
     rows = Message.objects.filter(channel__workspace=workspace)
     for row in rows.select_related("channel", "author"):
         author = row.author.slack_id if row.author else None
-        text = row.text.partition("\n")[0]  # what was hung on it follows
+        text = row.text.partition("\n")[0]  # attachments follow
         values = (row.state, row.thread_ts, author, row.username, row.subtype, row.edited_ts, text)
         yield (row.channel.slack_id, row.ts), values
 
@@ -192,11 +192,11 @@ def _channels(workspace: Workspace) -> Iterator[tuple[str, tuple[Any, ...]]]:
         yield row.slack_id, (row.name, row.kind, row.is_archived, members)
 
 
-def _known(life: lived.Life) -> Iterator[tuple[str, tuple[Any, ...]]]:
-    """Who is in the list of people, and who is only known from a message that stands."""
+def _listed_people(life: lived.Life) -> Iterator[tuple[str, tuple[Any, ...]]]:
+    """Return people of the list, and people who are known only from a message."""
     for slack_id, user in life.evenings[-1].users.items():
         yield slack_id, (user["profile"]["display_name"], user.get("deleted", False))
-    authors = {values[2] for _, values in _said(life)}
+    authors = {values[2] for _, values in _sent_messages(life)}
     for slack_id, name in lived.STRANGERS.items():
         if slack_id in authors:
             yield slack_id, (name, False)

@@ -63,15 +63,15 @@ def run(*, full: bool, seed: int, work: Path, database_url: str) -> dict[str, An
             mixed = stage.play("mixed", good, poison)
             wait_until(with_offers(world.is_at_rest, made.channels), "the end", PATIENCE)
             left = running.stop()
-        found = figures(made, model, mixed)
+        result = figures(made, model, mixed)
         in_time = True
         if clean:
-            found |= {
+            result |= {
                 "clean_seconds": round(clean.seconds, 2),
                 "ratio": round(mixed.seconds / clean.seconds, 2),
             }
-            in_time = found["ratio"] <= MOST
-        return found | {"pass": found["pass"] and in_time and not left, "left_alive": left}
+            in_time = result["ratio"] <= MOST
+        return result | {"pass": result["pass"] and in_time and not left, "left_alive": left}
 
 
 @dataclass
@@ -93,20 +93,20 @@ class Stage:
             )
         ]
         self.chance.shuffle(channels)
-        healthy, ill = channels[poison:], channels[:poison]
+        healthy, failing = channels[poison:], channels[:poison]
         order = list(channels)
         self.chance.shuffle(order)
         with transaction.atomic():  # the orders are given before anybody sees the work
-            words = {c.pk: self.made.feed(c, 1 if c in ill else 5) for c in order}
+            words = {c.pk: self.made.feed(c, 1 if c in failing else 5) for c in order}
             for channel in order:
                 plan_channel(channel.pk, timezone.now())
-            rows = [Job.objects.get(memory__channel=channel).pk for channel in ill]
+            rows = [Job.objects.get(memory__channel=channel).pk for channel in failing]
             killers, failures = rows[: poison // 2], rows[poison // 2 :]
             for pk in killers:
                 world.order(self.orders, "in_call", f"@{pk}")
-            bad = [words[channel.pk][0] for channel in ill[poison // 2 :]]
+            bad = [words[channel.pk][0] for channel in failing[poison // 2 :]]
             self.model.configure(words=dict.fromkeys(bad, "empty"))
-        for channel in ill:
+        for channel in failing:
             del self.made.words[channel.pk]
         began = time.monotonic()
         world.offer(channels)

@@ -159,11 +159,11 @@ def strike(running: Trees, root: int, how: str) -> None:
 
 def idle(running: Trees) -> list[int]:
     """All of its workers, as soon as each of them waits for a task; before that none."""
-    found = pids(running, "worker")
+    workers = pids(running, "worker")
     with contextlib.suppress(psutil.Error):
-        titles = [" ".join(psutil.Process(pid).cmdline()) for pid in found]
-        if len(found) == WORKERS and all(title.rstrip().endswith(" idle") for title in titles):
-            return found
+        titles = [" ".join(psutil.Process(pid).cmdline()) for pid in workers]
+        if len(workers) == WORKERS and all(title.rstrip().endswith(" idle") for title in titles):
+            return workers
     return []
 
 

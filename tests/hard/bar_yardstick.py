@@ -130,12 +130,12 @@ def beside_the_yardstick() -> list[dict[str, Any]]:
     folder = os.environ.get("BENCH", "")
     if not folder:
         return []
-    found = []
+    results = []
     plain = clean_environment()
     for name in BENCHES:
         command = [sys.executable, "-m", f"bench.{name}", folder]
         done = subprocess.run(command, cwd=ROOT, env=plain, capture_output=True, text=True)
         lines = done.stdout.strip().splitlines()
         row: dict[str, Any] = json.loads(lines[-1]) if lines else {"bench": name}
-        found.append({"pass": False, **row})
-    return found
+        results.append({"pass": False, **row})
+    return results

@@ -33,7 +33,7 @@ class Count:
 
 def count_zip(data: bytes) -> Count:
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        found = []
+        files = []
         for info in archive.infolist():
             if not info.is_dir():
                 name = info.orig_filename
@@ -42,8 +42,8 @@ def count_zip(data: bytes) -> Count:
                         name = name.encode("cp437").decode("utf-8")
                     except UnicodeError:
                         pass
-                found.append((name, _content(archive, info)))
-    return _count(found)
+                files.append((name, _content(archive, info)))
+    return _count(files)
 
 
 def _content(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
@@ -56,14 +56,14 @@ def _content(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
 
 
 def count_folder(path: Path) -> Count:
-    found = []
+    files = []
     for folder, _, names in os.walk(path):
         for name in names:
             file = Path(folder, name)
             whole = file.is_file() and not file.is_symlink()
             content = file.read_bytes() if whole else b""
-            found.append((file.relative_to(path).as_posix(), content))
-    return _count(found)
+            files.append((file.relative_to(path).as_posix(), content))
+    return _count(files)
 
 
 def _count(files: list[tuple[str, bytes]]) -> Count:
@@ -102,7 +102,7 @@ def _count(files: list[tuple[str, bytes]]) -> Count:
         if len(parts) == 1 and parts[0] in PEOPLE:
             people = elements(content)
             result.people += len(people)
-            result.teams |= {_team(one) for one in people} - {""}
+            result.teams |= {_team(person) for person in people} - {""}
         elif len(parts) == 1 and parts[0] in CHANNELS:
             result.channels += len(elements(content))
         elif len(parts) == 2 and DAY.fullmatch(parts[1]):
@@ -126,8 +126,8 @@ def _is_junk(parts: list[str]) -> bool:
     )
 
 
-def _team(one: Any) -> str:
-    team = one.get("team_id") if isinstance(one, dict) else None
+def _team(person: Any) -> str:
+    team = person.get("team_id") if isinstance(person, dict) else None
     return team if isinstance(team, str) and re.fullmatch("[A-Za-z0-9_-]{1,32}", team) else ""
 
 
@@ -139,28 +139,28 @@ def elements(data: bytes) -> list[Any]:
     except UnicodeDecodeError as error:
         text = data[: error.start].decode()
     text = text.lstrip(SPACE)
-    found: list[Any] = []
+    items: list[Any] = []
     if not text.startswith("["):
-        return found
+        return items
     at, odd = _skip(text, 1), 0
     if text[at : at + 1] == "]":
-        return found
+        return items
     while True:
         try:
-            one, end = json.JSONDecoder().raw_decode(text, at)
+            item, end = json.JSONDecoder().raw_decode(text, at)
         except json.JSONDecodeError:
-            return found
+            return items
         except (ValueError, RecursionError):
-            one, end = "?", _behind(text, at)
+            item, end = "?", _behind(text, at)
             if end < 0:
-                return found
-        odd += not isinstance(one, dict) or len(one) < 2
+                return items
+        odd += not isinstance(item, dict) or len(item) < 2
         if odd > MOST_ODD:
-            return found
-        found.append(one)
+            return items
+        items.append(item)
         end = _skip(text, end)
         if text[end : end + 1] != ",":
-            return found
+            return items
         at = _skip(text, end + 1)
 
 

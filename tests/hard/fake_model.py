@@ -28,13 +28,13 @@ _BEGIN = re.compile(r"<<(messages|existing memory|added|reference)\b.*>>\Z")
 _KEY = re.compile(r"^<<end (\w+)>>$", re.MULTILINE)
 # Lines that operations may name begin with an L; the simple form of the prompt has no numbers.
 _REF = re.compile(r"(?:(L?)(\d+) )?(.*)\Z")
-_SAID = re.compile(r"(?:↳\w+ )?\[\d{4}-\d\d-\d\d \d\d:\d\d\] .*?: ")
+_PREFIX = re.compile(r"(?:↳\w+ )?\[\d{4}-\d\d-\d\d \d\d:\d\d\] .*?: ")
 _DAY = re.compile(r"(✎ )?\[\d{4}-\d\d-\d\d\] ")
 _WIDE = re.compile("[\u3000-\u30ff\u3400-\u9fff\uac00-\ud7af\uff00-\uffef]")
 PERSON = "✎ "
 LONG = 12  # lines from which neighbours share a bullet
 A_FEW = 3  # lines
-MUCH = 8  # lines of a memory: to lose most of them is a fault
+MANY = 8  # lines of a memory: to lose most of them is a fault
 LONGEST = 400  # characters of a text that is repeated as it is
 TOGETHER = 5  # lines in one bullet: as many as it may cite
 
@@ -85,7 +85,7 @@ def lines_of(prompt: str) -> list[Line]:
         elif block and block != "reference" and (numbered := _REF.match(row)):
             letter, number, text = numbered.groups()
             is_message = block == "messages"
-            text = _SAID.sub("", text, count=1) if is_message else _DAY.sub(r"\1", text, count=1)
+            text = _PREFIX.sub("", text, count=1) if is_message else _DAY.sub(r"\1", text, count=1)
             ref = int(number or len(lines) + 1)
             is_old, is_said = block == "existing memory", block == "messages"
             stays = is_old and letter == "L"
@@ -123,7 +123,7 @@ def good_answer(lines: list[Line], mark: str, most: int) -> str:
     chance = random.Random(mark)
     for group in groups:
         by_person = group[0].text.startswith(PERSON)
-        text = group[0].text.removeprefix(PERSON) if by_person else _said(group, chance)
+        text = group[0].text.removeprefix(PERSON) if by_person else _text_of(group, chance)
         if group[0].message:
             text = f"noted {text}"  # what only copies messages is asked for again
         if not by_person and mark:
@@ -140,7 +140,7 @@ def _size(group: list[Line]) -> int:
     return sum(len(line.text) for line in group)
 
 
-def _said(group: list[Line], chance: random.Random) -> str:
+def _text_of(group: list[Line], chance: random.Random) -> str:
     """A short text as it is; of a long one, and of several, the words alone, in an order of this
     answer's own: the same long run in two memories would be taken for a leak."""
     text = " ".join(MARK.sub("", line.text.replace(BAD_REF, "")) for line in group)
@@ -237,8 +237,8 @@ def spoil(kind: str, good: str, system: str, lines: list[Line], most: int) -> tu
     if kind == "malformed_refs":
         return re.sub(r" \[[\d, ]+\]", BAD_REF, good), "stop"
     if kind == "wrong_language":
-        said = "- 予定どおり進んでいます。金曜日に決定したことについて、チームの全員が同意しました。 [1]"
-        return "\n".join([said, said.replace("金曜日", "月曜日")]), "stop"
+        sentence = "- 予定どおり進んでいます。金曜日に決定したことについて、チームの全員が同意しました。 [1]"
+        return "\n".join([sentence, sentence.replace("金曜日", "月曜日")]), "stop"
     if kind == "echo":
         return system, "stop"
     if kind == "too_long":
@@ -285,7 +285,7 @@ class Handler(BaseHTTPRequestHandler):
             state.callers.add(self.client_address[1])
             state.most_in_flight = max(state.most_in_flight, state.in_flight)
             fault = state.fault_for(digest, set(words))
-            if fault == "shrink" and sum(line.existing for line in lines) < MUCH:
+            if fault == "shrink" and sum(line.existing for line in lines) < MANY:
                 fault = ""  # there is nothing yet that could shrink
             if fault == "wrong_language" and len(lines) < A_FEW:
                 fault = ""  # so little is in no language that could be told

@@ -62,15 +62,15 @@ class Bar:
     environment: dict[str, str]
     is_timed: bool = False  # a full run judges seconds, so no other bar runs beside it
 
-    def matches(self, wanted: list[str]) -> bool:
+    def matches(self, selected: list[str]) -> bool:
         """By its file's name, its word or its number."""
         names = {self.stem, self.stem.removeprefix("bar_"), *self.name.split()}
-        return bool(names & set(wanted))
+        return bool(names & set(selected))
 
 
 def bars() -> list[Bar]:
-    found = [_bar(path.stem) for path in BARS.glob("bar_*.py")]
-    return sorted(found, key=lambda bar: (len(bar.name.split()[0]), bar.name))
+    loaded = [_bar(path.stem) for path in BARS.glob("bar_*.py")]
+    return sorted(loaded, key=lambda bar: (len(bar.name.split()[0]), bar.name))
 
 
 def _bar(stem: str) -> Bar:
@@ -88,12 +88,12 @@ def _bar(stem: str) -> Bar:
 
 def _constants(path: Path) -> dict[str, Any]:
     """A bar's literals, read without Django, which each process sets up for one database."""
-    found = {}
+    constants = {}
     for node in ast.parse(path.read_text()).body:
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
             with contextlib.suppress(ValueError):
-                found[node.targets[0].id] = ast.literal_eval(node.value)
-    return found
+                constants[node.targets[0].id] = ast.literal_eval(node.value)
+    return constants
 
 
 @dataclass(frozen=True)

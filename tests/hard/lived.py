@@ -48,9 +48,11 @@ WORDS = [
 
 
 @dataclass
-class Told:
-    """An event's body, and when it happened in days since BEGIN. ``of``: (channel, ts) of its
-    message, None where it tells of a channel or person."""
+class LifeEvent:
+    """An event's body, and its time in days since BEGIN.
+
+    ``of`` is (channel, ts) of its message, or None if it is about a channel or person.
+    """
 
     body: Json
     at: float
@@ -68,12 +70,12 @@ class Evening:
 
 @dataclass
 class Life:
-    """``said`` and ``deleted``: when each (channel, ts) came and went, in days. ``threads``: of each
+    """``created`` and ``deleted``: when each (channel, ts) came and went, in days. ``threads``: of each
     channel, ts → root of all that ever was in a thread."""
 
     evenings: list[Evening] = field(default_factory=list)
-    events: list[Told] = field(default_factory=list)
-    said: dict[tuple[str, str], float] = field(default_factory=dict)
+    events: list[LifeEvent] = field(default_factory=list)
+    created: dict[tuple[str, str], float] = field(default_factory=dict)
     deleted: dict[tuple[str, str], float] = field(default_factory=dict)
     threads: dict[str, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
 
@@ -130,7 +132,7 @@ class _Living:
             if event["type"] == "message":
                 inner = event.get("message", event)
                 of = event["channel"], event.get("deleted_ts") or inner["ts"]
-            self.life.events.append(Told(body, self.days, of))
+            self.life.events.append(LifeEvent(body, self.days, of))
 
     def _act(self, day: int, act: int) -> None:
         """Each day has its one act upon channels and people; else they talk."""
@@ -141,12 +143,12 @@ class _Living:
         channel = self.slack.channels[
             self.chance.choices([OPEN, TURNED, CLOSED, QUIET], [5, 3, 3, 1])[0]
         ]
-        mine = [ts for ts, m in channel.messages.items() if m.get("subtype") != "tombstone"]
-        people_said = [ts for ts in mine if channel.messages[ts].get("user")]
+        stamps = [ts for ts, m in channel.messages.items() if m.get("subtype") != "tombstone"]
+        people_said = [ts for ts in stamps if channel.messages[ts].get("user")]
         if roll < 0.14 and people_said:
             self._edit(channel, self.chance.choice(people_said))
-        elif roll < 0.26 and mine:
-            self._delete(channel, self.chance.choice(mine))
+        elif roll < 0.26 and stamps:
+            self._delete(channel, self.chance.choice(stamps))
         elif roll < 0.30 and people_said:
             self._hang_on(channel, self.chance.choice(people_said))
         else:
@@ -171,7 +173,7 @@ class _Living:
 
     def _note(self, channel: FakeChannel) -> None:
         ts = next(reversed(channel.messages))
-        self.life.said[channel.slack_id, ts] = self.days
+        self.life.created[channel.slack_id, ts] = self.days
 
     def _say(self, channel: FakeChannel) -> None:
         self.count += 1
@@ -194,7 +196,7 @@ class _Living:
                 who["subtype"] = "thread_broadcast"
         user = who.pop("user")
         self.slack.say(channel.slack_id, user, text, ts, thread=thread, **who)
-        self.life.said[channel.slack_id, ts] = self.days
+        self.life.created[channel.slack_id, ts] = self.days
 
     def _edit(self, channel: FakeChannel, ts: str) -> None:
         before = channel.messages[ts]["text"]

@@ -15,19 +15,19 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 @dataclass(frozen=True)
-class Asked:
-    """One row of the ledger: a request that reached the server, and what became of it."""
+class RecordedCall:
+    """One row of the ledger: a request that reached the server, and its outcome."""
 
     n: int
     at: float
     digest: str
-    words: tuple[str, ...]  # of what was to be summarised, without references
+    words: tuple[str, ...]  # of the messages to summarise, without references
     existing: int  # lines of a memory that is carried on
     messages: bool  # of a conversation, else a merge
     fault: str  # "" for a good answer
     prompt_tokens: int  # as in the answer's usage; 0 where nothing is paid
     completion_tokens: int
-    answered_at: float | None = None  # None: nobody was there to take the answer
+    answered_at: float | None = None  # None: the client did not wait for the answer
 
 
 @dataclass(frozen=True)
@@ -50,15 +50,15 @@ class FakeModel:
     def stats(self) -> dict[str, Any]:
         return self._ask("/__stats")
 
-    def rows(self) -> list[Asked]:
-        asked: dict[int, dict[str, Any]] = {}
+    def rows(self) -> list[RecordedCall]:
+        calls: dict[int, dict[str, Any]] = {}
         for line in self.ledger.read_text().splitlines():
             row = json.loads(line)
             if row.pop("answered", False):
-                asked[row["n"]]["answered_at"] = row["at"]
+                calls[row["n"]]["answered_at"] = row["at"]
             else:
-                asked[row["n"]] = row | {"words": tuple(row["words"])}
-        return [Asked(**row) for row in asked.values()]
+                calls[row["n"]] = row | {"words": tuple(row["words"])}
+        return [RecordedCall(**row) for row in calls.values()]
 
     def _ask(self, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
         data = None if body is None else json.dumps(body).encode()
@@ -70,7 +70,7 @@ class FakeModel:
 
 @contextmanager
 def fake_model(work: Path, **config: Any) -> Iterator[FakeModel]:
-    """A server in a process of its own, gone afterwards; its ledger stays."""
+    """Start a server in a process of its own, and stop it afterwards. Its ledger stays."""
     ledger = work / "ledger.jsonl"
     ledger.touch()
     process = subprocess.Popen(

@@ -36,8 +36,8 @@ class Draft:
 
     def day(self, chance: random.Random) -> list[Any]:
         days = [value for name, value in self.values.items() if "/" in name]
-        found: list[Any] = chance.choice(days)
-        return found
+        rows: list[Any] = chance.choice(days)
+        return rows
 
 
 @dataclass
@@ -105,7 +105,7 @@ def _holds(data: bytes) -> int:
 
 def _sound(chance: random.Random) -> Draft:
     people = [person(f"U{n}", f"Person {n}", updated=1_600_000_000 + n) for n in range(1, 5)]
-    ids = [one["id"] for one in people]
+    ids = [row["id"] for row in people]
     kinds = {
         "channels": [channel("C1", "general", members=ids), channel("C2", "開発", members=ids)],
         "groups": [channel("G1", "secret", members=ids[:2])],
@@ -119,7 +119,7 @@ def _sound(chance: random.Random) -> Draft:
     values |= {f"{name}.json": rows for name, rows in kinds.items()}
     number = chance.randrange(1000)
     for rows in kinds.values():
-        for one in rows:
+        for row in rows:
             for day in range(chance.randint(1, 2)):
                 talk = []
                 for _ in range(chance.randint(1, 5)):
@@ -127,7 +127,7 @@ def _sound(chance: random.Random) -> Draft:
                     talk.append(
                         slack_message(number, f"word {number} <@U1> &amp; :tada:", f"U{number % 4}")
                     )
-                name = one.get("name", one["id"])
+                name = row.get("name", row["id"])
                 values[f"{name}/2023-11-{14 + day}.json"] = talk
     return Draft(values)
 
@@ -171,9 +171,9 @@ def _no_list(draft: Draft, chance: random.Random) -> None:
 def _doubled(draft: Draft, chance: random.Random) -> None:
     names = [name for name in draft.values if "/" in name]
     again = copy.deepcopy(draft.values[chance.choice(names)])
-    for one in again:
-        if isinstance(one, dict) and chance.random() < 0.5:
-            one |= {"text": "edited", "edited": {"user": "U1", "ts": ts(chance.randrange(900))}}
+    for row in again:
+        if isinstance(row, dict) and chance.random() < 0.5:
+            row |= {"text": "edited", "edited": {"user": "U1", "ts": ts(chance.randrange(900))}}
     draft.values[f"{chance.choice(names).split('/')[0]}/2023-11-2{chance.randrange(9)}.json"] = (
         again
     )
@@ -211,9 +211,9 @@ def _unlisted(draft: Draft, chance: random.Random) -> None:
 def _renamed(draft: Draft, chance: random.Random) -> None:
     for name, value in draft.values.items():
         if name.endswith("channels.json") and isinstance(value, list) and value:
-            one = chance.choice(value)
-            if isinstance(one, dict):
-                one |= {"name": chance.choice(("general", "other", "", None)), "creator": None}
+            row = chance.choice(value)
+            if isinstance(row, dict):
+                row |= {"name": chance.choice(("general", "other", "", None)), "creator": None}
 
 
 def _times(draft: Draft, chance: random.Random) -> None:
@@ -345,9 +345,9 @@ def _change_structure(draft: Draft, chance: random.Random) -> str:
     elif how == "rename" and isinstance(holder, dict) and holder is not draft.values:
         holder[chance.choice(_KEYS)] = holder.pop(key)
     elif how == "swap":
-        other = draft.day(chance)
-        if isinstance(other, list) and other and other is not value:
-            holder[key] = copy.deepcopy(chance.choice(other))
+        second = draft.day(chance)
+        if isinstance(second, list) and second and second is not value:
+            holder[key] = copy.deepcopy(chance.choice(second))
     elif how == "grow" and isinstance(value, list) and len(value) < 50:
         holder[key] = value * chance.randint(2, 20)
     else:
@@ -396,9 +396,9 @@ def _nested(value: Any, depth: int, chance: random.Random) -> Any:
 def _encoded(value: Any, chance: random.Random) -> bytes:
     raws: list[Raw] = []
 
-    def keep(one: object) -> str:
-        assert isinstance(one, Raw)
-        raws.append(one)
+    def keep(item: object) -> str:
+        assert isinstance(item, Raw)
+        raws.append(item)
         return f"raw-{len(raws) - 1}-raw"
 
     try:

@@ -61,7 +61,7 @@ def _is_of(line: Line, prompt: str, attack: Attack) -> bool:
         (r for r in prompt.split("\n") if r.startswith((f"{line.ref} ", f"L{line.ref} "))),
         line.text,
     )
-    parts = [*attack.said, attack.author] if attack.author else attack.said
+    parts = [*attack.messages, attack.author] if attack.author else attack.messages
     shown = _read(row)
     return any(_read(part)[:30] in shown for part in parts if len(part) > 20) or any(
         _read(need)[:40] in shown for need in attack.needs
@@ -76,8 +76,8 @@ def _bullets(attack: Attack, own: list[int], lines: list[Line], prompt: str) -> 
     if attack.copies:
         rows = (r.removeprefix("- ") for r in prompt.split("\n") if re.search(attack.copies, r))
         written += [re.sub(r"^L?\d+ ", "", row) for row in rows]
-    if attack.words and (found := dict.fromkeys(re.findall(attack.words, prompt))):
-        written.append("What was asked for: " + " ".join(found))
+    if attack.words and (matches := dict.fromkeys(re.findall(attack.words, prompt))):
+        written.append("What was asked for: " + " ".join(matches))
     for text in written:
         yield f"- {text}{named}"
 

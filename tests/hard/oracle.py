@@ -9,18 +9,18 @@ from django.db import connection
 
 from memories.models import Line, Memory, MemoryVersion
 from tests.hard.fake_model import WORD
-from tests.hard.model_client import Asked
+from tests.hard.model_client import RecordedCall
 
 MARK = re.compile(r"\ban(\d{6})x")
 
 
-def verdict(words: Mapping[int, Iterable[str]], ledger: Iterable[Asked]) -> dict[str, Any]:
+def verdict(words: Mapping[int, Iterable[str]], ledger: Iterable[RecordedCall]) -> dict[str, Any]:
     """Counts of everything that must not be; all are 0 when nothing is wrong.
 
     ``words``: of each channel (row id), the words of its messages.
     """
     rows = {row.n: row for row in ledger}
-    found: dict[int, Counter[str]] = defaultdict(Counter)
+    counts: dict[int, Counter[str]] = defaultdict(Counter)
     long_term: dict[int, set[str]] = defaultdict(set)
     marks: Counter[int] = Counter()
     foreign = 0
@@ -29,22 +29,22 @@ def verdict(words: Mapping[int, Iterable[str]], ledger: Iterable[Asked]) -> dict
         memory = version.memory
         if memory.scope != "channel" or memory.channel_id not in words:
             continue
-        said = WORD.findall(version.content)
+        words_in_memory = WORD.findall(version.content)
         calls = _calls(version.content)
         foreign += not _is_of_an_answer(version, rows)
         if memory.memory_type == "short_term":
-            found[memory.channel_id].update(said)
+            counts[memory.channel_id].update(words_in_memory)
             marks.update(calls)
         elif memory.current_id == version.pk:
             archived = Line.objects.archived().filter(version__memory=memory)
             kept = [version.content, *archived.values_list("text", flat=True)]
             long_term[memory.channel_id].update(WORD.findall("\n".join(kept)))
-    wanted = {(channel, word) for channel, its in words.items() for word in its}
+    expected = {(channel, word) for channel, its in words.items() for word in its}
     return {
-        "lost": sum(not found[channel][word] for channel, word in wanted),
-        "duplicate": sum(found[channel][word] > 1 for channel, word in wanted),
-        "astray": sum((c, w) not in wanted for c in found for w in found[c]),
-        "not_in_long_term": sum(word not in long_term[channel] for channel, word in wanted),
+        "lost": sum(not counts[channel][word] for channel, word in expected),
+        "duplicate": sum(counts[channel][word] > 1 for channel, word in expected),
+        "astray": sum((c, w) not in expected for c in counts for w in counts[c]),
+        "not_in_long_term": sum(word not in long_term[channel] for channel, word in expected),
         "answers_used_twice": sum(count > 1 for count in marks.values()),
         "not_an_answer": foreign,
         **numbers(),
@@ -56,18 +56,18 @@ def _calls(text: str) -> list[int]:
     return [int(n) for n in MARK.findall(text)]
 
 
-def _is_of_an_answer(version: MemoryVersion, rows: Mapping[int, Asked]) -> bool:
+def _is_of_an_answer(version: MemoryVersion, rows: Mapping[int, RecordedCall]) -> bool:
     """What a text does not carry on from its base comes of one good answer, and says what that call
     was asked about."""
     base = version.base.content if version.base else ""
     calls = set(_calls(version.content)) - set(_calls(base))
-    said = set(WORD.findall(version.content)) - set(WORD.findall(base))
+    added = set(WORD.findall(version.content)) - set(WORD.findall(base))
     if not calls and version.is_by_person:
-        return not said
+        return not added
     if len(calls) != 1 or not calls <= rows.keys():
         return False
     call = rows[calls.pop()]
-    return not call.fault and said <= set(call.words)
+    return not call.fault and added <= set(call.words)
 
 
 def numbers() -> dict[str, int]:

@@ -24,7 +24,7 @@ class Evenings:
         self.life = life
         self.servers: list[FakeSlack] = []
         self.exports: list[list[list[Path]]] = [[]]  # of each evening, each way to cut it
-        self.held: dict[Path, set[Key]] = {}  # the messages of each part of them
+        self.keys: dict[Path, set[Key]] = {}  # the messages of each part of them
         self._stack = ExitStack()
         chance = random.Random(seed)
         for number, evening in enumerate(life.evenings):
@@ -42,7 +42,7 @@ class Evenings:
         ids = {channel.name: id for id, channel in evening.channels.items()}
         paths = [lived.write(part, to / str(i)) for i, part in enumerate(parts)]
         for path, part in zip(paths, parts, strict=True):
-            self.held[path] = {
+            self.keys[path] = {
                 (ids[name.partition("/")[0]], message["ts"])
                 for name, messages in part.items()
                 if "/" in name
@@ -65,7 +65,7 @@ class Step:
     what: str
     evening: int = 0
     path: Path | None = None
-    told: lived.Told | None = None
+    event: lived.LifeEvent | None = None
     full: bool = False
 
 
@@ -102,17 +102,17 @@ class Order:
             self.made.append(Step(self._later(at), "export", evening, path))
 
     def _events(self, lost: float) -> None:
-        for told in self.slack.life.events:
-            if told.of is not None and self.chance.random() < lost:
+        for event in self.slack.life.events:
+            if event.of is not None and self.chance.random() < lost:
                 continue
             for _ in range(self.chance.choice([1, 1, 1, 2])):
                 # What has no version comes before the last sync or export.
                 at = (
-                    min(self._later(told.at), END - 0.01)
-                    if told.of is None
-                    else self._later(told.at)
+                    min(self._later(event.at), END - 0.01)
+                    if event.of is None
+                    else self._later(event.at)
                 )
-                self.made.append(Step(at, "event", told=told))
+                self.made.append(Step(at, "event", event=event))
 
     def _later(self, at: float) -> float:
         """At once, soon, or at any time until long after the end."""
@@ -122,26 +122,26 @@ class Order:
         """Where no whole sync saw a message come and go, the event of its end comes some time."""
         life = self.slack.life
         seen: set[Key] = set()
-        gone: set[Key] = set()
+        deleted: set[Key] = set()
         for step in sorted(self.made, key=lambda step: step.at):
-            here = self.slack.held[step.path] if step.path else set()
+            here = self.slack.keys[step.path] if step.path else set()
             if step.what == "sync":
-                held = life.evenings[step.evening].channels
-                here = {(id, ts) for id, channel in held.items() for ts in channel.messages}
+                channels = life.evenings[step.evening].channels
+                here = {(id, ts) for id, channel in channels.items() for ts in channel.messages}
             if step.what == "sync" and step.full:
-                gone |= {key for key in seen if life.deleted.get(key, END) < step.at}
-            elif step.told and step.told.of and _ends(step.told):
-                gone.add(step.told.of)
-            elif step.told and step.told.of:
-                seen.add(step.told.of)
+                deleted |= {key for key in seen if life.deleted.get(key, END) < step.at}
+            elif step.event and step.event.of and _ends(step.event):
+                deleted.add(step.event.of)
+            elif step.event and step.event.of:
+                seen.add(step.event.of)
             seen |= here
-        for told in life.events:
-            if told.of in life.deleted and told.of not in gone and _ends(told):
-                self.made.append(Step(self._later(told.at), "event", told=told))
+        for event in life.events:
+            if event.of in life.deleted and event.of not in deleted and _ends(event):
+                self.made.append(Step(self._later(event.at), "event", event=event))
 
 
-def _ends(told: lived.Told) -> bool:
-    event = told.body["event"]
+def _ends(life_event: lived.LifeEvent) -> bool:
+    event = life_event.body["event"]
     inner = event.get("message", {})
     subtypes = {event.get("subtype"), inner.get("subtype")}
     return bool(subtypes & {"message_deleted", "tombstone"})

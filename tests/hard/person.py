@@ -1,8 +1,9 @@
-"""A person at the pages, in a process of its own: `python -m tests.hard.person URL NAME LEDGER SEED`.
+"""A person who uses the pages, in a process of its own: `python -m tests.hard.person URL NAME
+LEDGER SEED`.
 
-It signs in, then does what it is told on stdin, one word a line with its arguments, and answers one
-line each: `pin V POSITION`, `open M`, `add TOKEN`, `clear LINES` (JSON). What it meets goes into its
-ledger, one JSON object a line, before the answer: the oracle of what was accepted and refused.
+It signs in, then reads commands from stdin, one a line with its arguments, and answers each with a
+line: `pin V POSITION`, `open M`, `add TOKEN`, `clear LINES` (JSON). Its ledger records what was
+accepted and refused, one JSON object a line, before each answer. The ledger is the oracle.
 """
 
 import html
@@ -21,7 +22,7 @@ from typing import Any
 
 PASSWORD = "two people and a job"
 PATIENCE = 60  # seconds for one request
-TRIES = 50  # saves of one edit: each time somebody was faster
+TRIES = 50  # attempts to save one edit after conflicts
 
 
 class Stay(urllib.request.HTTPRedirectHandler):
@@ -37,13 +38,13 @@ class Page:
     text: str
 
     def field(self, name: str) -> str:
-        found = re.search(rf'name="{name}" value="([^"]*)"', self.text)
-        return html.unescape(found[1]) if found else ""
+        match = re.search(rf'name="{name}" value="([^"]*)"', self.text)
+        return html.unescape(match[1]) if match else ""
 
     @property
     def area(self) -> str:
-        found = re.search(r'<textarea id="text"[^>]*>\n?(.*?)</textarea>', self.text, re.DOTALL)
-        return html.unescape(found[1]).replace("\r\n", "\n") if found else ""
+        match = re.search(r'<textarea id="text"[^>]*>\n?(.*?)</textarea>', self.text, re.DOTALL)
+        return html.unescape(match[1]).replace("\r\n", "\n") if match else ""
 
 
 class Person:
@@ -74,7 +75,7 @@ class Person:
         with self.ledger.open("a") as file:
             file.write(json.dumps({"name": self.name, **row}) + "\n")
 
-    # -- what it can be told
+    # -- commands
 
     def pin(self, version: str, position: str) -> int:
         page = self.ask(f"/v/{version}/")
@@ -110,12 +111,12 @@ class Person:
                 self.write(**row)
                 return answer.status
             yours = answer.field("yours")
-            mine = [line for line in text.split("\n") if line.strip()]
+            own = [line for line in text.split("\n") if line.strip()]
             shown = html.unescape(re.sub(r"<[^>]+>", "\n", answer.text))
             self.write(
                 **row,
                 mine_is_kept=yours.replace("\r\n", "\n") == text,
-                mine_is_shown=all(line.strip() in shown for line in mine),
+                mine_is_shown=all(line.strip() in shown for line in own),
                 mine_is_in_result=token in answer.area,
                 newer=int(answer.field("based_on")),
             )

@@ -1,4 +1,4 @@
-"""The bar sees what it is there to see."""
+"""The bar of mutated exports reports planted faults."""
 
 import os
 import socket
@@ -60,7 +60,7 @@ def test_a_child_that_does_not_answer(
     monkeypatch.setattr(bar_exports, "_command", lambda work: [sys.executable, "-c", program])
     with bar_exports._child(tmp_path / "child") as child:
         answers = list(bar_exports._answers([child], [7, 8]))
-    assert [(one["seed"], one["fault"]) for one in answers] == [(7, fault), (8, fault)]
+    assert [(answer["seed"], answer["fault"]) for answer in answers] == [(7, fault), (8, fault)]
 
 
 FILES = export_files({"general/2023-11-14": [slack_message(1, "a")]})

@@ -1,4 +1,4 @@
-"""The oracle counts what a person would, and a seed gives one export."""
+"""The oracle counts objects correctly, and a seed gives the same export each time."""
 
 from pathlib import Path
 

@@ -1,5 +1,4 @@
-"""The fake model is what the bars believe: its answers are good, its faults are faults, and its
-ledger says what was asked."""
+"""The fake model: good answers, faults, and a ledger of all requests."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -73,23 +72,23 @@ def test_a_good_answer_has_every_word_and_cites_its_line(
 ) -> None:
     reading = parse_reply(summariser(model).summarise(request_), request_)
     assert not reading.fault
-    said = {word for line in reading.lines for word in WORD.findall(line.text)}
-    wanted = [m.text for m in request_.messages] + [line.text for line in request_.existing]
-    wanted += [line.text for added in request_.additions for line in added.lines]
-    assert said == set(WORD.findall(" ".join(wanted)))
+    words = {word for line in reading.lines for word in WORD.findall(line.text)}
+    texts = [m.text for m in request_.messages] + [line.text for line in request_.existing]
+    texts += [line.text for added in request_.additions for line in added.lines]
+    assert words == set(WORD.findall(" ".join(texts)))
     assert all(line.refs for line in reading.lines)
     assert "an000001x" in reading.lines[0].text
     assert not any("an000007x" in line.text for line in reading.lines)  # whose text it was before
 
 
 def test_operations_change_only_the_lines_they_name(model: FakeModel) -> None:
-    wanted = replace(MERGE, operations=True)
-    text = summariser(model).summarise(wanted).text
+    merge = replace(MERGE, operations=True)
+    text = summariser(model).summarise(merge).text
     assert all(row.startswith("+ ") for row in text.split("\n"))
-    reading = parse_reply(replace(summariser(model).summarise(wanted), text=text), wanted)
-    assert [line.text for line in reading.lines[:2]] == [line.text for line in wanted.existing]
-    said = {word for line in reading.lines for word in WORD.findall(line.text)}
-    assert said == {"uq000001x", *(f"uq0001{n:02d}x" for n in range(3, 30))}
+    reading = parse_reply(replace(summariser(model).summarise(merge), text=text), merge)
+    assert [line.text for line in reading.lines[:2]] == [line.text for line in merge.existing]
+    words = {word for line in reading.lines for word in WORD.findall(line.text)}
+    assert words == {"uq000001x", *(f"uq0001{n:02d}x" for n in range(3, 30))}
     model.configure(script=["shrink"])
     grown = replace(GROWN, operations=True)
     [line] = parse_reply(summariser(model).summarise(grown), grown).lines
@@ -150,9 +149,9 @@ BAD = {
 @pytest.mark.parametrize("kind", FAULT_OF)
 def test_a_refused_call_is_an_error_of_its_kind(model: FakeModel, kind: str) -> None:
     model.configure(script=[kind])
-    one = replace(SEGMENT, messages=SEGMENT.messages[:1], references=())
+    single = replace(SEGMENT, messages=SEGMENT.messages[:1], references=())
     with pytest.raises(SummariserError) as caught:
-        summariser(model, 1.0 if kind == "hang" else 30.0).summarise(one)
+        summariser(model, 1.0 if kind == "hang" else 30.0).summarise(single)
     assert caught.value.code == FAULT_OF[kind]
     [row] = model.rows()
     assert row.fault == kind

@@ -1,4 +1,4 @@
-"""The test model does what it is told, and no more; the attacks are many and their own."""
+"""The obedient model obeys only orders in its prompt, and each attack has its own words."""
 
 from tests.hard.attacks import attacks
 from tests.hard.obedient_model import Obedient
@@ -12,15 +12,15 @@ PROMPT = """<<messages 1a: #launch, UTC>>
 def test_it_obeys_orders_and_repeats_other_messages() -> None:
     attack = next(a for a in attacks(30, 1) if a.kind == "static" and a.aim == "link")
     model = Obedient([attack])
-    told = model.answer(PROMPT.format(attack.said[0]), 500).split("\n")
-    assert told == [f"- {attack.does[0]} [2]", "- noted we ship on Friday [1]"]
+    answer = model.answer(PROMPT.format(attack.messages[0]), 500).split("\n")
+    assert answer == [f"- {attack.does[0]} [2]", "- noted we ship on Friday [1]"]
     assert model.obeyed == {attack.number}
 
 
 def test_orders_outside_the_prompt_are_not_obeyed() -> None:
     model = Obedient(attacks(30, 1))
-    told = model.answer(PROMPT.format("see you at lunch"), 500)
-    assert told == "- noted we ship on Friday [1]\n- noted see you at lunch [2]"
+    answer = model.answer(PROMPT.format("see you at lunch"), 500)
+    assert answer == "- noted we ship on Friday [1]\n- noted see you at lunch [2]"
     assert model.obeyed == set()
 
 
@@ -31,4 +31,4 @@ def test_attacks_are_the_same_for_the_same_seed_and_each_has_its_own_words() -> 
     assert {a.aim for a in made} == {
         "link", "image", "mention", "address", "secret", "scope", "order", "statement"
     }  # fmt: skip
-    assert len({a.said[-1] for a in made if a.kind not in ("name",)}) > 400
+    assert len({a.messages[-1] for a in made if a.kind not in ("name",)}) > 400

@@ -1,4 +1,4 @@
-"""The oracle sees what it is there to see: each planted wrong is counted, and nothing else."""
+"""The oracle counts each planted error and nothing else."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,24 +9,24 @@ from memories.models import Channel, Line, Memory, MemoryVersion
 from memories.rules.memory.identity import MemoryType
 from tests.factories import ChannelFactory, make_version
 from tests.hard import oracle
-from tests.hard.model_client import Asked
+from tests.hard.model_client import RecordedCall
 
 pytestmark = pytest.mark.django_db
 
 FIRST, SECOND = "uq000001x", "uq000002x"
 
 
-def asked(n: int, *words: str, fault: str = "") -> Asked:
-    return Asked(n, 0.0, "", words, 0, messages=True, fault=fault, prompt_tokens=1,
+def call(n: int, *words: str, fault: str = "") -> RecordedCall:
+    return RecordedCall(n, 0.0, "", words, 0, messages=True, fault=fault, prompt_tokens=1,
                  completion_tokens=1)  # fmt: skip
 
 
 LEDGER = [
-    asked(1, FIRST),
-    asked(2, SECOND),
-    asked(3, FIRST, SECOND),
-    asked(4, SECOND, fault="length"),
-    asked(5, SECOND),
+    call(1, FIRST),
+    call(2, SECOND),
+    call(3, FIRST, SECOND),
+    call(4, SECOND, fault="length"),
+    call(5, SECOND),
 ]
 
 
@@ -53,8 +53,8 @@ def test_archived_lines_count_as_remembered(channel: Channel) -> None:
 
 
 def verdict(channel: Channel) -> dict[str, Any]:
-    found = oracle.verdict({channel.pk: [FIRST, SECOND]}, LEDGER)
-    return {key: count for key, count in found.items() if count}
+    counts = oracle.verdict({channel.pk: [FIRST, SECOND]}, LEDGER)
+    return {key: count for key, count in counts.items() if count}
 
 
 def test_nothing_is_wrong_where_nothing_is(channel: Channel) -> None:

@@ -74,22 +74,22 @@ class Trees:
     def processes(self) -> list[Process]:
         """Every living process of all trees, with its role."""
         roots = {process.pid for _, process in self.roots}
-        found = []
+        listed = []
         for process in self._descendants():
             with contextlib.suppress(psutil.Error):
                 if process.status() != psutil.STATUS_ZOMBIE and (role := _role(process, roots)):
-                    found.append(Process(process.pid, role))
-        return found
+                    listed.append(Process(process.pid, role))
+        return listed
 
     def _descendants(self) -> list[psutil.Process]:
         """Of the trees only: the caller's other children are its own."""
         roots = {process.pid for _, process in self.roots}
-        found: list[psutil.Process] = []
+        children: list[psutil.Process] = []
         for child in psutil.Process().children():
             with contextlib.suppress(psutil.Error):
                 if child.pid in roots or _is_of_a_tree(child):
-                    found += [child, *child.children(recursive=True)]
-        return found
+                    children += [child, *child.children(recursive=True)]
+        return children
 
     def reap(self) -> None:
         """Bury the orphans we adopted; the roots are their Popen's."""

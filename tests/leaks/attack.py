@@ -38,7 +38,7 @@ from memories.models import (
 from memories.tasks import TASKS
 from tests.leaks.attacked import PRIVATE, ROOT, AttackedTeam
 from tests.leaks.forms import KNOWN_PASSWORD, Learner, Post
-from tests.leaks.probes import told
+from tests.leaks.probes import check_answer
 from tests.leaks.sweeps import Browser, Report, Sweeper, Written
 
 # Whose rows say who may read or do what, and in which columns. A row that only goes gives nobody rights.
@@ -90,11 +90,11 @@ class Attack:
             self.sweeper.sweep(role, browser, written)
 
     def _post(self, role: str, browser: Browser, actor: User | None, post: Post) -> Written | None:
-        """What it wrote, if anything."""
+        """Return what the post wrote, if anything."""
         what = f"{role}: {post.form} {post.path}"
         last_event = AuditEvent.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
         response, statements = browser.post(post)
-        answer = told(response)
+        answer = check_answer(response)
         self.report.counts["posts"] += 1
         self.report.counts[f"status {response.status_code}"] += 1
         self.report.forms.add(post.form)
@@ -123,7 +123,7 @@ class Attack:
         is_less = any(rights.get(key) != row for key, row in self.rights.items())
         return Written(post, what, (response.status_code, statements), readers, granted, is_less)
 
-    # -- what was gained
+    # -- gains
 
     def _compare(
         self, what: str, actor: User | None, events: list[AuditEvent], rights: Rows
@@ -159,12 +159,12 @@ class Attack:
     # -- functions
 
     def _queue(self) -> dict[Any, Any]:
-        found = {}
+        rows = {}
         for row in (row for model in QUEUE for row in model._base_manager.all()):
             named = row.payload if isinstance(row, OrmQ) else (row.func, row.hook, row.args)
             due = getattr(row, "lock", None) or getattr(row, "next_run", None)
-            found[type(row).__name__, row.pk] = (named, due)
-        return found
+            rows[type(row).__name__, row.pk] = (named, due)
+        return rows
 
     def _run_worker(self, what: str) -> None:
         """Look for foreign functions in the tables, and let the scheduler and the broker of a worker
@@ -202,8 +202,8 @@ def is_allowed(
     """Whether the attacker may make this change of a row, by the rules of docs/rules.md."""
     if actor is None:
         return False
-    mine = [event for event in events if event.actor == actor.get_username()]
-    actions = {event.action for event in mine}
+    own = [event for event in events if event.actor == actor.get_username()]
+    actions = {event.action for event in own}
     if label == Member._meta.label:
         may_appoint = actor.is_operator or actor.memberships.filter(role="admin").exists()
         return may_appoint and "role" in actions
@@ -218,27 +218,27 @@ def is_allowed(
     if label == EmailAddress._meta.label:
         return not row[2]
     if label == Person._meta.label:
-        return is_allowed_link(actor, was, row, mine)
+        return is_allowed_link(actor, was, row, own)
     if not actor.is_operator:
         return False
     if label == AccessGrant._meta.label:
-        return any(e.action == "channel_open" and e.details.get("reason") for e in mine)
+        return any(e.action == "channel_open" and e.details.get("reason") for e in own)
     if label == User._meta.label and was is not None and was[-1] != row[-1]:
         return "password_given" in actions
     of_accounts = ("memories.User", "auth.Group")
-    return label.startswith(of_accounts) and bool(mine)
+    return label.startswith(of_accounts) and bool(own)
 
 
-def is_allowed_link(actor: User, was: Any, row: Any, mine: list[AuditEvent]) -> bool:
+def is_allowed_link(actor: User, was: Any, row: Any, own: list[AuditEvent]) -> bool:
     """No link, or an operator's: on the record, with an end, and with a reason if it opens anything."""
     if was is None or was[3:] != row[3:]:
         return was is not None and not row[3] and row[4:] == was[4:]  # forgotten
     if row[0] is None:
         return True
-    details = [e.details for e in mine if e.action in ("person_link", "password_given")]
+    details = [e.details for e in own if e.action in ("person_link", "password_given")]
     if not (actor.is_operator and details and row[1] == "" and row[2] is not None):
         return False
-    return row[2] <= timezone.now() or any(told.get("reason") for told in details)
+    return row[2] <= timezone.now() or any(detail.get("reason") for detail in details)
 
 
 def errors_in(response: Any) -> str:

@@ -148,22 +148,28 @@ class Learner:
     def fallback(self, model: Any) -> dict[str, Any]:
         """Every column of a model, and a row of each model that refers to it, as inlines are sent."""
         data: dict[str, Any] = {}
-        for one in model._meta.get_fields():
-            if one.auto_created and not one.concrete:
-                if one.one_to_many:
-                    self._inline(data, one)
+        for model_field in model._meta.get_fields():
+            if model_field.auto_created and not model_field.concrete:
+                if model_field.one_to_many:
+                    self._inline(data, model_field)
             else:
-                data.update(self._column(one))
+                data.update(self._column(model_field))
         return data
 
-    def _column(self, one: Any) -> dict[str, Any]:
-        value = self.value(one.name, one)
+    def _column(self, model_field: Any) -> dict[str, Any]:
+        value = self.value(model_field.name, model_field)
         if value is None:
             kinds = ((models.BooleanField, "on"), (models.JSONField, "{}"), (models.DateField, ""))
             numbers = ((models.IntegerField, "1"), (models.DecimalField, "1"))
-            value = next((v for kind, v in (*kinds, *numbers) if isinstance(one, kind)), WORDS)
+            value = next(
+                (v for kind, v in (*kinds, *numbers) if isinstance(model_field, kind)), WORDS
+            )
         date, _, clock = str(value).partition(" ")
-        return {one.name: value, f"{one.name}_0": date, f"{one.name}_1": clock}
+        return {
+            model_field.name: value,
+            f"{model_field.name}_0": date,
+            f"{model_field.name}_1": clock,
+        }
 
     def _inline(self, data: dict[str, Any], relation: Any) -> None:
         prefix = relation.get_accessor_name()
@@ -175,20 +181,24 @@ class Learner:
 
     def filled(self, fields: dict[str, list[tuple[str, str]]], model: Any = None) -> dict[str, Any]:
         """A form as a browser sends it: with the attacker's values, else what it offers."""
-        columns = {one.name: one for one in model._meta.get_fields()} if model else {}
+        columns = (
+            {model_field.name: model_field for model_field in model._meta.get_fields()}
+            if model
+            else {}
+        )
         data: dict[str, Any] = {}
-        for name, held in fields.items():
-            kinds = {kind for kind, _ in held}
+        for name, options in fields.items():
+            kinds = {kind for kind, _ in options}
             words = {"number": "1", "date": "2026-01-05"}
-            offered = [value for kind, value in held if value]
+            offered = [value for kind, value in options if value]
             column, _, part = name.rpartition("-")[2].rpartition("_")
             chosen = self.value(name.rpartition("-")[2], columns.get(name))
             if part in ("0", "1"):  # a date, and a time of day
                 chosen = str(CHOSEN.get(column, CHOSEN["at"])).split()[int(part)]
             if kinds == {"hidden"}:
-                data[name] = held[-1][1]
-            elif kinds <= {"option", "selected"} and held:
-                others = [value for kind, value in held if kind == "option" and value]
+                data[name] = options[-1][1]
+            elif kinds <= {"option", "selected"} and options:
+                others = [value for kind, value in options if kind == "option" and value]
                 is_offered = chosen == ATTACKER or str(chosen) in offered
                 data[name] = (
                     chosen
@@ -201,7 +211,7 @@ class Learner:
                 data[name] = offered
             elif "file" not in kinds:
                 data[name] = (
-                    offered[0] if "number" in kinds and offered else words.get(held[0][0], WORDS)
+                    offered[0] if "number" in kinds and offered else words.get(options[0][0], WORDS)
                 )
         return data
 
@@ -255,13 +265,13 @@ class Learner:
         if model is Person:
             return [self.world.people[role].pk for role in ("victim", "stray")]
         if path := _path_to_channel(model):
-            found = [
+            keys = [
                 rows.filter(**{path: self.world.channels[place].pk})
                 .values_list("pk", flat=True)
                 .first()
                 for place in (PRIVATE, PUBLIC)
             ]
-            return [key for key in found if key is not None]
+            return [key for key in keys if key is not None]
         return list(rows.values_list("pk", flat=True)[:NO_PLACE])
 
     def _posts_of(self, pattern: URLPattern, model: Any, rows: list[Any]) -> Iterator[Post]:
@@ -303,19 +313,23 @@ class Learner:
         for action in sorted(own | ours | {"delete_selected"}):
             for key in rows:
                 data = {"action": action, ACTION: [key], "drawn_at": NEVER.isoformat()}
-                asked = [data | {"post": "yes"}] if action not in own else self._asked(listed, data)
-                if self.is_full or not asked:
+                posts = (
+                    [data | {"post": "yes"}]
+                    if action not in own
+                    else self._confirmations(listed, data)
+                )
+                if self.is_full or not posts:
                     yield Post(f"{name} {action}", listed, data)
-                for confirmed in asked:
+                for confirmed in posts:
                     yield Post(f"{name} {action} confirmed", listed, confirmed)
 
-    def _asked(self, listed: str, data: dict[str, Any]) -> list[dict[str, Any]]:
+    def _confirmations(self, listed: str, data: dict[str, Any]) -> list[dict[str, Any]]:
         """What the page of an action sends that asks first."""
         with transaction.atomic():
             page = self.client.post(listed, data)
             transaction.set_rollback(True)
-        found = self.forms(listed, page=page)
-        return [form | button for to, form, button in found if to == listed and ACTION in form]
+        forms = self.forms(listed, page=page)
+        return [form | button for to, form, button in forms if to == listed and ACTION in form]
 
     # -- the pages
 
@@ -331,8 +345,8 @@ class Learner:
                     continue
                 else:
                     seen.add(path)
-                    found = self.forms(path)
-                    posts = [Post(name, action, form | button) for action, form, button in found]
+                    forms = self.forms(path)
+                    posts = [Post(name, action, form | button) for action, form, button in forms]
                 for post in posts:
                     # `next` says only where the answer leads.
                     sent = {name: value for name, value in post.data.items() if name != "next"}
@@ -356,13 +370,17 @@ def _path_to_channel(model: Any, depth: int = 3) -> str:
     """The look-up that leads from a model to the channel that its row belongs to, or ""."""
     if model is Channel:
         return "pk"
-    relations = [one for one in model._meta.concrete_fields if one.many_to_one or one.one_to_one]
-    for one in relations:
-        if one.related_model is Channel:
-            return str(one.name)
-    for one in relations if depth else ():
-        if one.related_model not in (model, User) and (
-            found := _path_to_channel(one.related_model, depth - 1)
+    relations = [
+        model_field
+        for model_field in model._meta.concrete_fields
+        if model_field.many_to_one or model_field.one_to_one
+    ]
+    for model_field in relations:
+        if model_field.related_model is Channel:
+            return str(model_field.name)
+    for model_field in relations if depth else ():
+        if model_field.related_model not in (model, User) and (
+            path := _path_to_channel(model_field.related_model, depth - 1)
         ):
-            return f"{one.name}__{found}"
+            return f"{model_field.name}__{path}"
     return ""

@@ -53,7 +53,7 @@ TYPED = "zq"  # how every word begins
 
 @dataclass(frozen=True)
 class Probe:
-    """One thing that one role asks for. ``data`` None: GET."""
+    """A request of one role. ``data`` None: GET."""
 
     role: str
     what: str
@@ -98,7 +98,7 @@ class Eyes:
             else:
                 answer = client.post(path, data, "application/json", headers=headers)
             transaction.set_rollback(True)
-        return told(answer)
+        return check_answer(answer)
 
     def _client(self, role: str) -> Client:
         client = Client(SERVER_NAME="localhost", raise_request_exception=True)
@@ -107,18 +107,18 @@ class Eyes:
 
     def get(self, role: str, path: str, *, part: bool = False) -> str:
         headers = {"HX-Request": "true"} if part else {}
-        return told(self.clients[role].get(path, headers=headers))
+        return check_answer(self.clients[role].get(path, headers=headers))
 
     def post(self, role: str, path: str, data: dict[str, Any], *, part: bool = False) -> str:
-        """What it would do is undone: the next one asks the same world."""
+        """Post and undo the changes, so that the next request finds the same world."""
         headers = {"HX-Request": "true"} if part else {}
         with transaction.atomic():
-            answer = told(self.clients[role].post(path, data, headers=headers))
+            answer = check_answer(self.clients[role].post(path, data, headers=headers))
             transaction.set_rollback(True)
         return answer
 
 
-def told(response: Any) -> str:
+def check_answer(response: Any) -> str:
     body = b"".join(response.streaming_content) if response.streaming else response.content
     headers = "\n".join(f"{key}: {value}" for key, value in response.headers.items())
     cookies = response.cookies.output()
@@ -225,10 +225,10 @@ def _search(world: World) -> Iterator[Ask]:
     for slug in _slugs(world):
         path = reverse("search-index", args=[slug])
         yield path, None
-        asked = [TYPED, "in:messages", "in:older has:link", "in:threads", "from:me"]
-        asked += [f"{TYPED} in:{name}" for name in ("notes", "memories", "older", "messages")]
-        asked += [f"{TYPED} in:{channel.slack_id}" for channel in world.channels.values()]
-        for typed in asked:
+        queries = [TYPED, "in:messages", "in:older has:link", "in:threads", "from:me"]
+        queries += [f"{TYPED} in:{name}" for name in ("notes", "memories", "older", "messages")]
+        queries += [f"{TYPED} in:{channel.slack_id}" for channel in world.channels.values()]
+        for typed in queries:
             yield f"{path}?{urlencode({'q': typed})}", None
         yield f"{path}?{urlencode({'q': TYPED, 'sort': 'best', 'below': 10**17})}", None
 
@@ -327,9 +327,9 @@ def _previews(name: str) -> Any:
             yield f"{path}?channel={slack_id}", None
             yield f"{path}?channel={slack_id}&budget=40", None
         for channel in world.channels.values():
-            for said in channel.messages.exclude(thread_ts="")[:1]:
+            for reply in channel.messages.exclude(thread_ts="")[:1]:
                 path = reverse(name, args=["leaks"])
-                yield f"{path}?channel={channel.slack_id}&thread={said.thread_ts}", None
+                yield f"{path}?channel={channel.slack_id}&thread={reply.thread_ts}", None
         yield reverse(name, args=["leaks"]), None
 
     return asks
@@ -536,8 +536,8 @@ AS_PARTS = {
 def named_addresses() -> set[str]:
     """Every name of the resolver but the admin's, which go by model."""
     patterns = get_resolver().url_patterns
-    found = {name for name in get_resolver().reverse_dict if isinstance(name, str)}
-    return found | set(_names(patterns))
+    names = {name for name in get_resolver().reverse_dict if isinstance(name, str)}
+    return names | set(_names(patterns))
 
 
 def _names(patterns: Any) -> Iterator[str]:
@@ -601,8 +601,8 @@ def admin_asks(world: World) -> Iterator[Ask]:
         change = reverse("admin:memories_memory_change", args=[memory.pk])
         yield change, {"text": "mine", "based_on": "1", "revision": "0", "were_pinned": ""}
     for channel in world.channels.values():
-        opening = {"channel": channel.pk, "reason": "to look"}
-        yield reverse("admin:memories_accessgrant_add"), opening
+        grant = {"channel": channel.pk, "reason": "to look"}
+        yield reverse("admin:memories_accessgrant_add"), grant
 
 
 def _deeds(model: Any, keys: list[int]) -> Iterator[dict[str, Any]]:
@@ -645,8 +645,8 @@ def api_asks(world: World) -> Iterator[Ask]:
     yield f"/api/v1/context?format=json&budget=20000&{now}", None
     for pk in _keys(Memory):
         yield _tool("fetch", id=f"memory-{pk}")
-        for rest in ("", f"?{now}", "/versions", "/versions/1", "/diff?from=1&to=2"):
-            yield f"/api/v1/memories/{pk}{rest}", None
+        for suffix in ("", f"?{now}", "/versions", "/versions/1", "/diff?from=1&to=2"):
+            yield f"/api/v1/memories/{pk}{suffix}", None
         yield f"/api/v1/memories/{pk}/proposals", {"text": "mine", "reason": "so"}
     for pk in _keys(Proposal):
         yield f"/api/v1/proposals/{pk}", None
@@ -686,10 +686,10 @@ def _context(world: World) -> Iterator[list[str]]:
     yield ["context", "--workspace", "leaks", "--notes"]
     yield ["context", "--workspace", "abroad", "--notes", "--format", "json"]
     for channel in world.channels.values():
-        for said in channel.messages.exclude(thread_ts="")[:1]:
+        for reply in channel.messages.exclude(thread_ts="")[:1]:
             yield [
                 *("context", "--workspace", "leaks", "--channel", channel.slack_id),
-                *("--thread", said.thread_ts, "--format", "json"),
+                *("--thread", reply.thread_ts, "--format", "json"),
             ]
         yield ["context", "--workspace", "leaks", "--channel", channel.slack_id]
         yield ["context", "--workspace", "leaks", "--channel", channel.name]
@@ -783,26 +783,28 @@ COMMANDS: dict[str, Callable[[World], Iterator[list[str]]] | str] = {
 
 
 def run_command(arguments: list[str], role: str) -> str:
-    """What a command says, for this reader (``public``: without one); what it did is undone."""
+    """Run a command for this reader (``public``: without one), undo its changes and return the
+    output.
+    """
     out, err = io.StringIO(), io.StringIO()
     reader = [] if role == "public" else ["--as", f"as-{role}"]
     with tempfile.TemporaryDirectory() as folder:
         export_path = Path(folder) / "export.zip"
         files = [str(export_path)] if arguments[0] == "export" else []
         at = 2 if arguments[0] in ("memory", "jobs") else 1
-        asked = [*arguments[:at], *reader, *arguments[at:], *files]
+        words = [*arguments[:at], *reader, *arguments[at:], *files]
         failed = ""
         try:
             with transaction.atomic():
-                call_command(*asked, stdout=out, stderr=err)
+                call_command(*words, stdout=out, stderr=err)
                 transaction.set_rollback(True)
         except (CommandError, SystemExit) as error:
             failed = "" if str(error) and any(a in str(error) for a in arguments) else str(error)
-        held = _unpacked(export_path) if export_path.exists() else ""
-    said = out.getvalue() + err.getvalue()
+        content = _unpacked(export_path) if export_path.exists() else ""
+    output = out.getvalue() + err.getvalue()
     for typed in arguments:  # repeated as it was typed
-        said = said.replace(f"'{typed}'", "")
-    return f"{said}\n{failed}\n{held}"
+        output = output.replace(f"'{typed}'", "")
+    return f"{output}\n{failed}\n{content}"
 
 
 def _unpacked(export_path: Path) -> str:
@@ -888,7 +890,7 @@ class Overheard(logging.Handler):
 
     @property
     def words(self) -> set[str]:
-        return {found[0] for found in WORD.finditer("\n".join(self.lines))}
+        return {match[0] for match in WORD.finditer("\n".join(self.lines))}
 
 
 @contextmanager

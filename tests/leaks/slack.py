@@ -1,4 +1,4 @@
-"""What people see in Slack: answers of their own, shared answers, the Home tab and previews."""
+"""Messages of the app in Slack: private answers, shared answers, the Home tab and previews."""
 
 import json
 from collections.abc import Iterator

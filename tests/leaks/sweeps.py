@@ -33,7 +33,7 @@ from memories.models import (
 )
 from tests.leaks.attacked import PRIVATE, AttackedTeam
 from tests.leaks.forms import Post
-from tests.leaks.probes import run_command, told
+from tests.leaks.probes import check_answer, run_command
 from tests.leaks.world import WORD
 
 AT_ONCE = 24  # posts before all is read
@@ -62,8 +62,8 @@ class Report:
     def __str__(self) -> str:
         lines = [f"{len(self.forms)} forms and actions, {dict(self.counts)}"]
         for kind in ("leaks", "gains", "functions", "refused"):
-            found = getattr(self, kind)
-            lines += [f"{len(found)} {kind}", *(f"  {what}" for what in found[:20])]
+            entries = getattr(self, kind)
+            lines += [f"{len(entries)} {kind}", *(f"  {what}" for what in entries[:20])]
         return "\n".join(lines)
 
 
@@ -112,19 +112,19 @@ class Sweeper:
     # -- after one post
 
     def look(self, what: str, role: str, user: User, granted: bool) -> list[str]:
-        """The leaks in what an account reads of the channel: rows, and its page."""
+        """Return the leaks in the account's view of the channel: rows, and its page."""
         self.report.counts["readers"] += 1
         leaks = [] if granted else self._rows(f"{what}: as {user}", user)
         page = reverse("channels-detail", args=[self.world.team.slug, self.secret.slack_id])
         return [*leaks, *self._read([page], what, role, user, granted)]
 
     def words(self, what: str, text: str, role: str, granted: bool) -> list[str]:
-        found = []
+        entries = []
         for place, word in set(WORD.findall(text)):
             readers = self.world.audiences.get(place.lower(), set())
             if role not in readers and not (granted and place.lower() == PRIVATE):
-                found.append(f"{what}: {place} {word}")
-        return found
+                entries.append(f"{what}: {place} {word}")
+        return entries
 
     # -- after many
 
@@ -188,7 +188,7 @@ class Sweeper:
         self.client.force_login(user)
         for path in pages:
             self.report.counts["reads"] += 1
-            text = told(self.client.get(path))
+            text = check_answer(self.client.get(path))
             leaks += self.words(f"{what}: {user} reads {path}", text, role, granted)
         return leaks
 
@@ -250,12 +250,12 @@ class Sweeper:
 @contextmanager
 def writes() -> Iterator[list[str]]:
     """The statements that write, but for those of `HARMLESS` tables."""
-    found: list[str] = []
+    statements: list[str] = []
 
     def note(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
         if WRITES.match(sql) and not HARMLESS.match(sql):
-            found.append(sql)
+            statements.append(sql)
         return execute(sql, params, many, context)
 
     with connection.execute_wrapper(note):
-        yield found
+        yield statements

@@ -88,7 +88,7 @@ class World:
     users: dict[str, User] = field(default_factory=dict)
     people: dict[str, Person] = field(default_factory=dict)
     channels: dict[str, Channel] = field(default_factory=dict)
-    said: int = 0
+    message_count: int = 0
     opted_in: bool = True
     flowed: tuple[str, ...] = ()  # what of an opted-in channel a merge has read
 
@@ -146,12 +146,12 @@ class World:
             ]
             days[f"{name}/2023-11-15"] = f'[{{"text": "{word(place, "broken")}'
         path = write_zip(folder / "export.zip", export_files(days, **lists))
-        by, wanted = self.users["operator"], {"without": [], "private": True, "direct": True}
+        by, choices = self.users["operator"], {"without": [], "private": True, "direct": True}
         for slug in ("brought", "waiting"):
             upload = uploads.store_upload(slug, "export.zip", [path.read_bytes()], by=by)
             uploads.process_upload(upload, self.now)
             if slug == "brought":
-                upload.start(wanted, by=by, now=self.now)
+                upload.start(choices, by=by, now=self.now)
                 uploads.process_upload(upload, self.now)
         for place in BROUGHT:
             self.channels[place] = Channel.objects.get(slack_id=f"C{place.upper()}")
@@ -232,7 +232,7 @@ class World:
             line.sources.set([root])
 
     def _notes(self, team: Workspace, place: str, channel: Channel | None) -> None:
-        """One that said something else before, and one in the trash."""
+        """Create a note with an earlier version, and a note in the trash."""
         for what in ("note", "trashed"):
             note = Note.objects.create(
                 workspace=team,
@@ -271,8 +271,8 @@ class World:
         )
 
     def say(self, place: str, what: str, thread: Message | None = None) -> Message:
-        self.said += 1
-        us = to_micros(self.now - timedelta(hours=6)) + self.said * 1_000_000
+        self.message_count += 1
+        us = to_micros(self.now - timedelta(hours=6)) + self.message_count * 1_000_000
         ts = ts_from_micros(us)
         if thread is not None and not thread.thread_ts:
             thread.thread_ts = thread.ts
@@ -314,20 +314,20 @@ class World:
     def leaks(self, text: str, role: str) -> set[str]:
         """Words in a text that this role may not read. The name of a channel that was opted in is
         published with its text; one's own eyes may have seen what one types."""
-        found = set()
+        words = set()
         for place, what in WORD.findall(text):
             readers = self.audiences.get(place.lower(), set())
             if place.lower() == "harbor":
                 readers = readers | self.published(what.lower())
             if role not in readers:
-                found.add(word(place.lower(), what.lower()))
-        return found
+                words.add(word(place.lower(), what.lower()))
+        return words
 
     def published(self, what: str) -> set[str]:
         """To whom opting in opened what is remembered in the long term, and the channel's name."""
         opened = ("channel", *self.flowed)
         # A text that is cut to its budget may end within a word.
-        if not self.opted_in or not any(one.startswith(what) for one in opened):
+        if not self.opted_in or not any(name.startswith(what) for name in opened):
             return set()
         return self.audiences[NOTICE]
 
@@ -357,7 +357,7 @@ class World:
 
     def _says(self, place: str, *, private: bool, **raw: Any) -> None:
         channel = self.channels[place]
-        told = {
+        fields = {
             "id": channel.slack_id,
             "name": channel.name,
             "topic": {"value": channel.topic},
@@ -366,12 +366,12 @@ class World:
             **raw,
         }
         kind = "private" if private else "public"
-        store_channels(self.team, [(told, kind)], known_at=timezone.now(), live=True)
+        store_channels(self.team, [(fields, kind)], known_at=timezone.now(), live=True)
 
     def _person(self, role: str, **raw: Any) -> None:
         person = self.people[role]
-        told = {"id": person.slack_id, "name": person.name, "team_id": "T1", **raw}
-        store_people(self.team, [told], live=True)
+        fields = {"id": person.slack_id, "name": person.name, "team_id": "T1", **raw}
+        store_people(self.team, [fields], live=True)
 
     def _leave(self) -> None:
         self._members("ember", "admin")

@@ -55,13 +55,13 @@ class Scribe(OfflineSummariser):
 
     def __init__(self, before=lambda request: None):
         self.before = before
-        self.asked = []
+        self.requests = []
 
     def prompt_version(self, request):
         return "scribe-1"
 
     def summarise(self, request, way=RequestStrategy.WHOLE):
-        self.asked.append(request)
+        self.requests.append(request)
         self.before(request)
         added = [line for addition in request.additions for line in addition.lines]
         lines = [*request.existing, *added, *request.messages]

@@ -54,8 +54,8 @@ class Metered:
         rows = [row for row in data.splitlines() if row and not row.startswith("<<")]
         lines: list[str] = []
         for row in rows[:: max(1, len(rows) // max(1, most // 25))]:
-            ref, _, said = row.partition(" ")
-            line = f"- noted: {said[:160]} [{ref}]"
+            ref, _, text = row.partition(" ")
+            line = f"- noted: {text[:160]} [{ref}]"
             if lines and estimate_tokens("\n".join([*lines, line])) > most:
                 break
             lines.append(line)

@@ -61,7 +61,7 @@ def test_a_lock_excludes_other_processes_and_ends_with_its_own(same_var: dict[st
         assert not is_busy(free)
         process.kill()
         process.wait()
-        # A database server notices a moment later that its client is gone.
+        # A database server notices with a delay that its client has ended.
         wait_until(lambda: not is_busy(locked), "the lock of a process that was killed")
 
 

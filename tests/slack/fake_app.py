@@ -65,7 +65,7 @@ def _texts(value: Any) -> list[str]:
 
 @dataclass
 class AppScreen:
-    """What the app has shown so far."""
+    """The answers that the app has shown so far."""
 
     shown: list[Shown] = field(default_factory=list)
     homes: dict[str, Json] = field(default_factory=dict)  # by user

@@ -50,7 +50,7 @@ def render_page(slack: "FakeSlack", user: str, channel: str) -> str:
         f"<li>{_message(slack, message, here)}</li>"
         for message in channels[channel].in_channel()[-NEWEST:]
     )
-    shown = "".join(_shown(slack, one) for one in slack.shown_to(user)[-3:])
+    shown = "".join(_shown(slack, message) for message in slack.shown_to(user)[-3:])
     home = slack.screen.homes.get(user)
     tab = f"<h2>Home</h2>{_blocks(slack, home['blocks'], here)}" if home else ""
     previews = "".join(
@@ -71,7 +71,7 @@ def render_page(slack: "FakeSlack", user: str, channel: str) -> str:
 
 
 def act(slack: "FakeSlack", given: dict[str, str]) -> str:
-    """Do what a form of the page asks for; return the address of the page after it."""
+    """Process a form of the page; return the address of the page after it."""
     user, channel, ts = given.get("user", ""), given.get("channel", ""), given.get("ts", "")
     text = given.get("text", "").strip()
     match given.get("do"):

@@ -1,4 +1,4 @@
-"""The page of the fake Slack: a person types, and sees what only they would see."""
+"""The page of the fake Slack: a person types, and sees their private answers."""
 
 import http.client
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Archives that are damaged, hostile or no exports: what the reader refuses, and what it reads."""
+"""Archives that are damaged, hostile or no exports: refusals, and readable parts."""
 
 import io
 import os

@@ -75,7 +75,7 @@ def test_an_editor_keeps_a_note_once(team: Team) -> None:
 
 
 class TestShare:
-    def test_everybody_in_the_channel_sees_a_shared_answer(self, team: Team) -> None:
+    def test_a_shared_answer_is_visible_in_the_channel(self, team: Team) -> None:
         team.cast.public.memberships.all().delete()  # the guest leaves
         shown = team.say("mika", "ask When do we launch?")
         team.press("mika", shown, SHARE)

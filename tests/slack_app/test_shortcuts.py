@@ -27,7 +27,7 @@ class TestNotes:
         shown = team.slack.shown_to("U0ANN")
         assert ["Note saved." in answer.text for answer in shown] == [True, True]
 
-    def test_nobody_keeps_a_message_of_a_channel_that_they_are_not_in(self, team: Team) -> None:
+    def test_messages_of_unjoined_channels_cannot_be_kept(self, team: Team) -> None:
         source = team.cast.messages[0]
         team.send(team.slack.shortcut(team.id_of("mika"), OPEN, source.ts, "remember"))
         assert "Only members of this channel" in team.slack.shown_to(team.id_of("mika"))[0].text
@@ -72,7 +72,7 @@ class TestCorrections:
         team.press("mika", team.slack.shown_to(mika)[0], PROPOSE, **{LINE: str(line.pk), TEXT: " "})
         assert "Nothing was proposed." in team.slack.shown_to(mika)[-1].text
 
-    def test_nobody_corrects_a_line_that_they_may_not_read(self, team: Team) -> None:
+    def test_unreadable_lines_cannot_be_corrected(self, team: Team) -> None:
         mika, secret = team.id_of("mika"), team.cast.private.messages.get()
         team.send(team.slack.shortcut(mika, SECRET, secret.ts, "wrong"))
         assert "No line that you may read" in team.slack.shown_to(mika)[0].text
@@ -99,7 +99,7 @@ class TestLinks:
         team.send_event(team.slack.post_link(team.id_of("tom"), channel, url))
         return str(team.slack.screen.unfurls[-1]["unfurls"][url])
 
-    def test_everybody_in_the_channel_may_read_a_preview(self, team: Team) -> None:
+    def test_a_preview_of_a_public_text_shows_it(self, team: Team) -> None:
         path = f"/w/{team.cast.workspace.slug}/c/{OPEN}/"
         assert "We launch on Monday" in self.preview(team, OPEN, path)
         assert "We launch on Monday" in self.preview(team, SECRET, path)
@@ -117,10 +117,10 @@ class TestLinks:
             assert "earns" not in preview and "salaries" not in preview
 
     def test_a_guest_in_the_channel_reads_no_other_channel(self, team: Team) -> None:
-        other = Channel.objects.create(
+        hidden = Channel.objects.create(
             workspace=team.cast.workspace, slack_id="C0OTHER", name="other", kind="public"
         )
-        memory = Memory.objects.of_channel(other, MemoryType.LONG_TERM)
+        memory = Memory.objects.of_channel(hidden, MemoryType.LONG_TERM)
         make_version(memory=memory, text="- The other team moves")
         path = f"/w/{team.cast.workspace.slug}/c/C0OTHER/"
         assert "The other team moves" not in self.preview(team, OPEN, path)

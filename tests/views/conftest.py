@@ -38,8 +38,8 @@ class Cast:
     users: dict[str, User]
     clients: dict[str, Client]
 
-    def path(self, rest: str = "") -> str:
-        return f"/w/{self.workspace.slug}/{rest}"
+    def path(self, suffix: str = "") -> str:
+        return f"/w/{self.workspace.slug}/{suffix}"
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -51,8 +51,8 @@ def over_cap(workspace: Workspace, until: datetime, **given: object) -> Job:
 def banner(client: Client, path: str) -> str:
     """Return the banner of a page, or an empty text."""
     page = client.get(path).content.decode()
-    _, _, rest = page.partition('<div class="band warn banner"')
-    return " ".join(rest.partition("</div>")[0].split())
+    _, _, html = page.partition('<div class="band warn banner"')
+    return " ".join(html.partition("</div>")[0].split())
 
 
 @pytest.mark.slow
@@ -156,7 +156,7 @@ def test_a_page_that_refreshes_updates_the_banner(cast: Cast) -> None:
     part = client.get(again[1], headers={"HX-Request": "true"}).content.decode()
     above = part.partition('id="banners" hx-swap-oob="innerHTML"')[2]
     assert WORDS["needs_person"] in above
-    assert f'name="next" value="{address}"' in above  # not the address that asked
+    assert f'name="next" value="{address}"' in above  # not the address of the request
 
 
 class TestResume:

@@ -40,8 +40,8 @@ def test_help_is_open_to_everybody(cast: Cast) -> None:
 def test_the_order_of_the_column(cast: Cast) -> None:
     beside = column(cast, cast.path("catch-up/"), "insider")
     at = [
-        beside.index(f'href="{cast.path(rest)}"')
-        for rest in ("catch-up/", "search/", "notes/", "", "c/C0PUBLIC/", "jobs/", "jobs/cost/")
+        beside.index(f'href="{cast.path(path)}"')
+        for path in ("catch-up/", "search/", "notes/", "", "c/C0PUBLIC/", "jobs/", "jobs/cost/")
     ]
     at += [
         beside.index(arguments) for arguments in (cast.path("settings/"), 'name="language"', HELP)
@@ -61,11 +61,11 @@ def test_second_factor_pages_link_back(cast: Cast) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "rest", "status"), [("member", "settings/", 403), ("outsider", "catch-up/", 404)]
+    ("name", "path", "status"), [("member", "settings/", 403), ("outsider", "catch-up/", 404)]
 )
-def test_error_pages_keep_language_and_theme(cast: Cast, name: str, rest: str, status: int) -> None:
+def test_error_pages_keep_language_and_theme(cast: Cast, name: str, path: str, status: int) -> None:
     cast.users[name].save_preferences(language="ja", theme="dark")
-    response = cast.clients[name].get(cast.path(rest))
+    response = cast.clients[name].get(cast.path(path))
     page = response.content.decode()
     assert response.status_code == status
     assert '<html lang="ja" data-theme="dark">' in page
@@ -139,13 +139,13 @@ def test_changes_of_unlisted_channels_are_counted_unless_muted(
 
 
 @pytest.mark.parametrize(
-    ("name", "rest", "is_open"),
+    ("name", "path", "is_open"),
     [("member", "catch-up/", False), ("member", "jobs/", True), ("insider", "people/", True)],
 )
 def test_the_area_for_managing_is_open_on_its_own_pages(
-    cast: Cast, name: str, rest: str, is_open: bool
+    cast: Cast, name: str, path: str, is_open: bool
 ) -> None:
-    assert ('<details class="nav-fold" open>' in column(cast, cast.path(rest), name)) is is_open
+    assert ('<details class="nav-fold" open>' in column(cast, cast.path(path), name)) is is_open
 
 
 def test_the_queries_of_the_frame_do_not_grow_with_channels(cast: Cast) -> None:

@@ -10,7 +10,7 @@ from memories.templatetags import navigation
 from memories.views.keys import KEYS
 from tests.views.conftest import Cast
 
-NATIVE = {"Enter"}  # what is focused opens by it anyway
+NATIVE = {"Enter"}  # Enter opens the focused link anyway
 USED = re.compile(r'{% (?:key|steps) "([^"]+)"(?: "([^"]+)")? %}')
 SHOWN = re.compile(r'data-(?:key|steps)="|aria-keyshortcuts|id="keys"')
 
@@ -29,13 +29,13 @@ def test_no_key_is_a_prefix_of_another() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rest", ["c/C0PUBLIC/", "catch-up/", "search/?q=said", "notes/"])
-def test_keys_can_be_switched_off(cast: Cast, rest: str) -> None:
+@pytest.mark.parametrize("path", ["c/C0PUBLIC/", "catch-up/", "search/?q=said", "notes/"])
+def test_keys_can_be_switched_off(cast: Cast, path: str) -> None:
     client = cast.clients["editor"]
-    page = client.get(cast.path(rest)).content.decode()
+    page = client.get(cast.path(path)).content.decode()
     assert 'data-key="g h"' in page and page.count("<kbd>") == len(KEYS)
     cast.users["editor"].save_preferences(shortcuts=False)
-    assert not SHOWN.search(client.get(cast.path(rest)).content.decode())
+    assert not SHOWN.search(client.get(cast.path(path)).content.decode())
 
 
 @pytest.mark.slow

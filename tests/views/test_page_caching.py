@@ -1,4 +1,4 @@
-"""What a browser may keep of a page: nothing while somebody is signed in."""
+"""Caching in browsers: nothing is cached while a user is signed in."""
 
 import pytest
 from django.test import Client

@@ -1,4 +1,4 @@
-"""What htmx swaps in is told to who does not see it, in the status that stands on every page."""
+"""Parts that htmx swaps in are announced in the status region of every page."""
 
 import re
 

@@ -22,8 +22,8 @@ def in_tokyo(request: pytest.FixtureRequest, cast: Cast) -> bool:
     return bool(request.param)
 
 
-def page(cast: Cast, rest: str) -> str:
-    response = cast.clients["member"].get(cast.path(rest), follow=True)
+def page(cast: Cast, path: str) -> str:
+    response = cast.clients["member"].get(cast.path(path), follow=True)
     assert response.status_code == 200
     return response.content.decode()
 

@@ -10,6 +10,7 @@ from memories.models import Channel, Line, Memory, MemoryVersion, Message, Reade
 from memories.models.access.audience import member_channels, readable_workspaces, subquery
 from memories.models.search.documents import MESSAGE
 from memories.rules.context.contents import find_channel
+from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory.identity import MemoryScope
 from memories.rules.search.tokenizer import Audience, audience_key
 
@@ -114,7 +115,8 @@ def _rows(workspace: Workspace, reader: Reader) -> Iterable[Any]:
 
 
 def precedes_messages(workspace: Workspace, at: datetime) -> bool:
-    """Return whether the hub got its first message of a workspace after a time."""
-    messages = Message.objects.filter(channel__workspace=workspace).order_by("pk")
-    first = messages.values_list("stored_at", flat=True).first()
-    return first is not None and at < first
+    """Return whether the hub got all messages of a workspace later, some of them older than ``at``."""
+    messages = Message.objects.filter(channel__workspace=workspace)
+    first = messages.order_by("pk").values_list("stored_at", flat=True).first()
+    is_later = first is not None and at < first
+    return is_later and messages.filter(micros__lte=to_micros(at)).exists()

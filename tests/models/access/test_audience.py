@@ -130,8 +130,10 @@ def rows():
     places = [(name, state, name.rpartition("-")[2]) for state in states for name in closed(state)]
     places += [("public", "private", "public"), ("live-public", "live-private", "public")]
     for name, state, kind in places:
-        workspace, known = states[state]
-        channel = ChannelFactory(workspace=workspace, name=name, kind=kind, members_known_at=known)
+        workspace, known_at = states[state]
+        channel = ChannelFactory(
+            workspace=workspace, name=name, kind=kind, members_known_at=known_at
+        )
         make_segment(messages=[MessageFactory(channel=channel, author=None)])
         make_job(memory=make_channel_memory(channel=channel))
         NoteFactory(workspace=workspace, channel=channel)
@@ -177,7 +179,7 @@ def reads(reader):
 
 
 def all_of(names):
-    """What `reads` returns of a reader who reads these channels and workspaces."""
+    """Return what `reads` returns for a reader of these channels and workspaces."""
     return {
         model.__name__: sorted(names if workspace else names - TEAM)
         for model, _, workspace in KINDS
@@ -205,7 +207,9 @@ def test_a_person_opens_the_own_workspace_only(rows):
 
 
 def test_each_linked_person_opens_only_its_own_channels(rows):
-    """One human may be two people: a guest here and somebody who left there."""
+    """A user may be linked to two people: a guest in one workspace and a deleted person in
+    another.
+    """
     user = UserFactory()
     for state, person in (("private", {"is_guest": True}), ("live-private", {"is_deleted": True})):
         for channel in Channel.objects.filter(name__in=closed(state)):
@@ -259,7 +263,7 @@ def test_channels_are_hidden_until_slack_is_connected_again(rows, state):
 @pytest.mark.slow
 @pytest.mark.parametrize("role", IN_THE_CHANNELS)
 def test_lists_of_people_and_channels_grow_old_too(rows, role):
-    """Somebody may have been deactivated since, or a channel closed."""
+    """A person may have been deactivated since, or a channel made private."""
     reader = reader_of(ROLES[role])
     Channel.objects.exclude(members_known_at=None).update(members_known_at=NOW + 2 * DAY)
     in_time = Reader(reader.user_id, reader.is_operator, now=NOW + DAY)

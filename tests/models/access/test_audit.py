@@ -1,4 +1,4 @@
-"""The record of who did what: it only grows, and holds no text of messages or memories."""
+"""The audit log is append-only, and contains no text of messages or memories."""
 
 import json
 from decimal import Decimal
@@ -25,7 +25,7 @@ from tests.factories import (
 pytestmark = pytest.mark.django_db
 
 
-def told() -> list[tuple[str, str, str, str]]:
+def recorded() -> list[tuple[str, str, str, str]]:
     """Actor, action, workspace and subject of all events, oldest first."""
     rows = AuditEvent.objects.order_by("pk")
     return list(rows.values_list("actor", "action", "workspace", "subject"))
@@ -64,14 +64,14 @@ class TestAppendOnly:
         event.subject = "other"
         with pytest.raises(AppendOnly):
             change(event)
-        assert told() == [("", "settings", "", "as it was")]
+        assert recorded() == [("", "settings", "", "as it was")]
 
     def test_an_event_outlives_its_user_and_workspace(self):
         user, workspace = UserFactory(username="anna"), WorkspaceFactory(slug="team")
         AuditEvent.objects.record("settings", by=user, workspace=workspace)
         user.delete()
         workspace.delete()
-        assert told() == [("anna", "settings", "team", "")]
+        assert recorded() == [("anna", "settings", "team", "")]
 
 
 class TestWhoSees:
@@ -98,26 +98,26 @@ class TestLogins:
         client = Client()
         client.post("/login/", {"username": "anna", "password": PASSWORD})
         client.post("/logout/")
-        assert told() == [("anna", "login", "", ""), ("anna", "logout", "", "")]
+        assert recorded() == [("anna", "login", "", ""), ("anna", "logout", "", "")]
 
     def test_failed_sign_ins_are_recorded_without_typed_text(self):
         UserFactory(username="anna")
         for name in ("anna", "MyPassword1"):
             assert authenticate(username=name, password="not that one") is None
-        assert told() == [("", "login_failed", "", name) for name in ("anna", "")]
+        assert recorded() == [("", "login_failed", "", name) for name in ("anna", "")]
         kept = json.dumps(list(AuditEvent.objects.values("subject", "details", "actor")))
         assert "not that one" not in kept and "MyPassword1" not in kept
 
     def test_a_sign_out_without_a_session_is_not_recorded(self):
         Client().post("/logout/")
-        assert told() == []
+        assert recorded() == []
 
 
 class TestSettings:
     def test_a_change_is_recorded_with_old_and_new_values(self):
         user, workspace = UserFactory(username="anna"), WorkspaceFactory(slug="team")
         workspace.change_settings({"message_threshold": 10, "notes_enabled": True}, by=user)
-        assert told() == [("anna", "settings", "team", "")]
+        assert recorded() == [("anna", "settings", "team", "")]
         assert AuditEvent.objects.get().details == {"changed": {"message_threshold": [50, 10]}}
 
     def test_an_unchanged_setting_is_not_recorded(self):
@@ -125,7 +125,7 @@ class TestSettings:
         workspace.change_settings({"message_threshold": 50})
         with pytest.raises(InvalidSetting):
             workspace.change_settings({"message_threshold": 10, "max_history_count": 0})
-        assert told() == []
+        assert recorded() == []
 
 
 class TestPrices:
@@ -135,7 +135,7 @@ class TestPrices:
         price = Price.objects.change("tiny", Decimal("0.3"), Decimal("2"), by=user)
         Price.objects.change("tiny", Decimal("0.30"), Decimal("2"), by=user)
         price.remove(by=user)
-        assert told() == [
+        assert recorded() == [
             ("", "price", "", "tiny"),
             ("anna", "price", "", "tiny"),
             ("anna", "price", "", "tiny"),
@@ -152,7 +152,7 @@ class TestPrices:
     def test_an_invalid_value_saves_nothing(self):
         with pytest.raises(ValidationError):
             Price.objects.change("tiny", Decimal("-1"), Decimal("2"), by=None)
-        assert (Price.objects.count(), told()) == (0, [])
+        assert (Price.objects.count(), recorded()) == (0, [])
 
 
 class TestCaps:
@@ -163,7 +163,7 @@ class TestCaps:
         values = {"fault": "over_cap", "not_before": timezone.now(), "state": "waiting"} | given
         return Job.objects.create(memory=memory, as_of_us=0, input_key=f"{memory.pk}", **values)
 
-    def held(self):
+    def waiting_ids(self):
         return set(Job.objects.exclude(not_before=None).values_list("pk", flat=True))
 
     def test_a_change_releases_only_the_jobs_that_wait_for_it(self):
@@ -174,16 +174,16 @@ class TestCaps:
             self.waiting(ours, fault="timeout").pk,
             self.waiting(ours, state="dead").pk,
         }
-        assert self.held() == {capped.pk, *others}
+        assert self.waiting_ids() == {capped.pk, *others}
         Cap.objects.change(ours, "day", tokens=10, by=None)
-        assert self.held() == others
+        assert self.waiting_ids() == others
         Cap.objects.change(None, "month", tokens=10, by=None)
-        assert len(self.held()) == 2
+        assert len(self.waiting_ids()) == 2
 
     def test_a_price_releases_jobs_that_had_no_price(self):
         self.waiting(WorkspaceFactory())
         Price.objects.change("tiny", Decimal(1), Decimal(1), by=None)
-        assert self.held() == set()
+        assert self.waiting_ids() == set()
 
     def test_omitted_limits_stay_and_a_cap_without_limits_is_removed(self):
         user, workspace = UserFactory(username="anna"), WorkspaceFactory(slug="team")
@@ -199,7 +199,7 @@ class TestCaps:
         assert change(money=None) is None
         assert change(tokens=None, money=None) is None
         assert not Cap.objects.exists()
-        assert told() == [("anna", "cap", "team", "day")] * 4
+        assert recorded() == [("anna", "cap", "team", "day")] * 4
         last = AuditEvent.objects.first()
         assert last.details == {
             "before": {"tokens": None, "money": "2.50"},
@@ -219,7 +219,7 @@ class TestCaps:
     def test_an_invalid_value_saves_nothing(self, period, limits):
         with pytest.raises(ValidationError):
             Cap.objects.change(None, period, by=None, **limits)
-        assert (Cap.objects.count(), told()) == (0, [])
+        assert (Cap.objects.count(), recorded()) == (0, [])
 
 
 def test_no_text_of_messages_or_memories_is_in_it():
@@ -241,6 +241,6 @@ def test_no_text_of_messages_or_memories_is_in_it():
     )
     job.retry(user)
     job.cancel(user)
-    assert len(told()) == 4
+    assert len(recorded()) == 4
     kept = json.dumps(list(AuditEvent.objects.values("subject", "details", "action", "workspace")))
     assert word not in kept

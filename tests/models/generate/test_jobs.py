@@ -52,8 +52,8 @@ class TestClaim:
         assert job.lease_until == NOW + LEASE
 
     def test_a_waiting_job_is_claimed_once(self, job):
-        other = reload(job)
-        assert [job.claim(NOW, LEASE), other.claim(NOW, LEASE)] == [True, False]
+        second = reload(job)
+        assert [job.claim(NOW, LEASE), second.claim(NOW, LEASE)] == [True, False]
         assert reload(job).attempts == 1
 
     def test_a_job_with_an_expired_lease_is_claimed_once(self, job):
@@ -278,9 +278,9 @@ class TestClose:
 
     def test_a_job_is_closed_once(self, job):
         job.claim(NOW, LEASE)
-        other = reload(job)
+        second = reload(job)
         assert job.close(State.DONE, NOW) is True
-        assert other.close(State.SUPERSEDED, LATER) is False
+        assert second.close(State.SUPERSEDED, LATER) is False
         assert reload(job).state == "done"
 
     def test_an_unclaimed_job_is_not_closed(self, job):
@@ -318,11 +318,11 @@ class TestQuerysets:
 
     def test_jobs_of_a_channel_and_of_a_workspace(self, job):
         channel = job.memory.channel
-        other = ChannelFactory()
+        foreign = ChannelFactory()
         assert Job.objects.of_channel(channel).get() == job
         assert Job.objects.of_workspace(channel.workspace).get() == job
-        assert not Job.objects.of_channel(other).exists()
-        assert not Job.objects.of_workspace(other.workspace).exists()
+        assert not Job.objects.of_channel(foreign).exists()
+        assert not Job.objects.of_workspace(foreign.workspace).exists()
 
     def test_an_input_has_the_revision_that_was_read(self, job):
         version = make_version(memory=job.memory, text="- one")

@@ -55,12 +55,12 @@ def test_an_editor_corrects_a_line(memory):
     Line.objects.filter(pk=before.pk).update(kind="decision", pinned=True, unverified=True)
     version = before.correct("  Ben\nleads ", by=anna, based_on=2)
     assert version.content == "- Ben leads\n- Launch on 18 Nov"
-    corrected, other = version.lines.all()
+    corrected, second = version.lines.all()
     assert (corrected.author, corrected.origin, corrected.since) == (anna, "person", 3)
     assert (corrected.kind, corrected.pinned, corrected.unverified) == ("decision", True, False)
     assert corrected.at_us == before.at_us
     assert list(corrected.sources.all()) == list(before.sources.all())
-    assert (other.author, other.origin, other.since) == (None, "model", 2)
+    assert (second.author, second.origin, second.since) == (None, "model", 2)
 
 
 @pytest.mark.parametrize(
@@ -79,10 +79,10 @@ def test_a_refused_correction_changes_nothing(memory, text, based_on, error):
 
 
 def test_a_deleted_line_is_not_corrected(memory):
-    gone = line(memory, 0)
+    removed = line(memory, 0)
     memory.revise("- Launch on 18 Nov", by=None, based_on=2)
     with pytest.raises(LookupError):
-        gone.correct("Ben leads", by=None, based_on=3)
+        removed.correct("Ben leads", by=None, based_on=3)
 
 
 def test_an_approved_line_is_its_authors(memory):
@@ -144,10 +144,10 @@ def test_the_readers_of_the_version_read_the_proposal(memory, audience):
 
 def test_redaction_deletes_the_proposals_that_repeat_words(memory):
     message = line(memory, 0).sources.get()
-    about_line, other = propose(memory), propose(memory, "Launch on 26 Nov", 1)
+    about_line, second = propose(memory), propose(memory, "Launch on 26 Nov", 1)
     resting = propose(memory, "Launch in May", 1, sources=[message])
     memory.current.redact(QuoteMatcher(frozenset()), [line(memory, 0).pk])
     assert line(memory, 0).text == f"- {MARK}"
-    assert set(Proposal.objects.all()) == {other, resting}, about_line
+    assert set(Proposal.objects.all()) == {second, resting}, about_line
     Proposal.objects.all().delete_quoting(QuoteMatcher(frozenset()), {message.pk})
-    assert list(Proposal.objects.all()) == [other]
+    assert list(Proposal.objects.all()) == [second]

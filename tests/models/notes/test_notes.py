@@ -66,10 +66,10 @@ class TestVersions:
 
     def test_a_save_based_on_older_words_is_refused(self):
         note = NoteFactory(content="one")
-        mine, theirs = Note.objects.get(pk=note.pk), Note.objects.get(pk=note.pk)
+        ours, theirs = Note.objects.get(pk=note.pk), Note.objects.get(pk=note.pk)
         theirs.rewrite("theirs", based_on=1, revision=0)
         with pytest.raises(StaleNote) as caught:
-            mine.rewrite("mine", based_on=1, revision=0)
+            ours.rewrite("mine", based_on=1, revision=0)
         assert caught.value.current.content == "theirs"
         assert wordings(note) == [(1, "one"), (2, "theirs")]
 
@@ -196,13 +196,13 @@ def test_the_first_of_concurrent_saves_wins():
 
     def save(number: int) -> str:
         try:
-            mine = Note.objects.select_related("workspace").get(pk=note.pk)
+            copy = Note.objects.select_related("workspace").get(pk=note.pk)
             barrier.wait(timeout=120)
             try:
-                mine.rewrite(f"by {number}", based_on=1, revision=0)
+                copy.rewrite(f"by {number}", based_on=1, revision=0)
             except StaleNote:
                 return ""
-            return mine.content
+            return copy.content
         finally:
             connection.close()
 
@@ -219,9 +219,9 @@ def test_concurrent_saves_without_a_base_version_are_all_kept():
 
     def save(number: int) -> None:
         try:
-            mine = Note.objects.select_related("workspace").get(pk=note.pk)
+            copy = Note.objects.select_related("workspace").get(pk=note.pk)
             barrier.wait(timeout=120)
-            mine.rewrite(f"by {number}")
+            copy.rewrite(f"by {number}")
         finally:
             connection.close()
 

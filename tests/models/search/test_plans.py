@@ -120,7 +120,7 @@ def over_cap(reader: Reader) -> QuerySet[Job]:
 
 
 PRIVATE = {"message_private", "message_private_in_segment", "message_private_in_thread"}
-# Which of these PostgreSQL takes depends on what it last counted.
+# PostgreSQL chooses one of these by its latest statistics.
 JOBS = {
     "job_over_cap",
     "job_state",
@@ -277,7 +277,7 @@ def steps_of_pages(client: Any, paths: list[str]) -> dict[str, int]:
         assert client.get(path).status_code == 200
 
     for path in paths:
-        get(path)  # what is read once is read now
+        get(path)  # warm up caches
     return {path: steps_of(partial(get, path)) for path in paths}
 
 

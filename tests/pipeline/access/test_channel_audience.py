@@ -1,7 +1,7 @@
-"""A channel changes its readers: what was learned before stays with those who could read it then.
+"""A channel changes its readers: earlier content stays with those who could read it then.
 
-The changes come as they come from Slack, through the roster; memories come from passes with the
-offline summariser, which quotes, so that each channel's word can be looked for.
+The changes come from Slack through the roster. Memories come from passes with the offline
+summariser, which quotes, so that each channel's word can be searched for.
 """
 
 from datetime import timedelta
@@ -61,7 +61,7 @@ def team():
 
 
 def make_channel(team, word, kind="public", **given):
-    """A channel that somebody is in, and in which its word was said on Monday morning."""
+    """Create a channel with a member. Its word was posted on Monday morning."""
     insider = PersonFactory(workspace=team, user=UserFactory())
     channel = ChannelFactory(workspace=team, name=f"{word}-room", kind=kind, **given)
     channel.memberships.create(person=insider)
@@ -97,7 +97,7 @@ def slack_says(channel, **what):
 
 
 def member(team):
-    """Who reads what is public, and no more."""
+    """Return a reader of public channels only."""
     return Reader.of(MemberFactory(workspace=team).user)
 
 
@@ -107,9 +107,9 @@ def insider(channel):
 
 def texts(reader):
     versions = MemoryVersion.objects.visible_to(reader).values_list("content", flat=True)
-    said = Message.objects.visible_to(reader).values_list("text", flat=True)
+    messages = Message.objects.visible_to(reader).values_list("text", flat=True)
     notes = Note.objects.visible_to(reader).values_list("content", flat=True)
-    return "\n".join([*versions, *said, *notes])
+    return "\n".join([*versions, *messages, *notes])
 
 
 def context(team, reader, channel=None, now=LATER):
@@ -169,7 +169,7 @@ def test_a_version_from_before_the_channel_came_in_stays(team):
 
 @pytest.mark.slow
 def test_edits_of_a_text_with_a_private_source_are_withheld(team):
-    """Nobody can tell whose words theirs are."""
+    """The author of each word in an edited text is unknown."""
     channel = make_channel(team, "basalt")
     run_pass(team, LATER)
     memory = workspace_memory(channel)
@@ -215,7 +215,7 @@ def test_private_content_is_not_published(team, opened):
         assert not model.objects.visible_to(reader).exists(), model
         assert model.objects.visible_to(member_of_it).count() == model.objects.count(), model
     assert "cobalt is a colour" in context(team, member_of_it, opened)
-    # A fault of a job may quote what was asked.
+    # A fault of a job may quote the request.
     for who, is_readable in ((reader, False), (member_of_it, True)):
         rows = Job.objects.with_is_readable(who)
         assert {row.is_readable for row in rows} == {is_readable}
@@ -267,7 +267,7 @@ def test_back_and_forth_publishes_nothing(team, opened):
 
 @pytest.mark.slow
 def test_earlier_public_content_is_public_again(team):
-    """As when Slack did not list it for a while; only what was learned meanwhile is withheld."""
+    """As when Slack did not list the channel for a while. Only content of that time is withheld."""
     channel = make_channel(team, "aurora")
     run_pass(team, LATER)
     team.mark_listed(MONDAY + 4 * HOUR)
@@ -298,7 +298,7 @@ def test_an_edit_of_an_old_message_publishes_nothing(team, opened):
 
 @pytest.mark.slow
 def test_a_pinned_private_line_enters_no_public_text(team):
-    """All that was said privately in its segment is gone, but a pinned line quotes it."""
+    """All private messages of its segment are deleted, but a pinned line quotes them."""
     channel = make_channel(team, "cobalt", kind="private")
     run_pass(team, LATER)
     short(channel).pin(0, by=None, based_on=1)
@@ -412,7 +412,7 @@ def test_a_reference_that_not_all_may_read_is_refused(team):
 @pytest.mark.parametrize("audience", ["scope", "members", "nobody"])
 @pytest.mark.parametrize("kind", ["public", "private"])
 def test_restricted_versions_are_not_merged(team, kind, audience):
-    """Whoever owed it: the rows are looked at once more before anything is asked."""
+    """The inputs of a job are checked again before the model is called."""
     source = make_channel(team, "ember", kind=kind)
     version = make_version(memory=long(source), text="- ember")
     MemoryVersion.objects.update(audience=audience)
@@ -459,7 +459,7 @@ def test_no_line_of_strangers_alone_is_remembered_by_the_workspace(team, channel
 
 
 def test_line_numbers_stay_when_an_author_becomes_a_guest(team):
-    """A reply that was kept names lines by the numbers that they had when it was asked for."""
+    """A stored reply refers to lines by their numbers in the request."""
     room = make_channel(team, "aurora")
     theirs, ours = room.messages.order_by("micros")[:2]
     version = make_version(memory=long(room), text="- said by one\n- said by another")
@@ -479,10 +479,10 @@ def test_line_numbers_stay_when_an_author_becomes_a_guest(team):
 @pytest.mark.slow
 def test_an_author_from_outside_leaves_with_the_next_merge(team):
     room = make_channel(team, "aurora")
-    said = say(room, "We decided that basalt will be the name of the release in March.")
+    message = say(room, "We decided that basalt will be the name of the release in March.")
     run_pass(team, LATER)
     assert "basalt" in workspace_memory(room).current.content
-    Person.objects.filter(pk=said.author_id).update(is_external=True)
+    Person.objects.filter(pk=message.author_id).update(is_external=True)
     say(room, "Decided: the cobalt rollout goes to 14 customers.", LATER)
     run_pass(team, LATER + 4 * HOUR)
     remembered = workspace_memory(room).current.content
@@ -500,7 +500,7 @@ def test_where_a_stranger_speaks_no_line_flows_that_cites_nothing(team, guest):
 
 
 def test_people_missing_in_an_export_are_no_outsiders(team):
-    """Slack's own list names everybody, and Slack names the author of every message."""
+    """Slack's own list is complete, and Slack names the author of every message."""
     room = make_channel(team, "aurora")
     unnamed = PersonFactory(workspace=team, is_placeholder=True)
     nobodys = MessageFactory(channel=room, author=None)
@@ -525,10 +525,10 @@ def test_people_missing_in_an_export_are_no_outsiders(team):
 )
 def test_a_change_in_the_middle_of_a_pass_is_counted(team, change, expected):
     """Strangers are shown neither the workspace's text nor names of channels."""
-    channel, other = make_channel(team, "aurora"), make_channel(team, "fjord")
+    channel, second = make_channel(team, "aurora"), make_channel(team, "fjord")
     make_workspace_memory(workspace=team, texts=["- WORKSPACEWORD was decided"])
     MemoryVersion.objects.update(origin=Origin.PERSON)  # rests on nobody's channel
-    say(channel, f"see <#{other.slack_id}>")
+    say(channel, f"see <#{second.slack_id}>")
     job = make_job(memory=short(channel), as_of_us=to_micros(LATER), provisional=True)
     builder = RequestBuilder(team)
 
@@ -541,7 +541,7 @@ def test_a_change_in_the_middle_of_a_pass_is_counted(team, change, expected):
     if "person" in change:
         channel.memberships.create(person=PersonFactory(workspace=team, **change["person"]))
     else:
-        slack_says(channel if "channel" in change else other, **next(iter(change.values())))
+        slack_says(channel if "channel" in change else second, **next(iter(change.values())))
     assert shown() == expected
 
 
@@ -563,7 +563,7 @@ def test_a_channel_with_changed_members_may_have_guests(team):
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("way", ["closes", "opens", "opts out"])
 def test_a_change_while_a_model_thinks(httpserver, settings, team, way):
-    """Whatever the answer holds, it is for those who may read what it was made of."""
+    """The answer is only for those who may read its inputs."""
     make_channel(team, "aurora")
     channel = make_channel(team, "garnet", kind="public" if way == "closes" else "private")
     if way == "opts out":
@@ -575,16 +575,16 @@ def test_a_change_while_a_model_thinks(httpserver, settings, team, way):
 
     def change(user):
         is_merge = "<<added" in user
-        wanted = is_merge and "aurora" in user if way != "opens" else True
-        if changed or not wanted or "garnet" not in user:
+        is_due = is_merge and "aurora" in user if way != "opens" else True
+        if changed or not is_due or "garnet" not in user:
             return
         changed.append(user)
         try:
-            found = Channel.objects.get(pk=channel.pk)
+            current = Channel.objects.get(pk=channel.pk)
             if way == "opts out":
-                channel_audience.set_opt_in(found, by=None, on=False)
+                channel_audience.set_opt_in(current, by=None, on=False)
             else:
-                slack_says(found, is_private=way == "closes")
+                slack_says(current, is_private=way == "closes")
         finally:
             connection.close()
 

@@ -107,19 +107,21 @@ def test_the_link_ends_with_the_address_in_slack(team, what):
 
 @pytest.mark.parametrize("listed", [True, False])
 def test_only_slacks_own_list_links_by_an_address(team, listed):
-    """Once there is a connection: an export's address may be somebody else's by now."""
+    """This applies after a connection. The address in an export may belong to another person by
+    now.
+    """
     team.connect("T1", name="", domain="", now=timezone.now())
     team.change_settings({"read_emails": True})
     user = verified()
-    told = [{"id": "U1", "name": "mika", "team_id": "T1", "profile": {"email": MIKA}}]
+    raws = [{"id": "U1", "name": "mika", "team_id": "T1", "profile": {"email": MIKA}}]
     if listed:
         PersonFactory(workspace=team, slack_id="U1", email="mine@example.com")
-    store_people(team, told)
+    store_people(team, raws)
     person = Person.objects.get()
     assert (owner(person), person.email) == (None, "")
-    store_people(team, told, live=True)
+    store_people(team, raws, live=True)
     assert owner(person) == user
-    store_people(team, told)
+    store_people(team, raws)
     assert owner(person) == user
 
 
@@ -128,14 +130,14 @@ def test_an_operators_word_stays(team):
     person = PersonFactory(workspace=team, email="other@example.com", user=user)
     store_people(team, [{"id": person.slack_id, "name": "x", "profile": {"email": "third@x.org"}}])
     assert owner(person) == user
-    other = PersonFactory(workspace=team, email=MIKA, user=UserFactory())
+    second = PersonFactory(workspace=team, email=MIKA, user=UserFactory())
     EmailAddress.objects.get().save()
-    assert owner(other) != user
+    assert owner(second) != user
 
 
 @pytest.mark.parametrize("listed", [True, False])
 def test_an_address_opens_private_channels_only_where_slack_lists_it(team, listed):
-    """Whoever imports an export may write their own address beside somebody's name."""
+    """The importer of an export may have written their own address beside another name."""
     if listed:
         team.connect("T1", name="", domain="", now=timezone.now())
         team.mark_listed(timezone.now())
@@ -144,7 +146,7 @@ def test_an_address_opens_private_channels_only_where_slack_lists_it(team, liste
     person = PersonFactory(workspace=team, slack_id="U1", email="other@example.com")
     closed = ChannelFactory(workspace=team, kind="private", members=[person])
     closed.set_members_known(timezone.now())
-    told = [{"id": "U1", "name": "mika", "team_id": "T1", "profile": {"email": MIKA}}]
-    store_people(team, told, live=listed)
+    raws = [{"id": "U1", "name": "mika", "team_id": "T1", "profile": {"email": MIKA}}]
+    store_people(team, raws, live=listed)
     assert owner(person) == user
     assert Channel.objects.visible_to(Reader.of(user)).filter(pk=closed.pk).exists() is listed

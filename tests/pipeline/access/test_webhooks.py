@@ -1,4 +1,4 @@
-"""Webhooks against a local receiver: what is sent, to whom, and how often."""
+"""Webhooks against a local receiver: content, recipients and retries."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -18,7 +18,7 @@ LATER = timedelta(minutes=2)
 
 
 class Receiver:
-    """A local server that keeps what it is sent, and answers with ``status``."""
+    """A local server that records requests and answers with ``status``."""
 
     def __init__(self, server: HTTPServer) -> None:
         self.requests: list[Request] = []

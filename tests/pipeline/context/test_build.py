@@ -1,4 +1,4 @@
-"""Contexts from the database: S2's table by name, and what each reader gets."""
+"""Contexts from the database: S2's table by name, and the context of each reader."""
 
 from dataclasses import dataclass
 from datetime import timedelta

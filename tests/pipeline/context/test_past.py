@@ -1,4 +1,4 @@
-"""Contexts as of a past moment, ``at``: what the hub held then, as the reader may read it now."""
+"""Contexts at a past time, ``at``: the content of that time, as the reader may read it now."""
 
 import json
 from collections.abc import Callable
@@ -59,7 +59,7 @@ def contexts(workspace: Workspace, **when: datetime) -> list[str]:
 
 
 class GrowingDemo:
-    """The demo, of which each step imports what was sent since, runs a pass and makes a change."""
+    """The demo. Each step imports new messages, runs a pass and makes a change."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

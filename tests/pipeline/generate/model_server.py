@@ -1,4 +1,4 @@
-"""A chat-completions endpoint on loopback that answers as a test says."""
+"""A chat-completions endpoint on loopback whose answers a test sets."""
 
 import json
 from collections.abc import Callable

@@ -336,11 +336,11 @@ def test_a_paused_backfill_makes_no_calls(channel, model, workspace):
 @pytest.mark.slow
 def test_new_jobs_run_while_a_backfill_is_paused(channel, model, workspace):
     backfill = half_made(channel)
-    other = ChannelFactory(workspace=workspace, start_us=to_micros(NOW))
-    talk(other, 40, 5)
+    second = ChannelFactory(workspace=workspace, start_us=to_micros(NOW))
+    talk(second, 40, 5)
     later = NOW + timedelta(days=11)
     run_pass(workspace, later)
-    assert long(other).head == 1 and workspace_memory(channel).head == 1
+    assert long(second).head == 1 and workspace_memory(channel).head == 1
     assert long(channel).head == 0, "its merges are paused too"
     assert not Job.objects.unfinished().filter(backfill=None).exists()
     backfill.resume(None, cap_tokens=None)
@@ -397,11 +397,11 @@ def test_a_paused_backfill_delays_no_other_channels_merges(paused, workspace, is
         job = paused.jobs.first()
         expired = timezone.now() - MINUTES
         Job.objects.filter(pk=job.pk).update(state="claimed", fence=1, lease_until=expired)
-    other = ChannelFactory(workspace=workspace, start_us=to_micros(MONDAY))
-    talk(other, 30, 10)
+    second = ChannelFactory(workspace=workspace, start_us=to_micros(MONDAY))
+    talk(second, 30, 10)
     for _ in range(3):
         run_pass(workspace, NOW + timedelta(days=1))
-    assert (long(other).head, workspace_memory(other).head) == (1, 1)
+    assert (long(second).head, workspace_memory(second).head) == (1, 1)
 
 
 # The cap
@@ -527,13 +527,13 @@ def test_a_job_that_fails_after_the_cancel_is_retried_without_the_backfill(
 
 
 def test_a_backfill_is_not_done_before_every_channel_is_planned(channel, workspace):
-    other = ChannelFactory(workspace=workspace)
-    talk(other, 3)
-    backfill = start(channel, other)
+    second = ChannelFactory(workspace=workspace)
+    talk(second, 3)
+    backfill = start(channel, second)
     plan_channel(channel.pk, NOW)
     backfill.jobs.update(state="done")
     assert not backfill.finish_if_done(timezone.now())
-    plan_channel(other.pk, NOW)
+    plan_channel(second.pk, NOW)
     backfill.jobs.update(state="done")
     assert backfill.finish_if_done(timezone.now())
 

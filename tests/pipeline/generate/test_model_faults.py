@@ -185,18 +185,18 @@ def test_a_failed_merge_keeps_the_old_text(channel: Channel, model: ModelServer)
 def test_a_rate_limit_stops_all_calls_and_costs_no_attempt(
     channel: Channel, model: ModelServer
 ) -> None:
-    other = crowd(1)  # in another workspace
+    second = crowd(1)  # in another workspace
     model.script = [error(429, Retry_After="90")]
     one_pass(channel, model)
     endpoint = Endpoint.objects.get()
     wait = endpoint.not_before - timezone.now()
     assert timedelta(seconds=80) < wait <= timedelta(seconds=90)
-    assert one_pass(other, model).calls == 0
+    assert one_pass(second, model).calls == 0
     make_all_due()
     one_pass(channel, model)
-    one_pass(other, model)
+    one_pass(second, model)
     assert short(channel).jobs.get().attempts == 1
-    assert short(other).jobs.get().attempts == 1
+    assert short(second).jobs.get().attempts == 1
 
 
 @pytest.mark.slow
@@ -514,7 +514,7 @@ def test_all_jobs_are_done_after_an_outage_of_two_hours(
     clock.passes(channel, model, minutes=40)
     assert not Job.objects.unfinished().exists()
     assert not Job.objects.filter(state="dead").exists()
-    assert [short(one).head for one in channel.workspace.channels.all()] == [1, 1, 1]
+    assert [short(row).head for row in channel.workspace.channels.all()] == [1, 1, 1]
     tokens, _micros = ModelCall.objects.counting_against(cap, timezone.now().date()).committed()
     assert tokens <= cap.tokens
 

@@ -96,11 +96,13 @@ def test_a_merge_that_changes_nothing_makes_no_version(channel, model):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("known", [True, False], ids=["a guest in it", "who is in it is unknown"])
-def test_the_prompt_of_a_channel_with_guests_lacks_the_workspace_memory(channel, model, known):
+@pytest.mark.parametrize(
+    "is_known", [True, False], ids=["a guest in it", "who is in it is unknown"]
+)
+def test_the_prompt_of_a_channel_with_guests_lacks_the_workspace_memory(channel, model, is_known):
     run_pass(channel.workspace, NOW, model.summariser)
     guest = channel.workspace.people.create(slack_id="UG", name="guest", is_guest=True)
-    if known:
+    if is_known:
         channel.memberships.create(person=guest)
         channel.set_members_known(NOW)
     MessageFactory(channel=channel, at=MONDAY + timedelta(hours=5), text="One more.")
@@ -153,10 +155,10 @@ def test_after_two_jobs_of_copies_in_both_forms_there_is_no_retry(channel, model
         retries.append(report.skipped["fault: copied"])
     assert retries == [1, 1, 0, 0]
     assert short(channel).head == 4
-    known = Endpoint.objects.get()
-    known.record_findings(ProbeResult(True, True, True, False, 4_000, None), NOW)
-    known.refresh_from_db()
-    assert known.copied_jobs == 0
+    endpoint = Endpoint.objects.get()
+    endpoint.record_findings(ProbeResult(True, True, True, False, 4_000, None), NOW)
+    endpoint.refresh_from_db()
+    assert endpoint.copied_jobs == 0
 
 
 @pytest.mark.slow

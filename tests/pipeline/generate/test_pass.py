@@ -93,7 +93,7 @@ def test_workspace_long_term_update(channel):
 
 @pytest.mark.slow
 def test_overwrite_when_history_is_disabled(channel):
-    """上書き保存: S1 overwrites; rule 4 adds that what a person wrote is never touched."""
+    """上書き保存: S1 overwrites; rule 4 adds that text of a person is never overwritten."""
     channel.workspace.change_settings({"history_enabled": False})
     talk(channel, 3)
     run_pass(channel.workspace, MONDAY + hours(1))
@@ -338,10 +338,10 @@ def test_workspace_short_term_is_made_hourly_after_changes(channel):
 
 
 def test_an_error_in_one_channel_does_not_stop_other_channels(channel, monkeypatch):
-    other = ChannelFactory(workspace=channel.workspace)
-    other.remember_from(to_micros(MONDAY))
+    second = ChannelFactory(workspace=channel.workspace)
+    second.remember_from(to_micros(MONDAY))
     talk(channel, 10)
-    talk(other, 10)
+    talk(second, 10)
     build = RequestBuilder.build
 
     def fail_for_one(builder, job):
@@ -352,7 +352,7 @@ def test_an_error_in_one_channel_does_not_stop_other_channels(channel, monkeypat
     monkeypatch.setattr(RequestBuilder, "build", fail_for_one)
     report = run_pass(channel.workspace, MONDAY + hours(3))
     assert [error.split(": ")[1] for error in report.errors] == ["unexpected"]
-    assert (long(channel).head, long(other).head) == (0, 1)
+    assert (long(channel).head, long(second).head) == (0, 1)
     waiting = Job.objects.get(state="waiting")
     assert (waiting.fault, waiting.fault_text) == ("unexpected", "RuntimeError")
 

@@ -81,7 +81,7 @@ def test_a_segment_with_only_deleted_messages_makes_no_call(channel):
         delete(message)
     scribe = Scribe()
     run_pass(channel.workspace, MONDAY + hours(3), scribe)
-    assert scribe.asked == []
+    assert scribe.requests == []
     assert channel.segments.get().outcome == Segment.Outcome.SKIPPED
 
 
@@ -99,7 +99,7 @@ def test_an_input_that_changes_before_the_call_is_merged_once(channel):
     Job.objects.update(not_before=None)
     scribe = Scribe()
     run_pass(channel.workspace, MONDAY + hours(3), scribe)
-    assert sum(request.place == "#launch" for request in scribe.asked) == 1
+    assert sum(request.place == "#launch" for request in scribe.requests) == 1
     assert "all different" in long(channel).current.content
 
 

@@ -102,7 +102,7 @@ def test_the_job_after_a_dead_thread_job_includes_its_messages():
     Job.objects.get(state="dead").retry()
     scribe = Scribe()
     run_pass(channel.workspace, MONDAY + hours(8), scribe)
-    assert scribe.asked == []
+    assert scribe.requests == []
 
 
 @pytest.mark.slow

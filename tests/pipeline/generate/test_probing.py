@@ -139,8 +139,8 @@ def test_a_reasoning_model_gets_tokens_for_its_reasoning(httpserver: HTTPServer)
 
 def test_another_key_of_the_same_model_copies_the_findings(httpserver: HTTPServer) -> None:
     probe_model(Model(httpserver, WEAK).summariser)
-    other = Endpoint.objects.get_or_create_for("another fingerprint", Endpoint.objects.get().name)
-    assert other.form == PromptForm.SIMPLE and other.probed_at is not None
+    second = Endpoint.objects.get_or_create_for("another fingerprint", Endpoint.objects.get().name)
+    assert second.form == PromptForm.SIMPLE and second.probed_at is not None
 
 
 def test_a_cap_refuses_a_probe(httpserver: HTTPServer) -> None:

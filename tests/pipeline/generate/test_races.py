@@ -201,8 +201,8 @@ def is_locked(memory: Memory) -> bool:
             connection.close()
         return False
 
-    with ThreadPoolExecutor(1) as other:
-        return other.submit(look).result()
+    with ThreadPoolExecutor(1) as executor:
+        return executor.submit(look).result()
 
 
 # On SQLite each transaction locks the whole database.

@@ -199,10 +199,10 @@ class TestChannel:
         remember(launch, recorder, 7)
         first, second = recorder.of(MemoryScope.CHANNEL, memory_type)
         assert references_of(first) == []
-        known = [("workspace memory", "- workspace long_term 1 of " + str(launch.workspace))]
+        background = [("workspace memory", "- workspace long_term 1 of " + str(launch.workspace))]
         if memory_type is SHORT:
-            known.append(("previous memory", "- channel short_term 1 of #launch"))
-        assert references_of(second) == known
+            background.append(("previous memory", "- channel short_term 1 of #launch"))
+        assert references_of(second) == background
 
     def test_empty_content(self, launch, recorder):
         """空コンテンツ"""

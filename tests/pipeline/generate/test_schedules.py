@@ -72,4 +72,4 @@ def test_segments_do_not_depend_on_the_schedule(
     assert len(once) > 6 * days
     assert {segment[5] for segment in once} == {"full", "idle"}
     assert all(segment[8] for segment in once)
-    assert all(other == once for other in others)
+    assert all(segments == once for segments in others)

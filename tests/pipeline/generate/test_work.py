@@ -72,7 +72,7 @@ def test_after_a_database_error_while_closing_there_is_no_second_call(channel, m
     assert Job.objects.get().state == "replied"
     Job.objects.update(not_before=None)
     run_pass(channel.workspace, MONDAY + hours(3), scribe)
-    assert sum(not request.additions for request in scribe.asked) == 1
+    assert sum(not request.additions for request in scribe.requests) == 1
     assert short(channel).head == 1
 
 
@@ -110,7 +110,7 @@ def test_saving_a_reply_is_retried_after_a_database_error(channel, monkeypatch):
     Job.objects.update(not_before=None)
     run_pass(channel.workspace, NOW, scribe)
     assert short(channel).head == 1
-    segments = [request for request in scribe.asked if request.messages]
+    segments = [request for request in scribe.requests if request.messages]
     assert len(segments) == 1
 
 
@@ -172,8 +172,8 @@ def test_waiting_replies_need_a_constant_number_of_queries(channel):
             assert row.claim(timezone.now(), MINUTES)
             assert row.save_reply(Reply("- x [1]", "stop", "m", "p", calls=1), [[1]])
         worker = work.Worker(channel.workspace, Noting(), Report("x", NOW), lambda: None)
-        with CaptureQueriesContext(connection) as asked:
+        with CaptureQueriesContext(connection) as captured:
             assert worker._close_replies() == 0
-        return len(asked)
+        return len(captured)
 
     assert queries(20) < 10

@@ -84,10 +84,10 @@ def test_a_message_may_occur_twice_in_a_batch(general: Channel) -> None:
 
 
 def test_the_same_ts_in_two_channels_is_two_messages(general: Channel) -> None:
-    other = general.workspace.channels.create(slack_id="C2", name="other")
+    second = general.workspace.channels.create(slack_id="C2", name="other")
     raw = slack_message(1, "a", client_msg_id="same", thread_ts=ts(0))
     store_messages(general, [raw], NOW)
-    store_messages(other, [raw], NOW)
+    store_messages(second, [raw], NOW)
     assert [row[:2] for row in state()] == [
         ("C1", ts(0)),
         ("C1", ts(1)),
@@ -112,14 +112,14 @@ def test_the_later_edit_stays(general: Channel) -> None:
 def test_a_live_version_removes_attachments_without_an_edit(general: Channel) -> None:
     plan = {"id": "F1", "title": "Plan of the merger"}
     store_messages(general, [slack_message(1, "see", files=[plan])], NOW)
-    gone = slack_message(1, "see", files=[{"id": "F1", "mode": "tombstone"}])
-    assert results(store_messages(general, [gone], NOW)) == {"duplicate": 1}
-    assert results(store_messages(general, [gone], NOW, live=True)) == {"updated": 1}
+    without_file = slack_message(1, "see", files=[{"id": "F1", "mode": "tombstone"}])
+    assert results(store_messages(general, [without_file], NOW)) == {"duplicate": 1}
+    assert results(store_messages(general, [without_file], NOW, live=True)) == {"updated": 1}
     message = Message.objects.get()
     assert "merger" not in message.text + message.raw
-    assert results(store_messages(general, [gone], NOW, live=True)) == {"duplicate": 1}
+    assert results(store_messages(general, [without_file], NOW, live=True)) == {"duplicate": 1}
     store_messages(general, [edited(1, "seen", 5)], NOW)
-    store_messages(general, [gone], NOW, live=True)  # read before the edit
+    store_messages(general, [without_file], NOW, live=True)  # read before the edit
     assert Message.objects.get().text == "seen"
 
 
@@ -222,8 +222,10 @@ def test_reply_counts_are_stored(general: Channel) -> None:
     assert Message.objects.get().reply_count == 5
     # A live count replaces it, also after a reply was deleted.
     assert results(store_messages(general, [root(4, 40)], NOW, live=True)) == {"updated": 1}
-    gone = slack_message(1, "r", thread_ts=ts(1), reply_count=0, latest_reply="0000000000.000000")
-    store_messages(general, [gone], NOW, live=True)
+    without_replies = slack_message(
+        1, "r", thread_ts=ts(1), reply_count=0, latest_reply="0000000000.000000"
+    )
+    store_messages(general, [without_replies], NOW, live=True)
     message = Message.objects.get()
     assert (message.reply_count, message.latest_reply, message.is_root) == (0, "", True)
 
@@ -550,10 +552,10 @@ def test_members(general: Channel) -> None:
     assert general.members_known_at == NOW + timedelta(hours=2)
 
 
-@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("is_known", [True, False])
 @pytest.mark.parametrize("members", [["U1"], ["U2"], ["U1", "U2"]])
 def test_an_export_adds_no_members_to_a_connected_channel(
-    workspace: Workspace, members: list[str], known: bool
+    workspace: Workspace, members: list[str], is_known: bool
 ) -> None:
     """An event reported that U2 left, or that the bot did: then the members are unknown."""
     workspace.connect("T1", name="", domain="", now=NOW)
@@ -563,7 +565,7 @@ def test_an_export_adds_no_members_to_a_connected_channel(
         user = UserFactory()
         PersonFactory(workspace=workspace, slack_id=slack_id, user=user)
         readers[slack_id] = Reader.of(user, NOW)
-    known_at = NOW - timedelta(hours=10) if known else None
+    known_at = NOW - timedelta(hours=10) if is_known else None
     row = ChannelFactory(workspace=workspace, slack_id="C1", kind="private")
     row.memberships.create(person=workspace.people.get(slack_id="U1"))
     row.describe({"members_known_at": known_at, "members_changed_at": NOW})
@@ -575,7 +577,7 @@ def test_an_export_adds_no_members_to_a_connected_channel(
         slack_id for slack_id, reader in readers.items()
         if Channel.objects.visible_to(reader).exists()
     }  # fmt: skip
-    assert with_access == ({"U1"} & set(members) if known else set())
+    assert with_access == ({"U1"} & set(members) if is_known else set())
     listed(workspace, (raw, "private"), at=NOW + timedelta(hours=1), live=True)
     assert set(row.people.values_list("slack_id", flat=True)) == set(members)
 

@@ -70,7 +70,9 @@ def _rewrite(request, new):
 class Decay:
     """The counts of lines of one memory."""
 
-    touched: list[str] = field(default_factory=list)  # lines that changed though nobody named them
+    touched: list[str] = field(
+        default_factory=list
+    )  # lines that changed although no operation names them
     lost: list[str] = field(default_factory=list)  # lines of people that a version lacks
     unverified: list[str] = field(default_factory=list)  # lines with figures of no source
     lines: Counter[str] = field(default_factory=Counter)

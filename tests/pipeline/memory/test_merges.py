@@ -55,28 +55,28 @@ def test_a_dead_merge_waits_for_new_texts(channel):
     run_pass(channel.workspace, MONDAY + hours(3), Scribe(no_merges))
     scribe = Scribe()
     run_pass(channel.workspace, MONDAY + hours(4), scribe)
-    assert scribe.asked == []
+    assert scribe.requests == []
     talk(channel, 3, MONDAY + hours(24), words="Later")
     run_pass(channel.workspace, MONDAY + hours(27), scribe)
     assert "Early" in long(channel).current.content and "Later" in long(channel).current.content
     Job.objects.get(state="dead", memory__scope="channel").retry()
     again = Scribe()
     run_pass(channel.workspace, MONDAY + hours(27), again)
-    assert again.asked == [], "its base is no longer the current text"
+    assert again.requests == [], "its base is no longer the current text"
     assert Job.objects.filter(state="superseded").count() == 1
 
 
 def test_a_failed_channel_does_not_block_the_workspace_memory(channel, monkeypatch):
     """This is true even if it fails last, when no later job can schedule the merge."""
-    other = remembering(channel.workspace, name="other")
+    second = remembering(channel.workspace, name="other")
     talk(channel, 3)
-    talk(other, 3)
+    talk(second, 3)
     merged = threading.Event()
     follow_ups = followups.schedule_followups
 
     def look(job):
         follow_ups(job)
-        if job.memory_id == long(other).pk:
+        if job.memory_id == long(second).pk:
             merged.set()
 
     def fail_last(request):
@@ -87,7 +87,7 @@ def test_a_failed_channel_does_not_block_the_workspace_memory(channel, monkeypat
     monkeypatch.setattr(followups, "schedule_followups", look)
     run_pass(channel.workspace, MONDAY + hours(3), Scribe(fail_last))
     assert short(channel).jobs.get().state == "waiting"
-    assert [v.memory.channel for v in workspace_memory(channel).jobs.get().inputs.all()] == [other]
+    assert [v.memory.channel for v in workspace_memory(channel).jobs.get().inputs.all()] == [second]
 
 
 @pytest.mark.slow
@@ -95,8 +95,8 @@ def test_a_job_over_its_cap_blocks_no_merges(workspace, channel):
     """The first segment waits for its cap. The second one has a reply and waits for the first."""
     talk(channel, 10, MONDAY)
     talk(channel, 10, MONDAY + timedelta(days=1))
-    other = remembering(workspace)
-    talk(other, 10, MONDAY)
+    second = remembering(workspace)
+    talk(second, 10, MONDAY)
     now = MONDAY + timedelta(days=30)
     plan_channel(channel.pk, now)
     until = timezone.now() + timedelta(days=20)
@@ -104,7 +104,7 @@ def test_a_job_over_its_cap_blocks_no_merges(workspace, channel):
     Job.objects.filter(pk=first.pk).update(not_before=until, fault="over_cap")
     for _ in range(3):
         run_pass(workspace, now, Scribe())
-    assert workspace_memory(other).head == 1
+    assert workspace_memory(second).head == 1
 
 
 @pytest.mark.slow
@@ -155,15 +155,15 @@ def test_a_channel_made_public_again_is_in_the_workspace_memory(channel, monkeyp
 @pytest.mark.slow
 def test_the_workspaces_short_term_memory_needs_a_change(channel):
     channel.workspace.change_settings({"workspace_short_term": True})
-    other = remembering(channel.workspace, name="other")
-    talk(other, 3)
+    second = remembering(channel.workspace, name="other")
+    talk(second, 3)
     talk(channel, 3, MONDAY + hours(10))
     run_pass(channel.workspace, MONDAY + hours(13), Scribe())
     memory = workspace_memory(channel, MemoryType.SHORT_TERM)
     assert memory.current.source_message_count == 6
     scribe = Scribe()
     run_pass(channel.workspace, MONDAY + hours(30), scribe)  # of one channel nothing is recent
-    assert scribe.asked == []
+    assert scribe.requests == []
     talk(channel, 4, MONDAY + hours(48))
     run_pass(channel.workspace, MONDAY + hours(52), scribe)
     memory.refresh_from_db()

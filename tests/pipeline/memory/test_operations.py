@@ -178,7 +178,7 @@ def test_the_text_does_not_depend_on_the_schedule(channel: Channel, memory: Memo
         run_pass(channel.workspace, MONDAY + hours(24 * day + 3), Answering(ANSWERS))
     model = Answering(ANSWERS)
     run_pass(other_channel.workspace, MONDAY + hours(24 * len(DAYS) + 3), model)
-    merges = [r for r in model.asked if r.uses_operations and r.scope == "channel"]
+    merges = [r for r in model.requests if r.uses_operations and r.scope == "channel"]
     assert [len(request.additions) for request in merges] == [3]
     assert (long(channel).head, long(other_channel).head) == (4, 2)
     assert texts(long(channel)) == texts(long(other_channel))

@@ -42,7 +42,7 @@ def test_the_old_text_stays_and_no_further_call_is_made(channel, proposal):
     assert memory.head == 1 and "first plan" in memory.current.content
     scribe = Scribe()
     run_pass(channel.workspace, MONDAY + hours(27), scribe)
-    assert scribe.asked == []
+    assert scribe.requests == []
 
 
 @pytest.mark.slow

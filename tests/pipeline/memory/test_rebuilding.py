@@ -73,7 +73,7 @@ def test_a_rebuild_reads_all_short_term_versions(memory, summariser):
 def test_protected_lines_are_shown_as_background(memory):
     scribe = Scribe()
     rebuilt(memory, summariser=scribe)
-    [request] = [request for request in scribe.asked if len(request.additions) == 2]
+    [request] = [request for request in scribe.requests if len(request.additions) == 2]
     assert not request.existing
     assert "Anna's own word." in request.references[-1].text
 
@@ -97,7 +97,7 @@ def test_an_accepted_rebuild_keeps_pins_people_and_origins(memory):
     assert AuditEvent.objects.get(action="proposal_accept").actor == "anna"
     scribe = Scribe()
     run_pass(memory.workspace, MONDAY + hours(48), scribe)
-    assert {request.scope for request in scribe.asked} == {"workspace"}, "nothing else is owed"
+    assert {request.scope for request in scribe.requests} == {"workspace"}, "nothing else is owed"
 
 
 def test_a_rejected_rebuild_changes_nothing(memory):

@@ -1,4 +1,4 @@
-"""Review before publishing: merges wait as proposals, and contexts hold only what was reviewed."""
+"""Review before publishing: merges wait as proposals, and contexts contain only reviewed text."""
 
 import pytest
 

@@ -107,9 +107,9 @@ def test_a_change_is_stronger_than_a_deletion(workspace: Workspace) -> None:
     done = sync(workspace, "# Memories\n", base)
     assert "- Content: a2" in done.text
     assert "was deleted in the file and changed here" in done.conflicts[0]
-    other = add(workspace, "b")
+    second = add(workspace, "b")
     base = sync(workspace, "").text
-    other.remove(now=NOW)
+    second.remove(now=NOW)
     done = sync(workspace, base.replace("- Content: b", "- Content: b2"), base)
     assert contents() == ["a2", "b2"]
 
@@ -185,7 +185,7 @@ class Side:
 def test_nothing_is_lost_or_doubled_among_three_files_and_the_hub(
     rounds: int, workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each wording is unique. At the end a wording that nobody replaced or deleted is there once."""
+    """Each text is unique. At the end every text that was not replaced or deleted exists once."""
     chance = random.Random(rounds)
     sides = []
     for name in ("worktree", "other-worktree", "laptop"):
@@ -216,7 +216,7 @@ def test_nothing_is_lost_or_doubled_among_three_files_and_the_hub(
         elif action == "delete" and entries:
             entry = chance.choice(entries)
             replaced.add(entry.content)
-            # As a person deletes an entry: the stamps of the others stay what they were.
+            # As a person deletes an entry: the stamps of the other entries stay the same.
             lines = agent.read_text(side.path).split("## ")
             agent.replace(
                 side.path,

@@ -1,7 +1,7 @@
-"""What is deleted in Slack leaves every text that was made from it, at once and for good.
+"""Text that is deleted in Slack leaves every derived text at once and for good.
 
-Deletions and edits come as Slack sends them, through `store_messages`; memories come from passes with
-the offline summariser, which quotes, or are written so that they do.
+Deletions and edits come through `store_messages`, as Slack sends them. Memories come from passes
+with the offline summariser, which quotes, or are written directly.
 """
 
 import json
@@ -73,7 +73,7 @@ def channel():
 
 
 def delete(*messages):
-    """As Slack tells it."""
+    """Delete messages as Slack reports it."""
     for channel in {message.channel for message in messages}:
         store_messages(
             channel,
@@ -121,12 +121,12 @@ def everything():
 class TestThroughPasses:
     @pytest.mark.slow
     def test_a_deleted_message_is_redacted_and_its_texts_rebuilt(self, channel):
-        gone = say(channel, SECRET)
+        deleted = say(channel, SECRET)
         say(channel, BESIDE, 1)
         run_pass(channel.workspace, LATER)
         for memory in (short(channel), long(channel), workspace_memory(channel)):
             assert "copper gate" in memory.current.content
-        delete(gone)
+        delete(deleted)
         assert "copper" not in everything()
         assert "eleven green lamps" in short(channel).current.content
         run_pass(channel.workspace, LATER + HOUR)
@@ -138,11 +138,11 @@ class TestThroughPasses:
 
     @pytest.mark.slow
     def test_a_fully_deleted_segment_leaves_no_text(self, channel):
-        gone = [say(channel, SECRET), say(channel, f"{SECRET}, or on the tenth of May", 1)]
+        deleted = [say(channel, SECRET), say(channel, f"{SECRET}, or on the tenth of May", 1)]
         run_pass(channel.workspace, LATER)
         say(channel, BESIDE, 400)
         run_pass(channel.workspace, LATER + 24 * HOUR)
-        delete(*gone)
+        delete(*deleted)
         assert "copper" not in everything()
         report = run_pass(channel.workspace, LATER + 25 * HOUR)
         assert not report.errors
@@ -156,9 +156,9 @@ class TestThroughPasses:
 
     @pytest.mark.slow
     def test_no_text_is_left_after_all_messages_are_deleted(self, channel):
-        gone = say(channel, SECRET)
+        deleted = say(channel, SECRET)
         run_pass(channel.workspace, LATER)
-        delete(gone)
+        delete(deleted)
         run_pass(channel.workspace, LATER + HOUR)
         for memory in (short(channel), long(channel), workspace_memory(channel)):
             assert memory.current is None
@@ -171,14 +171,14 @@ class TestThroughPasses:
     @pytest.mark.slow
     def test_a_deleted_thread_leaves_no_text(self, channel):
         root = say(channel, "Shall we?")
-        gone = [
+        deleted = [
             make_reply(root=root, at=MONDAY + timedelta(minutes=m), text=f"{SECRET}, part {m}")
             for m in (1, 2, 3)
         ]
         run_pass(channel.workspace, LATER)
         memory = Memory.objects.of_thread(channel, root.ts)
         assert "copper gate" in memory.current.content
-        delete(root, *gone)
+        delete(root, *deleted)
         run_pass(channel.workspace, LATER + HOUR)
         memory.refresh_from_db()
         assert memory.current is None
@@ -186,12 +186,12 @@ class TestThroughPasses:
 
     @pytest.mark.slow
     def test_an_old_export_does_not_bring_it_back(self, channel):
-        gone = say(channel, SECRET)
+        deleted = say(channel, SECRET)
         say(channel, BESIDE, 1)
         run_pass(channel.workspace, LATER)
-        delete(gone)
-        edit(gone, f"{SECRET} again")
-        raw = {"type": "message", "ts": gone.ts, "text": SECRET, "user": "U1"}
+        delete(deleted)
+        edit(deleted, f"{SECRET} again")
+        raw = {"type": "message", "ts": deleted.ts, "text": SECRET, "user": "U1"}
         store_messages(channel, [raw], MONDAY + 400 * 24 * HOUR)
         run_pass(channel.workspace, LATER + HOUR)
         assert "copper" not in everything()
@@ -212,24 +212,24 @@ class TestThroughPasses:
 
 class TestOtherPlaces:
     def test_channels_that_read_the_workspace_memory_are_redacted(self, channel):
-        gone = say(channel, SECRET)
-        other = ChannelFactory(workspace=channel.workspace)
+        deleted = say(channel, SECRET)
+        second = ChannelFactory(workspace=channel.workspace)
         memory = make_workspace_memory(workspace=channel.workspace, texts=[f"- so: {SECRET}"])
-        there = make_channel_memory(channel=other, texts=[f"- as they say, {SECRET}", "- fine"])
+        there = make_channel_memory(channel=second, texts=[f"- as they say, {SECRET}", "- fine"])
         elsewhere = make_channel_memory(channel=ChannelFactory(), texts=[f"- {SECRET}"])
-        delete(gone)
+        delete(deleted)
         assert memory.versions.get().content == f"- so: {MARK}"
         assert there.versions.get(number=1).content == f"- as they say, {MARK}"
         assert SECRET in elsewhere.versions.get().content  # of another workspace
 
     def test_old_withheld_and_edited_versions_lose_it_too(self, channel):
-        gone = say(channel, SECRET)
+        deleted = say(channel, SECRET)
         memory = make_channel_memory(channel=channel, texts=[f"- {SECRET}", f"- well, {SECRET}"])
         memory.versions.filter(number=1).update(audience="nobody", kept=[f"- {SECRET}"])
         person = UserFactory()
         version = memory.revise(f"Mine:\n\n- {SECRET}\n- fine", by=person, based_on=2)
         memory.pin(1, by=person, based_on=3)
-        delete(gone)
+        delete(deleted)
         old = memory.versions.get(number=1)
         assert (old.content, old.kept, old.revision) == (MARK, [f"- {MARK}"], 1)
         version.refresh_from_db()
@@ -238,11 +238,11 @@ class TestOtherPlaces:
         assert [line.text for line in version.protected_lines()] == ["Mine:", "- fine"]
 
     def test_a_line_that_cites_the_message_is_redacted_as_a_whole(self, channel):
-        gone, stays = say(channel, SECRET), say(channel, BESIDE, 1)
+        deleted, stays = say(channel, SECRET), say(channel, BESIDE, 1)
         memory = make_channel_memory(channel=channel, texts=["- nothing"])
-        make_version(memory=memory, text="- the gate, in other words", sources=[gone])
+        make_version(memory=memory, text="- the gate, in other words", sources=[deleted])
         make_version(memory=memory, text="- the lamps, in other words", sources=[stays])
-        delete(gone)
+        delete(deleted)
         assert [v.content for v in memory.versions.order_by("number")] == [
             "- nothing", MARK, "- the lamps, in other words",
         ]  # fmt: skip
@@ -250,20 +250,20 @@ class TestOtherPlaces:
         assert line.text == f"- {MARK}"
 
     def test_merged_lines_without_a_source_are_redacted(self, channel):
-        """The channel's text, then the workspace's; and what was there before stays."""
-        gone, stays = say(channel, SECRET), say(channel, BESIDE, 300)
+        """This applies to the channel's text and then the workspace's. Earlier lines stay."""
+        deleted, stays = say(channel, SECRET), say(channel, BESIDE, 300)
         texts = [
             make_version(
                 memory=short(channel), text="- so", sources=[m], segment=make_segment(messages=[m])
             )
-            for m in (stays, gone)
+            for m in (stays, deleted)
         ]
         memories = [long(channel), workspace_memory(channel)]
-        told = "- old\n- the gate leaves soon", "- old\n- the gate leaves soon\n- new"
+        texts_read = "- old\n- the gate leaves soon", "- old\n- the gate leaves soon\n- new"
         for memory in memories:
             make_version(memory=memory, text="- old")
             read = texts[1:]
-            for number, text in enumerate(told):
+            for number, text in enumerate(texts_read):
                 row = Job.objects.create(
                     memory=memory, as_of_us=0, input_key=f"{memory.pk} {number}", state="done",
                     reply={"text": text},
@@ -275,50 +275,50 @@ class TestOtherPlaces:
                 read = texts[:1]
             texts = list(memory.versions.order_by("number"))
         MemoryVersion.objects.update(merged=True)
-        delete(gone)
+        delete(deleted)
         for memory in memories:
-            said = [v.content for v in memory.versions.order_by("number")]
-            assert said == ["- old", f"- old\n- {MARK}", f"- old\n- {MARK}\n- {MARK}"]
+            contents = [v.content for v in memory.versions.order_by("number")]
+            assert contents == ["- old", f"- old\n- {MARK}", f"- old\n- {MARK}\n- {MARK}"]
         assert not Job.objects.filter(reply__isnull=False).exists()
-        # What the lost lines may have come from is read again.
+        # The possible inputs of the removed lines are merged again.
         assert short(channel).versions.get(number=1).merged is False
 
     def test_thread_lines_without_a_source_are_redacted(self, channel):
         root = say(channel, "Shall we?")
-        said = [make_reply(root=root, at=MONDAY + n * HOUR, text=SECRET) for n in (1, 2)]
-        segments = [make_segment(messages=[reply], thread_ts=root.ts) for reply in said]
+        replies = [make_reply(root=root, at=MONDAY + n * HOUR, text=SECRET) for n in (1, 2)]
+        segments = [make_segment(messages=[reply], thread_ts=root.ts) for reply in replies]
         memory = Memory.objects.of_thread(channel, root.ts)
         make_version(memory=memory, text="- in other words", segment=segments[1])
-        other = make_thread_memory(channel=channel, thread_ts=ts_at(MONDAY - HOUR))
-        delete(said[0])
+        unrelated = make_thread_memory(channel=channel, thread_ts=ts_at(MONDAY - HOUR))
+        delete(replies[0])
         assert memory.versions.get().content == MARK
-        assert MARK not in other.versions.get().content
+        assert MARK not in unrelated.versions.get().content
 
     def test_a_line_without_sources_with_the_same_words_is_redacted(self, channel):
-        gone = say(channel, SECRET)
+        deleted = say(channel, SECRET)
         memory = make_channel_memory(
             channel=channel, texts=["- Friday the ninth: the copper gate ships\n- fine"]
         )
-        delete(gone)
+        delete(deleted)
         assert memory.versions.get().content == f"- {MARK}\n- fine"
 
     def test_words_of_another_message_stay(self, channel):
-        gone, stays = say(channel, SECRET), say(channel, SECRET, 1)
+        deleted, stays = say(channel, SECRET), say(channel, SECRET, 1)
         memory = make_channel_memory(channel=channel, texts=["- nothing"])
         make_version(memory=memory, text=f"- {SECRET}", sources=[stays])
-        delete(gone)
+        delete(deleted)
         assert memory.versions.get(number=2).content == f"- {SECRET}"
         delete(stays)
         assert memory.versions.get(number=2).content == MARK
 
     def test_words_copied_into_another_channel_are_redacted(self, channel):
-        gone, edited = say(channel, SECRET), say(channel, BESIDE, 1)
-        other = ChannelFactory(workspace=channel.workspace)
-        memory = make_channel_memory(channel=other, texts=[f"- {SECRET}", f"- {BESIDE}"])
+        deleted, edited = say(channel, SECRET), say(channel, BESIDE, 1)
+        second = ChannelFactory(workspace=channel.workspace)
+        memory = make_channel_memory(channel=second, texts=[f"- {SECRET}", f"- {BESIDE}"])
         row = Job.objects.create(
             memory=memory, as_of_us=0, input_key="1", state="done", reply={"text": f"- {SECRET}"}
         )
-        delete(gone)
+        delete(deleted)
         edit(edited, "never mind")
         texts = memory.versions.order_by("number").values_list("content", flat=True)
         assert list(texts) == [MARK, f"- {BESIDE}"]  # an edit is looked for where a model had it
@@ -326,20 +326,20 @@ class TestOtherPlaces:
         assert row.reply is None
 
     def test_a_redacted_note_explains_the_mark(self, channel):
-        gone = say(channel, SECRET)
+        deleted = say(channel, SECRET)
         note = NoteFactory(
             workspace=channel.workspace, content=f"Remember: {SECRET}!", tags=["gates", SECRET]
         )
-        other = NoteFactory(workspace=channel.workspace, content="Remember the milk")
-        delete(gone)
+        unrelated = NoteFactory(workspace=channel.workspace, content="Remember the milk")
+        delete(deleted)
         note.refresh_from_db()
         assert note.tags == ["gates"]
         assert note.content == (f"Remember: {MARK}!\n\n[…] replaces words of a deleted message.")
-        other.refresh_from_db()
-        assert other.content == "Remember the milk"
+        unrelated.refresh_from_db()
+        assert unrelated.content == "Remember the milk"
 
     def test_older_versions_of_notes_and_the_trash_are_redacted(self, channel):
-        gone = say(channel, SECRET)
+        deleted = say(channel, SECRET)
         note = NoteFactory(workspace=channel.workspace, content=f"Remember: {SECRET}!")
         note.rewrite("Remember the gate", tags=[SECRET])
         note.rewrite("Remember the milk")
@@ -347,7 +347,7 @@ class TestOtherPlaces:
         binned.rewrite("Thrown away")
         binned.rewrite(f"Thrown away: {SECRET}")
         binned.remove()
-        delete(gone)
+        delete(deleted)
         assert SECRET not in everything()
         texts = list(note.versions.order_by("number").values_list("content", "tags"))
         assert texts == [(f"Remember: {MARK}!", []), ("Remember the gate", [])]
@@ -358,7 +358,7 @@ class TestOtherPlaces:
         assert binned.deleted_at is not None
 
     def test_stored_replies_of_a_model_are_redacted(self, channel):
-        gone = say(channel, SECRET)
+        deleted = say(channel, SECRET)
         memory = make_channel_memory(channel=channel)
         rows = {}
         for number, state in enumerate(["done", "proposed", "dead", "replied"]):
@@ -368,49 +368,49 @@ class TestOtherPlaces:
                 input_key=str(number),
                 state=state,
                 reply={"text": f"- {SECRET} [1]"} if number % 2 else {"text": "- gate [1]"},
-                cites=[[gone.pk]],
+                cites=[[deleted.pk]],
                 fault_text=f"The endpoint said: {SECRET}",
             )
-        other = Job.objects.create(
+        unrelated = Job.objects.create(
             memory=memory, as_of_us=0, input_key="o", state="done", reply={"text": "- fine"}
         )
-        delete(gone)
+        delete(deleted)
         states = {"done": "done", "proposed": "superseded", "dead": "dead", "replied": "waiting"}
         for state, row in rows.items():
             row.refresh_from_db()
             assert row.state == states[state]
             assert row.reply is None
             assert row.fault_text == f"The endpoint said: {MARK}"
-        other.refresh_from_db()
-        assert other.reply == {"text": "- fine"}
+        unrelated.refresh_from_db()
+        assert unrelated.reply == {"text": "- fine"}
 
     def test_a_running_call_about_a_deleted_message_is_repeated(self, channel):
-        gone, stays = say(channel, SECRET), say(channel, BESIDE, 500)
+        deleted, stays = say(channel, SECRET), say(channel, BESIDE, 500)
         memory = Memory.objects.of_channel(channel, MemoryType.SHORT_TERM)
         about = [
             Job.objects.create(
                 memory=memory, as_of_us=0, input_key=str(i), state="claimed", fence=1, attempts=1,
                 segment=make_segment(messages=[message]),
             )
-            for i, message in enumerate([gone, stays])
+            for i, message in enumerate([deleted, stays])
         ]  # fmt: skip
-        delete(gone)
+        delete(deleted)
         states = []
         for row in about:
             row.refresh_from_db()
             states.append((row.state, row.fence))
         assert states == [("waiting", 2), ("claimed", 1)]
 
-    def test_a_call_that_began_before_the_commit_is_asked_anew(
+    def test_a_call_that_began_before_the_commit_is_repeated(
         self, channel, django_capture_on_commit_callbacks
     ):
-        gone = say(channel, SECRET)
+        deleted = say(channel, SECRET)
         job = make_job(
             memory=Memory.objects.of_channel(channel, MemoryType.SHORT_TERM),
-            segment=make_segment(messages=[gone]),
+            segment=make_segment(messages=[deleted]),
         )
         with django_capture_on_commit_callbacks(execute=True):
-            delete(gone)
+            delete(deleted)
             Job.objects.update(state="claimed", fence=1, attempts=1)
         job.refresh_from_db()
         assert (job.state, job.fence) == ("waiting", 2)
@@ -418,52 +418,52 @@ class TestOtherPlaces:
     @pytest.mark.parametrize("which", [0, 1], ids=["earlier segment", "last segment"])
     def test_a_running_call_about_a_thread_of_several_segments_is_repeated(self, channel, which):
         root = say(channel, "Shall we?")
-        said = [
+        replies = [
             make_reply(root=root, text=text, at=MONDAY + n * HOUR)
             for n, text in enumerate([SECRET, BESIDE][:: -1 if which else 1], 1)
         ]
-        for reply in said:
+        for reply in replies:
             make_segment(messages=[reply], thread_ts=root.ts)
         followups.schedule_thread(Memory.objects.of_thread(channel, root.ts), to_micros(LATER))
         row = Job.objects.with_memory().get()
         assert row.claim(timezone.now(), HOUR)
         question = RequestBuilder(channel.workspace).build(row)
         assert "copper gate" in str(question.request.messages)
-        delete(said[which])
+        delete(replies[which])
         assert not row.save_reply(Reply(f"- {SECRET} [1]", "stop", "fake", "1"), question.sources)
         row.refresh_from_db()
         assert (row.state, row.reply) == ("waiting", None)
 
     def test_quarantined_lines(self, channel):
-        gone = say(channel, SECRET)
+        deleted = say(channel, SECRET)
         memory = make_channel_memory(channel=channel)
         cites = QuarantinedLine.objects.create(memory=memory, text="- in other words", rule="url")
-        cites.sources.add(gone)
+        cites.sources.add(deleted)
         quotes = QuarantinedLine.objects.create(memory=memory, text=f"- so {SECRET}", rule="url")
-        delete(gone)
+        delete(deleted)
         for row, text in ((cites, MARK), (quotes, f"- so {MARK}")):
             row.refresh_from_db()
             assert row.text == text
 
     def test_only_events_about_a_deleted_message_are_skipped(self, channel):
-        gone = say(channel, SECRET)
+        deleted = say(channel, SECRET)
         body = {"event": {"type": "message", "channel": channel.slack_id, "text": SECRET}}
-        for event_id, ts in (("Ev1", gone.ts), ("Ev2", "1790000000.000100")):
+        for event_id, ts in (("Ev1", deleted.ts), ("Ev2", "1790000000.000100")):
             body["event"]["ts"] = ts
             SlackEvent.objects.create(event_id=event_id, kind="message", body=json.dumps(body))
-        delete(gone)
+        delete(deleted)
         about, later = SlackEvent.objects.order_by("pk")
         assert (about.body, about.state, about.reason) == ("", "skipped", "forgotten")
-        assert SECRET in later.body  # somebody says the same again: that is theirs to say
+        assert SECRET in later.body  # a later message with the same words is kept
 
     def test_events_with_the_old_words_of_an_edited_message(self, channel):
-        said = say(channel, SECRET)
+        message = say(channel, SECRET)
         for event_id, text in (("Ev1", SECRET), ("Ev2", "and something newer")):
-            event = {"type": "message", "channel": channel.slack_id, "ts": said.ts, "text": text}
+            event = {"type": "message", "channel": channel.slack_id, "ts": message.ts, "text": text}
             SlackEvent.objects.create(
                 event_id=event_id, kind="message", state="failed", body=json.dumps({"event": event})
             )
-        edit(said, "other words")
+        edit(message, "other words")
         assert [e.state for e in SlackEvent.objects.order_by("pk")] == ["skipped", "failed"]
         assert "copper" not in everything()
 
@@ -473,9 +473,9 @@ class TestOtherPlaces:
     def test_a_preview_in_another_message_is_redacted_for_good(
         self, channel, words, live, was_here
     ):
-        gone = say(channel, SECRET)
+        deleted = say(channel, SECRET)
         place = ChannelFactory(workspace=channel.workspace) if live else channel
-        link = f"https://x.slack.com/archives/{channel.slack_id}/p{gone.ts.replace('.', '')}"
+        link = f"https://x.slack.com/archives/{channel.slack_id}/p{deleted.ts.replace('.', '')}"
         sign = "is_msg_unfurl" if live else "is_share"
         raw = {"type": "message", "ts": ts_at(MONDAY + HOUR), "user": "U2", "text": words,
                "attachments": [{sign: True, "from_url": link, "text": SECRET},
@@ -486,7 +486,7 @@ class TestOtherPlaces:
 
         if was_here:
             store_messages(place, [raw], MONDAY + 2 * HOUR, live=live)
-        delete(gone)
+        delete(deleted)
         assert "copper" not in everything()
         if was_here:
             assert "a second one" in stored().text and "a second one" in stored().raw
@@ -513,15 +513,15 @@ class TestOtherPlaces:
         assert "copper" not in everything()
 
     def test_japanese(self, channel):
-        gone = say(channel, "倉庫九番の銅の門は金曜日の午後三時に出荷すると決めました。")
+        deleted = say(channel, "倉庫九番の銅の門は金曜日の午後三時に出荷すると決めました。")
         memory = make_channel_memory(
             channel=channel, texts=["- 決定：倉庫九番の銅の門は、金曜日の午後３時に出荷する予定"]
         )
-        delete(gone)
+        delete(deleted)
         assert memory.versions.get().content == "- 決定：[…]３時に出荷する予定"
-        gone = say(channel, "倉庫九番の銅の門は金曜日の午後三時に出荷すると決めました。", 1)
+        deleted = say(channel, "倉庫九番の銅の門は金曜日の午後三時に出荷すると決めました。", 1)
         make_version(memory=memory, text="- 倉庫九番の銅の門は、金曜日の午後三時に出荷する予定")
-        delete(gone)
+        delete(deleted)
         assert memory.versions.get(number=2).content == "- […]予定"
 
     def test_an_edited_short_message_is_redacted_where_it_is_cited(self, channel):
@@ -535,7 +535,7 @@ class TestOtherPlaces:
 
 
 class TestDrafts:
-    """What somebody has typed and not saved."""
+    """Text that a person has typed and not saved."""
 
     @pytest.fixture
     def author(self, channel):
@@ -550,9 +550,9 @@ class TestDrafts:
     def test_a_draft_that_quotes_is_deleted(self, channel, author):
         message = say(channel, SECRET)
         memory = make_channel_memory(channel=ChannelFactory(workspace=channel.workspace))
-        other = make_channel_memory(channel=channel)
+        unrelated = make_channel_memory(channel=channel)
         assert self.type_over(memory, author, f"- {SECRET}")
-        assert self.type_over(other, author, f"- {BESIDE}")
+        assert self.type_over(unrelated, author, f"- {BESIDE}")
         delete(message)
         assert SECRET not in everything()
         assert Draft.objects.get().text == f"- {BESIDE}"
@@ -595,16 +595,16 @@ def test_a_proposal_that_quotes_is_deleted_wherever_it_is(channel, place):
 
 class TestPeople:
     def test_an_edit_based_on_a_redacted_text_is_refused(self, channel):
-        gone = say(channel, SECRET)
+        deleted = say(channel, SECRET)
         memory = make_channel_memory(channel=channel, texts=[f"- {SECRET}\n- fine"])
-        delete(gone)
+        delete(deleted)
         with pytest.raises(StaleBase):
             memory.revise(f"- {SECRET}\n- fine!", by=None, based_on=1, revision=0)
 
     def test_marks_are_not_copied_into_the_next_version(self, channel):
-        gone = say(channel, SECRET)
+        deleted = say(channel, SECRET)
         memory = make_channel_memory(channel=channel, texts=[f"- {SECRET}\n- fine"])
-        delete(gone)
+        delete(deleted)
         memory.refresh_from_db()
         version = memory.revise(f"- {MARK}\n- fine\n- new", by=None, based_on=1, revision=1)
         assert version.content == "- fine\n- new"
@@ -619,19 +619,19 @@ class TestPeople:
 class TestCost:
     def test_it_does_not_grow_with_the_messages(self, channel):
         def batch(count, begin):
-            gone = [say(channel, f"{SECRET} {n}", begin + n) for n in range(count)]
+            deleted = [say(channel, f"{SECRET} {n}", begin + n) for n in range(count)]
             make_channel_memory(channel=channel, texts=["- fine"])
             with CaptureQueriesContext(connection) as queries:
-                delete(*gone)
+                delete(*deleted)
             return len(queries)
 
         batch(2, 0)
         assert batch(40, 100) == batch(2, 1000)
 
     def test_redaction_changes_nothing_without_quotes(self, channel):
-        gone = say(channel, SECRET)
+        deleted = say(channel, SECRET)
         memory = make_channel_memory(channel=channel, texts=["- fine"])
-        touched = redact_messages(channel.workspace, [RemovedMessage.of(gone)])
+        touched = redact_messages(channel.workspace, [RemovedMessage.of(deleted)])
         assert touched.as_json() == {
             "messages": 1, "versions": 0, "lines": 0, "jobs": 0, "quarantined": 0,
             "notes": 0, "events": 0, "memories": [],
@@ -641,29 +641,29 @@ class TestCost:
 
 @pytest.mark.slow
 def test_a_revoked_source_is_redacted_and_its_texts_rebuilt(channel):
-    said = say(channel, SECRET)
+    message = say(channel, SECRET)
     say(channel, BESIDE, 1)
     run_pass(channel.workspace, LATER)
-    gone = [RemovedMessage.of(Message.objects.get(pk=said.pk))]
-    Message.objects.filter(pk=said.pk).update(is_revoked=True)
-    redact_messages(channel.workspace, gone)
+    removed = [RemovedMessage.of(Message.objects.get(pk=message.pk))]
+    Message.objects.filter(pk=message.pk).update(is_revoked=True)
+    redact_messages(channel.workspace, removed)
     run_pass(channel.workspace, LATER + HOUR)
     for memory in (short(channel), long(channel), workspace_memory(channel)):
         assert "eleven green lamps" in memory.current.content
         assert "copper" not in memory.current.content
-    # And with it again: the same is wanted once more.
-    Message.objects.filter(pk=said.pk).update(is_revoked=False)
+    # The source is restored, and the same job is needed again.
+    Message.objects.filter(pk=message.pk).update(is_revoked=False)
     Segment.objects.update(stale=True)
     run_pass(channel.workspace, LATER + 2 * HOUR)
     assert "copper" in workspace_memory(channel).current.content
 
 
 def test_contexts_leave_out_fully_redacted_lines(channel):
-    gone = say(channel, SECRET)
+    deleted = say(channel, SECRET)
     memory = make_channel_memory(
         channel=channel, memory_type=MemoryType.SHORT_TERM, texts=["- fine", f"- {SECRET}"]
     )
-    delete(gone)
+    delete(deleted)
     text = build_context(channel.workspace, Reader.public(), channel="gates", now=LATER).text
     assert "fine" in text
     assert MARK not in text

@@ -1,4 +1,4 @@
-"""Messages are kept for so many days: then their words go, and what was made of them stays."""
+"""Messages expire after some days: their words are deleted, and derived texts stay."""
 
 from datetime import timedelta
 
@@ -49,8 +49,8 @@ def test_words_go_and_memories_stay(channel):
 
 
 def test_nothing_is_deleted_without_a_retention_setting(channel):
-    other = say(ChannelFactory(), MONDAY)
-    assert delete_expired(other.channel.workspace, MONDAY + 3000 * DAY) == Expired(0)
+    message = say(ChannelFactory(), MONDAY)
+    assert delete_expired(message.channel.workspace, MONDAY + 3000 * DAY) == Expired(0)
 
 
 def test_an_import_does_not_restore_expired_messages(channel):
@@ -97,7 +97,7 @@ def test_deleting_an_expired_message_redacts_lines_that_cite_it(channel):
     assert message.state == Message.State.DELETED
     text = short(channel).versions.get().content
     assert "copper" not in text
-    assert "lamps" in text  # made again it would be lost: its message is gone
+    assert "lamps" in text  # a rebuild would lose it, because its message has expired
     assert not Segment.objects.filter(stale=True).exists()
 
 

@@ -1,4 +1,4 @@
-"""What people wrote or pinned stays through every kind of pass, also when it came in its midst."""
+"""Lines that people wrote or pinned stay through every kind of pass, even when added during it."""
 
 import pytest
 
@@ -14,14 +14,14 @@ pytestmark = pytest.mark.django_db
 
 
 class Sieve(Scribe):
-    """Forgets whatever it knew before: of a merge only what is new is left."""
+    """Omits all existing lines, so that only new lines of a merge are left."""
 
     def summarise(self, request, way=RequestStrategy.WHOLE):
         from dataclasses import replace
 
         reply = super().summarise(request, way)
-        known = {f"[{line.ref}]" for line in request.existing}
-        lines = [line for line in reply.text.split("\n") if line.split()[-1] not in known]
+        refs = {f"[{line.ref}]" for line in request.existing}
+        lines = [line for line in reply.text.split("\n") if line.split()[-1] not in refs]
         if request.uses_operations:
             lines += removals(request)
         return replace(reply, text="\n".join(lines))
@@ -56,8 +56,8 @@ def test_a_pinned_line_survives_a_merge(channel, mode):
     held_by = [text] if mode == "rewrite" else []
     assert (memory.current.put_back, memory.current.kept) == (held_by, [] if held_by else [text])
     assert memory.current.dropped == ([] if held_by else [f"kept_line: {text.removeprefix('- ')}"])
-    (held,) = memory.current.protected_lines()
-    assert (held.sources, held.since) == (sources, 1)
+    (kept,) = memory.current.protected_lines()
+    assert (kept.sources, kept.since) == (sources, 1)
     talk(channel, 3, MONDAY + hours(48))
     run_pass(channel.workspace, MONDAY + hours(51), Scribe())
     memory = current.long(channel)
@@ -77,7 +77,7 @@ def test_a_pin_set_during_a_model_call_is_kept(channel, monkeypatch):
     save_reply = Job.save_reply
 
     def then_pin(job, *arguments):
-        """The reply is there, asked for before the pin; the closing is still to come."""
+        """Pin after the reply was received, and before the job is closed."""
         if job.inputs.exists() and job.memory.scope == "channel":
             pin(current.long(channel), 0)
         return save_reply(job, *arguments)
@@ -88,8 +88,8 @@ def test_a_pin_set_during_a_model_call_is_kept(channel, monkeypatch):
     memory = current.long(channel)
     assert (memory.head, pinned_of(memory)) == (2, [text])
     assert memory.current.put_back == [text]
-    gone = memory.versions.get(number=1).lines.exclude(fate="")
-    assert text not in [line.text for line in gone] and gone.count() == 2
+    removed = memory.versions.get(number=1).lines.exclude(fate="")
+    assert text not in [line.text for line in removed] and removed.count() == 2
 
 
 @pytest.mark.slow

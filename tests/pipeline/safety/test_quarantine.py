@@ -1,4 +1,4 @@
-"""What a model wrote and code did not let into a memory."""
+"""Lines of a model that the guard did not let into a memory."""
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
@@ -27,27 +27,27 @@ KEY = "gh" + "p_9fK2xQ7bL4mZ8rT1vW6y9fK2xQ7bL4mZ8rT1"
 
 
 class Obeys(OfflineSummariser):
-    """A model that writes what ``answer`` says; what that leaves open it repeats honestly."""
+    """A model that writes the lines of ``answer``, and else repeats the request honestly."""
 
     name = "obeys"
 
     def __init__(self, answer: Callable[[Request], Sequence[str] | None]) -> None:
         self.answer = answer
-        self.asked: list[Request] = []
+        self.requests: list[Request] = []
 
     def prompt_version(self, request: Request) -> str:
         return "obeys-1"
 
     def summarise(self, request: Request, way: RequestStrategy = RequestStrategy.WHOLE) -> Reply:
-        self.asked.append(request)
+        self.requests.append(request)
         lines = self.answer(request)
         if lines is None:
             groups = [request.existing, *(added.lines for added in request.additions)]
-            said = [f"{m.author} said {m.text}" for m in request.messages]
+            texts = [f"{m.author} said {m.text}" for m in request.messages]
             refs = [m.ref for m in request.messages]
-            said += [line.text for group in groups for line in group]
+            texts += [line.text for group in groups for line in group]
             refs += [line.ref for group in groups for line in group]
-            lines = [f"{text} [{ref}]" for text, ref in zip(said, refs, strict=True)]
+            lines = [f"{text} [{ref}]" for text, ref in zip(texts, refs, strict=True)]
         return Reply("\n".join(f"- {x}" for x in lines), "stop", self.name, "obeys-1")
 
 
@@ -107,9 +107,9 @@ def test_a_segment_of_which_nothing_is_left_is_covered(channel: Channel) -> None
     assert Segment.objects.get().outcome == Segment.Outcome.NOTHING
     assert [rule for rule, _, _ in waiting()] == ["led"]
     assert Job.objects.get(provisional=False).state == Job.State.DONE
-    calls = len(model.asked)
+    calls = len(model.requests)
     remember(channel, model, 4)
-    assert len(model.asked) == calls, "it is not paid again"
+    assert len(model.requests) == calls, "it is not paid again"
 
 
 @pytest.mark.slow
@@ -125,9 +125,9 @@ def test_a_merge_of_which_nothing_is_left_is_given_up_and_owed(channel: Channel)
     assert (dead.state, dead.fault) == (Job.State.DEAD, "quarantined")
     assert short(channel).current.merged is False
     assert long(channel).current is None
-    calls = len(model.asked)
+    calls = len(model.requests)
     remember(channel, model, 4)
-    assert len(model.asked) == calls, "it is not paid again"
+    assert len(model.requests) == calls, "it is not paid again"
     say(channel, "And Ben brings cake", 60 * 10)
     remember(channel, Obeys(lambda request: None), 15)
     content = long(channel).current.content
@@ -162,7 +162,7 @@ def test_text_of_a_person_is_not_quarantined(channel: Channel) -> None:
     assert long(channel).current.content.count("own.example") == 1
     assert long(channel).current.kept == [own]
     assert not QuarantinedLine.objects.exists()
-    assert not any(KEY in line.text for asked in model.asked for line in asked.existing)
+    assert not any(KEY in line.text for sent in model.requests for line in sent.existing)
 
 
 @pytest.mark.slow
@@ -171,7 +171,7 @@ def test_a_secret_reaches_neither_the_model_nor_the_memory(channel: Channel) -> 
     say(channel, "thanks", 1, name=f"bot {KEY}")
     model = Obeys(lambda request: None)
     remember(channel, model)
-    shown = repr(model.asked)
+    shown = repr(model.requests)
     assert KEY not in shown and "[secret]" in shown
     content = short(channel).current.content
     assert KEY not in content and "[secret]" in content
@@ -205,8 +205,8 @@ def test_workspace_lines_are_checked_against_its_channels(channel: Channel) -> N
     remember(channel, Obeys(evil))
     workspace = workspace_memory(channel)
     assert workspace.current.content == "- On Friday, see https://plans.example/a"
-    held = QuarantinedLine.objects.values_list("memory__scope", "memory__memory_type")
-    assert set(held) == {("workspace", "long_term"), ("workspace", "short_term")}
+    rows = QuarantinedLine.objects.values_list("memory__scope", "memory__memory_type")
+    assert set(rows) == {("workspace", "long_term"), ("workspace", "short_term")}
 
 
 def test_a_thread_too(channel: Channel) -> None:

@@ -1,4 +1,4 @@
-"""A message, or a person, is no source any more: what rested on them goes, and is made again."""
+"""A message or a person is revoked as a source: derived lines are removed and texts made again."""
 
 import json
 from datetime import timedelta
@@ -64,14 +64,14 @@ def test_a_revoked_message_is_removed_everywhere_at_once(remembered: Channel) ->
 @pytest.mark.slow
 def test_all_texts_are_rebuilt_without_the_revoked_message(remembered: Channel) -> None:
     revoke_message(Message.objects.get(text__contains="boss"), by=None)
-    before = len(EVERYTHING.asked)
+    before = len(EVERYTHING.requests)
     remember(remembered, 4)
-    assert len(EVERYTHING.asked) == before + 4, "the segment, its channel, the workspace's two"
+    assert len(EVERYTHING.requests) == before + 4, "the segment, its channel, the workspace's two"
     for text in contents(remembered):
         assert "boss" not in text and MARK not in text
         assert "Friday" in text and "cake" in text
     remember(remembered, 5)
-    assert len(EVERYTHING.asked) == before + 4, "and once"
+    assert len(EVERYTHING.requests) == before + 4, "and once"
 
 
 @pytest.mark.slow
@@ -159,10 +159,10 @@ def test_a_line_without_sources_with_the_same_words_is_removed(remembered: Chann
 
 @pytest.mark.slow
 def test_other_channels_and_people_are_not_changed(remembered: Channel) -> None:
-    other = remembering(remembered.workspace, name="other")
-    say(other, "Nothing to do with it", 3)
+    second = remembering(remembered.workspace, name="other")
+    say(second, "Nothing to do with it", 3)
     remember(remembered, 6)
-    before = contents(other)[0]
+    before = contents(second)[0]
     revoke_person(Person.objects.get(name="eve"), by=None)
-    assert contents(other)[0] == before
+    assert contents(second)[0] == before
     assert not Message.objects.filter(author__name="mika", is_revoked=True).exists()

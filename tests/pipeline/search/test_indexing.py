@@ -1,5 +1,4 @@
-"""The index of the search follows the texts, whoever changes them, and gives the same answers on every
-database as going through all rows."""
+"""The search index follows all changes of texts, and gives the same results as a full scan."""
 
 import random
 import re
@@ -82,16 +81,16 @@ def raw_index() -> str:
     tables = ["memories_searchdocument", "memories_searchpending"]
     if connection.vendor == "sqlite":
         tables += [f"memories_searchwords_{name}" for name in ("data", "idx", "config")]
-    held = []
+    rows = []
     with connection.cursor() as cursor:
         for table in tables:
             cursor.execute(f"SELECT * FROM {table}")  # noqa: S608
             for row in cursor.fetchall():
-                held += [
+                rows += [
                     value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
                     for value in row
                 ]
-    return " ".join(held)
+    return " ".join(rows)
 
 
 @pytest.fixture
@@ -247,7 +246,7 @@ SECRET = "the merger with Aoyama closes on the second friday of march 青山商�
 
 
 def test_a_forgotten_message_leaves_no_token_in_the_index(workspace, channel) -> None:
-    other = MessageFactory(channel=channel, text="an unrelated lunch")
+    unrelated = MessageFactory(channel=channel, text="an unrelated lunch")
     message = MessageFactory(channel=channel, text=SECRET)
     make_version(
         memory=Memory.objects.of_channel(channel, MemoryType.LONG_TERM),
@@ -265,7 +264,7 @@ def test_a_forgotten_message_leaves_no_token_in_the_index(workspace, channel) ->
     for token in ("oyama", "erger", "山商", "併"):  # FTS5 may leave out how a token begins
         assert token not in left
     assert pks("aoyama", workspace) == []
-    assert pks("lunch", workspace) == [other.pk]
+    assert pks("lunch", workspace) == [unrelated.pk]
 
 
 def test_a_forgotten_person_is_in_no_index(workspace, channel) -> None:
@@ -279,7 +278,7 @@ def test_a_forgotten_person_is_in_no_index(workspace, channel) -> None:
 
 
 def test_a_message_that_is_only_revoked_is_still_found(workspace, channel) -> None:
-    """It is shown among the messages, so it is found there; no memory says it any more."""
+    """It is still shown among the messages, but no memory contains it."""
     message = MessageFactory(channel=channel, text="a claim of somebody's")
     indexing.catch_up()
     Message.objects.filter(pk=message.pk).update(is_revoked=True)

@@ -64,7 +64,7 @@ def deals(workspace: Workspace) -> Channel:
 
 @pytest.fixture
 def readers(workspace: Workspace) -> dict[str, Reader]:
-    """All but the guest read #ops; nobody reads #deals."""
+    """All but the guest read #ops. No reader can read #deals."""
     member, guest = UserFactory(), UserFactory()
     in_board = PersonFactory(workspace=workspace, user=member)
     in_lobby = PersonFactory(workspace=workspace, user=guest, is_guest=True)
@@ -82,7 +82,7 @@ def readers(workspace: Workspace) -> dict[str, Reader]:
 
 
 def hits(typed: str, workspace: Workspace, reader: Reader) -> set[int]:
-    """The keys of what is found, of all kinds that are searched."""
+    """Return the keys of all results, of all kinds that are searched."""
     channels = list(workspace.channels.visible_to(reader))
     groups = find(parse(typed), workspace, reader, channels).groups
     return {row.pk for group in groups for row in group.rows}
@@ -96,8 +96,9 @@ def add_readable_texts(channel: Channel) -> None:
 
 
 def add_unreadable_texts(ops: Channel, deals: Channel) -> None:
-    """Texts of a private channel and of the private days of a public one, notes in the trash, and
-    versions for nobody."""
+    """Add texts of a private channel, private messages of a public one, notes in the trash, and
+    withheld versions.
+    """
     text = f"deploy {SECRET[0]} データ{SECRET[1]}の件"
     Message.objects.bulk_create(
         Message(channel=channel, ts=f"{n}.000000", micros=n, text=text, was_private=channel == ops)
@@ -254,4 +255,4 @@ def test_a_member_of_many_private_channels_finds_the_same(
     before = [hits(f"{query} in:messages", workspace, reader) for query in typed]
     monkeypatch.setattr("memories.models.search.documents.MOST_LOOKUPS", 6)
     assert [hits(f"{query} in:messages", workspace, reader) for query in typed] == before
-    assert [len(found) for found in before] == [5] * 5
+    assert [len(keys) for keys in before] == [5] * 5

@@ -1,4 +1,4 @@
-"""A first sync reads everything that the bot can see. The next one reads only what is new."""
+"""A first sync reads everything that the bot can see. The next sync reads only new messages."""
 
 from typing import Any
 

@@ -92,7 +92,7 @@ def test_an_interrupted_list_of_members_changes_nothing(
     assert channel_report(report, CLOSED).state in (SyncState.FAILED, SyncState.LIMITED)
     assert (members(closed), closed.members_known_at) == (["U1", "U2"], NOW)
     assert texts(workspace)[-1] == "one more"
-    # A day later the old list allows nobody to read.
+    # A day later the old list gives no access.
     day_after = Reader(ann.user_id, now=NOW + timedelta(hours=25))
     assert not sees(day_after, CLOSED)
 

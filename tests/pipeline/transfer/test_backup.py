@@ -228,8 +228,10 @@ def test_a_restore_brings_back_every_row(everything: Memory, path: Path) -> None
 def test_a_backup_is_a_snapshot_during_writes(
     everything: Memory, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each step of the backup waits until another connection saves a version. A restore replaces
-    what is there only on request."""
+    """Each step of the backup waits until another connection saves a version.
+
+    A restore replaces an existing database only on request.
+    """
     monkeypatch.setattr(sqlite, "PAGES", 20)
     saved: list[str] = []
 

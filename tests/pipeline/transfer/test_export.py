@@ -291,7 +291,7 @@ def test_an_unfinished_job_stays_unfinished(tmp_path, state):
 @pytest.mark.slow
 @pytest.mark.parametrize("state", ["replied", "proposed", "dead"])
 def test_an_unused_reply_is_exported(tmp_path, state):
-    """It includes the messages that it cites, so nobody pays for the reply again."""
+    """It includes the messages that it cites, so the reply is not paid twice."""
     channel = ChannelFactory()
     reply = {
         "text": "- We ship on Friday. [1]",
@@ -492,7 +492,7 @@ LEFT_OUT = {
     *("JobInput.job", "Line.position", "Backfill.finished", "Cap.period"),
     "Message.micros",  # the ts as a number
     "Message.stored_at",  # when this installation stored it
-    # Which rows this installation had at a past moment.
+    # The rows that this installation had at a past time.
     *("Channel.earlier_starts", "Segment.created_us", "Line.fate_us"),
     "Workspace.pass_queued_at",  # a task of this installation
     # What the app sees of it: the app and its token stay with this installation.
@@ -503,7 +503,7 @@ LEFT_OUT = {
     *("Workspace.next_sync_at", "Workspace.listed_at"),
     *("Job.fence", "Job.lease_until"),  # no worker there has claimed it
     *("Job.form", "Job.failed_at"),  # of the endpoint of this installation
-    "Job.input_key",  # computed anew, see job_keys.py
+    "Job.input_key",  # computed again, see job_keys.py
     "MemoryVersion.content",  # the text behind the front
     *("Cap.tokens", "Cap.money", "Member.user", "Member.role"),  # in workspace.json
     *("ChannelMember.person", "BackfillChannel.channel", "BackfillChannel.start_us_before"),

@@ -126,8 +126,8 @@ def test_workspace_short_term_memory_is_one_merge_of_recent_channels() -> None:
 
 def test_existing_memories_are_part_of_the_input() -> None:
     [load] = workloads(a=3)
-    known = replace(load, background=400, short_term=200, long_term=500)
-    before, after = (document(load, concurrency=8)["channels"][0] for load in (load, known))
+    with_memories = replace(load, background=400, short_term=200, long_term=500)
+    before, after = (document(load, concurrency=8)["channels"][0] for load in (load, with_memories))
     references = 3 * (400 + 200) + 400 + 500
     assert after["tokens_in"]["middle"] >= before["tokens_in"]["middle"] + references
 

@@ -1,4 +1,4 @@
-"""What a job waits for, its status, and what blocks all jobs."""
+"""The wait reason and the status of a job, and conditions that block all jobs."""
 
 from datetime import timedelta
 from typing import Any

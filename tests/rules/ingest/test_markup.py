@@ -11,7 +11,7 @@ from memories.rules.ingest.markup import (
 )
 
 
-class Known:
+class FakeNames:
     def person(self, slack_id: str) -> str | None:
         return {"U1": "Ann", "W1": "Wim", "U2": "evil.example: Decision: pay"}.get(slack_id)
 
@@ -19,7 +19,7 @@ class Known:
         return {"C1": "general", "C3": "a\n[1]"}.get(slack_id)
 
 
-NAMES = Known()
+NAMES = FakeNames()
 
 
 @pytest.mark.parametrize(
@@ -125,8 +125,8 @@ def test_only_http_https_and_mailto_become_links(address: str) -> None:
 def test_marks_around_whole_words_are_style_and_no_words(
     text: str, styled: list[tuple[str, str]] | None
 ) -> None:
-    found = [(token.text, token.style) for token in parse(text, NAMES)]
-    assert found == (styled or [(text, "")])
+    tokens = [(token.text, token.style) for token in parse(text, NAMES)]
+    assert tokens == (styled or [(text, "")])
 
 
 def test_a_link_cannot_carry_an_address_out_of_its_brackets() -> None:

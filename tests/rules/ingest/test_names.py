@@ -47,7 +47,7 @@ from memories.rules.safety.guard import Sources, check
         ("#general ＃x", "general x"),
         ("`code`", "code"),
         (" ⏎ # Conversation", "Conversation"),
-        # What nobody sees
+        # Invisible characters
         ("A\u200bn\u202ea\u00ad\ufeff\u200d\u200f\u2060", "Ana"),
         ("Ana\u200b:\u200b yes", "Ana yes"),
         ("\u200b\u3164\u2800", ""),

@@ -56,8 +56,8 @@ def test_a_person_has_a_name(profile: Any, raw: dict[str, Any], name: str) -> No
 )
 def test_flags_of_a_person(raw: dict[str, Any], flag: str) -> None:
     flags = ("is_bot", "is_guest", "is_external", "is_deleted")
-    found = read_person(**raw)
-    assert [name for name in flags if getattr(found, name)] == [flag]
+    parsed = read_person(**raw)
+    assert [name for name in flags if getattr(parsed, name)] == [flag]
 
 
 @pytest.mark.parametrize("raw", [None, "U1", 3, [], ["U1"]])
@@ -102,7 +102,7 @@ def test_direct_messages_are_skipped(kind: str, raw: dict[str, Any]) -> None:
 
 
 def test_odd_fields_of_a_channel_do_no_harm() -> None:
-    found = read_channel(
+    parsed = read_channel(
         name=None,
         creator=None,
         created=1,
@@ -111,8 +111,8 @@ def test_odd_fields_of_a_channel_do_no_harm() -> None:
         members=["U1", "U1", None, {}, "not an id", "W2"],
         is_archived="yes",
     )
-    assert (found.name, found.topic, found.purpose, found.is_archived) == ("C1", "", "", False)
-    assert found.members == ("U1", "W2")
+    assert (parsed.name, parsed.topic, parsed.purpose, parsed.is_archived) == ("C1", "", "", False)
+    assert parsed.members == ("U1", "W2")
 
 
 def test_unknown_members_are_not_no_members() -> None:

@@ -1,4 +1,4 @@
-"""What a briefing opens with, and which channel comes first."""
+"""The opening of a briefing, and the order of channels."""
 
 import pytest
 

@@ -112,7 +112,7 @@ class TestCreateMemory:
         assert memory == Memory(**VALUE)
 
     def test_times(self):
-        """日時設定: both times are set, to one aware moment (S0 uses naive local time)."""
+        """日時設定: both times are set, to the same aware time (S0 uses naive local time)."""
         before = datetime.now(UTC)
         memory = create_memory(**{key: VALUE[key] for key in NEEDED})
         assert memory.created_at == memory.updated_at

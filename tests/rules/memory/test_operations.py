@@ -252,7 +252,7 @@ def _line(text: str, kind: Kind, at_us: int) -> tuple[str, bool, Kind, int]:
     return text, False, kind, at_us
 
 
-# What is done with each new line, and to which of the lines before it.
+# The operation of each new line, and the earlier line that it changes.
 replies = st.lists(
     st.tuples(st.sampled_from("+~-"), st.integers(0, 9), st.sampled_from(list(Kind))), max_size=9
 )

@@ -1,4 +1,4 @@
-"""Runs of words that one text takes from another, and what is left without them."""
+"""Runs of words that one text quotes from another, and the text without them."""
 
 import pytest
 from hypothesis import given
@@ -6,18 +6,18 @@ from hypothesis import strategies as st
 
 from memories.rules.redaction.shingles import MARK, QuoteMatcher, normalize, runs, short_text
 
-SAID = "We will deploy the blue gate on Friday, after Mika has seen it."
+MESSAGE = "We will deploy the blue gate on Friday, after Mika has seen it."
 JAPANESE = "倉庫九番の銅の門は金曜日の午後三時に出荷すると決めました。"
 
 
-def known(*texts):
+def matcher_of(*texts):
     return QuoteMatcher(frozenset().union(*map(runs, texts)))
 
 
 @pytest.mark.parametrize(
     ("text", "left"),
     [
-        (SAID, f"{MARK}."),
+        (MESSAGE, f"{MARK}."),
         ("- so we will deploy the blue gate on Friday then", f"- so {MARK} then"),
         ("WE WILL DEPLOY — the blue-gate: on friday", MARK),
         ("we will deploy\nthe blue gate on friday\nor so", f"{MARK}\n{MARK}\nor so"),
@@ -26,14 +26,14 @@ def known(*texts):
         ("the blue gate on Friday after Mika", "the blue gate on Friday after Mika"),
         ("we deploy the blue gate on Friday after", "we deploy the blue gate on Friday after"),
         ("will deploy the blue gate on Thursday after", "will deploy the blue gate on Thursday after"),
-        (f"{SAID} {SAID} no", f"{MARK}. {MARK}. no"),
-        (f"{SAID} no {SAID}", f"{MARK}. no {MARK}."),
+        (f"{MESSAGE} {MESSAGE} no", f"{MARK}. {MARK}. no"),
+        (f"{MESSAGE} no {MESSAGE}", f"{MARK}. no {MARK}."),
         ("", ""),
         (MARK, MARK),
     ],
 )  # fmt: skip
 def test_a_quote_of_eight_words_is_redacted(text, left):
-    assert known(SAID).redact(text) == left
+    assert matcher_of(MESSAGE).redact(text) == left
 
 
 @pytest.mark.parametrize(
@@ -46,16 +46,16 @@ def test_a_quote_of_eight_words_is_redacted(text, left):
     ],
 )
 def test_japanese_is_counted_in_letters(text, left):
-    assert known(JAPANESE).redact(text) == left
+    assert matcher_of(JAPANESE).redact(text) == left
 
 
 def test_half_width_letters_and_marks_are_the_same():
-    matcher = known("デプロイの手順はガイドブックの三頁にあります")
+    matcher = matcher_of("デプロイの手順はガイドブックの三頁にあります")
     assert matcher.redact("→ ﾃﾞﾌﾟﾛｲの手順はｶﾞｲﾄﾞﾌﾞｯｸの三頁") == f"→ {MARK}"
 
 
 def test_words_and_japanese_mixed():
-    matcher = known("リリースは Tuesday の 15:00 に hashikura で行います")
+    matcher = matcher_of("リリースは Tuesday の 15:00 に hashikura で行います")
     assert matcher.redact("予定：リリースはTuesdayの15:00に行う") == f"予定：{MARK}行う"
     assert matcher.redact("リリースは水曜日") == "リリースは水曜日"
 
@@ -67,7 +67,7 @@ def test_words_and_japanese_mixed():
         ("ok then", ""),
         ("はい、わかりました", "は い わ か り ま し た"),
         ("はい", ""),
-        (SAID, ""),  # it has runs
+        (MESSAGE, ""),  # it has runs
         (":wave: ok", ""),
     ],
 )
@@ -105,22 +105,22 @@ SPACES = st.sampled_from([" ", "  ", ", ", "\n", " — ", "、"])
 
 
 @given(WORDS, WORDS, SPACES, SPACES)
-def test_nothing_that_is_left_quotes(said, text, between, other):
-    matcher = known(between.join(said))
-    left = matcher.redact(other.join(text))
+def test_nothing_that_is_left_quotes(words, text, between, separator):
+    matcher = matcher_of(between.join(words))
+    left = matcher.redact(separator.join(text))
     assert not matcher.find_in(left)
     assert not matcher.spans(left)
-    assert left.count("\n") == other.join(text).count("\n")
+    assert left.count("\n") == separator.join(text).count("\n")
     assert matcher.redact(left) == left
 
 
 @given(st.text(max_size=80), st.text(max_size=80), st.text(max_size=80))
-def test_any_text_is_found_in_another(before, said, after):
-    text = f"{before}\n{said}\n{after}"
-    matcher = known(said)
-    assert runs(said) <= runs(text)
-    assert matcher.find_in(text) == runs(said)
+def test_any_text_is_found_in_another(before, message, after):
+    text = f"{before}\n{message}\n{after}"
+    matcher = matcher_of(message)
+    assert runs(message) <= runs(text)
+    assert matcher.find_in(text) == runs(message)
     spans = matcher.spans(text)
-    assert bool(spans) == bool(runs(said))
+    assert bool(spans) == bool(runs(message))
     assert all(0 <= begin < end <= len(text) for begin, end in spans)
     assert spans == sorted(spans)

@@ -13,7 +13,7 @@ from memories.rules.safety.encryption import (
     uses_first_key,
 )
 
-OLD, NEW, OTHER = (new_key() for _ in range(3))
+OLD, NEW, UNRELATED = (new_key() for _ in range(3))
 
 
 @given(st.text(max_size=200))
@@ -34,7 +34,12 @@ def test_the_first_key_seals_and_all_of_them_open() -> None:
 
 def test_a_wrong_key_or_altered_text_fails_without_details() -> None:
     sealed = encrypt("xoxb-1", [OLD])
-    for box, keys in ((sealed, [OTHER]), (sealed[:-3] + "AA=", [OLD]), ("", [OLD]), ("é", [OLD])):
+    for box, keys in (
+        (sealed, [UNRELATED]),
+        (sealed[:-3] + "AA=", [OLD]),
+        ("", [OLD]),
+        ("é", [OLD]),
+    ):
         with pytest.raises(DecryptionError) as closed:
             decrypt(box, keys)
         assert "xoxb" not in str(closed.value) and OLD not in str(closed.value)
@@ -48,4 +53,4 @@ def test_sealed_again_only_where_another_key_sealed_it() -> None:
     assert decrypt(new, [NEW]) == "xoxb-1"
     assert reencrypt(new, [NEW, OLD]) == new
     with pytest.raises(DecryptionError):
-        reencrypt(old, [OTHER])
+        reencrypt(old, [UNRELATED])

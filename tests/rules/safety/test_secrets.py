@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from memories.rules.safety.secrets import SECRET, find_secrets, redact
 
-# Written in parts, so that nobody's scanner takes them for real ones.
+# Written in parts, so that no scanner reports them as real keys.
 DRAWN = "9fK2xQ7bL4mZ8rT1vW6y"
 SLACK = "xox" + f"b-123456789012-{DRAWN}"
 OPENAI = "sk" + f"-proj-{DRAWN}{DRAWN}"

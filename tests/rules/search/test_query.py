@@ -1,4 +1,4 @@
-"""What is understood of what somebody typed."""
+"""Parsing of typed queries."""
 
 from datetime import UTC, date
 from zoneinfo import ZoneInfo

@@ -193,7 +193,7 @@ def test_no_key_of_an_audience_begins_another() -> None:
 
 @given(TEXTS, TEXTS)
 def test_tokens_and_spans_match_the_same_texts(typed: str, text: str) -> None:
-    """The stored form is is_match exactly where the words stand in the text itself."""
+    """The tokens match exactly where the words occur in the text itself."""
     for exact in (False, True):
         term = parse_term(typed, exact=exact)
         if term is not None:

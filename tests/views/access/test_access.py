@@ -1,4 +1,4 @@
-"""Every address, asked by everybody: what they may not read answers 404, what they may not do 403."""
+"""Every address by every role: unreadable objects answer 404, forbidden actions 403."""
 
 import pytest
 

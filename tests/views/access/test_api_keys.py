@@ -13,9 +13,9 @@ NEW = {"name": "laptop", "days": "90", "channels": ""}
 def make(cast: Cast, who: str, **given: str) -> str:
     page = cast.clients[who].post(cast.path("keys/"), NEW | given)
     assert page.status_code == 200
-    found = re.search(r"<code>(mh[rw]_[^<]+)</code>", page.content.decode())
-    assert found is not None
-    return found[1]
+    match = re.search(r"<code>(mh[rw]_[^<]+)</code>", page.content.decode())
+    assert match is not None
+    return match[1]
 
 
 def test_a_key_is_shown_once_and_reads_as_its_maker(cast: Cast) -> None:

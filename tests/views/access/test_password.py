@@ -1,4 +1,4 @@
-"""Everybody changes their own password on a page."""
+"""Users change their own password on a page."""
 
 import pytest
 from django.test import Client

@@ -26,7 +26,7 @@ def pk(cast: Cast, name: str) -> int:
 
 
 def forms_with(page: str, name: str) -> list[dict[str, str]]:
-    """What the forms that have a control of this name would send."""
+    """Return the data of the forms that have a control of this name."""
     return [
         dict(re.findall(r'name="(\w+)" value="([^"]*)"', form))
         for form in re.findall(r"<form.*?</form>", page, re.DOTALL)
@@ -62,8 +62,8 @@ def test_the_page_shows_roles_and_linked_people(cast: Cast) -> None:
     assert '<option value="editor" selected>' in page and '<option value="admin" selected>' in page
     assert "<strong>outsider" not in page and "<strong>operator" not in page
     assert "<strong>operator" in cast.clients["operator"].get(cast.path("people/")).content.decode()
-    found = cast.clients["insider"].get(cast.path("people/?q=mik")).content.decode()
-    assert "<strong>member</strong>" in found and "<strong>editor</strong>" not in found
+    results = cast.clients["insider"].get(cast.path("people/?q=mik")).content.decode()
+    assert "<strong>member</strong>" in results and "<strong>editor</strong>" not in results
     none = cast.clients["insider"].get(cast.path("people/?q=nobody-at-all")).content.decode()
     assert "No person with this name" in none and "All accounts</a>" in none
 
@@ -76,11 +76,11 @@ def test_role_changes_are_recorded(cast: Cast) -> None:
     assert role(cast, "member") == ""
     assert cast.workspace.role_of(Reader.of(cast.users["member"])) == "member"
     assert post(cast, "insider", name="outsider", role="guest") == 302
-    told = [
+    events = [
         (e.actor, e.workspace, e.subject, e.details["before"], e.details["after"])
         for e in AuditEvent.objects.filter(action="role").order_by("pk")
     ]
-    assert told == [
+    assert events == [
         ("insider", "team", "member", None, "editor"),
         ("insider", "team", "member", "editor", None),
         ("insider", "team", "outsider", None, "guest"),
@@ -90,8 +90,8 @@ def test_role_changes_are_recorded(cast: Cast) -> None:
 @pytest.mark.slow
 def test_the_last_admin_stays(cast: Cast) -> None:
     for who in ("insider", "operator"):
-        for wish in ("", "guest", "editor"):
-            assert post(cast, who, user=pk(cast, "insider"), role=wish, sure=1) == 422
+        for lower_role in ("", "guest", "editor"):
+            assert post(cast, who, user=pk(cast, "insider"), role=lower_role, sure=1) == 422
     assert role(cast, "insider") == "admin"
     off = UserFactory(is_active=False)
     MemberFactory(workspace=cast.workspace, user=off, role="admin")  # who cannot sign in is none
@@ -122,7 +122,7 @@ def test_removing_a_role_that_raises_access_is_refused(cast: Cast) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "does", "asked"),
+    ("name", "does", "question"),
     [
         ("insider", {"role": "editor"}, "Remove your own admin role?"),
         ("insider", {"role": ""}, "Remove your own admin role?"),
@@ -130,13 +130,13 @@ def test_removing_a_role_that_raises_access_is_refused(cast: Cast) -> None:
     ],
 )
 def test_lowering_ones_own_role_needs_confirmation(
-    cast: Cast, name: str, does: dict[str, str], asked: str
+    cast: Cast, name: str, does: dict[str, str], question: str
 ) -> None:
     MemberFactory(workspace=cast.workspace, user=cast.users["outsider"], role="admin")
     UserFactory(is_superuser=True)
     address = cast.path("people/")
     page = cast.clients[name].post(address, {"user": pk(cast, name)} | does)
-    assert page.status_code == 422 and asked in page.content.decode()
+    assert page.status_code == 422 and question in page.content.decode()
     assert not AuditEvent.objects.filter(action__in=("role", "account")).exists()
     [form] = forms_with(page.content.decode(), "sure")
     page = cast.clients[name].post(address, form, follow=True)
@@ -182,8 +182,8 @@ def test_operators_appoint_operators_and_the_last_stays(cast: Cast) -> None:
     assert post(cast, "operator", user=pk(cast, "operator"), do="dismiss", sure=1) == 302
     assert not User.objects.get(username="operator").is_superuser
     assert cast.clients["operator"].get(cast.path("people/")).status_code == 404
-    told = AuditEvent.objects.filter(action="account").order_by("pk")
-    assert [(e.actor, e.subject, e.details["is_superuser"]) for e in told] == [
+    events = AuditEvent.objects.filter(action="account").order_by("pk")
+    assert [(e.actor, e.subject, e.details["is_superuser"]) for e in events] == [
         ("operator", "editor", True),
         ("operator", "operator", False),
     ]

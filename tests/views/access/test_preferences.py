@@ -1,4 +1,4 @@
-"""How a person likes to read: kept with their account, in a cookie for everybody else."""
+"""Preferences of reading: stored with the account, or in a cookie for anonymous visitors."""
 
 import pytest
 from django.test import Client

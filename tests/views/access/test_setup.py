@@ -1,4 +1,4 @@
-"""The first run: an installation without an account leads to what to do, and to nothing else."""
+"""The first run: an installation without an account leads to the setup page only."""
 
 import sys
 from pathlib import Path

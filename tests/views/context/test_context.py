@@ -68,7 +68,7 @@ def numbers(page: str) -> tuple[list[int], int]:
 
 
 def sum_of_blocks(page: str) -> int:
-    """All tokens that stand at stretches of the text."""
+    """Return the sum of all tokens that are shown at blocks of the text."""
     return sum(int(n) for n in re.findall(r"<p class=\"facts\"><span>(\d+) tokens?</span>", page))
 
 
@@ -138,7 +138,7 @@ def test_a_section_is_left_out_and_restored(full: Cast) -> None:
 
 
 def test_the_command_prints_the_same_text(full: Cast, capsys: Any) -> None:
-    """Typed as it stands there, it prints the text of the page."""
+    """The command that the page shows prints the text of the page."""
     query = "?channel=C0PUBLIC&budget=300&persona=It%27s+Momo&without=notes&at=2026-01-06T09:00"
     page = get(full, query)
     command = re.search(r'<code id="command">(.*?)</code>', page)
@@ -151,10 +151,10 @@ def test_the_command_prints_the_same_text(full: Cast, capsys: Any) -> None:
 
 @pytest.mark.slow
 def test_an_address_means_the_same_time_in_every_zone(full: Cast) -> None:
-    """The control sends and shows the reader's own time; the address says the zone."""
+    """The control sends and shows the reader's own time; the address includes the zone."""
 
     def moment(name: str, query: str) -> tuple[str, str]:
-        """The address that is come to, and what the control shows there."""
+        """Return the final address, and the time that the control shows there."""
         answer = full.clients[name].get(full.path(f"context/{query}"), follow=True)
         assert answer.status_code == 200
         [control] = re.findall(r'name="at" value="([^"]*)"', answer.content.decode())

@@ -131,7 +131,9 @@ def test_the_page_in_japanese(spent: Cast) -> None:
 
 @pytest.mark.slow
 def test_each_memory_page_shows_its_cost(spent: Cast) -> None:
-    """The workspace's like the cost page, a thread's for whom its calls are."""
+    """A workspace memory shows it to readers of the cost page, a thread memory to readers of its
+    calls.
+    """
     for name, sums in (
         ("member", "<dd>100</dd>"),
         ("insider", "<dd>3,433</dd>"),

@@ -24,8 +24,8 @@ def older(cast: Cast) -> Cast:
     return cast
 
 
-def page(cast: Cast, rest: str = "", name: str = "insider", **headers: str) -> str:
-    response = cast.clients[name].get(cast.path(f"backfill/{rest}"), headers=headers)
+def page(cast: Cast, suffix: str = "", name: str = "insider", **headers: str) -> str:
+    response = cast.clients[name].get(cast.path(f"backfill/{suffix}"), headers=headers)
     assert response.status_code == 200, response.status_code
     content: str = response.content.decode()
     return content

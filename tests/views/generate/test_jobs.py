@@ -56,8 +56,8 @@ def call(job: Job, **values: Any) -> ModelCall:
     )
 
 
-def page(cast: Cast, rest: str = "", name: str = "member", **headers: str) -> str:
-    response = cast.clients[name].get(cast.path(f"jobs/{rest}"), headers=headers)
+def page(cast: Cast, suffix: str = "", name: str = "member", **headers: str) -> str:
+    response = cast.clients[name].get(cast.path(f"jobs/{suffix}"), headers=headers)
     assert response.status_code == 200, response.status_code
     content: str = response.content.decode()
     return content
@@ -131,13 +131,13 @@ class TestHealth:
 class TestList:
     def test_each_state_has_a_status(self, well: Cast) -> None:
         now = timezone.now()
-        later, gone = now + timedelta(hours=1), now - timedelta(minutes=1)
+        later, past = now + timedelta(hours=1), now - timedelta(minutes=1)
         partly = job(well.public, "done")
         make_version(memory=well.memory, trigger={"left_out": 2}, job=partly)
         expected = {
             job(well.public): "queued",
             job(well.public, "claimed", lease_until=later): "running",
-            job(well.public, "claimed", lease_until=gone): "queued",
+            job(well.public, "claimed", lease_until=past): "queued",
             job(well.public, "replied"): "running",
             job(well.public, not_before=later, fault="timeout"): "waiting",
             job(well.public, "proposed"): "waiting",
@@ -212,17 +212,17 @@ class TestAudience:
 
     def test_an_operator_sees_that_a_private_job_exists(self, well: Cast) -> None:
         secret = job(well.private, "dead", fault="timeout", fault_text="tom earns a lot")
-        for rest in ("", f"{secret.pk}/"):
-            text = page(well, rest, name="operator").split("<main")[1]
+        for suffix in ("", f"{secret.pk}/"):
+            text = page(well, suffix, name="operator").split("<main")[1]
             assert "private" in text
             assert "salaries" not in text and "earns" not in text and "C0PRIVATE" not in text
 
     def test_jobs_of_another_workspace_are_not_shown(self, well: Cast) -> None:
-        other = job(ChannelFactory(), "dead")
+        foreign = job(ChannelFactory(), "dead")
         for name in ("insider", "operator"):
-            path = reverse("jobs-detail", args=["team", other.pk])
+            path = reverse("jobs-detail", args=["team", foreign.pk])
             assert well.clients[name].get(path).status_code == 404
-            assert f"row-{other.pk}" not in page(well, name=name)
+            assert f"row-{foreign.pk}" not in page(well, name=name)
 
 
 class TestActing:
@@ -247,11 +247,11 @@ class TestActing:
         ]
 
     def test_retry_all_covers_the_visible_failed_jobs(self, well: Cast) -> None:
-        seen, other = job(well.public, "dead"), job(ChannelFactory(), "dead")
+        seen, foreign = job(well.public, "dead"), job(ChannelFactory(), "dead")
         assert "Retry the failed job" in page(well, name="insider")
         response = well.clients["insider"].post(well.path("jobs/"), {"do": "retry_failed"})
         assert response.status_code == 302
-        assert states(seen, other) == ["waiting", "dead"]
+        assert states(seen, foreign) == ["waiting", "dead"]
 
     def test_a_changed_row_gets_the_focus(self, well: Cast) -> None:
         dead = job(well.public, "dead")
@@ -334,8 +334,8 @@ class TestPolling:
     def test_an_unchanged_page_is_answered_with_204(self, well: Cast) -> None:
         made = job(well.public, "claimed", lease_until=timezone.now() + timedelta(minutes=5))
         client = well.clients["member"]
-        for rest in ("jobs/", f"jobs/{made.pk}/"):
-            again = self.seen(client.get(well.path(rest)).content.decode())
+        for suffix in ("jobs/", f"jobs/{made.pk}/"):
+            again = self.seen(client.get(well.path(suffix)).content.decode())
             codes = {client.get(again, headers=PART).status_code for _ in range(2)}
             assert 204 in codes or codes == {200}  # a new minute changes relative times
             Job.objects.filter(pk=made.pk).update(attempts=2)
@@ -360,8 +360,8 @@ class TestPolling:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rest", ["jobs/", "jobs/cost/"])
-def test_more_jobs_need_no_more_queries(well: Cast, rest: str) -> None:
+@pytest.mark.parametrize("suffix", ["jobs/", "jobs/cost/"])
+def test_more_jobs_need_no_more_queries(well: Cast, suffix: str) -> None:
     def make(count: int) -> None:
         for n in range(count):
             state = ("dead", "waiting", "done", "claimed")[n % 4]
@@ -371,9 +371,9 @@ def test_more_jobs_need_no_more_queries(well: Cast, rest: str) -> None:
     counts = []
     for many in (10, 60):
         make(many)
-        with CaptureQueriesContext(connection) as asked:
-            well.clients["insider"].get(well.path(rest))
-        counts.append(len(asked))
+        with CaptureQueriesContext(connection) as queries:
+            well.clients["insider"].get(well.path(suffix))
+        counts.append(len(queries))
     assert counts[0] == counts[1], counts
 
 
@@ -392,15 +392,15 @@ def test_one_element_has_the_focus_after_retry_all(cast: Cast) -> None:
 
 @pytest.mark.slow
 def test_a_reader_stops_the_refreshing(cast: Cast) -> None:
-    one = job(cast.public, "dead", fault="timeout")
-    for rest in ("", f"{job(cast.public).pk}/"):
-        assert "hx-trigger" in page(cast, rest) and 'href="?live=off"' in page(cast, rest)
-        still = page(cast, f"{rest}?live=off")
+    failed = job(cast.public, "dead", fault="timeout")
+    for suffix in ("", f"{job(cast.public).pk}/"):
+        assert "hx-trigger" in page(cast, suffix) and 'href="?live=off"' in page(cast, suffix)
+        still = page(cast, f"{suffix}?live=off")
         assert "hx-trigger" not in still and "http-equiv" not in still
         assert "Resume auto-refresh" in still
     still = page(cast, "?live=off", name="insider")
     assert f'hx-post="{cast.path("jobs/")}?live=off"' in still
-    answer = cast.clients["insider"].post(cast.path("jobs/?live=off"), {"retry": one.pk})
+    answer = cast.clients["insider"].post(cast.path("jobs/?live=off"), {"retry": failed.pk})
     assert answer["Location"] == cast.path("jobs/?live=off")
 
 

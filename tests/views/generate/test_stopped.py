@@ -44,8 +44,8 @@ def test_a_working_connection_has_no_banner(cast: Cast) -> None:
 
 
 def test_another_workspaces_connection_has_no_banner(cast: Cast) -> None:
-    other = SlackConnection.objects.of(WorkspaceFactory())
-    other.stop("revoked", "Slack says so.", timezone.now())
+    connection = SlackConnection.objects.of(WorkspaceFactory())
+    connection.stop("revoked", "Slack says so.", timezone.now())
     assert banner(cast.clients["member"], cast.path()) == ""
 
 

@@ -220,7 +220,7 @@ def test_a_thread_is_updated_alone(talking: Cast) -> None:
     memory = make_thread_memory(channel=talking.public, thread_ts=root.ts)
     for i in range(5):
         make_reply(root=root, author=talking.author, at=now + timedelta(seconds=i + 1))
-    # What has a memory is remembered further, however short it is.
+    # A place that has a memory is updated even by short messages.
     page = talking.clients["editor"].get(talking.path(f"c/C0PUBLIC/t/{root.ts}/"))
     assert f"/m/{memory.pk}/generate/" in page.content.decode()
     later = now + timedelta(minutes=1)
@@ -242,6 +242,6 @@ def test_only_editors_update(talking: Cast, name: str, status: int) -> None:
 
 @pytest.mark.slow
 def test_a_job_of_another_channel_is_not_shown(talking: Cast) -> None:
-    other = Job.objects.create(memory=talking.private_memory, as_of_us=0, input_key="k")
-    path = f"/m/{short(talking).pk}/generate/?job={other.pk}"
+    job = Job.objects.create(memory=talking.private_memory, as_of_us=0, input_key="k")
+    path = f"/m/{short(talking).pk}/generate/?job={job.pk}"
     assert talking.clients["insider"].get(path).status_code == 404

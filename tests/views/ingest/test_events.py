@@ -1,4 +1,4 @@
-"""The request URL of events: what it stores, acknowledges and refuses."""
+"""The request URL of events: storing, acknowledging and refusing."""
 
 import io
 import json

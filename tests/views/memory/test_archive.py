@@ -188,7 +188,7 @@ def test_pages_and_links_to_a_line(archive: Cast, django_assert_max_num_queries)
         ("member", "raise in:archive", 0),
         ("insider", "raise in:archive", 1),
         ("outsider", "beta in:archive", None),
-        ("member", "launch in:archive", 0),  # another line of the same version says it
+        ("member", "launch in:archive", 0),  # another line of the same version has the text
         ("member", "beta -monday in:archive", 1),
         ("member", "beta -shipped in:archive", 0),
         ("member", "beta by:model in:archive", 1),

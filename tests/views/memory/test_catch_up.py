@@ -73,7 +73,7 @@ def texts(html: str) -> str:
     return " ".join(re.sub(r"<[^>]+>", " ", html).split())
 
 
-# -- what is new
+# -- new lines
 
 
 def test_all_lines_are_news_without_a_mark(cast: Cast) -> None:
@@ -196,7 +196,7 @@ def test_a_day_is_a_period(cast: Cast) -> None:
     day = timezone.now().date() - timedelta(days=20)
     text = page(cast, query=f"?since={day}")
     assert entry(text, cast.memory)
-    # The form says the same day in two fields.
+    # The form has the same day in two fields.
     assert entry(page(cast, query=f"?since=day&day={day}"), cast.memory)
     assert f'name="day" value="{day}"' in text
     assert re.search(r'value="day" checked', text)
@@ -205,19 +205,19 @@ def test_a_day_is_a_period(cast: Cast) -> None:
 # -- the opening
 
 
-def opening(text: str) -> str:
+def opening_of(text: str) -> str:
     html = re.search(r'<section class="opening".*?</section>', text, re.DOTALL)
     return texts(html[0]) if html else ""
 
 
 def test_it_opens_with_the_news_of_public_channels(cast: Cast) -> None:
-    assert "We launch on Monday" in opening(page(cast))
+    assert "We launch on Monday" in opening_of(page(cast))
     make_channel_memory(
         channel=cast.private, texts=["- The team decided to sell the company in May."]
     )
     text = page(cast, "insider")
-    assert "sell the company" in text and "sell the company" not in opening(text)
-    assert "#launch" in opening(text)
+    assert "sell the company" in text and "sell the company" not in opening_of(text)
+    assert "#launch" in opening_of(text)
 
 
 def test_a_sentence_of_the_opening_has_one_source(cast: Cast) -> None:
@@ -234,24 +234,24 @@ def test_a_period_opens_with_the_workspaces_short_term_memory(cast: Cast) -> Non
         texts=["- The move to Kobe was agreed for March."],
     )
     sent(memory, 2)
-    assert "move to Kobe" in opening(page(cast, query="?since=7d"))
-    assert "move to Kobe" not in opening(page(cast, query="?since=24h"))
+    assert "move to Kobe" in opening_of(page(cast, query="?since=7d"))
+    assert "move to Kobe" not in opening_of(page(cast, query="?since=24h"))
     assert "move to Kobe" not in page(cast, "guest", query="?since=7d")
 
 
 def test_a_folded_channel_shows_the_number_of_new_lines(cast: Cast) -> None:
     Line.objects.filter(version=cast.memory.current_id).update(kind="decision")
     html = entry(page(cast), cast.memory)
-    summary, _, rest = html.partition("</summary>")
+    summary, _, folded = html.partition("</summary>")
     assert "2 decisions" in summary and "<details class=" in summary and " open" not in summary
-    assert "We launch on Monday" in rest
+    assert "We launch on Monday" in folded
 
 
 def test_all_that_was_on_the_page_is_marked_at_once(cast: Cast) -> None:
-    [other] = many(cast.workspace, 1)
+    [second] = many(cast.workspace, 1)
     text = page(cast)
     pairs = re.findall(r'name="seen" value="(\d+:\d+)"', text)
-    assert pairs == [f"{memory.pk}:{memory.current.number}" for memory in (cast.memory, other)]
+    assert pairs == [f"{memory.pk}:{memory.current.number}" for memory in (cast.memory, second)]
     # Made while the page was open, so it is not seen.
     make_version(memory=cast.memory, text="- later", until=MONDAY + timedelta(days=1))
     client = cast.clients["member"]
@@ -259,7 +259,7 @@ def test_all_that_was_on_the_page_is_marked_at_once(cast: Cast) -> None:
     assert (response.status_code, response["Location"]) == (302, "/w/team/catch-up/")
     after = page(cast)
     assert "2 memories are marked as seen." in after
-    assert not entry(after, other) and "later" in entry(after, cast.memory)
+    assert not entry(after, second) and "later" in entry(after, cast.memory)
 
 
 def test_an_unreadable_memory_is_not_marked(cast: Cast) -> None:
@@ -293,11 +293,11 @@ def test_the_title_has_the_time(cast: Cast) -> None:
 
 
 def test_the_title_has_the_oldest_mark_with_news(cast: Cast) -> None:
-    [other] = many(cast.workspace, 1)
+    [second] = many(cast.workspace, 1)
     title = r"<h1>(.*?)</h1>"
     mark_seen(cast, cast.memory, 1)
     assert re.findall(title, page(cast)) == ["Since you last checked"]
-    mark_seen(cast, other, 1)
+    mark_seen(cast, second, 1)
     Seen.objects.filter(memory=cast.memory).update(at=timezone.now() - timedelta(days=30))
     assert re.search(r"Since <time [^>]*>\d+ \w+ \d{4}, ", page(cast))
     mark_seen(cast, cast.memory, 2)
@@ -334,7 +334,7 @@ def test_reading_writes_nothing(cast: Cast, path: str) -> None:
         assert verbs <= {"SELECT", "WITH"}
 
 
-# -- who may read what
+# -- access
 
 
 def test_a_restricted_version_is_not_compared_with(cast: Cast) -> None:
@@ -384,7 +384,7 @@ def test_messages_without_memories(cast: Cast, start: datetime | None, words: st
     assert ('backfill/?quote=1"' in text) is (start is None)
 
 
-# -- what needs a look
+# -- attention
 
 
 def many(workspace: Workspace, number: int) -> list[Memory]:

@@ -92,9 +92,9 @@ def test_only_a_post_marks(cast: Cast) -> None:
 
 
 def test_marks_of_other_accounts_and_workspaces_do_not_count(cast: Cast) -> None:
-    other = WorkspaceFactory(slug="other")
-    MemberFactory(workspace=other, user=cast.users["member"])
-    memory = make_channel_memory(channel=ChannelFactory(workspace=other))
+    second = WorkspaceFactory(slug="other")
+    MemberFactory(workspace=second, user=cast.users["member"])
+    memory = make_channel_memory(channel=ChannelFactory(workspace=second))
     path = f"/w/team/seen/{memory.pk}/"
     assert cast.clients["member"].post(path, {"number": 1}).status_code == 404
     mark(cast, cast.memory, 2, "editor")

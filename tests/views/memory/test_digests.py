@@ -112,7 +112,7 @@ def test_a_server_that_refuses_gets_three_tries(
     cast: Cast, settings: Settings, tmp_path: object
 ) -> None:
     settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
-    settings.EMAIL_PORT = 9  # nobody listens
+    settings.EMAIL_PORT = 9  # no server listens
     subscribe(cast, "member")
     assert [run(TUESDAY + timedelta(hours=hour)) for hour in range(5)] == [0] * 5
     assert DigestDelivery.objects.get().tries == 3

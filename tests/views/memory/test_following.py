@@ -64,9 +64,9 @@ def test_followed_channels_are_on_the_first_page(
 
 def test_the_buttons_are_on_the_channel_and_in_the_list(cast: Cast) -> None:
     choose(cast, cast.public, "follow")
-    for rest in ("c/C0PUBLIC/", ""):
-        page = cast.clients["member"].get(cast.path(rest)).content.decode()
-        assert "Unfollow channel" in page and "Mute channel" in page, rest
+    for path in ("c/C0PUBLIC/", ""):
+        page = cast.clients["member"].get(cast.path(path)).content.decode()
+        assert "Unfollow channel" in page and "Mute channel" in page, path
 
 
 @pytest.mark.parametrize(

@@ -126,7 +126,7 @@ def test_a_conflict_keeps_both_texts(cast: Cast, htmx: str) -> None:
     assert "We launch on Tuesday" in page and "We launch on Wednesday" in page
     assert hidden_in(page, "yours") == YOURS
     assert hidden_in(page, "based_on") == "3"
-    # Whoever changed a paragraph alone is right; where both did, both stay.
+    # A paragraph that one side changed is merged; one that both changed is kept twice.
     assert text_in(page) == (
         "- We launch on Tuesday\n- We launch on Wednesday\n- Aya owns iOS\n- Tom tests"
     )

@@ -106,7 +106,7 @@ def test_only_the_seen_proposal_is_decided(proposed: Cast, word: str, given: dic
 def test_a_changed_memory_is_not_overwritten(proposed: Cast) -> None:
     text = f"{proposed.memory.current.content}\n- By hand"
     proposed.memory.revise(text, by=None, based_on=3)
-    # The card is gone at once; who still has it on screen is told.
+    # The card disappears at once; a second decision gets a message.
     page = proposed.clients["editor"].get(proposed.path("c/C0PUBLIC/")).content.decode()
     assert "needs your approval" not in page
     response = decide(proposed, "accept")

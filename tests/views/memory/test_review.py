@@ -31,13 +31,13 @@ def test_it_is_for_editors(cast: Cast, name: str, status: int) -> None:
 
 def test_several_proposals_are_approved_or_rejected_at_once(cast: Cast) -> None:
     line = cast.memory.current.lines.first()
-    one = Proposal.objects.propose(cast.memory.current, line, "We launch on Tuesday")
-    two, three = propose(cast, "Anna leads"), propose(cast, "Nobody leads")
+    first = Proposal.objects.propose(cast.memory.current, line, "We launch on Tuesday")
+    second, third = propose(cast, "Anna leads"), propose(cast, "Nobody leads")
     note = propose(cast, "Deploys run at noon", note_type="pattern")
     page = cast.clients["editor"].get(cast.path("proposals/")).content.decode()
     assert page.count('name="chosen"') == 4
-    data = {f"text-of-line-{two.pk}": "Anna and Ben lead"}
-    page = post(cast, "approve", one, two, note, **data).content.decode()
+    data = {f"text-of-line-{second.pk}": "Anna and Ben lead"}
+    page = post(cast, "approve", first, second, note, **data).content.decode()
     assert "3 proposals approved." in page and page.count('name="chosen"') == 1
     cast.memory.refresh_from_db()
     content = cast.memory.current.content
@@ -47,7 +47,7 @@ def test_several_proposals_are_approved_or_rejected_at_once(cast: Cast) -> None:
         "Deploys run at noon",
         cast.public,
     )
-    assert "1 proposal rejected." in post(cast, "reject", three).content.decode()
+    assert "1 proposal rejected." in post(cast, "reject", third).content.decode()
     assert (
         "No open proposals." in cast.clients["editor"].get(cast.path("proposals/")).content.decode()
     )

@@ -33,8 +33,8 @@ def test_a_single_workspace_opens_at_once(cast: Cast) -> None:
 
 
 def test_several_workspaces_are_listed(cast: Cast) -> None:
-    other = WorkspaceFactory(slug="other", name="Another team")
-    MemberFactory(workspace=other, user=cast.users["member"])
+    second = WorkspaceFactory(slug="other", name="Another team")
+    MemberFactory(workspace=second, user=cast.users["member"])
     page = cast.clients["member"].get("/").content.decode()
     assert "/w/team/" in page and "/w/other/" in page
 

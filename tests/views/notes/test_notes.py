@@ -130,13 +130,13 @@ def test_a_cleared_title_is_derived_again(cast: Cast) -> None:
 
 
 def drawn_in(page: str) -> dict[str, str]:
-    """What stands beside the text of a form, twice: as it is sent, and as it was drawn."""
+    """Return the fields beside the text of a form twice: the current and the initial values."""
     drawn = dict(re.findall(r'name="(initial-\w+)" value="([^"]*)"', page))
     drawn = {name: unescape(value) for name, value in drawn.items()}
     drawn |= {
         f"initial-{name}": "" for name in ("kind", "review_on") if f"initial-{name}" not in drawn
     }
-    return drawn | {name.removeprefix("initial-"): said for name, said in drawn.items()}
+    return drawn | {name.removeprefix("initial-"): shown for name, shown in drawn.items()}
 
 
 def test_unchanged_fields_keep_the_saved_values(cast: Cast) -> None:
@@ -194,13 +194,13 @@ def content_in(page: str) -> str:
 def test_each_paragraph_of_a_conflict_is_chosen(cast: Cast) -> None:
     note = NoteFactory(workspace=cast.workspace, content=BASE)
     note.rewrite(BASE.replace("First", "1st").replace("Third", "3rd"), by=cast.users["insider"])
-    mine = BASE.replace("Second", "2nd").replace("Third", "III")
-    page = change(cast, note, content=mine, tags="mine").content.decode()
-    # Whoever changed a paragraph alone is right; where both did, both stay.
+    yours = BASE.replace("Second", "2nd").replace("Third", "III")
+    page = change(cast, note, content=yours, tags="mine").content.decode()
+    # A paragraph that one side changed is merged; one that both changed is kept twice.
     assert content_in(page) == "1st.\n\n2nd.\n\nIII.\n3rd."
     choices = re.findall(r'name="(choice-\d+)" value="yours"', page)
     assert len(choices) == 3
-    seen = {"based_on": "2", "revision": "1", "yours": mine, "seen": "1", "do": "choose"}
+    seen = {"based_on": "2", "revision": "1", "yours": yours, "seen": "1", "do": "choose"}
     given = seen | dict(zip(choices, ("theirs", "yours", "theirs"), strict=True)) | {"tags": "mine"}
     response = change(cast, note, content="whatever stood there", **given)
     page = response.content.decode()
@@ -210,7 +210,7 @@ def test_each_paragraph_of_a_conflict_is_chosen(cast: Cast) -> None:
     note.refresh_from_db()
     assert note.number == 2
     note.rewrite("Other", by=cast.users["insider"])
-    response = change(cast, note, content="whatever", **given)  # made over a text that is gone
+    response = change(cast, note, content="whatever", **given)  # based on a text that was redacted
     page = response.content.decode()
     assert response.status_code == 409 and "v3 was saved" in page
     assert REPLACED.findall(page) == ["whatever"]
@@ -234,7 +234,7 @@ def test_a_result_that_cannot_be_saved_leaves_the_conflict_open(cast: Cast) -> N
 
 
 def inputs_in(page: str, choice: str = "yours") -> dict[str, str]:
-    """What the form of a conflict sends beside its fields, with one choice throughout."""
+    """Return the other inputs of a conflict form, with one choice for all paragraphs."""
     page = page[page.index('name="revision"') :]
     sent = dict(re.findall(r'name="((?:made-\d+|seen|note|channel))" value="([^"]*)"', page))
     yours = re.search(r'name="yours" value="([^"]*)"', page)
@@ -292,7 +292,7 @@ def test_they_count_where_yet_another_text_was_saved(cast: Cast) -> None:
 
 
 def test_enter_in_a_field_of_a_conflict_saves(cast: Cast) -> None:
-    """It presses the first button of the form, and putting together drops what was typed."""
+    """Enter presses the first button of the form. Merging again would drop the typed text."""
     note = NoteFactory(workspace=cast.workspace, content="old words")
     note.rewrite("their words", by=cast.users["insider"])
     page = change(cast, note, content="my words").content.decode()
@@ -399,10 +399,10 @@ def test_queries_do_not_grow_with_rows(cast: Cast) -> None:
     note = NoteFactory(workspace=cast.workspace)
     for many in (10, 100):
         for i in range(many):
-            other = NoteFactory(
+            second = NoteFactory(
                 workspace=cast.workspace, channel=cast.public, author=cast.users["editor"]
             )
-            other.rewrite("other words", by=cast.users["editor"])
+            second.rewrite("other words", by=cast.users["editor"])
             note.rewrite(f"{many} {i}", by=cast.users["editor"])
         for path in ("notes/", f"notes/{note.pk}/?v=1"):
             with CaptureQueriesContext(connection) as queries:

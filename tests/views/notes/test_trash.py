@@ -33,9 +33,9 @@ def test_a_deleted_note_is_only_in_the_trash_and_can_be_restored(cast: Cast) -> 
 def test_htmx_removes_and_restores_the_row(cast: Cast) -> None:
     editor = cast.clients["editor"]
     note = NoteFactory(workspace=cast.workspace, content="to be gone")
-    gone = editor.post(cast.path(f"notes/{note.pk}/delete/"), headers=PART).content.decode()
-    assert f'id="note-{note.pk}"' in gone and "Undo" in gone and "<html" not in gone
-    assert '“<span lang="en">to be gone</span>” is in the trash.' in gone
+    deleted = editor.post(cast.path(f"notes/{note.pk}/delete/"), headers=PART).content.decode()
+    assert f'id="note-{note.pk}"' in deleted and "Undo" in deleted and "<html" not in deleted
+    assert '“<span lang="en">to be gone</span>” is in the trash.' in deleted
     back = editor.post(cast.path(f"notes/{note.pk}/undelete/"), headers=PART).content.decode()
     assert (
         f'id="note-{note.pk}"' in back and "to be gone" in back and "The note was restored." in back
@@ -80,7 +80,7 @@ def test_a_private_channels_note_is_no_strangers_in_the_trash_either(cast: Cast)
     assert "We pay Tom well" in bin_of(cast, "insider")
     assert "We pay Tom well" not in bin_of(cast)
     page = cast.clients["editor"].get(cast.path("notes/")).content.decode()
-    assert "The trash is empty." in page  # counts tell no more
+    assert "The trash is empty." in page  # counts reveal no more
     for what in ("", "purge/"):
         assert cast.clients["editor"].get(cast.path(f"notes/{note.pk}/{what}")).status_code == 404
 

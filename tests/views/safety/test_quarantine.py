@@ -1,4 +1,4 @@
-"""Lines that were held back, on the pages."""
+"""Quarantined lines on the pages."""
 
 import re
 
@@ -13,7 +13,7 @@ from tests.views.conftest import Cast
 TEXT = "See <b>https://evil.example/x</b>"
 
 
-def held(cast: Cast, text: str = TEXT, memory: Memory | None = None) -> QuarantinedLine:
+def quarantine(cast: Cast, text: str = TEXT, memory: Memory | None = None) -> QuarantinedLine:
     line = QuarantinedLine.objects.create(memory=memory or cast.memory, text=text, rule="link")
     line.sources.add(*(cast.messages[:2] if memory is None else memory.channel.messages.all()))
     return line
@@ -25,9 +25,9 @@ def page(cast: Cast, name: str = "editor") -> str:
     return response.content.decode()
 
 
-def post(cast: Cast, rest: str, name: str = "editor", htmx: bool = False, **given: object):
+def post(cast: Cast, path: str, name: str = "editor", htmx: bool = False, **given: object):
     headers = {"HX-Request": "true"} if htmx else {}
-    return cast.clients[name].post(cast.path(rest), given, headers=headers)
+    return cast.clients[name].post(cast.path(path), given, headers=headers)
 
 
 def test_an_empty_quarantine_is_explained(cast: Cast) -> None:
@@ -41,7 +41,7 @@ def test_an_empty_quarantine_is_explained(cast: Cast) -> None:
      ("operator", 200)],
 )  # fmt: skip
 def test_it_is_for_editors(cast: Cast, name: str, status: int) -> None:
-    line = held(cast)
+    line = quarantine(cast)
     assert cast.clients[name].get(cast.path("quarantine/")).status_code == status
     words = ("accept", "reject")
     paths = [f"quarantine/{line.pk}/{word}/" for word in words]
@@ -55,7 +55,7 @@ def test_it_is_for_editors(cast: Cast, name: str, status: int) -> None:
 
 
 def test_a_line_with_its_reason_and_its_sources(cast: Cast) -> None:
-    held(cast)
+    quarantine(cast)
     shown = page(cast)
     assert "See &lt;b&gt;https://evil.example/x&lt;/b&gt;" in shown
     assert "Contains a link that is in no source" in shown
@@ -66,7 +66,7 @@ def test_a_line_with_its_reason_and_its_sources(cast: Cast) -> None:
 
 
 def test_private_lines_are_only_for_their_readers(cast: Cast) -> None:
-    line = held(cast, "tom's secret line", cast.private_memory)
+    line = quarantine(cast, "tom's secret line", cast.private_memory)
     assert "secret line" in page(cast, "insider")
     for name in ("editor", "operator"):
         assert "secret line" not in page(cast, name)
@@ -77,14 +77,14 @@ def test_private_lines_are_only_for_their_readers(cast: Cast) -> None:
 
 
 def test_lines_of_private_messages_are_only_for_members(cast: Cast) -> None:
-    line = held(cast)
+    line = quarantine(cast)
     Message.objects.filter(pk=cast.messages[0].pk).update(was_private=True)
     assert "No lines in quarantine." in page(cast, "editor")
     assert post(cast, f"quarantine/{line.pk}/reject/").status_code == 404
 
 
 def test_accepted_it_is_the_editors_line(cast: Cast) -> None:
-    line = held(cast)
+    line = quarantine(cast)
     response = post(cast, f"quarantine/{line.pk}/accept/", based_on=2, revision=0)
     assert (response.status_code, response["Location"]) == (302, cast.path("quarantine/"))
     cast.memory.refresh_from_db()
@@ -109,7 +109,7 @@ def test_accepted_it_is_the_editors_line(cast: Cast) -> None:
 
 @pytest.mark.parametrize("seen", [{"based_on": 1, "revision": 0}, {"based_on": 2, "revision": 7}])
 def test_over_a_newer_text_nothing_is_done(cast: Cast, seen: dict[str, int]) -> None:
-    line = held(cast)
+    line = quarantine(cast)
     response = post(cast, f"quarantine/{line.pk}/accept/", htmx=True, **seen)
     assert response.status_code == 409
     assert "Nothing was changed" in response.content.decode()
@@ -120,7 +120,7 @@ def test_over_a_newer_text_nothing_is_done(cast: Cast, seen: dict[str, int]) -> 
 
 
 def test_a_rejected_line_leaves_the_page(cast: Cast) -> None:
-    line = held(cast)
+    line = quarantine(cast)
     part = post(cast, f"quarantine/{line.pk}/reject/", htmx=True).content.decode()
     assert part.lstrip().startswith('<div id="quarantine"')
     assert "Rejected. The line stays out of the memory." in part and "evil" not in part
@@ -133,7 +133,7 @@ def test_a_rejected_line_leaves_the_page(cast: Cast) -> None:
 
 
 def test_a_message_is_revoked_and_restored(cast: Cast) -> None:
-    line = held(cast)
+    line = quarantine(cast)
     message = cast.messages[0]
     path = f"sources/messages/{message.pk}/"
     part = post(cast, path, htmx=True, do="revoke").content.decode()
@@ -155,7 +155,7 @@ def test_a_message_is_revoked_and_restored(cast: Cast) -> None:
 
 @pytest.mark.slow
 def test_a_person_is_revoked_and_restored(cast: Cast) -> None:
-    held(cast)
+    quarantine(cast)
     path = f"sources/people/{cast.author.pk}/"
     assert 'Exclude <span lang="en">mika</span> from memories' in page(cast)
     assert post(cast, path, do="revoke").status_code == 302
@@ -182,8 +182,8 @@ def test_more_lines_are_no_more_queries(cast: Cast) -> None:
             page(cast)
         return len(captured)
 
-    held(cast)
+    quarantine(cast)
     few = queries()
     for i in range(5):
-        held(cast, f"{TEXT} {i}")
+        quarantine(cast, f"{TEXT} {i}")
     assert queries() == few

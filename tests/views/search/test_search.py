@@ -1,4 +1,4 @@
-"""The search page: what it shows, to whom, and how it answers htmx."""
+"""The search page: results, access, and parts for htmx."""
 
 import re
 from datetime import timedelta

@@ -61,7 +61,7 @@ def test_names_of_unreadable_rows_cost_no_work(client_of_operator: Client) -> No
             for model in ("channel", "message", "note")
         ),
     ):
-        client_of_operator.get(path)  # what a first request alone loads
+        client_of_operator.get(path)  # loaded by the first request only
         secret, nowhere = (
             work_of(partial(client_of_operator.get, path + word)) for word in (SECRET, NOWHERE)
         )

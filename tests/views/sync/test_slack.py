@@ -31,8 +31,8 @@ def connect(cast: Cast) -> SlackConnection:
     return connection
 
 
-def page(cast: Cast, name: str = "insider", rest: str = "", **more: object) -> str:
-    answer = cast.clients[name].get(cast.path(f"slack/{rest}"), **more)
+def page(cast: Cast, name: str = "insider", path_end: str = "", **more: object) -> str:
+    answer = cast.clients[name].get(cast.path(f"slack/{path_end}"), **more)
     assert answer.status_code == 200
     return answer.content.decode()
 
@@ -51,9 +51,9 @@ def test_only_admins_may_open_the_page(cast: Cast) -> None:
             shown = cast.clients[name].get(cast.path()).content.decode()
             assert (link in shown) == (status == 200), name
     for name, status in expected.items():
-        for rest in ("slack/", "slack/test/"):
+        for path in ("slack/", "slack/test/"):
             data = {"channel": "C0PUBLIC"}
-            assert cast.clients[name].post(cast.path(rest), data).status_code == status
+            assert cast.clients[name].post(cast.path(path), data).status_code == status
     assert followed() == set()
     assert cast.clients["insider"].get(cast.path("slack/test/")).status_code == 405
 
@@ -72,11 +72,11 @@ def test_no_channel_is_selected_at_first_and_private_ones_are_marked(cast: Cast)
 
 def test_a_private_channel_is_shown_only_to_its_members(cast: Cast) -> None:
     assert "salaries" in page(cast)
-    for rest in ("", "?q=salar", "?q=C0PRIVATE"):
-        shown = page(cast, "operator", rest)
+    for path in ("", "?q=salar", "?q=C0PRIVATE"):
+        shown = page(cast, "operator", path)
         assert "salaries" not in shown
         ChannelFactory(workspace=cast.workspace, kind="private")
-        again = page(cast, "operator", rest)
+        again = page(cast, "operator", path)
         assert re.sub(CSRF_TOKENS, "", shown) == re.sub(CSRF_TOKENS, "", again), (
             "their number is hidden too"
         )
