@@ -111,11 +111,11 @@ def test_scores_of_a_models_replies(httpserver: HTTPServer, data: str) -> None:
         assert scores["shop", 1_000, who].hit_rate == 1.0
         assert re.search(rf"shop +1000  {who} +1 +1.000 +1.000", table(scores))
     figures = recorder.figures()
-    assert (figures.lines, figures.verified) == (10, 0.7)
+    assert (figures.lines, figures.verified) == (14, 11 / 14)
     assert figures.quotes == 1 / 7
     assert (figures.segments, figures.nothing) == (4, 0.25)  # one of them is provisional
     assert (figures.operations, figures.dropped) == (4, 0.5)
-    assert figures.calls == len(endpoint.requests) == 15
+    assert figures.calls == len(endpoint.requests) == 17
     assert (figures.prompt_tokens, figures.completion_tokens) == (1_500, 150)
     assert figures.seconds > 0
     for row in (

@@ -31,7 +31,8 @@ def talk():
     begin = timezone.now() - timedelta(hours=5)
     channel = ChannelFactory()
     for minute in range(10):
-        MessageFactory(channel=channel, at=begin + timedelta(minutes=minute))
+        text = f"Decision: room {minute} is booked for the launch"
+        MessageFactory(channel=channel, at=begin + timedelta(minutes=minute), text=text)
     return channel
 
 

@@ -6,11 +6,13 @@ from django.utils.translation import gettext_lazy as _
 from memories.models import Heartbeat
 
 VERBOSE_NAMES = {
+    "api_key": _("API key"),
     "at": _("last heartbeat"),
     "author": _("author"),
     "backfill": _("backfill"),
     "base": _("based on version"),
     "channel": _("channel"),
+    "created_by": _("created by"),
     "decided_at": _("decided"),
     "decided_by": _("decided by"),
     "fence": _("claim"),

@@ -24,6 +24,7 @@ REASONS = {
     "placeholder author U00": gettext_lazy("placeholders of Slack, without an author"),
     "forgotten": gettext_lazy("said before its channel or its author was forgotten"),
     "older than messages are kept": gettext_lazy("older than messages are kept"),
+    "posted by the hub": gettext_lazy("posted by this hub"),
     "left by the system": gettext_lazy("left behind by the computer that packed it"),
     "canvas": gettext_lazy("canvases"),
     "no messages": gettext_lazy("neither a list nor a day of messages"),

@@ -17,5 +17,5 @@ def test_a_day_written_beside_the_choices_is_the_choice(page: Page, story: Story
     today = timezone.localdate().isoformat()
     page.get_by_label("Day", exact=True).fill(today)
     expect(page.get_by_label("a date")).to_be_checked()
-    page.get_by_role("button", name="Go").click()
+    page.get_by_role("button", name="Go", exact=True).click()
     expect(page).to_have_url(re.compile(f"since=day&day={today}"))

@@ -47,6 +47,6 @@ def test_a_second_start_waits_for_the_first(command: list[str], state: str, tmp_
         ]
         errors = [start.communicate()[1] for start in starts]
         assert [start.returncode for start in starts] == [0, 0], errors
-        assert "Waiting until it is done" in "".join(errors)
+        assert "Waiting until it has finished" in "".join(errors)
         shown = manage(url, tmp_path / "var", "shell", "--no-imports", "-c", SHOW_STATE)
         assert shown.stdout == state, shown.stderr

@@ -464,13 +464,13 @@ class Town:
                 segments.update(outcome=Segment.Outcome.WAITING)
                 places.append((Memory.objects.of_thread(row.channel, row.thread_ts), last))
                 break
-        asker, questions = RequestBuilder(self.workspace), []
+        builder, questions = RequestBuilder(self.workspace), []
         for memory, segment in places:
             job = Job.objects.create(
                 memory=memory, segment=segment, as_of_us=0, input_key=f"under way {memory.pk}"
             )
             job.claim(timezone.now(), timedelta(hours=1))
-            questions.append((job, asker.question(job)))
+            questions.append((job, builder.build(job)))
         return questions
 
     def _command(self, *what: str) -> None:

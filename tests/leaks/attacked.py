@@ -9,6 +9,7 @@ from django_q.models import OrmQ, Schedule, Task
 
 from memories.models import (
     AccessGrant,
+    ApiKey,
     Cap,
     Endpoint,
     Heartbeat,
@@ -90,6 +91,9 @@ class AttackedTeam(World):
                 tokens=1,
             )
         Cap.objects.create(workspace=self.team, period="day", tokens=1)
+        ApiKey.objects.issue(
+            self.team, name="laptop", by=None, user=victim, scopes=[ApiKey.Scope.READ]
+        )
         Endpoint.objects.create(fingerprint="f", name="http://localhost/", needs_person=True)
         Heartbeat.objects.create(name="worker", at=self.now)
         Price.objects.create(model="fake", input_price=1, output_price=1)

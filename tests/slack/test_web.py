@@ -224,7 +224,7 @@ def test_a_rate_limit_raises_and_delays_the_next_call(fake: FakeSlack, client: S
 def test_a_long_rate_limit_stops_only_its_method(fake: FakeSlack, client: SlackClient) -> None:
     fake.inject_fault("conversations.history", Fault.rate_limited(31))
     for _ in range(2):
-        with pytest.raises(SlackError, match=r"wait 3[01] s") as raised:
+        with pytest.raises(SlackError, match=r"pause of 3[01] s") as raised:
             history(client)
         assert raised.value.code == "ratelimited"
         assert not raised.value.permanent

@@ -170,7 +170,7 @@ def measure_workload(
         short_term=lengths.get(MemoryType.SHORT_TERM, 0),
         long_term=lengths.get(MemoryType.LONG_TERM, 0),
         is_public=channel.is_public,
-        is_recent=max(waiting[""][0], default=0) >= now_us - settings.window_us,
+        latest_us=max(waiting[""][0], default=0),
         is_japanese=is_japanese,
     )
 

@@ -59,7 +59,7 @@ class Workload:
     """The messages of a channel without a memory, and the lengths of its memories, in tokens.
 
     ``segments`` and ``threads`` have the tokens of each. ``background`` is the workspace's memory.
-    ``is_recent`` is true if the workspace's short-term memory includes the channel.
+    ``latest_us`` is the time of the newest message.
     """
 
     key: str
@@ -71,7 +71,7 @@ class Workload:
     short_term: int = 0
     long_term: int = 0
     is_public: bool = True
-    is_recent: bool = False
+    latest_us: int = 0
     is_japanese: bool = False
 
 
@@ -167,21 +167,22 @@ def estimate_costs(
     """
     channels = []
     long_terms: list[float] = []
-    short_terms: list[float] = []
+    short_terms: list[tuple[int, float]] = []  # with the time of the newest message
     for load in workloads:
         calls, replies = _message_calls(load, settings, statistics, concurrency)
         merges = _merges(replies, load.long_term, settings.long_term_max_tokens, load, statistics)
         channels.append(_sum(calls, merges))
         if replies and load.is_public:
             long_terms.append(merges.tokens_out / merges.merges)
-        if replies and load.is_public and load.is_recent:
-            short_terms.append(replies[-1])
+            short_terms.append((load.latest_us, replies[-1]))
     nothing = Workload("", "")
     limit = settings.long_term_max_tokens
     workspace = _merges(long_terms, workspace_memory, limit, nothing, statistics)
     if settings.workspace_short_term:
         limit = settings.short_term_max_tokens
-        workspace = _sum(workspace, _merges(short_terms, 0, limit, nothing, statistics))
+        begin_us = max(short_terms, default=(0, 0))[0] - settings.window_us
+        recent = [length for at_us, length in short_terms if at_us >= begin_us]
+        workspace = _sum(workspace, _merges(recent, 0, limit, nothing, statistics))
     return Estimate(channels, workspace, statistics, concurrency, price, is_free)
 
 

@@ -414,7 +414,7 @@ def test_a_reference_that_not_all_may_read_is_refused(team):
 def test_restricted_versions_are_not_merged(team, kind, audience):
     """The inputs of a job are checked again before the model is called."""
     source = make_channel(team, "ember", kind=kind)
-    version = make_version(memory=long(source), text="- ember")
+    version = make_version(memory=long(source), text="- Decision: the project is named ember")
     MemoryVersion.objects.update(audience=audience)
     flows = (kind, audience) == ("public", "scope")
     expected = {workspace_memory(source): flows, long(make_channel(team, "aurora")): False}

@@ -129,7 +129,7 @@ def test_a_quote_makes_no_calls_and_no_changes(channel, model):
     written = ("INSERT", "UPDATE", "DELETE")
     assert not [query["sql"] for query in queries if query["sql"].startswith(written)]
     assert model.prompts == [] and quote["total"]["messages"] == 120
-    assert (quote["total"]["segments"], quote["total"]["calls"]["low"]) == (10, 12)
+    assert (quote["total"]["segments"], quote["total"]["calls"]["low"]) == (10, 13)
     channel.refresh_from_db()
     assert channel.start_us is None
 
@@ -153,7 +153,8 @@ def test_the_cost_is_in_the_range_of_the_quote(workspace, model, words):
         quoted = backfill.quote["total"]
         used = model.tokens - spent
         assert backfill.state == "done"
-        assert quoted["calls"]["low"] == len(model.prompts) - calls
+        # The short-term memory of the workspace is written at most once an hour.
+        assert 0 <= quoted["calls"]["low"] - (len(model.prompts) - calls) <= 1
         assert quoted["tokens"]["middle"] == pytest.approx(used, rel=0.15)
         assert quoted["tokens"]["low"] < used < quoted["tokens"]["high"]
         assert backfill.calls.all().committed()[0] == used
@@ -218,6 +219,7 @@ def test_summaries_and_merges_belong_to_the_backfill(channel, model):
         ("channel", "short_term", "done"): 10,
         ("channel", "long_term", "done"): 1,
         ("workspace", "long_term", "done"): 1,
+        ("workspace", "short_term", "done"): 1,
     }
     assert not Job.objects.filter(backfill=None).exists()
     assert outcomes(channel) == {"remembered": 10}
@@ -558,7 +560,7 @@ def test_progress_counts_summaries_merges_and_cost(channel, workspace, model):
     backfill.resume(None, cap_tokens=None)
     finished(backfill)
     done = progress_of(backfill, timezone.now())
-    assert (done.made, done.total, done.merges, done.promised_tokens) == (10, 10, 2, 0)
+    assert (done.made, done.total, done.merges, done.promised_tokens) == (10, 10, 3, 0)
     assert done.tokens == model.tokens and done.seconds_left is None
 
 

@@ -173,7 +173,7 @@ def test_the_workspaces_short_term_memory_needs_a_change(channel):
 def test_a_persons_line_keeps_its_author_in_the_workspace_memory(channel):
     """In the channel it is protected. In the workspace's memory, newer news may replace it."""
     anna = UserFactory()
-    talk(channel, 3)
+    talk(channel, 3, words="Decision: step")
     run_pass(channel.workspace, MONDAY + hours(3), OfflineSummariser())
     base = long(channel).current
     long(channel).revise(

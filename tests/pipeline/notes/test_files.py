@@ -153,7 +153,7 @@ class TestRoundTrip:
         done = import_notes(workspace, PUBLIC, file, author=None, now=NOW)
         assert (done.outcomes["conflict"], len(done.conflicts)) == (1, 1)
         assert Note.objects.get().content == "corrected by a person"
-        with pytest.raises(NotesFileError, match="import it first"):
+        with pytest.raises(NotesFileError, match="Import it first"):
             export_notes(workspace, PUBLIC, file)
         assert "by an agent" in file.read_text()
 
@@ -349,7 +349,7 @@ class TestLink:
             link.symlink_to(existing)
         if kind == "link":
             existing.write_text("mine")
-        with pytest.raises(NotesFileError, match="nothing was overwritten"):
+        with pytest.raises(NotesFileError, match="Nothing was overwritten"):
             link_worktree(workspace, PUBLIC, checkout, worktree)
         if kind == "file":
             assert link.read_text() == "mine"

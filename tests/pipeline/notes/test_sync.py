@@ -130,7 +130,7 @@ def test_notes_of_channels_that_the_reader_may_not_read_stay_away(workspace: Wor
 
 def test_a_file_that_is_no_list_of_notes_changes_nothing(workspace: Workspace) -> None:
     add(workspace, "a")
-    with pytest.raises(NotesFileError, match="no list of notes"):
+    with pytest.raises(NotesFileError, match="not a list of notes"):
         sync(workspace, "Dear diary")
 
 

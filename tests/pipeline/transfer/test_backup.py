@@ -382,7 +382,7 @@ WRONG: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "another zip": (another_zip, "has no manifest.json: this is no backup"),
     "cut off": (cut_off, "This is no backup of Memory Hub, or it is damaged"),
-    "a hole": (cut_inside, "is damaged|is not what was written"),
+    "a hole": (cut_inside, "is damaged|differs from what was written"),
     "no JSON": (manifest_of_words, "manifest.json: is no JSON"),
     "a list": (
         lambda p: rewrite(p, manifest=lambda whole: whole.update(tables=[])),
@@ -398,19 +398,19 @@ WRONG: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "newer": (lambda p: rewrite(p, manifest=newer), "newer than this program.*9999_from"),
     "other database": (lambda p: rewrite(p, manifest=other_vendor), "This backup is of"),
-    "tampered": (lambda p: rewrite(p, member=shorter), "is not what was written"),
+    "tampered": (lambda p: rewrite(p, member=shorter), "differs from what was written"),
     "member missing": (
         lambda p: rewrite(p, without="memor" if connection.vendor != "sqlite" else "data"),
         "is missing",
     ),
-    "member too many": (lambda p: rewrite(p, more={"x": b"x"}), "x: stands in no list"),
-    "miscounted": (lambda p: rewrite(p, manifest=one_row_more), "rows that its manifest"),
-    "no tables": (lambda p: rewrite(p, manifest=no_tables), "rows that|other tables"),
+    "member too many": (lambda p: rewrite(p, more={"x": b"x"}), "x: is not listed"),
+    "miscounted": (lambda p: rewrite(p, manifest=one_row_more), "number of rows in this backup"),
+    "no tables": (lambda p: rewrite(p, manifest=no_tables), "number of rows|do not match"),
     "no migrations": (
         lambda p: rewrite(p, manifest=lambda whole: whole.update(migrations=[])),
-        "other migrations|other tables",
+        "migrations of the database|do not match",
     ),
-    "orphans": (lambda p: rewrite(p, member=orphans, digests=True), "point to rows"),
+    "orphans": (lambda p: rewrite(p, member=orphans, digests=True), "refer to rows"),
 }
 
 
@@ -485,7 +485,7 @@ def test_with_force_inconsistent_memories_are_a_warning(everything: Memory, path
     head_too_high(everything)
     back_up(path, timezone.now())
     before = rows()
-    with pytest.raises(ArchiveError, match="do not add up"):
+    with pytest.raises(ArchiveError, match="are inconsistent"):
         restore(path, timezone.now(), replace=True)
     assert rows() == before
     [warning] = restore(path, timezone.now(), replace=True, force=True).warnings

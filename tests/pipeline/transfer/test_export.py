@@ -492,6 +492,7 @@ LEFT_OUT = {
     *("JobInput.job", "Line.position", "Backfill.finished", "Cap.period"),
     "Message.micros",  # the ts as a number
     "Message.stored_at",  # when this installation stored it
+    "Note.source",  # the note has the words of the message
     # The rows that this installation had at a past time.
     *("Channel.earlier_starts", "Segment.created_us", "Line.fate_us"),
     "Workspace.pass_queued_at",  # a task of this installation

@@ -72,17 +72,17 @@ BAD = [
     (drop("people.jsonl"), "people.jsonl: is missing"),
     (drop("messages/C2.jsonl"), "messages/C2.jsonl: is missing"),
     (drop(f"{LONG}/v0001.md"), f"{LONG}/v0001.md: is missing"),
-    (put("../../evil", b"x"), "evil: stands in no list"),
-    (list_also("../../evil", b"x"), "evil: belongs to nothing"),
+    (put("../../evil", b"x"), "evil: is not listed"),
+    (list_also("../../evil", b"x"), "evil: does not belong"),
     (put("manifest.json", b"[]"), "manifest.json: this is no export"),
     (put("manifest.json", b"\xff"), "manifest.json: is not UTF-8"),
     (replace("manifest.json", b'_version": 1', b'_version": 5'), "is of version 5"),
-    (replace("manifest.json", b'"people": ', b'"people": 1'), "counts: are not what"),
+    (replace("manifest.json", b'"people": ', b'"people": 1'), "counts: differ from"),
     (put("people.jsonl", b"{}\n"), "people.jsonl, line 1: has no 'slack_id'"),
     (put("people.jsonl", b"\xff\n"), "people.jsonl, line 1: is not UTF-8"),
     (put("people.jsonl", b"nonsense\n"), "people.jsonl, line 1: is no JSON"),
     (edit_line("people.jsonl")(2, name="a\x00"), "people.jsonl, line 2: name: holds a character"),
-    (edit_line("people.jsonl")(2, slack_id="B1"), "people.jsonl: two of its rows are the same"),
+    (edit_line("people.jsonl")(2, slack_id="B1"), "people.jsonl: two of its rows are equal"),
     (
         edit_line("channels.jsonl")(1, members=["U9"]),
         "channels.jsonl, line 1: there is no person U9",
@@ -109,19 +109,19 @@ BAD = [
     (edit_line("jobs.jsonl")(1, state="claimed"), "line 1: state: is none of"),
     (edit_line("jobs.jsonl")(1, cites=[[["C1", "1.5"]]]), "there is no message C1 1.5"),
     (edit_line("jobs.jsonl")(1, backfill=9), "line 1: there is no backfill 9"),
-    (edit_line("jobs.jsonl")(1, model="x"), "made_by: is not what its job says"),
+    (edit_line("jobs.jsonl")(1, model="x"), "made_by: differs from its job"),
     (edit_line("workspace.json")(1, slug="../x"), "workspace.json: slug: is not like"),
     (edit_line("workspace.json")(1, settings={"x": 1}), "workspace.json: settings: There is no"),
     (
         edit_line("workspace.json")(1, members=[{"user": "a", "role": "admin"}] * 2),
-        "workspace.json: has a member or a cap twice",
+        "workspace.json: contains a member or a budget twice",
     ),
-    (edit_line(f"{LONG}/memory.json")(1, scope_id="x"), "do not belong together"),
+    (edit_line(f"{LONG}/memory.json")(1, scope_id="x"), "do not match"),
     (edit_line(f"{LONG}/memory.json")(1, current=9), "current: is not one of its versions"),
-    (edit_line(f"{LONG}/memory.json")(1, head=0), "beyond the head"),
-    (replace(f"{LONG}/v0001.md", b"number: 1", b"number: 2"), "v0001.md: number: is not that"),
+    (edit_line(f"{LONG}/memory.json")(1, head=0), "newer than the head"),
+    (replace(f"{LONG}/v0001.md", b"number: 1", b"number: 2"), "v0001.md: number: differs"),
     (replace(f"{LONG}/v0001.md", b"base: null", b"base: 7"), "v0001.md: there is no version 7"),
-    (replace(f"{LONG}/v0001.md", b"job: ", b"job: 9"), "none of its memory's"),
+    (replace(f"{LONG}/v0001.md", b"job: ", b"job: 9"), "a job of another memory"),
     (replace(f"{LONG}/v0001.md", b"\n---\n", b"\n"), "v0001.md: "),
 ]
 
@@ -165,7 +165,7 @@ def test_a_changed_file_is_refused(export, tmp_path):
         path.write_bytes(export)
         old, new = (b"ship", b"SHIP") if b"ship" in files[name] else (b'"', b' "')
         rewrite(path, replace(name, old, new), honest=False)
-        with pytest.raises(ArchiveError, match=f"{name}: is not what was written"):
+        with pytest.raises(ArchiveError, match=f"{name}: differs from what was written"):
             import_workspace(path, slug="new")
     assert row_counts() == before
 
@@ -204,9 +204,9 @@ def test_flipped_bits_are_detected(export, tmp_path):
 def test_a_slug_or_team_in_use_is_refused(export, tmp_path):
     path = tmp_path / "good.zip"
     workspace = WorkspaceFactory(slug="odd")
-    with pytest.raises(ArchiveError, match=f"There is a workspace {workspace.slug} already"):
+    with pytest.raises(ArchiveError, match=f"There is already a workspace {workspace.slug}"):
         import_workspace(path)
     rewrite(path, edit_line("workspace.json")(1, team_id="T1"), honest=True)
     workspace.save_team_id("T1")
-    with pytest.raises(ArchiveError, match="already is that of this Slack team"):
+    with pytest.raises(ArchiveError, match="already belongs to this Slack team"):
         import_workspace(path, slug="new")

@@ -25,7 +25,7 @@ from memories.rules.settings import MemorySettings
 from memories.rules.summariser import Addition, MemoryLine, MessageLine, Request
 from memories.rules.tokens import estimate_tokens
 
-SETTINGS = MemorySettings()
+SETTINGS = MemorySettings(workspace_short_term=False)
 SEGMENT = 1500  # tokens
 
 
@@ -118,10 +118,10 @@ def test_private_channels_are_not_merged_into_the_workspaces_memory() -> None:
 
 
 def test_workspace_short_term_memory_is_one_merge_of_recent_channels() -> None:
-    recent = [replace(load, is_recent=True) for load in workloads(a=1, b=1)]
-    assert estimate_costs(recent, SETTINGS, CallStatistics(), None).workspace.merges == 2
-    settings = replace(SETTINGS, workspace_short_term=False)
-    assert estimate_costs(recent, settings, CallStatistics(), None).workspace.merges == 1
+    recent = [replace(load, latest_us=1) for load in workloads(a=1, b=1)]
+    assert estimate_costs(recent, SETTINGS, CallStatistics(), None).workspace.merges == 1
+    settings = replace(SETTINGS, workspace_short_term=True)
+    assert estimate_costs(recent, settings, CallStatistics(), None).workspace.merges == 2
 
 
 def test_existing_memories_are_part_of_the_input() -> None:

@@ -73,7 +73,7 @@ def test_a_version_is_read_as_it_was_written(content: str, line: str) -> None:
         {
             **{"text": line, "origin": "person", "since": 1, "pinned": True, "redacted": False},
             **{"kind": "task", "at_us": 5, "unverified": True, "fate": "superseded"},
-            **{"successor": 0, "sources": [["C1", "1.5"]]},
+            **{"successor": 0, "author": None, "sources": [["C1", "1.5"]]},
         }
     ]
     written = format_version(FRONT | {"lines": lines, "author": line[:150] or None}, content)

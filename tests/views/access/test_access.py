@@ -153,7 +153,7 @@ def test_reading_writes_nothing(cast: Cast) -> None:
 
 def test_readers_are_offered_no_buttons_that_refuse_them(cast: Cast) -> None:
     page = cast.clients["member"].get(cast.path("c/C0PUBLIC/")).content.decode()
-    assert "/edit/" not in page
+    assert f"/m/{cast.memory.pk}/edit/" not in page
     older = cast.memory.versions.get(number=1).pk
     assert "/restore/" not in cast.clients["member"].get(f"/v/{older}/").content.decode()
 
