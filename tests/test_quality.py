@@ -116,14 +116,14 @@ def test_scores_of_a_models_replies(httpserver: HTTPServer, data: str) -> None:
     assert (figures.segments, figures.nothing) == (4, 0.25)  # one of them is provisional
     assert (figures.operations, figures.dropped) == (4, 0.5)
     assert figures.calls == len(endpoint.requests) == 17
-    assert (figures.prompt_tokens, figures.completion_tokens) == (1_500, 150)
+    assert (figures.prompt_tokens, figures.completion_tokens) == (1_700, 170)
     assert figures.seconds > 0
     for row in (
-        r"lines with a verified source +70\.0% of 10",
+        r"lines with a verified source +78\.6% of 14",
         r"quotes +14\.3% of the lines of messages",
         r"segments answered NOTHING +25\.0% of 4",
         r"operations dropped +50\.0% of 4",
-        r"tokens +1500 in, 150 out",
-        r"seconds +\d+\.\d for 15 calls",
+        r"tokens +1700 in, 170 out",
+        r"seconds +\d+\.\d for 17 calls",
     ):
         assert re.search(f"^{row}$", str(figures), re.MULTILINE), row

@@ -15,7 +15,7 @@ from django.db import models, transaction
 from django.test import Client
 from django.urls import URLPattern, reverse
 
-from memories.models import Channel, Person, User, Workspace
+from memories.models import Channel, Note, Person, User, Workspace
 from tests.leaks.attacked import FOREIGN, NEVER, PRIVATE, PUBLIC, ROOT, AttackedTeam
 from tests.leaks.probes import MATRIX
 
@@ -26,6 +26,7 @@ ACTION = "_selected_action"
 NO_PLACE = 3  # rows of a model that belongs to no channel
 STRAY = "stray@example.com"  # of a person in the private channel, whom no account is linked to
 CHOSEN: dict[str, Any] = {  # by the field's name
+    "note_types": "",
     "address": STRAY,
     "args": "('canary',)",
     "at": "2026-01-05 09:00:00",
@@ -137,6 +138,8 @@ class Learner:
         """A plausible value for a field that no page shows, or None where its form's own will do."""
         if "password" in name and name != "usable_password":
             return KNOWN_PASSWORD
+        if of_field is Note._meta.get_field("kind"):
+            return "pattern"
         if name in CHOSEN:
             return CHOSEN[name]
         if of_field is not None and of_field.is_relation and of_field.related_model:

@@ -386,7 +386,7 @@ WRONG: dict[str, tuple[Callable[[Path], object], str]] = {
     "no JSON": (manifest_of_words, "manifest.json: is no JSON"),
     "a list": (
         lambda p: rewrite(p, manifest=lambda whole: whole.update(tables=[])),
-        "manifest.json: is not that of a backup",
+        "manifest.json: is not the manifest of a backup",
     ),
     "foreign": (
         lambda p: rewrite(p, manifest=lambda whole: whole.update(format="other")),
