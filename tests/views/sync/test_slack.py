@@ -109,14 +109,14 @@ def test_followed_channels_are_saved_and_recorded(cast: Cast) -> None:
 def test_many_channels_have_pages_and_a_search(cast: Cast) -> None:
     for n in range(230):
         ChannelFactory(workspace=cast.workspace, slack_id=f"CX{n}", name=f"team-{n:03}")
-    first, last = page(cast), page(cast, rest="?page=3")
+    first, last = page(cast), page(cast, path_end="?page=3")
     assert "Page 1 of 3" in " ".join(first.split()) and first.count('name="channel"') == 100
     assert last.count('name="channel"') == 32 and "page=2" in last
-    matches = page(cast, rest="?q=%23team-22")
+    matches = page(cast, path_end="?q=%23team-22")
     assert matches.count('name="channel"') == 10
-    part = page(cast, rest="?q=team-22", headers=HTMX)
+    part = page(cast, path_end="?q=team-22", headers=HTMX)
     assert part.lstrip().startswith("<section") and part.count('name="channel"') == 10
-    none = page(cast, rest="?q=nowhere")
+    none = page(cast, path_end="?q=nowhere")
     assert "No channel contains" in none and "All channels</a>" in none
     data = {"q": "team-22", "channel": ["CX220"]}
     cast.clients["insider"].post(cast.path("slack/"), data)
