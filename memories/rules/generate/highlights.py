@@ -226,10 +226,7 @@ def _from_memories(request: Request) -> Iterator[Candidate]:
             is_salient = salience.is_marked if _SOCIAL.search(place) else _is_lasting
         for line in lines:
             text = to_one_line(line.text)
-            undated = _DATE_PREFIX.sub("", text)
-            body = _SPEAKER.sub("", undated) or text
-            if salience.is_marked(undated) and not salience.is_marked(body):
-                body = undated  # `Decision:` is a mark, not a speaker
+            body = _SPEAKER.sub("", _DATE_PREFIX.sub("", text)) or text
             yield Candidate(
                 (line.ref,),
                 text,

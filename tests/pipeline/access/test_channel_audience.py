@@ -414,7 +414,9 @@ def test_a_reference_that_not_all_may_read_is_refused(team):
 def test_restricted_versions_are_not_merged(team, kind, audience):
     """The inputs of a job are checked again before the model is called."""
     source = make_channel(team, "ember", kind=kind)
-    version = make_version(memory=long(source), text="- Decision: the project is named ember")
+    version = make_version(
+        memory=long(source), text="- We decided to name the project ember on 5 May"
+    )
     MemoryVersion.objects.update(audience=audience)
     flows = (kind, audience) == ("public", "scope")
     expected = {workspace_memory(source): flows, long(make_channel(team, "aurora")): False}

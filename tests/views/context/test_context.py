@@ -11,7 +11,7 @@ from django.core.management import call_command
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from memories.models import Endpoint, Memory, MemoryVersion
+from memories.models import Endpoint, Memory, MemoryVersion, Message
 from memories.rules.memory.identity import MemoryType
 from tests.factories import (
     MONDAY,
@@ -87,7 +87,7 @@ def sum_of_blocks(page: str) -> int:
         {"channel": "C0PUBLIC", "at": AT},
         {"channel": "C0PUBLIC", "without": "short_term", "persona": "You're <Momo>."},
         {"without": "long_term", "budget": "40"},
-        {"at": "2026-01-05T09:03:00+09:00", "channel": "#launch", "budget": "100000"},
+        {"at": "2026-01-05T18:03:00+09:00", "channel": "#launch", "budget": "100000"},
     ],
     ids=lambda options: " ".join(options) or "workspace",
 )
@@ -95,6 +95,7 @@ def test_the_text_is_that_of_the_command(
     full: Cast, capsys: Any, name: str, options: dict[str, str]
 ) -> None:
     options = {key: full.messages[-1].ts if v == "ROOT" else v for key, v in options.items()}
+    Message.objects.update(stored_at=MONDAY)  # `at` shows what was stored then
     words = [word for key, value in options.items() for word in (f"--{key}", value)]
     capsys.readouterr()
     call_command("context", "--workspace", "team", "--as", name, *words)
