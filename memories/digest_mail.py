@@ -32,6 +32,7 @@ from memories.views.memory.news import (
     load_opening,
     most_important_first,
 )
+from memories.views.paths import full_url
 
 logger = logging.getLogger(__name__)
 
@@ -58,7 +59,7 @@ class DigestText:
     @property
     def url(self) -> str:
         path = reverse("catch_up-index", args=[self.workspace.slug])
-        return f"{settings.MEMORYHUB_URL}{path}"
+        return full_url(path)
 
     def as_html(self) -> str:
         context = {"text": self, "base": settings.MEMORYHUB_URL}
@@ -173,7 +174,7 @@ def _message(delivery: DigestDelivery, now: datetime) -> EmailMultiAlternatives 
         text = build_digest(user, workspace, since, now)
         if text is None:
             return None
-        unsubscribe_url = f"{settings.MEMORYHUB_URL}{unsubscribe_path(digest)}"
+        unsubscribe_url = full_url(unsubscribe_path(digest))
         message = EmailMultiAlternatives(
             " ".join(strip_invisible(text.title).split()),
             text.as_plain(unsubscribe_url),

@@ -31,6 +31,7 @@ from memories.api.schemas import NoteIn, ProposalIn
 from memories.models import ApiKey, Line, Memory, MemoryVersion, Note
 from memories.rules.context.contents import DEFAULT_BUDGET
 from memories.rules.ingest.timestamps import from_micros, to_micros
+from memories.views import paths
 
 INSTRUCTIONS = (
     "Memory Hub holds what a team decided, plans and asked in its Slack channels. Call get_context"
@@ -175,13 +176,13 @@ class _Tools:
         rows = MemoryVersion.objects.visible_to(reader).select_related("memory__channel")
         version = get_or_404(rows, memory__workspace=key.workspace, pk=pk)
         lines = [{"id": f"line-{line.pk}", "text": line.text} for line in version.lines.all()]
-        url = serialize.absolute(f"/v/{version.pk}/")
+        url = paths.full_url(f"/v/{version.pk}/")
         return f"{version.memory} {version}", version.content, url, {"lines": lines}
 
     def _note(self, key: ApiKey, pk: int) -> "_Document":
         rows = Note.objects.in_use(key.workspace).visible_to(key.reader(timezone.now()))
         note = get_or_404(rows, pk=pk)
-        url = serialize.absolute(f"/w/{key.workspace.slug}/notes/{note.pk}/")
+        url = paths.full_url(f"/w/{key.workspace.slug}/notes/{note.pk}/")
         return note.title, note.content, url, {"tags": note.tags, "version": note.number}
 
     def _line(self, key: ApiKey, pk: int) -> "_Document":
@@ -192,7 +193,7 @@ class _Tools:
             "sources": [out.model_dump(mode="json") for out in sources.messages],
             "withheld": sources.withheld,
         }
-        return line.text, line.text, serialize.absolute(f"/v/{line.version_id}/sources/"), metadata
+        return line.text, line.text, paths.full_url(f"/v/{line.version_id}/sources/"), metadata
 
     def whats_new(self, since: str, channel: str = "") -> str:
         """List the lines of memories that are new since an ISO 8601 moment, with their dates."""
@@ -222,7 +223,7 @@ class _Tools:
         key = self.key
         check_scope(key, ApiKey.Scope.NOTES)
         note = write_note(key, NoteIn(content=text, channel=channel), timezone.now())
-        url = serialize.absolute(f"/w/{key.workspace.slug}/notes/{note.pk}/")
+        url = paths.full_url(f"/w/{key.workspace.slug}/notes/{note.pk}/")
         return json.dumps({"id": f"note-{note.pk}", "url": url})
 
     def propose_correction(

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-from django.conf import settings
 from django.urls import reverse
 
 from memories.api.schemas import (
@@ -36,10 +35,6 @@ from memories.rules.memory.lines import words_of
 from memories.rules.search.snippet import snippet
 from memories.rules.search.tokenizer import Term
 from memories.views import paths
-
-
-def absolute(path: str) -> str:
-    return f"{settings.MEMORYHUB_URL}{path}"
 
 
 def line_out(line: Line, superseded_by: str | None = None) -> LineOut:
@@ -142,7 +137,7 @@ def proposal_out(proposal: Proposal) -> ProposalOut:
         state=proposal.state,
         created_at=proposal.created_at,
         decided_at=proposal.decided_at,
-        url=absolute(reverse("proposals-detail", args=[proposal.memory_id])),
+        url=paths.full_url(reverse("proposals-detail", args=[proposal.memory_id])),
     )
 
 
@@ -181,5 +176,10 @@ def _hit(
     words = "".join(piece.text for piece in snippet(text, terms))
     since = from_micros(at) if isinstance(at, int) else at
     return HitOut(
-        id=f"{kind}-{pk}", kind=kind, title=title, snippet=words, since=since, url=absolute(path)
+        id=f"{kind}-{pk}",
+        kind=kind,
+        title=title,
+        snippet=words,
+        since=since,
+        url=paths.full_url(path),
     )

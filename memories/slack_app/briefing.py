@@ -2,7 +2,6 @@
 
 from datetime import datetime
 
-from django.conf import settings
 from django.urls import reverse
 from django.utils.formats import date_format
 from django.utils.translation import gettext as _
@@ -22,7 +21,7 @@ from memories.views.memory.news import (
     load_opening,
     most_important_first,
 )
-from memories.views.paths import page_of, scope_name
+from memories.views.paths import full_url, page_of, scope_name
 
 ENTRIES = 15  # channels
 
@@ -45,7 +44,7 @@ def briefing_blocks(
     if items:
         blocks += [header(_("Needs attention")), *sections(map(_attention_line, items))]
     path = f"{reverse('catch_up-index', args=[place.workspace.slug])}?since={since.choice}"
-    return [*blocks, *sections([link(_absolute(path), _("Open Catch up"))])]
+    return [*blocks, *sections([link(full_url(path), _("Open Catch up"))])]
 
 
 def _opening_line(news_line: OpeningLine) -> str:
@@ -55,13 +54,9 @@ def _opening_line(news_line: OpeningLine) -> str:
 
 def _entry_line(entry: NewsEntry) -> str:
     memory = entry.version.memory
-    return f"{link(_absolute(page_of(memory)), scope_name(memory))} {entry.counts}"
+    return f"{link(full_url(page_of(memory)), scope_name(memory))} {entry.counts}"
 
 
 def _attention_line(attention: AttentionItem) -> str:
     where = f"{scope_name(attention.memory)}: " if attention.memory else ""
-    return f"• {link(_absolute(attention.href), f'{where}{attention.words}')}"
-
-
-def _absolute(path: str) -> str:
-    return f"{settings.MEMORYHUB_URL}{path}"
+    return f"• {link(full_url(attention.href), f'{where}{attention.words}')}"

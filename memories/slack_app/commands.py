@@ -4,7 +4,6 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from django.conf import settings
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
@@ -32,6 +31,7 @@ from memories.rules.slack_app.blocks import (
 from memories.rules.slack_app.payloads import parse_command
 from memories.slack_app.briefing import briefing_blocks
 from memories.slack_app.callers import Caller
+from memories.views.paths import full_url
 from memories.views.search.passages import ShownPassage, show_passages
 
 SHARE = "slack_commands-share"
@@ -196,5 +196,5 @@ def _note(caller: Caller, content: str) -> Block:
 def note_saved(note: Note) -> Block:
     """Return the answer after a note was saved, with a link to it."""
     path = reverse("notes-detail", args=[note.workspace.slug, note.pk])
-    words = link(f"{settings.MEMORYHUB_URL}{path}", note.title)
+    words = link(full_url(path), note.title)
     return answer(_("Note saved."), sections([f"{_('Note saved.')} {words}"]))

@@ -1,6 +1,5 @@
 """The message shortcuts "Remember this" and "This is wrong", and the reaction :memo:."""
 
-from django.conf import settings
 from django.utils.translation import gettext as _
 
 from memories.models import Line, MemoryVersion, Message, NotesDisabled, Proposal
@@ -22,7 +21,7 @@ from memories.rules.slack_app.blocks import (
 )
 from memories.slack_app.callers import Caller
 from memories.slack_app.commands import note_saved
-from memories.views.paths import card_path
+from memories.views.paths import card_path, full_url
 
 PROPOSE = "slack_shortcuts-propose"
 LINE, TEXT = "line", "text"  # names of the inputs
@@ -90,7 +89,7 @@ def propose(caller: Caller) -> Block:
         return answer(
             _("Nothing was proposed. Write what is right, in other words than the line has now.")
         )
-    page = link(f"{settings.MEMORYHUB_URL}{card_path(version.memory)}", _("Open the memory"))
+    page = link(full_url(card_path(version.memory)), _("Open the memory"))
     words = _("Your correction waits for the approval of an editor.")
     return answer(words, sections([f"{escape(words)} {page}"]))
 

@@ -2,6 +2,7 @@
 
 from functools import lru_cache
 
+from django.conf import settings
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
@@ -9,6 +10,11 @@ from memories.models import Memory
 from memories.rules.memory.identity import MemoryScope, MemoryType
 
 CACHE_SIZE = 5_000  # each page links to all channels
+
+
+def full_url(path: str) -> str:
+    """Return the address of a page for texts outside of the hub."""
+    return f"{settings.MEMORYHUB_URL}{path}"
 
 
 def page_of(memory: Memory) -> str:

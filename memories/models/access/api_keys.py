@@ -4,14 +4,14 @@ import secrets
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.conf import settings
 from django.db import models, transaction
 from django.db.models import Q
-from django.utils.crypto import constant_time_compare, salted_hmac
+from django.utils.crypto import constant_time_compare
 from django.utils.translation import gettext_lazy as _
 
 from memories.models.access.audit import AuditEvent
 from memories.models.access.readers import Reader
+from memories.models.access.tokens import token_digests
 from memories.models.access.users import User
 from memories.models.access.workspaces import Workspace
 from memories.models.ingest.channels import Channel
@@ -51,7 +51,7 @@ class ApiKeyQuerySet(models.QuerySet["ApiKey"]):
             scopes=scopes,
             is_narrowed=bool(channels),
             lookup=lookup,
-            digest=_digests(secret)[0],
+            digest=token_digests(SALT, secret)[0],
             expires_at=expires_at,
             requests_per_minute=requests_per_minute,
         )
@@ -88,14 +88,10 @@ class ApiKeyQuerySet(models.QuerySet["ApiKey"]):
         key = self.usable(now).select_related("user", "workspace").filter(lookup=lookup).first()
         if key is None or key.prefix != prefix:
             return None
-        matches = [constant_time_compare(key.digest, digest) for digest in _digests(secret)]
+        matches = [
+            constant_time_compare(key.digest, digest) for digest in token_digests(SALT, secret)
+        ]
         return key if any(matches) else None
-
-
-def _digests(secret: str) -> list[str]:
-    """HMACs of a secret with the current SECRET_KEY, then with its fallbacks."""
-    keys = (settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS)
-    return [salted_hmac(SALT, secret, secret=key, algorithm="sha256").hexdigest() for key in keys]
 
 
 class ApiKey(models.Model):

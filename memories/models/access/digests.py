@@ -4,12 +4,11 @@ import secrets
 from collections.abc import Iterable
 from datetime import date, datetime, timedelta
 
-from django.conf import settings
 from django.db import models
 from django.db.models import Q
-from django.utils.crypto import salted_hmac
 from django.utils.translation import gettext_lazy as _
 
+from memories.models.access.tokens import token_digests
 from memories.models.access.users import User
 from memories.models.access.workspaces import Workspace
 
@@ -26,17 +25,11 @@ class DigestQuerySet(models.QuerySet["Digest"]):
 
     def find_by_token(self, token: str) -> "Digest | None":
         """Return the digest with this token of a feed, if its account may sign in."""
-        rows = self.filter(feed_digest__in=_digests(token), user__is_active=True)
+        rows = self.filter(feed_digest__in=token_digests(SALT, token), user__is_active=True)
         return rows.select_related("user").first()
 
     def revoke_feeds(self) -> int:
         return self.exclude(feed_digest=None).update(feed_digest=None)
-
-
-def _digests(token: str) -> list[str]:
-    """HMACs of a token with the current SECRET_KEY, then with its fallbacks."""
-    keys = (settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS)
-    return [salted_hmac(SALT, token, secret=key, algorithm="sha256").hexdigest() for key in keys]
 
 
 class Digest(models.Model):
@@ -75,7 +68,7 @@ class Digest(models.Model):
     def new_feed_token(self) -> str:
         """Return a new token, which is shown once. An earlier one no longer works."""
         token = secrets.token_urlsafe(32)
-        self.feed_digest = _digests(token)[0]
+        self.feed_digest = token_digests(SALT, token)[0]
         self.save(update_fields=["feed_digest"])
         return token
 

@@ -23,6 +23,7 @@ from memories.views.access.access import (
 )
 from memories.views.access.forms import NewAccountForm
 from memories.views.pages import render_page
+from memories.views.paths import full_url
 
 
 @login_required
@@ -48,7 +49,7 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
             place.workspace, role, by=request.user, now=place.now
         )
         path = reverse("invitations-accept", args=[token])
-        context["link"] = f"{settings.MEMORYHUB_URL}{path}"
+        context["link"] = full_url(path)
     context["invitations"] = invitations.select_related("created_by")
     return render_page(request, "access/invitations/index.html", context)
 

@@ -28,6 +28,7 @@ from memories.rules.memory.digests import last_period
 from memories.views.access.access import UserRequest, find_only_place
 from memories.views.access.preferences_form import DigestForm
 from memories.views.pages import render_page
+from memories.views.paths import full_url
 
 
 @login_required
@@ -56,7 +57,7 @@ def feed_address(request: UserRequest) -> HttpResponse:
         return redirect("preferences-edit")
     token = digest.new_feed_token()
     AuditEvent.objects.record("feed_issue", by=request.user)
-    address = f"{settings.MEMORYHUB_URL}{reverse('digests-feed', args=[token])}"
+    address = full_url(reverse("digests-feed", args=[token]))
     context = {"place": find_only_place(request), "address": address}
     return render_page(request, "memory/digests/feed.html", context)
 

@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from django.conf import settings
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
@@ -34,7 +33,7 @@ class ShownPassage:
     @property
     def url(self) -> str:
         """The address of the message in Slack, else of the text in the hub."""
-        return self.slack_url or f"{settings.MEMORYHUB_URL}{self.path}"
+        return self.slack_url or paths.full_url(self.path)
 
 
 def show_passages(passages: Iterable[Passage]) -> list[ShownPassage]:
