@@ -131,6 +131,16 @@ SETTING_WORDS: dict[str, tuple[_Text, _Text]] = {
         _("Previews of links in Slack"),
         _("Links to this hub show their text where everybody may read it."),
     ),
+    "slack_digests": (
+        _("Digests in Slack"),
+        _(
+            "Catch up as a direct message or in a channel, for those who choose it with /memory digest."
+        ),
+    ),
+    "slack_mcp": (
+        _("Slackbot reads memories"),
+        _("Slackbot answers a person with what this person may read. It needs a public address."),
+    ),
     "retention_days": (
         _("Keep messages for (days)"),
         _(

@@ -34,6 +34,7 @@ from memories.pipeline.sync.connecting import client_for, has_usable_token
 from memories.pipeline.sync.sync import sync_workspace
 from memories.pipeline.sync.sync_report import SyncState
 from memories.rules.summariser import SummariserError
+from memories.slack_app import digests as slack_digests
 from memories.slack_app.answers import answer_request
 from memoryhub.failpoints import fail_point
 from memoryhub.heartbeat import keep_beating
@@ -150,9 +151,10 @@ def webhooks() -> None:
 
 @redact_task_errors
 def digests() -> None:
-    """Send Catch up by e-mail to people whose period is over, and repeat what failed."""
+    """Send Catch up by e-mail and in Slack where a period is over, and repeat what failed."""
     digest_mail.fill_outbox(timezone.now())
     digest_mail.send_due(timezone.now())
+    slack_digests.send_due(timezone.now())
 
 
 @redact_task_errors

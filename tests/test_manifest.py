@@ -43,6 +43,8 @@ def test_the_defaults_only_read() -> None:
         ("slack_home", set(), {"app_home_opened"}, {"app_home"}),
         ("slack_reaction", {"chat:write", "reactions:read"}, {"reaction_added"}, set()),
         ("slack_unfurls", {"links:read", "links:write"}, {"link_shared"}, {"unfurl_domains"}),
+        ("slack_digests", {"chat:write"}, set(), {"app_home"}),
+        ("slack_mcp", {"mcp:connect"}, set(), set()),
         ("read_emails", {"users:read.email"}, set(), set()),
     ],
 )

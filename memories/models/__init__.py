@@ -7,6 +7,7 @@ from memories.models.access.audit import AppendOnly, AuditEvent
 from memories.models.access.digests import Digest, DigestDelivery
 from memories.models.access.invitations import Invitation
 from memories.models.access.readers import Reader
+from memories.models.access.slack_digests import SlackDigest
 from memories.models.access.users import User
 from memories.models.access.webhooks import Webhook, WebhookDelivery
 from memories.models.access.workspaces import Member, RoleRefused, Workspace
@@ -87,6 +88,7 @@ __all__ = [
     "Segment",
     "SlackBudget",
     "SlackConnection",
+    "SlackDigest",
     "SlackEvent",
     "StaleBase",
     "StaleNote",

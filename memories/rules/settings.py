@@ -52,6 +52,8 @@ class MemorySettings:
     slack_home: bool = False
     slack_reaction: bool = False
     slack_unfurls: bool = False
+    slack_digests: bool = False
+    slack_mcp: bool = False
     retention_days: int = 0  # 0 keeps everything
 
     @property

@@ -1,10 +1,8 @@
 """Answer a request of a person in Slack with what this person may read."""
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from datetime import datetime
 
-from django.utils import translation
 from django.utils.translation import gettext as _
 
 from memories.models import Person, Reader, Workspace
@@ -13,7 +11,7 @@ from memories.rules.slack_app.blocks import Block, answer
 from memories.rules.slack_app.manifest import REMEMBER, WRONG
 from memories.rules.slack_app.payloads import COMMAND, HOME, LINKS, REACTION, SHORTCUT, AppRequest
 from memories.slack_app.briefing import briefing_blocks
-from memories.slack_app.callers import Caller, find_person
+from memories.slack_app.callers import Caller, find_person, language_of
 from memories.slack_app.commands import SHARE, run_command, share
 from memories.slack_app.shortcuts import PROPOSE, ask_what_is_wrong, propose, remember
 from memories.slack_app.unfurls import build_unfurls
@@ -26,7 +24,7 @@ HOME_PERIOD = "7d"
 def answer_request(request: AppRequest, workspace: Workspace, now: datetime) -> Block:
     """Return the answer. A refusal says why."""
     person = find_person(request, workspace)
-    with _language_of(person, workspace):
+    with language_of(person, workspace):
         if request.kind == LINKS:
             channel = workspace.channels.filter(slack_id=request.channel).first()
             reader = channel.readers(now) if channel else Reader(now=now)
@@ -65,10 +63,3 @@ def _home(caller: Caller) -> Block:
     since = parse_since(HOME_PERIOD, caller.now, caller.place.zone)
     blocks = briefing_blocks(caller.place, since, caller.now, with_attention=True)
     return answer(_("Catch up"), blocks)
-
-
-def _language_of(person: Person | None, workspace: Workspace) -> AbstractContextManager[None]:
-    """Return the language of the account, else that of the workspace's memories."""
-    output = workspace.memory_settings.output_language
-    given = person.user.language if person is not None and person.user is not None else ""
-    return translation.override(given or ("ja" if output == "ja" else "en"))

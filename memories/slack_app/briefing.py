@@ -1,4 +1,4 @@
-"""What is new, as blocks: for the command "catch up" and for the Home tab."""
+"""What is new, as blocks: for the command "catch up", for the Home tab and for digests."""
 
 from datetime import datetime
 
@@ -14,6 +14,7 @@ from memories.rules.slack_app.blocks import Block, header, item, link, sections
 from memories.views.access.access import WorkspaceContext
 from memories.views.memory.attention import AttentionItem, find_attention_items
 from memories.views.memory.news import (
+    News,
     NewsEntry,
     OpeningLine,
     load_details,
@@ -31,20 +32,35 @@ def briefing_blocks(
 ) -> list[Block]:
     """Return the opening of Catch up, the channels with new lines, and what needs attention."""
     news = load_news(place, since, cursor=None, limit=ENTRIES)
-    load_details(news.all_entries, place, since)
-    at = from_micros(since.us or 0).astimezone(place.zone)
-    blocks = [header(_("Since %(when)s") % {"when": date_format(at, _("j M Y"))})]
-    if news.all_entries:
-        lines = map(_opening_line, load_opening(news.all_entries, place, since))
-        entries = map(_entry_line, most_important_first(news.all_entries))
-        blocks += [*sections(lines), *sections(entries)]
-    else:
-        blocks += sections([_("Nothing is new.")])
+    blocks = _news_blocks(news, place, since) or sections([_("Nothing is new.")])
     items = find_attention_items(news, place, since, now) if with_attention else []
     if items:
         blocks += [header(_("Needs attention")), *sections(map(_attention_line, items))]
-    path = f"{reverse('catch_up-index', args=[place.workspace.slug])}?since={since.choice}"
-    return [*blocks, *sections([link(full_url(path), _("Open Catch up"))])]
+    return _framed(blocks, place, since, f"?since={since.choice}")
+
+
+def digest_blocks(place: WorkspaceContext, since: Since) -> list[Block]:
+    """Return the opening of Catch up and the channels with new lines, nothing without news."""
+    news = load_news(place, since, cursor=None, limit=ENTRIES)
+    blocks = _news_blocks(news, place, since)
+    return _framed(blocks, place, since) if blocks else []
+
+
+def _news_blocks(news: News, place: WorkspaceContext, since: Since) -> list[Block]:
+    load_details(news.all_entries, place, since)
+    lines = map(_opening_line, load_opening(news.all_entries, place, since))
+    entries = map(_entry_line, most_important_first(news.all_entries))
+    return [*sections(lines), *sections(entries)]
+
+
+def _framed(
+    blocks: list[Block], place: WorkspaceContext, since: Since, query: str = ""
+) -> list[Block]:
+    """Add the time before the blocks, and a link to Catch up behind them."""
+    at = from_micros(since.us or 0).astimezone(place.zone)
+    path = reverse("catch_up-index", args=[place.workspace.slug]) + query
+    title = header(_("Since %(when)s") % {"when": date_format(at, _("j M Y"))})
+    return [title, *blocks, *sections([link(full_url(path), _("Open Catch up"))])]
 
 
 def _opening_line(news_line: OpeningLine) -> str:

@@ -1,9 +1,11 @@
 """The person in Slack behind a request, and what they may read."""
 
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 
+from django.utils import translation
 from django.utils.translation import gettext as _
 
 from memories.models import Channel, Person, Reader, User, Workspace
@@ -59,3 +61,10 @@ class Caller:
 def find_person(request: AppRequest, workspace: Workspace) -> Person | None:
     people = workspace.people.select_related("user")
     return people.filter(slack_id=request.user, is_bot=False, forgotten_at=None).first()
+
+
+def language_of(person: Person | None, workspace: Workspace) -> AbstractContextManager[None]:
+    """Return the language of the account, else that of the workspace's memories."""
+    output = workspace.memory_settings.output_language
+    given = person.user.language if person is not None and person.user is not None else ""
+    return translation.override(given or ("ja" if output == "ja" else "en"))

@@ -1,4 +1,4 @@
-"""The command /memory: catch up, ask, note and help, and the button that shares an answer."""
+"""The command /memory: its verbs, and the button that shares an answer."""
 
 import json
 from collections.abc import Sequence
@@ -31,6 +31,7 @@ from memories.rules.slack_app.blocks import (
 from memories.rules.slack_app.payloads import parse_command
 from memories.slack_app.briefing import briefing_blocks
 from memories.slack_app.callers import Caller
+from memories.slack_app.digests import choose_digest
 from memories.views.paths import full_url
 from memories.views.search.passages import ShownPassage, show_passages
 
@@ -48,6 +49,8 @@ def run_command(caller: Caller) -> Block:
             return _ask(caller, argument)
         case "note":
             return _note(caller, argument)
+        case "digest":
+            return choose_digest(caller, argument)
         case "help":
             return answer(_help())
     return answer(_("“%(words)s” is no command.") % {"words": argument[:80]} + f"\n{_help()}")
@@ -58,6 +61,8 @@ def _help() -> str:
         _("/memory catch up: what is new since yesterday. “catch up 7d” goes back a week."),
         _("/memory ask QUESTION: what the team knows about it, with links."),
         _("/memory note TEXT: keep a note for this channel."),
+        _("/memory digest daily: get what is new as a direct message. Also: weekly, off."),
+        _("/memory digest here daily: the same in this channel, for everybody in it."),
         _("You see only what you may read. Nobody else sees the answers."),
     ]
     return "\n".join(lines)

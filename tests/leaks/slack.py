@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from datetime import timedelta
 
 from django.conf import settings
 from django.utils import timezone
@@ -11,8 +12,10 @@ from memories.pipeline.search import indexing
 from memories.rules.slack_app.payloads import BUTTON, COMMAND, HOME, LINKS, AppRequest
 from memories.slack_app.answers import answer_request
 from memories.slack_app.commands import SHARE
+from memories.slack_app.digests import build_digest
 from tests.leaks.world import World
 
+DIGEST = "digest"  # no request: a task sends it
 OWN, ALL = "own", "all"  # who sees an answer: the person, or everybody in the channel
 PRESSER = "admin"
 
@@ -27,6 +30,8 @@ def slack_asks(world: World, typed: str) -> Iterator[tuple[str, str, AppRequest]
         yield OWN, place, AppRequest(**fields, kind=HOME)
         for text in (f"ask {typed}", "catch up 2020-01-01"):
             yield OWN, place, AppRequest(**fields, kind=COMMAND, text=text)
+        yield OWN, place, AppRequest(**fields, kind=DIGEST)
+        yield ALL, place, AppRequest(**fields, kind=DIGEST)
         yield ALL, place, AppRequest(**fields, kind=LINKS, links=links)
         for key in keys:
             value = json.dumps({"q": "", "keys": [key], "sentences": []})
@@ -40,6 +45,10 @@ def see(world: World, role: str, who: str, place: str, request: AppRequest) -> s
     asker = role if who == OWN else PRESSER
     person = world.people.get(asker)
     values = {**vars(request), "user": person.slack_id if person else "U0NOBODY"}
+    if request.kind == DIGEST:
+        owner = world.channels[place] if who == ALL else person
+        since = timezone.now() - timedelta(days=3650)
+        return json.dumps(build_digest(owner, since, timezone.now()) if owner else "")
     answer = answer_request(AppRequest(**values), world.team, timezone.now())
     if who == ALL and answer.get("response_type") == "ephemeral":
         return ""

@@ -44,6 +44,8 @@ DEFAULTS = {
     "slack_home": False,
     "slack_reaction": False,
     "slack_unfurls": False,
+    "slack_digests": False,
+    "slack_mcp": False,
     "retention_days": 0,
 }
 COUNTS = [key for key, value in DEFAULTS.items() if type(value) is int]

@@ -77,6 +77,7 @@ class FakeApp(FakeApi):
 
     SCOPES = FakeApi.SCOPES | {
         "chat.postEphemeral": "chat:write",
+        "chat.postMessage": "chat:write",
         "chat.unfurl": "links:write",
     }
     url: str
@@ -84,13 +85,16 @@ class FakeApp(FakeApi):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.screen = AppScreen()
+        self.takes_messages = True  # the messages tab of the app
         self._response_urls: dict[str, ResponseUrl] = {}
+        self._sent: dict[str, str] = {}  # ts by client_msg_id
         self._numbers = itertools.count(1)
 
     def methods(self) -> dict[str, Callable[[dict[str, str]], Json]]:
         return super().methods() | {
             "views.publish": self._views_publish,
             "chat.postEphemeral": self._post_ephemeral,
+            "chat.postMessage": self._post_message,
             "chat.unfurl": self._unfurl,
         }
 
@@ -217,6 +221,27 @@ class FakeApp(FakeApi):
         body = {"text": params.get("text", ""), "blocks": json.loads(params.get("blocks", "[]"))}
         self.screen.shown.append(Shown(params["user"], channel.slack_id, body))
         return {"message_ts": self.now_ts()}
+
+    def _post_message(self, params: dict[str, str]) -> Json:
+        """Post in a channel, or to the person with this id. One message has a client_msg_id."""
+        place, key = params.get("channel", ""), params.get("client_msg_id", "")
+        if key and key in self._sent:
+            return {"channel": place, "ts": self._sent[key]}
+        body = {"text": params.get("text", ""), "blocks": json.loads(params.get("blocks", "[]"))}
+        if place in self.users:
+            if not self.takes_messages:
+                raise SlackRefusal("messages_tab_disabled")
+            self.screen.shown.append(Shown(place, "dm", body))
+            ts = self.now_ts()
+        else:
+            channel = self.channels.get(place)
+            if channel is None:
+                raise SlackRefusal("channel_not_found")
+            if channel.is_archived or not channel.bot_is_in:
+                raise SlackRefusal("is_archived" if channel.is_archived else "not_in_channel")
+            ts = self._post(place, body)
+        self._sent[key] = ts
+        return {"channel": place, "ts": ts}
 
     def _unfurl(self, params: dict[str, str]) -> Json:
         if params.get("ts") not in self.channels[params["channel"]].messages:

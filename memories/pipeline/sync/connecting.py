@@ -52,6 +52,12 @@ ERROR_TEXTS: dict[str, _Text] = {
     "unreachable": _("Slack cannot be reached. Test again in a minute."),
     "ratelimited": _("Slack is limiting requests. Test again in a minute."),
     "untested": _("Not tested yet."),
+    "not_in_channel": _("The app is not in the channel. Invite it there with /invite."),
+    "is_archived": _("The channel is archived."),
+    "missing_scope": _("The app lacks a scope. An admin can add it with a new manifest."),
+    "messages_tab_disabled": _(
+        "The app takes no direct messages. An admin can change this with a new manifest."
+    ),
 }
 
 # What does not work without the scope of a feature.
@@ -64,12 +70,18 @@ FEATURE_NAMES: dict[Feature, _Text] = {
     Feature.EMAILS: _("e-mail addresses, to link people to accounts"),
     Feature.COMMANDS: _("the command /memory and the message shortcuts"),
     Feature.REACTIONS: _("notes by the reaction :memo:"),
-    Feature.ANSWERS: _("answers to a reaction"),
+    Feature.ANSWERS: _("digests, and answers to a reaction"),
     Feature.LINKS: _("links to this hub in messages"),
     Feature.PREVIEWS: _("previews of these links"),
+    Feature.SLACKBOT: _("answers of Slackbot"),
 }
 # Settings that need these scopes.
 _SETTINGS = {scope: setting for setting, needed in scopes.FOR_SETTING.items() for scope in needed}
+
+
+def error_text(code: str) -> str:
+    """Return an error code of Slack in words."""
+    return str(ERROR_TEXTS.get(code) or f"Slack: {code}.")
 
 
 class TokenSource(StrEnum):

@@ -43,18 +43,28 @@ def build_manifest(
             "org_deploy_enabled": False,
             "token_rotation_enabled": False,
         },
+        **({"mcp_servers": {"memory-hub": _mcp_server(hub_url)}} if settings.slack_mcp else {}),
     }
+
+
+def _mcp_server(hub_url: str) -> dict[str, str]:
+    """Return the server for Slackbot. Slack signs its requests, and names the person in them."""
+    return {"url": f"{hub_url}/mcp", "auth_type": "slack_identity_auth"}
 
 
 def _features(settings: MemorySettings, hub_url: str, *, socket_mode: bool) -> dict[str, Any]:
     features: dict[str, Any] = {}
-    if settings.slack_home:
-        features["app_home"] = {"home_tab_enabled": True, "messages_tab_enabled": False}
+    if settings.slack_home or settings.slack_digests:
+        features["app_home"] = {
+            "home_tab_enabled": settings.slack_home,
+            "messages_tab_enabled": settings.slack_digests,  # Slack refuses messages without it
+            "messages_tab_read_only_enabled": True,
+        }
     if settings.slack_commands:
         command = {
             "command": COMMAND_NAME,
             "description": "Catch up, ask a question, or keep a note",
-            "usage_hint": "catch up | ask QUESTION | note TEXT | help",
+            "usage_hint": "catch up | ask QUESTION | note TEXT | digest daily | help",
             "should_escape": False,
         }
         address = {} if socket_mode else {"url": f"{hub_url}/slack/commands/"}

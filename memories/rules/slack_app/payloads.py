@@ -147,7 +147,7 @@ def _typed(value: dict[str, Any]) -> str:
 
 
 def parse_command(text: str) -> tuple[str, str]:
-    """Return the verb of ``/memory`` and what follows it: catch up, ask, note, help, or "".
+    """Return the verb of ``/memory`` and what follows it: catch up, ask, note, digest, help, or "".
 
     ``ask`` without a question and ``note`` without a text are help.
     """
@@ -160,4 +160,6 @@ def parse_command(text: str) -> tuple[str, str]:
         return "catch up", after.strip() if begin.casefold() == "up" else argument
     if verb in ("ask", "note"):
         return (verb, argument) if argument else ("help", "")
+    if verb == "digest":
+        return verb, argument
     return ("help", "") if verb in ("", "help") else ("", text)

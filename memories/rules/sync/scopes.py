@@ -21,6 +21,7 @@ class Feature(StrEnum):
     ANSWERS = "answers"
     LINKS = "links"
     PREVIEWS = "previews"
+    SLACKBOT = "slackbot"
 
 
 ALWAYS = {
@@ -39,6 +40,8 @@ FOR_SETTING = {
     "slack_shortcuts": {"commands": Feature.COMMANDS},
     "slack_reaction": {"chat:write": Feature.ANSWERS, "reactions:read": Feature.REACTIONS},
     "slack_unfurls": {"links:read": Feature.LINKS, "links:write": Feature.PREVIEWS},
+    "slack_digests": {"chat:write": Feature.ANSWERS},
+    "slack_mcp": {"mcp:connect": Feature.SLACKBOT},
 }
 
 

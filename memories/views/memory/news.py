@@ -243,8 +243,8 @@ def load_opening(
         for row in entry.new_rows
         if row.new_line and not row.new_line.is_redacted
     ]
-    if since.us is not None and place.reads_workspace:
-        versions = MemoryVersion.objects.filter(
+    if since.us is not None:
+        versions = MemoryVersion.objects.visible_to(place.reader).filter(
             current_of__workspace=place.workspace,
             current_of__scope="workspace",
             current_of__memory_type=MemoryType.SHORT_TERM,

@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_POST
 
-from memories.models import Channel, SlackConnection
+from memories.models import Channel, SlackConnection, SlackDigest
 from memories.pipeline.sync import connecting
 from memories.pipeline.sync.connecting import Findings
 from memories.tasks import schedule_sync
@@ -100,6 +100,10 @@ def _connection(place: WorkspaceContext, findings: Findings | None = None) -> di
         "place": place,
         "findings": findings or connecting.last_check(place.workspace),
         "connection": SlackConnection.objects.filter(workspace=place.workspace).first(),
+        "refused_digests": [
+            (digest, connecting.error_text(digest.problem))
+            for digest in SlackDigest.objects.refused().filter(channel__in=place.readable_channels)
+        ],
     }
 
 

@@ -11,7 +11,7 @@ import sys
 import threading
 import zipfile
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -58,6 +58,7 @@ from memories.models import (
     Seen,
     SlackBudget,
     SlackConnection,
+    SlackDigest,
     SlackEvent,
     Upload,
     Webhook,
@@ -152,6 +153,7 @@ def everything() -> Memory:
     Draft.objects.create(user=user, memory=memory, text=HARD, based_on=2, revision=0, at=now)
     digest = Digest.objects.create(user=user, frequency="daily", next_at=now)
     DigestDelivery.objects.enqueue(digest, [workspace], now.date(), now)
+    SlackDigest.objects.choose(channel, "daily", now, UTC)
     Upload.objects.begin("f" * 32, slug="other", name=HARD, size=7, by=user)
     held_back = QuarantinedLine.objects.create(memory=memory, text=HARD, rule="link")
     held_back.sources.set(messages)
