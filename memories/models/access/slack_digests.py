@@ -33,8 +33,9 @@ class SlackDigestQuerySet(models.QuerySet["SlackDigest"]):
         return rows.select_related("channel").order_by("channel__name", "pk")
 
     def of(self, owner: Person | Channel) -> "SlackDigestQuerySet":
-        is_channel = isinstance(owner, Channel)
-        return self.filter(channel=owner) if is_channel else self.filter(person=owner)
+        if isinstance(owner, Channel):
+            return self.filter(channel=owner)
+        return self.filter(person=owner)
 
     def choose(self, owner: Person | Channel, frequency: str, now: datetime, zone: tzinfo) -> None:
         """Save how often the digest of a person or a channel is sent."""
