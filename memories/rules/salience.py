@@ -9,6 +9,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
 
 from memories.rules.search.tokenizer import tokenize
 from memories.rules.tokens import estimate_tokens
@@ -103,11 +104,13 @@ STOP_WORDS = frozenset(
         "will with would yeah yes you your",
     )
 )
+_TEXTS = 20_000  # whose words and score a process keeps: a context reads the same lines each time
 _HIRAGANA = re.compile("[\u3041-\u309f]+")
 
 Words = frozenset[str]
 
 
+@lru_cache(maxsize=_TEXTS)
 def content_words(text: str) -> Words:
     """Return the words of a text without stop words.
 
@@ -162,6 +165,7 @@ def recency_factor(newer: int) -> float:
     return math.pow(0.5, newer / _HALF_LIFE)
 
 
+@lru_cache(maxsize=_TEXTS)
 def score(text: str) -> float:
     """Return a factor for the kind of a text: above 1 for decisions and tasks, below for chat."""
     value = 1.0 + _POINT * _points(text) + 0.5 * is_marked(text)

@@ -40,8 +40,7 @@ from memories.rules.search import tokenizer
 from memories.rules.search.query import Has, Kind, Query, Sort
 from memories.rules.search.tokenizer import Audience, audience_key
 
-COUNTED = 1_000  # larger numbers are shown as "1,000+"
-RANKED = 2_000  # the newest hits, of which the best are shown
+COUNTED = 1_000  # larger numbers are shown as "1,000+"; of so many newest hits the best are shown
 QUESTION_HITS = 3_000  # the newest hits of a question; a context takes QUESTION_BEST of them
 QUESTION_BEST = 200
 IN_EACH = 5  # hits of each kind on a page of all kinds
@@ -272,12 +271,12 @@ def _tokens_of(line: Line) -> str:
 
 def _best(kind: Kind, matching: Any, query: Query, limit: int) -> Group:
     """Return the newest hits by relevance, then newest first."""
-    hits = list(matching.keys_and_tokens()[:RANKED])
+    hits = list(matching.keys_and_tokens()[: COUNTED + 1])
     ranked = sorted(hits, key=lambda hit: (-tokenizer.score(hit[2], query.terms), -hit[1]))
     keys = [pk for pk, _, _ in ranked[:limit]]
     by_key = {row.pk: row for row in matching.filter(pk__in=keys)}
     rows = [by_key[key] for key in keys if key in by_key]
-    return Group(kind, rows, min(len(hits), COUNTED + 1))
+    return Group(kind, rows, len(hits))
 
 
 def _channel(name: str, channels: Sequence[Channel]) -> Channel | None:
