@@ -5,7 +5,9 @@ They belong to the run's folder, which all its processes share.
 
 import contextlib
 import fcntl
+import hashlib
 import shutil
+import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -16,6 +18,7 @@ from django.core.management import call_command
 from django.core.management.color import no_style
 from django.db import connection
 
+ROOT = Path(__file__).resolve().parent.parent
 RUN = pytest.StashKey[Path]()  # of pytest's config: the folder of the run
 
 
@@ -29,14 +32,40 @@ def make_once(run: Path, name: str, make: Callable[[], None]) -> None:
 
 
 def make_migrated(run: Path) -> None:
-    """The template ``migrated``: every table, and no row of ours."""
+    """The template ``migrated``: every table, and no row of ours.
+
+    On SQLite it is a copy of a file in var/, which lasts until the program changes.
+    """
 
     def migrate() -> None:
         create(run, "migrated")
         with connected(run, "migrated"):
             call_command("migrate", verbosity=0, interactive=False)
 
-    make_once(run, "migrated", migrate)
+    def copy_migrated() -> None:
+        kept = ROOT / "var" / "migrated"
+        kept.mkdir(parents=True, exist_ok=True)
+        file = kept / f"{digest_of_program()}.sqlite3"
+        with (kept / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not file.exists():
+                migrate()
+                for old in kept.glob("*.sqlite3"):
+                    old.unlink()
+                shutil.copyfile(database_name(run, "migrated"), kept / "draft")
+                (kept / "draft").rename(file)
+            shutil.copyfile(file, database_name(run, "migrated"))
+
+    make_once(run, "migrated", copy_migrated if connection.vendor == "sqlite" else migrate)
+
+
+def digest_of_program() -> str:
+    """A digest of the code, the settings and the dependencies, which decide what `migrate` does."""
+    digest = hashlib.sha256(sqlite3.sqlite_version.encode())
+    paths = [path for name in ("memories", "memoryhub") for path in (ROOT / name).rglob("*.py")]
+    for path in (ROOT / "requirements.lock", *sorted(paths)):
+        digest.update(f"{path}\0".encode() + path.read_bytes())
+    return digest.hexdigest()[:16]
 
 
 @contextlib.contextmanager

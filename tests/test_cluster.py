@@ -18,7 +18,6 @@ from django.utils import timezone
 from django_q.models import OrmQ, Schedule, Task
 from picklefield.fields import PickledObject, dbsafe_encode
 
-from memories.demo.workspace import build_export
 from memories.models import (
     Heartbeat,
     Job,
@@ -127,11 +126,8 @@ def assert_made_once(most_attempts: int = 1) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(240)
-def test_the_schedules_turn_an_import_into_memories(
-    start_cluster: Callable[[], Path], tmp_path: Path
-) -> None:
-    build_export(tmp_path / "export", timezone.now() - timedelta(days=1))
-    call_command("import_slack", str(tmp_path / "export"), backfill="all", stdout=sys.stderr)
+def test_the_schedules_turn_messages_into_memories(start_cluster: Callable[[], Path]) -> None:
+    talk(WorkspaceFactory(), channels=2, bursts=3)
     call_command("sync_schedules", stdout=sys.stderr)
     log = start_cluster()
     wait_until(everything_is_remembered, f"memories; see {log}", PATIENCE)
@@ -145,7 +141,7 @@ def test_the_schedules_turn_an_import_into_memories(
 def test_two_clusters_write_each_version_once(start_cluster: Callable[[], Path]) -> None:
     """Another pass is queued as soon as a pass of a workspace begins."""
     for _ in range(2):
-        talk(WorkspaceFactory(), channels=4, bursts=8)
+        talk(WorkspaceFactory(), channels=3, bursts=3)
     logs = [start_cluster(), start_cluster()]
     wait_until(lambda: len(descendants(os.getpid())) >= 2 * CLUSTER, f"both up; see {logs}")
 
@@ -190,8 +186,7 @@ def test_no_job_is_lost_with_redis_and_a_killed_cluster(
         "MEMORYHUB_BACK_OFF": "1",
         "MEMORYHUB_FAIL_POINTS": str(orders),
     }
-    build_export(tmp_path / "export", timezone.now() - timedelta(days=1))
-    call_command("import_slack", str(tmp_path / "export"), backfill="all", stdout=sys.stderr)
+    talk(WorkspaceFactory(), channels=2, bursts=3)
     tick = [sys.executable, "manage.py", "shell", "-c", "from memories.tasks import tick; tick()"]
     subprocess.run(tick, cwd=ROOT, env=environment, check=True, timeout=60)
     assert not OrmQ.objects.exists(), "the task went to Redis"

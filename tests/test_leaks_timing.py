@@ -30,7 +30,8 @@ WORD, UNKNOWN_WORD = "quicksilver", "quicksalmon"  # of one length
 UNKNOWN = 999_999
 
 
-def world_with_a_word() -> AttackedTeam:
+@pytest.fixture(scope="module")
+def world(module_transaction: None) -> AttackedTeam:
     world = AttackedTeam().build()
     channel = world.channels[PRIVATE]
     Message.objects.bulk_create(
@@ -84,8 +85,7 @@ PROBES = {
 
 
 @pytest.mark.parametrize("name", PROBES)
-def test_work_is_the_same_for_hidden_and_missing_objects(name: str) -> None:
-    world = world_with_a_word()
+def test_work_is_the_same_for_hidden_and_missing_objects(world: AttackedTeam, name: str) -> None:
     paths = PROBES[name](world.channels[PRIVATE])
     for role in ATTACKERS[:-1]:
         client = Client(SERVER_NAME="localhost")

@@ -93,6 +93,15 @@ def test_its_metadata_are_those_of_the_project(wheel: Path) -> None:
     )
 
 
+CONNECT = "from django.db import connection; connection.ensure_connection()"
+SHOW_HELP = """
+from django.test import Client
+from memoryhub.static import collect_static_when_changed
+collect_static_when_changed()
+print(Client(SERVER_NAME="localhost").get("/help/", headers={"Accept-Language": "ja"}).text)
+"""
+
+
 @pytest.mark.slow
 def test_it_keeps_its_data_in_the_home_folder(unpacked: list[str], tmp_path: Path) -> None:
     """The current folder may be that of another project, with an `.env` of its own."""
@@ -113,26 +122,21 @@ def test_it_keeps_its_data_in_the_home_folder(unpacked: list[str], tmp_path: Pat
 
     assert run("--version").startswith("memoryhub ")
     data = home / ".local" / "share" / "memoryhub"
-    run("migrate", "--verbosity", "0")
+    run("shell", "--no-imports", "-c", CONNECT)
     assert {path.name for path in data.iterdir()} >= {"memoryhub.sqlite3", "secret_key", "keys"}
     (data / ".env").write_text("MEMORYHUB_VAR=elsewhere\nPORT=8123")
     run("check", XDG_DATA_HOME=str(tmp_path / "none"))
     assert (tmp_path / "none" / "memoryhub" / "secret_key").exists()
-    run("check")
+    page = run("shell", "--no-imports", "-c", SHOW_HELP)
     assert (data / "elsewhere" / "secret_key").exists()
+    assert re.search(r'href="/static/memories/\w+\.[0-9a-f]{12}\.css"', page) and "ヘルプ" in page
     assert {path.name for path in current.iterdir()} == {".env"}
 
 
-@pytest.mark.slow
 @pytest.mark.cluster
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize(
-    "command",
-    [
-        "unpacked",
-        pytest.param("installed", marks=pytest.mark.nightly("it installs every dependency")),
-    ],
-)
+@pytest.mark.nightly("makes the demo; the test above renders a page of the wheel")
+@pytest.mark.parametrize("command", ["unpacked", "installed"])
 def test_one_command_runs_the_demo(
     command: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:

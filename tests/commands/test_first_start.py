@@ -10,7 +10,11 @@ import pytest
 
 from tests.databases import ROOT, environment, fresh_database, manage
 
-pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.timeout(600),
+    pytest.mark.nightly("tests/pipeline/test_locks.py holds the lock; these migrate twice"),
+]
 
 SHOW_STATE = """
 from memories.models import Workspace
@@ -23,11 +27,7 @@ print(unapplied_migrations(), *Workspace.objects.values_list("slug", flat=True))
     ("command", "state"),
     [
         (["migrate"], "0\n"),
-        pytest.param(
-            ["demo", "--no-serve"],
-            "0 demo\n",
-            marks=pytest.mark.nightly("it makes the demo, half a minute"),
-        ),
+        (["demo", "--no-serve"], "0 demo\n"),
     ],
 )
 def test_a_second_start_waits_for_the_first(command: list[str], state: str, tmp_path: Path) -> None:

@@ -86,21 +86,31 @@ def served(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "number",
-    [
-        signal.SIGTERM,
-        pytest.param(signal.SIGINT, marks=pytest.mark.nightly("the demo ends by it, too")),
-    ],
-)
-def test_a_signal_stops_everything(served: Served, number: signal.Signals) -> None:
+def test_a_hub_runs_until_a_signal_stops_it(served: Served) -> None:
+    check_metrics(served)
+    old = served.cluster()[0].pid
+    os.kill(old, signal.SIGKILL)
+    wait_until(lambda: not alive_in_sessions({old}), "its five orphans gone")
+    wait_until(lambda: len(served.cluster()) >= 6, "a new qcluster")
+    assert served.is_up()
+    served.sessions |= sessions_of(descendants(served.process.pid))
+    stop(served, signal.SIGTERM)
+
+
+@pytest.mark.nightly("the demo ends by it, too")
+def test_ctrl_c_stops_everything(served: Served) -> None:
+    stop(served, signal.SIGINT)
+
+
+def stop(served: Served, number: signal.Signals) -> None:
     served.process.send_signal(number)
     assert served.process.wait(timeout=60) == 0, served.log.read_text()
     wait_until(lambda: not alive_in_sessions(served.sessions), "nothing left")
 
 
-@pytest.mark.slow
-def test_each_web_process_responds_with_the_metrics_of_both(served: Served) -> None:
+def check_metrics(served: Served) -> None:
+    """Each web process responds with the metrics of both."""
+
     def read(path: str) -> str:
         headers = {"Authorization": f"Bearer {METRICS_KEY}"}
         request = urllib.request.Request(served.url + path, headers=headers)
@@ -114,7 +124,7 @@ def test_each_web_process_responds_with_the_metrics_of_both(served: Served) -> N
         assert f"{pages} 20.0\n" in read("/metrics")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly("tests/test_supervise.py kills a supervisor, test_worker.py one of a cluster")
 def test_a_killed_serve_leaves_no_process(served: Served) -> None:
     served.process.kill()
     served.process.wait()
@@ -122,23 +132,11 @@ def test_a_killed_serve_leaves_no_process(served: Served) -> None:
 
 
 @pytest.mark.slow
-def test_a_killed_qcluster_is_replaced_without_orphans(served: Served) -> None:
-    old = served.cluster()[0].pid
-    os.kill(old, signal.SIGKILL)
-    wait_until(lambda: not alive_in_sessions({old}), "its five orphans gone")
-    wait_until(lambda: len(served.cluster()) >= 6, "a new qcluster")
-    assert served.is_up()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("options", [[], ["--try-port"]], ids=["serve", "try"])
-def test_a_used_port_is_refused_before_the_start(
-    process_environment: dict[str, str], options: list[str]
-) -> None:
+def test_a_used_port_is_refused_before_the_start(process_environment: dict[str, str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
         done = subprocess.run(
-            [sys.executable, "manage.py", "serve", *options],
+            [sys.executable, "manage.py", "serve"],
             cwd=ROOT,
             env=process_environment | {"PORT": str(port)},
             capture_output=True,
@@ -149,6 +147,13 @@ def test_a_used_port_is_refused_before_the_start(
     assert f"Port {port} is taken" in done.stderr
     assert f"PORT={port + 1}" in done.stderr
     assert not done.stdout
+
+
+def test_a_port_is_tried() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        with pytest.raises(CommandError, match=f"Port {port} is taken.*PORT={port + 1}"):
+            call_command("serve", "--try-port", f"--port={port}")
 
 
 @pytest.mark.parametrize("port", ["99999", "-1", "http", "65536"])

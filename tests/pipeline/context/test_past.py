@@ -110,7 +110,7 @@ class GrowingDemo:
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
-    "count", [5, pytest.param(100, marks=pytest.mark.nightly("a pass and an import each"))]
+    "count", [2, pytest.param(100, marks=pytest.mark.nightly("a pass and an import each"))]
 )
 def test_a_past_context_equals_the_context_at_that_time(
     tmp_path: Path, time_machine: TimeMachineFixture, count: int

@@ -17,8 +17,15 @@ PLANS = [f"- The plan of week {n} stands as everybody agreed on Monday" for n in
 
 
 @pytest.fixture
-def proposed(cast: Cast) -> Cast:
+def proposed(cast: Cast, shared_proposal: None) -> Cast:
+    cast.memory.refresh_from_db()
+    return cast
+
+
+@pytest.fixture(scope="module", autouse=True)
+def shared_proposal(shared_cast: Cast) -> None:
     """A long-term memory with many lines, which a merge would drop."""
+    cast = shared_cast
     make_version(
         memory=cast.memory,
         text="\n".join(PLANS),
@@ -29,7 +36,6 @@ def proposed(cast: Cast) -> Cast:
     run_pass(cast.workspace, MONDAY + timedelta(hours=30), Forgetful())
     cast.memory.refresh_from_db()
     assert cast.memory.head == 3 and proposals.find_proposal(cast.memory)
-    return cast
 
 
 def decide(cast: Cast, word: str, name: str = "editor", **given: object) -> HttpResponse:
@@ -57,9 +63,10 @@ def test_the_card_counts_the_kept_lines(proposed: Cast) -> None:
 
 
 def test_there_is_no_page_without_a_proposal(cast: Cast) -> None:
-    page = cast.clients["editor"].get(cast.path("c/C0PUBLIC/")).content.decode()
+    page = cast.clients["insider"].get(cast.path("c/C0PRIVATE/")).content.decode()
     assert "/proposal/" not in page
-    assert cast.clients["editor"].get(f"/m/{cast.memory.pk}/proposal/").status_code == 404
+    path = f"/m/{cast.private_memory.pk}/proposal/"
+    assert cast.clients["insider"].get(path).status_code == 404
 
 
 @pytest.mark.slow
