@@ -65,6 +65,13 @@ def test_a_setting_adds_its_scopes_and_events(
     assert added("features") == features
 
 
+def test_slackbot_finds_the_server_in_the_manifest() -> None:
+    manifest = build_manifest(MemorySettings(slack_mcp=True), HUB)
+    server = {"url": f"{HUB}/mcp", "auth_type": "slack_identity_auth"}
+    assert manifest["mcp_servers"] == {"memory-hub": server}
+    assert "mcp_servers" not in build_manifest(MemorySettings(), HUB)
+
+
 def test_every_event_has_a_requested_scope() -> None:
     everything = scopes.required_scopes(MemorySettings(**EVERYTHING))
     assert set(SUBSCRIBED.values()) - {""} <= set(everything)

@@ -2,11 +2,12 @@
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from datetime import datetime
 from functools import wraps
 from typing import Any
 
+from django.db import close_old_connections
 from django.http import HttpRequest
 from django.utils import timezone
 from ninja.security import HttpBearer
@@ -18,21 +19,21 @@ logger = logging.getLogger(__name__)
 
 
 class RateLimit:
-    """The requests of each key in the current minute, counted in this process."""
+    """The requests of each client in the current minute, counted in this process."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._minute = 0
-        self._counts: dict[int, int] = {}
+        self._counts: dict[Hashable, int] = {}
 
-    def take(self, key: ApiKey, now: datetime) -> int:
+    def take(self, client: Hashable, limit: int, now: datetime) -> int:
         """Count a request. Return how many remain in this minute, -1 if it exceeds the limit."""
         minute = int(now.timestamp()) // 60
         with self._lock:
             if minute != self._minute:
                 self._minute, self._counts = minute, {}
-            self._counts[key.pk] = self._counts.get(key.pk, 0) + 1
-            return max(-1, key.requests_per_minute - self._counts[key.pk])
+            self._counts[client] = self._counts.get(client, 0) + 1
+            return max(-1, limit - self._counts[client])
 
 
 rate_limit = RateLimit()
@@ -55,18 +56,34 @@ def key_of(request: HttpRequest, token: str) -> ApiKey | None:
     if key is None:
         logger.warning("API key refused: %s %s", request.method, request.path)
         return None
-    remaining = rate_limit.take(key, now)
-    request.rate_limit = (key.requests_per_minute, max(0, remaining))  # type: ignore[attr-defined]
-    if remaining < 0:
-        seconds = 60 - int(now.timestamp()) % 60
-        raise Problem(
-            429,
-            f"This key may send {key.requests_per_minute} requests a minute.",
-            {"Retry-After": str(seconds)},
-        )
+    check_rate(request, key.pk, key.requests_per_minute, now)
     key.mark_used(now)
     logger.info("API key %s (%s): %s %s", key.pk, key.name, request.method, request.path)
     return key
+
+
+def usable_key(pk: int, *, is_long_lived: bool = False) -> ApiKey:
+    """Return the key. Raises Problem 401 if it was revoked or has expired.
+
+    ``is_long_lived`` is true for a server that outlives a request of Django.
+    """
+    if is_long_lived:  # outside of requests Django does not replace lost connections
+        close_old_connections()
+    usable = ApiKey.objects.usable(timezone.now()).select_related("user", "workspace")
+    key = usable.filter(pk=pk).first()
+    if key is None:
+        raise Problem(401, "This key was revoked or has expired.")
+    return key
+
+
+def check_rate(request: HttpRequest, client: Hashable, limit: int, now: datetime) -> None:
+    """Count a request of the client. Raises Problem 429 if it exceeds the limit of a minute."""
+    remaining = rate_limit.take(client, limit, now)
+    request.rate_limit = (limit, max(0, remaining))  # type: ignore[attr-defined]
+    if remaining < 0:
+        seconds = 60 - int(now.timestamp()) % 60
+        detail = f"This client may send {limit} requests a minute."
+        raise Problem(429, detail, {"Retry-After": str(seconds)})
 
 
 def reader_of(request: HttpRequest) -> Reader:

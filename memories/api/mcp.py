@@ -1,13 +1,12 @@
 """The MCP server: tools and resources, with the queries of the API."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import UTC, datetime
 from functools import wraps
 from typing import Any
 
 from asgiref.sync import sync_to_async
-from django.db import close_old_connections
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 from mcp import types
@@ -28,6 +27,7 @@ from memories.api.queries import (
     write_note,
 )
 from memories.api.schemas import NoteIn, ProposalIn
+from memories.api.slackbot import ReadsAs
 from memories.models import ApiKey, Line, Memory, MemoryVersion, Note
 from memories.rules.context.contents import DEFAULT_BUDGET
 from memories.rules.ingest.timestamps import from_micros, to_micros
@@ -45,20 +45,17 @@ WRITES = types.ToolAnnotations(
 MOST_CHANGES = 100
 
 
-def build_server(key: ApiKey, *, is_long_lived: bool = False) -> MCPServer:
-    """Return a server whose tools read as the key does. A tool that writes needs its scope.
-
-    ``is_long_lived`` is true for a server that outlives a request of Django.
-    """
+def build_server(load_key: Callable[[], ReadsAs], scopes: Collection[str] = ()) -> MCPServer:
+    """Return a server whose tools read as the loaded key does. A tool that writes needs its scope."""
     server = MCPServer("memory-hub", title="Memory Hub", instructions=INSTRUCTIONS)
-    tools = _Tools(key, is_long_lived=is_long_lived)
+    tools = _Tools(load_key)
     # Some clients drop the text of a result that is also structured.
     server.tool(annotations=READ_ONLY, structured_output=False)(_in_thread(tools.get_context))
     for tool in (tools.search, tools.fetch, tools.whats_new):
         server.tool(annotations=READ_ONLY, structured_output=False)(_in_thread(tool))
-    if ApiKey.Scope.NOTES in key.scopes:
+    if ApiKey.Scope.NOTES in scopes:
         server.tool(annotations=WRITES, structured_output=False)(_in_thread(tools.add_note))
-    if ApiKey.Scope.PROPOSE in key.scopes:
+    if ApiKey.Scope.PROPOSE in scopes:
         correct = _in_thread(tools.propose_correction)
         server.tool(annotations=WRITES, structured_output=False)(correct)
     server.resource("memory://workspace", mime_type="text/plain")(_in_thread(tools.workspace))
@@ -80,21 +77,21 @@ def _in_thread(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _Tools:
-    """The functions of the tools. Each of them checks first that the key is still usable."""
+    """The functions of the tools. Each of them loads the key first, which raises a Problem."""
 
-    def __init__(self, key: ApiKey, *, is_long_lived: bool) -> None:
-        self._pk = key.pk
-        self._is_long_lived = is_long_lived
+    def __init__(self, load_key: Callable[[], ReadsAs]) -> None:
+        self._load_key = load_key
 
     @property
-    def key(self) -> ApiKey:
-        """Read the key. Raises Problem 401 if it was revoked or has expired."""
-        if self._is_long_lived:  # outside of requests Django does not replace lost connections
-            close_old_connections()
-        usable = ApiKey.objects.usable(timezone.now()).select_related("user", "workspace")
-        key = usable.filter(pk=self._pk).first()
-        if key is None:
-            raise Problem(401, "This key was revoked or has expired.")
+    def key(self) -> ReadsAs:
+        return self._load_key()
+
+    def _key_with(self, scope: ApiKey.Scope) -> ApiKey:
+        """Load the key. Raises Problem 403 without the scope."""
+        key = self.key
+        if not isinstance(key, ApiKey):
+            raise Problem(403, "Slackbot only reads.")
+        check_scope(key, scope)
         return key
 
     def get_context(
@@ -159,19 +156,19 @@ class _Tools:
         document = {"id": id, "title": title, "text": text, "url": url, "metadata": metadata}
         return json.dumps(document, ensure_ascii=False)
 
-    def _message(self, key: ApiKey, pk: int) -> "_Document":
+    def _message(self, key: ReadsAs, pk: int) -> "_Document":
         reader = key.reader(timezone.now())
         message = get_or_404(readable_messages(reader, key.workspace), pk=pk)
         out = serialize.messages_out([message], key.workspace, reader)[0]
         title = f"#{message.channel.name}: {out.author}"
         return title, out.text, out.permalink or "", {"sent_at": out.sent_at.isoformat()}
 
-    def _memory(self, key: ApiKey, pk: int) -> "_Document":
+    def _memory(self, key: ReadsAs, pk: int) -> "_Document":
         rows = Memory.objects.visible_to(key.reader(timezone.now()))
         memory = get_or_404(rows.filter(workspace=key.workspace), pk=pk)
         return self._version(key, memory.current_id or 0)
 
-    def _version(self, key: ApiKey, pk: int) -> "_Document":
+    def _version(self, key: ReadsAs, pk: int) -> "_Document":
         reader = key.reader(timezone.now())
         rows = MemoryVersion.objects.visible_to(reader).select_related("memory__channel")
         version = get_or_404(rows, memory__workspace=key.workspace, pk=pk)
@@ -179,13 +176,13 @@ class _Tools:
         url = paths.full_url(f"/v/{version.pk}/")
         return f"{version.memory} {version}", version.content, url, {"lines": lines}
 
-    def _note(self, key: ApiKey, pk: int) -> "_Document":
+    def _note(self, key: ReadsAs, pk: int) -> "_Document":
         rows = Note.objects.in_use(key.workspace).visible_to(key.reader(timezone.now()))
         note = get_or_404(rows, pk=pk)
         url = paths.full_url(f"/w/{key.workspace.slug}/notes/{note.pk}/")
         return note.title, note.content, url, {"tags": note.tags, "version": note.number}
 
-    def _line(self, key: ApiKey, pk: int) -> "_Document":
+    def _line(self, key: ReadsAs, pk: int) -> "_Document":
         line, sources = sources_for(key, pk, timezone.now())
         metadata = {
             "kind": line.kind,
@@ -220,8 +217,7 @@ class _Tools:
 
         With `channel` only its readers see it. Returns JSON: {"id", "url"}.
         """
-        key = self.key
-        check_scope(key, ApiKey.Scope.NOTES)
+        key = self._key_with(ApiKey.Scope.NOTES)
         note = write_note(key, NoteIn(content=text, channel=channel), timezone.now())
         url = paths.full_url(f"/w/{key.workspace.slug}/notes/{note.pk}/")
         return json.dumps({"id": f"note-{note.pk}", "url": url})
@@ -234,8 +230,7 @@ class _Tools:
         `line_id` is the id of a line from fetch, such as "line-5". `reason` says why it is wrong.
         `sources` are ids of messages such as "message-12". Returns JSON: {"id", "status", "url"}.
         """
-        key, now = self.key, timezone.now()
-        check_scope(key, ApiKey.Scope.PROPOSE)
+        key, now = self._key_with(ApiKey.Scope.PROPOSE), timezone.now()
         pk = _parse_id("line", line_id)
         try:
             given = ProposalIn(

@@ -1,5 +1,7 @@
 """`/mcp`: MCP over HTTP. Each request is one POST. There is no session."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from asgiref.sync import async_to_sync
@@ -7,33 +9,41 @@ from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.csrf import csrf_exempt
 
-from memories.api.auth import key_of
+from memories.api.auth import key_of, usable_key
 from memories.api.problems import Problem, respond, respond_unauthorized
-from memories.models import ApiKey
+from memories.api.slackbot import ReadsAs, caller_of, signed_request
+from memories.slack.signature import SIGNATURE
 
 MOST_BYTES = 1_000_000
 
 
 @csrf_exempt  # no other site can send the Authorization header
 def mcp(request: HttpRequest) -> HttpResponse:
-    """Handle an MCP message of a client with a key."""
+    """Handle an MCP message of a client with a key, or of Slackbot."""
     scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+    load_key: Callable[[], ReadsAs]
+    scopes: list[str] = []
     try:
-        key = key_of(request, token) if scheme.lower() == "bearer" else None
+        if not scheme and SIGNATURE in request.headers:
+            load_key = partial(caller_of, signed_request(request))
+        elif scheme.lower() == "bearer" and (key := key_of(request, token)) is not None:
+            load_key, scopes = partial(usable_key, key.pk), key.scopes
+        else:
+            return respond_unauthorized()
     except Problem as problem:
         return respond(problem.status, problem.detail, headers=problem.headers)
-    if key is None:
-        return respond_unauthorized()
     if request.method != "POST":
         return respond(405, "Send MCP messages by POST.", headers={"Allow": "POST"})
-    status, headers, body = async_to_sync(_serve)(key, request)
+    status, headers, body = async_to_sync(_serve)(load_key, scopes, request)
     response = HttpResponse(body, status=status)
     for name, value in headers:
         response[name] = value
     return response
 
 
-async def _serve(key: ApiKey, request: HttpRequest) -> tuple[int, list[tuple[str, str]], bytes]:
+async def _serve(
+    load_key: Callable[[], ReadsAs], scopes: list[str], request: HttpRequest
+) -> tuple[int, list[tuple[str, str]], bytes]:
     """Pass the request to the SDK as an ASGI exchange. Return status, headers and body."""
     # The import of the SDK takes as long as that of Django, and only this view needs it.
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
@@ -42,7 +52,7 @@ async def _serve(key: ApiKey, request: HttpRequest) -> tuple[int, list[tuple[str
     from memories.api.mcp import build_server
 
     manager = StreamableHTTPSessionManager(
-        build_server(key)._lowlevel_server,
+        build_server(load_key, scopes)._lowlevel_server,
         json_response=True,
         stateless=True,
         # Django has checked the host. A browser must send the hub's own Origin.

@@ -8,6 +8,7 @@ from django.db.models import QuerySet
 from memories.api import serialize
 from memories.api.problems import Problem
 from memories.api.schemas import NoteIn, ProposalIn, SearchOut, SourcesOut
+from memories.api.slackbot import ReadsAs
 from memories.models import (
     ApiKey,
     Line,
@@ -44,7 +45,7 @@ def get_or_404(rows: QuerySet[Any], **lookup: Any) -> Any:
 
 
 def context_for(
-    key: ApiKey,
+    key: ReadsAs,
     *,
     channel: str = "",
     thread: str = "",
@@ -79,7 +80,7 @@ def readable_messages(reader: Reader, workspace: Workspace) -> Any:
     return rows.filter(channel__workspace=workspace).select_related("channel", "author")
 
 
-def sources_for(key: ApiKey, pk: int, now: datetime) -> tuple[Line, SourcesOut]:
+def sources_for(key: ReadsAs, pk: int, now: datetime) -> tuple[Line, SourcesOut]:
     """Return a line and its sources. Raises Problem 404."""
     reader, workspace = key.reader(now), key.workspace
     readable = MemoryVersion.objects.visible_to(reader).filter(memory__workspace=workspace)
@@ -93,7 +94,7 @@ def sources_for(key: ApiKey, pk: int, now: datetime) -> tuple[Line, SourcesOut]:
     )
 
 
-def search_for(key: ApiKey, q: str, channel: str, limit: int, now: datetime) -> SearchOut:
+def search_for(key: ReadsAs, q: str, channel: str, limit: int, now: datetime) -> SearchOut:
     """Return the hits that the key's reader may read, grouped by kind."""
     reader = key.reader(now)
     query = parse(f"{q} in:{channel}" if channel else q)

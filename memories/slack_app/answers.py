@@ -5,13 +5,13 @@ from datetime import datetime
 
 from django.utils.translation import gettext as _
 
-from memories.models import Person, Reader, Workspace
+from memories.models import Reader, Workspace
 from memories.rules.memory.catch_up import parse_since
 from memories.rules.slack_app.blocks import Block, answer
 from memories.rules.slack_app.manifest import REMEMBER, WRONG
 from memories.rules.slack_app.payloads import COMMAND, HOME, LINKS, REACTION, SHORTCUT, AppRequest
 from memories.slack_app.briefing import briefing_blocks
-from memories.slack_app.callers import Caller, find_person, language_of
+from memories.slack_app.callers import Caller, find_caller, find_person, language_of
 from memories.slack_app.commands import SHARE, run_command, share
 from memories.slack_app.shortcuts import PROPOSE, ask_what_is_wrong, propose, remember
 from memories.slack_app.unfurls import build_unfurls
@@ -23,28 +23,17 @@ HOME_PERIOD = "7d"
 
 def answer_request(request: AppRequest, workspace: Workspace, now: datetime) -> Block:
     """Return the answer. A refusal says why."""
-    person = find_person(request, workspace)
-    with language_of(person, workspace):
+    with language_of(find_person(request, workspace), workspace):
         if request.kind == LINKS:
             channel = workspace.channels.filter(slack_id=request.channel).first()
             reader = channel.readers(now) if channel else Reader(now=now)
             return {"unfurls": build_unfurls(request.links, workspace, reader)}
-        return _answer(request, workspace, person, now)
+        caller = find_caller(request, workspace, now)
+        return answer(caller) if isinstance(caller, str) else _answer(caller)
 
 
-def _answer(
-    request: AppRequest, workspace: Workspace, person: Person | None, now: datetime
-) -> Block:
-    if person is None:
-        return answer(
-            _(
-                "You are not in the list of people yet. It is read from Slack every five minutes. "
-                "Try again then."
-            )
-        )
-    caller = Caller(request, workspace, person, now)
-    if refusal := caller.find_refusal():
-        return answer(refusal)
+def _answer(caller: Caller) -> Block:
+    request = caller.request
     handlers: dict[str, Callable[[Caller], Block] | None] = {
         COMMAND: run_command,
         HOME: _home,

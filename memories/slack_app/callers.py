@@ -58,6 +58,18 @@ class Caller:
         return ""
 
 
+def find_caller(request: AppRequest, workspace: Workspace, now: datetime) -> Caller | str:
+    """Return the caller, or why they get no answer."""
+    person = find_person(request, workspace)
+    if person is None:
+        return _(
+            "You are not in the list of people yet. It is read from Slack every five minutes. "
+            "Try again then."
+        )
+    caller = Caller(request, workspace, person, now)
+    return caller.find_refusal() or caller
+
+
 def find_person(request: AppRequest, workspace: Workspace) -> Person | None:
     people = workspace.people.select_related("user")
     return people.filter(slack_id=request.user, is_bot=False, forgotten_at=None).first()

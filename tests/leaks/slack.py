@@ -7,10 +7,20 @@ from datetime import timedelta
 from django.conf import settings
 from django.utils import timezone
 
+from memories.api.queries import context_for, search_for
+from memories.api.slackbot import SlackbotCaller
 from memories.models import Line
 from memories.pipeline.search import indexing
-from memories.rules.slack_app.payloads import BUTTON, COMMAND, HOME, LINKS, AppRequest
+from memories.rules.slack_app.payloads import (
+    BUTTON,
+    COMMAND,
+    HOME,
+    LINKS,
+    SLACKBOT,
+    AppRequest,
+)
 from memories.slack_app.answers import answer_request
+from memories.slack_app.callers import find_caller
 from memories.slack_app.commands import SHARE
 from memories.slack_app.digests import build_digest
 from tests.leaks.world import World
@@ -32,6 +42,7 @@ def slack_asks(world: World, typed: str) -> Iterator[tuple[str, str, AppRequest]
             yield OWN, place, AppRequest(**fields, kind=COMMAND, text=text)
         yield OWN, place, AppRequest(**fields, kind=DIGEST)
         yield ALL, place, AppRequest(**fields, kind=DIGEST)
+        yield OWN, place, AppRequest(**fields, kind=SLACKBOT, text=typed)
         yield ALL, place, AppRequest(**fields, kind=LINKS, links=links)
         for key in keys:
             value = json.dumps({"q": "", "keys": [key], "sentences": []})
@@ -49,10 +60,22 @@ def see(world: World, role: str, who: str, place: str, request: AppRequest) -> s
         owner = world.channels[place] if who == ALL else person
         since = timezone.now() - timedelta(days=3650)
         return json.dumps(build_digest(owner, since, timezone.now()) if owner else "")
+    if request.kind == SLACKBOT:
+        return _see_by_slackbot(world, AppRequest(**values))
     answer = answer_request(AppRequest(**values), world.team, timezone.now())
     if who == ALL and answer.get("response_type") == "ephemeral":
         return ""
     return json.dumps(answer, ensure_ascii=False)
+
+
+def _see_by_slackbot(world: World, request: AppRequest) -> str:
+    now = timezone.now()
+    caller = find_caller(request, world.team, now)
+    if isinstance(caller, str):
+        return caller
+    slackbot = SlackbotCaller(caller)
+    context = context_for(slackbot, query=request.text, budget=20_000, now=now)
+    return context.text + search_for(slackbot, request.text, "", 50, now).model_dump_json()
 
 
 def _keys(world: World) -> Iterator[str]:

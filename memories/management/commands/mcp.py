@@ -1,11 +1,13 @@
 """Serve MCP on standard input and output, for agents on the same machine."""
 
+from functools import partial
 from typing import Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
+from memories.api.auth import usable_key
 from memories.api.mcp import build_server
 from memories.models import ApiKey
 from memoryhub.env import PROGRAM
@@ -19,4 +21,5 @@ class Command(BaseCommand):
         key = ApiKey.objects.find(settings.MEMORYHUB_KEY, timezone.now())
         if key is None:
             raise CommandError(f"MEMORYHUB_KEY holds no usable key: see `{PROGRAM} api_key`.")
-        build_server(key, is_long_lived=True).run("stdio")
+        load_key = partial(usable_key, key.pk, is_long_lived=True)
+        build_server(load_key, key.scopes).run("stdio")

@@ -47,12 +47,18 @@ def workspace_of(request: AppRequest) -> Workspace | None:
     return None
 
 
+def find_refusal(request: AppRequest) -> str:
+    """Return why no workspace answers the request (a key of `REFUSALS`), "" if there is one."""
+    if workspace_of(request) is not None:
+        return ""
+    is_known = Workspace.objects.filter(team_id=request.team).exists()
+    return SWITCHED_OFF if is_known else UNKNOWN_TEAM
+
+
 def store_request(request: AppRequest) -> StoredRequest:
     """Store a request, unless its feature is off or the same request was stored before."""
-    if not Workspace.objects.filter(team_id=request.team).exists():
-        return StoredRequest(refusal=UNKNOWN_TEAM)
-    if workspace_of(request) is None:
-        return StoredRequest(refusal=SWITCHED_OFF)
+    if refusal := find_refusal(request):
+        return StoredRequest(refusal=refusal)
     values = {"team_id": request.team, "kind": request.kind, "body": request.body}
     event, is_new = SlackEvent.objects.get_or_create(event_id=request.key, defaults=values)
     return StoredRequest(event.pk) if is_new else StoredRequest(refusal=REPEATED)

@@ -1,0 +1,69 @@
+"""Slackbot as a client of MCP. Slack signs its requests, and names the person who asks in them."""
+
+import logging
+from dataclasses import replace
+from datetime import datetime
+
+from django.http import HttpRequest
+from django.utils import timezone
+
+from memories.api.auth import check_rate
+from memories.api.problems import Problem
+from memories.models import ApiKey, Reader, Workspace
+from memories.pipeline.ingest.events import is_signed_by_slack
+from memories.pipeline.ingest.requests import REFUSALS, find_refusal, workspace_of
+from memories.rules.ingest.message_text import as_dict
+from memories.rules.ingest.references import load_object
+from memories.rules.ingest.slack_objects import parse_slack_id
+from memories.rules.slack_app.payloads import SLACKBOT, AppRequest
+from memories.slack_app.callers import Caller, find_caller
+
+logger = logging.getLogger(__name__)
+
+REQUESTS_PER_MINUTE = 120
+
+
+class SlackbotCaller:
+    """The person for whom Slackbot asks. It reads what they read, and writes nothing."""
+
+    def __init__(self, caller: Caller) -> None:
+        self.caller = caller
+
+    @property
+    def workspace(self) -> Workspace:
+        return self.caller.workspace
+
+    def reader(self, now: datetime) -> Reader:
+        """Return the reader of the person. An operator's access grants do not extend to Slackbot."""
+        return replace(Reader.of_person(self.caller.person, now), is_operator=False)
+
+
+ReadsAs = ApiKey | SlackbotCaller
+
+
+def signed_request(request: HttpRequest) -> AppRequest:
+    """Return who asks, by a request with Slack's signature. Raises Problem 401 or 429."""
+    now = timezone.now()
+    if not is_signed_by_slack(request.body, request.headers, now):
+        raise Problem(
+            401, "This request has no signature of Slack, or it is older than five minutes."
+        )
+    params = as_dict(load_object(request.body.decode()).get("params"))
+    slack = as_dict(as_dict(params.get("_meta")).get("slack"))
+    team, user = parse_slack_id(slack.get("team_id")), parse_slack_id(slack.get("user_id"))
+    asked = AppRequest(key="", kind=SLACKBOT, team=team or "", user=user or "")
+    check_rate(request, (asked.team, asked.user), REQUESTS_PER_MINUTE, now)
+    logger.info("Slackbot for %s in %s: %s", asked.user, asked.team, request.path)
+    return asked
+
+
+def caller_of(request: AppRequest) -> SlackbotCaller:
+    """Return the person in the workspace. Raises Problem 403 with the reason."""
+    refusal = find_refusal(request)
+    workspace = workspace_of(request)
+    if workspace is None:
+        raise Problem(403, str(REFUSALS[refusal]))
+    caller = find_caller(request, workspace, timezone.now())
+    if isinstance(caller, str):
+        raise Problem(403, caller)
+    return SlackbotCaller(caller)
