@@ -12,7 +12,6 @@ from django.views.decorators.csrf import csrf_exempt
 from memories.api.auth import key_of, usable_key
 from memories.api.problems import Problem, respond, respond_unauthorized
 from memories.api.slackbot import ReadsAs, caller_of, signed_request
-from memories.slack.signature import SIGNATURE
 
 MOST_BYTES = 1_000_000
 
@@ -24,7 +23,7 @@ def mcp(request: HttpRequest) -> HttpResponse:
     load_key: Callable[[], ReadsAs]
     scopes: list[str] = []
     try:
-        if not scheme and SIGNATURE in request.headers:
+        if not scheme and "X-Slack-Signature" in request.headers:
             load_key = partial(caller_of, signed_request(request))
         elif scheme.lower() == "bearer" and (key := key_of(request, token)) is not None:
             load_key, scopes = partial(usable_key, key.pk), key.scopes

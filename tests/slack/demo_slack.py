@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from memories.rules.slack_app.payloads import SETTINGS
 from tests.slack.demo_life import build_demo_export, fill_workspace, post_messages
 from tests.slack.fake_app import APP_SCOPES
 from tests.slack.fake_events import SIGNING_SECRET, send_event
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parent.parent.parent
 SLUG = "kazoe"
 IDLE_SECONDS, MESSAGE_THRESHOLD = 30, 8  # short: a spectator does not wait two hours
-FEATURES = ("slack_commands", "slack_shortcuts", "slack_home", "slack_reaction", "slack_unfurls")
+FEATURES = tuple(setting for setting in SETTINGS.values() if setting != "slack_mcp")
 DAYS = 24  # of passes, one a day, as `manage.py demo` makes them
 # Settings of the environment that do not apply: it calls no model and only the fake Slack.
 REMOVED_PREFIXES = ("MEMORYHUB_", "OPENAI_", "SLACK_", "DATABASE_URL", "SECRET_KEY")

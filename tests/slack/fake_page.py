@@ -6,6 +6,7 @@ A person types messages and commands, presses buttons, and sees the answers that
 import json
 import re
 import threading
+import time
 from html import escape
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
@@ -18,9 +19,12 @@ if TYPE_CHECKING:
     from tests.slack.fake_slack import FakeSlack
 
 NEWEST = 25  # messages
+PATIENCE = 8.0  # seconds that a page waits for the app's answer
 REACTION = "memo"
 _LINK = re.compile(r"&lt;(https?://[^|&]+(?:&amp;[^|&]+)*)\|(.*?)&gt;")
 _MENTION = re.compile(r"&lt;@(\w+)&gt;")
+_CHANNEL = re.compile(r"&lt;#\w+\|(.*?)&gt;")
+_BOLD, _ITALIC = re.compile(r"(?<!\S)\*([^*\n]+)\*"), re.compile(r"(?<!\S)_([^_\n]+)_(?!\S)")
 
 _STYLE = """
 body{font:16px/1.5 system-ui,sans-serif;margin:0 auto;max-width:46rem;padding:1rem}
@@ -28,6 +32,8 @@ form{display:inline}li{list-style:none;margin:.5rem 0}ul{padding:0}
 .only{background:#f3f1ff;border-left:3px solid #6a5acd;padding:.5rem 1rem;margin:.5rem 0;color:#111}
 button{font:inherit}textarea,input[name=text]{width:100%;font:inherit;box-sizing:border-box}
 .meta{color:#666}
+.menu button{background:none;border:0;color:#666;font-size:.8rem;padding:0 .5rem 0 0;cursor:pointer}
+li:hover .menu button{color:#1264a3}
 """
 
 
@@ -74,6 +80,7 @@ def act(slack: "FakeSlack", given: dict[str, str]) -> str:
     """Process a form of the page; return the address of the page after it."""
     user, channel, ts = given.get("user", ""), given.get("channel", ""), given.get("ts", "")
     text = given.get("text", "").strip()
+    before = _seen(slack, user, channel)
     match given.get("do"):
         case "say" if text.startswith("/memory"):
             _send(slack, slack.command(user, channel, text.removeprefix("/memory").strip()))
@@ -85,6 +92,8 @@ def act(slack: "FakeSlack", given: dict[str, str]) -> str:
                 slack.say(channel, user, text, slack.now_ts())
             for body in slack.take_events():
                 _send(slack, body)
+            if not urls:
+                before = ()  # the app shows nothing
         case "remember" | "wrong" as callback:
             _send(slack, slack.shortcut(user, channel, ts, callback))
         case "react":
@@ -95,7 +104,18 @@ def act(slack: "FakeSlack", given: dict[str, str]) -> str:
             typed = {key[6:]: value for key, value in given.items() if key.startswith("typed-")}
             payload = slack.press(user, channel, given["action"], given["value"], typed)
             _send(slack, payload)
+    until = time.monotonic() + PATIENCE
+    while slack.hub_url and _seen(slack, user, channel) == before and time.monotonic() < until:
+        time.sleep(0.1)
     return f"/?{urlencode({'user': user, 'channel': channel})}"
+
+
+def _seen(slack: "FakeSlack", user: str, channel: str) -> tuple[int, ...]:
+    """Return numbers that change when the app shows the person something."""
+    screen = slack.screen
+    posts = slack.posts(channel) if channel in slack.channels else []
+    home = screen.homes.get(user)
+    return len(slack.shown_to(user)), len(screen.unfurls), len(posts), id(home) if home else 0
 
 
 def _send(slack: "FakeSlack", payload: Json) -> None:
@@ -129,10 +149,10 @@ def _message(slack: "FakeSlack", message: Json, here: dict[str, str]) -> str:
         for do, words in (
             ("remember", "Remember this"),
             ("wrong", "This is wrong"),
-            ("react", "📝"),
+            ("react", ":memo:"),
         )
     )
-    return f"<strong>{name}</strong> {body} <span>{forms}</span>"
+    return f'<strong>{name}</strong><br>{body}<div class="menu">{forms}</div>'
 
 
 def _shown(slack: "FakeSlack", shown: Shown) -> str:
@@ -198,6 +218,8 @@ def _markup(slack: "FakeSlack", text: str) -> str:
     html = _MENTION.sub(
         lambda match: f"@{slack.users.get(match[1], {}).get('name', match[1])}", html
     )
+    html = _CHANNEL.sub(r"#\1", html)
+    html = _ITALIC.sub(r"<em>\1</em>", _BOLD.sub(r"<strong>\1</strong>", html))
     return (
         html.replace("&amp;lt;", "&lt;")
         .replace("&amp;gt;", "&gt;")
