@@ -51,10 +51,10 @@ def signed_request(request: HttpRequest) -> AppRequest:
     params = as_dict(load_object(request.body.decode()).get("params"))
     slack = as_dict(as_dict(params.get("_meta")).get("slack"))
     team, user = parse_slack_id(slack.get("team_id")), parse_slack_id(slack.get("user_id"))
-    asked = AppRequest(key="", kind=SLACKBOT, team=team or "", user=user or "")
-    check_rate(request, (asked.team, asked.user), REQUESTS_PER_MINUTE, now)
-    logger.info("Slackbot for %s in %s: %s", asked.user, asked.team, request.path)
-    return asked
+    app_request = AppRequest(key="", kind=SLACKBOT, team=team or "", user=user or "")
+    check_rate(request, (app_request.team, app_request.user), REQUESTS_PER_MINUTE, now)
+    logger.info("Slackbot for %s in %s: %s", app_request.user, app_request.team, request.path)
+    return app_request
 
 
 def caller_of(request: AppRequest) -> SlackbotCaller:

@@ -2,7 +2,8 @@
 
 They come doubled, replayed, under a new id, edits before their message and deletions first, signed
 and over HTTP, to what `manage.py serve` runs: web and a real qcluster that works them off. Between
-them come forged and malformed posts. Oracle: the script's own list of what was said last.
+them come forged and malformed posts. While the workers are busy with them, people send commands at
+20 a second. Oracle: the script's own list of what was said last.
 """
 
 import contextlib
@@ -28,6 +29,7 @@ from memories.models import Channel, Message, SlackEvent, Workspace
 from memories.rules.ingest.timestamps import to_micros, ts_from_micros
 from tests.hard.trees import Trees, trees
 from tests.processes import wait_until
+from tests.slack.fake_app import signed_form
 from tests.slack.fake_events import SIGNING_SECRET, signed_event, url_verification
 
 NAME = "13 events"
@@ -45,6 +47,9 @@ POSTS = {True: 10_000, False: 120}
 FORGED = {True: 200, False: 40}
 PER_SECOND = 50
 P99, LONGEST = 0.3, 3.0  # seconds; after three Slack sends it again
+COMMANDS = {True: 1_200, False: 60}
+COMMANDS_PER_SECOND = 20
+COMMANDS_P99 = 1.0  # seconds
 CHANNELS = 5
 TEAM = "T0EVENTS"
 OUT_OF_ORDER = 120  # posts: so far from its place one may come
@@ -212,10 +217,10 @@ class Answers:
         return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
 
-def _post(netloc: str, raw: bytes, headers: dict[str, str]) -> int:
+def _post(netloc: str, raw: bytes, headers: dict[str, str], path: str) -> int:
     connection = HTTPConnection(netloc, timeout=30)
     try:
-        connection.request("POST", "/slack/events/", body=raw, headers=headers)
+        connection.request("POST", path, body=raw, headers=headers)
         answer = connection.getresponse()
         answer.read()
         return answer.status
@@ -226,7 +231,10 @@ def _post(netloc: str, raw: bytes, headers: dict[str, str]) -> int:
 
 
 def _send(
-    netloc: str, posts: list[Callable[[], tuple[bytes, dict[str, str]]]], per_second: float
+    netloc: str,
+    posts: list[Callable[[], tuple[bytes, dict[str, str]]]],
+    per_second: float,
+    path: str = "/slack/events/",
 ) -> Answers:
     """Each at its own moment, whether the ones before it were answered or not."""
     answers = Answers()
@@ -237,7 +245,7 @@ def _send(
         time.sleep(max(0.0, due - time.monotonic()))
         raw, headers = posts[number]()
         sent = time.monotonic()
-        status = _post(netloc, raw, headers)
+        status = _post(netloc, raw, headers, path)
         with answers.lock:
             answers.late = max(answers.late, sent - due)
             answers.statuses[status] += 1
@@ -256,7 +264,12 @@ def run(*, full: bool, seed: int, work: Path, database_url: str) -> dict[str, An
     chance = random.Random(seed)
     now = timezone.now()
     workspace = Workspace.objects.create(
-        slug="events", name="events", team_id=TEAM, connected_at=now, synced_at=now
+        slug="events",
+        name="events",
+        team_id=TEAM,
+        connected_at=now,
+        synced_at=now,
+        settings={"slack_commands": True},
     )
     Channel.objects.bulk_create(
         Channel(
@@ -285,6 +298,7 @@ def run(*, full: bool, seed: int, work: Path, database_url: str) -> dict[str, An
         script = Script(chance, to_micros(now - timedelta(hours=8)))
         script.write(POSTS[full])
         answers = _send(netloc, _signed(script), PER_SECOND)
+        commands = _send(netloc, _commands(COMMANDS[full]), COMMANDS_PER_SECOND, "/slack/commands/")
         forged = _forged(chance)
         wrong = [next(forged) for _ in range(FORGED[full])]
         refused = _send(netloc, [lambda post=post: post for post in wrong], PER_SECOND)  # type: ignore[misc]
@@ -293,7 +307,11 @@ def run(*, full: bool, seed: int, work: Path, database_url: str) -> dict[str, An
         settled = time.monotonic() - began
         seconds = _seconds_of_work(served)
     posts = len(script.posts)
-    in_time = answers.at(0.99) < P99 and max(answers.seconds) < LONGEST
+    in_time = (
+        answers.at(0.99) < P99
+        and max(answers.seconds) < LONGEST
+        and commands.at(0.99) <= COMMANDS_P99
+    )
     figures = {
         "n": posts,
         "messages": len(script.sent),
@@ -303,6 +321,8 @@ def run(*, full: bool, seed: int, work: Path, database_url: str) -> dict[str, An
         "p99_ms": round(1000 * answers.at(0.99), 1),
         "longest_ms": round(1000 * max(answers.seconds), 1),
         "per_second": round(posts / answers.took, 1),
+        "commands": _count_statuses(commands.statuses),
+        "commands_p99_ms": round(1000 * commands.at(0.99), 1),
         "sender_late_ms": round(1000 * answers.late, 1),
         "control_p99_ms": round(1000 * control.at(0.99), 1),
         "cpu_ms_a_post": {role: round(1000 * spent / posts, 1) for role, spent in seconds.items()},
@@ -313,6 +333,8 @@ def run(*, full: bool, seed: int, work: Path, database_url: str) -> dict[str, An
     }
     return figures | {
         "pass": figures["answers"] == {"200": posts}
+        and figures["commands"] == {"200": COMMANDS[full]}
+        and max(commands.seconds) < LONGEST
         and figures["forged_answers"] == {"401": len(wrong)}
         and (in_time or not full)
         and not any(figures[name] for name in WRONG)
@@ -322,6 +344,17 @@ def run(*, full: bool, seed: int, work: Path, database_url: str) -> dict[str, An
 def _signed(script: Script) -> list[Callable[[], tuple[bytes, dict[str, str]]]]:
     """Signed when they are sent, as Slack does each time."""
     return [lambda body=body: signed_event(body) for body in script.posts]  # type: ignore[misc]
+
+
+def _commands(count: int) -> list[Callable[[], tuple[bytes, dict[str, str]]]]:
+    """Commands of many people. Their answers go nowhere: only acknowledgements are measured."""
+    fields = {"command": "/memory", "team_id": TEAM, "channel_id": "C0EVENTS0", "text": "help"}
+    return [
+        lambda number=number: signed_form(  # type: ignore[misc]
+            {**fields, "user_id": f"U{number}", "trigger_id": f"{number}.1.a"}
+        )
+        for number in range(count)
+    ]
 
 
 def _count_statuses(statuses: Counter[int]) -> dict[str, int]:
