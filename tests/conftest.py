@@ -30,7 +30,10 @@ from tests.template import RUN
 
 # Deadlines on a busy machine do not measure the code.
 hypothesis_settings.register_profile(
-    "here", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    "here",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    max_examples=100 if os.environ.get("FULL") else 30,  # FULL is of `make nightly`
 )
 hypothesis_settings.load_profile("here")
 

@@ -5,8 +5,8 @@ test     everything that is not marked nightly: on SQLite with a browser, on Pos
          marked postgres, and the bars of tests/hard at small size
 nightly  everything, on both databases, in every look and at full size
 
-A run has parts; it ends with a table of them. `test` runs two parts at a time, since many tests
-wait; the name of its part stands before each line. Names of parts select these alone, so that a
+A run has parts; it ends with a table of them. But for `nightly` two parts run at a time, since
+many tests wait; the name of its part stands before each line. Names of parts select these alone, so that a
 nightly run can go on where it stopped: its table holds what earlier runs of the same commit have
 shown.
 PostgreSQL comes from TEST_DATABASE_URL, else from a server that is started for the run.
@@ -76,7 +76,7 @@ class Run:
             print(f"No such part: {', '.join(unknown)}. There are: {', '.join(parts)}.")
             return 2
         started = time.monotonic()
-        with self.stack, ThreadPoolExecutor(2 if self.level == "test" else 1) as pool:
+        with self.stack, ThreadPoolExecutor(1 if self.level == "nightly" else 2) as pool:
             list(pool.map(lambda name: self.run_part(name, parts[name]), selected or parts))
         earlier = kept() if self.level == "nightly" else {}
         status = summarize(list(parts), earlier | self.rows)
@@ -115,10 +115,12 @@ class Run:
         results.parent.mkdir(exist_ok=True)
         results.unlink(missing_ok=True)
         cores = min(4, os.cpu_count() or 2)
-        # Many tests wait, but for those of `check`. `test` runs another part beside.
-        workers = {"check": cores, "test": cores + (name == "sqlite"), "nightly": 2 * cores}
+        # `test` runs another part beside; by itself a part waits for about half of its time.
+        workers = {"check": cores, "test": cores, "nightly": 2 * cores}
         command = [sys.executable, "-m", "pytest", "-q", "-n", str(workers[self.level])]
         command += ["--dist=worksteal", f"--junitxml={results}", "-m", marks, *files]
+        if self.level == "nightly":
+            variables["FULL"] = "1"
         failed = self.execute(name, command, variables)
         tests, not_run = read_results(results)
         return {"tests": tests, "failed": failed, "not_run": not_run}

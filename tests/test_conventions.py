@@ -228,6 +228,9 @@ def test_nothing_is_left_for_later(folder: str) -> None:
     assert not [path.name for path in python_files(folder) if signs.search(path.read_text())]
 
 
+REFUSED = EVERYDAY | PRIVATE
+
+
 def refused_names(source: str) -> list[str]:
     """The names that a module gives to things and that say nothing, with their lines."""
     tree = ast.parse(source)
@@ -235,8 +238,7 @@ def refused_names(source: str) -> list[str]:
     return [
         f"{node.lineno} {name}"  # type: ignore[attr-defined]
         for node in ast.walk(tree)
-        if node not in exempt
-        and (name := given_name(node)).lower().strip("_") in EVERYDAY | PRIVATE
+        if node not in exempt and (name := given_name(node)).lower().strip("_") in REFUSED
     ]
 
 

@@ -99,7 +99,7 @@ def imports_of(tree: ast.AST, module_names: Iterable[str]) -> set[str]:
 
 def without_type_checking(tree: ast.AST) -> Iterator[ast.AST]:
     for node in ast.iter_child_nodes(tree):
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+        if isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING":
             continue
         yield node
         yield from without_type_checking(node)

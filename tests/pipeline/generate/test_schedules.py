@@ -45,7 +45,7 @@ def write_export(folder: Path, days: int) -> None:
 @pytest.mark.parametrize(
     ("days", "intervals"),
     [
-        (1, (3600, 0)),
+        (1, (14_400, 0)),
         pytest.param(3, (600, 3600, 0), marks=pytest.mark.nightly("over 500 passes")),
     ],
 )

@@ -27,12 +27,17 @@ PART = {"HX-Request": "true"}
 
 @pytest.fixture
 def talking(cast: Cast) -> Cast:
+    return cast
+
+
+@pytest.fixture(scope="module", autouse=True)
+def shared_talk(shared_cast: Cast) -> None:
     """A channel with a new message that is not due."""
+    cast = shared_cast
     at = timezone.now() - timedelta(minutes=3)
     MessageFactory(channel=cast.public, author=cast.author, at=at, text="the lamps are blue")
     plan_channel(cast.public.pk, timezone.now())
     run_pass(cast.workspace, timezone.now())
-    return cast
 
 
 def short_of(channel: Channel) -> Memory:
