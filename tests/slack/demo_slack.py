@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parent.parent.parent
 SLUG = "kazoe"
 IDLE_SECONDS, MESSAGE_THRESHOLD = 30, 8  # short: a spectator does not wait two hours
-FEATURES = tuple(setting for setting in SETTINGS.values() if setting != "slack_mcp")
+FEATURES = (*(set(SETTINGS.values()) - {"slack_mcp"}), "slack_digests")
 DAYS = 24  # of passes, one a day, as `manage.py demo` makes them
 # Settings of the environment that do not apply: it calls no model and only the fake Slack.
 REMOVED_PREFIXES = ("MEMORYHUB_", "OPENAI_", "SLACK_", "DATABASE_URL", "SECRET_KEY")
