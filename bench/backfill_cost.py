@@ -47,8 +47,8 @@ def main() -> int:
         yardstick_calls=floors[0]["llm_calls"],
         tokens=[row["tokens"] for row in rounds],
         quoted=[row["quoted"] for row in rounds],
-        quote_away=[round(error, 3) for error in errors],
-        quote_seconds=[row["quote_seconds"] for row in rounds],
+        estimate_away=[round(error, 3) for error in errors],
+        estimate_seconds=[row["estimate_seconds"] for row in rounds],
     )
     return 0 if row["pass"] else 1
 
@@ -71,10 +71,10 @@ def run_backfill(work: Path, url: str, slug: str) -> dict[str, Any]:
     control(url, "__reset")
     began = time.monotonic()
     now = timezone.now()
-    quote = estimate_backfill(workspace, channels, 0, now).as_json()
+    estimate = estimate_backfill(workspace, channels, 0, now).as_json()
     quoted_at = time.monotonic()
     backfill = Backfill.objects.start(
-        workspace, channels, since_us=0, until_us=to_micros(now), quote=quote, by=None
+        workspace, channels, since_us=0, until_us=to_micros(now), estimate=estimate, by=None
     )
     assert carry_out(backfill, lambda: None) == ""
     seconds = time.monotonic() - quoted_at
@@ -82,10 +82,10 @@ def run_backfill(work: Path, url: str, slug: str) -> dict[str, Any]:
     assert backfill.state == Backfill.State.DONE, backfill.state
     return {
         "seconds": round(seconds, 2),
-        "quote_seconds": round(quoted_at - began, 2),
+        "estimate_seconds": round(quoted_at - began, 2),
         "calls": stats["calls"],
         "tokens": stats["prompt_tokens"] + stats["completion_tokens"],
-        "quoted": quote["total"]["tokens"]["middle"],
+        "quoted": estimate["total"]["tokens"]["middle"],
     }
 
 

@@ -183,7 +183,7 @@ def _backfill(workspace: Workspace, channel: Channel, editor: User) -> None:
         until_us=5,
         cap_tokens=10**12,
         author=editor,
-        quote={"tokens": [1, 2]},
+        estimate={"tokens": [1, 2]},
     )
     BackfillChannel.objects.create(backfill=backfill, channel=channel, start_us_before=7)
 
@@ -236,5 +236,5 @@ def proven(workspace, user):
 class Forbidden(OfflineSummariser):
     """A summariser that fails if it is called."""
 
-    def summarise(self, request, way=RequestStrategy.WHOLE):
+    def summarise(self, request, strategy=RequestStrategy.WHOLE):
         raise AssertionError("called again for text that is remembered already")

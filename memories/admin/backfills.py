@@ -48,16 +48,16 @@ class BackfillAdmin(ReadOnly, AudienceAdmin):
     search_fields = ("=id", "workspace__slug", "author__username", "state")
     ordering = ("-pk",)
     actions = ("pause", "resume", "cancel")
-    hidden_fields = ("quote",)
+    hidden_fields = ("estimate",)
     fields = (
         "workspace",
         "state",
-        "paused_by",
+        "pause_reason",
         "since",
         "until",
         "cap_tokens",
         "cap_dollars",
-        "quote",
+        "estimate",
         "author",
         "created_at",
         "finished_at",

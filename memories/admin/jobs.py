@@ -83,7 +83,7 @@ class JobAdmin(ReadOnly, AudienceAdmin):
     search_fields = ("=id", "fault", "model", "prompt_version", "input_key")
     ordering = ("-pk",)
     actions = ("retry", "cancel", "accept", "reject")
-    hidden_fields = ("reply", "cites", "fault_text")
+    hidden_fields = ("reply", "reply_sources", "fault_text")
     inlines = (CallInline, InputInline)
     fields = (
         "place",
@@ -93,8 +93,8 @@ class JobAdmin(ReadOnly, AudienceAdmin):
         "segment_key",
         "base_key",
         "attempts",
-        "lost",
-        "way",
+        "workers_lost",
+        "strategy",
         "backfill",
         "not_before",
         "lease_until",

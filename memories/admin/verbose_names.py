@@ -21,8 +21,8 @@ VERBOSE_NAMES = {
     "lease_until": _("lease until"),
     "memory": _("memory"),
     "name": _("name"),
-    "openings": _("pauses in a row"),
-    "paused_by": _("pause reason"),
+    "times_opened": _("pauses in a row"),
+    "pause_reason": _("pause reason"),
     "person": _("person"),
     "rate_limits": _("rate limits in a row"),
     "restored_from": _("restored from"),
@@ -31,7 +31,7 @@ VERBOSE_NAMES = {
     "text": _("text"),
     "thread_segment": _("segment of the thread"),
     "user": _("account"),
-    "way": _("prompt form"),
+    "strategy": _("prompt form"),
     "workspace": _("workspace"),
 }
 

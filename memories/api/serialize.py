@@ -158,7 +158,7 @@ def hit_out(row: Any, terms: Sequence[Term], names: Names) -> HitOut:
     if isinstance(row, Line):
         memory = row.version.memory
         path = paths.card_path(memory)
-        if row.fate == Line.Fate.ARCHIVED:
+        if row.outcome == Line.Outcome.ARCHIVED:
             path = f"{reverse('archive-index', args=[memory.pk])}?line={row.pk}"
         title = f"{paths.scope_name(memory)}: {paths.type_name(memory)}"
         return _hit(

@@ -5,17 +5,18 @@ from typing import Any
 Numbers = dict[str, Any]
 
 
-def quote_lines(quote: Numbers) -> str:
+def estimate_lines(estimate: Numbers) -> str:
     """Return a table with a row for each channel and a total."""
     rows: list[tuple[str, ...]] = [
         ("", "messages", "segments", "threads", "calls", "tokens", "cost", "minutes")
     ]
     rows += [
-        (f"#{channel['channel_name']}", *_cells(channel, quote)) for channel in quote["channels"]
+        (f"#{channel['channel_name']}", *_cells(channel, estimate))
+        for channel in estimate["channels"]
     ]
-    if quote["workspace"]["calls"]["high"]:
-        rows.append(("the workspace's memory", *_cells(quote["workspace"], quote)))
-    rows.append(("total", *_cells(quote["total"], quote)))
+    if estimate["workspace"]["calls"]["high"]:
+        rows.append(("the workspace's memory", *_cells(estimate["workspace"], estimate)))
+    rows.append(("total", *_cells(estimate["total"], estimate)))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = [
         "  ".join(
@@ -24,26 +25,26 @@ def quote_lines(quote: Numbers) -> str:
         )
         for row in rows
     ]
-    return "\n".join([*lines, _basis(quote)])
+    return "\n".join([*lines, _basis(estimate)])
 
 
-def _cells(row: Numbers, quote: Numbers) -> tuple[str, ...]:
+def _cells(row: Numbers, estimate: Numbers) -> tuple[str, ...]:
     return (
         f"{row['messages']:,}",
         f"{row['segments']:,}",
         f"{row['threads']:,}",
         span(row["calls"]),
         span(row["tokens"]),
-        "nothing" if quote["free"] else dollars(row["dollars"]),
+        "nothing" if estimate["free"] else dollars(row["dollars"]),
         span(row["minutes"], 1),
     )
 
 
-def _basis(quote: Numbers) -> str:
-    if quote["free"]:
+def _basis(estimate: Numbers) -> str:
+    if estimate["free"]:
         return "No model is configured. The offline summariser makes no calls and costs nothing."
-    if quote["measured"]:
-        return f"By the newest {quote['measured']} calls of this model."
+    if estimate["measured"]:
+        return f"By the newest {estimate['measured']} calls of this model."
     return "No call of this model is measured yet. Tokens and times are estimates."
 
 
@@ -62,13 +63,13 @@ def money(amount: float) -> str:
     return f"${amount:,.2f}" if amount >= 1 else f"${amount:,.4f}"
 
 
-def progress_line(progress: Numbers, quote: Numbers) -> str:
+def progress_line(progress: Numbers, estimate: Numbers) -> str:
     """Return one line: finished summaries, cost of the estimate, and the remaining time."""
     parts = [f"{progress['made']:,} of {progress['wanted']:,} summaries"]
     if progress["given_up"]:
         parts.append(f"{progress['given_up']:,} given up")
-    total = quote.get("total")  # None: an export excluded a channel of the estimate
-    if total and not quote["free"]:
+    total = estimate.get("total")  # None: an export excluded a channel of the estimate
+    if total and not estimate["free"]:
         parts.append(f"{progress['tokens']:,} tokens of {span(total['tokens'])}")
         if total["dollars"] is None or progress["dollars"] is None:
             parts.append("unpriced tokens")
@@ -81,13 +82,13 @@ def progress_line(progress: Numbers, quote: Numbers) -> str:
 
 def state_lines(state: Numbers) -> str:
     """Return the state, the limits, and the progress of each channel."""
-    reason = f" ({state['paused_by'].replace('_', ' ')})" if state["paused_by"] else ""
+    reason = f" ({state['pause_reason'].replace('_', ' ')})" if state["pause_reason"] else ""
     lines = [f"Backfill {state['id']} is {state['state']}{reason}."]
     if state["cap_tokens"] is not None:
         lines.append(f"  cap: {state['cap_tokens']:,} tokens")
     if state["cap_dollars"] is not None:
         lines.append(f"  cap: {money(state['cap_dollars'])}")
-    lines.append(f"  {progress_line(state['progress'], state['quote'])}")
+    lines.append(f"  {progress_line(state['progress'], state['estimate'])}")
     lines += [
         f"  #{channel['channel_name']}: {channel['made']:,} of {channel['wanted']:,}"
         for channel in state["progress"]["channels"]

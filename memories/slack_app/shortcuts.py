@@ -105,7 +105,7 @@ def _find_message(caller: Caller, ts: str = "") -> Message | None:
 def _lines_of(caller: Caller, message: Message) -> list[Line]:
     """Return the lines of current versions that rest on a message and that the caller may read."""
     versions = MemoryVersion.objects.visible_to(caller.reader).current()
-    lines = message.lines.filter(version__in=versions.values("pk"), redacted=False, fate="")
+    lines = message.lines.filter(version__in=versions.values("pk"), redacted=False, outcome="")
     related = lines.select_related("version__memory__channel", "version__memory__workspace")
     return list(related.order_by("pk")[:MOST_LINES])
 

@@ -132,7 +132,7 @@ def _line_actions(context: Context, line: LineDisplay, path: str, language: str)
     if line.is_unverified:
         words = _("Unverified: not all numbers, dates and links are in the sources")
         parts.append(format_html('<span class="meta">{}</span>', words))
-    parts.append(fate(line))
+    parts.append(outcome(line))
     if line.since_href:
         words = _("Added in v%(n)s") % {"n": line.since}
         parts.append(format_html('<a href="{}">{}</a>', line.since_href, words))
@@ -237,16 +237,16 @@ def _since(line: OptionalLine, *, in_words: bool) -> SafeString:
 
 
 @register.filter
-def fate(line: OptionalLine) -> SafeString:
+def outcome(line: OptionalLine) -> SafeString:
     """Return why the next version lacks a line, with a link to that version."""
-    if not line or not line.fate:
+    if not line or not line.outcome:
         return EMPTY
     words = {
-        Line.Fate.SUPERSEDED: _("replaced in v%(number)s"),
-        Line.Fate.SETTLED: _("resolved in v%(number)s"),
-        Line.Fate.ARCHIVED: _("moved to the archive in v%(number)s"),
-        Line.Fate.RETURNED: _("moved to the archive in v%(number)s and restored later"),
-    }[Line.Fate(line.fate)]
+        Line.Outcome.SUPERSEDED: _("replaced in v%(number)s"),
+        Line.Outcome.SETTLED: _("resolved in v%(number)s"),
+        Line.Outcome.ARCHIVED: _("moved to the archive in v%(number)s"),
+        Line.Outcome.RETURNED: _("moved to the archive in v%(number)s and restored later"),
+    }[Line.Outcome(line.outcome)]
     return format_html(
         '<span class="line-mark" lang="{}"><a href="{}">{}</a></span>',
         get_language(),

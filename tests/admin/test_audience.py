@@ -129,10 +129,10 @@ def shared_team(module_transaction):
     Cap.objects.change(workspace, "day", tokens=1000, by=None)
     for state, channels in (("done", [public]), ("paused", [public, private])):
         backfill = Backfill.objects.create(
-            workspace=workspace, since_us=0, until_us=1, state=state, quote={"of": CANARY}
+            workspace=workspace, since_us=0, until_us=1, state=state, estimate={"of": CANARY}
         )
         backfill.channels.set(channels)
-    Backfill.objects.filter(state="done").update(quote={})
+    Backfill.objects.filter(state="done").update(estimate={})
     return workspace
 
 
@@ -414,7 +414,7 @@ GUESSES = [
     "modelcall/?job__reply__text__startswith=canary",
     "modelcall/?job__memory__scope_id__startswith=G",
     "backfill/?channels=2",
-    "backfill/?quote__of__startswith=canary",
+    "backfill/?estimate__of__startswith=canary",
     "cap/?workspace__channels__name__startswith=canary",
     "user/?people__channels=2",
 ]

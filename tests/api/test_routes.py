@@ -179,7 +179,7 @@ def test_sources_that_the_key_may_not_read_are_counted(cast, token, ask):
 def test_an_archived_line_is_found(cast, token, ask):
     line = Line.objects.filter(version=cast.memory.versions.get(number=1)).first()
     assert line is not None
-    Line.objects.filter(pk=line.pk).update(fate=Line.Fate.ARCHIVED)
+    Line.objects.filter(pk=line.pk).update(outcome=Line.Outcome.ARCHIVED)
     index.catch_up()
     hits = ask(token("member"), "search?q=Friday").json()["results"]
     [hit] = [hit for hit in hits if hit["id"] == f"line-{line.pk}"]

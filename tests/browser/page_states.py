@@ -199,6 +199,6 @@ def backfilling(story: Story) -> Backfill:
         list(done.channels.all()),
         since_us=0,
         until_us=to_micros(now),
-        quote=done.quote,
+        estimate=done.estimate,
         by=story.user,
     )

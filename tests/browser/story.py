@@ -182,7 +182,7 @@ class Story:
             "context": "/w/kazoe/context/?channel=C0LAUNCH&budget=4000",
             "context-empty": "/w/kazoe/context/?channel=C0NEW",
             "backfill": "/w/kazoe/backfill/",
-            "backfill-quote": "/w/kazoe/backfill/?quote=1&since=&cap=200000",
+            "backfill-estimate": "/w/kazoe/backfill/?estimate=1&since=&cap=200000",
             "backfill-cancelled": f"/w/kazoe/backfill/{self.workspace.backfills.get().pk}/",
             "proposal": f"/m/{Job.objects.proposed().get().memory_id}/proposal/",
             "help": "/help/",
@@ -233,9 +233,9 @@ def tell() -> Story:
     memory = remember(launch, people, SENTENCES, LINES, now, segments=6)
     propose(remember(minato, people, SENTENCES_JA, LINES_JA, now, segments=3))
     talk(old, people, SENTENCES, now - timedelta(days=40), 60)
-    quote = estimate_backfill(workspace, [old], 0, now).as_json()
+    estimate = estimate_backfill(workspace, [old], 0, now).as_json()
     Backfill.objects.start(
-        workspace, [old], since_us=0, until_us=to_micros(now), quote=quote, by=mika
+        workspace, [old], since_us=0, until_us=to_micros(now), estimate=estimate, by=mika
     ).cancel(mika)
     remember(pricing, people, SENTENCES[:4], LINES[:2], now, segments=1)
     talk(launch, people, SENTENCES, now - timedelta(minutes=70), 9)

@@ -186,11 +186,11 @@ def test_progress_and_cost_are_honest(page: Page, story: Story, model: FakeEndpo
     page.locator("summary", has_text="Choose channels").click()
     page.get_by_label("beta-testers").check()
     page.get_by_role("button", name="Estimate the cost").click()
-    quote = page.locator("#quote")
-    expect(quote.locator("tfoot")).to_contain_text("unpriced")
-    expect(quote).to_contain_text("This model has not been measured yet")
-    expect(quote).not_to_contain_text("$")
-    quote.get_by_role("button", name="Start without a limit").click()
+    estimate = page.locator("#estimate")
+    expect(estimate.locator("tfoot")).to_contain_text("unpriced")
+    expect(estimate).to_contain_text("This model has not been measured yet")
+    expect(estimate).not_to_contain_text("$")
+    estimate.get_by_role("button", name="Start without a limit").click()
     progress = page.locator("#progress")
     expect(progress).to_contain_text("running", ignore_case=True)
     expect(progress.locator("dl")).to_contain_text("unpriced")
@@ -262,9 +262,14 @@ def ordered(story: Story, name: str) -> Backfill:
     for day in range(15):
         talk(channel, day)
     now = timezone.now()
-    quote = estimate_backfill(story.workspace, [channel], 0, now).as_json()
+    estimate = estimate_backfill(story.workspace, [channel], 0, now).as_json()
     return Backfill.objects.start(
-        story.workspace, [channel], since_us=0, until_us=to_micros(now), quote=quote, by=story.user
+        story.workspace,
+        [channel],
+        since_us=0,
+        until_us=to_micros(now),
+        estimate=estimate,
+        by=story.user,
     )
 
 

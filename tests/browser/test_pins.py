@@ -53,7 +53,7 @@ def test_a_shorter_text_is_compared_and_rejected(
         input_key="proposed",
         state=Job.State.PROPOSED,
         reply=reply.as_json(),
-        cites=[[]],
+        reply_sources=[[]],
         finished_at=timezone.now() - timedelta(minutes=5),
     )
     sign_in(page, story)

@@ -79,7 +79,7 @@ def test_the_estimate_comes_before_the_work(run, channel, model):
     assert report.index("total") < report.index("is done")
     assert "6 of 6 summaries" in report and "$0.0" in report and "unpriced" not in report
     assert Backfill.objects.get().state == "done"
-    total = Backfill.objects.get().quote["total"]
+    total = Backfill.objects.get().estimate["total"]
     assert total["tokens"]["low"] < model.tokens < total["tokens"]["high"]
     assert total["calls"]["low"] == len(model.prompts) == 9
     assert "By the newest 6 calls" in run("--estimate")
@@ -98,7 +98,7 @@ def test_without_a_terminal_it_needs_yes_or_a_cap(run, channel, model):
 
 @pytest.mark.slow
 def test_a_cap_pauses_it(run, channel, model):
-    half = json.loads(run("--estimate", "--json"))["quote"]["total"]["tokens"]["middle"] // 2
+    half = json.loads(run("--estimate", "--json"))["estimate"]["total"]["tokens"]["middle"] // 2
     report = run("--cap", str(half), status=2)
     assert "over_cap" in report and "paused (over cap)" in report
     assert 0 < model.tokens <= half
@@ -118,7 +118,7 @@ def test_pause_and_cancel(run, channel):
         [channel],
         since_us=0,
         until_us=to_micros(timezone.now()),
-        quote=json.loads(run("--estimate", "--json"))["quote"],
+        estimate=json.loads(run("--estimate", "--json"))["estimate"],
         by=None,
     )
     assert "is paused" in run("--pause")
@@ -134,7 +134,7 @@ def test_a_cap_in_dollars_needs_a_current_price(run, channel, model):
         [channel],
         since_us=0,
         until_us=to_micros(timezone.now()),
-        quote={},
+        estimate={},
         by=None,
     )
     backfill.pause(None)
@@ -146,10 +146,12 @@ def test_a_cap_in_dollars_needs_a_current_price(run, channel, model):
 def test_backfill_of_one_channel_since_a_date(run, channel, model):
     second = ChannelFactory(workspace=channel.workspace, name="other")
     MessageFactory(channel=second, at=timezone.now() - timedelta(days=2))
-    quote = json.loads(run("--estimate", "--json", "--channel", "#launch", "--since", "3"))["quote"]
-    assert [row["channel_name"] for row in quote["channels"]] == ["launch"]
-    assert quote["total"]["messages"] < 48
-    assert len(json.loads(run("--estimate", "--json"))["quote"]["channels"]) == 2
+    estimate = json.loads(run("--estimate", "--json", "--channel", "#launch", "--since", "3"))[
+        "estimate"
+    ]
+    assert [row["channel_name"] for row in estimate["channels"]] == ["launch"]
+    assert estimate["total"]["messages"] < 48
+    assert len(json.loads(run("--estimate", "--json"))["estimate"]["channels"]) == 2
 
 
 @pytest.mark.slow

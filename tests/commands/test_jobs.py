@@ -281,7 +281,7 @@ class TestProposals:
             MemoryType.LONG_TERM,
             base=base,
             reply=reply("- L1, L2, L3 [4]\n+ Ben ships the beta [4]"),
-            cites=[[message.pk]] * 4,
+            reply_sources=[[message.pk]] * 4,
         )
         made.add_inputs([added])
         return made

@@ -199,7 +199,7 @@ def test_backfill(
         )
     report = run("backfill", "--status", "--json")
     since = run("backfill", "--estimate", "--since", "1", "--json")
-    assert none["quote"] is None and report["progress"]["minutes_left"]
+    assert none["estimate"] is None and report["progress"]["minutes_left"]
     assert_documented("backfill", none, estimate, paused, resumed, report, since)
 
 
@@ -208,7 +208,9 @@ def test_context(run: Run, workspace: Workspace) -> None:
     words = ("context", "--channel", "C1", "--format", "json")
     whole = run(*words, "--thread", ts)
     workspace.change_settings({"workspace_short_term": False})
-    Line.objects.filter(version__memory__memory_type="long_term").update(fate=Line.Fate.ARCHIVED)
+    Line.objects.filter(version__memory__memory_type="long_term").update(
+        outcome=Line.Outcome.ARCHIVED
+    )
     archived = run(*words, "--with-archive")
     assert_documented("context", whole, archived, run(*words, "--budget", "5"))
 
@@ -394,7 +396,7 @@ def test_a_refusal_leaves_stdout_empty(words: list[str], capfd: pytest.CaptureFi
 
 def test_probe_model() -> None:
     findings = ProbeResult(
-        cites=True,
+        gives_sources=True,
         writes_operations=False,
         keeps_language=True,
         reasons=False,

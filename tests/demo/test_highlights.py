@@ -86,7 +86,9 @@ def test_a_context_contains_the_answers(scores: Scores, db: None) -> None:
         assert plain.hit_rate >= 0.9, plain.missed
         assert questioned.hit_rate == 1.0, questioned.missed
         assert not plain.outdated + questioned.outdated
-    replaced = Line.objects.filter(fate=Line.Fate.SUPERSEDED, text__contains="Kazoe 3 launches on")
+    replaced = Line.objects.filter(
+        outcome=Line.Outcome.SUPERSEDED, text__contains="Kazoe 3 launches on"
+    )
     assert replaced.filter(version__memory__memory_type="long_term").exists()
 
 

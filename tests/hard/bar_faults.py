@@ -176,7 +176,7 @@ def breaker(
 ) -> dict[str, Any]:
     """From now on everything fails: the calls that reach the server, and those that begin after
     the fifth failure was answered."""
-    Endpoint.objects.update(failures=0, open_until=None, openings=0)
+    Endpoint.objects.update(failures=0, open_until=None, times_opened=0)
     slow = environment(work, model, workers, MEMORYHUB_BACK_OFF=str(SLOW_BACK_OFF))
     with trees(work, slow) as running:
         running.start("worker")

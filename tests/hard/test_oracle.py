@@ -47,7 +47,7 @@ def test_archived_lines_count_as_remembered(channel: Channel) -> None:
     long = old.memory
     new = make_version(memory=long, text=f"- an000005x {SECOND}", base=old)
     assert verdict(channel) == {"not_in_long_term": 1}
-    old.lines.update(fate=Line.Fate.ARCHIVED)
+    old.lines.update(outcome=Line.Outcome.ARCHIVED)
     assert verdict(channel) == {}
     assert new.base == old
 

@@ -260,7 +260,7 @@ class World:
                 fault_text=word(place, "fault"),
                 model="fake",
                 reply=reply(place) if state == "proposed" else None,
-                cites=[[]],
+                reply_sources=[[]],
             )
             job.add_inputs([first])
         line = memory.current.lines.first()
@@ -301,7 +301,7 @@ class World:
         self._notes(team, notes, None)
         open_ones = team.channels.public()
         backfill = Backfill.objects.create(
-            workspace=team, since_us=0, until_us=1, state="done", quote={}
+            workspace=team, since_us=0, until_us=1, state="done", estimate={}
         )
         BackfillChannel.objects.create(backfill=backfill, channel=open_ones[0])
 

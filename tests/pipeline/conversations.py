@@ -60,7 +60,7 @@ class Scribe(OfflineSummariser):
     def prompt_version(self, request):
         return "scribe-1"
 
-    def summarise(self, request, way=RequestStrategy.WHOLE):
+    def summarise(self, request, strategy=RequestStrategy.WHOLE):
         self.requests.append(request)
         self.before(request)
         added = [line for addition in request.additions for line in addition.lines]

@@ -235,7 +235,7 @@ def test_an_operator_probes_the_model(
     assert model is not None
     endpoint = Endpoint.objects.get_or_create_for(model.endpoint, model.endpoint_name)
     findings = ProbeResult(
-        cites=True,
+        gives_sources=True,
         writes_operations=False,
         keeps_language=True,
         reasons=False,
@@ -247,7 +247,7 @@ def test_an_operator_probes_the_model(
     shown = re.findall(r"<dt>([^<]+)</dt><dd>([^<]+)</dd>", page.split("Last checked")[1])
     assert dict(shown[:7]) == {
         "prompt form": "full",
-        "cites sources": "yes",
+        "gives sources": "yes",
         "keeps the language": "yes",
         "writes operations": "no",
         "reasoning model": "no",

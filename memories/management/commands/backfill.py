@@ -19,7 +19,7 @@ from memories.management.arguments import (
     user_of,
     workspace_from,
 )
-from memories.management.backfill_output import progress_line, quote_lines, state_lines
+from memories.management.backfill_output import estimate_lines, progress_line, state_lines
 from memories.management.progress import ProgressLine
 from memories.models import AnotherBackfill, Backfill, Channel, Member
 from memories.pipeline.costs.estimate import estimate_backfill
@@ -134,13 +134,13 @@ class Command(BaseCommand):
         channels = self._channels()
         now = known_until(self.workspace)
         since_us = self._since(now)
-        quote = estimate_backfill(self.workspace, channels, since_us, now).as_json()
+        estimate = estimate_backfill(self.workspace, channels, since_us, now).as_json()
         if self.options["estimate"]:
-            self._show(quote, None)
+            self._show(estimate, None)
             return
-        (self.stderr if self.options["json"] else self.stdout).write(quote_lines(quote))
+        (self.stderr if self.options["json"] else self.stdout).write(estimate_lines(estimate))
         tokens, micros = self.options["cap"]
-        self._confirm(quote)
+        self._confirm(estimate)
         try:
             check_cap(micros)
             backfill = Backfill.objects.start(
@@ -148,7 +148,7 @@ class Command(BaseCommand):
                 channels,
                 since_us=since_us,
                 until_us=to_micros(now),
-                quote=quote,
+                estimate=estimate,
                 cap_tokens=tokens,
                 cap_micros=micros,
                 by=self.by,
@@ -170,7 +170,7 @@ class Command(BaseCommand):
             reason = carry_out(backfill, lambda: progress.show(lambda: self._progress(backfill)))
         self._show(None, backfill)
         if backfill.state != Backfill.State.DONE:
-            reason = reason or backfill.paused_by or backfill.get_state_display()
+            reason = reason or backfill.pause_reason or backfill.get_state_display()
             raise CommandError(
                 f"Not finished: {reason}. Finished memories stay.", returncode=NOT_DONE
             )
@@ -193,8 +193,8 @@ class Command(BaseCommand):
                 f" {self.options['since']!r}."
             ) from error
 
-    def _confirm(self, quote: dict[str, Any]) -> None:
-        if self.options["yes"] or quote["free"] or self.options["cap"] != (None, None):
+    def _confirm(self, estimate: dict[str, Any]) -> None:
+        if self.options["yes"] or estimate["free"] or self.options["cap"] != (None, None):
             return
         if not sys.stdin.isatty():
             raise CommandError("Give --cap or --yes. There is no terminal to ask for confirmation.")
@@ -204,15 +204,15 @@ class Command(BaseCommand):
             raise CommandError("Nothing was started.")
 
     def _progress(self, backfill: Backfill) -> str:
-        return progress_line(progress_of(backfill, timezone.now()).as_json(), backfill.quote)
+        return progress_line(progress_of(backfill, timezone.now()).as_json(), backfill.estimate)
 
-    def _show(self, quote: dict[str, Any] | None, backfill: Backfill | None) -> None:
-        state = document_of(self.workspace.slug, quote, backfill, timezone.now())
+    def _show(self, estimate: dict[str, Any] | None, backfill: Backfill | None) -> None:
+        state = document_of(self.workspace.slug, estimate, backfill, timezone.now())
         if self.options["json"]:
             self.stdout.write(document(state))
         elif backfill is not None:
             self.stdout.write(state_lines(state))
-        elif quote is not None:
-            self.stdout.write(quote_lines(quote))
+        elif estimate is not None:
+            self.stdout.write(estimate_lines(estimate))
         else:
             self.stdout.write("There is no backfill that this reader may see.")

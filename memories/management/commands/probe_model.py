@@ -40,7 +40,7 @@ def _summary(name: str, findings: ProbeResult) -> str:
     return "\n".join(
         [
             f"{name}: {findings.form} prompts",
-            f"  gives sources:      {yes_no[findings.cites]}",
+            f"  gives sources:      {yes_no[findings.gives_sources]}",
             f"  keeps the language: {yes_no[findings.keeps_language]}",
             f"  writes operations:  {yes_no[findings.writes_operations]}",
             f"  reasons:            {yes_no[findings.reasons]}",

@@ -43,7 +43,7 @@ class BackfillQuerySet(AudienceQuerySet["Backfill"]):
         *,
         since_us: int,
         until_us: int,
-        quote: dict[str, Any],
+        estimate: dict[str, Any],
         cap_tokens: int | None = None,
         cap_micros: int | None = None,
         by: User | None,
@@ -67,7 +67,7 @@ class BackfillQuerySet(AudienceQuerySet["Backfill"]):
                     until_us=until_us,
                     cap_tokens=cap_tokens,
                     cap_micros=cap_micros,
-                    quote=quote,
+                    estimate=estimate,
                     author=by,
                 )
         except IntegrityError as error:
@@ -89,7 +89,7 @@ class BackfillQuerySet(AudienceQuerySet["Backfill"]):
 class Backfill(models.Model):
     """A request to remember some channels from an earlier moment on.
 
-    ``quote`` is the estimate that was shown before the start. A cap of null is none.
+    ``estimate`` is the estimate that was shown before the start. A cap of null is none.
     """
 
     class State(models.TextChoices):
@@ -109,8 +109,8 @@ class Backfill(models.Model):
     cap_micros = models.PositiveBigIntegerField(null=True, blank=True)
     state = models.CharField(_("state"), max_length=10, choices=State, default=State.RUNNING)
     # The reason of an automatic pause, such as "over_cap"; "" when a person paused it.
-    paused_by = models.CharField(max_length=20, blank=True)
-    quote = models.JSONField(_("estimate"), default=dict, blank=True)
+    pause_reason = models.CharField(max_length=20, blank=True)
+    estimate = models.JSONField(_("estimate"), default=dict, blank=True)
     author = models.ForeignKey(
         User, on_delete=models.SET_NULL, related_name="backfills", null=True, blank=True
     )
@@ -151,22 +151,22 @@ class Backfill(models.Model):
             return segment.last_us <= self.until_us
         return segment.closed_us <= self.until_us
 
-    def quote_with_current_names(self) -> dict[str, Any]:
-        """Return the quote with the channels' names of today: an earlier name may be private."""
+    def estimate_with_current_names(self) -> dict[str, Any]:
+        """Return the estimate with the channels' names of today: an earlier name may be private."""
         names = Channel.objects.filter(backfills=self).names()
         channels = [
             channel | {"channel_name": names.get(channel["channel_id"], "")}
-            for channel in self.quote.get("channels", [])
+            for channel in self.estimate.get("channels", [])
         ]
-        quote: dict[str, Any] = self.quote
-        return quote | {"channels": channels} if channels else quote
+        estimate: dict[str, Any] = self.estimate
+        return estimate | {"channels": channels} if channels else estimate
 
     # Changes of its state. Each returns False when the state does not allow it.
 
     @transaction.atomic
     def pause(self, by: User | None = None, *, reason: str = "") -> bool:
         """Begin no new call. Running calls are paid and saved. ``reason``: of an automatic pause."""
-        if not self._change_state(self.State.PAUSED, self.State.RUNNING, paused_by=reason):
+        if not self._change_state(self.State.PAUSED, self.State.RUNNING, pause_reason=reason):
             return False
         self.supersede_merges()
         if not reason:
@@ -176,7 +176,7 @@ class Backfill(models.Model):
     @transaction.atomic
     def resume(self, by: User | None, **caps: int | None) -> bool:
         """Continue. ``cap_tokens`` and ``cap_micros`` are new caps of the whole."""
-        if not self._change_state(self.State.RUNNING, self.State.PAUSED, paused_by="", **caps):
+        if not self._change_state(self.State.RUNNING, self.State.PAUSED, pause_reason="", **caps):
             return False
         self.jobs.filter(state=JobState.WAITING).make_due()
         self.record("resume", by, **caps)
@@ -231,7 +231,9 @@ class Backfill(models.Model):
         jobs = self.jobs.model.objects.filter(
             segment__in=cancelled.values("pk"), state=JobState.CANCELLED
         )
-        jobs.reopen(backfill=self, reply=None, way=RequestStrategy.WHOLE, fault="", fault_text="")
+        jobs.reopen(
+            backfill=self, reply=None, strategy=RequestStrategy.WHOLE, fault="", fault_text=""
+        )
 
     def supersede_merges(self) -> None:
         """End its waiting merges; the next pass schedules those that are still needed."""

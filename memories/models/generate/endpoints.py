@@ -20,7 +20,7 @@ MOST_THINKING = 16_000
 
 # Copied from an earlier row of the same model and address, with another key.
 COPIED_FIELDS = (
-    "worst_ratio", "thinking_tokens", "probed_at", "form", "cites", "writes_operations", "keeps_language",
+    "worst_ratio", "thinking_tokens", "probed_at", "form", "gives_sources", "writes_operations", "keeps_language",
     "reasons", "context_tokens", "tokens_per_second",
 )  # fmt: skip
 
@@ -54,7 +54,7 @@ class Endpoint(models.Model):
     failures = models.PositiveIntegerField(_("failures in a row"), default=0)
     rate_limits = models.PositiveIntegerField(default=0)
     open_until = models.DateTimeField(_("paused until"), null=True, blank=True)
-    openings = models.PositiveIntegerField(default=0)
+    times_opened = models.PositiveIntegerField(default=0)
     needs_person = models.BooleanField(_("needs a person"), default=False)
     probing_until = models.DateTimeField(null=True, blank=True)
     fault = models.CharField(_("fault"), max_length=40, blank=True)
@@ -78,7 +78,7 @@ class Endpoint(models.Model):
         blank=True,
         default="",
     )
-    cites = models.BooleanField(_("cites sources"), null=True, blank=True)
+    gives_sources = models.BooleanField(_("gives sources"), null=True, blank=True)
     writes_operations = models.BooleanField(_("writes operations"), null=True, blank=True)
     keeps_language = models.BooleanField(_("keeps the language"), null=True, blank=True)
     reasons = models.BooleanField(_("reasoning model"), null=True, blank=True)

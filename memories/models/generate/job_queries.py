@@ -95,7 +95,7 @@ class JobQuerySet(AudienceQuerySet["Job"]):
             Q(backfill=None) | Q(backfill__in=running.values("pk")),
         ).order_by(
             F("backfill").asc(nulls_first=True),
-            F("lost") + Case(When(state=JobState.CLAIMED, then=1), default=0),
+            F("workers_lost") + Case(When(state=JobState.CLAIMED, then=1), default=0),
             # A job that always fails is not the breaker's probe twice in a row.
             F("failed_at").asc(nulls_first=True),
             "pk",
@@ -198,7 +198,7 @@ class JobQuerySet(AudienceQuerySet["Job"]):
         count = self.update(
             state=state,
             attempts=0,
-            lost=0,
+            workers_lost=0,
             not_before=None,
             finished_at=None,
             fence=F("fence") + 1,

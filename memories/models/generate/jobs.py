@@ -60,9 +60,9 @@ class Job(models.Model):
     fence = models.PositiveIntegerField(default=0)
     attempts = models.PositiveIntegerField(_("attempts"), default=0)
     # Claims that ended without an answer, because the worker died. Such a job runs alone.
-    lost = models.PositiveSmallIntegerField(_("workers lost"), default=0)
+    workers_lost = models.PositiveSmallIntegerField(_("workers lost"), default=0)
     # How the next call sends the request: whole, split, or in search of the refused message.
-    way = models.CharField(
+    strategy = models.CharField(
         max_length=10,
         choices=[(w.value, w.value) for w in RequestStrategy],
         default=RequestStrategy.WHOLE.value,
@@ -77,7 +77,7 @@ class Job(models.Model):
     not_before = models.DateTimeField(_("next try at"), null=True, blank=True)
     reply = models.JSONField(null=True, blank=True)
     # The keys of the messages behind each reference of the reply, from reference 1 on.
-    cites = models.JSONField(default=list, blank=True)
+    reply_sources = models.JSONField(default=list, blank=True)
     fault = models.CharField(_("fault"), max_length=40, blank=True)
     fault_text = models.TextField(_("outcome"), blank=True)
     model = models.CharField(_("model"), max_length=100, blank=True)
@@ -143,7 +143,7 @@ class Job(models.Model):
             state=self.State.CLAIMED,
             fence=F("fence") + 1,
             attempts=F("attempts") + 1,
-            lost=F("lost") + lost,
+            workers_lost=F("workers_lost") + lost,
             lease_until=now + lease,
             not_before=None,
         )
@@ -151,7 +151,7 @@ class Job(models.Model):
             self.state = self.State.CLAIMED
             self.fence += 1
             self.attempts += 1
-            self.lost += lost
+            self.workers_lost += lost
             self.lease_until, self.not_before = now + lease, None
         return bool(is_claimed)
 
@@ -166,7 +166,7 @@ class Job(models.Model):
 
         ``failed_at``: when the endpoint gave no answer, so that other jobs go first.
         """
-        failure = {"failed_at": failed_at, "lost": 0} if failed_at else {}
+        failure = {"failed_at": failed_at, "workers_lost": 0} if failed_at else {}
         self._wait(code, text, until, attempts=F("attempts") - 1, **failure)
 
     def retry_later(
@@ -178,7 +178,9 @@ class Job(models.Model):
     ) -> None:
         """Put the job back after a failed call or a bad reply. The attempt counts."""
         values = {} if form is None else {"form": form}
-        self._wait(error.code, str(error), at, way=strategy, reply=None, lost=0, **values)
+        self._wait(
+            error.code, str(error), at, strategy=strategy, reply=None, workers_lost=0, **values
+        )
 
     def _wait(self, code: str, text: str, until: datetime | None, **values: Any) -> None:
         self._own_row(self.State.CLAIMED, self.State.REPLIED).update(
@@ -200,7 +202,7 @@ class Job(models.Model):
             self._own_row(self.State.CLAIMED).update(
                 state=self.State.REPLIED,
                 reply=reply.as_json(),
-                cites=[list(keys) for keys in sources],
+                reply_sources=[list(keys) for keys in sources],
                 model=reply.model,
                 prompt_version=reply.prompt_version,
                 prompt_tokens=F("prompt_tokens") + reply.prompt_tokens,
@@ -208,7 +210,7 @@ class Job(models.Model):
                 calls=F("calls") + reply.calls,
                 seconds=F("seconds") + reply.seconds,
                 lease_until=None,
-                lost=0,
+                workers_lost=0,
                 fault="",
                 fault_text="",
             )
@@ -230,9 +232,9 @@ class Job(models.Model):
 
     def start_closing(self) -> bool:
         """Count a try to close, before it begins. False after too many."""
-        Job.objects.filter(pk=self.pk).update(lost=F("lost") + 1)
-        self.lost += 1
-        return self.lost <= MOST_CLOSINGS
+        Job.objects.filter(pk=self.pk).update(workers_lost=F("workers_lost") + 1)
+        self.workers_lost += 1
+        return self.workers_lost <= MOST_CLOSINGS
 
     def delay_closing(self, error: SummariserError, until: datetime) -> None:
         """Keep the reply after an error of the hub, and close it later."""
@@ -244,7 +246,7 @@ class Job(models.Model):
     def close(self, state: JobState, now: datetime) -> bool:
         """End as done, superseded or proposed. Call it inside the closing transaction."""
         closed = self._own_row(self.State.CLAIMED, self.State.REPLIED, self.State.PROPOSED).update(
-            state=state, lease_until=None, not_before=None, lost=0, finished_at=now
+            state=state, lease_until=None, not_before=None, workers_lost=0, finished_at=now
         )
         if closed and state == self.State.DONE and self.memory.memory_type == MemoryType.LONG_TERM:
             # A version that was rewritten since this job read it is still to be merged.
@@ -302,7 +304,7 @@ class Job(models.Model):
     def reopen(self, *states: JobState) -> bool:
         """Begin it again without its reply, if it is in one of these states."""
         rows = Job.objects.filter(pk=self.pk, state__in=states)
-        return bool(rows.reopen(reply=None, way=RequestStrategy.WHOLE, form=""))
+        return bool(rows.reopen(reply=None, strategy=RequestStrategy.WHOLE, form=""))
 
     @transaction.atomic
     def cancel(self, by: User | None = None) -> bool:

@@ -50,7 +50,7 @@ class UploadQuerySet(models.QuerySet["Upload"]):
 class Upload(models.Model):
     """An uploaded export and its state. The file stays unchanged until the upload is over.
 
-    ``slug`` names the workspace, which the import creates. ``found`` is the content of the export,
+    ``slug`` names the workspace, which the import creates. ``contents`` is the content of the export,
     ``choice`` the part that a person chose, and ``report`` the result. They hold numbers, reasons as
     codes, and names of public channels only, because an operator may not see the private ones.
     """
@@ -72,13 +72,13 @@ class Upload(models.Model):
     name = models.CharField(_("file"), max_length=255)
     size = models.PositiveBigIntegerField(_("size"))
     state = models.CharField(_("state"), max_length=10, choices=State, default=State.LOOKING)
-    found = models.JSONField(default=dict, blank=True)
+    contents = models.JSONField(default=dict, blank=True)
     choice = models.JSONField(default=dict, blank=True)
     report = models.JSONField(default=dict, blank=True)
     fault = models.CharField(_("fault"), max_length=300, blank=True)
     seen = models.PositiveBigIntegerField(_("read"), default=0)
     # Objects read, by the id of a public channel, or "private" and "direct" for all of that kind.
-    parts = models.JSONField(default=dict, blank=True)
+    objects_read = models.JSONField(default=dict, blank=True)
     # When a worker claimed it, the worker's last heartbeat, and the number of claims.
     claimed_at = models.DateTimeField(null=True, blank=True)
     heartbeat_at = models.DateTimeField(null=True, blank=True)
@@ -125,7 +125,7 @@ class Upload(models.Model):
         """Claim the upload; return False when a worker has it or it needs none."""
         free = Upload.objects.abandoned(now).filter(pk=self.pk, attempts__lt=MAX_ATTEMPTS)
         rows = free.update(
-            claimed_at=now, heartbeat_at=now, seen=0, parts={}, attempts=F("attempts") + 1
+            claimed_at=now, heartbeat_at=now, seen=0, objects_read={}, attempts=F("attempts") + 1
         )
         self.refresh_from_db()
         return bool(rows)
@@ -140,11 +140,11 @@ class Upload(models.Model):
         Upload.objects.filter(pk=self.pk).update(attempts=F("attempts") - 1)
 
     def record_progress(
-        self, seen: int, now: datetime, parts: dict[str, int] | None = None
+        self, seen: int, now: datetime, objects_read: dict[str, int] | None = None
     ) -> bool:
         """Save a heartbeat with the progress; return False when it was paused or cancelled."""
         same = Upload.objects.filter(pk=self.pk, state=self.state)
-        return bool(same.update(seen=seen, parts=parts or {}, heartbeat_at=now))
+        return bool(same.update(seen=seen, objects_read=objects_read or {}, heartbeat_at=now))
 
     def is_silent(self, now: datetime) -> bool:
         """Return whether its worker has stopped sending heartbeats."""
@@ -155,7 +155,7 @@ class Upload(models.Model):
         )
 
     def finish_inspection(self, findings: dict[str, Any], now: datetime) -> bool:
-        return self._move((self.State.LOOKING,), self.State.READY, now, found=findings)
+        return self._move((self.State.LOOKING,), self.State.READY, now, contents=findings)
 
     def finish_import(self, report: dict[str, Any], now: datetime) -> bool:
         return self._move((self.State.STORING,), self.State.DONE, now, report=report)
@@ -218,7 +218,7 @@ class Upload(models.Model):
         values |= {"state": after, "changed_at": now}
         values |= {"claimed_at": None, "heartbeat_at": None, "attempts": 0}
         if after != self.State.PAUSED:  # the page of a paused upload shows its progress
-            values |= {"seen": 0, "parts": {}}
+            values |= {"seen": 0, "objects_read": {}}
         rows = Upload.objects.filter(pk=self.pk, state__in=before).update(**values)
         self.refresh_from_db()
         return bool(rows)

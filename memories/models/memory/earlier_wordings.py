@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _LINE_FIELDS = (
     *("id", "position", "text", "origin", "since", "pinned", "kind", "at_us", "unverified"),
-    *("fate", "fate_us", "redacted", "author_id"),
+    *("outcome", "outcome_us", "redacted", "author_id"),
 )
 
 

@@ -28,7 +28,7 @@ class Audience(models.TextChoices):
     NOBODY = "nobody", _("nobody")  # it has sources that its readers may no longer read
 
 
-class Fate(models.TextChoices):
+class Outcome(models.TextChoices):
     """Why a line is not in the next version, and whether it was restored later."""
 
     SUPERSEDED = "superseded"  # another line has the newer state
@@ -40,11 +40,13 @@ class Fate(models.TextChoices):
 class LineQuerySet(models.QuerySet["Line"]):
     def archived(self) -> "LineQuerySet":
         """Return the archives of memories that all readers of a memory may read."""
-        return self.filter(fate=Fate.ARCHIVED, redacted=False, version__audience=Audience.SCOPE)
+        return self.filter(
+            outcome=Outcome.ARCHIVED, redacted=False, version__audience=Audience.SCOPE
+        )
 
     def in_force(self) -> "LineQuerySet":
         """Return the lines that no newer line replaces, if their versions are current."""
-        return self.filter(fate="", redacted=False)
+        return self.filter(outcome="", redacted=False)
 
     def pinned_or_by_person(self) -> "LineQuerySet":
         return self.filter(Q(pinned=True) | Q(origin=Origin.PERSON))
@@ -82,7 +84,7 @@ class LineQuerySet(models.QuerySet["Line"]):
 class Line(models.Model):
     """A line of a version."""
 
-    Fate = Fate
+    Outcome = Outcome
 
     version = models.ForeignKey(
         "memories.MemoryVersion", on_delete=models.CASCADE, related_name="lines"
@@ -105,11 +107,11 @@ class Line(models.Model):
     # A number, a date or a link of it is in none of its messages.
     unverified = models.BooleanField(_("unverified"), default=False)
     # Why the next version lacks it, or in a short-term memory that a newer line replaces it.
-    fate = models.CharField(
-        max_length=10, blank=True, default="", choices=[(f.value, f.value) for f in Fate]
+    outcome = models.CharField(
+        max_length=10, blank=True, default="", choices=[(f.value, f.value) for f in Outcome]
     )
-    # When its fate was decided, 0 if that is not known.
-    fate_us = models.BigIntegerField(default=0)
+    # When its outcome was decided, 0 if that is not known.
+    outcome_us = models.BigIntegerField(default=0)
     # The position, in the next version, of the line that supersedes it.
     successor = models.PositiveIntegerField(null=True, blank=True)
     # Its words were redacted. No merge reads it.
@@ -127,7 +129,9 @@ class Line(models.Model):
         ]
         indexes = [
             # For LineQuerySet.archived, which returns few of many rows.
-            models.Index(fields=["version"], name="line_archived", condition=Q(fate=Fate.ARCHIVED)),
+            models.Index(
+                fields=["version"], name="line_archived", condition=Q(outcome=Outcome.ARCHIVED)
+            ),
             # For LineQuerySet.pinned_or_by_person, which contexts use on each current version.
             models.Index(
                 fields=["version"],
@@ -212,7 +216,9 @@ class Line(models.Model):
         )
         replaced = Line.objects.filter(version=base, text=current[index].text)
         replaced.update(
-            fate=Line.Fate.SUPERSEDED, successor=index, fate_us=to_micros(version.created_at)
+            outcome=Line.Outcome.SUPERSEDED,
+            successor=index,
+            outcome_us=to_micros(version.created_at),
         )
         memory.record("memory_edit", by, version=version.number, based_on=based_on, line=index)
         return version

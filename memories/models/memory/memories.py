@@ -204,7 +204,7 @@ class Memory(models.Model):
             )
             version.write_lines(new.lines)
             returned = self.archived_lines().filter(text__in=[line.text for line in new.lines])
-            returned.update(fate=Line.Fate.RETURNED, fate_us=to_micros(version.created_at))
+            returned.update(outcome=Line.Outcome.RETURNED, outcome_us=to_micros(version.created_at))
             self.update_current()
         return version
 

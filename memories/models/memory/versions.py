@@ -263,7 +263,7 @@ class MemoryVersion(models.Model):
     @cached_property
     def removed_lines(self) -> "list[Line]":
         """The lines of the base that a merge removed, each with its ``successor_text``."""
-        base_lines = Line.objects.filter(version=self.base_id).exclude(fate="")
+        base_lines = Line.objects.filter(version=self.base_id).exclude(outcome="")
         removed = list(base_lines.exclude(text__in=self.lines.values("text")))
         positions = [line.successor for line in removed if line.successor is not None]
         texts: dict[int | None, str] = dict(

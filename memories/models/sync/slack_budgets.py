@@ -12,7 +12,7 @@ class SlackBudget(models.Model):
     method = models.CharField(max_length=60)
     calls_left = models.FloatField()
     counted_at = models.DateTimeField()
-    not_before = models.DateTimeField(null=True, blank=True)
+    paused_until = models.DateTimeField(null=True, blank=True)
 
     class Meta:
         constraints = [
@@ -24,9 +24,9 @@ class SlackBudget(models.Model):
 
     @property
     def bucket(self) -> Bucket:
-        return Bucket(self.calls_left, self.counted_at, self.not_before)
+        return Bucket(self.calls_left, self.counted_at, self.paused_until)
 
     def save_bucket(self, bucket: Bucket) -> None:
         self.calls_left, self.counted_at = bucket.calls_left, bucket.counted_at
-        self.not_before = bucket.not_before
-        self.save(update_fields=["calls_left", "counted_at", "not_before"])
+        self.paused_until = bucket.paused_until
+        self.save(update_fields=["calls_left", "counted_at", "paused_until"])

@@ -95,7 +95,7 @@ def _load(
     lines: Any, notes: Any, messages: Any, workspace: Workspace, reader: Reader
 ) -> list[Passage]:
     """Return the passages of these rows, without lines that another line replaces."""
-    lines = lines.filter(redacted=False, fate="").select_related(
+    lines = lines.filter(redacted=False, outcome="").select_related(
         "version__memory__channel__workspace", "version__memory__workspace"
     )
     messages = list(messages.select_related("channel__workspace", "author"))

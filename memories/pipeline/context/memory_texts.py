@@ -44,7 +44,7 @@ class JSONAgg(Aggregate):
         return self.as_sql(compiler, connection, function="JSONB_AGG", **options)
 
 
-_FACTS = ("position", "text", "origin", "pinned", "kind", "at_us", "fate")
+_FACTS = ("position", "text", "origin", "pinned", "kind", "at_us", "outcome")
 
 # The name of a line's author, "" for a line of a model.
 AUTHOR_NAME = Coalesce(
@@ -57,16 +57,16 @@ AUTHOR_NAME = Coalesce(
 def line_rows(at_us: int | None) -> Subquery:
     """Return the facts of the lines of a version, for `line_facts`, in the query of the versions.
 
-    With ``at_us`` a line has no fate that was decided later.
+    With ``at_us`` a line has no outcome that was decided later.
     """
-    fate: Any = F("fate")
+    outcome: Any = F("outcome")
     if at_us is not None:
-        fate = Case(When(fate_us__gt=at_us, then=Value("")), default=fate)
+        outcome = Case(When(outcome_us__gt=at_us, then=Value("")), default=outcome)
     return Subquery(
         Line.objects.filter(version=OuterRef("pk"), redacted=False)
         .order_by()
         .values("version")
-        .annotate(rows=JSONAgg(JSONArray(*_FACTS[:-1], fate, AUTHOR_NAME)))
+        .annotate(rows=JSONAgg(JSONArray(*_FACTS[:-1], outcome, AUTHOR_NAME)))
         .values("rows")
     )
 
@@ -113,7 +113,7 @@ def archived_lines(versions: Sequence[Any], at_us: int | None) -> list[Line]:
     memories = [x.memory_id for x in versions if x.memory.memory_type == MemoryType.LONG_TERM]
     rows = Line.objects.archived().filter(version__memory__in=memories[:MOST_KEYS])
     if at_us is not None:
-        rows = rows.filter(fate_us__lte=at_us)
+        rows = rows.filter(outcome_us__lte=at_us)
     return list(reversed(rows.select_related("version__memory").newest_first()[:ARCHIVED]))
 
 
@@ -155,14 +155,14 @@ def line_facts(versions: Sequence[Any], archive: Sequence[Line]) -> dict[str, Li
     facts: dict[str, LineFacts] = {}
     rows = [(*row, version) for version in versions for row in version.line_rows or ()]
     rows.sort(key=lambda row: (row[0], row[-1].pk))
-    for _, text, origin, is_pinned, kind, at_us, fate, author, version in rows:
+    for _, text, origin, is_pinned, kind, at_us, outcome, author, version in rows:
         words = words_of(text)
         before = facts.get(words, LineFacts())
         facts[words] = LineFacts(
             max(before.at_us, at_us or version.until_us),
             before.is_protected or bool(is_pinned or author) or origin == Origin.PERSON,
             kind or before.kind,
-            before.is_replaced or fate == Line.Fate.SUPERSEDED,
+            before.is_replaced or outcome == Line.Outcome.SUPERSEDED,
             author or before.author,
         )
     for line in archive:

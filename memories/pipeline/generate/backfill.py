@@ -117,7 +117,7 @@ def carry_out(backfill: Backfill, on_progress: Callable[[], None]) -> str:
 
 
 def progress_of(backfill: Backfill, now: datetime) -> Progress:
-    quoted = {channel["channel_id"]: channel for channel in backfill.quote.get("channels", [])}
+    quoted = {channel["channel_id"]: channel for channel in backfill.estimate.get("channels", [])}
     uncut = set(backfill.uncut_messages().values_list("channel", flat=True).distinct())
     summaries = backfill.jobs.exclude(segment=None).values_list("memory__channel", "state")
     states: dict[int | None, Counter[str]] = {}
@@ -128,8 +128,8 @@ def progress_of(backfill: Backfill, now: datetime) -> Progress:
         counts = states.get(channel.pk, Counter())
         total = counts.total()
         if channel.pk in uncut and channel.slack_id in quoted:
-            quote = quoted[channel.slack_id]
-            total = max(total, quote["segments"] + quote["threads"])
+            estimate = quoted[channel.slack_id]
+            total = max(total, estimate["segments"] + estimate["threads"])
         made, dead = counts[Job.State.DONE], counts[Job.State.DEAD]
         shares.append(Share(channel, made, dead, total))
     spent = backfill.calls.exclude(ended_at=None).aggregate(
@@ -138,7 +138,7 @@ def progress_of(backfill: Backfill, now: datetime) -> Progress:
         all_micros=Sum("micros"),
     )
     tokens = spent["all_tokens"] or 0
-    has_price = not spent["unpriced"] and bool(backfill.quote.get("priced"))
+    has_price = not spent["unpriced"] and bool(backfill.estimate.get("priced"))
     return Progress(
         is_cut=not uncut,
         shares=shares,
@@ -162,28 +162,28 @@ def _estimate_seconds_left(backfill: Backfill, now: datetime) -> Range | None:
     )
     if not lately["n"]:
         return None
-    quoted = backfill.quote.get("total", {}).get("calls", {}).get("middle", 0)
+    quoted = backfill.estimate.get("total", {}).get("calls", {}).get("middle", 0)
     left = max(quoted - ended.count(), backfill.jobs.unfinished().count())
     return estimate_time_left(lately["n"], left, (now - lately["first"]).total_seconds())
 
 
 def document_of(
-    workspace_slug: str, quote: dict[str, Any] | None, backfill: Backfill | None, now: datetime
+    workspace_slug: str, estimate: dict[str, Any] | None, backfill: Backfill | None, now: datetime
 ) -> dict[str, Any]:
-    """Return the backfill, its quote and its progress as JSON values; null for what is missing."""
+    """Return the backfill, its estimate and its progress as JSON values; null for what is missing."""
     facts: dict[str, Any] = dict.fromkeys(
-        ("id", "state", "paused_by", "since", "until", "cap_tokens", "cap_dollars", "progress")
+        ("id", "state", "pause_reason", "since", "until", "cap_tokens", "cap_dollars", "progress")
     )
     if backfill is not None:
-        quote = backfill.quote_with_current_names()
+        estimate = backfill.estimate_with_current_names()
         facts |= {
             "id": backfill.pk,
             "state": str(backfill.state),
-            "paused_by": backfill.paused_by,
+            "pause_reason": backfill.pause_reason,
             "since": from_micros(backfill.since_us).isoformat() if backfill.since_us else None,
             "until": from_micros(backfill.until_us).isoformat(),
             "cap_tokens": backfill.cap_tokens,
             "cap_dollars": backfill.cap_micros and backfill.cap_micros / MICROS,
             "progress": progress_of(backfill, now).as_json(),
         }
-    return {"workspace": workspace_slug, **facts, "quote": quote}
+    return {"workspace": workspace_slug, **facts, "estimate": estimate}

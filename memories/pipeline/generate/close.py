@@ -104,7 +104,7 @@ def _close_rebuild(job: Job, job_request: JobRequest, parsed: ParsedReply, now: 
     if checked.is_all_stopped:
         return _quarantine_all(job, quarantine.AllLinesStopped(checked.stopped), now)
     current = job.memory.current
-    lines = build_lines(job.cites, checked.parsed)
+    lines = build_lines(job.reply_sources, checked.parsed)
     rebuilt = merge_lines(current.line_values() if current else [], lines)
     if current is None or "\n".join(line.text for line in rebuilt.lines) != current.content:
         return _propose(job, job_request, parsed, now)

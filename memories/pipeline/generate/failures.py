@@ -33,7 +33,7 @@ def handle_failure(
         job.failed_at and others_answered_at and others_answered_at > job.failed_at
     )
     step = choose_next_step(
-        error.code, job.attempts, RequestStrategy(job.way), others_succeed=others_succeed
+        error.code, job.attempts, RequestStrategy(job.strategy), others_succeed=others_succeed
     )
     with transaction.atomic():
         if step.action is Action.GIVE_UP:
@@ -56,17 +56,20 @@ def handle_closing_error(job: Job, error: Exception, now: datetime) -> None:
     fault = SummariserError("unexpected", type(error).__name__)
     pause = timedelta(seconds=settings.MEMORYHUB_BACK_OFF)
     with transaction.atomic():
-        if job.lost >= MAX_ATTEMPTS:
+        if job.workers_lost >= MAX_ATTEMPTS:
             job.dead_letter(fault, now)
         else:
-            job.delay_closing(fault, now + backoff_delay(pause, job.lost, 0.5))
+            job.delay_closing(fault, now + backoff_delay(pause, job.workers_lost, 0.5))
         followups.schedule_followups(job)
 
 
 def dead_letter(job: Job, now: datetime) -> None:
     """Give up a job whose workers ended too often, unless a worker has taken it again."""
     if job.state == Job.State.REPLIED:
-        code, among = "not_closed", Job.objects.filter(state=job.state, lost=job.lost)
+        code, among = (
+            "not_closed",
+            Job.objects.filter(state=job.state, workers_lost=job.workers_lost),
+        )
     else:
         code, among = "gave_no_answer", Job.objects.exhausted(now)
     error = SummariserError(code, "Its worker disappeared each time.")

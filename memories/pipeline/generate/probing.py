@@ -40,11 +40,11 @@ class Prober:
         """Raises CallRefused and SummariserError."""
         english = probe.build_conversation(japanese=False)
         japanese = probe.build_conversation(japanese=True)
-        cites = probe.can_cite(self._summary(english), english)
+        gives_sources = probe.can_cite(self._summary(english), english)
         keeps_language = probe.can_keep_language(self._summary(japanese), japanese)
         operations = self._answer(probe.build_operations_prompt(), probe.OPERATIONS_LIMIT)
         return ProbeResult(
-            cites=cites,
+            gives_sources=gives_sources,
             writes_operations=probe.can_write_operations(operations.text),
             keeps_language=keeps_language,
             context_tokens=self._context_tokens(),

@@ -106,13 +106,13 @@ class Worker:
         for job in self.jobs.exhausted(now).with_memory():
             self._count_error(job, "gave_no_answer")
             dead_letter(job, now)
-        if any(call.job.lost for call in self.running.values()):
+        if any(call.job.workers_lost for call in self.running.values()):
             return
         if refused := self.budget.find_refusal(now):
             self._report_refusal(refused)
             return
         for job in self.jobs.claimable(now).with_memory()[:slots]:
-            must_run_alone = job.lost or job.state == Job.State.CLAIMED
+            must_run_alone = job.workers_lost or job.state == Job.State.CLAIMED
             if (must_run_alone and self.running) or self.is_refused:
                 return
             fail_point("before_claim", job.pk)
@@ -146,7 +146,7 @@ class Worker:
         if job_request.request.is_empty:
             self._count(close_without_call(job, timezone.now()), job)
             return
-        strategy = RequestStrategy(job.way)
+        strategy = RequestStrategy(job.strategy)
         request = replace(
             job_request.request,
             form=self.budget.form_for(job, job_request.request),

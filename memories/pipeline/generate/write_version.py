@@ -63,7 +63,7 @@ def write_version(
     if checked.is_all_stopped:
         settle_segments(job, Segment.Outcome.NOTHING)
         return Closed(outcome="held back")
-    lines = build_lines(job.cites, checked.parsed, job_request.input_lines)
+    lines = build_lines(job.reply_sources, checked.parsed, job_request.input_lines)
     if memory.scope == MemoryScope.CHANNEL and memory.memory_type == MemoryType.SHORT_TERM:
         version = _write_segment(job, job_request, lines)
     else:
@@ -203,7 +203,7 @@ def _write_merge(
         return base
     version = memory.add_version(new_version, expected_head=memory.head)
     if not job.is_rebuild:
-        _record_fates(base, version, job_request, parsed)
+        _record_outcomes(base, version, job_request, parsed)
     _record_superseded_lines(job, job_request, parsed)
     propose_notes(version)
     return version
@@ -266,28 +266,28 @@ def _audience(job_request: JobRequest, grown_from: MemoryVersion | None) -> str:
     return MemoryVersion.Audience.MEMBERS if is_restricted else MemoryVersion.Audience.SCOPE
 
 
-def _record_fates(
+def _record_outcomes(
     base: MemoryVersion, version: MemoryVersion, job_request: JobRequest, parsed: ParsedReply
 ) -> None:
     """Save with the lines of the base why the new version lacks them."""
     words = [words_of(line.text) for line in job_request.base_lines]
     positions = {words_of(line.text): line.position for line in version.lines.all()}
-    fates: dict[str, tuple[str, int | None]] = {}
+    outcomes: dict[str, tuple[str, int | None]] = {}
     archived = [ref for line in parsed.archived for ref in line.refs]
-    for refs, fate in (
-        (parsed.settled, LineRow.Fate.SETTLED),
-        (archived, LineRow.Fate.ARCHIVED),
+    for refs, outcome in (
+        (parsed.settled, LineRow.Outcome.SETTLED),
+        (archived, LineRow.Outcome.ARCHIVED),
     ):
-        fates |= {words[ref - 1]: (fate, None) for ref in refs if ref <= len(words)}
+        outcomes |= {words[ref - 1]: (outcome, None) for ref in refs if ref <= len(words)}
     for ref, text in parsed.superseded.items():
         if ref <= len(words):  # a higher one is a line of an input
-            fates[words[ref - 1]] = LineRow.Fate.SUPERSEDED, positions.get(words_of(text))
-    missing = fates.keys() - positions.keys()  # a person may have pinned one meanwhile
+            outcomes[words[ref - 1]] = LineRow.Outcome.SUPERSEDED, positions.get(words_of(text))
+    missing = outcomes.keys() - positions.keys()  # a person may have pinned one meanwhile
     rows = [line for line in base.lines.filter(redacted=False) if words_of(line.text) in missing]
     for line in rows:
-        line.fate, line.successor = fates[words_of(line.text)]
-        line.fate_us = to_micros(version.created_at)
-    LineRow.objects.bulk_update(rows, ["fate", "successor", "fate_us"])
+        line.outcome, line.successor = outcomes[words_of(line.text)]
+        line.outcome_us = to_micros(version.created_at)
+    LineRow.objects.bulk_update(rows, ["outcome", "successor", "outcome_us"])
 
 
 def _record_superseded_lines(job: Job, job_request: JobRequest, parsed: ParsedReply) -> None:
@@ -299,6 +299,6 @@ def _record_superseded_lines(job: Job, job_request: JobRequest, parsed: ParsedRe
             version__memory__channel=job.memory.channel_id,
             version__memory__memory_type=MemoryType.SHORT_TERM,
             text__in=texts,
-            fate="",
+            outcome="",
         )
-        rows.update(fate=LineRow.Fate.SUPERSEDED, fate_us=to_micros(timezone.now()))
+        rows.update(outcome=LineRow.Outcome.SUPERSEDED, outcome_us=to_micros(timezone.now()))

@@ -129,7 +129,7 @@ def _import(upload: Upload, export: Export, now: datetime) -> Workspace | None:
         admits=False,  # the author of an export could add themselves to a private channel
         progress=lambda where, seen: progress(seen, where),
     )
-    public = {channel["folder"] for channel in upload.found["public"]}
+    public = {channel["folder"] for channel in upload.contents["public"]}
     summary = {
         **report.tally.as_json(),
         "partial": report.is_partial,
@@ -155,7 +155,7 @@ class ChannelProgress:
 
 def channel_progress(upload: Upload) -> list[ChannelProgress]:
     """Return the progress of the chosen channels, in the order of the import."""
-    choice, findings, parts = upload.choice, upload.found, upload.parts
+    choice, findings, parts = upload.choice, upload.contents, upload.objects_read
     progress = [
         ChannelProgress(
             channel["folder"], "public", parts.get(channel["id"], 0), channel["messages"]
@@ -175,7 +175,7 @@ def seconds_left(upload: Upload) -> Range | None:
     """Estimate the time left by the rate up to the last heartbeat; None before the first one."""
     if not upload.is_at_work or upload.claimed_at is None or upload.heartbeat_at is None:
         return None
-    left = max(0, upload.found.get("objects", 0) - upload.seen)
+    left = max(0, upload.contents.get("objects", 0) - upload.seen)
     return estimate_time_left(
         upload.seen, left, (upload.heartbeat_at - upload.claimed_at).total_seconds()
     )

@@ -82,7 +82,7 @@ def proposed_lines(job: Job) -> list[Line]:
     job_request = RequestBuilder(job.memory.workspace).build(job)
     parsed = parse_reply(reply, job_request.request)
     checked = quarantine.check_reply(job, job_request, parsed)
-    new_lines = build_lines(job.cites, checked.parsed, job_request.input_lines)
+    new_lines = build_lines(job.reply_sources, checked.parsed, job_request.input_lines)
     base = get_base(job)
     return merge_lines(base.line_values() if base else [], new_lines).lines
 

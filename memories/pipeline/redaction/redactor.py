@@ -239,10 +239,12 @@ class Redactor:
         if self.deleted:
             about = self._is_about_removed() | Q(versions__in=set(self.unsourced.values()))
             matches += kept.filter(about).values_list("pk", flat=True)
-        columns = kept.values_list("pk", "reply", "cites", "fault_text")
-        for pk, reply, cites, fault in columns.iterator(ROWS_PER_FETCH):
+        columns = kept.values_list("pk", "reply", "reply_sources", "fault_text")
+        for pk, reply, reply_sources, fault in columns.iterator(ROWS_PER_FETCH):
             text = reply.get("text", "") if reply else ""
-            has_source = text and not self.deleted.isdisjoint(key for keys in cites for key in keys)
+            has_source = text and not self.deleted.isdisjoint(
+                key for keys in reply_sources for key in keys
+            )
             if has_source or any(map(self.matcher.find_in, (text, fault))):
                 matches.append(pk)
         return matches

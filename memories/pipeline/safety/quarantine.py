@@ -116,5 +116,5 @@ def _probable_sources(job: Job, line: ReplyLine, sources: guard.Sources) -> tupl
 
 
 def _message_keys(job: Job, refs: Sequence[int]) -> list[int]:
-    sources = job.cites
+    sources = job.reply_sources
     return [key for ref in refs if ref <= len(sources) for key in sources[ref - 1]]

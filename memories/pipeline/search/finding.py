@@ -197,7 +197,7 @@ def _readable(kind: Kind, workspace: Workspace, reader: Reader) -> SearchableQue
     versions = versions.filter(memory__workspace=workspace).select_related(
         "memory__channel", "memory__workspace", "author", "job"
     )
-    versions = versions.defer("job__reply", "job__cites")
+    versions = versions.defer("job__reply", "job__reply_sources")
     if kind is Kind.OLDER:
         return versions.not_current()
     if kind is Kind.ARCHIVE:

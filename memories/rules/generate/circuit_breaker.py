@@ -40,7 +40,7 @@ class CircuitBreaker:
     failures: int = 0  # in a row
     rate_limits: int = 0  # in a row
     open_until: datetime | None = None
-    openings: int = 0  # in a row
+    times_opened: int = 0  # in a row
     needs_person: bool = False
     probing_until: datetime | None = None
     fault: str = ""
@@ -109,7 +109,7 @@ class CircuitBreaker:
             return self.after_answer()
         if not failed._is_open or (self.open_until is not None and self.open_until > now):
             return failed
-        longer = min(pause * 2 ** min(self.openings, 20), MAX_PAUSE)
+        longer = min(pause * 2 ** min(self.times_opened, 20), MAX_PAUSE)
         return replace(
-            failed, open_until=now + longer, openings=self.openings + 1, probing_until=None
+            failed, open_until=now + longer, times_opened=self.times_opened + 1, probing_until=None
         )

@@ -62,7 +62,7 @@ that stays needs no operation. Write only the operations."""
 class ProbeResult:
     """The abilities of a model. None: the probe could not find out."""
 
-    cites: bool
+    gives_sources: bool
     writes_operations: bool
     keeps_language: bool
     reasons: bool
@@ -71,7 +71,7 @@ class ProbeResult:
 
     @property
     def form(self) -> PromptForm:
-        return PromptForm.FULL if self.cites and self.keeps_language else PromptForm.SIMPLE
+        return PromptForm.FULL if self.gives_sources and self.keeps_language else PromptForm.SIMPLE
 
     def as_json(self) -> dict[str, Any]:
         return {"form": self.form, **asdict(self)}

@@ -83,7 +83,7 @@ class Change:
 def apply_operations(
     request: Request, changes: Sequence[Change], covers: Callable[[str, str], bool]
 ) -> ParsedReply:
-    """Return the text after these changes, with the fate of each line and operation.
+    """Return the text after these changes, with the outcome of each line and operation.
 
     ``covers(a, b)`` returns whether text ``a`` states all of text ``b``. A line that replaces
     others takes the place of the first one; an added line is the last. An operation may name a line

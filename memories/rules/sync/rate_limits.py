@@ -40,11 +40,11 @@ def calls_per_minute(method: str, *, slow: bool = False) -> int:
 
 @dataclass(frozen=True)
 class Bucket:
-    """``calls_left`` as of ``counted_at``. No call is allowed before ``not_before``."""
+    """``calls_left`` as of ``counted_at``. No call is allowed before ``paused_until``."""
 
     calls_left: float
     counted_at: datetime
-    not_before: datetime | None = None
+    paused_until: datetime | None = None
 
 
 def burst(rate: int) -> int:
@@ -61,18 +61,18 @@ def take(bucket: Bucket, rate: int, now: datetime) -> tuple[Bucket, float]:
 
     A clock that was set back does not shorten the wait.
     """
-    if bucket.not_before is not None and now < bucket.not_before:
-        return bucket, (bucket.not_before - now).total_seconds()
+    if bucket.paused_until is not None and now < bucket.paused_until:
+        return bucket, (bucket.paused_until - now).total_seconds()
     per_second = (rate - burst(rate) + 1) / MINUTE
     passed = max(0.0, (now - bucket.counted_at).total_seconds())
     left = min(burst(rate), bucket.calls_left + passed * per_second)
     if left >= 1.0 - _TOLERANCE:
         return Bucket(left - 1.0, now), 0.0
-    return Bucket(left, now, bucket.not_before), (1.0 - left) / per_second
+    return Bucket(left, now, bucket.paused_until), (1.0 - left) / per_second
 
 
 def block(bucket: Bucket, seconds: float, now: datetime) -> Bucket:
     """Return the bucket after Slack refused a call for so many seconds."""
     until = now + timedelta(seconds=seconds)
-    later = max(until, bucket.not_before) if bucket.not_before else until
+    later = max(until, bucket.paused_until) if bucket.paused_until else until
     return Bucket(bucket.calls_left, bucket.counted_at, later)

@@ -1,4 +1,4 @@
-"""Backfills, for workspace admins: the quote, the start and the progress."""
+"""Backfills, for workspace admins: the estimate, the start and the progress."""
 
 from typing import Any
 
@@ -88,7 +88,7 @@ class BackfillForm(forms.Form):
             raise forms.ValidationError(_("This workspace was never read completely from Slack."))
         return cleaned
 
-    def quote(self) -> dict[str, Any]:
+    def estimate(self) -> dict[str, Any]:
         assert self.now is not None
         requested = set(self.cleaned_data["channel"])
         self.channels = [c for c in self.place.channels if not requested or c.slack_id in requested]
@@ -98,7 +98,7 @@ class BackfillForm(forms.Form):
     def start(self, request: UserRequest) -> Backfill | None:
         """Start a backfill. None, with an error on the form, when it cannot start."""
         assert self.now is not None
-        quote = self.quote()
+        estimate = self.estimate()
         cap_tokens, cap_micros = self.cleaned_data["cap"]
         try:
             check_cap(cap_micros)
@@ -107,7 +107,7 @@ class BackfillForm(forms.Form):
                 self.channels,
                 since_us=self.cleaned_data["since"],
                 until_us=to_micros(self.now),
-                quote=quote,
+                estimate=estimate,
                 cap_tokens=cap_tokens,
                 cap_micros=cap_micros,
                 by=request.user,
@@ -121,7 +121,7 @@ class BackfillForm(forms.Form):
 
 @login_required
 def index(request: UserRequest, slug: str) -> HttpResponse:
-    """Show the form, and with ``?quote=1`` its cost. POST starts the backfill."""
+    """Show the form, and with ``?estimate=1`` its cost. POST starts the backfill."""
     place = open_workspace(request, slug)
     must_administer(place)
     unfinished = Backfill.objects.filter(workspace=place.workspace).unfinished()
@@ -129,9 +129,9 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
     if request.method == "GET" and (running := visible.filter(pk__in=unfinished).first()):
         return redirect("backfill-detail", slug, running.pk)
     data = request.POST if request.method == "POST" else request.GET
-    is_submitted = request.method == "POST" or "quote" in data
+    is_submitted = request.method == "POST" or "estimate" in data
     form = BackfillForm(data if is_submitted else None, place=place)
-    quote, status = None, 200
+    estimate, status = None, 200
     if is_submitted and not form.is_valid():
         status = 422
     elif request.method == "POST":
@@ -141,13 +141,13 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
             return redirect("backfill-detail", slug, backfill.pk)
         status = 422
     elif is_submitted:
-        quote = form.quote()
+        estimate = form.estimate()
     if status == 422:
         focus_first_wrong(form)
     context = {
         "place": place,
         "form": form,
-        "quote": quote,
+        "estimate": estimate,
         "has_unfinished": unfinished.exists(),
         "chosen": data.getlist("channel"),
         "earlier": visible.filter(workspace=place.workspace)[:10],
@@ -178,8 +178,8 @@ def detail(request: UserRequest, slug: str, pk: int) -> HttpResponse:
     context = {
         "place": place,
         "backfill": backfill,
-        "quote": backfill.quote.get("total"),
-        "is_free": backfill.quote.get("free"),
+        "estimate": backfill.estimate.get("total"),
+        "is_free": backfill.estimate.get("free"),
         "progress": progress_of(backfill, timezone.now()),
         "trouble": place.trouble,  # the part shows it too
         "is_changed": request.GET.get("state", backfill.state) != backfill.state,

@@ -78,13 +78,13 @@ def _update(request: UserRequest, place: WorkspaceContext, memory: Memory) -> Ht
             return redirect(card_path(memory))
     elif job_id := number_or_none(request.GET.get("job", "")):
         return _job(request, place, memory, job_id)
-    quote = estimate_update(memory, now).as_json()
-    total = quote["total"]
+    estimate = estimate_update(memory, now).as_json()
+    total = estimate["total"]
     context = {
         "place": place,
         "memory": memory,
-        "quote": total,
-        "is_free": quote["free"],
+        "estimate": total,
+        "is_free": estimate["free"],
         "has_waiting": total["segments"] + total["threads"] > 0,
         "path": update_path(memory),
         "never_synced": "" if place.workspace.synced_until(now) else NEVER_SYNCED,

@@ -195,7 +195,7 @@ def _unlisted_broken_files(upload: Upload) -> int:
     """Return the number of broken files beyond the listed ones."""
     if "files" in upload.report:
         return int(upload.report.get("files_count", 0)) - len(upload.report["files"])
-    return int(upload.found.get("broken_count", 0)) - len(upload.found.get("broken", []))
+    return int(upload.contents.get("broken_count", 0)) - len(upload.contents.get("broken", []))
 
 
 def _counts_by_type(report: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:

@@ -154,7 +154,7 @@ def for_list(versions: MemoryVersionQuerySet) -> MemoryVersionQuerySet:
     """Join what a list of versions reads, and defer all texts."""
     texts = ("content", "put_back", "kept", "dropped")
     old = (f"restored_from__{name}" for name in (*texts, "trigger"))
-    job = (f"job__{name}" for name in ("reply", "cites", "trigger", "fault_text"))
+    job = (f"job__{name}" for name in ("reply", "reply_sources", "trigger", "fault_text"))
     joined = versions.select_related("restored_from", "author", "job")
     return joined.defer(*texts, *old, *job)
 

@@ -62,7 +62,7 @@ class LineDisplay:
     at_us: int = 0
     is_replaced: bool = False  # by a newer line of its channel
     # Why the next version lacks the line, with the number and the page of that version.
-    fate: str = ""
+    outcome: str = ""
     removed_in: int = 0
     removed_href: str = ""
 
@@ -92,7 +92,7 @@ class LineBuilder:
         self.earlier = _load_earlier(versions, self.first_versions, place)
         self.disputed = _load_disputed(versions, place)
         self.next_versions = _load_next_versions(
-            {line.version_id for line in lines if line.fate}, place
+            {line.version_id for line in lines if line.outcome}, place
         )
 
     def build(self, line: Line, version: MemoryVersion, numbers: dict[int, int]) -> LineDisplay:
@@ -114,12 +114,12 @@ class LineBuilder:
             is_redacted=line.redacted,
             kind=line.kind,
             at_us=line.at_us,
-            is_replaced=line.fate == Line.Fate.SUPERSEDED,
+            is_replaced=line.outcome == Line.Outcome.SUPERSEDED,
         )
-        if line.fate and version.pk in self.next_versions:
+        if line.outcome and version.pk in self.next_versions:
             pk, display.removed_in = self.next_versions[version.pk]
             anchor = "" if line.successor is None else f"#line-{line.successor}"
-            display.fate = line.fate
+            display.outcome = line.outcome
             display.removed_href = reverse("versions-detail", args=[pk]) + anchor
         for row in sorted(self.sources.get(line.pk, ()), key=lambda row: row.message__micros):
             number = numbers.setdefault(row.message_id, len(numbers) + 1)
@@ -203,7 +203,9 @@ def _load_earlier(
         if version.base_id is not None
     }
     readable = MemoryVersion.objects.visible_to(place.reader).filter(pk__in=bases)
-    replaced = Line.objects.filter(version__in=readable, fate=Line.Fate.SUPERSEDED, redacted=False)
+    replaced = Line.objects.filter(
+        version__in=readable, outcome=Line.Outcome.SUPERSEDED, redacted=False
+    )
     rows = [
         (bases[base], successor, words_of(text))
         for base, successor, text in replaced.values_list("version", "successor", "text")

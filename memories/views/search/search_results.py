@@ -270,7 +270,7 @@ def _version(row: MemoryVersion, query: Query, older: dict[int, list[Hit]]) -> H
 
 def _line(row: Line, query: Query) -> Hit:
     memory = row.version.memory
-    is_archived = row.fate == Line.Fate.ARCHIVED
+    is_archived = row.outcome == Line.Outcome.ARCHIVED
     archive = f"{reverse('archive-index', args=[memory.pk])}?line={row.pk}"
     return Hit(
         archive if is_archived else paths.card_path(memory),

@@ -212,7 +212,7 @@ def test_a_line_has_the_pin_and_the_fate_that_it_had_then(clock: Callable) -> No
     late = clock(2)
     memory.pin(3, by=None, based_on=1)
     memory.current.lines.filter(position=5).update(
-        fate=Line.Fate.SUPERSEDED, fate_us=to_micros(MONDAY + timedelta(hours=2))
+        outcome=Line.Outcome.SUPERSEDED, outcome_us=to_micros(MONDAY + timedelta(hours=2))
     )
     tight = {"channel": channel.slack_id, "budget": 200}
     before, after = (context_at(channel.workspace, at, **tight) for at in (early, late))

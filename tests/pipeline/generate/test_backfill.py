@@ -1,4 +1,4 @@
-"""Backfills: quote, start, cap, pause, cancel and progress."""
+"""Backfills: estimate, start, cap, pause, cancel and progress."""
 
 from collections import Counter
 from datetime import timedelta
@@ -87,7 +87,7 @@ def model(httpserver, settings):
     return metered
 
 
-def quote_of(channels, since_us=0, now=NOW):
+def estimate_of(channels, since_us=0, now=NOW):
     return estimate_backfill(channels[0].workspace, channels, since_us, now).as_json()
 
 
@@ -97,7 +97,7 @@ def start(*channels, since_us=0, by=None, **caps):
         channels,
         since_us=since_us,
         until_us=to_micros(NOW),
-        quote=quote_of(channels, since_us),
+        estimate=estimate_of(channels, since_us),
         by=by,
         **caps,
     )
@@ -120,16 +120,16 @@ def outcomes(channel):
     return Counter(channel.segments.of_channel().values_list("outcome", flat=True))
 
 
-# The quote
+# The estimate
 
 
-def test_a_quote_makes_no_calls_and_no_changes(channel, model):
+def test_a_estimate_makes_no_calls_and_no_changes(channel, model):
     with CaptureQueriesContext(connection) as queries:
-        quote = quote_of([channel])
+        estimate = estimate_of([channel])
     written = ("INSERT", "UPDATE", "DELETE")
     assert not [query["sql"] for query in queries if query["sql"].startswith(written)]
-    assert model.prompts == [] and quote["total"]["messages"] == 120
-    assert (quote["total"]["segments"], quote["total"]["calls"]["low"]) == (10, 13)
+    assert model.prompts == [] and estimate["total"]["messages"] == 120
+    assert (estimate["total"]["segments"], estimate["total"]["calls"]["low"]) == (10, 13)
     channel.refresh_from_db()
     assert channel.start_us is None
 
@@ -137,7 +137,7 @@ def test_a_quote_makes_no_calls_and_no_changes(channel, model):
 @pytest.mark.slow
 @pytest.mark.parametrize("words", [WORDS, JAPANESE], ids=["English", "Japanese"])
 def test_the_cost_is_in_the_range_of_the_quote(workspace, model, words):
-    """The first quote uses estimates, the second one measured calls."""
+    """The first estimate uses estimates, the second one measured calls."""
     for name in ("one", "two", "three"):
         channel = ChannelFactory(workspace=workspace, name=name)
         for day in range(6):
@@ -150,7 +150,7 @@ def test_the_cost_is_in_the_range_of_the_quote(workspace, model, words):
     for channels in (first, [last]):
         spent, calls = model.tokens, len(model.prompts)
         backfill = finished(start(*channels))
-        quoted = backfill.quote["total"]
+        quoted = backfill.estimate["total"]
         used = model.tokens - spent
         assert backfill.state == "done"
         # The short-term memory of the workspace is written at most once an hour.
@@ -158,23 +158,23 @@ def test_the_cost_is_in_the_range_of_the_quote(workspace, model, words):
         assert quoted["tokens"]["middle"] == pytest.approx(used, rel=0.15)
         assert quoted["tokens"]["low"] < used < quoted["tokens"]["high"]
         assert backfill.calls.all().committed()[0] == used
-    assert backfill.quote["measured"] > 0
+    assert backfill.estimate["measured"] > 0
 
 
 @pytest.mark.slow
-def test_a_quote_leaves_out_remembered_segments(channel, model):
+def test_a_estimate_leaves_out_remembered_segments(channel, model):
     since = to_micros(MONDAY + timedelta(days=5))
-    assert quote_of([channel], since)["total"]["segments"] == 5
+    assert estimate_of([channel], since)["total"]["segments"] == 5
     finished(start(channel, since_us=since))
     channel.refresh_from_db()
-    assert quote_of([channel], since)["total"]["calls"]["high"] == 0
-    assert quote_of([channel])["total"]["segments"] == 5
+    assert estimate_of([channel], since)["total"]["calls"]["high"] == 0
+    assert estimate_of([channel])["total"]["segments"] == 5
 
 
-def test_a_quote_needs_no_more_queries_for_more_messages(channel, workspace):
+def test_a_estimate_needs_no_more_queries_for_more_messages(channel, workspace):
     def queries():
         with CaptureQueriesContext(connection) as captured:
-            quote_of([channel])
+            estimate_of([channel])
         return len(captured)
 
     before = queries()
@@ -185,22 +185,22 @@ def test_a_quote_needs_no_more_queries_for_more_messages(channel, workspace):
 
 @pytest.mark.slow
 def test_a_backfill_without_a_model_costs_nothing(channel):
-    quote = quote_of([channel])
-    assert quote["free"] and quote["total"]["tokens"]["high"] == 0
-    assert quote["total"]["dollars"] is None
+    estimate = estimate_of([channel])
+    assert estimate["free"] and estimate["total"]["tokens"]["high"] == 0
+    assert estimate["total"]["dollars"] is None
     assert finished(start(channel)).state == "done"
     assert ModelCall.objects.count() == 0
 
 
-def test_a_cap_and_a_quote_in_dollars_need_a_price(channel, model):
-    quote = quote_of([channel])
-    assert quote["total"]["dollars"] is None and not quote["priced"]
+def test_a_cap_and_a_estimate_in_dollars_need_a_price(channel, model):
+    estimate = estimate_of([channel])
+    assert estimate["total"]["dollars"] is None and not estimate["priced"]
     with pytest.raises(NeedsPrice):
         check_cap(1_000_000)
     Price.objects.create(model="tiny", input_price="2", output_price="8")
-    quote = quote_of([channel])
+    estimate = estimate_of([channel])
     check_cap(1_000_000)
-    total = quote["total"]
+    total = estimate["total"]
     middle = (2 * total["tokens_in"]["middle"] + 8 * total["tokens_out"]["middle"]) / 1e6
     assert total["dollars"]["middle"] == pytest.approx(middle, rel=0.01)
 
@@ -250,7 +250,7 @@ def test_a_workspace_has_one_unfinished_backfill(channel):
 
 def test_a_backfill_needs_a_channel(workspace):
     with pytest.raises(ValueError, match="no channel"):
-        Backfill.objects.start(workspace, [], since_us=0, until_us=0, quote={}, by=None)
+        Backfill.objects.start(workspace, [], since_us=0, until_us=0, estimate={}, by=None)
 
 
 def test_each_change_is_audited(channel, django_user_model):
@@ -275,14 +275,14 @@ def test_the_audit_event_has_keys_and_no_slack_ids(channel):
     assert details["channels"] == [channel.pk] and channel.slack_id not in repr(details)
 
 
-def test_a_shown_quote_has_the_current_names_of_channels(channel):
-    """The name in the quote may be from a time when the channel was private."""
+def test_a_shown_estimate_has_the_current_names_of_channels(channel):
+    """The name in the estimate may be from a time when the channel was private."""
     quoted = {"channel_id": channel.slack_id, "channel_name": "merger"}
-    quote = {"channels": [quoted | {"segments": 0, "threads": 0}]}
+    estimate = {"channels": [quoted | {"segments": 0, "threads": 0}]}
     backfill = start(channel)
-    Backfill.objects.update(quote=quote)
+    Backfill.objects.update(estimate=estimate)
     backfill.refresh_from_db()
-    shown = document_of("team", None, backfill, timezone.now())["quote"]["channels"]
+    shown = document_of("team", None, backfill, timezone.now())["estimate"]["channels"]
     assert [quoted["channel_name"] for quoted in shown] == [channel.name]
 
 
@@ -353,11 +353,11 @@ def test_new_jobs_run_while_a_backfill_is_paused(channel, model, workspace):
 
 def half_made(channel):
     """A backfill that its cap has paused, with some of its summaries made."""
-    quoted = quote_of([channel])["total"]["tokens"]["middle"]
+    quoted = estimate_of([channel])["total"]["tokens"]["middle"]
     backfill = start(channel, cap_tokens=quoted // 2)
     run_pass(channel.workspace, NOW)
     backfill.refresh_from_db()
-    assert (backfill.state, backfill.paused_by) == ("paused", "over_cap")
+    assert (backfill.state, backfill.pause_reason) == ("paused", "over_cap")
     assert 0 < states(backfill)["done"] < 10
     return backfill
 
@@ -471,7 +471,7 @@ def test_a_new_backfill_continues_a_cancelled_one(channel, workspace, model):
     assert not Job.objects.unfinished().exists()
     calls = len(model.prompts)
     again = start(channel)
-    assert again.quote["total"]["segments"] == left
+    assert again.estimate["total"]["segments"] == left
     finished(again)
     assert outcomes(channel) == {"remembered": 10}
     assert sum("<<messages" in user for user in model.prompts[calls:]) == left
@@ -484,7 +484,7 @@ def test_a_new_backfill_reopens_cancelled_threads(workspace, model):
     for minute in range(1, 8):
         make_reply(root=root, at=MONDAY + timedelta(minutes=minute), text=f"Answer {minute}.")
     backfill = start(channel)
-    assert backfill.quote["total"]["threads"] == 1
+    assert backfill.estimate["total"]["threads"] == 1
     backfill.pause(None)
     plan_channel(channel.pk, NOW)
     backfill.cancel(None)
@@ -493,7 +493,7 @@ def test_a_new_backfill_reopens_cancelled_threads(workspace, model):
         (ts_at(MONDAY), "cancelled"),
     }
     again = start(channel)
-    assert again.quote["total"]["threads"] == 1
+    assert again.estimate["total"]["threads"] == 1
     finished(again)
     assert set(Segment.objects.values_list("outcome", flat=True)) == {"remembered"}
 

@@ -321,7 +321,7 @@ def test_a_prompt_that_is_too_long_is_sent_in_halves_and_combined(
     assert any("context_too_long" in text for text in report.errors), report.errors
     assert report.left == 0
     job, version = short(channel).jobs.get(), short(channel).current
-    assert (job.state, job.way, job.attempts) == ("done", "split", 2)
+    assert (job.state, job.strategy, job.attempts) == ("done", "split", 2)
     assert version.content == "- All steps are done."
     shown = [steps for user in model.prompts if (steps := steps_in(user))]
     assert shown[:3] == [list(range(10)), [0, 1, 2, 3, 4], [5, 6, 7, 8, 9]]
@@ -339,7 +339,7 @@ def test_a_request_whose_answer_was_cut_off_twice_is_sent_in_halves(
     report = one_pass(channel, model)
     assert [text.rpartition(": ")[2] for text in report.errors] == ["length", "length"]
     job = short(channel).jobs.get()
-    assert (job.state, job.way, job.attempts) == ("done", "split", 3)
+    assert (job.state, job.strategy, job.attempts) == ("done", "split", 3)
     assert [steps_in(user) for user in model.prompts[:4]] == [
         *[list(range(10))] * 2,
         [0, 1, 2, 3, 4],
@@ -409,7 +409,7 @@ def test_a_refused_message_is_left_out_and_counted_in_the_trigger(
     version = short(channel).current
     assert version.trigger["left_out"] == 1
     assert "refused to read 1 message" in reason_words(version.trigger)
-    assert version.job.way == "isolate"
+    assert version.job.strategy == "isolate"
 
 
 @pytest.mark.slow
@@ -443,7 +443,7 @@ def test_jobs_do_not_wait_long_after_an_answered_probe(
         talk(conversations.remembering(workspace))
     run_pass(workspace, MONDAY + timedelta(minutes=1), model.summariser)  # makes the endpoint's row
     a_moment_ago = timezone.now() - timedelta(seconds=1)
-    Endpoint.objects.update(failures=5, openings=1, open_until=a_moment_ago)
+    Endpoint.objects.update(failures=5, times_opened=1, open_until=a_moment_ago)
     run_pass(workspace, NOW, model.summariser)
     assert Endpoint.objects.get().failures == 0
     paused = Job.objects.filter(not_before__gt=timezone.now() + timedelta(seconds=60))

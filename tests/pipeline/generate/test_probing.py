@@ -67,8 +67,8 @@ class Model:
     ("answers", "failed", "form"),
     [
         (GOOD, [], PromptForm.FULL),
-        (WEAK, ["cites"], PromptForm.SIMPLE),
-        (COUNTING, ["cites"], PromptForm.SIMPLE),
+        (WEAK, ["gives_sources"], PromptForm.SIMPLE),
+        (COUNTING, ["gives_sources"], PromptForm.SIMPLE),
         (ENGLISH_ONLY, ["keeps_language"], PromptForm.SIMPLE),
         (REWRITES, ["writes_operations"], PromptForm.FULL),
         (FORGETS, ["context_tokens"], PromptForm.FULL),
@@ -79,7 +79,7 @@ def test_the_findings_decide_the_prompt_form(
     httpserver: HTTPServer, answers: dict[str, str], failed: list[str], form: PromptForm
 ) -> None:
     findings = probe_model(Model(httpserver, answers).summariser)
-    abilities = ("cites", "writes_operations", "keeps_language", "context_tokens")
+    abilities = ("gives_sources", "writes_operations", "keeps_language", "context_tokens")
     assert [name for name in abilities if not getattr(findings, name)] == failed
     endpoint = Endpoint.objects.get()
     assert endpoint.form == form and endpoint.probed_at is not None
@@ -179,4 +179,8 @@ def test_the_command_probes_the_configured_model(
     assert "simple prompts" in capsys.readouterr().out
     call_command("probe_model", "--json")
     printed = json.loads(capsys.readouterr().out)
-    assert (printed["model"], printed["form"], printed["cites"]) == ("tiny", "simple", False)
+    assert (printed["model"], printed["form"], printed["gives_sources"]) == (
+        "tiny",
+        "simple",
+        False,
+    )

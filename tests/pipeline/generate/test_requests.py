@@ -37,7 +37,9 @@ class Recorder(OfflineSummariser):
     def prompt_version(self, request: Request) -> str:
         return "recorder-1"
 
-    def summarise(self, request: Request, way: RequestStrategy = RequestStrategy.WHOLE) -> Reply:
+    def summarise(
+        self, request: Request, strategy: RequestStrategy = RequestStrategy.WHOLE
+    ) -> Reply:
         self.requests.append(request)
         number = len(self.of(request.scope, request.memory_type))
         text = f"- {request.scope} {request.memory_type} {number} of {request.place} [1]"

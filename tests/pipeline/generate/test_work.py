@@ -32,8 +32,8 @@ MINUTES = timedelta(minutes=3)
 class Noting(Scribe):
     """Adds a word to each message, so that no line is a copy."""
 
-    def summarise(self, request, way=RequestStrategy.WHOLE):
-        reply = super().summarise(request, way)
+    def summarise(self, request, strategy=RequestStrategy.WHOLE):
+        reply = super().summarise(request, strategy)
         if not request.messages:
             return reply
         return replace(reply, text=reply.text.replace("- ", "- noted "))
@@ -159,7 +159,7 @@ def test_a_bad_reply_does_not_count_as_a_lost_worker(channel):
     worker._close_replies()
     row.refresh_from_db()
     assert (row.state, row.fault) == ("waiting", "blank")
-    assert row.lost == 0
+    assert row.workers_lost == 0
 
 
 def test_waiting_replies_need_a_constant_number_of_queries(channel):

@@ -31,8 +31,8 @@ class Replayed(Scribe):
         super().__init__()
         self.named: set[str] = set()  # lines of the channel's text that the last merge named
 
-    def summarise(self, request: Request, way: RequestStrategy = RequestStrategy.WHOLE):
-        reply = super().summarise(request, way)
+    def summarise(self, request: Request, strategy: RequestStrategy = RequestStrategy.WHOLE):
+        reply = super().summarise(request, strategy)
         if not request.additions or not request.existing:
             return reply
         new = [line for added in request.additions for line in added.lines]

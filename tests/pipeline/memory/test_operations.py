@@ -1,4 +1,4 @@
-"""Merges by operations in whole passes: unchanged lines, and the fates of removed ones."""
+"""Merges by operations in whole passes: unchanged lines, and the outcomes of removed ones."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -32,8 +32,8 @@ class Merging(Scribe):
         super().__init__()
         self.changes = "\n".join(changes)
 
-    def summarise(self, request: Request, way: RequestStrategy = RequestStrategy.WHOLE):
-        reply = super().summarise(request, way)
+    def summarise(self, request: Request, strategy: RequestStrategy = RequestStrategy.WHOLE):
+        reply = super().summarise(request, strategy)
         return replace(reply, text=self.changes) if request.uses_operations else reply
 
 
@@ -65,9 +65,9 @@ def texts(memory: Memory) -> list[str]:
     return [line.text for line in memory.current.lines.order_by("position")]
 
 
-def fates(memory: Memory) -> dict[str, tuple[str, int | None]]:
+def outcomes(memory: Memory) -> dict[str, tuple[str, int | None]]:
     old = memory.versions.get(number=memory.current.number - 1)
-    return {line.text: (line.fate, line.successor) for line in old.lines.exclude(fate="")}
+    return {line.text: (line.outcome, line.successor) for line in old.lines.exclude(outcome="")}
 
 
 @pytest.mark.slow
@@ -82,9 +82,9 @@ def test_lines_keep_their_kind_time_and_sources(channel: Channel, memory: Memory
     assert (moved.kind, moved.since) == ("status", 2)
     [source] = Message.objects.filter(pk__in=moved.sources)
     assert moved.at_us == source.micros == to_micros(MONDAY + hours(24))
-    assert fates(memory) == {
-        f"- {LAUNCH}": (Line.Fate.SUPERSEDED, 0),
-        f"- {QUESTION}": (Line.Fate.SUPERSEDED, 1),
+    assert outcomes(memory) == {
+        f"- {LAUNCH}": (Line.Outcome.SUPERSEDED, 0),
+        f"- {QUESTION}": (Line.Outcome.SUPERSEDED, 1),
     }
 
 
@@ -93,8 +93,8 @@ def test_settled_and_archived_lines_have_their_fates(channel: Channel, memory: M
     channel.workspace.change_settings({"long_term_max_tokens": 40})
     memory = merge(channel, "- L2 [5]", f"+ status: {MOVED} [4]", f"+ task: {CLEO} [5]")
     assert f"- {QUESTION}" not in texts(memory)
-    assert fates(memory)[f"- {QUESTION}"] == (Line.Fate.SETTLED, None)
-    assert fates(memory)[f"- {SHIPPED}"] == (Line.Fate.ARCHIVED, None)
+    assert outcomes(memory)[f"- {QUESTION}"] == (Line.Outcome.SETTLED, None)
+    assert outcomes(memory)[f"- {SHIPPED}"] == (Line.Outcome.ARCHIVED, None)
     assert {f"- {MOVED}", f"- {CLEO}"} <= set(texts(memory))
 
 
@@ -120,7 +120,7 @@ def test_without_a_valid_operation_only_new_lines_are_requested(
 ) -> None:
     memory = merge(channel, f"~ L9 status: {MOVED} [4]")
     assert {f"- {LAUNCH}", f"- {QUESTION}", f"- {SHIPPED}"} < set(texts(memory))
-    assert fates(memory) == {}
+    assert outcomes(memory) == {}
     assert memory.jobs.get(state="done", form="simple").attempts == 2
 
 
@@ -140,8 +140,8 @@ class Answering(Scribe):
         super().__init__()
         self.by_text = by_text
 
-    def summarise(self, request: Request, way: RequestStrategy = RequestStrategy.WHOLE):
-        reply = super().summarise(request, way)
+    def summarise(self, request: Request, strategy: RequestStrategy = RequestStrategy.WHOLE):
+        reply = super().summarise(request, strategy)
         if not request.uses_operations:
             return reply
         new = [line for added in request.additions for line in added.lines]

@@ -16,8 +16,8 @@ pytestmark = pytest.mark.django_db
 class Forgetful(Scribe):
     """A summariser that drops all lines of a long-term memory except one."""
 
-    def summarise(self, request, way="whole"):
-        reply = super().summarise(request, way)
+    def summarise(self, request, strategy="whole"):
+        reply = super().summarise(request, strategy)
         if request.existing and request.additions:
             from dataclasses import replace
 

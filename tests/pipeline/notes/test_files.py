@@ -48,7 +48,7 @@ def write(workspace: Workspace, content: str, **given) -> Note:
 
 
 def load(workspace: Workspace, file: Path) -> dict[str, int]:
-    """The fates that an import met with, those that occurred."""
+    """The outcomes that an import met with, those that occurred."""
     done = import_notes(workspace, PUBLIC, file, author=None, now=NOW)
     return {str(outcome): count for outcome, count in done.outcomes.items()}
 

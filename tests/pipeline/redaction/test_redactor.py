@@ -368,7 +368,7 @@ class TestOtherPlaces:
                 input_key=str(number),
                 state=state,
                 reply={"text": f"- {SECRET} [1]"} if number % 2 else {"text": "- gate [1]"},
-                cites=[[deleted.pk]],
+                reply_sources=[[deleted.pk]],
                 fault_text=f"The endpoint said: {SECRET}",
             )
         unrelated = Job.objects.create(

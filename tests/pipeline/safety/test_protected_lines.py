@@ -16,10 +16,10 @@ pytestmark = pytest.mark.django_db
 class Sieve(Scribe):
     """Omits all existing lines, so that only new lines of a merge are left."""
 
-    def summarise(self, request, way=RequestStrategy.WHOLE):
+    def summarise(self, request, strategy=RequestStrategy.WHOLE):
         from dataclasses import replace
 
-        reply = super().summarise(request, way)
+        reply = super().summarise(request, strategy)
         refs = {f"[{line.ref}]" for line in request.existing}
         lines = [line for line in reply.text.split("\n") if line.split()[-1] not in refs]
         if request.uses_operations:
@@ -88,7 +88,7 @@ def test_a_pin_set_during_a_model_call_is_kept(channel, monkeypatch):
     memory = current.long(channel)
     assert (memory.head, pinned_of(memory)) == (2, [text])
     assert memory.current.put_back == [text]
-    removed = memory.versions.get(number=1).lines.exclude(fate="")
+    removed = memory.versions.get(number=1).lines.exclude(outcome="")
     assert text not in [line.text for line in removed] and removed.count() == 2
 
 

@@ -38,7 +38,9 @@ class Obeys(OfflineSummariser):
     def prompt_version(self, request: Request) -> str:
         return "obeys-1"
 
-    def summarise(self, request: Request, way: RequestStrategy = RequestStrategy.WHOLE) -> Reply:
+    def summarise(
+        self, request: Request, strategy: RequestStrategy = RequestStrategy.WHOLE
+    ) -> Reply:
         self.requests.append(request)
         lines = self.answer(request)
         if lines is None:

@@ -302,14 +302,14 @@ def test_an_unused_reply_is_exported(tmp_path, state):
     }
     job = make_job(channel, state=state, reply=reply, fault="unexpected")
     source = job.segment.messages.get()
-    job.cites = [[source.pk]]
+    job.reply_sources = [[source.pk]]
     job.save()
     exported(channel.workspace, tmp_path / "b.zip")
     channel.workspace.delete()
     copy = import_workspace(tmp_path / "b.zip").workspace
     imported = Job.objects.of_workspace(copy).get()
     assert imported.reply == reply
-    assert imported.cites == [[Message.objects.get(channel__workspace=copy).pk]]
+    assert imported.reply_sources == [[Message.objects.get(channel__workspace=copy).pk]]
     if state == "replied":
         report = run_pass(copy, NOW)
         assert (report.errors, report.made["channel short_term"]) == ([], 1)
@@ -322,7 +322,7 @@ def test_a_used_reply_is_left_out(workspace, tmp_path):
     lines = exported_lines(workspace, tmp_path)
     rows = [json.loads(line) for line in lines]
     assert {row["state"] for row in rows} == {"done"}
-    assert all(row["reply"] is None and row["cites"] == [] for row in rows)
+    assert all(row["reply"] is None and row["reply_sources"] == [] for row in rows)
 
 
 @pytest.mark.slow
@@ -494,7 +494,7 @@ LEFT_OUT = {
     "Message.stored_at",  # when this installation stored it
     "Note.source",  # the note has the words of the message
     # The rows that this installation had at a past time.
-    *("Channel.earlier_starts", "Segment.created_us", "Line.fate_us"),
+    *("Channel.earlier_starts", "Segment.created_us", "Line.outcome_us"),
     "Workspace.pass_queued_at",  # a task of this installation
     # What the app sees of it: the app and its token stay with this installation.
     *("Channel.bot_is_in", "Channel.access_narrowed_at", "Channel.members_changed_at"),

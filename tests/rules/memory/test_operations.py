@@ -192,9 +192,13 @@ def test_each_line_stays_or_has_a_fate(made: list[Change], limit: int) -> None:
     reading = apply_operations(request, made, lambda a, b: a == b)
     archived = {line.text for line in reading.archived}
     for line in OLD:
-        fates = [line.ref in reading.superseded, line.ref in reading.settled, line.text in archived]
-        assert (texts(reading).count(line.text) == 1) is not any(fates)
-        assert sum(fates) <= 1
+        outcomes = [
+            line.ref in reading.superseded,
+            line.ref in reading.settled,
+            line.text in archived,
+        ]
+        assert (texts(reading).count(line.text) == 1) is not any(outcomes)
+        assert sum(outcomes) <= 1
         assert not line.by_person or line.text in texts(reading)
     carried_out = len(made) - len(reading.dropped)
     assert carried_out >= len(set(reading.superseded.values()))

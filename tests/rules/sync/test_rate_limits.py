@@ -74,5 +74,5 @@ def test_a_refusal_by_slack_blocks_calls_until_its_end():
     bucket = rate_limits.block(rate_limits.full_bucket(50, NOW), 90, NOW)
     assert rate_limits.take(bucket, 50, NOW + timedelta(seconds=30))[1] == pytest.approx(60)
     shorter = rate_limits.block(bucket, 1, NOW)
-    assert shorter.not_before == bucket.not_before
+    assert shorter.paused_until == bucket.paused_until
     assert rate_limits.take(shorter, 50, NOW + timedelta(seconds=90))[1] == 0.0

@@ -72,7 +72,7 @@ def test_a_version_is_read_as_it_was_written(content: str, line: str) -> None:
     lines = [
         {
             **{"text": line, "origin": "person", "since": 1, "pinned": True, "redacted": False},
-            **{"kind": "task", "at_us": 5, "unverified": True, "fate": "superseded"},
+            **{"kind": "task", "at_us": 5, "unverified": True, "outcome": "superseded"},
             **{"successor": 0, "author": None, "sources": [["C1", "1.5"]]},
         }
     ]

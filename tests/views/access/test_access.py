@@ -23,7 +23,7 @@ def addresses(cast: Cast) -> dict[str, str]:
         "revoke a message": cast.path(f"sources/messages/{cast.messages[0].pk}/"),
         "revoke a person": cast.path(f"sources/people/{cast.author.pk}/"),
         "backfill": cast.path("backfill/"),
-        "backfill quote": cast.path("backfill/?quote=1&since=30&cap=100"),
+        "backfill estimate": cast.path("backfill/?estimate=1&since=30&cap=100"),
         "unknown backfill": cast.path("backfill/987654/"),
         "resume": cast.path("jobs/resume/"),
         "jobs": cast.path("jobs/"),
@@ -73,7 +73,7 @@ ANSWERS = {
     "revoke a message": (405, 405, 405, 405, 405, 405),
     "revoke a person": (405, 405, 405, 405, 405, 405),
     "backfill": (403, 403, 200, 403, 404, 200),
-    "backfill quote": (403, 403, 200, 403, 404, 200),
+    "backfill estimate": (403, 403, 200, 403, 404, 200),
     "unknown backfill": (403, 403, 404, 403, 404, 404),
     "resume": (405, 405, 405, 405, 405, 405),  # POST only: see test_banner.py
     "jobs": (200, 200, 200, 200, 404, 200),

@@ -1,4 +1,4 @@
-"""The pages of backfills: quote, start, progress and changes."""
+"""The pages of backfills: estimate, start, progress and changes."""
 
 import re
 from datetime import timedelta
@@ -47,8 +47,8 @@ def change(cast: Cast, backfill: Backfill, name: str = "insider", **data: str) -
     return cast.clients[name].post(here(cast, backfill), data).status_code
 
 
-def test_a_quote_has_an_address_and_starts_nothing(older: Cast) -> None:
-    text = page(older, "?quote=1&channel=C0PUBLIC&since=2026-01-01&cap=5000")
+def test_a_estimate_has_an_address_and_starts_nothing(older: Cast) -> None:
+    text = page(older, "?estimate=1&channel=C0PUBLIC&since=2026-01-01&cap=5000")
     assert "Estimated cost" in text and "costs nothing" in text
     assert re.search(r'<th scope="row">#launch</th><td>6</td><td>1</td>', text)
     assert 'name="cap" value="5000"' in text and 'value="C0PUBLIC" checked' in text
@@ -59,14 +59,14 @@ def test_a_quote_has_an_address_and_starts_nothing(older: Cast) -> None:
 
 
 def test_without_a_choice_all_readable_channels_are_quoted(older: Cast) -> None:
-    everything = page(older, "?quote=1")
+    everything = page(older, "?estimate=1")
     assert "#launch" in everything and "#salaries" in everything
-    public = page(older, "?quote=1", name="operator")
+    public = page(older, "?estimate=1", name="operator")
     assert "#launch" in public and "#salaries" not in public
 
 
-def test_an_empty_quote_is_explained(older: Cast) -> None:
-    text = page(older, "?quote=1&channel=C0PUBLIC&since=2026-01-05")
+def test_an_empty_estimate_is_explained(older: Cast) -> None:
+    text = page(older, "?estimate=1&channel=C0PUBLIC&since=2026-01-05")
     assert "Nothing left to summarize." in text
     assert "<td>" not in text
     assert 'class="button"' in text.split("Nothing left")[1].split("</section>")[0]
@@ -81,7 +81,7 @@ def test_an_empty_quote_is_explained(older: Cast) -> None:
     ],
 )
 def test_invalid_values_are_shown_with_their_errors(older: Cast, query: str, what: str) -> None:
-    response = older.clients["insider"].get(older.path(f"backfill/?quote=1&{query}"))
+    response = older.clients["insider"].get(older.path(f"backfill/?estimate=1&{query}"))
     assert response.status_code == 422
     assert what in response.content.decode()
 
@@ -91,7 +91,7 @@ def test_post_starts_a_backfill(older: Cast) -> None:
     assert (backfill.state, backfill.cap_tokens) == ("running", 5000)
     assert list(backfill.channels.all()) == [older.public]
     assert backfill.author == older.users["insider"]
-    assert backfill.quote["total"]["messages"] == 6
+    assert backfill.estimate["total"]["messages"] == 6
     text = page(older, f"{backfill.pk}/")
     assert "Backfill started." in text and "0 of 1 summaries" in text
     assert 'hx-trigger="every 3s"' in text and '<noscript><meta http-equiv="refresh"' in text
@@ -104,7 +104,7 @@ def test_a_cap_in_dollars_needs_a_price(older: Cast, settings) -> None:  # type:
     response = older.clients["insider"].post(older.path("backfill/"), {"cap": "$2.50"})
     assert response.status_code == 422
     assert "The model has no price" in response.content.decode()
-    assert "unpriced" in page(older, "?quote=1")
+    assert "unpriced" in page(older, "?estimate=1")
     assert not Backfill.objects.exists()
 
 
@@ -122,7 +122,7 @@ def test_a_backfill_with_a_hidden_channel_is_hidden(older: Cast) -> None:
     assert operator.post(here(older, backfill), {"do": "cancel"}).status_code == 404
     text = page(older, name="operator")
     assert "is running or paused" in text and "salaries" not in text
-    assert '<button class="button primary">' not in page(older, "?quote=1", name="operator")
+    assert '<button class="button primary">' not in page(older, "?estimate=1", name="operator")
 
 
 @pytest.mark.slow

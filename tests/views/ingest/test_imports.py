@@ -161,7 +161,7 @@ def test_an_upload_becomes_a_workspace(operator: Client, work_area: Path) -> Non
     text = page(operator, upload)
     assert "with items left out" in text and "salaries" not in text
     assert "messages – not chosen: 1" in text and "messages – direct messages: 1" in text
-    assert 'href="/w/team/catch-up/"' in text and 'href="/w/team/backfill/?quote=1"' in text
+    assert 'href="/w/team/catch-up/"' in text and 'href="/w/team/backfill/?estimate=1"' in text
     assert not list(work_area.iterdir())
     actions = list(AuditEvent.objects.filter(actor="operator").values_list("action", flat=True))
     assert sorted(actions) == ["login", "upload", "upload_start"]
@@ -173,7 +173,7 @@ def test_without_a_model_all_messages_are_summarized_at_once(operator: Client) -
     assert "Summarize all messages, at no cost" in page(operator, upload)
     start(operator, upload, summarize="on")
     text = page(operator, upload)
-    assert "quote=1" not in text and "Catch up" in text and "Enter the Slack domain" in text
+    assert "estimate=1" not in text and "Catch up" in text and "Enter the Slack domain" in text
     run_pass(Workspace.objects.get(), timezone.now())
     assert "message 1" in MemoryVersion.objects.filter(memory__channel__slack_id="C1")[0].content
     Workspace.objects.update(domain="acme")
@@ -185,7 +185,7 @@ def test_with_a_model_the_cost_is_estimated_first(operator: Client, settings: Se
     upload = inspect(operator)
     assert 'name="summarize"' not in page(operator, upload)
     start(operator, upload, summarize="on")
-    assert 'class="button primary" href="/w/team/backfill/?quote=1"' in page(operator, upload)
+    assert 'class="button primary" href="/w/team/backfill/?estimate=1"' in page(operator, upload)
     assert not Channel.objects.filter(start_us__isnull=False).exists()
 
 
@@ -208,7 +208,7 @@ def test_findings_are_shown_in_the_readers_language(operator: Client) -> None:
         refused = refusal_sentence("nothing_inside", {"name": "our export.zip"})
     assert not_json in text
     start(operator, upload)
-    kept = str([upload.found, upload.report, upload.fault])
+    kept = str([upload.contents, upload.report, upload.fault])
     assert not_json in page(operator, upload) and not re.search("[ぁ-んァ-ヶ]", kept)
     assert refused in html.unescape(send(operator, make_zip({"a.jpg": b"x"}), "b").content.decode())
 
@@ -460,7 +460,7 @@ NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 def test_the_time_left(seconds: int, seen: int, words: str) -> None:
     upload = Upload(
         state="storing",
-        found={"objects": 10000},
+        contents={"objects": 10000},
         seen=seen,
         claimed_at=NOON,
         heartbeat_at=NOON + timedelta(seconds=seconds),

@@ -41,7 +41,7 @@ def _archive(memory: Memory, *texts: str, **given: object) -> None:
     content = memory.current.content
     until = MONDAY + timedelta(hours=2)
     base = make_version(memory=memory, text="\n".join([content, *texts]), until=until, **given)
-    base.lines.filter(text__in=texts).update(fate=Line.Fate.ARCHIVED, kind="event", at_us=7)
+    base.lines.filter(text__in=texts).update(outcome=Line.Outcome.ARCHIVED, kind="event", at_us=7)
     make_version(memory=memory, text=content, until=until, base=base)
     memory.refresh_from_db()
 
@@ -91,7 +91,7 @@ def memory_path(memory: Memory) -> str:
 def test_the_page_of_the_memory_counts_archived_lines(archive: Cast, cast: Cast) -> None:
     shown = archive.clients["member"].get(memory_path(archive.memory)).content.decode()
     assert f'<a href="/m/{archive.memory.pk}/archive/">Archive (1)</a>' in shown
-    archive.memory.archived_lines().update(fate="")
+    archive.memory.archived_lines().update(outcome="")
     shown = archive.clients["member"].get(memory_path(archive.memory)).content.decode()
     assert "/archive/" not in shown
 
@@ -150,7 +150,7 @@ def test_a_line_in_a_newer_version_leaves_the_archive(archive: Cast) -> None:
     old = memory.versions.get(lines__text=ARCHIVED)
     memory.restore(old, by=None, based_on=memory.current.number)
     assert not memory.archived_lines().exists()
-    assert old.lines.get(text=ARCHIVED).fate == Line.Fate.RETURNED
+    assert old.lines.get(text=ARCHIVED).outcome == Line.Outcome.RETURNED
     shown = archive.clients["member"].get(f"/v/{old.pk}/").content.decode()
     assert "and restored later" in shown
 
@@ -243,7 +243,7 @@ def test_a_replaced_line_links_to_its_successor(archive: Cast) -> None:
     member = archive.clients["member"]
     compared = member.get(f"/diff/{old.pk}..{new.pk}/").content.decode()
     assert f"moved to the archive in v{new.number}" in compared
-    old.lines.filter(text=ARCHIVED).update(fate=Line.Fate.SUPERSEDED, successor=1)
+    old.lines.filter(text=ARCHIVED).update(outcome=Line.Outcome.SUPERSEDED, successor=1)
     link = f'<a href="/v/{new.pk}/#line-1">replaced in v{new.number}</a>'
     assert link in member.get(f"/v/{old.pk}/").content.decode()
     shown = member.get(f"/v/{new.pk}/").content.decode()

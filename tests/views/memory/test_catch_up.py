@@ -381,7 +381,7 @@ def test_messages_without_memories(cast: Cast, start: datetime | None, words: st
     Channel.objects.update(start_us=to_micros(start) if start else None)
     text = page(cast, "insider")
     assert words in text
-    assert ('backfill/?quote=1"' in text) is (start is None)
+    assert ('backfill/?estimate=1"' in text) is (start is None)
 
 
 # -- attention

@@ -219,18 +219,18 @@ class MemoryExporter(Exporter):
             # No worker of the importing side has claimed it.
             "state": State.WAITING if job.state == State.CLAIMED else job.state,
             "reply": job.reply if has_reply else None,
-            "cites": self._cites(job.cites) if has_reply else [],
+            "reply_sources": self._source_keys(job.reply_sources) if has_reply else [],
         }
 
-    def _cites(self, cites: list[list[int]]) -> list[list[tuple[str, str]]]:
+    def _source_keys(self, reply_sources: list[list[int]]) -> list[list[tuple[str, str]]]:
         """Return channel and ts of the readable messages among these row ids."""
-        ids = {pk for pks in cites for pk in pks}
+        ids = {pk for pks in reply_sources for pk in pks}
         messages = Message.objects.filter(pk__in=ids, channel__in=self.slack_ids)
         keys = {
             pk: (self.slack_ids[channel], ts)
             for pk, channel, ts in messages.values_list("pk", "channel_id", "ts")
         }
-        return [[keys[pk] for pk in pks if pk in keys] for pks in cites]
+        return [[keys[pk] for pk in pks if pk in keys] for pks in reply_sources]
 
 
 def withhold(version: MemoryVersion) -> None:

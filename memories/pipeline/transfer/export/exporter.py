@@ -169,7 +169,7 @@ class Exporter:
                 ],
                 "author": backfill.author.get_username() if backfill.author else None,
                 "state": "paused" if backfill.state in backfill.UNFINISHED else backfill.state,
-                "quote": backfill.quote_with_current_names() if is_complete else {},
+                "estimate": backfill.estimate_with_current_names() if is_complete else {},
             }
 
     def _notes(self) -> Iterator[dict[str, Any]]:

@@ -202,8 +202,8 @@ class MemoryImporter(Importer):
         backfill = row.pop("backfill")
         if backfill is not None and backfill > len(self.backfills):
             raise SchemaError(f"there is no backfill {backfill}")
-        messages = self.message_ids(key for keys in row["cites"] for key in keys)
-        cites = [[messages[key] for key in keys] for keys in row.pop("cites")]
+        messages = self.message_ids(key for keys in row["reply_sources"] for key in keys)
+        reply_sources = [[messages[key] for key in keys] for keys in row.pop("reply_sources")]
         key = ""
         if row.pop("inputs_hold") and self.has_same_prompts:
             key = current_input_key(
@@ -219,7 +219,7 @@ class MemoryImporter(Importer):
             base_id=base_id,
             backfill=self.backfills[backfill - 1] if backfill else None,
             input_key=key or imported_input_key(memory, self.job_line),
-            cites=cites,
+            reply_sources=reply_sources,
             **row,
         )
         return job, inputs

@@ -174,7 +174,7 @@ MEMORY = model_schema(
     current=nullable(integer(1)),
     versions=list_of(integer(1)),
 )
-LINE = model_schema(Line, "position", "fate_us", author=USER, sources=list_of(MESSAGE_KEY))
+LINE = model_schema(Line, "position", "outcome_us", author=USER, sources=list_of(MESSAGE_KEY))
 # Columns of a job that its versions repeat as ``made_by``.
 MADE_BY = {
     field.name: column_check(field)
@@ -204,7 +204,7 @@ JOB = model_schema(
     backfill=nullable(integer(1)),  # its line in backfills.jsonl
     inputs_hold=boolean,
     state=one_of(set(Job.State) - {Job.State.CLAIMED}),
-    cites=list_of(list_of(MESSAGE_KEY)),
+    reply_sources=list_of(list_of(MESSAGE_KEY)),
 )
 NOTE_VERSION = model_schema(
     NoteVersion,
