@@ -14,6 +14,7 @@ from django.db.models import Q
 from memories.models import (
     AuditEvent,
     Channel,
+    ChannelSync,
     EarlierWording,
     Job,
     JobInput,
@@ -78,6 +79,7 @@ def publish(channel: Channel) -> None:
         wordings = wordings.filter(replaced_at__gte=since)
     wordings.withdraw()
     _restrict(versions, Audience.MEMBERS)
+    ChannelSync.objects.filter(channel=channel).update(error_code="", error_text="")
     channel.describe({"private_since": None})
 
 

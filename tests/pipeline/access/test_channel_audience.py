@@ -13,6 +13,7 @@ from django.utils import timezone
 from memories.models import (
     AuditEvent,
     Channel,
+    ChannelSync,
     Job,
     MemoryVersion,
     Message,
@@ -219,6 +220,14 @@ def test_private_content_is_not_published(team, opened):
     for who, is_readable in ((reader, False), (member_of_it, True)):
         rows = Job.objects.with_is_readable(who)
         assert {row.is_readable for row in rows} == {is_readable}
+
+
+def test_the_error_of_a_sync_is_not_published(team):
+    channel = ChannelFactory(workspace=team, kind="private")
+    sync = ChannelSync.objects.create(channel=channel, error_code="x", error_text="cobalt-room")
+    slack_says(channel, is_private=False)
+    sync.refresh_from_db()
+    assert (sync.error_code, sync.error_text) == ("", "")
 
 
 @pytest.mark.slow
