@@ -24,14 +24,7 @@ from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory.catch_up import Since
 from memories.rules.memory.digests import last_period, next_end, period_start
 from memories.views.access.access import WorkspaceContext
-from memories.views.memory.news import (
-    NewsEntry,
-    OpeningLine,
-    load_details,
-    load_news,
-    load_opening,
-    most_important_first,
-)
+from memories.views.memory.news import NewsEntry, OpeningLine, load_briefing
 from memories.views.paths import full_url
 
 logger = logging.getLogger(__name__)
@@ -105,11 +98,9 @@ def build_digest(
     """
     place = WorkspaceContext(workspace, reader_for(user, now), user.zone)
     period = Since("digest", to_micros(since))
-    news = load_news(place, period, cursor=None, limit=MOST_CHANNELS)
-    entries = news.all_entries[: MOST_CHANNELS + 1]
-    load_details(entries, place, period)
-    lines = load_opening(entries, place, period)
-    entries = [entry for entry in most_important_first(entries) if entry.counts]
+    briefing = load_briefing(place, period, MOST_CHANNELS)
+    lines = briefing.opening_lines
+    entries = [entry for entry in briefing.entries if entry.counts]
     return DigestText(workspace, since, lines, entries) if lines or entries else None
 
 

@@ -13,15 +13,7 @@ from memories.rules.memory.lines import words_of
 from memories.rules.slack_app.blocks import Block, header, item, link, sections
 from memories.views.access.access import WorkspaceContext
 from memories.views.memory.attention import AttentionItem, find_attention_items
-from memories.views.memory.news import (
-    News,
-    NewsEntry,
-    OpeningLine,
-    load_details,
-    load_news,
-    load_opening,
-    most_important_first,
-)
+from memories.views.memory.news import Briefing, NewsEntry, OpeningLine, load_briefing
 from memories.views.paths import full_url, page_of, scope_name
 
 ENTRIES = 15  # channels
@@ -31,9 +23,9 @@ def briefing_blocks(
     place: WorkspaceContext, since: Since, now: datetime, *, with_attention: bool = False
 ) -> list[Block]:
     """Return the opening of Catch up, the channels with new lines, and what needs attention."""
-    news = load_news(place, since, cursor=None, limit=ENTRIES)
-    blocks = _news_blocks(news, place, since) or sections([_("Nothing is new.")])
-    items = find_attention_items(news, place, since, now) if with_attention else []
+    briefing = load_briefing(place, since, ENTRIES)
+    blocks = _news_blocks(briefing) or sections([_("Nothing is new.")])
+    items = find_attention_items(briefing.news, place, since, now) if with_attention else []
     if items:
         blocks += [header(_("Needs attention")), *sections(map(_attention_line, items))]
     return _framed(blocks, place, since, f"?since={since.choice}")
@@ -41,16 +33,13 @@ def briefing_blocks(
 
 def digest_blocks(place: WorkspaceContext, since: Since) -> list[Block]:
     """Return the opening of Catch up and the channels with new lines, nothing without news."""
-    news = load_news(place, since, cursor=None, limit=ENTRIES)
-    blocks = _news_blocks(news, place, since)
+    blocks = _news_blocks(load_briefing(place, since, ENTRIES))
     return _framed(blocks, place, since) if blocks else []
 
 
-def _news_blocks(news: News, place: WorkspaceContext, since: Since) -> list[Block]:
-    load_details(news.all_entries, place, since)
-    lines = map(_opening_line, load_opening(news.all_entries, place, since))
-    entries = map(_entry_line, most_important_first(news.all_entries))
-    return [*sections(lines), *sections(entries)]
+def _news_blocks(briefing: Briefing) -> list[Block]:
+    lines = map(_opening_line, briefing.opening_lines)
+    return [*sections(lines), *sections(map(_entry_line, briefing.entries))]
 
 
 def _framed(

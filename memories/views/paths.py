@@ -6,7 +6,7 @@ from django.conf import settings
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
-from memories.models import Memory
+from memories.models import Memory, Message
 from memories.rules.memory.identity import MemoryScope, MemoryType
 
 CACHE_SIZE = 5_000  # each page links to all channels
@@ -49,6 +49,12 @@ def channel_path(slug: str, slack_id: str) -> str:
 @lru_cache(maxsize=CACHE_SIZE)
 def messages_path(slug: str, slack_id: str) -> str:
     return reverse("messages-index", args=[slug, slack_id])
+
+
+def message_path(slug: str, message: Message) -> str:
+    """Return the URL of a message among the messages of its channel."""
+    path = messages_path(slug, message.channel.slack_id)
+    return f"{path}?around={message.ts}#msg-{message.ts}"
 
 
 def thread_path(slug: str, slack_id: str, thread_ts: str) -> str:

@@ -104,6 +104,15 @@ class OpeningLine:
     channel: Channel | None
 
 
+@dataclass(frozen=True)
+class Briefing:
+    """Catch up on one page: the opening lines, and the entries with new lines in their order."""
+
+    news: "News"
+    opening_lines: list[OpeningLine]
+    entries: list[NewsEntry]
+
+
 @dataclass
 class News:
     """The changed memories of channels, and ``digest``: the workspace's own memory.
@@ -275,6 +284,14 @@ def most_important_first(entries: Iterable[NewsEntry]) -> list[NewsEntry]:
     return sorted(
         entries, key=lambda entry: (not entry.is_followed, -importance_of(entry.news_lines))
     )
+
+
+def load_briefing(place: WorkspaceContext, since: Since, limit: int) -> Briefing:
+    """Load the news of a period with at most ``limit`` channels, for texts outside of the hub."""
+    news = load_news(place, since, cursor=None, limit=limit)
+    load_details(news.all_entries, place, since)
+    opening_lines = load_opening(news.all_entries, place, since)
+    return Briefing(news, opening_lines, most_important_first(news.all_entries))
 
 
 def count_words(kind: str, n: int) -> str:

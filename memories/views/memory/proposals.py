@@ -28,7 +28,7 @@ from memories.views.access.access import (
 )
 from memories.views.memory.display import ProposalDisplay, display_version, find_proposal
 from memories.views.pages import render_page
-from memories.views.paths import card_path, messages_path
+from memories.views.paths import card_path, message_path
 
 DRIFT_NAMES: dict[DriftKind, str | Promise] = {
     DriftKind.PINNED: gettext_lazy("Pinned lines"),
@@ -130,9 +130,8 @@ def _load_corrections(
             proposal,
             compare_lines(proposal.line_text, proposal.text),
             [
-                (message, f"{path}?around={message.ts}#msg-{message.ts}")
+                (message, message_path(place.workspace.slug, message))
                 for message in proposal.sources.all()
-                for path in [messages_path(place.workspace.slug, message.channel.slack_id)]
             ],
         )
         for proposal in rows

@@ -17,7 +17,7 @@ from memories.pipeline.memory import proposals, review
 from memories.rules.memory.compare import DiffRow, compare_lines
 from memories.views.access.access import UserRequest, WorkspaceContext, must_edit, open_workspace
 from memories.views.pages import render_page
-from memories.views.paths import messages_path
+from memories.views.paths import message_path
 
 SHOWN = 50
 
@@ -106,13 +106,7 @@ def _item(key: str, row: Job | Proposal, place: WorkspaceContext) -> ReviewItem:
         return ReviewItem(
             key, row.memory, compare_lines(base.content if base else "", text), job=row
         )
-    sources = [
-        (
-            message,
-            f"{messages_path(place.workspace.slug, message.channel.slack_id)}"
-            f"?around={message.ts}#msg-{message.ts}",
-        )
-        for message in row.sources.all()
-    ]
+    slug = place.workspace.slug
+    sources = [(message, message_path(slug, message)) for message in row.sources.all()]
     rows = compare_lines(row.line_text, row.text)
     return ReviewItem(key, row.memory, rows, proposal=row, sources=sources)

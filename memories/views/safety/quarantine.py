@@ -26,7 +26,7 @@ from memories.views.access.access import (
     open_workspace,
 )
 from memories.views.pages import render_page_or_part, wants_part
-from memories.views.paths import messages_path
+from memories.views.paths import message_path
 
 LINES_SHOWN = 100
 
@@ -130,7 +130,7 @@ def message(request: UserRequest, slug: str, pk: int) -> HttpResponse:
     else:
         done = revoking.restore_message(message, by=request.user)
         news = _("Included again. The affected memories are made again.")
-    path = f"{messages_path(slug, message.channel.slack_id)}?around={message.ts}#msg-{message.ts}"
+    path = message_path(slug, message)
     return _respond_and_schedule(request, place, news, path, done=done)
 
 
@@ -228,8 +228,7 @@ def _shown(lines: Iterable[QuarantinedLine], place: WorkspaceContext) -> list[Sh
     sources: dict[int, list[ShownSource]] = defaultdict(list)
     for line_id, key in pairs:
         if (row := rows.get(key)) is not None:
-            path = f"{messages_path(slug, row.channel.slack_id)}?around={row.ts}#msg-{row.ts}"
-            sources[line_id].append(ShownSource(row, path))
+            sources[line_id].append(ShownSource(row, message_path(slug, row)))
     shown = []
     for line in loaded:
         current = line.memory.current
