@@ -78,7 +78,7 @@ def test_a_duration(seconds: int, words: str) -> None:
         ({"reason": "idle", "new": 3, "quiet_s": 0}, "3 messages"),
         ({"reason": "idle", "new": 12, "quiet_s": 7200}, "12 messages, then 2 h without a message"),
         ({"reason": "full", "new": 50}, "50 messages: message limit of a segment"),
-        ({"reason": "merge", "new": 1}, "merged from 1 text"),
+        ({"reason": "merge", "new": 1}, "from 1 summary"),
         ({"reason": "edited"}, "a message was edited or deleted"),
         ({"reason": "of a later version of the product"}, ""),
         ({}, ""),

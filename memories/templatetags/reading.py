@@ -116,7 +116,7 @@ _REASONS = {
     Trigger.BACKFILL: gettext_lazy("%(messages)s from backfill"),
     Trigger.REQUESTED: gettext_lazy("%(messages)s, updated by hand"),
     Trigger.EDITED: gettext_lazy("a message was edited or deleted"),
-    "merge": gettext_lazy("merged from %(texts)s"),
+    "merge": gettext_lazy("from %(texts)s"),
     "rebuild": gettext_lazy("rebuilt from %(texts)s"),
 }
 _DROPS = {
@@ -182,7 +182,7 @@ def reason_words(trigger: dict[str, Any]) -> str:
     """Return the text for ``{"reason": "idle", "new": 12, "quiet_s": 7200}``, "" if unknown."""
     new = trigger.get("new", 0)
     messages = ngettext("%(n)s message", "%(n)s messages", new) % {"n": new}
-    texts = ngettext("%(n)s text", "%(n)s texts", new) % {"n": new}
+    texts = ngettext("%(n)s summary", "%(n)s summaries", new) % {"n": new}
     words = _REASONS.get(trigger.get("reason", ""), "")
     if trigger.get("reason") == Trigger.IDLE and not trigger.get("quiet_s"):
         words = "%(messages)s"  # a thread that was closed by its channel

@@ -92,9 +92,14 @@ def test_new_lines_of_a_channel_need_two_clicks_and_one_screen(page: Page, story
     assert look_at(page) == []
 
 
-def test_each_line_is_one_tab_stop_until_it_is_opened(page: Page, story: Story) -> None:
+def test_the_keyboard_alone_shows_what_can_be_done_with_a_line(page: Page, story: Story) -> None:
     sign_in(page, story)
     page.goto(story.channel)
+    actions = page.locator("#memory-line-0 .line-actions")
+    expect(actions).to_be_hidden()
     page.locator("#memory-text-0").focus()
+    expect(actions).to_be_visible()
     page.keyboard.press("Tab")
-    assert page.evaluate("document.activeElement.closest('.line')?.id") == "memory-line-1"
+    assert page.evaluate("document.activeElement.closest('.line-actions') !== null")
+    page.locator("#memory-text-1").focus()
+    expect(actions).to_be_hidden()

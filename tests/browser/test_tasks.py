@@ -30,7 +30,7 @@ def test_from_the_list_of_sources_to_a_message(
     sign_in(page, story)
     page.goto(story.channel)
     expect(page.locator("ul.sources")).to_have_count(0)
-    page.locator("#sources").get_by_role("link", name="Sources").click()
+    page.locator("#sources").get_by_role("link", name="Show all sources").click()
     expect(page.locator("#memory ul.sources" if scripts else "main ul.sources")).to_be_visible()
     expect(page.locator("#sources-title:focus")).to_have_count(1 if scripts else 0)
     assert page.url.endswith("/sources/") is not scripts

@@ -34,8 +34,8 @@ _REJECTIONS = {
 # Texts for error codes. Other codes use Slack's own message.
 ERROR_TEXTS: dict[str, _Text] = {
     "no_token": _(
-        "No token is set. An operator can set one in the admin or with `manage.py "
-        "slack_token set`, or set SLACK_BOT_TOKEN."
+        "No token is set. An operator can set one in the admin or with manage.py "
+        "slack_token set, or set SLACK_BOT_TOKEN."
     ),
     "no_key": _(
         "No key in MEMORYHUB_KEYS can decrypt the stored token. Provide the key it was "

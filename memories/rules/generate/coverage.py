@@ -28,6 +28,11 @@ class Waiting:
     recheck_us: int | None = None
 
     @property
+    def missing(self) -> int:
+        """How many more messages make the rest due."""
+        return max(self.threshold - self.new, 1)
+
+    @property
     def seconds(self) -> tuple[int, int]:
         """``quiet`` and ``idle`` in seconds."""
         unit = 1 if self.in_seconds else MINUTE

@@ -16,7 +16,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_POST
 
-from memories.models import Backfill, Channel, Job, Member, MemoryVersion
+from memories.models import Backfill, Channel, Job, MemoryVersion
 from memories.models.generate.job_queries import JobQuerySet
 from memories.pipeline.generate import job_control
 from memories.pipeline.generate.backfill import progress_of
@@ -212,7 +212,6 @@ def _overview(request: UserRequest, place: WorkspaceContext, jobs: JobQuerySet) 
         "here": _page_url(request, place, before),
         "mark": mark,
         "seconds": WHILE_ACTIVE if is_active else WHILE_IDLE,
-        "reads_costs": place.role in Member.READING,
     }
 
 

@@ -174,7 +174,8 @@ def excerpts(messages: Iterable[Message], place: WorkspaceContext) -> Iterator[t
     loaded = list(messages)
     names = names_in((message.text for message in loaded), place)
     for message in loaded:
-        words = " ".join(render_plain(mark_invisible(message.text), names).split())
+        plain = render_plain(mark_invisible(message.text), names).replace("```", "")
+        words = " ".join(plain.split())
         yield message, Truncator(words).chars(80)
 
 

@@ -16,7 +16,7 @@ from memories.views.memory.display import (
 )
 from memories.views.memory.marks import followed, with_marks
 
-VERSIONS_SHOWN = 10
+VERSIONS_SHOWN = 5
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from memories.models import (
 )
 from memories.models.access.audience import entered_workspaces
 from memories.pipeline.costs.usage import sum_this_month
-from memories.rules.generate.coverage import Share, Waiting
+from memories.rules.generate.coverage import Share
 from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory.identity import MemoryScope, MemoryType
 from memories.views.access.access import UserRequest, WorkspaceContext, open_workspace
@@ -27,7 +27,7 @@ from memories.views.memory.scopes import load_notes, texts_context
 from memories.views.pages import render_page
 from memories.views.sync.coverage import Bar, share_bar, shares_of
 
-ACTIVITY_SHOWN = 12
+ACTIVITY_SHOWN = 6
 CHANNELS_AT_ONCE = 50
 BAR_WIDTH = 120
 
@@ -36,7 +36,6 @@ BAR_WIDTH = 120
 class ChannelRow:
     channel: Channel
     share: Share
-    waiting: Waiting | None
     latest: MemoryVersion | None
     choice: str  # of the reader: follow, mute or ""
 
@@ -117,7 +116,7 @@ def _opted_in_channels(place: WorkspaceContext) -> list[Channel]:
 def _channel_rows(
     place: WorkspaceContext, channels: list[Channel], now_us: int
 ) -> list[ChannelRow]:
-    waiting = shares_of(place, channels, now_us)
+    shares = shares_of(place, channels, now_us)
     latest = {
         memory.channel_id: memory.current
         for memory in Memory.objects.filter(
@@ -127,7 +126,7 @@ def _channel_rows(
     return [
         ChannelRow(
             channel,
-            *waiting[channel.pk],
+            shares[channel.pk][0],
             latest.get(channel.pk),
             place.preferences.get(channel.pk, ""),
         )

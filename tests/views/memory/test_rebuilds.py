@@ -73,7 +73,7 @@ def test_a_request_leads_to_its_job(cast: Cast) -> None:
     job = Job.objects.rebuilds().get()
     assert response["Location"] == f"/w/team/jobs/{job.pk}/"
     page = cast.clients["editor"].get(response["Location"]).content.decode()
-    assert "rebuilt from 1 text" in page
+    assert "rebuilt from 1 summary" in page
     assert AuditEvent.objects.get(action="memory_rebuild").actor == "editor"
 
 

@@ -93,7 +93,7 @@ def test_a_memory_without_a_text_has_the_condition(cast: Cast) -> None:
     root = MessageFactory(channel=cast.public, author=cast.author, at=LATER)
     Memory.objects.of_thread(cast.public, root.ts)
     page = cast.clients["member"].get(cast.path(f"c/C0PUBLIC/t/{root.ts}/")).content.decode()
-    assert "Threads with at least 5 messages" in page and "merged from" not in page
+    assert "Threads with at least 5 messages" in page and "summaries" not in page
 
 
 def test_a_private_thread_is_for_its_members(cast: Cast) -> None:

@@ -91,7 +91,7 @@ def test_the_provenance_of_a_version(cast: Cast) -> None:
         "gpt-of-the-day",
         "merge-7",
         "1234 in, 56 out",
-        "merged from 2 texts",
+        "from 2 summaries",
         "a line of Aya",
         f"/v/{short.pk}/",
     ):

@@ -75,7 +75,7 @@ def test_each_channel_has_its_remembered_and_waiting_messages(cast: Cast) -> Non
     )
     page = cast.clients["member"].get(cast.path()).content.decode()
     assert "4 summarized" in page
-    assert "3 of 50 messages are new, last message 30 min ago (summary after 120 min)" in page
+    assert "3 waiting" in page
 
 
 def test_a_source_in_a_channel_that_the_reader_may_not_open_is_no_link(cast: Cast) -> None:
