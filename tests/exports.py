@@ -135,6 +135,8 @@ def _notes(workspace: Workspace, channel: Channel, editor: User) -> None:
     deleted = NoteFactory(workspace=workspace, content="in the trash")
     deleted.rewrite("still in the trash")
     deleted.remove(by=editor)
+    message = channel.messages.filter(state="live", text__gt="").earliest("micros")
+    NoteFactory(workspace=workspace, channel=channel, content="kept message", source=message)
 
 
 def _talk(channel: Channel, people: list[Person]) -> None:

@@ -4,6 +4,7 @@ No note is lost. An export does not overwrite notes that were written in the fil
 removes nothing. An unreadable file stops both before anything is written.
 """
 
+import dataclasses
 import logging
 import os
 from collections import Counter
@@ -13,9 +14,11 @@ from datetime import datetime
 from pathlib import Path
 
 from django.db import transaction
+from django.db.models import F
 
 from memories.agent import DEFAULT_FILE, HubError, replace
-from memories.models import Channel, Note, NotesDisabled, Reader, User, Workspace
+from memories.models import Channel, Message, Note, NotesDisabled, Reader, User, Workspace
+from memories.models.notes.notes import NoteQuerySet
 from memories.rules.notes import notes_file
 from memories.rules.notes.fields import LONGEST_CONTENT, NoteText
 from memories.rules.notes.notes_file import Entry, Outcome
@@ -50,7 +53,7 @@ def export_notes(workspace: Workspace, reader: Reader, path: Path) -> tuple[int,
     """
     if not workspace.memory_settings.notes_enabled:
         raise NotesDisabled
-    notes = [note.value for note in Note.objects.in_use(workspace).visible_to(reader)]
+    notes = _values(Note.objects.in_use(workspace).visible_to(reader), reader)
     target = Path(os.path.realpath(path))
     existing = notes_file.fingerprints(notes)
     entries = _entries(path, _bytes(target) or b"")
@@ -114,7 +117,7 @@ def sync_text(
                 f"note {note.pk} was deleted in the file and changed here: it was added to the"
                 " file again"
             )
-    current = [note.value for note in notes.all()]
+    current = _values(notes.all(), reader)
     unstored = [
         NoteText(entry.title, entry.tags, entry.date, entry.content, entry.channel_id)
         for entry in done.unstored
@@ -175,6 +178,7 @@ def _store(
                     channel=channel,
                     date=entry.date,
                     author=author,
+                    source=_find_source(entry, channel, reader),
                     now=now,
                 )
                 existing |= notes_file.fingerprints([written.value])
@@ -183,6 +187,21 @@ def _store(
     counts = {str(outcome): count for outcome, count in done.outcomes.items()}
     logger.info("workspace %s: notes imported: %s", workspace.pk, counts)
     return done
+
+
+def _values(notes: NoteQuerySet, reader: Reader) -> list[NoteText]:
+    """Return the notes with their sources, if these are readable and in the note's channel."""
+    messages = Message.objects.visible_to(reader)
+    rows = messages.filter(notes__in=notes, notes__channel=F("channel")).values_list("notes", "ts")
+    sources = dict(rows)
+    return [dataclasses.replace(note.value, source=sources.get(note.pk, "")) for note in notes]
+
+
+def _find_source(entry: Entry, channel: Channel | None, reader: Reader) -> Message | None:
+    """Return the message of the channel that a new note keeps, if the reader may read it."""
+    if channel is None or not entry.source:
+        return None
+    return channel.messages.visible_to(reader).filter(ts=entry.source).first()
 
 
 def _update(

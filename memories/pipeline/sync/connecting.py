@@ -9,6 +9,7 @@ from typing import Any
 from django.conf import settings
 from django.db import transaction
 from django.utils.functional import Promise
+from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
 from memories.models import Channel, Reader, SlackConnection, User, Workspace
@@ -18,6 +19,7 @@ from memories.rules.safety.encryption import DecryptionError
 from memories.rules.sync import scopes
 from memories.rules.sync.scopes import Feature
 from memories.slack.web import Identity, SlackClient, SlackError
+from memoryhub.env import PROGRAM
 
 _Text = str | Promise
 State = SlackConnection.State
@@ -33,9 +35,12 @@ _REJECTIONS = {
 
 # Texts for error codes. Other codes use Slack's own message.
 ERROR_TEXTS: dict[str, _Text] = {
-    "no_token": _(
-        "No token is set. An operator can set one in the admin or with manage.py "
-        "slack_token set, or set SLACK_BOT_TOKEN."
+    "no_token": format_lazy(
+        _(
+            "No token is set. An operator can set one in the admin or with "
+            "{program} slack_token set, or set SLACK_BOT_TOKEN."
+        ),
+        program=PROGRAM,
     ),
     "no_key": _(
         "No key in MEMORYHUB_KEYS can decrypt the stored token. Provide the key it was "

@@ -34,6 +34,7 @@ class NoteText:
     created_us: int | None = None
     is_pinned: bool = False
     kind: str = ""
+    source: str = ""  # ts of the message in the channel that the note keeps; only in files
 
     def as_json(self) -> dict[str, Any]:
         return {

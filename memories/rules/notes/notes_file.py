@@ -6,6 +6,7 @@
     - Id: 12
     - Stamp: 1767603600123456-3f2a1c9d7e55
     - Channel: C0123
+    - Source: 1767603600.000100
     - Tags: pattern, testing
     - Date: 2026-01-05
     - Content: first line
@@ -38,7 +39,7 @@ HEADING = "# Memories"
 LARGE = 10 * 1024 * 1024  # bytes (S4); larger files get a warning
 _INDENT = "  "
 _END = "---"
-_BEFORE_CONTENT = ("- Id:", "- Stamp:", "- Channel:")
+_BEFORE_CONTENT = ("- Id:", "- Stamp:", "- Channel:", "- Source:")
 _ANYWHERE = ("- Tags:", "- Date:")
 _CONTENT = "- Content:"
 
@@ -64,6 +65,7 @@ class Entry:
     """A note in a file. ``date`` is None without a valid date.
 
     ``line`` is the line number of its heading. ``created_us`` and ``fingerprint`` are its stamp.
+    ``source`` is the ts of the message that it keeps.
     """
 
     title: str
@@ -75,6 +77,7 @@ class Entry:
     id: int | None = None
     created_us: int | None = None
     fingerprint: str = ""
+    source: str = ""
 
 
 def write(notes: Iterable[NoteText]) -> str:
@@ -122,6 +125,8 @@ def _entry(note: NoteText, *, with_id: bool) -> Iterator[str]:
         yield f"- Stamp: {note.created_us}-{fingerprint_of(note)}"
     if note.channel_id:
         yield f"- Channel: {note.channel_id}"
+    if with_id and note.source:
+        yield f"- Source: {note.source}"
     yield f"- Tags: {', '.join(note.tags)}"
     yield f"- Date: {note.date or ''}"
     first, *further = note.content.split("\n")
@@ -174,6 +179,7 @@ class _Parser:
             id=note_id,
             created_us=_number(created),
             fingerprint=fingerprint,
+            source=one_line(self.fields.get("- Source:", "")),
         )
 
     def _content(self, *, has_id: bool, is_last: bool) -> str:

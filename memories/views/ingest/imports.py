@@ -13,6 +13,7 @@ from django.shortcuts import get_object_or_404, redirect
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.http import urlencode
+from django.utils.text import format_lazy
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django_htmx.http import HttpResponseClientRedirect
@@ -25,6 +26,7 @@ from memories.tasks import schedule_import
 from memories.views.access.access import UserRequest, must_operate
 from memories.views.pages import STOP_POLLING, is_live, render_page_or_part, wants_part
 from memories.views.periods import since_field, since_us
+from memoryhub.env import PROGRAM
 from memoryhub.uploads import MAX_BYTES, make_ticket
 
 MAX_LISTED = 20  # earlier uploads on the page
@@ -43,9 +45,12 @@ class UploadForm(forms.Form):
     )
     export = forms.FileField(
         label=gettext_lazy("Slack export"),
-        help_text=gettext_lazy(
-            "The zip file from Slack, at most 1 GB. For a larger file or a folder, use manage.py "
-            "import_slack on the server."
+        help_text=format_lazy(
+            gettext_lazy(
+                "The zip file from Slack, at most 1 GB. For a larger file or a folder, use "
+                "{program} import_slack on the server."
+            ),
+            program=PROGRAM,
         ),
         widget=forms.FileInput(attrs={"accept": ".zip"}),
     )

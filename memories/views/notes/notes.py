@@ -17,7 +17,7 @@ from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_POST, require_safe
 from django_htmx.http import trigger_client_event
 
-from memories.models import Note, NoteVersion, StaleNote
+from memories.models import Message, Note, NoteVersion, StaleNote
 from memories.models.access.audience import notes_with_trash
 from memories.rules.memory.compare import compare_lines
 from memories.rules.memory.conflicts import (
@@ -29,6 +29,7 @@ from memories.rules.memory.conflicts import (
     resolved_text,
 )
 from memories.rules.notes.fields import title_of, today
+from memories.views import paths
 from memories.views.access.access import (
     UserRequest,
     WorkspaceContext,
@@ -288,12 +289,23 @@ def _detail(
         "card": note_cards([note], place)[0],
         "page": page,
         "moved_on": moved_on,
+        "source_path": _source_path(place, note),
     }
     number = number_or_none(request.GET.get("v", ""))
     if number is not None and number != note.number:
         version = get_object_or_404(versions, number=number)
         context |= {"version": version, "rows": compare_lines(version.content, note.content)}
     return render_page(request, "notes/detail.html", context, status=status)
+
+
+def _source_path(place: WorkspaceContext, note: Note) -> str:
+    """Return the path of the message that the note keeps, "" unless the reader may read it."""
+    messages = Message.objects.visible_to(place.reader).select_related("channel")
+    source = messages.filter(pk=note.source_id).first() if note.source_id else None
+    if source is None:
+        return ""
+    path = paths.messages_path(place.workspace.slug, source.channel.slack_id)
+    return f"{path}?around={source.ts}#msg-{source.ts}"
 
 
 def _conflict(

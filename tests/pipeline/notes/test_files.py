@@ -16,7 +16,13 @@ from memories.pipeline.notes.files import (
     link_worktree,
 )
 from memories.rules.notes.fields import InvalidNote
-from tests.factories import ChannelFactory, NoteFactory, UserFactory, WorkspaceFactory
+from tests.factories import (
+    ChannelFactory,
+    MessageFactory,
+    NoteFactory,
+    UserFactory,
+    WorkspaceFactory,
+)
 
 pytestmark = pytest.mark.django_db
 NOW = datetime(2026, 1, 4, 20, tzinfo=UTC)
@@ -127,6 +133,20 @@ class TestRoundTrip:
         assert load(target, file) == {"added": len(HOSTILE)}
         assert [note.content for note in target.notes.all()] == HOSTILE
         assert load(target, file) == {"duplicate": len(HOSTILE)}
+
+    def test_a_note_keeps_its_message_if_the_reader_may_read_it(self, workspace, file):
+        channel = ChannelFactory(workspace=workspace, slack_id="C1")
+        message = MessageFactory(channel=channel)
+        write(workspace, "kept", channel=channel, source=message)
+        export_notes(workspace, PUBLIC, file)
+        assert f"- Source: {message.ts}\n" in file.read_text()
+        Note.objects.all().delete()
+        load(workspace, file)
+        assert Note.objects.get().source == message
+        Note.objects.all().delete()
+        channel.messages.update(was_private=True)
+        load(workspace, file)
+        assert Note.objects.get().source is None
 
     def test_a_note_changed_in_the_file_is_changed_here_once(self, workspace, file):
         note = write(workspace, "before")

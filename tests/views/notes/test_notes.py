@@ -9,7 +9,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from memories.models import Note
-from tests.factories import MONDAY, NoteFactory
+from tests.factories import MONDAY, MessageFactory, NoteFactory
 from tests.views.conftest import Cast
 
 
@@ -459,3 +459,12 @@ def test_switched_off_notes_are_nowhere(cast: Cast) -> None:
     page = cast.clients["editor"].get(cast.path("c/C0PUBLIC/")).content.decode()
     assert "kept but hidden" not in page and "/notes/" not in page
     assert Note.objects.exists()
+
+
+def test_a_note_links_to_its_message_for_those_who_may_read_it(cast: Cast) -> None:
+    message = MessageFactory(channel=cast.public)
+    note = NoteFactory(workspace=cast.workspace, content="Kept", source=message)
+    href = f"{cast.path('c/C0PUBLIC/messages/')}?around={message.ts}#msg-{message.ts}"
+    assert href in page_of(cast, f"{note.pk}/")
+    cast.public.messages.update(was_private=True)
+    assert "around=" not in page_of(cast, f"{note.pk}/")

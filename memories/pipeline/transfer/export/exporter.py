@@ -175,11 +175,15 @@ class Exporter:
     def _notes(self) -> Iterator[dict[str, Any]]:
         """Yield all notes, also those in the trash, and while notes are switched off."""
         notes = notes_with_trash(self.reader).filter(workspace=self.workspace).order_by("pk")
-        rows = notes.values(*schemas.NOTE.columns, "pk", *NOTE_RELATIONS.values())
+        source = ("source__channel", "source__ts")
+        rows = notes.values(*schemas.NOTE.columns, "pk", *source, *NOTE_RELATIONS.values())
         for chunk in chunks(self.iterate(rows), CHUNK):
             versions = self._note_versions([row["pk"] for row in chunk])
             for row in chunk:
                 row["versions"] = versions[row.pop("pk")]
+                channel, ts = row.pop("source__channel"), row.pop("source__ts")
+                row["source"] = (self.slack_ids[channel], ts) if channel in self.slack_ids else None
+                self.report.references += channel is not None and row["source"] is None
                 yield _rename_paths(row, NOTE_RELATIONS)
 
     def _note_versions(self, note_ids: list[int]) -> dict[int, list[dict[str, Any]]]:

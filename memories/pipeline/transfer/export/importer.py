@@ -315,6 +315,8 @@ class Importer:
         def make(row: dict[str, Any]) -> tuple[Note, list[NoteVersion]]:
             versions = [self._note_version(each, row["number"]) for each in row.pop("versions")]
             row["channel"] = self.find_channel(row["channel"])
+            if source := row.pop("source"):
+                row["source_id"] = self.message_ids([source])[source]
             for name in ("author", "deleted_by", "worded_by"):
                 row[name] = self.find_account(row[name])
             return Note(workspace=self.workspace, **row), versions

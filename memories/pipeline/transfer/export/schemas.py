@@ -219,6 +219,7 @@ NOTE = model_schema(
     number=integer(1),
     restored_from=nullable(integer(1)),
     channel=nullable(ID),
+    source=nullable(MESSAGE_KEY),
     **dict.fromkeys(("author", "worded_by", "deleted_by"), USER),
     versions=list_of(NOTE_VERSION),
 )
