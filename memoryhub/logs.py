@@ -21,6 +21,32 @@ _OMITTED = _STANDARD_FIELDS | {"request"}  # its URL contains search terms
 ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 
 
+def logging_config(log_format: str, level: str) -> dict[str, Any]:
+    """Return the value of LOGGING for the format "plain" or "json"."""
+    return {
+        "version": 1,
+        "disable_existing_loggers": False,
+        "formatters": {
+            "plain": {"()": "memoryhub.logs.PlainFormatter"},
+            "json": {"()": "memoryhub.logs.JsonFormatter"},
+        },
+        "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": log_format}},
+        "root": {"handlers": ["stderr"], "level": level},
+        "loggers": {
+            # Its console handler would log everything twice. Its DEBUG level logs the values in SQL.
+            "django": {"level": "INFO", "handlers": [], "propagate": True},
+            # It logs several lines for each task, and the log of the pass has the results.
+            "django-q": {"level": "WARNING"},
+            # These log the URLs and the texts that they send.
+            "openai": {"level": "WARNING"},
+            "httpx2": {"level": "WARNING"},
+            "slack_sdk": {"level": "WARNING"},
+            # It logs a line for each request that waits for a thread.
+            "waitress.queue": {"level": "ERROR"},
+        },
+    }
+
+
 class PlainFormatter(logging.Formatter):
     """The format for a terminal."""
 

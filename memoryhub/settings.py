@@ -14,6 +14,7 @@ from django.utils.translation import gettext_lazy as _
 
 from memories.rules.access.claims import parse_claim_roles
 from memoryhub.env import BASE_DIR, HOME_DIR, IS_CHECKOUT, PACKAGE_DIR, env
+from memoryhub.logs import logging_config
 from memoryhub.secret_key import kept_keys, kept_secret_key, read_keys
 
 # Where and how it runs
@@ -168,9 +169,8 @@ MEMORYHUB_MODEL = env.str("MEMORYHUB_MODEL", default="")
 MEMORYHUB_LLM_CONCURRENCY = env.int("MEMORYHUB_LLM_CONCURRENCY", default=8)
 MEMORYHUB_LLM_TIMEOUT = env.float("MEMORYHUB_LLM_TIMEOUT", default=60.0)  # seconds
 MEMORYHUB_LEASE = env.float("MEMORYHUB_LEASE", default=180.0)  # seconds
-MEMORYHUB_BACK_OFF = env.float(
-    "MEMORYHUB_BACK_OFF", default=30.0
-)  # seconds, doubled for each retry
+# Seconds before the first retry, doubled for each later one.
+MEMORYHUB_BACK_OFF = env.float("MEMORYHUB_BACK_OFF", default=30.0)
 if _database["ENGINE"] != "django.db.backends.sqlite3":
     # A worker that is frozen in a transaction must release its locks.
     _lock_limit = int(1000 * max(10.0, MEMORYHUB_LEASE / 2))  # milliseconds
@@ -180,8 +180,7 @@ if _database["ENGINE"] != "django.db.backends.sqlite3":
     # than such a query takes.
     _short = "-c random_page_cost=1.5 -c max_parallel_workers_per_gather=0 -c jit=off"
     _database["OPTIONS"]["options"] = f"{_short} {_url_options} {_limits}".strip()
-# For tests only: memoryhub/failpoints.py.
-MEMORYHUB_FAIL_POINTS = env.str("MEMORYHUB_FAIL_POINTS", default="")
+MEMORYHUB_FAIL_POINTS = env.str("MEMORYHUB_FAIL_POINTS", default="")  # for tests: failpoints.py
 
 # The worker. Its supervisor sets its name.
 MEMORYHUB_WORKERS = env.int("MEMORYHUB_WORKERS", default=2)
@@ -249,10 +248,7 @@ AUTH_PASSWORD_VALIDATORS = [
 # all web processes together.
 AUTHENTICATION_BACKENDS = ["allauth.account.auth_backends.AuthenticationBackend"]
 CACHES = {
-    "default": {
-        "BACKEND": "memoryhub.login_cache.LoginCache",
-        "LOCATION": "memoryhub_cache",
-    },
+    "default": {"BACKEND": "memoryhub.login_cache.LoginCache", "LOCATION": "memoryhub_cache"},
     # django-q2 writes the state of each cluster here twice a second. Nothing reads it.
     "clusters": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"},
 }
@@ -303,9 +299,10 @@ SOCIALACCOUNT_ADAPTER = "memories.logins.SocialLogins"
 # A link instead of a form, because form-action above allows no form to another site.
 SOCIALACCOUNT_LOGIN_ON_GET = True
 SOCIALACCOUNT_STORE_TOKENS = False
-SOCIALACCOUNT_PROVIDERS: dict[str, Any] = {"openid_connect": {"APPS": []}}
+_openid_apps: list[dict[str, Any]] = []
+SOCIALACCOUNT_PROVIDERS = {"openid_connect": {"APPS": _openid_apps}}
 if SLACK_CLIENT_ID and SLACK_CLIENT_SECRET:
-    SOCIALACCOUNT_PROVIDERS["openid_connect"]["APPS"].append(
+    _openid_apps.append(
         {
             "provider_id": "slack",
             "name": "Slack",
@@ -326,7 +323,7 @@ try:
 except ValueError as error:
     raise ImproperlyConfigured(f"MEMORYHUB_OIDC_ROLES: {error}") from error
 if MEMORYHUB_OIDC_ISSUER and MEMORYHUB_OIDC_CLIENT_ID:
-    SOCIALACCOUNT_PROVIDERS["openid_connect"]["APPS"].append(
+    _openid_apps.append(
         {
             "provider_id": "sso",
             "name": MEMORYHUB_OIDC_NAME,
@@ -375,11 +372,11 @@ SLACK_BASE_URL = env.str("SLACK_BASE_URL", default="")
 SLACK_SIGNING_SECRET = env.str("SLACK_SIGNING_SECRET", default="")
 SLACK_APP_TOKEN = env.str("SLACK_APP_TOKEN", default="")
 
-# Health: after this number of seconds without a heartbeat of any worker, /readyz responds 503. A worker
-# that hangs is replaced after two heartbeats, which takes less time.
 # Hosts that webhooks may call though they are not public.
 MEMORYHUB_WEBHOOK_HOSTS = env.list("MEMORYHUB_WEBHOOK_HOSTS", default=[])
 
+# Health: after this number of seconds without a heartbeat of any worker, /readyz responds 503. A worker
+# that hangs is replaced after two heartbeats, which takes less time.
 MEMORYHUB_HEARTBEAT_MAX = env.float("MEMORYHUB_HEARTBEAT_MAX", default=5 * MEMORYHUB_HEARTBEAT)
 
 # The key for /metrics. Without it there are no metrics.
@@ -400,25 +397,4 @@ MEMORYHUB_LOG_LEVEL = env.choice(
     choices=("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"),
 )
 
-LOGGING: dict[str, Any] = {
-    "version": 1,
-    "disable_existing_loggers": False,
-    "formatters": {
-        "plain": {"()": "memoryhub.logs.PlainFormatter"},
-        "json": {"()": "memoryhub.logs.JsonFormatter"},
-    },
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": MEMORYHUB_LOG_FORMAT}},
-    "root": {"handlers": ["stderr"], "level": MEMORYHUB_LOG_LEVEL},
-    "loggers": {
-        # Its console handler would log everything twice. Its DEBUG level logs the values in SQL.
-        "django": {"level": "INFO", "handlers": [], "propagate": True},
-        # It logs several lines for each task, and the log of the pass has the results.
-        "django-q": {"level": "WARNING"},
-        # These log the URLs and the texts that they send.
-        "openai": {"level": "WARNING"},
-        "httpx2": {"level": "WARNING"},
-        "slack_sdk": {"level": "WARNING"},
-        # It logs a line for each request that waits for a thread.
-        "waitress.queue": {"level": "ERROR"},
-    },
-}
+LOGGING = logging_config(MEMORYHUB_LOG_FORMAT, MEMORYHUB_LOG_LEVEL)

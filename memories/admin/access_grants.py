@@ -9,7 +9,7 @@ from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-from memories.admin.audience import AudienceAdmin, OperatorsOnly, user_of
+from memories.admin.audience import OperatorAdmin, user_of
 from memories.models import AccessGrant, Channel
 
 
@@ -40,13 +40,9 @@ class AccessGrantForm(forms.ModelForm):  # type: ignore[type-arg]
         ),
     )
 
-    class Meta:
-        model = AccessGrant
-        fields = ("channel", "reason")
-
 
 @admin.register(AccessGrant)
-class AccessGrantAdmin(OperatorsOnly, AudienceAdmin):
+class AccessGrantAdmin(OperatorAdmin):
     """Adding a row opens the channel. Old rows stay."""
 
     form = AccessGrantForm
@@ -54,7 +50,6 @@ class AccessGrantAdmin(OperatorsOnly, AudienceAdmin):
     list_select_related = ("user", "channel__workspace")
     search_fields = ("user__username", "reason")
     ordering = ("-pk",)
-    fields = ("user", "place", "reason", "at", "until")
 
     @admin.display(description=_("channel"))
     def place(self, grant: AccessGrant) -> str:
@@ -69,11 +64,7 @@ class AccessGrantAdmin(OperatorsOnly, AudienceAdmin):
         return user_of(request).is_operator
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
-        return self.fields if obj else AccessGrantForm.Meta.fields
-
-    def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
-        kwargs["queryset"] = db_field.related_model._default_manager.all()
-        return super().formfield_for_foreignkey(db_field, request, **kwargs)
+        return super().get_fields(request, obj) if obj else ("channel", "reason")
 
     def save_model(self, request: HttpRequest, obj: AccessGrant, form: Any, change: Any) -> None:
         grant = AccessGrant.objects.open(

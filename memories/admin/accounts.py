@@ -29,7 +29,7 @@ from memories.admin.audience import (
     AudienceAdmin,
     AuditedChanges,
     ChangeOnly,
-    OperatorsOnly,
+    OperatorAdmin,
     VisibleChoices,
     VisibleFilter,
     user_of,
@@ -49,7 +49,7 @@ for _model in (Authenticator, EmailAddress, SocialAccount, SocialApp, SocialToke
 
 
 @admin.register(EmailAddress)
-class EmailAddressAdmin(OperatorsOnly, AudienceAdmin):
+class EmailAddressAdmin(OperatorAdmin):
     """Read-only, because a verified address links the account to the people in Slack who have it.
 
     Only a sign-in with Slack verifies an address.
@@ -60,11 +60,12 @@ class EmailAddressAdmin(OperatorsOnly, AudienceAdmin):
     list_select_related = ("user",)
     search_fields = ("email", "user__username")
     ordering = ("email",)
-    fields = ("user", "email", "primary", "verified")
 
 
-def reason_field() -> forms.CharField:
-    return forms.CharField(
+class ReasonForm(forms.Form):
+    """A change that opens private channels needs a reason."""
+
+    reason = forms.CharField(
         label=_("reason"),
         max_length=200,
         required=False,
@@ -75,16 +76,20 @@ def reason_field() -> forms.CharField:
         ),
     )
 
-
-class PersonForm(forms.ModelForm):  # type: ignore[type-arg]
-    reason = reason_field()
-
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or self.cleaned_data
-        is_linked = "user" in self.changed_data and cleaned.get("user")
-        if is_linked and self.instance.is_in_private and not cleaned.get("reason"):
+        if not cleaned.get("reason") and self.opens_private(cleaned):
             self.add_error("reason", _("Enter a reason. This person is in private channels."))
         return cleaned
+
+    def opens_private(self, cleaned: dict[str, Any]) -> bool:
+        raise NotImplementedError
+
+
+class PersonForm(ReasonForm, forms.ModelForm):  # type: ignore[type-arg]
+    def opens_private(self, cleaned: dict[str, Any]) -> bool:
+        is_linked = "user" in self.changed_data and cleaned.get("user")
+        return bool(is_linked and self.instance.is_in_private)
 
 
 @admin.register(Person)
@@ -92,17 +97,17 @@ class PersonAdmin(ForgetAction, ChangeOnly, AudienceAdmin):
     """People come from Slack. Operators link them to accounts."""
 
     form = PersonForm
-    list_display = (
+    facts = (
         "name",
         "real_name",
         "slack_id",
         "workspace",
-        "user",
         "is_bot",
         "is_guest",
         "is_external",
         "is_deleted",
     )
+    list_display = (*facts, "user")
     list_filter = (
         ("workspace", VisibleFilter),
         ("user", admin.EmptyFieldListFilter),
@@ -115,19 +120,7 @@ class PersonAdmin(ForgetAction, ChangeOnly, AudienceAdmin):
     list_select_related = ("workspace", "user")
     search_fields = ("name", "real_name", "email", "slack_id", "user__username")
     autocomplete_fields = ("user",)
-    readonly_fields = (
-        "workspace",
-        "slack_id",
-        "name",
-        "real_name",
-        "email",
-        "is_bot",
-        "is_guest",
-        "is_external",
-        "is_deleted",
-        "is_placeholder",
-        "link_valid_until",
-    )
+    readonly_fields = (*facts, "email", "is_placeholder", "link_valid_until")
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         own = ("user", "reason") if user_of(request).is_operator else ("user",)
@@ -135,11 +128,8 @@ class PersonAdmin(ForgetAction, ChangeOnly, AudienceAdmin):
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         """Only operators change links."""
-        return (
-            self.readonly_fields
-            if user_of(request).is_operator
-            else ("user", *self.readonly_fields)
-        )
+        own = () if user_of(request).is_operator else ("user",)
+        return (*own, *self.readonly_fields)
 
     def save_model(self, request: HttpRequest, obj: Person, form: Any, change: Any) -> None:
         """Save only the link, by its own rule: it decides what an account reads."""
@@ -151,25 +141,19 @@ class PersonAdmin(ForgetAction, ChangeOnly, AudienceAdmin):
         obj.link(user, BY_OPERATOR, was=obj.user, by=by, reason=reason)
 
 
-class OperatorPasswordForm(AdminPasswordChangeForm):  # type: ignore[type-arg]
+class OperatorPasswordForm(ReasonForm, AdminPasswordChangeForm):  # type: ignore[type-arg]
     """A new password for another account, or none."""
-
-    reason = reason_field()
 
     def __init__(self, *args: Any, by: User, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.by = by
 
-    def clean(self) -> dict[str, Any]:
-        cleaned = super().clean() or self.cleaned_data
-        needs_reason = (
+    def opens_private(self, cleaned: dict[str, Any]) -> bool:
+        return (
             cleaned.get("set_usable_password", True)
             and self.user != self.by
             and any(person.is_in_private for person in self.user.people.all())
         )
-        if needs_reason and not cleaned.get("reason"):
-            self.add_error("reason", _("Enter a reason. This person is in private channels."))
-        return cleaned
 
     def save(self, *args: Any, **kwargs: Any) -> User:
         usable = self.cleaned_data.get("set_usable_password", True)
@@ -275,11 +259,7 @@ class GroupAdmin(AuditedChanges, DjangoGroupAdmin):
 
     filter_horizontal = ()
 
-    def has_add_permission(self, request: HttpRequest) -> bool:
+    def _is_operator(self, request: HttpRequest, obj: Any = None) -> bool:
         return user_of(request).is_operator
 
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return user_of(request).is_operator
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return user_of(request).is_operator
+    has_add_permission = has_change_permission = has_delete_permission = _is_operator

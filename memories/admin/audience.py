@@ -5,8 +5,8 @@ rows from `get_queryset`: lists, searches, single pages, histories and autocompl
 applied there, and also to choices of related rows and to the admin's own log.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, cast
 
 from django.contrib import admin, messages
 from django.contrib.admin.models import LogEntry
@@ -22,14 +22,6 @@ from django.utils.translation import gettext_lazy as _
 
 from memories.admin.lookups import CheckedAutocomplete, CheckedLookups, is_valid_lookup
 from memories.models import AuditEvent, Reader, User
-
-if TYPE_CHECKING:
-    from django.contrib.admin.options import BaseModelAdmin
-
-    _Mixin = BaseModelAdmin[Any]
-    _ModelMixin = admin.ModelAdmin[Any]
-else:
-    _Mixin = _ModelMixin = object
 
 PREVIEW_CHARACTERS = 80
 MAX_COUNT = 10_000  # rows of a list
@@ -74,7 +66,7 @@ class CountedPaginator(Paginator):  # type: ignore[type-arg]
         return min(self._counted, MAX_COUNT)
 
 
-class VisibleChoices(_Mixin):
+class VisibleChoices(admin.ModelAdmin):  # type: ignore[type-arg]
     """Forms offer only related rows that the user may read."""
 
     def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
@@ -84,7 +76,7 @@ class VisibleChoices(_Mixin):
         return super().formfield_for_foreignkey(db_field, request, **kwargs)
 
 
-class AuditedChanges(_ModelMixin):
+class AuditedChanges(admin.ModelAdmin):  # type: ignore[type-arg]
     """Record additions, changes and deletions in the audit log: the names of fields, not their text."""
 
     def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> Any:
@@ -117,7 +109,7 @@ def changed_fields(message: Any) -> list[str]:
     return names
 
 
-class AudienceAdmin(VisibleChoices, CheckedLookups, admin.ModelAdmin):  # type: ignore[type-arg]
+class AudienceAdmin(VisibleChoices, CheckedLookups):
     """Rows that the user may read. Override `filter_for` where a model has no `visible_to`."""
 
     empty_value_display = "–"
@@ -167,10 +159,10 @@ class AudienceAdmin(VisibleChoices, CheckedLookups, admin.ModelAdmin):  # type: 
         codename = get_permission_codename("change", self.opts)
         return request.user.has_perm(f"{self.opts.app_label}.{codename}")
 
-    def report(self, request: HttpRequest, text: str, count: int) -> None:
-        """Show how many rows an action changed. `text` contains `%(count)d` or `%(n)d`."""
-        level = messages.SUCCESS if count else messages.WARNING
-        self.message_user(request, text % {"count": count, "n": count}, level)
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
+        """Delete each row as the page of one row does."""
+        for row in queryset:
+            self.delete_model(request, row)
 
     # The log entries outlive memberships, so they name rows by their key and never by their text.
 
@@ -190,7 +182,25 @@ class AudienceAdmin(VisibleChoices, CheckedLookups, admin.ModelAdmin):  # type: 
         return entries
 
 
-class ChangeOnly(_Mixin):
+def row_action(
+    name: str, description: Any, change: Callable[..., Any], permission: str = "operate"
+) -> Callable[..., None]:
+    """Return an action that calls ``change(row, by=user)`` for each row, and reports how many changed."""
+
+    @admin.action(description=description, permissions=[permission])
+    def act(model_admin: AudienceAdmin, request: HttpRequest, queryset: QuerySet[Any]) -> None:
+        rows = list(queryset.order_by("pk"))
+        count = sum(bool(change(row, by=user_of(request))) for row in rows)
+        text = _("%(action)s: done for %(count)d of %(total)d.")
+        values = {"action": description, "count": count, "total": len(rows)}
+        level = messages.SUCCESS if count else messages.WARNING
+        model_admin.message_user(request, text % values, level)
+
+    act.__name__ = name
+    return act
+
+
+class ChangeOnly:
     """Rows that are neither added nor deleted in the admin."""
 
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
@@ -207,10 +217,18 @@ class ReadOnly(ChangeOnly):
         return False
 
 
-class OperatorsOnly(ReadOnly):
-    """Rows of the whole installation. Only operators see them, without the hidden fields."""
+class ReadOnlyAdmin(ReadOnly, AudienceAdmin):
+    """Rows that are only shown: their columns in the list, then ``details``."""
 
-    hidden_fields: tuple[str, ...] = ()
+    details: tuple[str, ...] = ()
+    list_only: tuple[str, ...] = ("id", "beginning")
+
+    def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        return [name for name in (*self.list_display, *self.details) if name not in self.list_only]
+
+
+class OperatorAdmin(ReadOnlyAdmin):
+    """Rows of the whole installation. Only operators see them, without the hidden fields."""
 
     def filter_for(self, reader: Reader, rows: QuerySet[Any]) -> QuerySet[Any]:
         return rows.defer(*self.hidden_fields) if reader.is_operator else rows.none()
@@ -287,6 +305,29 @@ class VisibleFilter(admin.RelatedFieldListFilter):
             is_key = is_valid_lookup(field.related_model, "pk", key)
             choices = list(rows.filter(pk=key)) if is_key else []
         return [(str(row.pk), str(row)) for row in choices]
+
+
+class OfMemory(ReadOnlyAdmin):
+    """Proposed or stopped texts of readable memories. Who may edit memories decides about them."""
+
+    list_filter = (
+        ("memory__workspace", VisibleFilter),
+        ("memory__channel", VisibleFilter),
+        ("created_at", admin.DateFieldListFilter),
+    )
+    list_select_related = ("memory__workspace", "memory__channel")
+    ordering = ("-pk",)
+
+    @admin.display(description=_("text"))
+    def beginning(self, row: Any) -> str:
+        return preview(row.text)
+
+    @admin.display(description=_("memory"), ordering="memory")
+    def place(self, row: Any) -> str:
+        return str(row.memory)
+
+    def has_operate_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm("memories.change_memory")
 
 
 class ReadOnlyInline(ReadOnly, admin.TabularInline):  # type: ignore[type-arg]

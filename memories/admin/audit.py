@@ -5,7 +5,7 @@ from typing import Any
 from django.contrib import admin
 from django.utils.translation import gettext_lazy as _
 
-from memories.admin.audience import AudienceAdmin, ReadOnly, ValueFilter
+from memories.admin.audience import ReadOnlyAdmin, ValueFilter
 from memories.models import AuditEvent
 
 ACTION_LABELS = {
@@ -98,7 +98,7 @@ class ActionFilter(ValueFilter):
 
 
 @admin.register(AuditEvent)
-class AuditAdmin(ReadOnly, AudienceAdmin):
+class AuditAdmin(ReadOnlyAdmin):
     """Read-only for superusers too. The model also refuses changes."""
 
     list_display = ("at", "actor", "what", "workspace", "subject", "details_text")
@@ -108,7 +108,8 @@ class AuditAdmin(ReadOnly, AudienceAdmin):
     )
     search_fields = ("actor", "action", "workspace", "subject")
     ordering = ("-pk",)
-    fields = ("at", "actor", "what", "action", "workspace", "subject", "details")
+    details = ("action", "details")
+    list_only = ("details_text",)
 
     @admin.display(description=_("what"), ordering="action")
     def what(self, event: AuditEvent) -> Any:

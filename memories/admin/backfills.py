@@ -1,29 +1,24 @@
 """Backfills: their state and estimate, and actions to pause, resume and cancel them."""
 
-from collections.abc import Callable
 from typing import Any
 
 from django.contrib import admin
-from django.db.models import QuerySet
-from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
-from django.utils.translation import ngettext
 
 from memories.admin.audience import (
-    AudienceAdmin,
-    ReadOnly,
+    ReadOnlyAdmin,
     VisibleFilter,
     display_value,
     needs_attention,
-    user_of,
+    row_action,
 )
-from memories.models import Backfill, User
+from memories.models import Backfill
 from memories.rules.costs.money import MICROS
 from memories.rules.ingest.timestamps import from_micros
 
 
 @admin.register(Backfill)
-class BackfillAdmin(ReadOnly, AudienceAdmin):
+class BackfillAdmin(ReadOnlyAdmin):
     """Backfills whose channels the user may all read."""
 
     list_display = (
@@ -38,6 +33,7 @@ class BackfillAdmin(ReadOnly, AudienceAdmin):
         "created_at",
         "finished_at",
     )
+    details = ("pause_reason", "quote")
     list_filter = (
         needs_attention(*Backfill.UNFINISHED),
         "state",
@@ -47,21 +43,12 @@ class BackfillAdmin(ReadOnly, AudienceAdmin):
     list_select_related = ("workspace", "author")
     search_fields = ("=id", "workspace__slug", "author__username", "state")
     ordering = ("-pk",)
-    actions = ("pause", "resume", "cancel")
-    hidden_fields = ("estimate",)
-    fields = (
-        "workspace",
-        "state",
-        "pause_reason",
-        "since",
-        "until",
-        "cap_tokens",
-        "cap_dollars",
-        "estimate",
-        "author",
-        "created_at",
-        "finished_at",
+    actions = (
+        row_action("pause", _("Pause"), Backfill.pause),
+        row_action("resume", _("Resume"), Backfill.resume),
+        row_action("cancel", _("Cancel; finished memories are kept"), Backfill.cancel),
     )
+    hidden_fields = ("estimate",)
 
     @admin.display(description=_("from"), ordering="since_us")
     def since(self, backfill: Backfill) -> Any:
@@ -76,25 +63,3 @@ class BackfillAdmin(ReadOnly, AudienceAdmin):
     def cap_dollars(self, backfill: Backfill) -> str:
         cap = backfill.cap_micros
         return display_value(None if cap is None else f"{cap / MICROS:.2f}")
-
-    @admin.action(description=_("Pause"), permissions=["operate"])
-    def pause(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
-        self._act(request, queryset, Backfill.pause)
-
-    @admin.action(description=_("Resume"), permissions=["operate"])
-    def resume(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
-        self._act(request, queryset, Backfill.resume)
-
-    @admin.action(description=_("Cancel; finished memories are kept"), permissions=["operate"])
-    def cancel(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
-        self._act(request, queryset, Backfill.cancel)
-
-    def _act(
-        self,
-        request: HttpRequest,
-        queryset: QuerySet[Any],
-        change: Callable[[Backfill, User | None], bool],
-    ) -> None:
-        count = sum(change(backfill, user_of(request)) for backfill in queryset.distinct())
-        text = ngettext("%(count)d backfill changed.", "%(count)d backfills changed.", count)
-        self.report(request, text, count)

@@ -14,7 +14,7 @@ from memories.admin.audience import (
     AudienceAdmin,
     AuditedChanges,
     ChangeOnly,
-    ReadOnly,
+    ReadOnlyAdmin,
     VisibleFilter,
     display_value,
     preview,
@@ -37,33 +37,25 @@ class ChannelAdmin(ForgetAction, AuditedChanges, ChangeOnly, AudienceAdmin):
         "kind",
         "is_archived",
         "is_followed",
-        "remember_bots",
         "remembered_from",
         "members_known_at",
         "synced_at",
         "read_from_slack",
+        "remember_bots",
     )
     list_filter = (("workspace", VisibleFilter), "kind", "is_archived", "remember_bots")
     list_select_related = ("workspace", "sync")
     search_fields = ("name", "slack_id", "topic", "purpose")
     readonly_fields = (
         "lists",
-        "workspace",
+        *list_display[:-1],
         "slack_id",
-        "name",
-        "kind",
-        "is_archived",
         "topic_as_sent",
         "purpose_as_sent",
-        "remembered_from",
-        "members_known_at",
-        "is_followed",
         "bot_is_in",
         "is_shared",
         "synced_ts",
-        "synced_at",
         "resynced_at",
-        "read_from_slack",
     )
     fields = ("remember_bots", *readonly_fields)
 
@@ -114,7 +106,7 @@ class ChannelAdmin(ForgetAction, AuditedChanges, ChangeOnly, AudienceAdmin):
 
 
 @admin.register(ChannelMember)
-class ChannelMemberAdmin(ReadOnly, AudienceAdmin):
+class ChannelMemberAdmin(ReadOnlyAdmin):
     list_display = ("channel", "person")
     list_filter = (("channel", VisibleFilter),)
     list_select_related = ("channel", "person")
@@ -126,22 +118,18 @@ class ChannelMemberAdmin(ReadOnly, AudienceAdmin):
 
 
 @admin.register(Message)
-class MessageAdmin(ForgetAction, ReadOnly, AudienceAdmin):
+class MessageAdmin(ForgetAction, ReadOnlyAdmin):
     list_display = ("sent", "channel", "written_by", "beginning", "thread_ts", "state", "subtype")
     list_filter = ("state", "is_bot", "is_notice", "broadcast", ("channel", VisibleFilter))
     list_select_related = ("channel", "author")
     search_fields = ("text", "username", "author__name", "ts")
     ordering = ("-pk",)  # by time, a database would sort the messages of all channels
-    fields = (
-        "channel",
-        "ts",
-        "sent",
-        "thread_ts",
+    list_only = ("beginning", "written_by")
+    details = (
         "author",
         "username",
         "text_as_sent",
-        "state",
-        "subtype",
+        "ts",
         "is_notice",
         "is_bot",
         "broadcast",
@@ -176,7 +164,7 @@ class MessageAdmin(ForgetAction, ReadOnly, AudienceAdmin):
 
 
 @admin.register(Segment)
-class SegmentAdmin(ReadOnly, AudienceAdmin):
+class SegmentAdmin(ReadOnlyAdmin):
     list_display = (
         "id",
         "channel",
@@ -193,18 +181,7 @@ class SegmentAdmin(ReadOnly, AudienceAdmin):
     list_select_related = ("channel",)
     search_fields = ("channel__name", "channel__slack_id", "thread_ts")
     ordering = ("-pk",)
-    fields = (
-        "channel",
-        "thread_ts",
-        "number",
-        "first",
-        "last",
-        "closed",
-        "message_count",
-        "reason",
-        "outcome",
-        "stale",
-    )
+    details = ("closed",)
 
     @admin.display(description=_("first message"), ordering="first_us")
     def first(self, segment: Segment) -> datetime:

@@ -11,11 +11,11 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.decorators import method_decorator
 from django.utils.html import format_html
-from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.debug import sensitive_post_parameters
 
-from memories.admin.audience import AudienceAdmin, display_value, user_of
+from memories.admin.audience import AudienceAdmin, display_value, row_action, user_of
 from memories.models import SlackConnection
 from memories.pipeline.sync import connecting
 from memories.rules.sync import scopes
@@ -65,45 +65,36 @@ class SlackConnectionAdmin(AudienceAdmin):
     """The Slack page of the workspace has the choice of channels."""
 
     form = ConnectionForm
-    list_display = (
-        "workspace",
-        "ends_in",
-        "kept_where",
-        "state",
-        "missing",
-        "slow_plan",
-        "checked_at",
-        "event_at",
-    )
-    list_filter = ("state", "slow_plan")
-    list_select_related = ("workspace",)
-    search_fields = ("workspace__slug", "workspace__name", "token_end", "app_id")
-    ordering = ("workspace__slug",)
-    actions = ("test_it", "forget_it")
-    hidden_fields = ("encrypted_token",)
     facts = (
         "ends_in",
         "kept_where",
         "state",
-        "trouble",
-        "may_do",
         "missing",
         "slow_plan",
-        "bot_id",
-        "app_id",
         "checked_at",
         "event_at",
-        "own_page",
     )
+    list_display = ("workspace", *facts)
+    list_filter = ("state", "slow_plan")
+    list_select_related = ("workspace",)
+    search_fields = ("workspace__slug", "workspace__name", "token_end", "app_id")
+    ordering = ("workspace__slug",)
+    actions = (
+        "test_it",
+        row_action("forget_it", _("Delete the token"), SlackConnection.remove_token),
+    )
+    hidden_fields = ("encrypted_token",)
+    readonly_fields = (*facts, "trouble", "may_do", "bot_id", "app_id", "own_page")
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
-        own = ("workspace", "new_token")
+        form = ("workspace", "new_token")
         if obj is None:
-            return own
-        return (*own, *self.facts) if self.has_change_permission(request, obj) else self.facts
+            return form
+        own = form if self.has_change_permission(request, obj) else ()
+        return (*own, *self.readonly_fields)
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
-        return ("workspace", *self.facts) if obj else ()
+        return ("workspace", *self.readonly_fields) if obj else ()
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Return False. An action deletes the token, and the row keeps the last state."""
@@ -151,24 +142,14 @@ class SlackConnectionAdmin(AudienceAdmin):
     def test_it(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
         for connection in queryset.select_related("workspace"):
             name = connection.workspace.slug
-            findings = connecting.check_connection(
-                connection.workspace, timezone.now(), timeout=TIMEOUT
-            )
+            now = timezone.now()
+            findings = connecting.check_connection(connection.workspace, now, timeout=TIMEOUT)
             if findings.code:
                 self.message_user(request, f"{name}: {findings.error}", messages.ERROR)
             for missing in findings.missing:
-                text = gettext("%(scope)s is missing. %(fix)s") % {
-                    "scope": missing.scope,
-                    "fix": missing.remedy,
-                }
+                values = {"scope": missing.scope, "fix": missing.remedy}
+                text = gettext("%(scope)s is missing. %(fix)s") % values
                 self.message_user(request, f"{name}: {text}", messages.WARNING)
             if findings.is_ok:
                 text = gettext("The connection works. All required data can be read.")
                 self.message_user(request, f"{name}: {text}", messages.SUCCESS)
-
-    @admin.action(description=_("Delete the token"), permissions=["operate"])
-    def forget_it(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
-        rows = queryset.select_related("workspace")
-        count = sum(connection.remove_token(by=user_of(request)) for connection in rows)
-        text = ngettext("%(n)d token was deleted.", "%(n)d tokens were deleted.", count)
-        self.report(request, text, count)

@@ -7,10 +7,9 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
-from django.utils.translation import ngettext
 
 from memories import tasks
-from memories.admin.audience import AudienceAdmin, OperatorsOnly, display_value, user_of
+from memories.admin.audience import OperatorAdmin, display_value, row_action, user_of
 from memories.models import Endpoint
 from memories.pipeline.generate import probing
 from memories.rules.generate.circuit_breaker import Refusal
@@ -23,18 +22,13 @@ REFUSALS = {
 
 
 @admin.register(Endpoint)
-class EndpointAdmin(OperatorsOnly, AudienceAdmin):
+class EndpointAdmin(OperatorAdmin):
     list_display = ("name", "closed", "until", "fault", "failures", "changed_at")
     search_fields = ("name", "fault")
     ordering = ("-changed_at",)
-    actions = ("resume", "probe")
-    fields = (
-        "name",
-        "closed",
-        "until",
-        "fault",
+    actions = (row_action("resume", _("Resume calls"), Endpoint.resume), "probe")
+    details = (
         "fault_text",
-        "failures",
         "rate_limits",
         "times_opened",
         "worst_ratio",
@@ -47,7 +41,6 @@ class EndpointAdmin(OperatorsOnly, AudienceAdmin):
         "context_tokens",
         "tokens_per_second",
         "probed_at",
-        "changed_at",
     )
 
     @admin.display(description=_("reason for the pause"))
@@ -71,13 +64,3 @@ class EndpointAdmin(OperatorsOnly, AudienceAdmin):
         tasks.schedule_probe(user_of(request), endpoint.name)
         text = _("The check is queued. A worker gives the model a few small tasks.")
         self.message_user(request, text, messages.SUCCESS)
-
-    @admin.action(description=_("Resume calls"), permissions=["operate"])
-    def resume(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
-        count = sum(endpoint.resume(user_of(request)) for endpoint in queryset)
-        text = ngettext(
-            "Calls to %(count)d endpoint are resumed.",
-            "Calls to %(count)d endpoints are resumed.",
-            count,
-        )
-        self.report(request, text, count)

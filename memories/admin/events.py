@@ -1,25 +1,14 @@
 """Events from Slack without their text, and an action to retry failed ones."""
 
-from typing import Any
-
 from django.contrib import admin
-from django.db.models import QuerySet
-from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
-from django.utils.translation import ngettext
 
-from memories.admin.audience import (
-    AudienceAdmin,
-    OperatorsOnly,
-    ValueFilter,
-    needs_attention,
-    user_of,
-)
+from memories.admin.audience import OperatorAdmin, ValueFilter, needs_attention, row_action
 from memories.models import SlackEvent
 
 
 @admin.register(SlackEvent)
-class SlackEventAdmin(OperatorsOnly, AudienceAdmin):
+class SlackEventAdmin(OperatorAdmin):
     list_display = (
         "event_id",
         "kind",
@@ -38,14 +27,5 @@ class SlackEventAdmin(OperatorsOnly, AudienceAdmin):
     )
     search_fields = ("=event_id", "kind", "reason")
     ordering = ("-pk",)
-    actions = ("retry",)
+    actions = (row_action("retry", _("Retry failed events"), SlackEvent.retry),)
     hidden_fields = ("body",)
-    fields = list_display
-
-    @admin.action(description=_("Retry failed events"), permissions=["operate"])
-    def retry(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
-        count = sum(event.retry(user_of(request)) for event in queryset)
-        text = ngettext(
-            "%(count)d event will be retried.", "%(count)d events will be retried.", count
-        )
-        self.report(request, text, count)

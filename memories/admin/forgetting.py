@@ -1,6 +1,6 @@
 """The action that redacts messages, people or channels, after a page of confirmation."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.contrib import admin, messages
 from django.db.models import QuerySet
@@ -16,11 +16,6 @@ from memories.pipeline.locks import Busy
 from memories.pipeline.redaction import forget
 from memories.pipeline.redaction.forget import ForgetReport
 
-if TYPE_CHECKING:
-    _ModelAdmin = admin.ModelAdmin[Any]
-else:
-    _ModelAdmin = object
-
 MAX_ROWS = 100
 
 
@@ -31,8 +26,8 @@ def forget_row(row: Any, by: User) -> ForgetReport:
     return forget_one(row, timezone.now(), by=by)
 
 
-class ForgetAction(_ModelAdmin):
-    """Mixin: the user may forget the rows that they may read."""
+class ForgetAction(admin.ModelAdmin):  # type: ignore[type-arg]
+    """The user may forget the rows that they may read."""
 
     actions = ("forget_for_good",)
 

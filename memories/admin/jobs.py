@@ -2,25 +2,22 @@
 
 from typing import Any, cast
 
-from django.contrib import admin, messages
+from django.contrib import admin
 from django.db.models import QuerySet
-from django.http import HttpRequest
-from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from memories.admin.audience import (
-    AudienceAdmin,
-    ReadOnly,
+    ReadOnlyAdmin,
     ReadOnlyInline,
     ValueFilter,
     VisibleFilter,
     display_value,
     needs_attention,
-    user_of,
+    row_action,
 )
-from memories.models import Job, JobInput, ModelCall, Reader, StaleBase
+from memories.models import Job, JobInput, ModelCall, Reader, User
 from memories.pipeline.generate import job_control
-from memories.pipeline.memory import proposals
+from memories.pipeline.memory import proposals, review
 
 
 class InputInline(ReadOnlyInline):
@@ -50,8 +47,21 @@ class CallInline(ReadOnlyInline):
     verbose_name_plural = _("calls")
 
 
+def retry(job: Job, *, by: User) -> int:
+    return job_control.retry_jobs([job], by)
+
+
+def approve(job: Any, *, by: User) -> bool:
+    """Approve a proposal whose text the user may read."""
+    return job.is_readable and review.approve(job, by=by)
+
+
+def reject(job: Any, *, by: User) -> bool:
+    return job.is_readable and review.reject(job, by=by)
+
+
 @admin.register(Job)
-class JobAdmin(ReadOnly, AudienceAdmin):
+class JobAdmin(ReadOnlyAdmin):
     """Operators see every row. Only readers of the memory see its name and the message of the endpoint.
 
     Nobody sees a reply here.
@@ -82,34 +92,32 @@ class JobAdmin(ReadOnly, AudienceAdmin):
     list_select_related = ("memory__workspace", "memory__channel", "base")
     search_fields = ("=id", "fault", "model", "prompt_version", "input_key")
     ordering = ("-pk",)
-    actions = ("retry", "cancel", "accept", "reject")
+    actions = (
+        row_action("retry", _("Retry failed or cancelled jobs"), retry),
+        row_action("cancel", _("Cancel waiting jobs"), Job.cancel),
+        row_action("accept", _("Approve proposals"), approve),
+        row_action("reject", _("Reject proposals"), reject),
+    )
     hidden_fields = ("reply", "reply_sources", "fault_text")
     inlines = (CallInline, InputInline)
-    fields = (
-        "place",
-        "state",
+    list_only = ("id", "sizes")
+    details = (
         "trigger",
         "provisional",
         "segment_key",
         "base_key",
-        "attempts",
         "workers_lost",
         "strategy",
         "backfill",
-        "not_before",
         "lease_until",
         "fence",
-        "fault",
         "what_happened",
-        "model",
         "prompt_version",
         "prompt_tokens",
         "completion_tokens",
         "calls",
         "seconds",
         "input_key",
-        "created_at",
-        "finished_at",
     )
 
     def filter_for(self, reader: Reader, rows: QuerySet[Any]) -> QuerySet[Any]:
@@ -138,48 +146,3 @@ class JobAdmin(ReadOnly, AudienceAdmin):
     def sizes(self, job: Job) -> str:
         """Return the tokens of the current and of the proposed text."""
         return " → ".join(map(str, proposals.token_counts(job) or ()))
-
-    @admin.action(description=_("Retry failed or cancelled jobs"), permissions=["operate"])
-    def retry(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
-        count = job_control.retry_jobs(queryset, user_of(request))
-        text = ngettext(
-            "%(count)d job will be retried.",
-            "%(count)d jobs will be retried.",
-            count,
-        )
-        self.report(request, text, count)
-
-    @admin.action(description=_("Cancel waiting jobs"), permissions=["operate"])
-    def cancel(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
-        count = job_control.cancel_jobs(queryset, user_of(request))
-        text = ngettext("%(count)d job was cancelled.", "%(count)d jobs were cancelled.", count)
-        self.report(request, text, count)
-
-    @admin.action(description=_("Approve proposals"), permissions=["operate"])
-    def accept(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
-        count, stale = 0, 0
-        for job in self._proposed(queryset):
-            try:
-                count += proposals.accept(job, by=user_of(request)) is not None
-            except StaleBase:
-                stale += 1
-        text = ngettext(
-            "%(count)d proposal was approved.", "%(count)d proposals were approved.", count
-        )
-        self.report(request, text, count)
-        if stale:
-            text = gettext("A memory changed after its text was proposed. It is merged again.")
-            self.message_user(request, text, messages.WARNING)
-
-    @admin.action(description=_("Reject proposals"), permissions=["operate"])
-    def reject(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
-        count = sum(proposals.reject(job, by=user_of(request)) for job in self._proposed(queryset))
-        text = ngettext(
-            "%(count)d proposal was rejected.", "%(count)d proposals were rejected.", count
-        )
-        self.report(request, text, count)
-
-    @staticmethod
-    def _proposed(queryset: QuerySet[Any]) -> list[Job]:
-        """Return the proposals whose text the user may read."""
-        return list(queryset.filter(is_readable=True, state=Job.State.PROPOSED))

@@ -17,7 +17,7 @@ from django.utils.translation import gettext_lazy as _
 from memories.admin.audience import (
     AudienceAdmin,
     ChangeOnly,
-    ReadOnly,
+    ReadOnlyAdmin,
     ReadOnlyInline,
     VisibleFilter,
     preview,
@@ -142,7 +142,7 @@ def was_seen(current: MemoryVersion | None, drawn_at: str) -> bool:
 
 
 @admin.register(MemoryVersion)
-class MemoryVersionAdmin(ReadOnly, AudienceAdmin):
+class MemoryVersionAdmin(ReadOnlyAdmin):
     list_display = (
         "memory",
         "number",
@@ -170,25 +170,18 @@ class MemoryVersionAdmin(ReadOnly, AudienceAdmin):
     actions = ("restore",)
     action_form = RestoreForm
     inlines = (LineInline,)
-    fields = (
-        "memory",
-        "number",
+    details = (
         "name",
         "content",
-        "origin",
-        "author",
         "base",
         "restored_from",
         "job",
         "segment",
-        "provisional",
         "revision",
-        "source_message_count",
         "source_latest_message_ts",
         "trigger",
         "kept",
         "put_back",
-        "created_at",
         "updated_at",
     )
 

@@ -1,15 +1,16 @@
-"""The form that edits the text and the pins of a memory, and resolves conflicts."""
+"""The form that edits the text and the pins of a memory."""
 
 from typing import Any
 
 from django import forms
 from django.db import transaction
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.html import format_html
 from django.utils.text import normalize_newlines
 from django.utils.translation import gettext_lazy as _
 
-from memories.models import Memory, MemoryVersion, Reader, StaleBase, Unchanged, User
-from memories.models.memory.versions import MemoryVersionQuerySet
-from memories.rules.memory import conflicts
+from memories.models import Draft, Memory, Reader, StaleBase, Unchanged, User
 from memories.rules.memory.lines import words_of
 
 
@@ -24,7 +25,7 @@ class MemoryForm(forms.ModelForm):  # type: ignore[type-arg]
     """The current text, and its version when the page was opened.
 
     Cleaning the form saves it by a compare-and-swap. If another version was saved since, the form saves
-    nothing, and ``paragraphs`` contains the paragraphs of both texts with a choice for each.
+    the text as a draft, and is based on that version from then on.
     """
 
     text = forms.CharField(
@@ -50,12 +51,11 @@ class MemoryForm(forms.ModelForm):  # type: ignore[type-arg]
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.is_unchanged = self.are_pins_saved = self.is_stale = False
-        self.paragraphs: list[tuple[conflicts.Hunk, str]] = []
-        self.yours, self.seen = "", 0
-        self.initial = self._fill(self.instance.current)
+        self.initial = self._fill()
 
-    def _fill(self, current: MemoryVersion | None) -> dict[str, Any]:
+    def _fill(self) -> dict[str, Any]:
         """Set the choices of pins, and return the values of the fields."""
+        current = self.instance.current
         lines = list(current.lines.all()) if current else []
         pins: Any = self.fields["pinned"]
         pins.choices = [(str(line.position), words_of(line.text)) for line in lines]
@@ -70,73 +70,44 @@ class MemoryForm(forms.ModelForm):  # type: ignore[type-arg]
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
-        if "_choose" in self.data:
-            self._show_conflict(*self._posted_conflict(), self.data)
-            self.add_error(None, _("This is the combined text. Check it, then save it."))
-        elif not self.errors:
-            self._save(cleaned)
+        if not self.errors:
+            base = {"based_on": cleaned["based_on"], "revision": cleaned["revision"]}
+            self._save(normalize_newlines(cleaned["text"]), cleaned, base)
         return cleaned
 
-    def _save(self, cleaned: dict[str, Any]) -> None:
-        base = {"based_on": cleaned["based_on"], "revision": cleaned["revision"]}
-        text = normalize_newlines(cleaned["text"])
-        if "seen" in self.data:  # the form shows a conflict
-            text = conflicts.resolved_text(self.data, self._hunks(*self._posted_conflict()), text)
+    def _save(self, text: str, cleaned: dict[str, Any], base: dict[str, int]) -> None:
         try:
             with transaction.atomic():
-                self.are_pins_saved = self._save_pins(cleaned, **base)
+                self.are_pins_saved = self._save_pins(cleaned, base)
                 try:
                     self.instance.revise(text, by=self.user, **base)
                 except Unchanged:
                     self.is_unchanged = True
-        except StaleBase as stale:
-            self.is_stale = True
-            self._show_conflict(text, base["based_on"], stale.current, {})
-            self.add_error(
-                None, _("Somebody saved another text in the meantime. Your text is kept.")
-            )
+        except StaleBase:
+            self._keep_draft(text, base)
         except LookupError:
             self.add_error("pinned", _("This line does not exist."))
         except ValueError:
             empty = _("A memory cannot be empty. Restore an older version to undo its changes.")
             self.add_error("text", empty)
 
-    def _save_pins(self, cleaned: dict[str, Any], **base: int) -> bool:
+    def _save_pins(self, cleaned: dict[str, Any], base: dict[str, int]) -> bool:
         """Save changed pins before the text, because they are of its old lines. Return if any changed."""
-        after, before = {*cleaned["pinned"]}, {*cleaned["were_pinned"].split()}
+        after = {*cleaned["pinned"]}
+        before = {word for word in cleaned["were_pinned"].split() if word.isdecimal()}
         for position in after ^ before:
             pinned = position in after
-            self.instance.pin(_number(position), by=self.user, pinned=pinned, **base)
+            self.instance.pin(int(position), by=self.user, pinned=pinned, **base)
         return after != before
 
-    def _posted_conflict(self) -> tuple[str, int, MemoryVersion | None]:
-        """Return the user's text, the number of its base, and the version that was saved meanwhile."""
-        theirs = self._readable().filter(number=_number(self.data.get("based_on"))).first()
-        yours = normalize_newlines(self.data.get("yours", ""))
-        return yours, _number(self.data.get("seen")), theirs
-
-    def _readable(self) -> MemoryVersionQuerySet:
-        versions: MemoryVersionQuerySet = self.instance.versions.visible_to(Reader.of(self.user))
-        return versions
-
-    def _show_conflict(
-        self, yours: str, seen: int, theirs: MemoryVersion | None, choices_data: Any
-    ) -> None:
-        """Show both texts by paragraph, and base the form on the version that was saved meanwhile."""
-        hunks = self._hunks(yours, seen, theirs)
-        choices = conflicts.read_choices(choices_data, hunks)
-        self.paragraphs = list(zip(hunks, choices, strict=True))
-        self.yours, self.seen = yours, seen
-        self.data = self._fill(theirs) | {"text": conflicts.join_choices(hunks, choices)}
-
-    def _hunks(self, yours: str, seen: int, theirs: MemoryVersion | None) -> list[conflicts.Hunk]:
-        base = self._readable().filter(number=seen).first()
-        return conflicts.find_hunks(
-            base.content if base else "", yours, theirs.content if theirs else ""
-        )
-
-
-def _number(value: Any) -> int:
-    """Parse a number. Return 0, which no version has, for any other text."""
-    text = str(value)
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 9 else 0
+    def _keep_draft(self, text: str, base: dict[str, int]) -> None:
+        """Save the text as a draft, which the page of the memory merges by paragraph."""
+        reader, now = Reader.of(self.user), timezone.now()
+        Draft.objects.save_text(reader, self.instance, text, now=now, **base)
+        self.is_stale = True
+        self.instance.refresh_from_db()
+        self.data = self._fill() | {"text": text}
+        page = f"{reverse('memories-edit', args=[self.instance.pk])}?draft=take"
+        stale = _("Somebody saved another text in the meantime. Your text is kept.")
+        link = format_html('<a href="{}">{}</a>', page, _("Combine both texts by paragraph"))
+        self.add_error(None, format_html("{} {}", stale, link))

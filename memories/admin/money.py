@@ -10,7 +10,7 @@ from django.utils.translation import gettext_lazy as _
 
 from memories.admin.audience import (
     AudienceAdmin,
-    ReadOnly,
+    ReadOnlyAdmin,
     ValueFilter,
     VisibleFilter,
     display_value,
@@ -39,10 +39,6 @@ class PriceAdmin(AudienceAdmin):
 
     def delete_model(self, request: HttpRequest, obj: Price) -> None:
         obj.remove(by=user_of(request))
-
-    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
-        for price in queryset:
-            self.delete_model(request, price)
 
 
 class CapForm(forms.ModelForm):  # type: ignore[type-arg]
@@ -102,13 +98,9 @@ class CapAdmin(AudienceAdmin):
         none = {"tokens": None, "money": None}
         Cap.objects.change(obj.workspace, obj.period, **none, by=user_of(request))
 
-    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
-        for cap in queryset:
-            self.delete_model(request, cap)
-
 
 @admin.register(ModelCall)
-class CallAdmin(ReadOnly, AudienceAdmin):
+class CallAdmin(ReadOnlyAdmin):
     """Until a call ends, tokens and dollars are its reservation."""
 
     list_display = (
@@ -132,22 +124,7 @@ class CallAdmin(ReadOnly, AudienceAdmin):
     list_select_related = ("workspace",)
     search_fields = ("=id", "=job__id", "model", "fault")
     ordering = ("-pk",)
-    fields = (
-        "workspace",
-        "job_key",
-        "fence",
-        "backfill_key",
-        "model",
-        "day",
-        "began_at",
-        "ended_at",
-        "tokens",
-        "dollars",
-        "prompt_tokens",
-        "completion_tokens",
-        "requests",
-        "fault",
-    )
+    details = ("fence", "backfill_key", "day", "prompt_tokens", "completion_tokens")
 
     def filter_for(self, reader: Reader, rows: QuerySet[Any]) -> QuerySet[Any]:
         return cast(ModelCallQuerySet, rows).readable_by(reader)

@@ -143,10 +143,6 @@ class NoteAdmin(AudienceAdmin):
     def delete_model(self, request: HttpRequest, obj: Note) -> None:
         obj.remove(by=user_of(request))
 
-    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Note]) -> None:
-        for note in queryset.select_related("workspace"):
-            self.delete_model(request, note)
-
     @staticmethod
     def _is_enabled(note: Note | None) -> bool:
         return note is None or note.workspace.memory_settings.notes_enabled

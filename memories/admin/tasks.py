@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy as _
 from django_q import admin as task_admin
 from django_q.models import Failure, OrmQ, Schedule, Success
 
-from memories.admin.audience import AudienceAdmin, OperatorsOnly
+from memories.admin.audience import OperatorAdmin
 
 assert task_admin  # its import registers the models
 for _model in (Schedule, Success, Failure, OrmQ):
@@ -20,20 +20,19 @@ for _model in (Schedule, Success, Failure, OrmQ):
 
 
 @admin.register(Schedule)
-class ScheduleAdmin(OperatorsOnly, AudienceAdmin):
+class ScheduleAdmin(OperatorAdmin):
     list_display = ("name", "func", "schedule_type", "minutes", "next_run")
     search_fields = ("name", "func")
     ordering = ("name",)
-    fields = list_display
     hidden_fields = ("hook", "args", "kwargs")
 
 
 @admin.register(Success, Failure)
-class TaskAdmin(OperatorsOnly, AudienceAdmin):
+class TaskAdmin(OperatorAdmin):
     list_display = ("func", "started", "stopped", "seconds", "attempt_count")
     search_fields = ("func",)
     ordering = ("-stopped",)
-    fields = ("func", "cluster", "started", "stopped", "seconds", "attempt_count")
+    details = ("cluster",)
     hidden_fields = ("name", "group", "hook", "args", "kwargs", "result")
 
     @admin.display(description=_("took"))
@@ -42,9 +41,8 @@ class TaskAdmin(OperatorsOnly, AudienceAdmin):
 
 
 @admin.register(OrmQ)
-class QueuedTaskAdmin(OperatorsOnly, AudienceAdmin):
+class QueuedTaskAdmin(OperatorAdmin):
     list_display = ("id", "key", "lock")
     search_fields = ("key",)
     ordering = ("pk",)
-    fields = ("key", "lock")
     hidden_fields = ("payload",)

@@ -10,7 +10,7 @@ from django.utils.translation import gettext_lazy as _
 
 from memories.admin.audience import (
     AudienceAdmin,
-    ReadOnly,
+    ReadOnlyAdmin,
     ReadOnlyInline,
     VisibleFilter,
     user_of,
@@ -56,12 +56,10 @@ class WorkspaceForm(forms.ModelForm):  # type: ignore[type-arg]
                 if name not in self.errors:
                     self.add_error(name, list(errors))
             if self.settings_form.is_valid() and self.settings_form.removes_after:
-                self.add_error(
-                    "retention_days",
-                    _(
-                        "To shorten this period, use the settings page. It shows a confirmation first."
-                    ),
+                text = _(
+                    "To shorten this period, use the settings page. It shows a confirmation first."
                 )
+                self.add_error("retention_days", text)
         return cleaned
 
 
@@ -86,11 +84,8 @@ class WorkspaceAdmin(AudienceAdmin):
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         """Only operators change the team whose sign-ins count for the workspace."""
-        return (
-            self.readonly_fields
-            if user_of(request).is_operator
-            else ("team_id", *self.readonly_fields)
-        )
+        own = () if user_of(request).is_operator else ("team_id",)
+        return (*own, *self.readonly_fields)
 
     def get_form(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
         kwargs["fields"] = WorkspaceForm.Meta.fields  # the form adds the settings
@@ -116,7 +111,7 @@ class WorkspaceAdmin(AudienceAdmin):
 
 
 @admin.register(Member)
-class MemberAdmin(ReadOnly, AudienceAdmin):
+class MemberAdmin(ReadOnlyAdmin):
     list_display = ("user", "workspace", "role")
     list_filter = ("role", ("workspace", VisibleFilter))
     list_select_related = ("user", "workspace")
@@ -128,8 +123,8 @@ class MemberAdmin(ReadOnly, AudienceAdmin):
 
 
 @admin.register(Heartbeat)
-class HeartbeatAdmin(ReadOnly, AudienceAdmin):
-    list_display = fields = ("name", "at")
+class HeartbeatAdmin(ReadOnlyAdmin):
+    list_display = ("name", "at")
     search_fields = ("name",)
 
     def filter_for(self, reader: Reader, rows: QuerySet[Any]) -> QuerySet[Any]:

@@ -1,8 +1,12 @@
-"""Accounts that use the admin."""
+"""Accounts that use the admin, and their requests."""
+
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import Permission
+from django.db.models import Model
 from django.test import Client
+from django.urls import reverse
 
 from memories.models import User
 from tests.factories import UserFactory
@@ -22,3 +26,24 @@ def clerk() -> User:
     user: User = UserFactory(username="clerk", is_staff=True)
     user.user_permissions.set(Permission.objects.all())
     return user
+
+
+def page_of(model: type[Model], page: str = "changelist", *args: Any) -> str:
+    return reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_{page}", args=args)
+
+
+def change_page(row: Model) -> str:
+    return page_of(type(row), "change", row.pk)
+
+
+def act(client: Client, action: str, *rows: Model, **data: Any) -> list[str]:
+    """Run an action on these rows, and return its messages."""
+    data = {"action": action, "_selected_action": [row.pk for row in rows], **data}
+    response = client.post(page_of(type(rows[0])), data, follow=True)
+    return [str(message) for message in response.context["messages"]]
+
+
+def sent_data(form: Any) -> dict[str, Any]:
+    """Return what a browser sends for an unchanged form. It sends no unchecked boxes."""
+    values = {name: form[name].value() for name in form.fields}
+    return {name: value for name, value in values.items() if value not in (None, False)}

@@ -7,6 +7,7 @@ import json
 import re
 from decimal import Decimal
 from html import unescape
+from urllib.parse import urljoin
 
 import pytest
 from django.contrib import admin
@@ -18,6 +19,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from memories.models import (
+    AuditEvent,
     Backfill,
     Cap,
     Channel,
@@ -31,11 +33,16 @@ from memories.models import (
     ModelCall,
     Note,
     Price,
+    Proposal,
+    QuarantinedLine,
     Reader,
     Segment,
+    SlackConnection,
+    SlackEvent,
     Workspace,
 )
 from memories.rules.memory.identity import MemoryType
+from tests.admin.conftest import page_of
 from tests.factories import (
     ChannelFactory,
     ChannelMemberFactory,
@@ -93,6 +100,10 @@ def fill(channel, word):
             began_at=timezone.now(),
             tokens=100,
         )
+    memory.refresh_from_db()
+    Proposal.objects.propose(memory.current, memory.current.lines.get(), f"{word} proposal")
+    line = QuarantinedLine.objects.create(memory=memory, text=f"{word} stopped", rule="link")
+    line.sources.add(root)
     make_version(
         memory=Memory.objects.of_thread(channel, root.ts),
         text=f"- {word} thread",
@@ -126,6 +137,8 @@ def shared_team(module_transaction):
     Heartbeat.objects.beat("worker", timezone.now())
     Endpoint.objects.create(fingerprint="f", name="tiny at example.com", needs_person=True)
     Price.objects.change("tiny", Decimal(1), Decimal(2), by=None)
+    SlackEvent.objects.create(event_id="Ev1", team_id="T1", kind="message", state="failed")
+    SlackConnection.objects.of(workspace).set_token("xoxb-1-one", by=None)
     Cap.objects.change(workspace, "day", tokens=1000, by=None)
     for state, channels in (("done", [public]), ("paused", [public, private])):
         backfill = Backfill.objects.create(
@@ -164,10 +177,6 @@ def staff_from_elsewhere(workspace):
     user = UserFactory(is_staff=True)
     user.user_permissions.set(Permission.objects.all())
     return user
-
-
-def page_of(model, page, *args):
-    return reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_{page}", args=args)
 
 
 def lists():
@@ -213,6 +222,8 @@ def hidden_filters():
     private = Channel.objects.get(slack_id=PRIVATE_ID)
     memory = private.memories.first()
     for name, query in (
+        ("proposal", f"memory__channel__id__exact={private.pk}"),
+        ("quarantinedline", f"memory__channel__id__exact={private.pk}"),
         ("message", f"channel__id__exact={private.pk}"),
         ("segment", f"channel__id__exact={private.pk}"),
         ("note", f"channel__id__exact={private.pk}"),
@@ -308,7 +319,7 @@ def test_an_operator_in_the_channel_reads_it(client, team):
         check_content_policy(address, page)
         if CANARY in page:
             addresses.add(address)
-    for model in (Channel, ChannelMember, Message, Segment, Memory, MemoryVersion):
+    for model in (Channel, ChannelMember, Message, Segment, Memory, MemoryVersion, Proposal):
         assert page_of(model, "changelist") in addresses
     assert f"{page_of(Message, 'changelist')}?q={TYPED}" in addresses
     assert any(
@@ -417,13 +428,20 @@ GUESSES = [
     "backfill/?estimate__of__startswith=canary",
     "cap/?workspace__channels__name__startswith=canary",
     "user/?people__channels=2",
+    "slackconnection/?encrypted_token__startswith=x",
+    "slackevent/?body__contains=canary",
+    "/admin/django_q/success/?result__contains=c",
+    "/admin/django_q/failure/?args__contains=c",
+    "/admin/django_q/schedule/?args__contains=c",
+    "/admin/django_q/ormq/?payload__contains=c",
 ]
 
 
 @pytest.mark.slow
 def test_filters_reveal_no_hidden_text(client, team):
     client.force_login(operator(team))
-    answers = {guess: client.get(f"/admin/memories/{guess}").status_code for guess in GUESSES}
+    site = "/admin/memories/"
+    answers = {guess: client.get(urljoin(site, guess)).status_code for guess in GUESSES}
     assert answers == dict.fromkeys(GUESSES, 400)
 
 
@@ -493,6 +511,9 @@ def test_the_number_of_queries_does_not_depend_on_rows(client, team):
         person = PersonFactory(workspace=workspace, user=UserFactory())
         ChannelMemberFactory(channel=workspace.channels.get(), person=person)
         MemberFactory(workspace=workspace)
+        AuditEvent.objects.record("login", by=None)
+        SlackEvent.objects.create(event_id=word, team_id="T1", kind="message", state="failed")
+        SlackConnection.objects.of(workspace).set_token("xoxb-1-one", by=None)
     assert {address: queries_of(client, address) for address in lists} == before
 
 

@@ -21,7 +21,8 @@ WITHOUT_LABEL = {"id"}  # in every language
 @pytest.mark.parametrize("model", OURS, ids=lambda model: model.__name__)
 def test_every_column_and_field_has_a_label(model) -> None:
     shown = admin.site._registry[model]
-    names = {*shown.list_display, *flatten(shown.fields or ()), *shown.readonly_fields}
+    details = getattr(shown, "details", ())
+    names = {*shown.list_display, *flatten(shown.fields or ()), *shown.readonly_fields, *details}
     unlabelled = set()
     for name in names - WITHOUT_LABEL - VERBOSE_NAMES.keys():
         try:

@@ -1,4 +1,4 @@
-"""Settings, links to people, retries and notes in the admin."""
+"""Settings, links to people and notes in the admin."""
 
 import re
 
@@ -7,9 +7,9 @@ from django.contrib.auth.models import Permission
 from django.urls import reverse
 from time_machine import travel
 
-from memories.models import Channel, Job, Note, Reader, Workspace
-from memories.rules.memory.identity import MemoryType
+from memories.models import Channel, Note, Reader, Workspace
 from memories.rules.settings import KEYS, MemorySettings
+from tests.admin.conftest import sent_data
 from tests.factories import (
     ChannelFactory,
     MemberFactory,
@@ -17,7 +17,6 @@ from tests.factories import (
     PersonFactory,
     UserFactory,
     WorkspaceFactory,
-    make_channel_memory,
 )
 from tests.test_forms import shown as shown_in_forms
 
@@ -26,14 +25,13 @@ pytestmark = pytest.mark.django_db
 
 def form_data(response):
     """Return the data of an unchanged form."""
-    form = response.context["adminform"].form
-    data = {name: form[name].value() for name in form.fields}
+    data = sent_data(response.context["adminform"].form)
     for formset in response.context["inline_admin_formsets"]:
         management = formset.formset.management_form
         data |= {
             management.add_prefix(name): management[name].value() for name in management.fields
         }
-    return {name: value for name, value in data.items() if value is not None and value is not False}
+    return data
 
 
 class TestSettings:
@@ -145,62 +143,6 @@ def test_a_user_is_linked_to_a_person(client, operator):
     assert f"{person.name} ({person.workspace})" in shown
 
 
-class TestRetry:
-    @pytest.fixture
-    def jobs(self):
-        memory = make_channel_memory(
-            channel=ChannelFactory(kind="private"), memory_type=MemoryType.SHORT_TERM
-        )
-        return [
-            Job.objects.create(memory=memory, as_of_us=0, input_key=state, state=state, attempts=5)
-            for state in ("dead", "done")
-        ]
-
-    def act(self, client, jobs):
-        return client.post(
-            reverse("admin:memories_job_changelist"),
-            {"action": "retry", "_selected_action": [g.pk for g in jobs]},
-            follow=True,
-        )
-
-    def states(self):
-        return list(Job.objects.order_by("pk").values_list("state", "attempts"))
-
-    def test_dead_jobs_of_private_channels_are_retried_too(self, client, operator, jobs):
-        response = self.act(client, jobs)
-        texts = [str(message) for message in response.context["messages"]]
-        assert texts == ["1 job will be retried."]
-        assert self.states() == [("waiting", 0), ("done", 5)]
-
-    @pytest.mark.slow
-    def test_the_message_reports_no_retry(self, client, operator, jobs):
-        response = self.act(client, jobs[1:])
-        texts = [str(message) for message in response.context["messages"]]
-        assert texts == ["0 jobs will be retried."]
-
-    def test_a_viewer_cannot_retry(self, client, jobs):
-        user = UserFactory(is_staff=True, is_superuser=False)
-        user.user_permissions.add(Permission.objects.get(codename="view_job"))
-        client.force_login(user)
-        self.act(client, jobs)
-        assert self.states()[0] == ("dead", 5)
-
-    def test_staff_cannot_retry_private_jobs(self, client, jobs):
-        user = UserFactory(is_staff=True)
-        user.user_permissions.set(Permission.objects.filter(codename__endswith="job"))
-        MemberFactory(user=user, workspace=jobs[0].memory.workspace)
-        client.force_login(user)
-        self.act(client, jobs)
-        assert self.states()[0] == ("dead", 5)
-
-    def test_a_private_job_is_listed_without_its_name(self, client, operator, jobs):
-        page = client.get(reverse("admin:memories_job_changelist")).content.decode()
-        channel = jobs[0].memory.channel
-        assert '<td class="field-place">private</td>' in page
-        assert channel.name not in page
-        assert channel.slack_id not in page
-
-
 class TestNotes:
     @pytest.fixture
     def workspace(self, operator):
@@ -255,18 +197,11 @@ class TestNotes:
         response = client.post(reverse("admin:memories_note_add"), data)
         assert "channel" in response.context["adminform"].form.errors
 
-    def test_a_note_without_a_text_is_refused(self, client, workspace):
-        data = {"workspace": workspace.pk, "content": "  "}
+    @pytest.mark.parametrize("content", ["  ", "x" * 20_001])
+    def test_a_blank_or_long_note_is_refused(self, client, workspace, content):
+        data = {"workspace": workspace.pk, "content": content}
         response = client.post(reverse("admin:memories_note_add"), data)
         assert "content" in response.context["adminform"].form.errors
-
-    @pytest.mark.parametrize(("length", "is_saved"), [(20_000, True), (20_001, False)])
-    def test_a_note_has_at_most_20_000_characters(self, client, workspace, length, is_saved):
-        data = {"workspace": workspace.pk, "content": "x" * length}
-        response = client.post(reverse("admin:memories_note_add"), data)
-        assert Note.objects.exists() == is_saved
-        if not is_saved:
-            assert "content" in response.context["adminform"].form.errors
 
     @pytest.mark.parametrize("query", ["DEPLOY", "main", "リリース", "Éclair", "éCLAIR"])
     def test_a_search_finds_title_text_and_tag_in_any_case(self, client, workspace, query):

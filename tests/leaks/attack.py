@@ -216,7 +216,8 @@ def is_allowed(
     if label == Channel._meta.label:
         return was is not None and row[1] != "public" and not row[3]
     if label == ApiKey._meta.label:
-        return was is None and row[0] == actor.pk and "api_key_issue" in actions
+        readers = (actor.pk, None) if actor.is_operator else (actor.pk,)  # None: public channels
+        return was is None and row[0] in readers and "api_key_issue" in actions
     if label == EmailAddress._meta.label:
         return not row[2]
     if label == Person._meta.label:

@@ -608,7 +608,8 @@ def admin_asks(world: World) -> Iterator[Ask]:
 
 def _deeds(model: Any, keys: list[int]) -> Iterator[dict[str, Any]]:
     """Every action of the model's list, on all rows at once and on some alone."""
-    own = admin.site._registry[model].actions or ()
+    model_admin = admin.site._registry[model]
+    own = [name for _, name, _ in model_admin._get_base_actions() if name != "delete_selected"]
     for action in ("delete_selected", *own):
         chosen = [keys, *([key] for key in keys[:ALONE] if action in own)]
         for rows in chosen if keys else ():

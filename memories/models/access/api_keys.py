@@ -155,9 +155,11 @@ class ApiKey(models.Model):
             type(self).objects.filter(pk=self.pk).update(last_used_at=now)
 
     @transaction.atomic
-    def revoke(self, *, by: User | None, now: datetime) -> None:
-        """End the key at once and for good."""
-        if type(self).objects.filter(pk=self.pk, revoked_at__isnull=True).update(revoked_at=now):
-            AuditEvent.objects.record(
-                "api_key_revoke", by=by, workspace=self.workspace, subject=f"API key {self}"
-            )
+    def revoke(self, *, by: User | None, now: datetime) -> bool:
+        """End the key at once and for good. Return False if it had ended before."""
+        if not type(self).objects.filter(pk=self.pk, revoked_at=None).update(revoked_at=now):
+            return False
+        AuditEvent.objects.record(
+            "api_key_revoke", by=by, workspace=self.workspace, subject=f"API key {self}"
+        )
+        return True

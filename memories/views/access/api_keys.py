@@ -20,7 +20,10 @@ from memories.views.pages import render_page
 
 
 class ApiKeyForm(forms.Form):
-    """A form for a key of the signed-in user. Only editors may let it write notes."""
+    """A form for a key of the signed-in user. Only editors may let it write notes.
+
+    Operators may set its rate, and create keys that read public channels only.
+    """
 
     name = forms.CharField(
         label=gettext_lazy("Name"),
@@ -53,11 +56,18 @@ class ApiKeyForm(forms.Form):
         help_text=gettext_lazy("An editor approves or rejects each of them."),
     )
 
+    is_public = forms.BooleanField(label=gettext_lazy("Reads public channels only"), required=False)
+    requests_per_minute = forms.IntegerField(
+        label=gettext_lazy("Requests per minute"), initial=120, min_value=1, max_value=100_000
+    )
+
     def __init__(self, *args: Any, place: WorkspaceContext, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.place = place
         if not place.can_edit:
             del self.fields["notes"]
+        if not place.reader.is_operator:
+            del self.fields["is_public"], self.fields["requests_per_minute"]
 
     def clean_channels(self) -> list[Channel]:
         """Return the readable channels. Each name must belong to exactly one of them."""
@@ -78,7 +88,7 @@ class ApiKeyForm(forms.Form):
             self.place.workspace,
             name=self.cleaned_data["name"],
             by=request.user,
-            user=request.user,
+            user=None if self.cleaned_data.get("is_public") else request.user,
             scopes=[
                 scope
                 for scope in (ApiKey.Scope.NOTES, ApiKey.Scope.PROPOSE)
@@ -86,6 +96,7 @@ class ApiKeyForm(forms.Form):
             ],
             channels=self.cleaned_data["channels"],
             expires_at=self.place.now + timedelta(days=days) if days else None,
+            requests_per_minute=self.cleaned_data.get("requests_per_minute", 120),
         )
 
 

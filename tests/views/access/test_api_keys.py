@@ -56,6 +56,20 @@ def test_an_admin_sees_no_private_name_by_a_key(cast: Cast) -> None:
     assert str(key.lookup) in page and "salaries" not in page
 
 
+def test_operators_make_keys_for_public_channels(cast: Cast) -> None:
+    make(cast, "operator", is_public="on", requests_per_minute="60", propose="on")
+    key = ApiKey.objects.get()
+    assert (key.user, key.created_by) == (None, cast.users["operator"])
+    assert (key.requests_per_minute, key.scopes) == (60, ["propose", "read"])
+    assert key.expires_at is not None and key.reader(key.created_at).is_public
+
+
+def test_others_make_no_keys_for_public_channels(cast: Cast) -> None:
+    make(cast, "member", is_public="on", requests_per_minute="60")
+    key = ApiKey.objects.get()
+    assert (key.user, key.requests_per_minute) == (cast.users["member"], 120)
+
+
 @pytest.mark.parametrize(
     ("who", "given", "words"),
     [
