@@ -46,4 +46,6 @@ def act(client: Client, action: str, *rows: Model, **data: Any) -> list[str]:
 def sent_data(form: Any) -> dict[str, Any]:
     """Return what a browser sends for an unchanged form. It sends no unchecked boxes."""
     values = {name: form[name].value() for name in form.fields}
-    return {name: value for name, value in values.items() if value not in (None, False)}
+    return {
+        name: value for name, value in values.items() if value is not None and value is not False
+    }
