@@ -6,7 +6,7 @@ applied there, and also to choices of related rows and to the admin's own log.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from django.contrib import admin, messages
 from django.contrib.admin.models import LogEntry
@@ -310,12 +310,12 @@ class VisibleFilter(admin.RelatedFieldListFilter):
 class OfMemory(ReadOnlyAdmin):
     """Proposed or stopped texts of readable memories. Who may edit memories decides about them."""
 
-    list_filter = (
+    list_filter: ClassVar[Any] = (
         ("memory__workspace", VisibleFilter),
         ("memory__channel", VisibleFilter),
         ("created_at", admin.DateFieldListFilter),
     )
-    list_select_related = ("memory__workspace", "memory__channel")
+    list_select_related: ClassVar[Any] = ("memory__workspace", "memory__channel")
     ordering = ("-pk",)
 
     @admin.display(description=_("text"))
