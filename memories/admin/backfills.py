@@ -33,7 +33,7 @@ class BackfillAdmin(ReadOnlyAdmin):
         "created_at",
         "finished_at",
     )
-    details = ("pause_reason", "quote")
+    details = ("pause_reason", "estimate")
     list_filter = (
         needs_attention(*Backfill.UNFINISHED),
         "state",

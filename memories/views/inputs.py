@@ -1,20 +1,24 @@
 """Refuse input that a database cannot store."""
 
+import re
 from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import Any
 
+from django.db import DataError
 from django.http import HttpRequest, HttpResponse, QueryDict
 
 from memories.rules.ingest.characters import is_storable
 from memories.views.pages import bad_request
 
 View = Callable[..., HttpResponse]
+_HUGE = re.compile(r"\d{19}")  # digits of a number that may exceed an integer column
 
 
 class StorableInput:
     """Middleware: respond 400 to NUL or half a surrogate pair in a URL, a cookie or a form.
 
+    The same goes for a number that a database refused, such as the key of a choice.
     A view that is exempt from CSRF checks reads the raw body, and checks it itself.
     """
 
@@ -35,6 +39,12 @@ class StorableInput:
         if request.method != "POST" or getattr(view, "csrf_exempt", False):
             return None
         return None if all(map(is_storable, _texts(request.POST))) else bad_request(request)
+
+    def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
+        if not isinstance(exception, OverflowError | DataError):
+            return None
+        texts = chain(_texts(request.GET), _texts(request.POST))
+        return bad_request(request) if any(map(_HUGE.search, texts)) else None
 
 
 def _texts(data: QueryDict) -> Iterator[str]:

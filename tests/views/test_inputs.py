@@ -26,6 +26,7 @@ WORDS = "The address or the form contains an invalid value"
         ("get", "/admin/memories/person/", {"q": NUL}),
         ("get", "/admin/memories/message/", {"state": NUL}),
         ("post", "/admin/memories/price/add/", {"model": NUL}),
+        ("post", "/admin/auth/group/add/", {"name": "x", "permissions": "1" + "0" * 20}),
     ],
 )
 def test_input_that_no_database_can_store_is_refused(
