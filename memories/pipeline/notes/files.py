@@ -147,8 +147,7 @@ def _store(
         deleted = Note.objects.deleted_keys(workspace)
         for entry in entries:
             note = rows.get(entry.id) if entry.id is not None else None
-            current = note.value if note else None
-            outcome = notes_file.import_outcome(entry, current, existing, deleted)
+            outcome = notes_file.import_outcome(entry, note and note.value, existing, deleted)
             if outcome is Outcome.CONFLICT and copies_conflicts:
                 done.conflicts.append(
                     f"line {entry.line}: note {entry.id} was changed in the file, and changed or "

@@ -180,7 +180,13 @@ class Side:
 
 @pytest.mark.parametrize(
     "rounds",
-    [40, pytest.param(1_000, marks=pytest.mark.nightly("a thousand rounds take minutes"))],
+    [
+        40,
+        pytest.param(
+            1_000,
+            marks=[pytest.mark.nightly("a thousand rounds take minutes"), pytest.mark.timeout(0)],
+        ),
+    ],
 )
 def test_nothing_is_lost_or_doubled_among_three_files_and_the_hub(
     rounds: int, workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
