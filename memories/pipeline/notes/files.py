@@ -147,7 +147,8 @@ def _store(
         deleted = Note.objects.deleted_keys(workspace)
         for entry in entries:
             note = rows.get(entry.id) if entry.id is not None else None
-            outcome = notes_file.import_outcome(entry, note and note.value, existing, deleted)
+            current = note.value if note else None
+            outcome = notes_file.import_outcome(entry, current, existing, deleted)
             if outcome is Outcome.CONFLICT and copies_conflicts:
                 done.conflicts.append(
                     f"line {entry.line}: note {entry.id} was changed in the file, and changed or "
@@ -183,8 +184,7 @@ def _store(
                 existing |= notes_file.fingerprints([written.value])
             elif outcome is Outcome.UPDATED and note is not None:
                 _update(note, entry, channel, author=author, now=now)
-    counts = {str(outcome): count for outcome, count in done.outcomes.items()}
-    logger.info("workspace %s: notes imported: %s", workspace.pk, counts)
+    logger.info("workspace %s: notes imported: %s", workspace.pk, dict(done.outcomes))
     return done
 
 
