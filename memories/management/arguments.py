@@ -2,6 +2,9 @@
 
 import argparse
 import json
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
@@ -11,6 +14,7 @@ from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
 from memories.models import Channel, Member, Reader, User, Workspace
+from memories.pipeline.locks import Busy
 from memories.pipeline.transfer.backup import migrations
 from memories.rules.context.contents import NoSuchChannel, find_channel
 from memories.rules.transfer.upgrade import newer_database
@@ -26,12 +30,13 @@ def add_action(actions: Any, name: str, summary: str, **options: Any) -> argpars
     return parser
 
 
-def add_workspace_argument(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--workspace",
-        metavar="SLUG",
-        help="the workspace; default: the only one, or a new one named `default` if there is none",
-    )
+ONLY_WORKSPACE = (
+    "the workspace; default: the only one, or a new one named `default` if there is none"
+)
+
+
+def add_workspace(parser: argparse.ArgumentParser, summary: str = ONLY_WORKSPACE) -> None:
+    parser.add_argument("--workspace", metavar="SLUG", help=summary)
 
 
 def workspace_from(options: dict[str, Any]) -> Workspace:
@@ -68,7 +73,7 @@ def _known_slugs() -> str:
     return f"Known: {slugs}." if slugs else "There is none yet."
 
 
-def add_reader_argument(parser: argparse.ArgumentParser) -> None:
+def add_reader(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--as",
         dest="reader",
@@ -131,6 +136,17 @@ def refuse_newer_database() -> None:
         raise CommandError(refusal)
 
 
+@contextmanager
+def refuse_busy() -> Iterator[None]:
+    """Raise ``CommandError`` if another process holds the lock of the workspace."""
+    try:
+        yield
+    except Busy as error:
+        raise CommandError(
+            "An import or a sync of this workspace is running; try again when it is done."
+        ) from error
+
+
 def parse_time(text: str, option: str) -> datetime:
     """Parse a time in ISO 8601, in UTC without an offset. Raise ``CommandError`` otherwise."""
     try:
@@ -144,12 +160,30 @@ def parse_time(text: str, option: str) -> datetime:
     return timezone.make_aware(parsed, timezone.get_default_timezone())
 
 
-def add_json_argument(parser: argparse.ArgumentParser) -> None:
+def add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--json",
         action="store_true",
         help="print one JSON document on stdout, and everything else on stderr",
     )
+
+
+def table(rows: Iterable[Sequence[str]], *, right: bool = False) -> str:
+    """Align the columns, the later ones ``right`` for numbers. Wide letters take two cells."""
+    rows = list(rows)
+    widths = [max(map(_width, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for first, *others in rows:
+        cells = [first + " " * (widths[0] - _width(first))]
+        for cell, width in zip(others, widths[1:], strict=True):
+            space = " " * (width - _width(cell))
+            cells.append(space + cell if right else cell + space)
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)
+
+
+def _width(text: str) -> int:
+    return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
 
 
 def document(data: Any) -> str:

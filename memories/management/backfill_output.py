@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from memories.management.arguments import table
+
 Numbers = dict[str, Any]
 
 
@@ -17,15 +19,7 @@ def estimate_lines(estimate: Numbers) -> str:
     if estimate["workspace"]["calls"]["high"]:
         rows.append(("the workspace's memory", *_cells(estimate["workspace"], estimate)))
     rows.append(("total", *_cells(estimate["total"], estimate)))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = [
-        "  ".join(
-            cell.rjust(width) if i else cell.ljust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        for row in rows
-    ]
-    return "\n".join([*lines, _basis(estimate)])
+    return f"{table(rows, right=True)}\n{_basis(estimate)}"
 
 
 def _cells(row: Numbers, estimate: Numbers) -> tuple[str, ...]:

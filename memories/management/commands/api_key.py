@@ -7,7 +7,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
-from memories.management.arguments import add_action, add_workspace_argument, workspace_from
+from memories.management import arguments
 from memories.models import ApiKey, Channel, User, Workspace
 
 
@@ -16,8 +16,8 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         actions = parser.add_subparsers(dest="action", required=True)
-        create = add_action(actions, "create", "Create a key, and print its token.")
-        add_workspace_argument(create)
+        create = arguments.add_action(actions, "create", "Create a key, and print its token.")
+        arguments.add_workspace(create)
         create.add_argument("name", help="the purpose of the key, such as `laptop` or `ci`")
         create.add_argument(
             "--as",
@@ -43,13 +43,15 @@ class Command(BaseCommand):
         create.add_argument(
             "--rate", type=int, default=120, metavar="N", help="requests in a minute; default: 120"
         )
-        add_workspace_argument(add_action(actions, "list", "List all keys, without their tokens."))
-        revoke = add_action(actions, "revoke", "Revoke a key at once.")
-        add_workspace_argument(revoke)
+        arguments.add_workspace(
+            arguments.add_action(actions, "list", "List all keys, without their tokens.")
+        )
+        revoke = arguments.add_action(actions, "revoke", "Revoke a key at once.")
+        arguments.add_workspace(revoke)
         revoke.add_argument("id", type=int, help="the number from `list`")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        workspace = workspace_from(options)
+        workspace = arguments.workspace_from(options)
         {"create": self.create, "list": self.list, "revoke": self.revoke}[options["action"]](
             workspace, options
         )

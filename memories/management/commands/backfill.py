@@ -8,17 +8,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
-from memories.management.arguments import (
-    add_json_argument,
-    add_reader_argument,
-    add_workspace_argument,
-    document,
-    get_channel,
-    known_until,
-    reader_from,
-    user_of,
-    workspace_from,
-)
+from memories.management import arguments
 from memories.management.backfill_output import estimate_lines, progress_line, state_lines
 from memories.management.progress import ProgressLine
 from memories.models import AnotherBackfill, Backfill, Channel, Member
@@ -52,14 +42,13 @@ def cap(text: str) -> tuple[int | None, int | None]:
 class Command(BaseCommand):
     help = (
         "Remember older messages. The command shows the estimated cost, asks for confirmation,"
-        " and works"
-        " until it is done. After Ctrl-C the worker continues. Exit status 2: it was paused or"
-        " cancelled, or it waits."
+        " and works until it is done. After Ctrl-C the worker continues. Exit status 2: it was"
+        " paused or cancelled, or it waits."
     )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        add_workspace_argument(parser)
-        add_reader_argument(parser)
+        arguments.add_workspace(parser)
+        arguments.add_reader(parser)
         parser.add_argument(
             "--channel",
             action="append",
@@ -90,12 +79,15 @@ class Command(BaseCommand):
             ("cancel", "cancel it; finished memories stay"),
         ):
             action.add_argument(f"--{name}", action="store_true", help=summary)
-        add_json_argument(parser)
+        arguments.add_json(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
         self.options = options
-        self.workspace, self.reader = workspace_from(options), reader_from(options)
-        self.by = user_of(self.reader)
+        self.workspace, self.reader = (
+            arguments.workspace_from(options),
+            arguments.reader_from(options),
+        )
+        self.by = arguments.user_of(self.reader)
         if self.by and self.workspace.role_of(self.reader) != Member.Role.ADMIN:
             raise CommandError(f"{self.by} is no admin of this workspace.")
         for verb in ("pause", "resume", "cancel"):
@@ -132,7 +124,7 @@ class Command(BaseCommand):
 
     def _start(self) -> None:
         channels = self._channels()
-        now = known_until(self.workspace)
+        now = arguments.known_until(self.workspace)
         since_us = self._since(now)
         estimate = estimate_backfill(self.workspace, channels, since_us, now).as_json()
         if self.options["estimate"]:
@@ -178,7 +170,7 @@ class Command(BaseCommand):
     def _channels(self) -> list[Channel]:
         channels = self.workspace.channels.visible_to(self.reader)
         if names := self.options["channel"]:
-            requested = [get_channel(self.workspace, self.reader, name) for name in names]
+            requested = [arguments.get_channel(self.workspace, self.reader, name) for name in names]
             channels = channels.filter(pk__in=[channel.pk for channel in requested])
         if not channels:
             raise CommandError("There is no channel that this reader may read.")
@@ -209,7 +201,7 @@ class Command(BaseCommand):
     def _show(self, estimate: dict[str, Any] | None, backfill: Backfill | None) -> None:
         state = document_of(self.workspace.slug, estimate, backfill, timezone.now())
         if self.options["json"]:
-            self.stdout.write(document(state))
+            self.stdout.write(arguments.document(state))
         elif backfill is not None:
             self.stdout.write(state_lines(state))
         elif estimate is not None:

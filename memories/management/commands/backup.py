@@ -8,7 +8,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError
 from django.utils import timezone
 
-from memories.management.arguments import add_json_argument, document
+from memories.management import arguments
 from memories.management.progress import ProgressLine
 from memories.pipeline.transfer.archive import ArchiveError
 from memories.pipeline.transfer.backup import VENDORS, BackupReport, back_up
@@ -24,7 +24,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("path", metavar="FILE", type=Path, help="the file to write")
         parser.add_argument("--force", action="store_true", help="overwrite FILE")
-        add_json_argument(parser)
+        arguments.add_json(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
         path: Path = options["path"]
@@ -43,7 +43,9 @@ class Command(BaseCommand):
             ) from error
         except OSError as error:
             raise CommandError(f"{path} cannot be written: {error.strerror or error}.") from error
-        self.stdout.write(document(report.as_json()) if options["json"] else _summary(path, report))
+        self.stdout.write(
+            arguments.document(report.as_json()) if options["json"] else _summary(path, report)
+        )
 
 
 def _summary(path: Path, report: BackupReport) -> str:

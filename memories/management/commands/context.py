@@ -6,14 +6,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
-from memories.management.arguments import (
-    add_reader_argument,
-    add_workspace_argument,
-    document,
-    parse_time,
-    reader_from,
-    workspace_from,
-)
+from memories.management import arguments
 from memories.pipeline.context.build import build_context
 from memories.rules.context.blocks import Part
 from memories.rules.context.contents import DEFAULT_BUDGET, LEAVABLE, NoSuchChannel, NoThread
@@ -23,8 +16,8 @@ class Command(BaseCommand):
     help = "Print the context of a workspace: memories, conversation and notes as one text."
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        add_workspace_argument(parser)
-        add_reader_argument(parser)
+        arguments.add_workspace(parser)
+        arguments.add_reader(parser)
         parser.add_argument(
             "--channel", metavar="ID_OR_NAME", help="include the conversation of this channel"
         )
@@ -76,8 +69,8 @@ class Command(BaseCommand):
             raise CommandError("--budget must be 0 or more.")
         try:
             context = build_context(
-                workspace_from(options),
-                reader_from(options),
+                arguments.workspace_from(options),
+                arguments.reader_from(options),
                 channel=options["channel"],
                 thread_ts=options["thread"],
                 budget=options["budget"],
@@ -87,12 +80,12 @@ class Command(BaseCommand):
                 with_archive=options["with_archive"],
                 without=options["without"],
                 now=timezone.now(),
-                at=parse_time(options["at"], "--at") if options["at"] else None,
+                at=arguments.parse_time(options["at"], "--at") if options["at"] else None,
             )
         except (NoSuchChannel, NoThread) as error:
             raise CommandError(str(error)) from error
         if options["format"] == "json":
-            self.stdout.write(document(context.as_json()))
+            self.stdout.write(arguments.document(context.as_json()))
             return
         self.stdout.write(context.text)
         if options["budget"] and context.tokens > options["budget"]:

@@ -11,21 +11,14 @@ from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
-from memories.management.arguments import (
-    add_action,
-    add_json_argument,
-    add_reader_argument,
-    document,
-    reader_from,
-    user_of,
-    workspace_from,
-)
+from memories.management import arguments
 from memories.management.job_output import cap_row, dollars
 from memories.models import Cap, Price, Reader, Workspace
 from memories.pipeline.costs.usage import MONEY, NAMES, By, Row, Sums, cap_uses, costs, total
 from memories.rules.ingest.invisible import mark_invisible
 
 NONE = "none"
+ALL_WORKSPACES = "the workspace; default: all together"
 
 
 class Command(BaseCommand):
@@ -35,9 +28,9 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        _add_workspace(parser)
-        add_reader_argument(parser)
-        add_json_argument(parser)
+        arguments.add_workspace(parser, ALL_WORKSPACES)
+        arguments.add_reader(parser)
+        arguments.add_json(parser)
         period = parser.add_mutually_exclusive_group()
         period.add_argument("--month", metavar="YYYY-MM", help="a month; default: the current one")
         period.add_argument(
@@ -50,24 +43,26 @@ class Command(BaseCommand):
 
         # SUPPRESS keeps the values of options before the action.
         keep = {"argument_default": argparse.SUPPRESS}
-        price = add_action(actions, "price", "Set the price of a model.", **keep)
+        price = arguments.add_action(actions, "price", "Set the price of a model.", **keep)
         price.add_argument("model", help="the name in MEMORYHUB_MODEL, also for dated releases")
         price.add_argument("in", metavar="IN", help="dollars per million input tokens, or `none`")
         price.add_argument(
             "out", metavar="OUT", nargs="?", default=NONE, help="dollars per million output tokens"
         )
-        cap = add_action(actions, "cap", "Set the budget of a day or a month (UTC).", **keep)
-        _add_workspace(cap)
+        cap = arguments.add_action(
+            actions, "cap", "Set the budget of a day or a month (UTC).", **keep
+        )
+        arguments.add_workspace(cap, ALL_WORKSPACES)
         cap.add_argument("period", choices=[*Cap.Period.values], help="the period of the budget")
         cap.add_argument("--tokens", metavar="N", help="a limit in tokens, or `none`")
         cap.add_argument("--money", metavar="D", help="a limit in dollars, or `none`")
         for parser_of_action in (price, cap):
-            add_reader_argument(parser_of_action)
+            arguments.add_reader(parser_of_action)
 
     def handle(self, *args: Any, **options: Any) -> None:
-        reader = reader_from(options)
-        self.by = user_of(reader)
-        workspace = workspace_from(options) if options.get("workspace") else None
+        reader = arguments.reader_from(options)
+        self.by = arguments.user_of(reader)
+        workspace = arguments.workspace_from(options) if options.get("workspace") else None
         if options["action"] and self.by and not self.by.is_superuser:
             raise CommandError("Only operators set prices and budgets.")
         try:
@@ -129,7 +124,7 @@ class Command(BaseCommand):
                 "caps": caps,
                 "prices": [_price(price) for price in Price.objects.all()],
             }
-            self.stdout.write(document(report))
+            self.stdout.write(arguments.document(report))
             return
         self.stdout.write(f"{first} to {last} (UTC)")
         width = max((len(row.name) for row in rows), default=0)
@@ -140,10 +135,6 @@ class Command(BaseCommand):
             limit = _limits(cap["tokens"], cap["dollars"])
             whose = cap["workspace"] or "all"
             self.stdout.write(f"cap of {whose}, {cap['period']}: {limit}; used {used}")
-
-
-def _add_workspace(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--workspace", metavar="SLUG", help="the workspace; default: all together")
 
 
 def _days(options: dict[str, Any], today: date) -> tuple[date, date]:

@@ -5,15 +5,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from memories.management.arguments import (
-    add_json_argument,
-    add_reader_argument,
-    add_workspace_argument,
-    document,
-    reader_from,
-    user_of,
-    workspace_from,
-)
+from memories.management import arguments
 from memories.management.progress import ProgressLine
 from memories.pipeline.transfer.export.export_workspace import NotAReader, export_workspace
 
@@ -21,29 +13,28 @@ from memories.pipeline.transfer.export.export_workspace import NotAReader, expor
 class Command(BaseCommand):
     help = (
         "Export a workspace into a zip file of JSON and Markdown, for people and other programs,"
-        " and for"
-        " `import`. The file contains only what the reader may read."
+        " and for `import`. The file contains only what the reader may read."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
             "file", metavar="FILE", type=Path, help="the file to write, with mode 0600"
         )
-        add_workspace_argument(parser)
-        add_reader_argument(parser)
+        arguments.add_workspace(parser)
+        arguments.add_reader(parser)
         parser.add_argument("--force", action="store_true", help="overwrite FILE")
-        add_json_argument(parser)
+        arguments.add_json(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
         path: Path = options["file"]
-        reader, workspace = reader_from(options), workspace_from(options)
+        reader, workspace = arguments.reader_from(options), arguments.workspace_from(options)
         try:
             with ProgressLine(self.stderr, "Stopped. Nothing was written.") as progress:
                 done = export_workspace(
                     workspace,
                     reader,
                     path,
-                    by=user_of(reader),
+                    by=arguments.user_of(reader),
                     force=options["force"],
                     on_progress=progress.show_rows,
                 )
@@ -56,7 +47,7 @@ class Command(BaseCommand):
         if options["json"]:
             report = {"file": str(path), "workspace": workspace.slug, "bytes": done.size}
             report |= {"counts": dict(done.counts), "left_out": done.left_out}
-            self.stdout.write(document(report))
+            self.stdout.write(arguments.document(report))
             return
         self.stdout.write(f"{workspace.slug} written to {path}, {done.size:,} bytes:")
         for name, count in done.counts.items():

@@ -8,15 +8,9 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import transaction
 from django.utils import timezone
 
-from memories.management.arguments import (
-    add_json_argument,
-    add_workspace_argument,
-    document,
-    workspace_from,
-)
+from memories.management import arguments
 from memories.management.progress import ProgressLine
 from memories.models import Channel, Person, Workspace
-from memories.pipeline.locks import Busy
 from memories.pipeline.redaction import forget
 from memories.pipeline.redaction.forget import ForgetReport
 from memories.pipeline.search import indexing
@@ -47,24 +41,19 @@ class Command(BaseCommand):
             metavar="ID",
             help="all messages of a channel, by the Slack id; it is no longer followed",
         )
-        add_workspace_argument(parser)
+        arguments.add_workspace(parser)
         parser.add_argument(
             "--dry-run", action="store_true", help="count the affected rows and change nothing"
         )
         parser.add_argument("--yes", action="store_true", help="no confirmation")
-        add_json_argument(parser)
+        arguments.add_json(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
-        workspace = workspace_from(options)
+        workspace = arguments.workspace_from(options)
         if not (options["yes"] or options["dry_run"]):
             self._confirm()
-        try:
-            with _dry_run(enabled=options["dry_run"]):
-                report = self._forget(workspace, options)
-        except Busy as error:
-            raise CommandError(
-                "An import or a sync of this workspace is running; try again when it is done."
-            ) from error
+        with arguments.refuse_busy(), _dry_run(enabled=options["dry_run"]):
+            report = self._forget(workspace, options)
         if not options["dry_run"]:
             indexing.catch_up()
         self._print(report, dry_run=options["dry_run"], as_json=options["json"])
@@ -104,7 +93,7 @@ class Command(BaseCommand):
     def _print(self, report: ForgetReport, *, dry_run: bool, as_json: bool) -> None:
         counts = report.as_json()
         if as_json:
-            self.stdout.write(document({**counts, "dry_run": dry_run}))
+            self.stdout.write(arguments.document({**counts, "dry_run": dry_run}))
             return
         self.stdout.write(f"{report.subject} {report.pk}:")
         for name, count in counts.items():

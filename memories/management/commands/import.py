@@ -8,7 +8,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError
 
-from memories.management.arguments import add_json_argument, document
+from memories.management import arguments
 from memories.management.progress import ProgressLine
 from memories.pipeline.search import indexing
 from memories.pipeline.transfer.archive import ArchiveError
@@ -26,8 +26,7 @@ def slug(text: str) -> str:
 class Command(BaseCommand):
     help = (
         "Create a workspace from a file that `export` wrote, with all versions, completely or not"
-        " at all."
-        " `import_slack` reads an export of Slack."
+        " at all. `import_slack` reads an export of Slack."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -35,7 +34,7 @@ class Command(BaseCommand):
         parser.add_argument(
             "--workspace", metavar="SLUG", type=slug, help="the new slug; default: the exported one"
         )
-        add_json_argument(parser)
+        arguments.add_json(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
@@ -59,7 +58,7 @@ class Command(BaseCommand):
             "left_out": done.left_out,
         }
         if options["json"]:
-            self.stdout.write(document(report))
+            self.stdout.write(arguments.document(report))
             return
         self.stdout.write(f"{options['file'].name} is now workspace {done.workspace.slug}:")
         for name, count in done.counts.items():

@@ -8,16 +8,10 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
-from memories.management.arguments import (
-    add_json_argument,
-    add_workspace_argument,
-    document,
-    workspace_from,
-)
+from memories.management import arguments
 from memories.management.progress import ProgressLine
 from memories.models import Workspace
 from memories.pipeline.ingest.importing import Backfill, ImportReport, WrongTeam, import_export
-from memories.pipeline.locks import Busy
 from memories.pipeline.search import indexing
 from memories.rules.ingest.invisible import mark_invisible
 from memories.rules.ingest.outcomes import ObjectType, Result
@@ -53,7 +47,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("path", metavar="FILE_OR_FOLDER", type=Path, help="the export")
-        add_workspace_argument(parser)
+        arguments.add_workspace(parser)
         parser.add_argument(
             "--backfill",
             type=backfill,
@@ -74,15 +68,19 @@ class Command(BaseCommand):
             help="the part before .slack.com, for links to messages in Slack; default: from the"
             " addresses of files in the export",
         )
-        add_json_argument(parser)
+        arguments.add_json(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
         path: Path = options["path"]
         began = time.monotonic()
         stopped = "Stopped. What was read is kept. Run the same command again to continue."
         try:
-            with ProgressLine(self.stderr, stopped) as progress, Export(path) as export:
-                workspace = workspace_from(options)
+            with (
+                arguments.refuse_busy(),
+                ProgressLine(self.stderr, stopped) as progress,
+                Export(path) as export,
+            ):
+                workspace = arguments.workspace_from(options)
                 report = import_export(
                     workspace,
                     export,
@@ -96,10 +94,6 @@ class Command(BaseCommand):
                 )
         except NotAnExport as error:
             raise CommandError(str(error)) from error
-        except Busy as error:
-            raise CommandError(
-                "Another import or sync of this workspace is running; try again when it is done."
-            ) from error
         except WrongTeam as error:
             raise CommandError(
                 f"None of the people in {path.name} belongs to the team of workspace"
@@ -109,7 +103,7 @@ class Command(BaseCommand):
         indexing.catch_up()
         if options["json"]:
             run = {"workspace": workspace.slug, "seconds": round(seconds, 3)}
-            self.stdout.write(document({**run, **report.as_json()}))
+            self.stdout.write(arguments.document({**run, **report.as_json()}))
         else:
             self._print(workspace, report, f"{path.name} into {workspace.slug}, {seconds:.1f} s")
         if report.is_partial:

@@ -8,17 +8,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db.models import Case, F, IntegerField, Value, When
 from django.utils import timezone
 
-from memories.management import job_output
-from memories.management.arguments import (
-    add_action,
-    add_json_argument,
-    add_reader_argument,
-    document,
-    get_channel,
-    reader_from,
-    user_of,
-    workspace_from,
-)
+from memories.management import arguments, job_output
 from memories.models import Job, Member, Reader, StaleBase, User
 from memories.models.generate.job_queries import JobQuerySet
 from memories.pipeline.generate import job_control
@@ -31,8 +21,7 @@ State = Job.State
 class Command(BaseCommand):
     help = (
         "List open jobs and what they wait for. The actions show, retry or cancel jobs, accept or"
-        " reject "
-        "proposals, and resume calls. The default action is list."
+        " reject proposals, and resume calls. The default action is list."
     )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -42,12 +31,13 @@ class Command(BaseCommand):
         actions = parser.add_subparsers(dest="action", metavar="ACTION")
 
         def action(name: str, summary: str) -> argparse.ArgumentParser:
-            sub = add_action(actions, name, summary)
-            add_reader_argument(sub)
+            sub = arguments.add_action(actions, name, summary)
+            arguments.add_reader(sub)
             return sub
 
         listed = action("list", "List failed jobs first, then proposals, then waiting jobs.")
-        _add_workspace(listed)
+        of_workspace = "only jobs of this workspace; default: all"
+        arguments.add_workspace(listed, of_workspace)
         listed.add_argument(
             "--channel", metavar="ID_OR_NAME", help="only jobs of this channel; needs one workspace"
         )
@@ -63,7 +53,7 @@ class Command(BaseCommand):
         show = action("show", "Show a job with its calls, its inputs and its reply.")
         show.add_argument("id", type=int, help="the id from `list`")
         for sub in (listed, show):
-            add_json_argument(sub)
+            arguments.add_json(sub)
         retry = action(
             "retry",
             "Retry failed or cancelled jobs. Also resume an endpoint that waits for a person.",
@@ -78,12 +68,12 @@ class Command(BaseCommand):
         ):
             action(name, summary).add_argument("id", type=int, help="the id from `list`")
         action("resume", "Allow calls to an endpoint that is stopped.")
-        _add_workspace(retry)
+        arguments.add_workspace(retry, of_workspace)
 
     def handle(self, *args: Any, **options: Any) -> None:
-        reader = reader_from(options)
+        reader = arguments.reader_from(options)
         self.rows = _rows(reader)
-        self.by = user_of(reader)
+        self.by = arguments.user_of(reader)
         getattr(self, f"_{options['action'] or 'list'}")(reader, options)
 
     def _list(self, reader: Reader, options: dict[str, Any]) -> None:
@@ -96,7 +86,9 @@ class Command(BaseCommand):
         omitted = max(matches.count() - limit, 0)
         if options["json"]:
             health_json = job_output.health_as_json(health)
-            self.stdout.write(document({"health": health_json, "jobs": jobs, "left_out": omitted}))
+            self.stdout.write(
+                arguments.document({"health": health_json, "jobs": jobs, "left_out": omitted})
+            )
             return
         self.stdout.write(job_output.health_line(health, now))
         for line in job_output.job_lines(jobs):
@@ -110,7 +102,7 @@ class Command(BaseCommand):
         closed = endpoint is not None and endpoint.breaker.find_refusal(now) is not None
         row = job_output.job_details(job, now, endpoint_closed=closed)
         if options["json"]:
-            self.stdout.write(document(row))
+            self.stdout.write(arguments.document(row))
         else:
             self.stdout.write("\n".join(job_output.detail_lines(row)))
 
@@ -185,12 +177,6 @@ class Command(BaseCommand):
         return [by_id[key] for key in dict.fromkeys(keys)]
 
 
-def _add_workspace(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--workspace", metavar="SLUG", help="only jobs of this workspace; default: all"
-    )
-
-
 def _administers(user: User) -> bool:
     """Return whether the user is an admin of any workspace, as the button on the pages requires."""
     return user.is_superuser or user.memberships.filter(role=Member.Role.ADMIN).exists()
@@ -202,10 +188,10 @@ def _rows(reader: Reader) -> JobQuerySet:
 
 def _filter(rows: JobQuerySet, reader: Reader, options: dict[str, Any]) -> JobQuerySet:
     if options.get("channel"):
-        workspace = workspace_from(options)
-        return rows.of_channel(get_channel(workspace, reader, options["channel"]))
+        workspace = arguments.workspace_from(options)
+        return rows.of_channel(arguments.get_channel(workspace, reader, options["channel"]))
     if options.get("workspace"):
-        return rows.of_workspace(workspace_from(options))
+        return rows.of_workspace(arguments.workspace_from(options))
     return rows
 
 

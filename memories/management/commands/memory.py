@@ -1,7 +1,6 @@
 """Add, search, list, show, edit, delete, export, import, link and sync notes (S4)."""
 
 import argparse
-import unicodedata
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,16 +9,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
 from memories.agent import DEFAULT_FILE, STAGED_FILE, HubError, locked, replace, stage, sync_file
-from memories.management.arguments import (
-    add_action,
-    add_reader_argument,
-    add_workspace_argument,
-    document,
-    get_channel,
-    reader_from,
-    user_of,
-    workspace_from,
-)
+from memories.management import arguments
 from memories.models import Note, NotesDisabled, Reader, Workspace
 from memories.models.access.audience import readable_workspaces
 from memories.pipeline.notes import files
@@ -40,9 +30,9 @@ class Command(BaseCommand):
         actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
 
         def action(name: str, summary: str) -> argparse.ArgumentParser:
-            sub = add_action(actions, name, summary)
-            add_workspace_argument(sub)
-            add_reader_argument(sub)
+            sub = arguments.add_action(actions, name, summary)
+            arguments.add_workspace(sub)
+            arguments.add_reader(sub)
             sub.add_argument(
                 "--format",
                 choices=("table", "json"),
@@ -98,7 +88,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         self.as_json = options["format"] == "json"
-        workspace, reader = workspace_from(options), reader_from(options)
+        workspace, reader = arguments.workspace_from(options), arguments.reader_from(options)
         handler = getattr(self, f"_{options['action']}")
         try:
             handler(workspace, reader, options)
@@ -116,7 +106,7 @@ class Command(BaseCommand):
             return
         channel = None
         if options["channel"]:
-            channel = get_channel(workspace, reader, options["channel"])
+            channel = arguments.get_channel(workspace, reader, options["channel"])
         else:
             _require_reader(workspace, reader)
         note = Note.objects.write(
@@ -125,7 +115,7 @@ class Command(BaseCommand):
             tags=options["tags"].split(","),
             kind=options["type"],
             channel=channel,
-            author=user_of(reader),
+            author=arguments.user_of(reader),
             now=timezone.now(),
         )
         self._print(note.value.as_json(), f"Note {note.pk} added: {mark_invisible(note.title)}")
@@ -145,14 +135,14 @@ class Command(BaseCommand):
     def _edit(self, workspace: Workspace, reader: Reader, options: dict[str, Any]) -> None:
         note = _get_note(workspace, reader, options["id"])
         tags = note.tags if options["tags"] is None else options["tags"].split(",")
-        if note.rewrite(options["content"], tags=tags, by=user_of(reader)):
+        if note.rewrite(options["content"], tags=tags, by=arguments.user_of(reader)):
             text = f"Note {note.pk} is at version {note.number}."
         else:
             text = f"Note {note.pk} has this text already."
         self._print(note.value.as_json(), text)
 
     def _delete(self, workspace: Workspace, reader: Reader, options: dict[str, Any]) -> None:
-        _get_note(workspace, reader, options["id"]).remove(by=user_of(reader))
+        _get_note(workspace, reader, options["id"]).remove(by=arguments.user_of(reader))
         self._print({"deleted": options["id"]}, f"Note {options['id']} deleted.")
 
     def _export(self, workspace: Workspace, reader: Reader, options: dict[str, Any]) -> None:
@@ -164,7 +154,7 @@ class Command(BaseCommand):
     def _import(self, workspace: Workspace, reader: Reader, options: dict[str, Any]) -> None:
         _require_reader(workspace, reader)
         done = files.import_notes(
-            workspace, reader, options["file"], author=user_of(reader), now=timezone.now()
+            workspace, reader, options["file"], author=arguments.user_of(reader), now=timezone.now()
         )
         self._warn_if_large(done.size)
         counts = ", ".join(f"{done.outcomes[x]} {x}" for x in Outcome if done.outcomes[x])
@@ -177,7 +167,7 @@ class Command(BaseCommand):
 
         def exchange(text: str, base: str) -> dict[str, Any]:
             done = files.sync_text(
-                workspace, reader, text, base, author=user_of(reader), now=timezone.now()
+                workspace, reader, text, base, author=arguments.user_of(reader), now=timezone.now()
             )
             return done.as_json() | {"text": done.text, "deleted": done.deleted}
 
@@ -202,7 +192,7 @@ class Command(BaseCommand):
         self._print({"link": str(link), "made": is_new}, text)
 
     def _print(self, data: Any, text: str) -> None:
-        self.stdout.write(document(data) if self.as_json else text)
+        self.stdout.write(arguments.document(data) if self.as_json else text)
 
     def _print_notes(self, workspace: Workspace, notes: Iterable[Note]) -> None:
         notes = list(notes)
@@ -241,19 +231,10 @@ def _require_reader(workspace: Workspace, reader: Reader) -> None:
 
 
 def _table(notes: Iterable[Note]) -> str:
-    """Align the columns, with wide letters as two cells, and mark invisible characters."""
-    rows = [COLUMNS, *(tuple(map(mark_invisible, _cells(note))) for note in notes)]
-    widths = [max(map(_width, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "  ".join(c + " " * (w - _width(c)) for c, w in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    )
+    """Return the columns of the notes, with a mark for each invisible character."""
+    return arguments.table([COLUMNS, *(tuple(map(mark_invisible, _cells(note))) for note in notes)])
 
 
 def _cells(note: Note) -> Sequence[str]:
     channel = str(note.channel or "")
     return str(note.pk), str(note.date), note.kind, ", ".join(note.tags), channel, note.title
-
-
-def _width(text: str) -> int:
-    return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)

@@ -4,7 +4,7 @@ from typing import Any
 
 from django.core.management.commands.migrate import Command as MigrateCommand
 
-from memories.management.arguments import refuse_newer_database
+from memories.management import arguments
 from memories.pipeline.locks import lock_preparation
 
 
@@ -12,5 +12,5 @@ class Command(MigrateCommand):
     def execute(self, *args: Any, **options: Any) -> str | None:
         # The lock includes Django's checks, because they write to the database.
         with lock_preparation(self.stderr.write):
-            refuse_newer_database()
+            arguments.refuse_newer_database()
             return super().execute(*args, **options)

@@ -5,7 +5,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from memories.management.arguments import add_json_argument, document
+from memories.management import arguments
 from memories.pipeline.costs.spending import CallRefused
 from memories.pipeline.generate.probing import configured_model, probe_model
 from memories.rules.generate.probe import ProbeResult
@@ -19,7 +19,7 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        add_json_argument(parser)
+        arguments.add_json(parser)
 
     def handle(self, **options: Any) -> None:
         summariser = configured_model()
@@ -30,7 +30,7 @@ class Command(BaseCommand):
         except (CallRefused, SummariserError) as error:
             raise CommandError(f"{summariser.endpoint_name} was not probed: {error}") from error
         if options["json"]:
-            self.stdout.write(document({"model": summariser.name, **findings.as_json()}))
+            self.stdout.write(arguments.document({"model": summariser.name, **findings.as_json()}))
         else:
             self.stdout.write(_summary(summariser.endpoint_name, findings))
 

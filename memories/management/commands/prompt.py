@@ -9,7 +9,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from memories.management.arguments import add_json_argument, document
+from memories.management import arguments
 from memories.rules.generate import prompts
 from memories.rules.memory.identity import MemoryScope, MemoryType, is_valid_memory_combination
 from memories.rules.settings import MemorySettings, choices
@@ -59,7 +59,7 @@ class Command(BaseCommand):
                 option, choices=values, default=default, help="default: %(default)s"
             )
         parser.add_argument("--list", action="store_true", help="list the versions of all prompts")
-        add_json_argument(parser)
+        arguments.add_json(parser)
 
     def handle(self, **options: Any) -> None:
         if options["list"]:
@@ -71,7 +71,7 @@ class Command(BaseCommand):
         prompt = prompts.build_prompt(request, KEY)
         if options["json"]:
             shown = {"version": prompt.version, "system": prompt.system, "user": prompt.user}
-            self.stdout.write(document(shown))
+            self.stdout.write(arguments.document(shown))
         else:
             self.stdout.write(f"{prompt.version}\n\n{prompt.system}\n\n{prompt.user}")
 
@@ -87,7 +87,7 @@ class Command(BaseCommand):
             for scope, kind, form, language, request in _examples()
         ]
         if as_json:
-            self.stdout.write(document({"prompts": rows}))
+            self.stdout.write(arguments.document({"prompts": rows}))
             return
         for row in rows:
             self.stdout.write(

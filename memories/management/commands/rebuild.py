@@ -6,17 +6,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
-from memories.management.arguments import (
-    add_json_argument,
-    add_reader_argument,
-    add_workspace_argument,
-    document,
-    editor_of,
-    get_channel,
-    known_until,
-    reader_from,
-    workspace_from,
-)
+from memories.management import arguments
 from memories.models import Job, Memory, Reader, Workspace
 from memories.pipeline.generate.passes import run_pass
 from memories.pipeline.generate.update_now import rebuild
@@ -33,16 +23,15 @@ FINISHED = (Job.State.PROPOSED, Job.State.DONE)  # DONE: the new text is equal
 class Command(BaseCommand):
     help = (
         "Write long-term memories again: of a channel from its short-term versions, of the"
-        " workspace from "
-        "the long-term memories of its channels. The new text is a proposal and changes no memory. The "
-        "command shows its changed lines, and the dates, numbers, names, links and pinned lines"
-        " that only "
-        "one of the texts has. `jobs accept` makes it the next version."
+        " workspace from the long-term memories of its channels. The new text is a proposal and"
+        " changes no memory. The command shows its changed lines, and the dates, numbers, names,"
+        " links and pinned lines that only one of the texts has. `jobs accept` makes it the next"
+        " version."
     )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        add_workspace_argument(parser)
-        add_reader_argument(parser)
+        arguments.add_workspace(parser)
+        arguments.add_reader(parser)
         parser.add_argument(
             "--memory",
             metavar="SCOPE",
@@ -50,12 +39,12 @@ class Command(BaseCommand):
             required=True,
             help="`workspace`, or a channel by its id or name",
         )
-        add_json_argument(parser)
+        arguments.add_json(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
-        workspace, reader = workspace_from(options), reader_from(options)
-        by = editor_of(workspace, reader)
-        as_of = known_until(workspace)
+        workspace, reader = arguments.workspace_from(options), arguments.reader_from(options)
+        by = arguments.editor_of(workspace, reader)
+        as_of = arguments.known_until(workspace)
         memories = [_memory(workspace, reader, scope) for scope in options["memory"]]
         jobs = []
         for scope, memory in zip(options["memory"], memories, strict=True):
@@ -69,7 +58,7 @@ class Command(BaseCommand):
             for scope, job in zip(options["memory"], jobs, strict=True)
         ]
         if options["json"]:
-            self.stdout.write(document({"rebuilds": outcomes}))
+            self.stdout.write(arguments.document({"rebuilds": outcomes}))
         else:
             self.stdout.write("\n\n".join(map(_summary, outcomes)))
         if unfinished := [outcome for outcome in outcomes if outcome["state"] not in FINISHED]:
@@ -87,7 +76,7 @@ def _memory(workspace: Workspace, reader: Reader, scope: str) -> Memory:
     if scope == MemoryScope.WORKSPACE:
         memory = memories.filter(scope=MemoryScope.WORKSPACE).first()
     else:
-        memory = memories.filter(channel=get_channel(workspace, reader, scope)).first()
+        memory = memories.filter(channel=arguments.get_channel(workspace, reader, scope)).first()
     if memory is None:
         raise CommandError(f"{scope} has no long-term memory yet. A pass writes the first one.")
     return memory

@@ -8,7 +8,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError
 from django.utils import timezone
 
-from memories.management.arguments import add_json_argument, document
+from memories.management import arguments
 from memories.management.progress import ProgressLine
 from memories.pipeline.search import indexing
 from memories.pipeline.transfer.archive import ArchiveError
@@ -42,7 +42,7 @@ class Command(BaseCommand):
             action="store_true",
             help="continue although a worker seems to run, or memories in the backup are inconsistent",
         )
-        add_json_argument(parser)
+        arguments.add_json(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
         path: Path = options["path"]
@@ -85,7 +85,7 @@ class Command(BaseCommand):
                 "migrated": report.migrated,
                 "warnings": report.warnings,
             }
-            self.stdout.write(document({**report.as_json(), **result}))
+            self.stdout.write(arguments.document({**report.as_json(), **result}))
         else:
             self.stdout.write(_summary(report, is_check=options["check"]))
 

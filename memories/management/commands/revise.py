@@ -8,16 +8,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from memories.management.arguments import (
-    add_json_argument,
-    add_reader_argument,
-    add_workspace_argument,
-    document,
-    editor_of,
-    get_channel,
-    reader_from,
-    workspace_from,
-)
+from memories.management import arguments
 from memories.models import Memory, Reader, StaleBase, Unchanged, User, Workspace
 from memories.rules.memory.identity import MemoryScope, MemoryType
 
@@ -32,8 +23,8 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        add_workspace_argument(parser)
-        add_reader_argument(parser)
+        arguments.add_workspace(parser)
+        arguments.add_reader(parser)
         parser.add_argument(
             "--channel",
             metavar="ID_OR_NAME",
@@ -65,11 +56,11 @@ class Command(BaseCommand):
         change.add_argument(
             "file", nargs="?", default="-", help="the file with the new text; default: stdin"
         )
-        add_json_argument(parser)
+        arguments.add_json(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
         self.as_json = options["json"]
-        workspace, reader = workspace_from(options), reader_from(options)
+        workspace, reader = arguments.workspace_from(options), arguments.reader_from(options)
         memory = _memory(workspace, reader, options)
         if options["show"]:
             self._show(memory)
@@ -78,7 +69,7 @@ class Command(BaseCommand):
             raise CommandError(
                 "Say which version you made your change from: --based-on N, as --show tells it."
             )
-        by = editor_of(workspace, reader)
+        by = arguments.editor_of(workspace, reader)
         if options["restore"] is not None:
             self._restore(memory, by, options)
         elif options["pin"] is not None or options["unpin"] is not None:
@@ -127,7 +118,7 @@ class Command(BaseCommand):
         )
 
     def _restore(self, memory: Memory, by: User | None, options: dict[str, Any]) -> None:
-        readable = memory.versions.visible_to(reader_from(options))
+        readable = memory.versions.visible_to(arguments.reader_from(options))
         old = readable.filter(number=options["restore"]).first()
         if old is None:
             raise CommandError(f"There is no version {options['restore']} of this memory.")
@@ -189,7 +180,7 @@ class Command(BaseCommand):
             ],
             "yours": yours,
         }
-        self.stdout.write(document(report))
+        self.stdout.write(arguments.document(report))
 
 
 def _memory(workspace: Workspace, reader: Reader, options: dict[str, Any]) -> Memory:
@@ -200,7 +191,7 @@ def _memory(workspace: Workspace, reader: Reader, options: dict[str, Any]) -> Me
     scope = MemoryScope.WORKSPACE
     memories = Memory.objects.visible_to(reader).with_current().filter(workspace=workspace)
     if channel_name:
-        memories = memories.filter(channel=get_channel(workspace, reader, channel_name))
+        memories = memories.filter(channel=arguments.get_channel(workspace, reader, channel_name))
         scope = MemoryScope.THREAD if thread_ts else MemoryScope.CHANNEL
     default = MemoryType.SHORT_TERM if thread_ts else MemoryType.LONG_TERM
     memory_type = MemoryType(options["type"] or default)

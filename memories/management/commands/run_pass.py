@@ -6,14 +6,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
-from memories.management.arguments import (
-    add_json_argument,
-    add_workspace_argument,
-    document,
-    known_until,
-    parse_time,
-    workspace_from,
-)
+from memories.management import arguments
 from memories.pipeline.generate.passes import run_pass
 from memories.pipeline.generate.report import Report
 
@@ -21,13 +14,12 @@ from memories.pipeline.generate.report import Report
 class Command(BaseCommand):
     help = (
         "Run one pass: close the segments that are due, and write and merge their memories. With"
-        " --now, "
-        "later messages are ignored. Leases and backoff use the real clock."
+        " --now, later messages are ignored. Leases and backoff use the real clock."
     )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        add_workspace_argument(parser)
-        add_json_argument(parser)
+        arguments.add_workspace(parser)
+        arguments.add_json(parser)
         parser.add_argument(
             "--now", metavar="ISO-8601", help="the time of the pass (UTC without an offset)"
         )
@@ -38,15 +30,21 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        workspace = workspace_from(options)
-        now = parse_time(options["now"], "--now") if options["now"] else known_until(workspace)
+        workspace = arguments.workspace_from(options)
+        now = (
+            arguments.parse_time(options["now"], "--now")
+            if options["now"]
+            else arguments.known_until(workspace)
+        )
         if now > timezone.now() and not options["force"]:
             raise CommandError(
                 f"{options['now']} is in the future: open conversations would be closed too early."
                 " Nothing was done. --force runs it anyway."
             )
         report = run_pass(workspace, now)
-        self.stdout.write(document(report.as_json()) if options["json"] else _summary(report))
+        self.stdout.write(
+            arguments.document(report.as_json()) if options["json"] else _summary(report)
+        )
 
 
 def _summary(report: Report) -> str:

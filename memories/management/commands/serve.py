@@ -12,7 +12,7 @@ from django.conf import settings
 from django.core.management import BaseCommand, CommandError, call_command
 from django.db import connection
 
-from memories.management.arguments import check_migrations
+from memories.management import arguments
 from memories.pipeline.access.first_account import is_new, setup_token
 from memories.pipeline.locks import lock_preparation
 from memories.pipeline.transfer.backup import remove_leftovers
@@ -48,7 +48,7 @@ class Command(BaseCommand):
         with listen(host, port) as listener:
             port = listener.getsockname()[1]  # --port 0 means any free one
             with lock_preparation(self.stderr.write):
-                check_migrations()
+                arguments.check_migrations()
                 remove_leftovers()
                 call_command("sync_schedules", stdout=self.stderr)
                 collect_static_when_changed()

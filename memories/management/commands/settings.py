@@ -6,12 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from memories.management.arguments import (
-    add_json_argument,
-    add_workspace_argument,
-    document,
-    workspace_from,
-)
+from memories.management import arguments
 from memories.models import Workspace
 from memories.rules.settings import InvalidSetting, MemorySettings
 
@@ -20,8 +15,8 @@ class Command(BaseCommand):
     help = "Show the settings of a workspace, or change several of them, all or none."
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        add_workspace_argument(parser)
-        add_json_argument(parser)
+        arguments.add_workspace(parser)
+        arguments.add_json(parser)
         parser.add_argument(
             "assignments",
             nargs="*",
@@ -30,7 +25,7 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        workspace = workspace_from(options)
+        workspace = arguments.workspace_from(options)
         values = _parse(options["assignments"])
         try:
             changed = workspace.change_settings(values) if values else {}
@@ -43,7 +38,7 @@ class Command(BaseCommand):
                 "settings": asdict(workspace.memory_settings),
                 "changed": changes,
             }
-            self.stdout.write(document(report))
+            self.stdout.write(arguments.document(report))
         elif values:
             for key, (before, after) in changed.items():
                 self.stdout.write(f"{key}: {_format(before)} → {_format(after)}")

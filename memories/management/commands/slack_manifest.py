@@ -7,7 +7,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management import BaseCommand
 
-from memories.management.arguments import add_workspace_argument, workspace_from
+from memories.management import arguments
 from memories.rules.slack_app.manifest import build_manifest
 
 
@@ -18,7 +18,7 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        add_workspace_argument(parser)
+        arguments.add_workspace(parser)
         parser.add_argument(
             "--http",
             action="store_true",
@@ -26,7 +26,7 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        workspace = workspace_from(options)
+        workspace = arguments.workspace_from(options)
         manifest = build_manifest(
             workspace.memory_settings, settings.MEMORYHUB_URL, socket_mode=not options["http"]
         )

@@ -6,12 +6,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
-from memories.management.arguments import (
-    add_json_argument,
-    add_workspace_argument,
-    document,
-    workspace_from,
-)
+from memories.management import arguments
 from memories.pipeline.sync.connecting import Findings, TokenSource, check_connection
 
 
@@ -22,13 +17,13 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        add_workspace_argument(parser)
-        add_json_argument(parser)
+        arguments.add_workspace(parser)
+        arguments.add_json(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
-        findings = check_connection(workspace_from(options), timezone.now())
+        findings = check_connection(arguments.workspace_from(options), timezone.now())
         if options["json"]:
-            self.stdout.write(document(findings.as_json()))
+            self.stdout.write(arguments.document(findings.as_json()))
         else:
             self._print(findings)
         if findings.code:

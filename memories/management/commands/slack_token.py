@@ -7,7 +7,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from memories.management.arguments import add_action, add_workspace_argument, workspace_from
+from memories.management import arguments
 from memories.models import SlackConnection, Workspace
 from memories.pipeline.sync.connecting import TokenSource, token_source
 from memories.rules.sync.bot_token import InvalidBotToken, parse_bot_token
@@ -28,10 +28,10 @@ class Command(BaseCommand):
             ("show", "Show the source and the last four characters of the token in use."),
             ("remove", "Remove the stored token. Slack still accepts it: revoke it there."),
         ):
-            add_workspace_argument(add_action(actions, name, summary))
+            arguments.add_workspace(arguments.add_action(actions, name, summary))
 
     def handle(self, *args: Any, **options: Any) -> None:
-        getattr(self, f"_{options['action']}")(workspace_from(options))
+        getattr(self, f"_{options['action']}")(arguments.workspace_from(options))
 
     def _set(self, workspace: Workspace) -> None:
         try:

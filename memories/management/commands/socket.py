@@ -12,7 +12,7 @@ from django.conf import settings
 from django.core.management import BaseCommand, CommandError
 from django.db import close_old_connections, connection
 
-from memories.management.arguments import check_migrations
+from memories.management import arguments
 from memories.pipeline.ingest import events
 from memories.pipeline.ingest.requests import store_request
 from memories.rules.slack_app.payloads import COMMAND, parse_request
@@ -39,7 +39,7 @@ class Command(BaseCommand):
                 "Set SLACK_APP_TOKEN to an app-level token (xapp-…) of your Slack app, with the"
                 " scope connections:write."
             )
-        check_migrations()
+        arguments.check_migrations()
         connection.close()  # each thread that stores events opens its own
         socket = Socket(settings.SLACK_APP_TOKEN, take, settings.SLACK_BASE_URL)
         try:

@@ -6,17 +6,9 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import transaction
 from django.utils import timezone
 
-from memories.management.arguments import (
-    add_json_argument,
-    add_reader_argument,
-    add_workspace_argument,
-    document,
-    reader_from,
-    workspace_from,
-)
+from memories.management import arguments
 from memories.management.progress import STOPPED
 from memories.models import Channel
-from memories.pipeline.locks import Busy
 from memories.pipeline.sync.connecting import client_for
 from memories.pipeline.sync.sync import sync_workspace
 from memories.pipeline.sync.sync_report import ChannelReport, SyncReport, SyncState
@@ -33,7 +25,7 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        add_workspace_argument(parser)
+        arguments.add_workspace(parser)
         parser.add_argument(
             "--channel",
             action="append",
@@ -45,33 +37,32 @@ class Command(BaseCommand):
             action="store_true",
             help="compare every message and every thread with Slack, regardless of age",
         )
-        add_reader_argument(parser)
-        add_json_argument(parser)
+        arguments.add_reader(parser)
+        arguments.add_json(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             with transaction.atomic():  # without a token no workspace is created
-                workspace = workspace_from(options)
-                reader_from(options)
+                workspace = arguments.workspace_from(options)
+                arguments.reader_from(options)
                 client = client_for(workspace)
-            report = sync_workspace(
-                workspace, client, timezone.now(), options["channel"], full=options["full"]
-            )
+            with arguments.refuse_busy():
+                report = sync_workspace(
+                    workspace, client, timezone.now(), options["channel"], full=options["full"]
+                )
         except SlackError as error:
             raise CommandError(error.message) from error
-        except Busy as error:
-            raise CommandError(
-                "An import or another sync of this workspace is running; try again when it is done."
-            ) from error
         except KeyboardInterrupt as error:
             raise CommandError(
                 "Stopped. What was read is kept; the next sync continues there.",
                 returncode=STOPPED,
             ) from error
-        rows = Channel.objects.visible_to(reader_from(options)).filter(workspace=workspace)
+        rows = Channel.objects.visible_to(arguments.reader_from(options)).filter(
+            workspace=workspace
+        )
         report.set_channel_names(rows.names())
         if options["json"]:
-            self.stdout.write(document(report.as_json()))
+            self.stdout.write(arguments.document(report.as_json()))
         else:
             self._print(report)
         if report.error:

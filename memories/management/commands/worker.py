@@ -5,7 +5,7 @@ from typing import Any
 from django.core.management import BaseCommand, CommandError, call_command
 from django.db import connection
 
-from memories.management.arguments import check_migrations
+from memories.management import arguments
 from memoryhub.supervise import ChildFailedError, Supervisor
 from memoryhub.worker import worker_child
 
@@ -14,7 +14,7 @@ class Command(BaseCommand):
     help = "Run a worker until Ctrl-C or SIGTERM, and stop all of its processes."
 
     def handle(self, *args: Any, **options: Any) -> None:
-        check_migrations()
+        arguments.check_migrations()
         call_command("sync_schedules", stdout=self.stderr)
         self.stdout.write("A worker is running. Ctrl-C stops it.")
         self.stdout.flush()

@@ -24,6 +24,7 @@ from memories.rules.notes.fields import LONGEST_CONTENT, NoteText
 from memories.rules.notes.notes_file import Entry, Outcome
 
 logger = logging.getLogger(__name__)
+_STORED = (Outcome.ADDED, Outcome.UPDATED)
 
 
 class NotesFileError(Exception):
@@ -161,8 +162,7 @@ def _store(
                     f"line {entry.line}: note {entry.id} was changed in the file, and changed or "
                     "deleted here; remove its Id line to add it as a new note"
                 )
-            is_stored = outcome in (Outcome.ADDED, Outcome.UPDATED)
-            if is_stored and (problem := _find_problem(entry, channels)):
+            if outcome in _STORED and (problem := _find_problem(entry, channels)):
                 outcome = Outcome.CONFLICT
                 done.conflicts.append(f"line {entry.line}: {problem}")
             if outcome is Outcome.CONFLICT:
@@ -184,7 +184,8 @@ def _store(
                 existing |= notes_file.fingerprints([written.value])
             elif outcome is Outcome.UPDATED and note is not None:
                 _update(note, entry, channel, author=author, now=now)
-    logger.info("workspace %s: notes imported: %s", workspace.pk, dict(done.outcomes))
+    counts = {str(outcome): count for outcome, count in done.outcomes.items()}
+    logger.info("workspace %s: notes imported: %s", workspace.pk, counts)
     return done
 
 

@@ -6,12 +6,11 @@ from zoneinfo import available_timezones
 from django import forms
 from django.conf import settings
 from django.utils.functional import Promise
+from django.utils.translation import get_language_info
 from django.utils.translation import gettext_lazy as _
 
 from memories.forms import UNKNOWN_ZONE, ZoneInput
 from memories.models import Digest, User
-
-_NATIVE_NAMES = {"en": "English", "ja": "日本語"}
 
 
 class PreferencesForm(forms.Form):
@@ -58,7 +57,9 @@ class PreferencesForm(forms.Form):
         )
         self.user = user
         languages: list[tuple[str, str | Promise]] = [("", _("Same as the browser"))]
-        languages += [(code, _NATIVE_NAMES[code]) for code, _name in settings.LANGUAGES]
+        languages += [
+            (code, get_language_info(code)["name_local"]) for code, _name in settings.LANGUAGES
+        ]
         field = self.fields["language"]
         assert isinstance(field, forms.ChoiceField)
         field.choices = languages
