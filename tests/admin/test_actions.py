@@ -86,7 +86,7 @@ def proposed_merge() -> Job:
         state="proposed",
         base=base,
         reply=reply,
-        cites=[[message.pk]] * 4,
+        reply_sources=[[message.pk]] * 4,
     )
     row.add_inputs([added])
     return row

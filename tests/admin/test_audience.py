@@ -411,7 +411,7 @@ def test_the_log_of_the_admin_contains_no_text(client, team):
 GUESSES = [
     "job/?reply__text__startswith=canary",
     "job/?fault_text__startswith=canary",
-    "job/?cites__contains=1",
+    "job/?reply_sources__contains=1",
     "job/?memory__scope_id__startswith=G",
     "job/?memory__channel__name__startswith=canary",
     "job/?base__content__contains=canary",

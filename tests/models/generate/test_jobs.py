@@ -87,7 +87,7 @@ class TestClaim:
         for lost in range(MAX_ATTEMPTS):
             assert not Job.objects.exhausted(now).exists()
             assert job.claim(now, LEASE) is True
-            assert job.lost == lost
+            assert job.workers_lost == lost
             now += 2 * LEASE
         assert job.claim(now, LEASE) is False
         assert Job.objects.exhausted(now).get() == job
@@ -101,8 +101,8 @@ class TestClaim:
             rows.append(Job.objects.create(memory=job.memory, as_of_us=0, input_key=key))
         expired = {"state": State.CLAIMED, "lease_until": NOW - LEASE}
         Job.objects.filter(pk=rows[0].pk).update(**expired)
-        Job.objects.filter(pk=rows[1].pk).update(lost=2)
-        Job.objects.filter(pk=rows[2].pk).update(lost=1, attempts=1)
+        Job.objects.filter(pk=rows[1].pk).update(workers_lost=2)
+        Job.objects.filter(pk=rows[2].pk).update(workers_lost=1, attempts=1)
         order = [rows.index(row) for row in Job.objects.claimable(NOW)]
         assert order == [3, 0, 2, 1]
 
@@ -115,7 +115,7 @@ class TestSaveReply:
         assert job.save_reply(REPLY, SOURCES) is True
         row = reload(job)
         assert (row.state, row.saved_reply, row.lease_until) == ("replied", REPLY, None)
-        assert row.cites == [[7, 8], [9]]
+        assert row.reply_sources == [[7, 8], [9]]
         assert (row.model, row.prompt_version) == ("llama", "short.en.1")
         assert (row.prompt_tokens, row.completion_tokens) == (150, 25)
         assert (row.calls, row.seconds) == (3, 2.0)
@@ -171,7 +171,7 @@ class TestFailures:
         job.claim(NOW, LEASE)
         job.save_reply(REPLY, SOURCES)
         job.retry_later(timed_out(), LATER, RequestStrategy.SPLIT)
-        assert (job.state, job.attempts, job.way) == ("waiting", 1, "split")
+        assert (job.state, job.attempts, job.strategy) == ("waiting", 1, "split")
         assert (job.fault, job.fault_text) == ("timeout", "no answer in 60 s")
         assert (job.not_before, job.lease_until) == (LATER, None)
         assert job.claim(NOW, LEASE) is False

@@ -107,7 +107,7 @@ BAD = [
         "jobs.jsonl, line 1: there is no version 99",
     ),
     (edit_line("jobs.jsonl")(1, state="claimed"), "line 1: state: is none of"),
-    (edit_line("jobs.jsonl")(1, cites=[[["C1", "1.5"]]]), "there is no message C1 1.5"),
+    (edit_line("jobs.jsonl")(1, reply_sources=[[["C1", "1.5"]]]), "there is no message C1 1.5"),
     (edit_line("jobs.jsonl")(1, backfill=9), "line 1: there is no backfill 9"),
     (edit_line("jobs.jsonl")(1, model="x"), "made_by: differs from its job"),
     (edit_line("workspace.json")(1, slug="../x"), "workspace.json: slug: is not like"),
