@@ -115,8 +115,8 @@ class Run:
         results.parent.mkdir(exist_ok=True)
         results.unlink(missing_ok=True)
         cores = min(4, os.cpu_count() or 2)
-        # `test` runs another part beside; by itself a part waits for about half of its time.
-        workers = {"check": cores, "test": cores, "nightly": 2 * cores}
+        # Tests wait for about half of their time. `test` runs another part beside.
+        workers = {"check": cores, "test": cores + (name == "sqlite"), "nightly": 2 * cores}
         command = [sys.executable, "-m", "pytest", "-q", "-n", str(workers[self.level])]
         command += ["--dist=worksteal", f"--junitxml={results}", "-m", marks, *files]
         if self.level == "nightly":

@@ -1,14 +1,16 @@
 """The pages of the first steps: an export is uploaded, looked into and imported in a browser."""
 
 import json
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
+from django.utils import timezone
 from playwright.sync_api import BrowserContext, Page, expect
 from pytest_django.live_server_helper import LiveServer
 from pytest_playwright.pytest_playwright import CreateContextCallback
 
-from memories.models import Message, Upload
+from memories.models import Message, Upload, User
 from memories.tasks import import_upload
 from tests.browser.conftest import enter, sign_in
 from tests.browser.looks import LOOKS
@@ -31,6 +33,10 @@ FILES = export_files(
     groups=[channel("G1", "salaries")],
 )
 
+COUNT_TAB_STOPS = """[...document.querySelectorAll('a[href], button, input, select, textarea, summary')]
+    .filter(e => e.tabIndex >= 0 && !e.disabled && e.checkVisibility())
+    .filter(e => e.type !== 'radio' || e.checked).length"""  # one stop for all of a choice
+
 
 def test_a_first_run_leads_to_the_demo(
     page: Page, states: States, live_server: LiveServer, complaints: list[str]
@@ -44,6 +50,16 @@ def test_a_first_run_leads_to_the_demo(
     page.get_by_role("button", name="Create the demo").click()
     page.wait_for_url("**/w/demo/catch-up/", timeout=120_000)
     expect(page.locator(".opening li").first).to_be_visible()
+    # A week of it is a briefing: two screens, and few stops of the Tab key.
+    enter(page.context, live_server.url, User.objects.get(username="demo"))
+    page.set_viewport_size({"width": 1280, "height": 900})
+    page.goto(f"{live_server.url}/w/demo/catch-up/?since=7d")
+    assert len(page.locator("main").inner_text().split()) <= 400
+    assert page.evaluate("document.documentElement.scrollHeight") <= 2 * 900
+    assert page.evaluate(COUNT_TAB_STOPS) <= 60
+    week = timezone.now() - timedelta(days=8)  # the page shows days
+    for shown in page.locator(".opening time").all():
+        assert datetime.fromisoformat(shown.get_attribute("datetime") or "") >= week
 
 
 @pytest.fixture
