@@ -60,7 +60,7 @@ class MemoryLine:
     """A line of an earlier memory in a request. ``ref`` shares the count of the messages.
 
     ``by_person``: a person wrote or pinned it, so a merge keeps it word for word. ``at_us`` is the time of
-    its newest message in microseconds, 0 when unknown.
+    its newest message in microseconds, 0 when unknown. ``unverified``: its sources lack one of its facts.
     """
 
     ref: int
@@ -68,6 +68,7 @@ class MemoryLine:
     by_person: bool = False
     kind: Kind | None = None
     at_us: int = 0
+    unverified: bool = False
 
 
 @dataclass(frozen=True)
@@ -271,8 +272,8 @@ class Summariser(Protocol):
 class ReplyLine:
     """A line of a reply with its refs, at most MAX_SOURCES.
 
-    ``is_quote``: it only copies a message. ``unverified`` are its numbers, dates and links that no source
-    contains.
+    ``is_quote``: it only copies a message. ``unverified`` are its numbers, dates, links and names that no
+    source contains, and its whole text if all sources are unverified lines.
     """
 
     text: str

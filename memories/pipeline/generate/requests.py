@@ -303,6 +303,8 @@ def _memory_lines(
     for line in lines:
         text = clean_for_model(words_of(line.text))
         kind = Kind(line.kind) if line.kind else None
-        shown.append(MemoryLine(next(refs), text, line.is_protected, kind, line.at_us))
+        shown.append(
+            MemoryLine(next(refs), text, line.is_protected, kind, line.at_us, line.unverified)
+        )
         sources.append(line.sources)
     return shown, sources

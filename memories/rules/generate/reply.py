@@ -268,10 +268,10 @@ class _LineReader:
         memory_line = self._memory_lines.get(line.refs[0]) if line.refs else None
         if memory_line is None:
             return replace(line, kind=kind_of(line.text))
+        text = prompts.to_one_line(memory_line.text)
+        unverified = (text,) if memory_line.unverified else ()
         return replace(
-            line,
-            text=prompts.to_one_line(memory_line.text),
-            kind=memory_line.kind or kind_of(memory_line.text),
+            line, text=text, kind=memory_line.kind or kind_of(text), unverified=unverified
         )
 
     def read_operations(self, text: str) -> Iterator[Change]:
@@ -349,7 +349,9 @@ def _forgotten_lines(lines: Sequence[ReplyLine], request: Request) -> Iterator[R
     cited = {ref for line in lines for ref in line.refs}
     for line in (line for added in request.additions for line in added.lines):
         if line.ref not in cited and is_lasting(line.text) and not has_question(line.text):
-            yield ReplyLine(prompts.to_one_line(line.text), (line.ref,), line.kind)
+            text = prompts.to_one_line(line.text)
+            unverified = (text,) if line.unverified else ()
+            yield ReplyLine(text, (line.ref,), line.kind, unverified=unverified)
 
 
 def _additions(lines: Iterable[ReplyLine], request: Request) -> Iterator[Change]:

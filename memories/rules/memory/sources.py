@@ -49,6 +49,7 @@ class Source:
     figures: SourceFigures
     is_message: bool
     is_wide: bool  # written in Japanese, Chinese or Korean
+    unverified: bool = False
 
     @classmethod
     def of_message(cls, message: MessageLine) -> "Source":
@@ -62,7 +63,7 @@ class Source:
     def of_line(cls, line: MemoryLine, at: datetime | None) -> "Source":
         """Return a line of a memory as a source. ``at`` is the time of its newest message."""
         words, figures = frozenset(search_words(line.text)), SourceFigures(line.text, at)
-        return cls(line.ref, words, figures, False, _is_wide(line.text))
+        return cls(line.ref, words, figures, False, _is_wide(line.text), line.unverified)
 
 
 def _is_wide(text: str) -> bool:
@@ -137,16 +138,22 @@ class SourceFinder:
             unverified=(
                 *find_unverified(line.text, figures),
                 *self._find_unverified_names(line.text, chosen),
+                *([line.text] if all(source.unverified for source in chosen) else []),
             )
             if chosen
             else (),
         )
 
     def _find_unverified_names(self, text: str, chosen: Sequence[Source]) -> Iterator[str]:
-        """Yield the names of authors in a text that no chosen source has."""
+        """Yield the names of authors in a text that no chosen source has.
+
+        A text may begin with the capital letter of a name that is written without one.
+        """
+        texts = (text, text[:1].lower() + text[1:])
         for name in sorted(self.authors):
             words = frozenset(search_words(name))
-            if has_name(text, name) and not any(words <= source.words for source in chosen):
+            is_named = any(has_name(form, name) for form in texts)
+            if is_named and not any(words <= source.words for source in chosen):
                 yield name
 
     def has_script_of(self, text: str) -> bool:

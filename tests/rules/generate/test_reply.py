@@ -345,6 +345,29 @@ def test_a_name_that_no_source_has_is_unverified() -> None:
     assert [line.unverified for line in reading.lines] == [("Jim",), ()]
 
 
+def test_a_name_in_small_letters_may_begin_a_sentence() -> None:
+    request = short(
+        [
+            *messages("The sound bugs are in a list.", author="rodrigo"),
+            *messages("Which bugs are new?", author="diwic", first=2),
+        ]
+    )
+    text = "- Diwic has the sound bugs in a list. [1]\n- Rodrigo has the sound bugs in a list. [1]"
+    reading = parse_reply(reply(text), request)
+    assert [line.unverified for line in reading.lines] == [("diwic",), ()]
+
+
+@pytest.mark.parametrize("model", ["tiny", OFFLINE])
+def test_a_merge_does_not_verify_a_line(model: str) -> None:
+    [addition] = added("Ben owns the budget.", "Ann leads the team.")
+    first, second = addition.lines
+    additions = [replace(addition, lines=[replace(first, unverified=True), second])]
+    text = "- Ben owns the budget. [1]\n- Ann leads the team. [2]"
+    answer = replace(reply(text), model=model)
+    reading = parse_reply(answer, long(additions=additions, operations=True))
+    assert [line.unverified for line in reading.lines] == [("Ben owns the budget.",), ()]
+
+
 def test_a_merge_that_only_adds_forgets_no_date() -> None:
     texts = ["The freeze is set for 25 November.", "Ben owns the budget.", "The talk went on."]
     request = long(
