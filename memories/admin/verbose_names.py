@@ -28,10 +28,10 @@ VERBOSE_NAMES = {
     "restored_from": _("restored from"),
     "revision": _("times rewritten"),
     "segment": _("segment"),
+    "strategy": _("request strategy"),
     "text": _("text"),
     "thread_segment": _("segment of the thread"),
     "user": _("account"),
-    "strategy": _("prompt form"),
     "workspace": _("workspace"),
 }
 
