@@ -18,6 +18,7 @@ from memories.rules.context.material import (
     LineFacts,
     MemoryText,
 )
+from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory.identity import (
     WORKSPACE_SCOPE_ID,
     MemoryScope,
@@ -99,6 +100,9 @@ def restore_versions(versions: list[MemoryVersion], at: datetime) -> list[Memory
     for version in versions:
         if version.lines_then is not None:
             lines = [line for line in version.lines_then if not line.redacted]
+            for line in lines:
+                if line.outcome_us > to_micros(at):
+                    line.outcome = ""  # decided between that time and the change in place
             version.line_rows = [  # type: ignore[attr-defined]
                 [*(getattr(line, name) for name in _FACTS), name_of(line)] for line in lines
             ]

@@ -224,6 +224,25 @@ def test_a_line_has_the_pin_and_the_fate_that_it_had_then(clock: Callable) -> No
     assert context_at(channel.workspace, late, **tight) == after
 
 
+def test_a_line_that_was_pinned_after_it_was_superseded_is_in_force_before(clock: Callable) -> None:
+    early = clock(1)
+    channel = ChannelFactory(start_us=0)
+    long_text = "\n".join(f"- Line {n} was decided on Monday by Mika" for n in range(60))
+    memory = make_channel_memory(channel=channel, texts=[long_text])
+    tight = {"channel": channel.slack_id, "budget": 200}
+    before = context_at(channel.workspace, early, **tight)
+    late = clock(2)
+    memory.current.lines.filter(position__lt=10).update(
+        outcome=Line.Outcome.SUPERSEDED, outcome_us=to_micros(MONDAY + timedelta(hours=2))
+    )
+    after = context_at(channel.workspace, late, **tight)
+    clock(3)
+    memory.pin(3, by=None, based_on=1)
+    assert before != after
+    assert context_at(channel.workspace, early, **tight) == before
+    assert context_at(channel.workspace, late, **tight) == after
+
+
 def test_messages_are_in_the_conversation_until_their_segment_was_closed(clock: Callable) -> None:
     early = clock(1)
     channel = ChannelFactory(start_us=0)
