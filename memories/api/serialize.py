@@ -144,8 +144,7 @@ def proposal_out(proposal: Proposal) -> ProposalOut:
 def hit_out(row: Any, terms: Sequence[Term], names: Names) -> HitOut:
     """Serialise a hit of a search: a message, a version, a note or a line."""
     if isinstance(row, Message):
-        slug, slack_id = row.channel.workspace.slug, row.channel.slack_id
-        path = f"{paths.messages_path(slug, slack_id)}?around={row.ts}#msg-{row.ts}"
+        path = paths.message_path(row.channel.workspace.slug, row)
         where, text, at = f"#{row.channel.name}: {row.author_name}", row.text, row.micros
         return _hit(
             "message", row.pk, where, render_plain(strip_invisible(text), names), path, terms, at

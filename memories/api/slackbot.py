@@ -59,10 +59,9 @@ def signed_request(request: HttpRequest) -> AppRequest:
 
 def caller_of(request: AppRequest) -> SlackbotCaller:
     """Return the person in the workspace. Raises Problem 403 with the reason."""
-    refusal = find_refusal(request)
     workspace = workspace_of(request)
     if workspace is None:
-        raise Problem(403, str(REFUSALS[refusal]))
+        raise Problem(403, str(REFUSALS[find_refusal(request)]))
     caller = find_caller(request, workspace, timezone.now())
     if isinstance(caller, str):
         raise Problem(403, caller)

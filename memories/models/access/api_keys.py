@@ -18,6 +18,7 @@ from memories.models.ingest.channels import Channel
 
 SALT = "memories.ApiKey"
 USE_IS_NOTED_EVERY = timedelta(minutes=1)
+REQUESTS_PER_MINUTE = 120  # of a key for which nobody chose a number
 
 
 class ApiKeyQuerySet(models.QuerySet["ApiKey"]):
@@ -32,7 +33,7 @@ class ApiKeyQuerySet(models.QuerySet["ApiKey"]):
         scopes: list[str] | None = None,
         channels: list[Channel] | None = None,
         expires_at: datetime | None = None,
-        requests_per_minute: int = 120,
+        requests_per_minute: int = REQUESTS_PER_MINUTE,
     ) -> tuple["ApiKey", str]:
         """Return a new key and its token, which is shown once and never stored.
 
@@ -118,7 +119,9 @@ class ApiKey(models.Model):
     channels = models.ManyToManyField(Channel, related_name="api_keys", blank=True)
     lookup = models.CharField(max_length=8, unique=True, editable=False)
     digest = models.CharField(max_length=64, editable=False)
-    requests_per_minute = models.PositiveIntegerField(_("requests per minute"), default=120)
+    requests_per_minute = models.PositiveIntegerField(
+        _("requests per minute"), default=REQUESTS_PER_MINUTE
+    )
     created_at = models.DateTimeField(_("created"), auto_now_add=True)
     created_by = models.ForeignKey(
         User, on_delete=models.SET_NULL, related_name="+", null=True, blank=True

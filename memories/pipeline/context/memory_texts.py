@@ -92,6 +92,7 @@ def restore_versions(versions: list[MemoryVersion], at: datetime) -> list[Memory
     EarlierWording.objects.restore_into(versions, at)
     lines_then = [line for version in versions for line in version.lines_then or ()]
     authors = User.objects.in_bulk({line.author_id for line in lines_then if line.author_id})
+    at_us = to_micros(at)
 
     def name_of(line: Line) -> str:
         author = authors.get(line.author_id or 0)
@@ -101,7 +102,7 @@ def restore_versions(versions: list[MemoryVersion], at: datetime) -> list[Memory
         if version.lines_then is not None:
             lines = [line for line in version.lines_then if not line.redacted]
             for line in lines:
-                if line.outcome_us > to_micros(at):
+                if line.outcome_us > at_us:
                     line.outcome = ""  # decided between that time and the change in place
             version.line_rows = [  # type: ignore[attr-defined]
                 [*(getattr(line, name) for name in _FACTS), name_of(line)] for line in lines

@@ -117,7 +117,9 @@ def carry_out(backfill: Backfill, on_progress: Callable[[], None]) -> str:
 
 
 def progress_of(backfill: Backfill, now: datetime) -> Progress:
-    quoted = {channel["channel_id"]: channel for channel in backfill.estimate.get("channels", [])}
+    estimates = {
+        channel["channel_id"]: channel for channel in backfill.estimate.get("channels", [])
+    }
     uncut = set(backfill.uncut_messages().values_list("channel", flat=True).distinct())
     summaries = backfill.jobs.exclude(segment=None).values_list("memory__channel", "state")
     states: dict[int | None, Counter[str]] = {}
@@ -127,8 +129,8 @@ def progress_of(backfill: Backfill, now: datetime) -> Progress:
     for channel in backfill.channels.order_by("name"):
         counts = states.get(channel.pk, Counter())
         total = counts.total()
-        if channel.pk in uncut and channel.slack_id in quoted:
-            estimate = quoted[channel.slack_id]
+        if channel.pk in uncut and channel.slack_id in estimates:
+            estimate = estimates[channel.slack_id]
             total = max(total, estimate["segments"] + estimate["threads"])
         made, dead = counts[Job.State.DONE], counts[Job.State.DEAD]
         shares.append(Share(channel, made, dead, total))
@@ -162,8 +164,8 @@ def _estimate_seconds_left(backfill: Backfill, now: datetime) -> Range | None:
     )
     if not lately["n"]:
         return None
-    quoted = backfill.estimate.get("total", {}).get("calls", {}).get("middle", 0)
-    left = max(quoted - ended.count(), backfill.jobs.unfinished().count())
+    estimated = backfill.estimate.get("total", {}).get("calls", {}).get("middle", 0)
+    left = max(estimated - ended.count(), backfill.jobs.unfinished().count())
     return estimate_time_left(lately["n"], left, (now - lately["first"]).total_seconds())
 
 

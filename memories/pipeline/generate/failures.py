@@ -66,10 +66,8 @@ def handle_closing_error(job: Job, error: Exception, now: datetime) -> None:
 def dead_letter(job: Job, now: datetime) -> None:
     """Give up a job whose workers ended too often, unless a worker has taken it again."""
     if job.state == Job.State.REPLIED:
-        code, among = (
-            "not_closed",
-            Job.objects.filter(state=job.state, workers_lost=job.workers_lost),
-        )
+        code = "not_closed"
+        among = Job.objects.filter(state=job.state, workers_lost=job.workers_lost)
     else:
         code, among = "gave_no_answer", Job.objects.exhausted(now)
     error = SummariserError(code, "Its worker disappeared each time.")

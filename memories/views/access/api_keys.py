@@ -15,6 +15,7 @@ from django.views.decorators.http import require_POST
 
 from memories import agent as client
 from memories.models import ApiKey, Channel
+from memories.models.access.api_keys import REQUESTS_PER_MINUTE
 from memories.views.access.access import UserRequest, WorkspaceContext, open_workspace
 from memories.views.pages import render_page
 
@@ -58,7 +59,10 @@ class ApiKeyForm(forms.Form):
 
     is_public = forms.BooleanField(label=gettext_lazy("Reads public channels only"), required=False)
     requests_per_minute = forms.IntegerField(
-        label=gettext_lazy("Requests per minute"), initial=120, min_value=1, max_value=100_000
+        label=gettext_lazy("Requests per minute"),
+        initial=REQUESTS_PER_MINUTE,
+        min_value=1,
+        max_value=100_000,
     )
 
     def __init__(self, *args: Any, place: WorkspaceContext, **kwargs: Any) -> None:
@@ -96,7 +100,7 @@ class ApiKeyForm(forms.Form):
             ],
             channels=self.cleaned_data["channels"],
             expires_at=self.place.now + timedelta(days=days) if days else None,
-            requests_per_minute=self.cleaned_data.get("requests_per_minute", 120),
+            requests_per_minute=self.cleaned_data.get("requests_per_minute", REQUESTS_PER_MINUTE),
         )
 
 

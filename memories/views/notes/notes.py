@@ -302,10 +302,7 @@ def _source_path(place: WorkspaceContext, note: Note) -> str:
     """Return the path of the message that the note keeps, "" unless the reader may read it."""
     messages = Message.objects.visible_to(place.reader).select_related("channel")
     source = messages.filter(pk=note.source_id).first() if note.source_id else None
-    if source is None:
-        return ""
-    path = paths.messages_path(place.workspace.slug, source.channel.slack_id)
-    return f"{path}?around={source.ts}#msg-{source.ts}"
+    return paths.message_path(place.workspace.slug, source) if source else ""
 
 
 def _conflict(

@@ -49,8 +49,8 @@ def _show(number: int, passage: Passage) -> ShownPassage:
         where = str(row.channel) if row.channel else _("whole workspace")
         path = reverse("notes-detail", args=[row.workspace.slug, row.pk])
         return ShownPassage(number, passage, where, path)
-    workspace, slack_id = row.channel.workspace, row.channel.slack_id
+    workspace = row.channel.workspace
     where = _("%(name)s in %(channel)s") % {"name": row.author_name, "channel": row.channel}
-    path = f"{paths.messages_path(workspace.slug, slack_id)}?around={row.ts}#msg-{row.ts}"
-    url = permalink(workspace.domain, slack_id, row.ts, row.thread_ts)
+    path = paths.message_path(workspace.slug, row)
+    url = permalink(workspace.domain, row.channel.slack_id, row.ts, row.thread_ts)
     return ShownPassage(number, passage, where, path, url)

@@ -241,9 +241,8 @@ def _hit(
 
 def _message(row: Message, query: Query, place: WorkspaceContext, names: Names) -> Hit:
     text = render_plain(strip_invisible(row.text), names)
-    path = paths.messages_path(place.workspace.slug, row.channel.slack_id)
     return Hit(
-        f"{path}?around={row.ts}#msg-{row.ts}",
+        paths.message_path(place.workspace.slug, row),
         f"#{row.channel.name}",
         row.micros,
         row.author_name,

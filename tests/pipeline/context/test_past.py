@@ -204,7 +204,7 @@ def test_words_from_private_days_are_in_no_past_context(clock: Callable) -> None
     assert "salaries" not in text and "secret" not in text
 
 
-def test_a_line_has_the_pin_and_the_fate_that_it_had_then(clock: Callable) -> None:
+def test_a_line_has_the_pin_and_the_outcome_that_it_had_then(clock: Callable) -> None:
     early = clock(1)
     channel = ChannelFactory(start_us=0)
     long_text = "\n".join(f"- Line {n} was decided on Monday by Mika" for n in range(60))

@@ -89,7 +89,7 @@ def test_lines_keep_their_kind_time_and_sources(channel: Channel, memory: Memory
 
 
 @pytest.mark.slow
-def test_settled_and_archived_lines_have_their_fates(channel: Channel, memory: Memory) -> None:
+def test_settled_and_archived_lines_have_their_outcomes(channel: Channel, memory: Memory) -> None:
     channel.workspace.change_settings({"long_term_max_tokens": 40})
     memory = merge(channel, "- L2 [5]", f"+ status: {MOVED} [4]", f"+ task: {CLEO} [5]")
     assert f"- {QUESTION}" not in texts(memory)

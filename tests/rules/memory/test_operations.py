@@ -186,7 +186,7 @@ changes = st.lists(
 
 
 @given(changes, st.integers(1, 200))
-def test_each_line_stays_or_has_a_fate(made: list[Change], limit: int) -> None:
+def test_each_line_stays_or_has_an_outcome(made: list[Change], limit: int) -> None:
     """Lines without an operation stay as they are, and lines of people always do."""
     request = replace(REQUEST, max_tokens=limit)
     reading = apply_operations(request, made, lambda a, b: a == b)
