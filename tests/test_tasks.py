@@ -200,7 +200,7 @@ def test_a_beat_queues_a_pass_for_jobs_that_wait(
         as_of_us=0,
         state=state,
         lease_until=lease and now + lease,
-        not_before=pause and now + pause,
+        retry_at=pause and now + pause,
         attempts=MAX_ATTEMPTS,  # a pass also makes dead letters
     )
     WorkspaceFactory()

@@ -16,7 +16,7 @@ class SlackEventAdmin(OperatorAdmin):
         "state",
         "reason",
         "attempts",
-        "not_before",
+        "retry_at",
         "received_at",
     )
     list_filter = (

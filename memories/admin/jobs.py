@@ -73,7 +73,7 @@ class JobAdmin(ReadOnlyAdmin):
         "place",
         "attempts",
         "fault",
-        "not_before",
+        "retry_at",
         "sizes",
         "model",
         "created_at",

@@ -116,13 +116,13 @@ class LocalLimiter:
     """The default `Limiter`: no limit but the waits that Slack gave to this client."""
 
     def __init__(self) -> None:
-        self._not_before: dict[str, float] = {}
+        self._retry_at: dict[str, float] = {}
 
     def take(self, method: str, *, slow: bool = False) -> float:
-        return max(0.0, self._not_before.get(method, 0.0) - time.monotonic())
+        return max(0.0, self._retry_at.get(method, 0.0) - time.monotonic())
 
     def limited(self, method: str, seconds: float) -> None:
-        self._not_before[method] = time.monotonic() + seconds
+        self._retry_at[method] = time.monotonic() + seconds
 
 
 class SlackClient:

@@ -97,17 +97,17 @@ class TestCaps:
             as_of_us=0,
             input_key="k",
             fault="over_cap",
-            not_before=timezone.now() + timedelta(hours=3),
+            retry_at=timezone.now() + timedelta(hours=3),
         )
         add = page_of(Cap, "add")
         data = {"workspace": workspace.pk, "period": "day", "tokens": "1000", "money": ""}
         assert client.post(add, data).status_code == 302
         cap = Cap.objects.get()
-        Job.objects.update(not_before=timezone.now() + timedelta(hours=3))
+        Job.objects.update(retry_at=timezone.now() + timedelta(hours=3))
         changes = {"tokens": "2000", "money": "1.5", "period": "month"}
         assert client.post(change_page(cap), changes).status_code == 302
         waiting.refresh_from_db()
-        assert waiting.not_before is None
+        assert waiting.retry_at is None
         delete = page_of(Cap, "delete", cap.pk)
         assert client.post(delete, {"post": "yes"}).status_code == 302
         assert not Cap.objects.exists()

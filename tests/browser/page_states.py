@@ -186,7 +186,7 @@ def running(story: Story) -> None:
     short = Memory.objects.of_channel(story.launch, MemoryType.SHORT_TERM)
     for key, given in {
         "running": {"state": "claimed", "lease_until": now + timedelta(minutes=5)},
-        "waiting": {"not_before": now + timedelta(hours=1), "fault": "rate_limited"},
+        "waiting": {"retry_at": now + timedelta(hours=1), "fault": "rate_limited"},
     }.items():
         Job.objects.create(memory=short, as_of_us=0, input_key=key, **given)
 

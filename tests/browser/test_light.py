@@ -137,7 +137,7 @@ def test_focus_stays_when_a_part_is_loaded_again(page: Page, story: Story) -> No
         page.goto(story.at(path))
         page.locator(f"{part} a", has_text=link).first.focus()
         page.evaluate("part => { document.querySelector(part).isOld = true }", part)
-        job.not_before, job.state = timezone.now() + timedelta(hours=1), "waiting"
+        job.retry_at, job.state = timezone.now() + timedelta(hours=1), "waiting"
         job.save()
         page.clock.run_for(3000)
         page.wait_for_function("part => !document.querySelector(part).isOld", arg=part)

@@ -310,7 +310,7 @@ def test_a_raised_budget_releases_waiting_jobs(run, channel, settings, httpserve
         "over_cap",
         0,
     )
-    assert waiting_job.not_before == datetime(2026, 3, 16, tzinfo=UTC)
+    assert waiting_job.retry_at == datetime(2026, 3, 16, tzinfo=UTC)
     assert (ModelCall.objects.count(), len(httpserver.log)) == (0, 0)
     assert "Budget reached" in client.get("/w/team/").content.decode()
 

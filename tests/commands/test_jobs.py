@@ -110,9 +110,9 @@ class TestList:
         paused = backfill(workspace, "paused")
         expected = {
             job(channel).pk: "turn",
-            job(channel, not_before=later, fault="timeout", attempts=2).pk: "later",
-            job(channel, not_before=later, fault="over_cap").pk: "cap",
-            job(channel, not_before=past, fault="over_cap").pk: "turn",
+            job(channel, retry_at=later, fault="timeout", attempts=2).pk: "later",
+            job(channel, retry_at=later, fault="over_cap").pk: "cap",
+            job(channel, retry_at=past, fault="over_cap").pk: "turn",
             job(channel, backfill=paused).pk: "backfill",
             job(channel, "claimed", lease_until=later).pk: "running",
             job(channel, "claimed", lease_until=past).pk: "worker_gone",
@@ -120,11 +120,11 @@ class TestList:
             job(channel, "proposed").pk: "person",
             job(channel, "dead").pk: "retry",
             job(channel, "done").pk: None,
-            job(channel, "cancelled", not_before=later).pk: None,
+            job(channel, "cancelled", retry_at=later).pk: None,
         }
         assert {row["id"]: row["waits_for"] for row in listed(run)} == expected
         text = run()
-        assert "not before" in text and "timeout; attempt 2 of 5" in text
+        assert "next try at" in text and "timeout; attempt 2 of 5" in text
         assert f"backfill {paused.pk} does not run" in text
         Endpoint.objects.create(fingerprint="f", name="tiny", needs_person=True)
         assert {row["waits_for"] for row in listed(run, "--state", "waiting")} == {

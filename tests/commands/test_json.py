@@ -281,7 +281,7 @@ def test_jobs(run: Run, workspace: Workspace) -> None:
             reply=reply,
             trigger={"reason": "merge", "new": 1},
             finished_at=None if state == "proposed" else now,
-            not_before=now if state == "dead" else None,
+            retry_at=now if state == "dead" else None,
             lease_until=now if state == "dead" else None,
             segment=segment if state == "dead" else None,
             backfill=backfill if state == "dead" else None,

@@ -85,7 +85,7 @@ def test_the_slow_plan_is_printed(slack: FakeSlack) -> None:
         call_command("sync", "--channel", "C1", stdout=out)
     assert raised.value.returncode == 2
     assert "continues at that rate" in out.getvalue()
-    assert "not finished, the next sync continues; not before" in out.getvalue()
+    assert "not finished, the next sync continues; next try at" in out.getvalue()
     assert Message.objects.count() == 15
 
 

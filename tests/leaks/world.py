@@ -255,7 +255,7 @@ class World:
                 as_of_us=to_micros(self.now),
                 input_key=f"{memory.pk} {state} {number}",
                 state=state,
-                not_before=self.now + timedelta(days=1),
+                retry_at=self.now + timedelta(days=1),
                 fault="timeout" if state != "proposed" else "",
                 fault_text=word(place, "fault"),
                 model="fake",

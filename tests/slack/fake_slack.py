@@ -70,7 +70,7 @@ class FakeSlack(FakeApp):
         self.budgets = Budgets(budgets if budgets is not None else SLOW_PLAN if slow else None)
         self._call_counts: Counter[str] = Counter()
         self._faults: dict[str, dict[int, Fault]] = {}
-        self._not_before: dict[str, float] = {}
+        self._retry_at: dict[str, float] = {}
         self.hub_url = ""  # of the hub, for the page
         self._server = ThreadingHTTPServer(("127.0.0.1", port), self._handler())
         self._server.daemon_threads = True
@@ -215,10 +215,10 @@ class FakeSlack(FakeApp):
             if refused:
                 self.over_budget.append(call)
             # A float of seconds since 1970 is not exact to the microsecond.
-            if now < self._not_before.get(method, 0.0) - 1e-6:
+            if now < self._retry_at.get(method, 0.0) - 1e-6:
                 self.too_early.append(call)
             if answer.status == 429 and (wait := answer.headers.get("Retry-After", "")).isdigit():
-                self._not_before[method] = now + int(wait)
+                self._retry_at[method] = now + int(wait)
             return answer
 
 

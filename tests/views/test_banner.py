@@ -19,7 +19,7 @@ ADMINS = ("insider", "operator")
 STATES = {
     "needs_person": {"needs_person": True, "fault": "out_of_credit"},
     "breaker_open": {"failures": 5, "open_until": timedelta(minutes=3), "fault": "timeout"},
-    "rate_limited": {"not_before": timedelta(minutes=3), "fault": "rate_limited"},
+    "rate_limited": {"retry_at": timedelta(minutes=3), "fault": "rate_limited"},
 }
 WORDS = {
     "needs_person": "no credit left",
@@ -43,7 +43,7 @@ def over_cap(workspace: Workspace, until: datetime, **given: object) -> Job:
         input_key=f"{workspace.pk}-{memory.jobs.count()}",
         fault="over_cap",
         fault_text="said to readers only",
-        not_before=until,
+        retry_at=until,
         **given,
     )
 
@@ -76,8 +76,8 @@ def test_members_see_the_banner_and_guests_do_not(cast: Cast, state: str) -> Non
     [
         {},
         {"failures": 4, "fault": "timeout"},
-        {"not_before": timedelta(seconds=30), "fault": "rate_limited"},
-        {"not_before": timedelta(minutes=-3), "fault": "rate_limited"},
+        {"retry_at": timedelta(seconds=30), "fault": "rate_limited"},
+        {"retry_at": timedelta(minutes=-3), "fault": "rate_limited"},
         {"failures": 5, "open_until": timedelta(minutes=-3), "fault": "timeout"},
     ],
 )
@@ -106,7 +106,7 @@ def test_a_reached_budget_is_shown_until_it_ends_or_is_raised(cast: Cast) -> Non
         assert "said to readers only" not in report
         assert "Try again" not in report  # it would be refused again
         assert ("raise the budget" in report) is (name in ADMINS)
-    Job.objects.filter(pk=waits.pk).update(not_before=None)
+    Job.objects.filter(pk=waits.pk).update(retry_at=None)
     assert banner(cast.clients["member"], cast.path()) == ""
 
 

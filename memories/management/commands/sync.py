@@ -119,6 +119,6 @@ def _sentence(channel: ChannelReport) -> str:
     if channel.state in (SyncState.UNFINISHED, SyncState.LIMITED):
         parts.append("not finished, the next sync continues")
     parts += channel.failures
-    if channel.not_before:
-        parts.append(f"not before {channel.not_before:%Y-%m-%d %H:%M:%S %Z}")
+    if channel.retry_at:
+        parts.append(f"next try at {channel.retry_at:%Y-%m-%d %H:%M:%S %Z}")
     return "; ".join(parts)

@@ -50,7 +50,7 @@ class Endpoint(models.Model):
 
     fingerprint = models.CharField(max_length=64, unique=True)
     name = models.CharField(_("endpoint"), max_length=200)
-    not_before = models.DateTimeField(_("next try at"), null=True, blank=True)
+    retry_at = models.DateTimeField(_("next try at"), null=True, blank=True)
     failures = models.PositiveIntegerField(_("failures in a row"), default=0)
     rate_limits = models.PositiveIntegerField(default=0)
     open_until = models.DateTimeField(_("paused until"), null=True, blank=True)

@@ -27,7 +27,7 @@ def _lease_expired(now: datetime) -> Q:
 
 
 def _is_due(now: datetime) -> Q:
-    return Q(not_before=None) | Q(not_before__lte=now)
+    return Q(retry_at=None) | Q(retry_at__lte=now)
 
 
 class JobQuerySet(AudienceQuerySet["Job"]):
@@ -103,8 +103,8 @@ class JobQuerySet(AudienceQuerySet["Job"]):
 
     def next_due_at(self, now: datetime) -> datetime | None:
         """Return when the next paused job becomes due."""
-        paused = self.filter(not_before__gt=now, state__in=UNFINISHED)
-        return paused.order_by("not_before").values_list("not_before", flat=True).first()
+        paused = self.filter(retry_at__gt=now, state__in=UNFINISHED)
+        return paused.order_by("retry_at").values_list("retry_at", flat=True).first()
 
     def exhausted(self, now: datetime) -> "JobQuerySet":
         """Return jobs whose last allowed claim expired: each worker ended without an answer."""
@@ -124,10 +124,10 @@ class JobQuerySet(AudienceQuerySet["Job"]):
 
     def in_progress(self, now: datetime) -> "JobQuerySet":
         """Return jobs that a merge waits for. Paused jobs are not, nor replies queued behind them."""
-        paused = self.model.objects.unfinished().filter(not_before__gt=now)
+        paused = self.model.objects.unfinished().filter(retry_at__gt=now)
         earlier = paused.exclude(fault="over_cap").earlier_in_memory()
         is_behind = Q(state=JobState.REPLIED) & Exists(earlier)
-        active = self.unfinished().exclude(not_before__gt=now).exclude(is_behind)
+        active = self.unfinished().exclude(retry_at__gt=now).exclude(is_behind)
         return active.exclude(pk__in=self.on_hold(now).values("pk"))
 
     def on_hold(self, now: datetime) -> "JobQuerySet":
@@ -135,7 +135,7 @@ class JobQuerySet(AudienceQuerySet["Job"]):
         of_paused_backfill = Q(backfill__state=Backfill.State.PAUSED) & (
             Q(state=JobState.WAITING) | _lease_expired(now)
         )
-        over_cap = Q(state=JobState.WAITING, fault="over_cap", not_before__gt=now)
+        over_cap = Q(state=JobState.WAITING, fault="over_cap", retry_at__gt=now)
         return self.filter(of_paused_backfill | over_cap)
 
     def earlier_in_memory(self) -> "JobQuerySet":
@@ -160,7 +160,7 @@ class JobQuerySet(AudienceQuerySet["Job"]):
     # Changes of several rows. Each raises the fence, so a worker of such a row writes nothing.
 
     def make_due(self) -> int:
-        return self.update(not_before=None)
+        return self.update(retry_at=None)
 
     def restart(self) -> int:
         """Discard running calls and saved replies, whose prompts held text that is removed now.
@@ -169,7 +169,7 @@ class JobQuerySet(AudienceQuerySet["Job"]):
         """
         values = {"fence": F("fence") + 1, "reply": None, "attempts": 0, "lease_until": None}
         called = self.filter(state__in=(JobState.CLAIMED, JobState.REPLIED))
-        count = called.update(state=JobState.WAITING, not_before=None, **values)
+        count = called.update(state=JobState.WAITING, retry_at=None, **values)
         return count + self.proposed().update(state=JobState.SUPERSEDED, **values)
 
     def cancel(self) -> int:
@@ -199,7 +199,7 @@ class JobQuerySet(AudienceQuerySet["Job"]):
             state=state,
             attempts=0,
             workers_lost=0,
-            not_before=None,
+            retry_at=None,
             finished_at=None,
             fence=F("fence") + 1,
             **values,

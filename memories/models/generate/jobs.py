@@ -74,7 +74,7 @@ class Job(models.Model):
     # When the endpoint last gave no answer. Jobs without such a failure go first.
     failed_at = models.DateTimeField(null=True, blank=True)
     lease_until = models.DateTimeField(null=True, blank=True)
-    not_before = models.DateTimeField(_("next try at"), null=True, blank=True)
+    retry_at = models.DateTimeField(_("next try at"), null=True, blank=True)
     reply = models.JSONField(null=True, blank=True)
     # The keys of the messages behind each reference of the reply, from reference 1 on.
     reply_sources = models.JSONField(default=list, blank=True)
@@ -104,7 +104,7 @@ class Job(models.Model):
             models.Index(fields=["state", "-id"], name="job_state"),
             # For JobQuerySet.over_cap, which the banner of every page reads.
             models.Index(
-                fields=["not_before"],
+                fields=["retry_at"],
                 name="job_over_cap",
                 condition=Q(state="waiting", fault="over_cap"),
             ),
@@ -145,14 +145,14 @@ class Job(models.Model):
             attempts=F("attempts") + 1,
             workers_lost=F("workers_lost") + lost,
             lease_until=now + lease,
-            not_before=None,
+            retry_at=None,
         )
         if is_claimed:  # set by hand: refresh_from_db would drop the related rows
             self.state = self.State.CLAIMED
             self.fence += 1
             self.attempts += 1
             self.workers_lost += lost
-            self.lease_until, self.not_before = now + lease, None
+            self.lease_until, self.retry_at = now + lease, None
         return bool(is_claimed)
 
     def renew(self, now: datetime, lease: timedelta) -> bool:
@@ -185,7 +185,7 @@ class Job(models.Model):
     def _wait(self, code: str, text: str, until: datetime | None, **values: Any) -> None:
         self._own_row(self.State.CLAIMED, self.State.REPLIED).update(
             state=self.State.WAITING,
-            not_before=until,
+            retry_at=until,
             fault=code,
             fault_text=text,
             lease_until=None,
@@ -239,14 +239,14 @@ class Job(models.Model):
     def delay_closing(self, error: SummariserError, until: datetime) -> None:
         """Keep the reply after an error of the hub, and close it later."""
         self._own_row(self.State.REPLIED).update(
-            fault=error.code, fault_text=str(error), not_before=until
+            fault=error.code, fault_text=str(error), retry_at=until
         )
         self.refresh_from_db()
 
     def close(self, state: JobState, now: datetime) -> bool:
         """End as done, superseded or proposed. Call it inside the closing transaction."""
         closed = self._own_row(self.State.CLAIMED, self.State.REPLIED, self.State.PROPOSED).update(
-            state=state, lease_until=None, not_before=None, workers_lost=0, finished_at=now
+            state=state, lease_until=None, retry_at=None, workers_lost=0, finished_at=now
         )
         if closed and state == self.State.DONE and self.memory.memory_type == MemoryType.LONG_TERM:
             # A version that was rewritten since this job read it is still to be merged.
@@ -265,7 +265,7 @@ class Job(models.Model):
             fault=error.code,
             fault_text=str(error),
             lease_until=None,
-            not_before=None,
+            retry_at=None,
             fence=F("fence") + 1,
             finished_at=now,
         )

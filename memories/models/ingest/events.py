@@ -24,7 +24,7 @@ class SlackEventQuerySet(models.QuerySet["SlackEvent"]):
 
     def due(self, now: datetime) -> "SlackEventQuerySet":
         """Events that a worker may claim: no lease and no backoff runs."""
-        return self.waiting().filter(Q(not_before__isnull=True) | Q(not_before__lte=now))
+        return self.waiting().filter(Q(retry_at__isnull=True) | Q(retry_at__lte=now))
 
     def app_requests(self) -> "SlackEventQuerySet":
         """Requests of people (rules/slack_app), which have tasks of their own."""
@@ -91,7 +91,7 @@ class SlackEvent(models.Model):
     reason = models.CharField(_("reason"), max_length=100, blank=True)
     attempts = models.PositiveSmallIntegerField(_("attempts"), default=0)
     # The end of its worker's lease, or of the backoff after an error.
-    not_before = models.DateTimeField(_("next try at"), null=True, blank=True)
+    retry_at = models.DateTimeField(_("next try at"), null=True, blank=True)
     received_at = models.DateTimeField(_("received"), auto_now_add=True)
 
     objects = SlackEventQuerySet.as_manager()
@@ -115,9 +115,9 @@ class SlackEvent(models.Model):
         """
         own_row = SlackEvent.objects.due(now).filter(pk=self.pk, attempts=self.attempts)
         if self.attempts >= MAX_ATTEMPTS:
-            own_row.update(state=self.State.FAILED, reason="lost its worker", not_before=None)
+            own_row.update(state=self.State.FAILED, reason="lost its worker", retry_at=None)
             return False
-        claimed = own_row.update(attempts=self.attempts + 1, not_before=until, reason="")
+        claimed = own_row.update(attempts=self.attempts + 1, retry_at=until, reason="")
         self.attempts += claimed
         return bool(claimed)
 
@@ -126,14 +126,14 @@ class SlackEvent(models.Model):
         # No filter by state: a deletion may have redacted the event meanwhile.
         own_row = SlackEvent.objects.filter(pk=self.pk, attempts=self.attempts)
         state = self.State.SKIPPED if skipped else self.State.DONE
-        values = {"state": state, "reason": skipped[:100], "body": "", "not_before": None}
+        values = {"state": state, "reason": skipped[:100], "body": "", "retry_at": None}
         return bool(own_row.update(**values))
 
     def fail(self, reason: str, retry_at: datetime) -> bool:
         """Schedule a retry, or set FAILED after the last attempt. Return False without the claim."""
-        values: dict[str, Any] = {"reason": reason[:100], "not_before": retry_at}
+        values: dict[str, Any] = {"reason": reason[:100], "retry_at": retry_at}
         if self.attempts >= MAX_ATTEMPTS:
-            values |= {"state": self.State.FAILED, "not_before": None}
+            values |= {"state": self.State.FAILED, "retry_at": None}
         own_row = SlackEvent.objects.waiting().filter(pk=self.pk, attempts=self.attempts)
         return bool(own_row.update(**values))
 
@@ -141,7 +141,7 @@ class SlackEvent(models.Model):
     def retry(self, by: User | None) -> bool:
         """Let a failed event be processed again, with an audit event; return whether it had failed."""
         failed = SlackEvent.objects.failed().filter(pk=self.pk)
-        if not failed.update(state=self.State.WAITING, attempts=0, reason="", not_before=None):
+        if not failed.update(state=self.State.WAITING, attempts=0, reason="", retry_at=None):
             return False
         AuditEvent.objects.record("event_retry", by=by, subject=f"event {self.pk}")
         return True

@@ -47,8 +47,8 @@ def find_workspace_blocker(workspace: Workspace, now: datetime) -> Blocker | Non
     Without an endpoint there are no calls, so no cap is reached either.
     """
     capped = Job.objects.over_cap().filter(memory__workspace=workspace)
-    capped = capped.filter(not_before__gt=now).order_by("not_before")
-    endpoints = endpoint_in_use().annotate(capped_until=Subquery(capped.values("not_before")[:1]))
+    capped = capped.filter(retry_at__gt=now).order_by("retry_at")
+    endpoints = endpoint_in_use().annotate(capped_until=Subquery(capped.values("retry_at")[:1]))
     for endpoint in endpoints:
         return find_blocker(endpoint.breaker, endpoint.capped_until, now)
     return None
@@ -61,7 +61,7 @@ def find_wait(job: Job, now: datetime, *, endpoint_closed: bool) -> WaitReason |
         now,
         is_endpoint_closed=endpoint_closed,
         fault=job.fault,
-        not_before=job.not_before,
+        retry_at=job.retry_at,
         lease_until=job.lease_until,
         backfill_state=job.backfill.state if job.backfill else "",
     )

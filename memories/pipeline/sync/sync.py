@@ -89,7 +89,7 @@ class _Sync:
         self._stopwatch = stopwatch
         self._start = stopwatch()
 
-    def not_before(self, error: SlackError) -> datetime | None:
+    def retry_at(self, error: SlackError) -> datetime | None:
         """Return when Slack allows the next call, if it said."""
         if error.retry_after is None:
             return None
@@ -117,7 +117,7 @@ class _Sync:
     def stop(self, error: SlackError) -> None:
         report = self.report
         report.error, report.code = error.message, error.code
-        report.not_before = self.not_before(error)
+        report.retry_at = self.retry_at(error)
         connecting.disconnect_if_rejected(self.workspace, self.client, error, self.now)
 
     def finish(self) -> None:
@@ -133,10 +133,10 @@ class _Sync:
         """Return when Slack allows the next call, if there is more to read."""
         report = self.report
         if report.error:
-            return report.not_before or self.now + timedelta(minutes=1)
+            return report.retry_at or self.now + timedelta(minutes=1)
         if report.in_state(SyncState.UNFINISHED):
             return self.now
-        limits = [each.not_before for each in report.in_state(SyncState.LIMITED)]
+        limits = [each.retry_at for each in report.in_state(SyncState.LIMITED)]
         return min([*filter(None, limits), self.now + resync_schedule.SYNC_INTERVAL])
 
     def _set_synced_at(self, *, is_whole: bool) -> None:
@@ -325,7 +325,7 @@ class _ChannelSync:
         if self._reads_messages and not self.threads.has_unread:
             row.finish_threads()
         text = " ".join(report.failures)
-        row.record_result(report.code or ("failed" if text else ""), text, report.not_before)
+        row.record_result(report.code or ("failed" if text else ""), text, report.retry_at)
         report.coverage = coverage_of(self.channel, self.now)
 
     def _read_members(self) -> None:
@@ -342,6 +342,6 @@ class _ChannelSync:
             if self.report.state is SyncState.SYNCED:
                 self.report.state = SyncState.UNFINISHED
         except SlackError as error:
-            self.report.add_error(error, self.workspace_sync.not_before(error))
+            self.report.add_error(error, self.workspace_sync.retry_at(error))
             if error.refuses_token:
                 raise

@@ -30,7 +30,7 @@ class SyncState(StrEnum):
 
 @dataclass
 class ChannelReport:
-    """``failures`` are sentences. ``not_before`` is when Slack allows the next call, if it said."""
+    """``failures`` are sentences. ``retry_at`` is when Slack allows the next call, if it said."""
 
     channel_id: str
     channel_name: str
@@ -38,7 +38,7 @@ class ChannelReport:
     stats: ReadStats = field(default_factory=ReadStats)
     failures: list[str] = field(default_factory=list)
     code: str = ""
-    not_before: datetime | None = None
+    retry_at: datetime | None = None
     coverage: Coverage | None = None
 
     def as_json(self) -> dict[str, Any]:
@@ -53,19 +53,19 @@ class ChannelReport:
             "from": self.stats.start_ts,
             "to": self.stats.end_ts,
             "errors": self.failures,
-            "not_before": self.not_before.isoformat() if self.not_before else None,
+            "retry_at": self.retry_at.isoformat() if self.retry_at else None,
             "coverage": self.coverage.as_json() if self.coverage else None,
         }
 
-    def add_error(self, error: SlackError, not_before: datetime | None) -> None:
+    def add_error(self, error: SlackError, retry_at: datetime | None) -> None:
         """Record an error. A failure outweighs a rate limit, and the latest limit counts."""
         if error.code != "ratelimited":
             self.state, self.code = SyncState.FAILED, error.code
             self.failures.append(error.message)
         elif self.state is not SyncState.FAILED:
             self.state, self.code = SyncState.LIMITED, error.code
-        if not_before and (self.not_before is None or not_before > self.not_before):
-            self.not_before = not_before
+        if retry_at and (self.retry_at is None or retry_at > self.retry_at):
+            self.retry_at = retry_at
 
 
 @dataclass
@@ -80,7 +80,7 @@ class SyncReport:
     slow_plan: bool = False
     error: str = ""
     code: str = ""
-    not_before: datetime | None = None
+    retry_at: datetime | None = None
 
     def set_channel_names(self, names: Mapping[str, str]) -> None:
         """Set the names by Slack id, "" for channels that the reader may not read."""
@@ -95,7 +95,7 @@ class SyncReport:
             "workspace": self.workspace,
             "error": self.error,
             "code": self.code,
-            "not_before": self.not_before.isoformat() if self.not_before else None,
+            "retry_at": self.retry_at.isoformat() if self.retry_at else None,
             "slow_plan": self.slow_plan,
             "not_followed": self.not_followed,
             **self.tally.as_json(),

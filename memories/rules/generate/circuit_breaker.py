@@ -36,7 +36,7 @@ def backoff_delay(base: timedelta, attempt: int, jitter: float) -> timedelta:
 class CircuitBreaker:
     """The state of an endpoint. Each ``after_`` method returns the next state."""
 
-    not_before: datetime | None = None
+    retry_at: datetime | None = None
     failures: int = 0  # in a row
     rate_limits: int = 0  # in a row
     open_until: datetime | None = None
@@ -50,8 +50,8 @@ class CircuitBreaker:
         """Return why no call may begin, and until when. None: a call may begin."""
         if self.needs_person and (self.open_until is None or self.open_until > now):
             return Refusal.NEEDS_PERSON, self.open_until
-        if self.not_before is not None and self.not_before > now:
-            return Refusal.RATE_LIMITED, self.not_before
+        if self.retry_at is not None and self.retry_at > now:
+            return Refusal.RATE_LIMITED, self.retry_at
         if self.open_until is not None and self.open_until > now:
             return Refusal.BREAKER_OPEN, self.open_until
         if self._is_open and self.probing_until is not None and self.probing_until > now:
@@ -76,7 +76,7 @@ class CircuitBreaker:
         """
         if self.needs_person and self.probing_until is None:
             return self
-        return CircuitBreaker(not_before=self.not_before)
+        return CircuitBreaker(retry_at=self.retry_at)
 
     def after_failure(
         self,
@@ -94,12 +94,12 @@ class CircuitBreaker:
         reported = replace(self, fault=code, fault_text=text)
         if code == RATE_LIMITED:
             # Calls that were under way together hit one limit, not several.
-            count = self.rate_limits + (self.not_before is None or self.not_before <= now)
+            count = self.rate_limits + (self.retry_at is None or self.retry_at <= now)
             delay = backoff_delay(pause, count, jitter)
             if retry_after is not None:
                 delay = timedelta(seconds=retry_after)
-            until = max(self.not_before or now, now + delay)
-            return replace(reported, not_before=until, rate_limits=count, probing_until=None)
+            until = max(self.retry_at or now, now + delay)
+            return replace(reported, retry_at=until, rate_limits=count, probing_until=None)
         if code in OPERATOR_FAULTS:
             failed = replace(reported, needs_person=True)
         elif code in OUTAGES:

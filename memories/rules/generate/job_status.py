@@ -29,7 +29,7 @@ def find_wait_reason(
     now: datetime,
     *,
     fault: str = "",
-    not_before: datetime | None = None,
+    retry_at: datetime | None = None,
     lease_until: datetime | None = None,
     backfill_state: str = "",
     is_endpoint_closed: bool = False,
@@ -45,7 +45,7 @@ def find_wait_reason(
             return WaitReason.NO_WORKER if has_expired else WaitReason.RUNNING
         case "waiting" if backfill_state not in ("", "running"):
             return WaitReason.BACKFILL
-        case "waiting" | "replied" if not_before is not None and not_before > now:
+        case "waiting" | "replied" if retry_at is not None and retry_at > now:
             return WaitReason.CAP if fault == OVER_CAP else WaitReason.LATER
         case "waiting" if is_endpoint_closed:
             return WaitReason.ENDPOINT

@@ -189,7 +189,7 @@ def build_rows(now: datetime, *lists: Iterable[Any]) -> list[list[JobRow]]:
         wait = find_wait(job, now, endpoint_closed=refusal is not None)
         until = None
         if wait in (WaitReason.LATER, WaitReason.CAP):
-            until = job.not_before
+            until = job.retry_at
         elif wait is WaitReason.ENDPOINT and refusal is not None:
             until = refusal[1]
         status = status_of(job.state, wait, has_errors=job.has_errors)

@@ -160,11 +160,11 @@ class TestCaps:
         memory = Memory.objects.of_channel(
             ChannelFactory(workspace=workspace), MemoryType.SHORT_TERM
         )
-        values = {"fault": "over_cap", "not_before": timezone.now(), "state": "waiting"} | given
+        values = {"fault": "over_cap", "retry_at": timezone.now(), "state": "waiting"} | given
         return Job.objects.create(memory=memory, as_of_us=0, input_key=f"{memory.pk}", **values)
 
     def waiting_ids(self):
-        return set(Job.objects.exclude(not_before=None).values_list("pk", flat=True))
+        return set(Job.objects.exclude(retry_at=None).values_list("pk", flat=True))
 
     def test_a_change_releases_only_the_jobs_that_wait_for_it(self):
         ours, theirs = WorkspaceFactory(), WorkspaceFactory()

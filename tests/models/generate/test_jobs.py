@@ -73,7 +73,7 @@ class TestClaim:
         assert reload(job).claim(NOW, LEASE) is True
 
     def test_a_paused_job_is_not_claimed(self, job):
-        Job.objects.update(not_before=NOW + timedelta(seconds=1))
+        Job.objects.update(retry_at=NOW + timedelta(seconds=1))
         assert job.claim(NOW, LEASE) is False
         assert job.claim(NOW + timedelta(seconds=1), LEASE) is True
 
@@ -173,7 +173,7 @@ class TestFailures:
         job.retry_later(timed_out(), LATER, RequestStrategy.SPLIT)
         assert (job.state, job.attempts, job.strategy) == ("waiting", 1, "split")
         assert (job.fault, job.fault_text) == ("timeout", "no answer in 60 s")
-        assert (job.not_before, job.lease_until) == (LATER, None)
+        assert (job.retry_at, job.lease_until) == (LATER, None)
         assert job.claim(NOW, LEASE) is False
         assert job.saved_reply is None
         assert (job.prompt_tokens, job.calls) == (100, 2)
@@ -294,7 +294,7 @@ class TestRetry:
         assert job.retry() is True
         row = reload(job)
         assert (row.state, row.attempts, row.reply) == ("waiting", 0, None)
-        assert (row.finished_at, row.not_before) == (None, None)
+        assert (row.finished_at, row.retry_at) == (None, None)
         assert row.claim(NOW, LEASE) is True
 
     @pytest.mark.parametrize("state", [s for s in State if s not in (State.DEAD, State.CANCELLED)])
@@ -311,7 +311,7 @@ class TestQuerysets:
             expected = state in ("waiting", "claimed", "replied")
             assert Job.objects.in_progress(NOW).exists() is expected, state
             assert Job.objects.unfinished().exists() is expected, state
-        Job.objects.update(state="waiting", not_before=LATER)
+        Job.objects.update(state="waiting", retry_at=LATER)
         assert not Job.objects.in_progress(NOW).exists()
         assert Job.objects.unfinished().exists()
         assert Job.objects.in_progress(LATER).exists()

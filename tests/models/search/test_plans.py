@@ -116,7 +116,7 @@ VIEWS = ("notes-index", "jobs-index", "catch_up-index", "context-index", "costs-
 
 
 def over_cap(reader: Reader) -> QuerySet[Job]:
-    return Job.objects.over_cap().filter(not_before__gt=timezone.now())
+    return Job.objects.over_cap().filter(retry_at__gt=timezone.now())
 
 
 PRIVATE = {"message_private", "message_private_in_segment", "message_private_in_thread"}

@@ -68,8 +68,8 @@ def one_pass(channel: Channel, model: ModelServer) -> Report:
 
 def make_all_due() -> None:
     now = timezone.now()
-    Job.objects.filter(not_before__gt=now).update(not_before=now)
-    Endpoint.objects.filter(not_before__gt=now).update(not_before=now)
+    Job.objects.filter(retry_at__gt=now).update(retry_at=now)
+    Endpoint.objects.filter(retry_at__gt=now).update(retry_at=now)
     Endpoint.objects.filter(open_until__gt=now).update(open_until=now)
 
 
@@ -125,7 +125,7 @@ def test_each_fault_leads_to_the_step_of_its_policy(
         return
     assert (job.fault, job.state) == (fault, "waiting")
     assert job.attempts == attempts
-    assert job.not_before > timezone.now()
+    assert job.retry_at > timezone.now()
     assert short(channel).head == 0
     assert len(model.prompts) == 1
     refusals = [refusal["why"] for refusal in report.refusals]
@@ -189,7 +189,7 @@ def test_a_rate_limit_stops_all_calls_and_costs_no_attempt(
     model.script = [error(429, Retry_After="90")]
     one_pass(channel, model)
     endpoint = Endpoint.objects.get()
-    wait = endpoint.not_before - timezone.now()
+    wait = endpoint.retry_at - timezone.now()
     assert timedelta(seconds=80) < wait <= timedelta(seconds=90)
     assert one_pass(second, model).calls == 0
     make_all_due()
@@ -240,7 +240,7 @@ def test_after_a_wrong_key_calls_stop_until_a_person_resumes(
 ) -> None:
     good, model.reply = model.reply, lambda user: error(401)
     one_pass(channel, model)
-    Job.objects.update(not_before=None)
+    Job.objects.update(retry_at=None)
     one_pass(channel, model)
     assert len(model.prompts) == 1
     model.reply = good
@@ -257,7 +257,7 @@ def test_after_a_wrong_key_calls_stop_until_a_person_resumes(
 def test_another_key_has_a_closed_breaker(channel: Channel, model: ModelServer) -> None:
     model.script = [error(401)]
     one_pass(channel, model)
-    Job.objects.update(not_before=None)
+    Job.objects.update(retry_at=None)
     run_pass(channel.workspace, NOW, summariser_at(model.url, key="another"))
     assert short(channel).head == 1
     assert not Endpoint.objects.filter(fingerprint__contains="another").exists()
@@ -446,7 +446,7 @@ def test_jobs_do_not_wait_long_after_an_answered_probe(
     Endpoint.objects.update(failures=5, times_opened=1, open_until=a_moment_ago)
     run_pass(workspace, NOW, model.summariser)
     assert Endpoint.objects.get().failures == 0
-    paused = Job.objects.filter(not_before__gt=timezone.now() + timedelta(seconds=60))
+    paused = Job.objects.filter(retry_at__gt=timezone.now() + timedelta(seconds=60))
     assert not paused.exists()
 
 

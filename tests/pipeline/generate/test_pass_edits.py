@@ -96,7 +96,7 @@ def test_an_input_that_changes_before_the_call_is_merged_once(channel):
     run_pass(channel.workspace, MONDAY + hours(3), Scribe(no_merges))
     edit(first)
     run_pass(channel.workspace, MONDAY + hours(3), Scribe(no_merges))
-    Job.objects.update(not_before=None)
+    Job.objects.update(retry_at=None)
     scribe = Scribe()
     run_pass(channel.workspace, MONDAY + hours(3), scribe)
     assert sum(request.place == "#launch" for request in scribe.requests) == 1

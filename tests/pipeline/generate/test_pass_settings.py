@@ -26,7 +26,7 @@ def test_without_history_an_unmerged_version_is_not_overwritten(channel):
     run_pass(channel.workspace, MONDAY + hours(1), Scribe(no_merges))
     talk(channel, 3, MONDAY + hours(72), words="Later")
     run_pass(channel.workspace, MONDAY + hours(73), Scribe(no_merges))
-    Job.objects.update(not_before=None)
+    Job.objects.update(retry_at=None)
     run_pass(channel.workspace, MONDAY + hours(73), Scribe())
     assert "Early" in long(channel).current.content
     assert "Later" in long(channel).current.content

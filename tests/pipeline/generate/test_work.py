@@ -70,7 +70,7 @@ def test_after_a_database_error_while_closing_there_is_no_second_call(channel, m
         report = run_pass(channel.workspace, MONDAY + hours(3), scribe)
     assert report.errors
     assert Job.objects.get().state == "replied"
-    Job.objects.update(not_before=None)
+    Job.objects.update(retry_at=None)
     run_pass(channel.workspace, MONDAY + hours(3), scribe)
     assert sum(not request.additions for request in scribe.requests) == 1
     assert short(channel).head == 1
@@ -107,7 +107,7 @@ def test_saving_a_reply_is_retried_after_a_database_error(channel, monkeypatch):
     monkeypatch.setattr(Job, "save_reply", fails_once)
     scribe = Noting()
     run_pass(channel.workspace, NOW, scribe)
-    Job.objects.update(not_before=None)
+    Job.objects.update(retry_at=None)
     run_pass(channel.workspace, NOW, scribe)
     assert short(channel).head == 1
     segments = [request for request in scribe.requests if request.messages]

@@ -497,9 +497,9 @@ class TestQueue:
                 assert process_event(SlackEvent.objects.get(), now)
                 row = SlackEvent.objects.get()
                 assert row.reason == "Refused"
-                if row.not_before:
-                    waits.append((row.not_before - now).total_seconds())
-                    now = row.not_before
+                if row.retry_at:
+                    waits.append((row.retry_at - now).total_seconds())
+                    now = row.retry_at
         assert waits == [30, 60, 120, 240]
         assert row.state == STATE.FAILED
         assert row.body

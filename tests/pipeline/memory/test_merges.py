@@ -101,7 +101,7 @@ def test_a_job_over_its_cap_blocks_no_merges(workspace, channel):
     plan_channel(channel.pk, now)
     until = timezone.now() + timedelta(days=20)
     first = short(channel).jobs.order_by("segment__number").first()
-    Job.objects.filter(pk=first.pk).update(not_before=until, fault="over_cap")
+    Job.objects.filter(pk=first.pk).update(retry_at=until, fault="over_cap")
     for _ in range(3):
         run_pass(workspace, now, Scribe())
     assert workspace_memory(second).head == 1

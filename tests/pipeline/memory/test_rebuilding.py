@@ -127,7 +127,7 @@ def test_texts_merged_during_a_rebuild_are_merged_again(memory):
 @pytest.mark.slow
 def test_a_merge_does_not_wait_for_a_rebuild(memory):
     rebuild(memory, None, MONDAY + hours(48))
-    Job.objects.rebuilds().update(not_before=MONDAY + timedelta(days=9_000))
+    Job.objects.rebuilds().update(retry_at=MONDAY + timedelta(days=9_000))
     remembered(memory.channel, MONDAY + hours(72), "The hiring of a designer")
     assert "hiring" in long(memory.channel).current.content
 

@@ -61,7 +61,7 @@ def test_a_rate_limit_keeps_the_channel_and_reports_when_to_retry(
         SyncState.LIMITED,
     ]
     for slack_id in (GENERAL, CLOSED):
-        until = channel_report(report, slack_id).not_before
+        until = channel_report(report, slack_id).retry_at
         assert until is not None
         assert LATER + timedelta(seconds=110) < until < LATER + timedelta(seconds=130)
         row = sync_of(workspace.channels.get(slack_id=slack_id))

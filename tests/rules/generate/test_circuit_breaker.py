@@ -118,14 +118,14 @@ def test_a_rate_limit_lasts_for_retry_after() -> None:
 
 def test_a_rate_limit_without_a_time_doubles_the_delay() -> None:
     once = after("rate_limited")
-    assert once.not_before == NOW + PAUSE
+    assert once.retry_at == NOW + PAUSE
     twice = after("rate_limited", breaker=once, now=NOW + PAUSE)
-    assert twice.not_before == NOW + PAUSE + 2 * PAUSE
+    assert twice.retry_at == NOW + PAUSE + 2 * PAUSE
 
 
 def test_a_shorter_rate_limit_does_not_replace_a_longer_one() -> None:
     state = after("rate_limited", breaker=after("rate_limited", retry_after=60), retry_after=1)
-    assert state.not_before == NOW + timedelta(seconds=60)
+    assert state.retry_at == NOW + timedelta(seconds=60)
 
 
 @pytest.mark.parametrize("code", ["bad_request", "context_too_long", "content_filter"])
@@ -154,8 +154,8 @@ def test_at_most_five_failures_in_a_row_are_possible(codes: list[str]) -> None:
 def test_calls_that_fail_together_open_the_breaker_once() -> None:
     assert after(*["server_error"] * 16).open_until == NOW + PAUSE
     limited = after(*["rate_limited"] * 16)
-    assert limited.not_before is not None
-    assert limited.not_before < NOW + timedelta(minutes=5)
+    assert limited.retry_at is not None
+    assert limited.retry_at < NOW + timedelta(minutes=5)
 
 
 def test_a_rate_limit_keeps_a_fault_for_a_person() -> None:

@@ -19,7 +19,7 @@ from tests.factories import MONDAY as NOW
 
 SOON, PAST = NOW + timedelta(minutes=5), NOW - timedelta(seconds=1)
 MOMENT = NOW + timedelta(seconds=60)
-LATE, PAUSED = {"not_before": SOON}, {"backfill_state": "paused"}
+LATE, PAUSED = {"retry_at": SOON}, {"backfill_state": "paused"}
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ LATE, PAUSED = {"not_before": SOON}, {"backfill_state": "paused"}
     [
         ("waiting", {}, WaitReason.TURN, Status.QUEUED),
         ("waiting", LATE, WaitReason.LATER, Status.WAITING),
-        ("waiting", {"not_before": PAST}, WaitReason.TURN, Status.QUEUED),
+        ("waiting", {"retry_at": PAST}, WaitReason.TURN, Status.QUEUED),
         ("waiting", LATE | {"fault": OVER_CAP}, WaitReason.CAP, Status.WAITING),
         ("waiting", {"backfill_state": "running"}, WaitReason.TURN, Status.QUEUED),
         ("waiting", PAUSED, WaitReason.BACKFILL, Status.PAUSED),
@@ -60,9 +60,9 @@ def test_wait_reason_and_status_of_a_job(
         (None, None, None),
         (CircuitBreaker(), None, None),
         (CircuitBreaker(failures=4, fault="timeout"), None, None),
-        (CircuitBreaker(not_before=MOMENT, fault="rate_limited"), None, None),
+        (CircuitBreaker(retry_at=MOMENT, fault="rate_limited"), None, None),
         (
-            CircuitBreaker(not_before=SOON, fault="rate_limited"),
+            CircuitBreaker(retry_at=SOON, fault="rate_limited"),
             None,
             Blocker(Refusal.RATE_LIMITED, "rate_limited", SOON),
         ),
@@ -82,7 +82,7 @@ def test_wait_reason_and_status_of_a_job(
             Blocker(Refusal.NEEDS_PERSON, "forbidden"),
         ),
         (CircuitBreaker(), SOON, Blocker(OVER_CAP, "", SOON)),
-        (CircuitBreaker(not_before=MOMENT), SOON, Blocker(OVER_CAP, "", SOON)),
+        (CircuitBreaker(retry_at=MOMENT), SOON, Blocker(OVER_CAP, "", SOON)),
         (CircuitBreaker(), PAST, None),
     ],
 )

@@ -139,7 +139,7 @@ class TestList:
             job(well.public, "claimed", lease_until=later): "running",
             job(well.public, "claimed", lease_until=past): "queued",
             job(well.public, "replied"): "running",
-            job(well.public, not_before=later, fault="timeout"): "waiting",
+            job(well.public, retry_at=later, fault="timeout"): "waiting",
             job(well.public, "proposed"): "waiting",
             job(well.public, "done"): "done",
             partly: "done_with_errors",
@@ -172,7 +172,7 @@ class TestList:
 
     def test_a_job_that_waits_for_the_endpoint_shows_until_when(self, well: Cast) -> None:
         until = timezone.now() + timedelta(minutes=5)
-        Endpoint.objects.create(fingerprint="f", name="tiny", not_before=until)
+        Endpoint.objects.create(fingerprint="f", name="tiny", retry_at=until)
         waits = job(well.public)
         text = page(well)
         assert (
