@@ -98,7 +98,7 @@ def _is_member(reader: Reader) -> Q:
     ) & ~Q(pk__in=guests.values("workspace"))
 
 
-def _whole_workspaces(reader: Reader) -> WorkspaceQuerySet:
+def whole_workspaces(reader: Reader) -> WorkspaceQuerySet:
     """Return the workspaces whose own memories and notes the reader may read."""
     return Workspace.objects.none() if reader.is_narrowed else readable_workspaces(reader)
 
@@ -169,7 +169,7 @@ def _public_keys(reader: Reader) -> Any:
 
 def _whole_keys(reader: Reader) -> Any:
     keys = reader.whole_workspaces
-    return subquery(_whole_workspaces, reader) if keys is None else keys
+    return subquery(whole_workspaces, reader) if keys is None else keys
 
 
 def subquery(rows: Callable[[Reader], QuerySet[Any]], reader: Reader) -> Any:
@@ -209,7 +209,7 @@ def fetch_keys(reader: Reader) -> Reader:
         reader,
         member_channels=_fetched(member_channels(reader)),
         public_channels=_fetched(_public_channels(reader)),
-        whole_workspaces=_fetched(_whole_workspaces(reader)),
+        whole_workspaces=_fetched(whole_workspaces(reader)),
     )
 
 

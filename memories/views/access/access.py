@@ -28,7 +28,7 @@ from memories.models.access.audience import (
     entered_workspaces,
     member_channels,
     notes_with_trash,
-    readable_workspaces,
+    whole_workspaces,
 )
 from memories.models.ingest.channels import ChannelQuerySet
 from memories.models.memory.memories import MemoryQuerySet
@@ -91,8 +91,8 @@ class WorkspaceContext:
 
     @cached_property
     def reads_workspace(self) -> bool:
-        """Whether the reader may read the workspace's own memory. Guests may not."""
-        return readable_workspaces(self.reader).filter(pk=self.workspace.pk).exists()
+        """Whether the reader may read the workspace's own memory. Guests and narrowed keys may not."""
+        return whole_workspaces(self.reader).filter(pk=self.workspace.pk).exists()
 
     @cached_property
     def is_hidden(self) -> bool:

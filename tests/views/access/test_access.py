@@ -1,7 +1,14 @@
 """Every address by every role: unreadable objects answer 404, forbidden actions 403."""
 
 import pytest
+from django.http import QueryDict
+from django.utils import timezone
 
+from memories.models import ApiKey, Memory
+from memories.views.access.access import WorkspaceContext
+from memories.views.context.forms import PreviewForm
+from memories.views.notes.note_form import NoteForm
+from tests.factories import make_workspace_memory
 from tests.views.conftest import Cast
 
 READERS = ("editor", "member", "insider", "guest", "outsider", "operator")
@@ -168,3 +175,23 @@ def test_a_part_and_its_page_vary_by_header(cast: Cast) -> None:
     assert "HX-Request" in whole["Vary"] and "HX-Request" in part["Vary"]
     assert whole.content.startswith(b"<!doctype") and rebuilt.content.startswith(b"<!doctype")
     assert part.content.lstrip().startswith(b"<section")
+
+
+@pytest.mark.parametrize("is_narrowed", [True, False])
+def test_a_reader_of_single_channels_does_not_read_the_workspace(
+    cast: Cast, is_narrowed: bool
+) -> None:
+    """A key that is limited to channels, and all readers of a channel with a guest."""
+    now, user = timezone.now(), cast.users["member"]
+    channels = [cast.public] if is_narrowed else []
+    key, _ = ApiKey.objects.issue(cast.workspace, name="bot", by=None, user=user, channels=channels)
+    memory = make_workspace_memory(workspace=cast.workspace, texts=["- Everybody ships"])
+    readers = [key.reader(now), *([cast.public.readers(now)] if is_narrowed else [])]
+    for reader in readers:
+        place = WorkspaceContext(cast.workspace, reader)
+        assert place.reads_workspace is (not is_narrowed)
+        assert (
+            Memory.objects.visible_to(reader).filter(pk=memory.pk).exists() is place.reads_workspace
+        )
+        assert ("as" in PreviewForm(QueryDict(), place=place).fields) is place.reads_workspace
+        assert NoteForm(place=place).fields["channel"].required is is_narrowed
