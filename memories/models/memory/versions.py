@@ -12,7 +12,6 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from memories.models.access.users import User
-from memories.models.access.workspaces import Workspace
 from memories.models.generate.segments import Segment
 from memories.models.ingest.channels import Channel
 from memories.models.ingest.messages import Message
@@ -48,12 +47,6 @@ class MemoryVersionQuerySet(SearchableQuerySet["MemoryVersion"]):
     def with_text(self) -> "MemoryVersionQuerySet":
         """Exclude the versions whose whole text was redacted."""
         return self.exclude(content=MARK)
-
-    def listed_in(self, workspace: Workspace) -> "MemoryVersionQuerySet":
-        """Return the versions of a workspace, for lists in order of primary keys."""
-        return self.filter(
-            Exists(Memory.objects.filter(pk=OuterRef("memory"), workspace=workspace))
-        )
 
     def restricted(self) -> "MemoryVersionQuerySet":
         """Return the versions that not all readers of their memory may read."""

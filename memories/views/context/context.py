@@ -145,8 +145,8 @@ def _preview(
         "free": max(0, budget - built.tokens - reserve) if budget else None,
         "is_over": bool(budget and built.tokens > budget),
         "bar_width": BAR_WIDTH,
-        "left_out": _left_out(request, place, form, built),
-        "history_limit": history_limit(place.workspace.memory_settings),
+        "omitted": _omitted(request, form),
+        "beyond": _beyond(place, form, built),
         "has_only_persona": all(block.part is Part.PERSONA for block in built.blocks),
         "scope": channel or place.workspace,
         "scope_url": (
@@ -155,40 +155,35 @@ def _preview(
             else reverse("workspaces-detail", args=[slug])
         ),
         "command": form.command(request.user.get_username()),
+        "api_url": request.build_absolute_uri(f"/api/v1/context?{form.api_query()}"),
         "withheld": 0 if form.is_bot else _count_withheld(place),
     }
 
 
-def _left_out(
-    request: UserRequest, place: WorkspaceContext, form: PreviewForm, built: Context
-) -> list[dict[str, Any]]:
-    """Return the sections that the user left out, then the parts beyond the budget.
-
-    Each has ``kind``, ``name``, ``count``, and a ``reason`` or the ``url`` with the section.
-    """
-    counts = {item.what: item.count for item in built.left_out if item.reason == AS_ASKED}
-    by_request = [
-        {
-            "kind": _SECTIONS[part],
-            "count": counts.get(part, 0),
-            "url": _url(request, with_part=part),
-        }
+def _omitted(request: UserRequest, form: PreviewForm) -> list[dict[str, Any]]:
+    """Return the sections that the user left out, each with the address that includes it again."""
+    return [
+        {"name": _SECTIONS[part], "url": _url(request, with_part=part)}
         for part in form.cleaned_data["without"]
     ]
+
+
+def _beyond(
+    place: WorkspaceContext, form: PreviewForm, built: Context
+) -> list[tuple[str, list[dict[str, Any]], int]]:
+    """Return the parts that the budget excludes, by reason, with the number of their items."""
     limit = number_format(form.tokens, force_grouping=True)
     over_budget = _("over the limit of %(n)s tokens") % {"n": limit}
     unread = _("memories that changed less recently")
     beyond = [item for item in built.left_out if item.reason != AS_ASKED]
     channels = place.find_channels(item.id for item in beyond)
-    return by_request + [
-        {
-            "kind": _KINDS[item.what],
-            "name": str(channels.get(item.id, item.id)),
-            "count": item.count,
-            "reason": unread if item.what == UNREAD_CHANNELS else over_budget,
-        }
-        for item in beyond
-    ]
+    parts: dict[str, list[dict[str, Any]]] = {}
+    for item in beyond:
+        reason = unread if item.what == UNREAD_CHANNELS else over_budget
+        name = str(channels.get(item.id, item.id))
+        part = {"kind": _KINDS[item.what], "name": name, "count": item.count}
+        parts.setdefault(reason, []).append(part)
+    return [(reason, items, sum(x["count"] for x in items)) for reason, items in parts.items()]
 
 
 def _url(request: UserRequest, *, without_part: str = "", with_part: str = "", at: str = "") -> str:

@@ -8,6 +8,7 @@ from django import forms
 from django.http import QueryDict
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
+from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
@@ -27,6 +28,7 @@ from memories.views.access.access import WorkspaceContext
 from memoryhub.env import PROGRAM
 
 MOST_TOKENS = 10_000_000
+MAIN_FIELDS = ("channel", "budget", "query")
 LONGEST_QUESTION = 1000
 BOT = "bot"  # a reader of public channels only
 
@@ -114,6 +116,20 @@ class PreviewForm(forms.Form):
                 label=_("Who reads"), required=False, choices=choices
             )
 
+    @property
+    def main_fields(self) -> list[forms.BoundField]:
+        return [self[name] for name in MAIN_FIELDS]
+
+    @property
+    def more_fields(self) -> list[forms.BoundField]:
+        """Return the fields that the page folds."""
+        return [field for field in self.visible_fields() if field.name not in MAIN_FIELDS]
+
+    @property
+    def has_more(self) -> bool:
+        """Return whether a folded field has a value or an error."""
+        return any(field.value() or field.errors for field in self.more_fields)
+
     def clean_channel(self) -> str:
         """Return the channel's id. An unreadable channel gives the error of an unknown one."""
         channel_name: str = self.cleaned_data["channel"]
@@ -195,3 +211,14 @@ class PreviewForm(forms.Form):
         for part in options["without"]:
             words += ["--without", part]
         return shlex.join(words)
+
+    def api_query(self) -> str:
+        """Return the query string of the same context in the API, which knows no persona."""
+        options = self.cleaned_data
+        names = ("channel", "thread", "budget", "query")
+        query: dict[str, Any] = {
+            name: options[name] for name in names if options[name] not in ("", None)
+        }
+        if options["at"]:
+            query["at"] = options["at"].isoformat().replace("+00:00", "Z")
+        return urlencode(query | {"without": options["without"]}, doseq=True)

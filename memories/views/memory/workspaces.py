@@ -1,4 +1,4 @@
-"""The page of a workspace: its memories, its channels and the latest versions."""
+"""The page of a workspace: its memories, its channels and its notes."""
 
 from dataclasses import dataclass
 
@@ -22,14 +22,11 @@ from memories.rules.generate.coverage import Share
 from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory.identity import MemoryScope, MemoryType
 from memories.views.access.access import UserRequest, WorkspaceContext, open_workspace
-from memories.views.memory.display import for_display
 from memories.views.memory.scopes import load_notes, texts_context
 from memories.views.pages import render_page
-from memories.views.sync.coverage import Bar, share_bar, shares_of
+from memories.views.sync.coverage import shares_of
 
-ACTIVITY_SHOWN = 6
 CHANNELS_AT_ONCE = 50
-BAR_WIDTH = 120
 
 
 @dataclass(frozen=True)
@@ -38,10 +35,6 @@ class ChannelRow:
     share: Share
     latest: MemoryVersion | None
     choice: str  # of the reader: follow, mute or ""
-
-    @property
-    def bar(self) -> Bar:
-        return share_bar(self.share, BAR_WIDTH)
 
 
 @login_required
@@ -81,11 +74,6 @@ def detail(request: UserRequest, slug: str) -> HttpResponse:
         if place.workspace.memory_settings.workspace_short_term
         else None
     )
-    recent = list(
-        for_display(MemoryVersion.objects.visible_to(place.reader))
-        .listed_in(place.workspace)
-        .order_by("-pk")[:ACTIVITY_SHOWN]
-    )
     calls = ModelCall.objects.readable_by(place.reader)
     return render_page(
         request,
@@ -96,10 +84,8 @@ def detail(request: UserRequest, slug: str) -> HttpResponse:
             "query": query,
             "page": page,
             "rows": _channel_rows(place, channels, to_micros(now)),
-            "bar_width": BAR_WIDTH,
             "included": _opted_in_channels(place),
             "cost": sum_this_month(calls.filter(workspace=place.workspace), now),
-            "recent": recent,
             "notes": load_notes(place, None),
             "now": now,
         },

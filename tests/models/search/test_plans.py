@@ -186,21 +186,6 @@ def test_steps_of_a_page_do_not_grow_with_messages(
 
 
 @pytest.mark.slow
-@pytest.mark.sqlite("counts the steps of SQLite")
-def test_steps_of_the_newest_versions_do_not_grow_with_older_rows(
-    reader: Reader, channel: Channel
-) -> None:
-    def newest() -> list[MemoryVersion]:
-        rows = MemoryVersion.objects.visible_to(reader).listed_in(channel.workspace)
-        return list(rows.order_by("-pk")[:12])
-
-    add_rows(channel, range(20))
-    before = steps_of(newest)
-    add_rows(channel, range(20, 500))
-    assert len(newest()) == 12 and steps_of(newest) <= before * 1.1
-
-
-@pytest.mark.slow
 @pytest.mark.postgres("plans differ")
 def test_newest_hits_cost_the_same_with_many_versions(reader: Reader, channel: Channel) -> None:
     def newest() -> list[MemoryVersion]:

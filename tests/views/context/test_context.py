@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from django.core.management import call_command
 from django.db import connection
+from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from memories.models import Endpoint, Memory, MemoryVersion, Message
+from memories.models import ApiKey, Endpoint, Memory, MemoryVersion, Message
 from memories.rules.memory.identity import MemoryType
 from tests.factories import (
     MONDAY,
@@ -131,7 +132,7 @@ def test_a_section_is_left_out_and_restored(full: Cast) -> None:
     [leave] = re.findall(r'id="leave-long_term" href="([^"]+)"', page)
     without = full.clients["member"].get(html.unescape(leave)).content.decode()
     assert "# Long-term memory" not in shown(without) and "# Short-term memory" in shown(without)
-    assert "2 items: left out by you" in without
+    assert "Long-term memory is left out" in without
     [back] = re.findall(r'id="back-1" href="([^"]+)"', without)
     again = full.clients["member"].get(html.unescape(back)).content.decode()
     assert shown(again) == shown(page)
@@ -197,6 +198,24 @@ def test_the_preview_writes_nothing(full: Cast) -> None:
     assert full.clients["insider"].post(full.path("context/")).status_code == 405
 
 
+def test_the_api_returns_the_same_text(full: Cast) -> None:
+    """The page shows the address of the same context in the API."""
+    query = "?channel=C0PUBLIC&budget=300&query=Who+ships%3F&without=notes&at=2026-01-06T09:00"
+    page = get(full, query)
+    address = re.search(r'<code id="address">http://testserver(.*?)</code>', page)
+    assert address is not None
+    _key, token = ApiKey.objects.issue(
+        full.workspace, name="laptop", by=full.users["member"], user=full.users["member"]
+    )
+    answer = Client().get(html.unescape(address[1]), headers={"Authorization": f"Bearer {token}"})
+    assert answer.content.decode().rstrip("\n") == shown(page)
+
+
+@pytest.mark.parametrize(("query", "is_open"), [("?query=ships", False), ("?archive=on", True)])
+def test_other_options_are_folded_until_they_are_set(full: Cast, query: str, is_open: bool) -> None:
+    assert ("<details open>" in get(full, query)) == is_open
+
+
 def test_each_block_links_to_its_version(full: Cast) -> None:
     page = get(full, "?channel=C0PRIVATE", name="insider")
     history = Memory.objects.get(channel=full.private, memory_type=MemoryType.SHORT_TERM)
@@ -215,8 +234,9 @@ def test_each_block_links_to_its_version(full: Cast) -> None:
 @pytest.mark.slow
 def test_omitted_parts_have_a_reason(full: Cast) -> None:
     page = get(full, "?channel=C0PRIVATE&budget=20", name="insider")
-    assert "Left out" in page and "item: over the limit" in page
-    assert "Long-term memory, #launch" in page
+    total = re.search(r"(\d+) items left out: over the limit of 20 tokens", page)
+    assert total is not None and int(total[1]) > 1
+    assert "<li>Long-term memory, #launch" in page
     assert "Over the token limit" in get(full, "?channel=C0PUBLIC&budget=1&persona=You+are+Momo")
     assert "Unused:" in get(full, "?channel=C0PUBLIC&budget=90000")
 

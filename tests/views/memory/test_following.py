@@ -62,11 +62,14 @@ def test_followed_channels_are_on_the_first_page(
     assert len(names) == 2 and not set(names) & set(listed(cast))
 
 
-def test_the_buttons_are_on_the_channel_and_in_the_list(cast: Cast) -> None:
+def test_the_buttons_are_on_the_channel_and_the_list_shows_the_choice(cast: Cast) -> None:
     choose(cast, cast.public, "follow")
-    for path in ("c/C0PUBLIC/", ""):
-        page = cast.clients["member"].get(cast.path(path)).content.decode()
-        assert "Unfollow channel" in page and "Mute channel" in page, path
+    page = cast.clients["member"].get(cast.path("c/C0PUBLIC/")).content.decode()
+    assert "Unfollow channel" in page and "Mute channel" in page
+    for choice, badge in (("follow", "followed"), ("mute", "muted")):
+        choose(cast, cast.public, choice)
+        page = cast.clients["member"].get(cast.path()).content.decode()
+        assert f'<span class="badge">{badge}</span>' in page and "Mute channel" not in page
 
 
 @pytest.mark.parametrize(
