@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, tzinfo
 from typing import Any
 
+from django.core.exceptions import EmptyResultSet
 from django.db.models import Exists, F, OuterRef, Q, Subquery
+from django.db.models.expressions import RawSQL
 
 from memories.models import (
     Channel,
@@ -154,8 +156,13 @@ def question_hits(question: str, messages: MessageQuerySet, keys: Sequence[str])
     """
     newest = messages.matching_any(sorted(salience.content_words(question)), keys)[:QUESTION_HITS]
     tokens = SearchDocument.objects.filter(message=OuterRef("pk")).values("tokens")
-    hits = Message.objects.filter(pk__in=newest.values("pk"))
-    return hits.annotate(tokens=Subquery(tokens))
+    hits = Message.objects.annotate(tokens=Subquery(tokens))
+    try:
+        # As SQL: in a queryset's subquery the conditions on the index would mean the outer message.
+        keys_of_newest = RawSQL(*newest.values_list("pk").query.sql_with_params())
+    except EmptyResultSet:
+        return hits.none()
+    return hits.filter(pk__in=keys_of_newest)
 
 
 def most_relevant(question: str, hits: Iterable[tuple[int, int, str]]) -> list[int]:

@@ -7,6 +7,7 @@ import pytest
 
 from memories.models import Channel, Line, Memory, Message, Reader, Workspace
 from memories.pipeline.context.build import build_context
+from memories.pipeline.search import finding
 from memories.pipeline.search.indexing import catch_up
 from memories.rules.context.blocks import Part
 from memories.rules.context.contents import Context, NoSuchChannel, NoThread
@@ -384,6 +385,19 @@ class TestEarlier:
         assert context_of(workspace, channel="C1", budget=0).earlier_messages == []
         without = context_of(workspace, channel="C1", without=[Part.CONVERSATION])
         assert without.earlier_messages == []
+
+    def test_a_question_finds_the_newest_messages_with_its_words(
+        self, workspace, general, monkeypatch
+    ):
+        monkeypatch.setattr(finding, "QUESTION_HITS", 2)
+        for minute in range(6):
+            text = f"The key is {4711 + minute}." if minute % 2 else "Pancakes for lunch."
+            MessageFactory(channel=general, at=MONDAY + timedelta(minutes=minute), text=text)
+        catch_up()
+        messages = Message.objects.visible_to(Reader.public())
+        keys = finding.audience_keys(workspace, Reader.public(), None)
+        hits = finding.question_hits("Which key is it?", messages, keys).order_by("micros")
+        assert [row.text for row in hits] == ["The key is 4714.", "The key is 4716."]
 
     def test_a_question_finds_them_anywhere_the_reader_may_read(self, workspace, general):
         secret = ChannelFactory(workspace=workspace, slack_id="C9", name="secret", kind="private")
