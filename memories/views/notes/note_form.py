@@ -108,8 +108,10 @@ class NoteForm(forms.Form):
         return content
 
     def clean_review_on(self) -> date | None:
-        """Refuse a day before the note."""
+        """Refuse a day before the note, unless it is the note's already."""
         day: date | None = self.cleaned_data["review_on"]
+        if self.note and day == self.note.review_on:
+            return day
         written_on = self.note.date if self.note else today(self.place.now, self.place.zone)
         if day is not None and day < written_on:
             raise forms.ValidationError(_("This day is before the note. Choose a later day."))

@@ -88,6 +88,15 @@ def change(cast: Cast, note: Note, name: str = "editor", **given: str):
     return cast.clients[name].post(cast.path(f"notes/{note.pk}/edit/"), data | seen | given)
 
 
+def test_an_unchanged_review_day_is_accepted(cast: Cast) -> None:
+    """A command may have set it, or the time zone may have changed."""
+    note = NoteFactory(workspace=cast.workspace, content="old words", review_on=date(2020, 1, 1))
+    assert change(cast, note, review_on="2020-01-01").status_code == 302
+    assert change(cast, note, review_on="2020-01-02").status_code == 422
+    note.refresh_from_db()
+    assert note.content == "new words"
+
+
 def test_a_note_is_changed_under_its_id(cast: Cast) -> None:
     note = NoteFactory(workspace=cast.workspace, content="old words", kind="pattern")
     address = cast.path(f"notes/{note.pk}/edit/")
