@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from django.contrib.auth.models import Permission
 from django.contrib.contenttypes.models import ContentType
+from django.core.cache import cache
 from django.core.management import call_command
 from django.core.management.color import no_style
 from django.db import connection
@@ -129,10 +130,11 @@ def drop_templates(run: Path) -> None:
 
 
 def empty_tables() -> None:
-    """Delete all rows of the connected database, except those that `migrate` creates."""
+    """Delete all rows of the connected database and its cache, except those `migrate` creates."""
     created = {ContentType._meta.db_table, Permission._meta.db_table}
     tables = set(connection.introspection.django_table_names(only_existing=True)) - created
     connection.ops.execute_sql_flush(connection.ops.sql_flush(no_style(), sorted(tables)))
+    cache.clear()  # its table has no model
 
 
 def execute(statement: str) -> None:

@@ -102,7 +102,7 @@ print(Client(SERVER_NAME="localhost").get("/help/", headers={"Accept-Language": 
 """
 
 
-@pytest.mark.slow
+@pytest.mark.nightly("starts five processes of the wheel")
 def test_it_keeps_its_data_in_the_home_folder(unpacked: list[str], tmp_path: Path) -> None:
     """The current folder may be that of another project, with an `.env` of its own."""
     home, current = tmp_path / "home", tmp_path / "current"

@@ -85,7 +85,7 @@ def served(
         wait_until(lambda: not alive_in_sessions(running.sessions), "nothing left")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly("the demo is served and stopped; test_worker.py replaces a cluster")
 def test_a_hub_runs_until_a_signal_stops_it(served: Served) -> None:
     check_metrics(served)
     old = served.cluster()[0].pid

@@ -77,7 +77,7 @@ Message.objects.bulk_create(
 """
 
 
-@pytest.mark.slow
+@pytest.mark.nightly("runs all migrations on a filled database, and changes with them alone")
 @pytest.mark.sqlite("PostgreSQL locks a table that a migration changes")
 def test_an_old_database_migrates_during_reads(tmp_path: Path) -> None:
     path = tmp_path / "old.sqlite3"

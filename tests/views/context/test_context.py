@@ -73,25 +73,32 @@ def sum_of_blocks(page: str) -> int:
     return sum(int(n) for n in re.findall(r"<p class=\"facts\"><span>(\d+) tokens?</span>", page))
 
 
+OPTIONS: list[dict[str, str]] = [
+    {"channel": "C0PUBLIC", "budget": "200", "query": "Who ships, <and> 'what'?"},
+    {},
+    {"channel": "C0PUBLIC"},
+    {"channel": "launch", "budget": "60"},
+    {"channel": "C0PUBLIC", "budget": "30"},
+    {"query": "出荷はいつ？", "budget": "0"},
+    {"channel": "C0PUBLIC", "thread": "ROOT"},
+    {"channel": "C0PUBLIC", "at": AT},
+    {"channel": "C0PUBLIC", "without": "short_term", "persona": "You're <Momo>."},
+    {"without": "long_term", "budget": "40"},
+    {"at": "2026-01-05T18:03:00+09:00", "channel": "#launch", "budget": "100000"},
+]
+EACH = [
+    *(pytest.param("insider", options, id=" ".join(options) or "workspace") for options in OPTIONS),
+    *(pytest.param(name, OPTIONS[0], id=name) for name in ("member", "guest", "editor")),
+    *(
+        pytest.param(name, options, marks=pytest.mark.nightly("all readers"))
+        for name in ("member", "guest", "editor")
+        for options in OPTIONS[1:]
+    ),
+]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["member", "insider", "guest", "editor"])
-@pytest.mark.parametrize(
-    "options",
-    [
-        {},
-        {"channel": "C0PUBLIC"},
-        {"channel": "launch", "budget": "60"},
-        {"channel": "C0PUBLIC", "budget": "30"},
-        {"channel": "C0PUBLIC", "budget": "200", "query": "Who ships, <and> 'what'?"},
-        {"query": "出荷はいつ？", "budget": "0"},
-        {"channel": "C0PUBLIC", "thread": "ROOT"},
-        {"channel": "C0PUBLIC", "at": AT},
-        {"channel": "C0PUBLIC", "without": "short_term", "persona": "You're <Momo>."},
-        {"without": "long_term", "budget": "40"},
-        {"at": "2026-01-05T18:03:00+09:00", "channel": "#launch", "budget": "100000"},
-    ],
-    ids=lambda options: " ".join(options) or "workspace",
-)
+@pytest.mark.parametrize(("name", "options"), EACH)
 def test_the_text_is_that_of_the_command(
     full: Cast, capsys: Any, name: str, options: dict[str, str]
 ) -> None:
