@@ -35,17 +35,13 @@ def manage(command: list[str], var: Path, database: Path) -> None:
 
 
 # Each of them opens the database and so makes its file.
-STARTS = [
-    pytest.param(["manage.py", "check", "--database", "default"], id="manage.py"),
-    pytest.param(
-        ["-c", "import memoryhub.wsgi; from django.db import connection; connection.cursor()"],
-        id="web",
-    ),
-]
+MANAGE = ["manage.py", "check", "--database", "default"]
+WEB = ["-c", "import memoryhub.wsgi; from django.db import connection; connection.cursor()"]
+TWICE = pytest.mark.nightly("another start in a second test")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("start", STARTS)
+@pytest.mark.parametrize("start", [MANAGE, pytest.param(WEB, marks=TWICE)], ids=["manage", "web"])
 def test_new_files_are_private(start: list[str], tmp_path: Path) -> None:
     var = tmp_path / "var"
     manage(start, var, var / "db.sqlite3")
@@ -55,7 +51,7 @@ def test_new_files_are_private(start: list[str], tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("start", STARTS)
+@pytest.mark.parametrize("start", [pytest.param(MANAGE, marks=TWICE), WEB], ids=["manage", "web"])
 def test_a_start_restricts_file_modes(start: list[str], tmp_path: Path) -> None:
     """The database is in another folder, and its WAL is in use."""
     var, elsewhere = tmp_path / "var", tmp_path / "elsewhere"

@@ -104,7 +104,7 @@ def test_events_are_stored_before_they_are_acknowledged(
     assert APP_TOKEN not in listening.read_log()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly("the test above ends one by a signal")
 def test_ctrl_c_stops_it(fake: FakeSocket, listening: SocketProcess) -> None:
     listening.process.send_signal(signal.SIGINT)
     assert listening.process.wait(timeout=30) == 0, listening.read_log()

@@ -161,8 +161,8 @@ def test_a_link_cannot_carry_an_address_out_of_its_brackets() -> None:
     ],
 )
 def test_a_hostile_text_is_read_in_linear_time(piece: str) -> None:
-    text = piece * 300_000
-    assert len(render_plain(text, NAMES)) >= 299_000
+    text = piece * 100_000
+    assert len(render_plain(text, NAMES)) >= 99_000
 
 
 def test_escape_is_undone_by_unescape() -> None:

@@ -21,7 +21,9 @@ def stop(cast: Cast, state: str) -> SlackConnection:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("state", WORDS)
+@pytest.mark.parametrize(
+    "state", ["uninstalled", pytest.param("revoked", marks=pytest.mark.nightly("another word"))]
+)
 def test_members_see_the_banner_and_guests_do_not(cast: Cast, state: str) -> None:
     stop(cast, state)
     for name in MEMBERS:
@@ -50,7 +52,14 @@ def test_another_workspaces_connection_has_no_banner(cast: Cast) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("way", ["uninstalled", "revoked", "not asked for a day"])
+@pytest.mark.parametrize(
+    "way",
+    [
+        "uninstalled",
+        "not asked for a day",
+        pytest.param("revoked", marks=pytest.mark.nightly("another word")),
+    ],
+)
 def test_a_workspace_without_a_recent_sync_is_hidden(cast: Cast, way: str) -> None:
     now = timezone.now()
     Workspace.objects.update(connected_at=now, listed_at=now)
