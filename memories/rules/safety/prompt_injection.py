@@ -11,6 +11,7 @@ import binascii
 import re
 import unicodedata
 from collections.abc import Iterator
+from functools import cache
 
 from memories.rules.ingest.characters import LINE_BREAK
 from memories.rules.ingest.invisible import strip_invisible
@@ -226,7 +227,6 @@ _JAPANESE = (
     r"忽略(?:以上|之前|先前|前面|所有)[^。\n]{0,8}(?:指令|指示|提示|说明)",
 )
 
-_RULES = re.compile("|".join((*_ENGLISH, *_TAGS, *_JAPANESE)))
 # No pattern above matches without one of these. Most messages contain none.
 _SIGNS = (
     "instruct", "prompt", "llm", "model", "gpt", "bot", "assistant", "summar", "memor",
@@ -263,15 +263,21 @@ def find_injection(text: str) -> str:
     """
     plain = _normalize(text)
     has_signs = any(sign in plain for sign in _SIGNS) or _AI.search(plain)
-    if has_signs and (match := _RULES.search(plain)):
+    if has_signs and (match := _rules().search(plain)):
         return match[0].strip()[:_LONGEST_MATCH]
     for spaced in _SPACED.finditer(plain):
         if match := _SQUEEZED.search(re.sub(r"\W+|_", "", spaced[0])):
             return match[0]
     for decoded in _decode_base64(text):
-        if match := _RULES.search(_normalize(decoded)):
+        if match := _rules().search(_normalize(decoded)):
             return match[0].strip()[:_LONGEST_MATCH]
     return ""
+
+
+@cache
+def _rules() -> re.Pattern[str]:
+    """Return all patterns. They are compiled once needed, as that takes as long as a page."""
+    return re.compile("|".join((*_ENGLISH, *_TAGS, *_JAPANESE)))
 
 
 def _decode_base64(text: str) -> Iterator[str]:
