@@ -23,7 +23,7 @@ from typing import IO, Any
 from tests.hard.model_client import ROOT, FakeModel, fake_model
 
 NAME = "6 edits"
-SMALL_DATABASES = ("postgresql",)
+SMALL_DATABASES = ()
 ENVIRONMENT = {"MEMORYHUB_LLM_TIMEOUT": "30", "MEMORYHUB_LEASE": "60", "MEMORYHUB_BACK_OFF": "0.1"}
 ROUNDS = {True: 2000, False: 16}  # full, small; a fifth of the full number on SQLite
 EPOCH = {

@@ -26,7 +26,7 @@ from tests.hard.model_client import ROOT
 from tests.hard.mutated_exports import ROWS, ZIPS, Mutated, mutated
 
 NAME = "10 exports"
-SMALL_DATABASES = ("sqlite",)
+SMALL_DATABASES = ()
 
 EXPORTS = {True: 10_000, False: 150}  # full, small; a fifth of the full number on SQLite
 CHILDREN = 2

@@ -15,7 +15,7 @@ from tests.hard import oracle, world
 from tests.hard.model_client import fake_model
 
 NAME = "5 idle"
-SMALL_DATABASES = ("sqlite",)
+SMALL_DATABASES = ()
 # A call that is slow on a busy machine is not asked twice: calls are counted.
 ENVIRONMENT = {"MEMORYHUB_LLM_TIMEOUT": "60", "MEMORYHUB_LEASE": "120"}
 
