@@ -7,8 +7,8 @@ from tests.pipeline.conversations import remembering
 
 @pytest.fixture
 def workspace() -> Workspace:
-    """A workspace without memories of threads."""
-    return WorkspaceFactory(settings={"thread_memories": False})
+    """A workspace without memories of threads and without a short-term memory of its own."""
+    return WorkspaceFactory(settings={"thread_memories": False, "workspace_short_term": False})
 
 
 @pytest.fixture

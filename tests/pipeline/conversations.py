@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from memories.llm import OfflineSummariser
-from memories.models import Memory, Segment
+from memories.models import Channel, Memory, Segment
 from memories.pipeline.generate.requests import RequestBuilder
 from memories.rules.ingest.timestamps import to_micros
 from memories.rules.summariser import Reply, RequestStrategy
@@ -113,8 +113,12 @@ def is_merge_of(memory):
 
 
 def threaded(replies, **settings):
-    """Return a channel with one thread: (channel, root, replies)."""
-    channel = remembering(WorkspaceFactory(settings=settings))
+    """Return a private channel with one thread: (channel, root, replies).
+
+    No job merges its memories into those of the workspace.
+    """
+    workspace = WorkspaceFactory(settings=settings)
+    channel = remembering(workspace, kind=Channel.Kind.PRIVATE)
     root = MessageFactory(channel=channel, at=MONDAY, text="Which region should we use?")
     made = [
         make_reply(root=root, at=MONDAY + timedelta(minutes=i + 1), text=f"Reason {i} is good.")

@@ -18,6 +18,11 @@ def main(export: str, seconds: int) -> None:
     import django
 
     django.setup()
+    sys.stdout.write(json.dumps(replay(export, seconds)))
+
+
+def replay(export: str, seconds: int) -> list[Any]:
+    """Import the export, run the passes, and return the digest."""
     from django.core.management import call_command
     from django.db.models import Max, Min
 
@@ -34,7 +39,7 @@ def main(export: str, seconds: int) -> None:
         run_pass(workspace, now)
         now += timedelta(seconds=seconds)
     run_pass(workspace, end)
-    sys.stdout.write(json.dumps(digest()))
+    return digest()
 
 
 def digest() -> list[Any]:

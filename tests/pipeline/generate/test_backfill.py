@@ -48,11 +48,13 @@ pytestmark = pytest.mark.django_db
 
 NOW = MONDAY + timedelta(days=30)
 MINUTES = timedelta(minutes=3)
+DAYS = 5  # of the channel below
+LAST_DAYS = to_micros(MONDAY + timedelta(days=DAYS - 2))  # where all days would show no more
 WORDS = "The release of module {n} was moved to next week because the tests of part {n} fail."
 JAPANESE = "{n}番のモジュールの公開は、テストが失敗したので来週に延期することになりました。"
 
 
-def talk(channel, day, count=12, words=WORDS):
+def talk(channel, day, count=6, words=WORDS):
     """One conversation on a day of its own: one segment."""
     author = PersonFactory(workspace=channel.workspace, name="mika")
     at = MONDAY + timedelta(days=day)
@@ -72,9 +74,9 @@ def workspace():
 
 @pytest.fixture
 def channel(workspace):
-    """Ten conversations, none of them remembered."""
+    """A conversation on each day, none of them remembered."""
     channel = ChannelFactory(workspace=workspace, name="launch", slack_id="C1")
-    for day in range(10):
+    for day in range(DAYS):
         talk(channel, day)
     return channel
 
@@ -128,8 +130,8 @@ def test_a_estimate_makes_no_calls_and_no_changes(channel, model):
         estimate = estimate_of([channel])
     written = ("INSERT", "UPDATE", "DELETE")
     assert not [query["sql"] for query in queries if query["sql"].startswith(written)]
-    assert model.prompts == [] and estimate["total"]["messages"] == 120
-    assert (estimate["total"]["segments"], estimate["total"]["calls"]["low"]) == (10, 13)
+    assert model.prompts == [] and estimate["total"]["messages"] == 6 * DAYS
+    assert (estimate["total"]["segments"], estimate["total"]["calls"]["low"]) == (DAYS, DAYS + 3)
     channel.refresh_from_db()
     assert channel.start_us is None
 
@@ -138,18 +140,17 @@ def test_a_estimate_makes_no_calls_and_no_changes(channel, model):
 @pytest.mark.parametrize("words", [WORDS, JAPANESE], ids=["English", "Japanese"])
 def test_the_cost_is_in_the_range_of_the_quote(workspace, model, words):
     """The first estimate uses estimates, the second one measured calls."""
-    for name in ("one", "two", "three"):
+    for name in ("first", "second"):
         channel = ChannelFactory(workspace=workspace, name=name)
-        for day in range(6):
+        for day in range(3):
             talk(channel, day, 30, words)
         root = MessageFactory(channel=channel, at=MONDAY + timedelta(days=7), text=words)
         for minute in range(1, 8):
             at = MONDAY + timedelta(days=7, minutes=minute)
             make_reply(root=root, at=at, text=words.format(n=minute))
-    *first, last = workspace.channels.order_by("pk")
-    for channels in (first, [last]):
+    for channel in workspace.channels.order_by("pk"):
         spent, calls = model.tokens, len(model.prompts)
-        backfill = finished(start(*channels))
+        backfill = finished(start(channel))
         quoted = backfill.estimate["total"]
         used = model.tokens - spent
         assert backfill.state == "done"
@@ -163,12 +164,11 @@ def test_the_cost_is_in_the_range_of_the_quote(workspace, model, words):
 
 @pytest.mark.slow
 def test_a_estimate_leaves_out_remembered_segments(channel, model):
-    since = to_micros(MONDAY + timedelta(days=5))
-    assert estimate_of([channel], since)["total"]["segments"] == 5
-    finished(start(channel, since_us=since))
+    assert estimate_of([channel], LAST_DAYS)["total"]["segments"] == 2
+    finished(start(channel, since_us=LAST_DAYS))
     channel.refresh_from_db()
-    assert estimate_of([channel], since)["total"]["calls"]["high"] == 0
-    assert estimate_of([channel])["total"]["segments"] == 5
+    assert estimate_of([channel], LAST_DAYS)["total"]["calls"]["high"] == 0
+    assert estimate_of([channel])["total"]["segments"] == DAYS - 2
 
 
 def test_a_estimate_needs_no_more_queries_for_more_messages(channel, workspace):
@@ -178,7 +178,7 @@ def test_a_estimate_needs_no_more_queries_for_more_messages(channel, workspace):
         return len(captured)
 
     before = queries()
-    for day in range(10, 20):
+    for day in range(DAYS, 2 * DAYS):
         talk(channel, day)
     assert queries() == before
 
@@ -188,7 +188,7 @@ def test_a_backfill_without_a_model_costs_nothing(channel):
     estimate = estimate_of([channel])
     assert estimate["free"] and estimate["total"]["tokens"]["high"] == 0
     assert estimate["total"]["dollars"] is None
-    assert finished(start(channel)).state == "done"
+    assert finished(start(channel, since_us=LAST_DAYS)).state == "done"
     assert ModelCall.objects.count() == 0
 
 
@@ -210,20 +210,27 @@ def test_a_cap_and_a_estimate_in_dollars_need_a_price(channel, model):
 
 @pytest.mark.slow
 def test_summaries_and_merges_belong_to_the_backfill(channel, model):
+    """Merges begin after the last segment, with the oldest period."""
     backfill = start(channel)
     channel.refresh_from_db()
     assert channel.start_us == channel.messages.in_order().first().micros
     finished(backfill)
     kinds = Counter(backfill.jobs.values_list("memory__scope", "memory__memory_type", "state"))
     assert kinds == {
-        ("channel", "short_term", "done"): 10,
+        ("channel", "short_term", "done"): DAYS,
         ("channel", "long_term", "done"): 1,
         ("workspace", "long_term", "done"): 1,
         ("workspace", "short_term", "done"): 1,
     }
     assert not Job.objects.filter(backfill=None).exists()
-    assert outcomes(channel) == {"remembered": 10}
+    assert outcomes(channel) == {"remembered": DAYS}
     assert (backfill.state, backfill.finished_at is not None) == ("done", True)
+    first_merge = next(user for user in model.prompts if "<<added" in user)
+    before = model.prompts[: model.prompts.index(first_merge)]
+    assert sum("<<messages" in user for user in before) == DAYS
+    periods = [line[9:25] for line in first_merge.splitlines() if line.startswith("<<added")]
+    assert periods == sorted(periods) and len(periods) == DAYS
+    assert long(channel).head == 1
 
 
 @pytest.mark.slow
@@ -231,13 +238,13 @@ def test_segments_that_close_after_the_start_do_not_belong_to_it(channel, model)
     talk(channel, 29, 3)
     at = NOW - timedelta(minutes=30)
     MessageFactory(channel=channel, at=at, text="Still open when it was ordered.")
-    backfill = start(channel)
+    backfill = start(channel, since_us=LAST_DAYS)
     later = NOW + timedelta(hours=3)
     finished(backfill, later)
     newest = channel.segments.of_channel().order_by("number").last()
     assert newest.last_us == to_micros(at)
     assert newest.jobs.get().backfill is None
-    assert backfill.jobs.exclude(segment=None).count() == 11
+    assert backfill.jobs.exclude(segment=None).count() == 2 + 1
 
 
 def test_a_workspace_has_one_unfinished_backfill(channel):
@@ -297,26 +304,14 @@ def test_only_readers_of_all_channels_see_a_backfill(channel, workspace):
 
 
 @pytest.mark.slow
-def test_the_long_term_memory_is_merged_in_order_of_time(channel, model):
-    """Merges begin after the last segment, with the oldest period."""
-    finished(start(channel))
-    merge = next(user for user in model.prompts if "<<added" in user)
-    assert [user for user in model.prompts if "<<added" in user].index(merge) == 0
-    assert sum("<<messages" in user for user in model.prompts[: model.prompts.index(merge)]) == 10
-    periods = [line[9:25] for line in merge.splitlines() if line.startswith("<<added")]
-    assert periods == sorted(periods) and len(periods) == 10
-    assert long(channel).head == 1
-
-
-@pytest.mark.slow
 def test_older_versions_are_merged_with_their_dates(channel, model):
-    finished(start(channel, since_us=to_micros(MONDAY + timedelta(days=8))))
+    finished(start(channel, since_us=LAST_DAYS))
     newest = short(channel).current
     model.prompts.clear()
     finished(start(channel))
     merge = next(user for user in model.prompts if "<<added" in user)
     assert "<<existing memory" in merge and "<<added: 2026-01-05 09:00" in merge
-    assert "<<added: 2026-01-13" not in merge
+    assert "<<added: 2026-01-08" not in merge
     assert long(channel).head == 2
     assert short(channel).current == newest
     assert channel.segments.get(number=3).reason != "backfill"
@@ -327,10 +322,10 @@ def test_older_versions_are_merged_with_their_dates(channel, model):
 
 @pytest.mark.slow
 def test_a_paused_backfill_makes_no_calls(channel, model, workspace):
-    backfill = start(channel)
+    backfill = start(channel, since_us=LAST_DAYS)
     assert backfill.pause(None) and not backfill.pause(None)
     run_pass(workspace, NOW)
-    assert model.prompts == [] and states(backfill) == {"waiting": 10}
+    assert model.prompts == [] and states(backfill) == {"waiting": 2}
     assert backfill.resume(None) and not backfill.resume(None)
     assert finished(backfill).state == "done"
 
@@ -358,7 +353,7 @@ def half_made(channel):
     run_pass(channel.workspace, NOW)
     backfill.refresh_from_db()
     assert (backfill.state, backfill.pause_reason) == ("paused", "over_cap")
-    assert 0 < states(backfill)["done"] < 10
+    assert 0 < states(backfill)["done"] < DAYS
     return backfill
 
 
@@ -375,15 +370,15 @@ def test_a_running_job_keeps_its_lease_when_the_backfill_is_paused(channel, mode
 
 @pytest.fixture
 def paused(workspace):
-    """A paused backfill of three conversations, whose channel has a new one."""
+    """A paused backfill of two conversations, whose channel has a new one."""
     marks = dict.fromkeys(("start_us", "segments_from_us"), to_micros(NOW))
     channel = ChannelFactory(workspace=workspace, **marks)
-    for day in range(3):
-        talk(channel, day, 10)
+    for day in range(2):
+        talk(channel, day)
     backfill = start(channel)
     plan_channel(channel.pk, NOW)
     backfill.pause(None)
-    talk(channel, 30, 10)
+    talk(channel, 30)
     return backfill
 
 
@@ -400,8 +395,8 @@ def test_a_paused_backfill_delays_no_other_channels_merges(paused, workspace, is
         expired = timezone.now() - MINUTES
         Job.objects.filter(pk=job.pk).update(state="claimed", fence=1, lease_until=expired)
     second = ChannelFactory(workspace=workspace, start_us=to_micros(MONDAY))
-    talk(second, 30, 10)
-    for _ in range(3):
+    talk(second, 30)
+    for _ in range(2):
         run_pass(workspace, NOW + timedelta(days=1))
     assert (long(second).head, workspace_memory(second).head) == (1, 1)
 
@@ -418,7 +413,7 @@ def test_a_backfill_pauses_below_its_cap(channel, model, workspace):
     assert len(model.prompts) == calls
     backfill.resume(None, cap_tokens=backfill.cap_tokens * 4)
     assert finished(backfill).state == "done"
-    assert outcomes(channel) == {"remembered": 10}
+    assert outcomes(channel) == {"remembered": DAYS}
 
 
 def test_an_automatic_pause_is_not_audited_and_needs_a_running_backfill(channel):
@@ -434,12 +429,12 @@ def test_an_automatic_pause_is_not_audited_and_needs_a_running_backfill(channel)
 
 @pytest.mark.slow
 def test_a_cancel_before_planning_restores_the_start_mark(channel, workspace, model):
-    mark = to_micros(MONDAY + timedelta(days=8))
+    mark = to_micros(MONDAY + timedelta(days=DAYS - 1))
     channel.remember_from(mark)
     run_pass(workspace, NOW)
     calls = len(model.prompts)
     backfill = start(channel)
-    assert Message.objects.waiting().filter(channel=channel).count() == 96
+    assert Message.objects.waiting().filter(channel=channel).count() == 6 * (DAYS - 1)
     backfill.cancel(None)
     channel.refresh_from_db()
     assert channel.start_us == mark
@@ -450,7 +445,7 @@ def test_a_cancel_before_planning_restores_the_start_mark(channel, workspace, mo
 
 @pytest.mark.parametrize("moved_to", [None, to_micros(MONDAY)], ids=["none before", "moved back"])
 def test_a_cancel_restores_the_start_mark_unless_it_moved_further_back(channel, moved_to):
-    backfill = start(channel, since_us=to_micros(MONDAY + timedelta(days=5)))
+    backfill = start(channel, since_us=LAST_DAYS)
     if moved_to is not None:
         channel.remember_from(moved_to)
     backfill.cancel(None)
@@ -463,8 +458,8 @@ def test_a_new_backfill_continues_a_cancelled_one(channel, workspace, model):
     backfill = half_made(channel)
     made = states(backfill)["done"]
     assert backfill.cancel(None)
-    left = 10 - outcomes(channel)["remembered"]
-    assert outcomes(channel) == {"remembered": 10 - left, "cancelled": left} and left
+    left = DAYS - outcomes(channel)["remembered"]
+    assert outcomes(channel) == {"remembered": DAYS - left, "cancelled": left} and left
     run_pass(workspace, NOW)
     assert made <= states(backfill)["done"]
     assert not short(channel).versions.not_merged().exists()
@@ -473,7 +468,7 @@ def test_a_new_backfill_continues_a_cancelled_one(channel, workspace, model):
     again = start(channel)
     assert again.estimate["total"]["segments"] == left
     finished(again)
-    assert outcomes(channel) == {"remembered": 10}
+    assert outcomes(channel) == {"remembered": DAYS}
     assert sum("<<messages" in user for user in model.prompts[calls:]) == left
 
 
@@ -505,7 +500,7 @@ def test_an_edit_in_a_cancelled_segment_costs_nothing(channel, workspace, model)
     backfill.cancel(None)
     channel.segments.update(stale=True)
     run_pass(workspace, NOW)
-    assert model.prompts == [] and outcomes(channel) == {"cancelled": 10}
+    assert model.prompts == [] and outcomes(channel) == {"cancelled": DAYS}
     assert not channel.segments.filter(stale=True).exists()
 
 
@@ -513,12 +508,12 @@ def test_an_edit_in_a_cancelled_segment_costs_nothing(channel, workspace, model)
 def test_a_job_that_fails_after_the_cancel_is_retried_without_the_backfill(
     channel, workspace, model
 ):
-    backfill = start(channel)
+    backfill = start(channel, since_us=LAST_DAYS)
     plan_channel(channel.pk, NOW)
     job = backfill.jobs.first()
     job.claim(timezone.now(), MINUTES)
     backfill.cancel(None)
-    assert states(backfill) == {"claimed": 1, "cancelled": 9}
+    assert states(backfill) == {"claimed": 1, "cancelled": 1}
     job.release("timeout", "", None)
     run_pass(workspace, NOW)
     job.refresh_from_db()
@@ -550,17 +545,17 @@ def test_progress_counts_summaries_merges_and_cost(channel, workspace, model):
     Price.objects.create(model="tiny", input_price="2", output_price="8")
     backfill = start(channel)
     before = progress_of(backfill, timezone.now())
-    assert (before.is_cut, before.made, before.total) == (False, 0, 10)
+    assert (before.is_cut, before.made, before.total) == (False, 0, DAYS)
     backfill.cancel(None)
     backfill = half_made(channel)
     some = progress_of(backfill, timezone.now())
-    assert some.is_cut and 0 < some.made < 10 == some.total
+    assert some.is_cut and 0 < some.made < DAYS == some.total
     assert some.tokens == model.tokens and some.micros
-    assert [(share.channel, share.total) for share in some.shares] == [(channel, 10)]
+    assert [(share.channel, share.total) for share in some.shares] == [(channel, DAYS)]
     backfill.resume(None, cap_tokens=None)
     finished(backfill)
     done = progress_of(backfill, timezone.now())
-    assert (done.made, done.total, done.merges, done.promised_tokens) == (10, 10, 3, 0)
+    assert (done.made, done.total, done.merges, done.promised_tokens) == (DAYS, DAYS, 3, 0)
     assert done.tokens == model.tokens and done.seconds_left is None
 
 
@@ -583,7 +578,7 @@ def test_progress_estimates_the_time_left(channel, model):
 
 @pytest.mark.slow
 def test_carry_out_runs_passes_until_the_end(channel, model):
-    backfill = start(channel)
+    backfill = start(channel, since_us=LAST_DAYS)
     calls = []
     Backfill.objects.filter(pk=backfill.pk).update(until_us=to_micros(timezone.now()))
     assert carry_out(backfill, lambda: calls.append(1)) == ""
@@ -604,5 +599,5 @@ def test_carry_out_returns_why_it_cannot_continue(channel, model, httpserver):
 @pytest.mark.slow
 def test_an_existing_memory_is_in_the_prompt_of_the_merge(channel, model):
     make_channel_memory(channel=channel, texts=["- Known from before."])
-    finished(start(channel))
+    finished(start(channel, since_us=LAST_DAYS))
     assert any("Known from before" in user for user in model.prompts if "<<existing" in user)

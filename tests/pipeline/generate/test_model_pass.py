@@ -11,7 +11,7 @@ from memories.pipeline.generate.passes import run_pass
 from memories.rules.generate.probe import ProbeResult
 from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory.identity import MemoryType
-from tests.factories import MONDAY, ChannelFactory, MessageFactory
+from tests.factories import MONDAY, ChannelFactory, MessageFactory, PersonFactory
 from tests.pipeline.current import short
 from tests.pipeline.generate.model_server import ModelServer, answer, error
 
@@ -26,14 +26,19 @@ def channel():
     settings = {"thread_memories": False, "workspace_short_term": False}
     channel = ChannelFactory(workspace__settings=settings, name="launch")
     channel.remember_from(to_micros(MONDAY))
+    talk(channel, MONDAY)
+    return channel
+
+
+def talk(channel, begin):
+    author = PersonFactory(workspace=channel.workspace, name="mika")
     for minute in range(10):
         MessageFactory(
             channel=channel,
-            at=MONDAY + timedelta(minutes=minute),
-            author__name="mika",
+            author=author,
+            at=begin + timedelta(minutes=minute),
             text=f"Step {minute} is done.",
         )
-    return channel
 
 
 @pytest.fixture
@@ -146,11 +151,8 @@ def test_after_two_jobs_of_copies_in_both_forms_there_is_no_retry(channel, model
     answer_segments(model, COPIES)
     retries = []
     for day in range(4):
-        for minute in range(10 if day else 0):
-            at = MONDAY + timedelta(days=day, minutes=minute)
-            MessageFactory(
-                channel=channel, at=at, author__name="mika", text=f"Step {minute} is done."
-            )
+        if day:
+            talk(channel, MONDAY + timedelta(days=day))
         report = run_pass(channel.workspace, NOW + timedelta(days=day), model.summariser)
         retries.append(report.skipped["fault: copied"])
     assert retries == [1, 1, 0, 0]

@@ -13,10 +13,31 @@ from memories.pipeline.generate.requests import RequestBuilder
 from memories.rules.memory.identity import MemoryType
 from memories.rules.summariser import SummariserError
 from tests.factories import MONDAY
-from tests.pipeline.conversations import Scribe, delete, during, edit, hours, is_merge_of, talk
+from tests.pipeline.conversations import (
+    Scribe,
+    delete,
+    during,
+    edit,
+    hours,
+    is_merge_of,
+    remembering,
+    talk,
+)
 from tests.pipeline.current import long, short, workspace_memory
 
 pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def channel(workspace):
+    """A private channel: no job merges its memories into those of the workspace."""
+    return remembering(workspace, name="launch", kind="private")
+
+
+@pytest.fixture
+def public_channel(workspace):
+    return remembering(workspace, name="launch")
+
 
 # Messages
 
@@ -140,26 +161,26 @@ def test_an_edited_provisional_text_stays_when_its_segment_closes(channel):
 
 
 @pytest.mark.slow
-def test_messages_of_an_edited_version_are_counted_once(channel):
-    talk(channel, 10)
-    run_pass(channel.workspace, MONDAY + hours(3), Scribe())
-    short(channel).revise("- my own words", by=None, based_on=1)
-    run_pass(channel.workspace, MONDAY + hours(4), Scribe())
-    assert "- my own words" in long(channel).current.content
-    assert long(channel).current.source_message_count == 10
-    assert workspace_memory(channel).current.source_message_count == 10
+def test_messages_of_an_edited_version_are_counted_once(public_channel):
+    talk(public_channel, 10)
+    run_pass(public_channel.workspace, MONDAY + hours(3), Scribe())
+    short(public_channel).revise("- my own words", by=None, based_on=1)
+    run_pass(public_channel.workspace, MONDAY + hours(4), Scribe())
+    assert "- my own words" in long(public_channel).current.content
+    assert long(public_channel).current.source_message_count == 10
+    assert workspace_memory(public_channel).current.source_message_count == 10
 
 
 @pytest.mark.slow
-def test_a_workspace_merge_is_made_again_after_an_edit_during_the_call(channel, monkeypatch):
-    channel.workspace.change_settings({"workspace_short_term": True})
-    talk(channel, 3)
-    memory = workspace_memory(channel, MemoryType.SHORT_TERM)
+def test_a_workspace_merge_is_made_again_after_an_edit_during_the_call(public_channel, monkeypatch):
+    public_channel.workspace.change_settings({"workspace_short_term": True})
+    talk(public_channel, 3)
+    memory = workspace_memory(public_channel, MemoryType.SHORT_TERM)
     during(
         monkeypatch,
         lambda: memory.revise("- my own words", by=None, based_on=0),
         is_merge_of(memory),
     )
-    run_pass(channel.workspace, MONDAY + hours(3), Scribe())
+    run_pass(public_channel.workspace, MONDAY + hours(3), Scribe())
     versions = memory.versions.order_by("number")
     assert [(v.number, v.origin) for v in versions] == [(1, "person"), (2, "model")]

@@ -8,10 +8,16 @@ from memories.models import Job, Message, Segment
 from memories.pipeline.generate.passes import run_pass
 from memories.rules.summariser import SummariserError
 from tests.factories import MONDAY
-from tests.pipeline.conversations import Scribe, edit, hours, talk
+from tests.pipeline.conversations import Scribe, edit, hours, remembering, talk
 from tests.pipeline.current import long, short
 
 pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def channel(workspace):
+    """A private channel: no job merges its memories into those of the workspace."""
+    return remembering(workspace, name="launch", kind="private")
 
 
 @pytest.mark.slow
@@ -48,7 +54,8 @@ def test_an_edit_in_an_overwritten_period_makes_no_version(channel):
 
 @pytest.mark.slow
 def test_each_message_is_in_one_segment_after_history_was_off_and_on(channel):
-    talk(channel, 60)
+    channel.workspace.change_settings({"message_threshold": 10})
+    talk(channel, 12)
     run_pass(channel.workspace, MONDAY + hours(4), Scribe())
     channel.workspace.change_settings({"history_enabled": False})
     talk(channel, 5, MONDAY + hours(24))
@@ -57,8 +64,8 @@ def test_each_message_is_in_one_segment_after_history_was_off_and_on(channel):
     talk(channel, 5, MONDAY + hours(48))
     run_pass(channel.workspace, MONDAY + hours(60), Scribe())
     assert [(s.message_count, s.reason) for s in channel.segments.order_by("number")] == [
-        (50, "full"),
-        (10, "idle"),
+        (10, "full"),
+        (2, "idle"),
         (5, "history_off"),
         (5, "idle"),
     ]

@@ -5,10 +5,14 @@ import os
 import random
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from django.db import transaction
+
+from tests.pipeline.replay import replay
 
 ROOT = Path(__file__).resolve().parents[3]
 BEGIN = 1_767_600_000  # 2026-01-05
@@ -17,14 +21,14 @@ WORDS = (
 )
 
 
-def write_export(folder: Path, days: int) -> None:
-    """Write three channels with bursts of messages and threads."""
+def write_export(folder: Path, days: int, channels: int) -> None:
+    """Write channels with bursts of messages and threads."""
     rng = random.Random(7)
     folder.mkdir()
-    channels = [{"id": f"C00{n}", "name": f"room{n}", "created": BEGIN} for n in range(3)]
-    (folder / "channels.json").write_text(json.dumps(channels))
+    rooms = [{"id": f"C00{n}", "name": f"room{n}", "created": BEGIN} for n in range(channels)]
+    (folder / "channels.json").write_text(json.dumps(rooms))
     (folder / "users.json").write_text(json.dumps([{"id": "U1", "name": "mika"}]))
-    for channel in channels:
+    for room in rooms:
         at, messages = BEGIN + rng.randrange(3600), []
         while at < BEGIN + days * 86_400:
             for _ in range(rng.choice([1, 3, 20, 70])):
@@ -36,23 +40,37 @@ def write_export(folder: Path, days: int) -> None:
                     message["thread_ts"] = root.setdefault("thread_ts", root["ts"])
                 messages.append(message)
             at += rng.choice([600, 7100, 7300, 30_000])
-        (folder / channel["name"]).mkdir()
-        (folder / channel["name"] / "2026-01-05.json").write_text(json.dumps(messages))
+        (folder / room["name"]).mkdir()
+        (folder / room["name"] / "2026-01-05.json").write_text(json.dumps(messages))
+
+
+def check(once: list[Any], others: Iterable[list[Any]], at_least: int) -> None:
+    assert len(once) > at_least
+    assert {segment[5] for segment in once} == {"full", "idle"}
+    assert all(segment[8] for segment in once)
+    assert all(segments == once for segments in others)
 
 
 @pytest.mark.slow
+@pytest.mark.django_db
+def test_segments_of_a_day_do_not_depend_on_the_schedule(tmp_path: Path) -> None:
+    write_export(tmp_path / "export", days=1, channels=1)
+    digests = []
+    for seconds in (14_400, 0):
+        with transaction.atomic():
+            digests.append(replay(str(tmp_path / "export"), seconds))
+            transaction.set_rollback(True)
+    some, once = digests
+    check(once, [some], at_least=2)
+
+
+@pytest.mark.slow
+@pytest.mark.nightly("over 500 passes")
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize(
-    ("days", "intervals"),
-    [
-        (1, (14_400, 0)),
-        pytest.param(3, (600, 3600, 0), marks=pytest.mark.nightly("over 500 passes")),
-    ],
-)
 def test_segments_do_not_depend_on_the_schedule(
-    days: int, intervals: tuple[int, ...], migrated_urls: Iterator[str], tmp_path: Path
+    migrated_urls: Iterator[str], tmp_path: Path
 ) -> None:
-    write_export(tmp_path / "export", days)
+    write_export(tmp_path / "export", days=3, channels=3)
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("OPENAI", "MEMORYHUB"))}
     runs = [
         subprocess.Popen(
@@ -66,10 +84,7 @@ def test_segments_do_not_depend_on_the_schedule(
             stdout=subprocess.PIPE,
             text=True,
         )
-        for seconds in intervals
+        for seconds in (600, 3600, 0)
     ]
     *others, once = (json.loads(run.communicate()[0]) for run in runs)
-    assert len(once) > 6 * days
-    assert {segment[5] for segment in once} == {"full", "idle"}
-    assert all(segment[8] for segment in once)
-    assert all(segments == once for segments in others)
+    check(once, others, at_least=18)

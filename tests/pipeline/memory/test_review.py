@@ -40,11 +40,13 @@ def texts_in_context(workspace):
     ],
 )
 def test_nothing_unreviewed_is_in_contexts(channel, setting, published):
+    channel.workspace.change_settings({"workspace_short_term": True})
     passes(channel, setting)
     assert texts_in_context(channel.workspace) == published
 
 
 def test_approved_merges_are_published_and_merged_on(channel):
+    channel.workspace.change_settings({"workspace_short_term": True})
     passes(channel, "all")
     anna, reader = UserFactory(is_superuser=True), Reader.public()
     [job] = [

@@ -197,6 +197,7 @@ def test_workspace_text_does_not_enter_a_channel(channel: Channel) -> None:
 
 
 def test_workspace_lines_are_checked_against_its_channels(channel: Channel) -> None:
+    channel.workspace.change_settings({"workspace_short_term": True})
     say(channel, "We ship on Friday, see https://plans.example/a")
 
     def evil(request: Request) -> Sequence[str] | None:
