@@ -35,8 +35,6 @@ from memories.models.safety.quarantine import QuarantinedLine
 from memories.models.sync.connections import SlackConnection
 from memories.rules.memory.identity import MemoryScope
 
-MOST_KEYS = 500  # in place of a subquery
-
 _KEPT_TIME = datetime(1970, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)  # in SQL that is kept
 _EVERY_ROW = Q()
 _NO_ROW = Q(pk__in=())
@@ -133,7 +131,8 @@ def member_channels(reader: Reader) -> ChannelQuerySet:
 
 
 def _is_public(reader: Reader) -> Q:
-    return Q(kind=Channel.Kind.PUBLIC, workspace__in=subquery(readable_workspaces, reader))
+    workspaces = subquery(readable_workspaces, reader)
+    return Q(kind=Channel.Kind.PUBLIC, workspace__in=workspaces) & _is_in_key(reader)
 
 
 def _is_in_key(reader: Reader) -> Q:
@@ -147,29 +146,20 @@ def _is_in_key(reader: Reader) -> Q:
 
 
 def _channel(reader: Reader) -> Q:
-    return (_is_public(reader) | Q(pk__in=_member_keys(reader))) & _is_in_key(reader)
+    return _is_public(reader) | _in_member_channel(reader, "pk")
 
 
-def _public_channels(reader: Reader) -> ChannelQuerySet:
-    return Channel.objects.filter(_is_public(reader), _is_in_key(reader))
+def _in_member_channel(reader: Reader, channel: str) -> Q:
+    return Q(**{f"{channel}__in": subquery(member_channels, reader)})
 
 
-# Keys, for `__in`
+def _in_public_channel(reader: Reader, channel: str) -> Exists:
+    # Correlated: a list grows with the channels, and with a join SQLite begins with the channels.
+    return Exists(Channel.objects.filter(_is_public(reader), pk=OuterRef(channel)))
 
 
-def _member_keys(reader: Reader) -> Any:
-    keys = reader.member_channels
-    return subquery(member_channels, reader) if keys is None else keys
-
-
-def _public_keys(reader: Reader) -> Any:
-    keys = reader.public_channels
-    return subquery(_public_channels, reader) if keys is None else keys
-
-
-def _whole_keys(reader: Reader) -> Any:
-    keys = reader.whole_workspaces
-    return subquery(whole_workspaces, reader) if keys is None else keys
+def _is_whole_workspace(reader: Reader, workspace: str = "workspace") -> Q:
+    return Q(**{f"{workspace}__in": subquery(whole_workspaces, reader)})
 
 
 def subquery(rows: Callable[[Reader], QuerySet[Any]], reader: Reader) -> Any:
@@ -200,32 +190,13 @@ def _compiled(
         return "", ()
 
 
-def fetch_keys(reader: Reader) -> Reader:
-    """Return the reader with the keys of their channels and workspaces, for several queries.
-
-    PostgreSQL takes longer to plan these rules than to run them, and misjudges the cost of a row.
-    """
-    return replace(
-        reader,
-        member_channels=_fetched(member_channels(reader)),
-        public_channels=_fetched(_public_channels(reader)),
-        whole_workspaces=_fetched(whole_workspaces(reader)),
-    )
-
-
-def _fetched(rows: QuerySet[Any]) -> tuple[int, ...] | None:
-    keys = tuple(rows.order_by().values_list("pk", flat=True)[: MOST_KEYS + 1])
-    return keys if len(keys) <= MOST_KEYS else None
-
-
 # Texts
 
 
 def _text(reader: Reader, channel: str, *, is_private: Q | Exists) -> Q:
     """Match texts in a channel. Those from its private days are for its members only."""
-    in_member_channel = Q(**{f"{channel}__in": _member_keys(reader)})
-    in_public_channel = Q(**{f"{channel}__in": _public_keys(reader)})
-    return in_member_channel | in_public_channel & Q(~is_private)
+    in_public_channel = Q(_in_public_channel(reader, channel))
+    return _in_member_channel(reader, channel) | in_public_channel & Q(~is_private)
 
 
 def _message(reader: Reader) -> Q:
@@ -242,9 +213,8 @@ def _segment(reader: Reader) -> Q:
 
 def note_words(reader: Reader, workspace: str) -> Q:
     """Match wordings of notes, also of notes in the trash. ``workspace`` names their workspace."""
-    whole = {f"{workspace}__in": _whole_keys(reader)}
     in_channel = _text(reader, "channel", is_private=Q(was_private=True))
-    return in_channel | Q(channel__isnull=True, **whole)
+    return in_channel | Q(channel__isnull=True) & _is_whole_workspace(reader, workspace)
 
 
 def notes_with_trash(reader: Reader) -> NoteQuerySet:
@@ -265,9 +235,9 @@ def _note_version(reader: Reader) -> Q:
 def _memory(reader: Reader) -> Q:
     """Match memories of which the reader may read all sources."""
     return (
-        Q(channel__in=_member_keys(reader))
-        | Q(channel__in=_public_keys(reader))
-        | Q(channel__isnull=True, workspace__in=_whole_keys(reader))
+        _in_member_channel(reader, "channel")
+        | _in_public_channel(reader, "channel")
+        | Q(channel__isnull=True) & _is_whole_workspace(reader)
     )
 
 
@@ -278,8 +248,8 @@ def _memory_is_readable(reader: Reader) -> Exists:
 
 def _version(reader: Reader) -> Q:
     """Match versions by `Audience`: for readers of the memory, or for members of the channel."""
-    return Q(_memory_is_readable(reader), audience=Audience.SCOPE) | Q(
-        audience=Audience.MEMBERS, memory__channel__in=_member_keys(reader)
+    return Q(_memory_is_readable(reader), audience=Audience.SCOPE) | (
+        Q(audience=Audience.MEMBERS) & _in_member_channel(reader, "memory__channel")
     )
 
 
@@ -291,7 +261,7 @@ def _proposal(reader: Reader) -> Q:
 
 def _job(reader: Reader) -> Q:
     """Match jobs of readable memories. Jobs that rest on private words are for members only."""
-    in_member_channel = Q(memory__channel__in=_member_keys(reader))
+    in_member_channel = _in_member_channel(reader, "memory__channel")
     return in_member_channel | Q(_memory_is_readable(reader)) & ~_job_rests_on_private()
 
 

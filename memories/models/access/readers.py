@@ -21,8 +21,7 @@ class Reader:
     A reader without ``user_id`` and ``person_id`` reads public channels if ``is_public``, else nothing.
     With ``key_id`` the reader is an API key of the user; if ``is_narrowed``, it reads only the channels
     that the key names. ``person_id`` is a person without a proven account. With ``channel_id`` the
-    reader is all readers of a channel (`Channel.readers`). The last three fields hold the
-    primary keys that `audience.fetch_keys` read.
+    reader is all readers of a channel (`Channel.readers`).
     """
 
     user_id: int | None = None
@@ -33,9 +32,6 @@ class Reader:
     is_narrowed: bool = False
     person_id: int | None = None
     channel_id: int | None = None
-    member_channels: tuple[int, ...] | None = None
-    public_channels: tuple[int, ...] | None = None
-    whole_workspaces: tuple[int, ...] | None = None
 
     @classmethod
     def of(cls, user: Any, now: datetime | None = None) -> Self:

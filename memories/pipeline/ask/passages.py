@@ -6,7 +6,6 @@ from datetime import datetime
 from typing import Any
 
 from memories.models import Line, MemoryVersion, Message, Note, Reader, Workspace
-from memories.models.access.audience import fetch_keys
 from memories.models.ingest.names import names_in
 from memories.pipeline.search.finding import audience_keys, most_relevant, question_hits
 from memories.rules import salience
@@ -48,7 +47,6 @@ def find_passages(
     words = sorted(salience.content_words(question))
     if not words:
         return []
-    reader = fetch_keys(reader)
     keys = audience_keys(workspace, reader, None)
     versions = _versions(workspace, reader).current().matching_any(words, keys)[:VERSIONS]
     lines = Line.objects.filter(version__in=[version.pk for version in versions])

@@ -27,7 +27,6 @@ from memories.models import (
     Workspace,
 )
 from memories.models.access.audience import (
-    fetch_keys,
     member_channels,
     people_of,
     readable_workspaces,
@@ -97,7 +96,6 @@ def find(
     """
     if query.is_empty:
         return SearchResults()
-    reader = fetch_keys(reader)
     channel = None
     if query.channel:
         channel = _channel(query.channel, channels)
@@ -123,8 +121,10 @@ def find(
             before_us=before,
             below=below if query.kind else None,
         )
-        found_of = _group_lines if of_lines else _group
-        groups.append(found_of(kind, matching, query))
+        if of_lines:
+            groups.append(_group_lines(kind, matching, query))
+        else:
+            groups.append(_group(kind, matching, query, reader))
     return SearchResults([group for group in groups if group.rows])
 
 
@@ -193,18 +193,25 @@ def _kinds(query: Query) -> list[Kind]:
     return kinds
 
 
-def _readable(kind: Kind, workspace: Workspace, reader: Reader) -> SearchableQuerySet[Any]:
-    """Filter the rows of a kind that the reader may read, with related rows for the page."""
+def _visible(kind: Kind, reader: Reader) -> Any:
+    """Return the notes, messages or versions that the reader may read, with rows for the page."""
     if kind is Kind.NOTES:
-        return Note.objects.visible_to(reader).in_use(workspace).select_related("author")
+        return Note.objects.visible_to(reader).select_related("author")
     if kind is Kind.MESSAGES:
-        messages = Message.objects.visible_to(reader).filter(channel__workspace=workspace)
-        return messages.select_related("channel", "author")
+        return Message.objects.visible_to(reader).select_related("channel", "author")
     versions = MemoryVersion.objects.visible_to(reader).with_text()
-    versions = versions.filter(memory__workspace=workspace).select_related(
-        "memory__channel", "memory__workspace", "author", "job"
-    )
-    versions = versions.defer("job__reply", "job__reply_sources")
+    related = ("memory__channel", "memory__workspace", "author", "job")
+    return versions.select_related(*related).defer("job__reply", "job__reply_sources")
+
+
+def _readable(kind: Kind, workspace: Workspace, reader: Reader) -> Any:
+    """Return the rows of a kind in the workspace that the reader may read."""
+    visible = _visible(kind, reader)
+    if kind is Kind.NOTES:
+        return visible.in_use(workspace)
+    if kind is Kind.MESSAGES:
+        return visible.filter(channel__workspace=workspace)
+    versions = visible.filter(memory__workspace=workspace)
     if kind is Kind.OLDER:
         return versions.not_current()
     if kind is Kind.ARCHIVE:
@@ -232,10 +239,10 @@ def _filtered(
     return rows
 
 
-def _group(kind: Kind, matching: Any, query: Query) -> Group:
+def _group(kind: Kind, matching: Any, query: Query, reader: Reader) -> Group:
     limit = OF_ONE if query.kind else OF_MESSAGES if kind is Kind.MESSAGES else IN_EACH
     if query.sort is Sort.BEST and not all(term.excluded for term in query.terms):
-        return _best(kind, matching, query, limit)
+        return _best(kind, matching, query, reader, limit)
     rows = list(matching[: limit + 1])
     count = len(rows)
     if count > limit:
@@ -276,12 +283,13 @@ def _tokens_of(line: Line) -> str:
     return tokenizer.tokenize_with_stems(strip_invisible(line.text))
 
 
-def _best(kind: Kind, matching: Any, query: Query, limit: int) -> Group:
+def _best(kind: Kind, matching: Any, query: Query, reader: Reader, limit: int) -> Group:
     """Return the newest hits by relevance, then newest first."""
     hits = list(matching.keys_and_tokens()[: COUNTED + 1])
     ranked = sorted(hits, key=lambda hit: (-tokenizer.score(hit[2], query.terms), -hit[1]))
     keys = [pk for pk, _, _ in ranked[:limit]]
-    by_key = {row.pk: row for row in matching.filter(pk__in=keys)}
+    # Without the other conditions: with them SQLite begins with all channels, or with all matches.
+    by_key = {row.pk: row for row in _visible(kind, reader).filter(pk__in=keys)}
     rows = [by_key[key] for key in keys if key in by_key]
     return Group(kind, rows, len(hits))
 

@@ -173,9 +173,11 @@ def _overview(request: UserRequest, place: WorkspaceContext, jobs: JobQuerySet) 
     followed = None
     if place.workspace.connected_at:
         followed = place.readable_channels.followed().select_related("sync")
-    failing_channels = followed.failing(EXPECTED_CODES)[:FAILED_SHOWN] if followed else ()
+    failing_channels = (
+        followed.failing(EXPECTED_CODES)[:FAILED_SHOWN] if followed is not None else ()
+    )
     failing = _with_coverage(place, failing_channels, now)
-    channels = _with_coverage(place, followed[:CHANNELS_SHOWN] if followed else (), now)
+    channels = _with_coverage(place, followed[:CHANNELS_SHOWN] if followed is not None else (), now)
     health = _health(place, now)
     rows = [*failed, *open_rows, *recent]
     channel_states = [
@@ -205,7 +207,7 @@ def _overview(request: UserRequest, place: WorkspaceContext, jobs: JobQuerySet) 
         "older": recent[RECENT_SHOWN - 1].pk if len(recent) > RECENT_SHOWN else None,
         "before": before,
         "channels": channels,
-        "channels_more": followed.count() - len(channels) if followed else 0,
+        "channels_more": followed.count() - len(channels) if followed is not None else 0,
         "backfill": backfill,
         "is_empty": not rows,
         "live": is_live(request),

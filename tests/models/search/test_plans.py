@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -23,13 +24,13 @@ from memories.models import (
     QuarantinedLine,
     Reader,
     Segment,
+    Workspace,
 )
-from memories.models.access.audience import fetch_keys
-from memories.pipeline.search import indexing
+from memories.pipeline.search import finding, indexing
 from memories.pipeline.search.finding import audience_keys
 from memories.rules.generate.segments import Trigger
 from memories.rules.memory.identity import MemoryType
-from memories.rules.search.query import parse
+from memories.rules.search.query import Kind, parse
 from memories.views.generate.jobs import RECENT_SHOWN
 from memories.views.memory.threads import THREADS_AT_ONCE
 from tests.factories import ChannelFactory, MemberFactory, MessageFactory, UserFactory
@@ -195,7 +196,7 @@ def test_steps_of_a_page_do_not_grow_with_messages(
 @pytest.mark.postgres("plans differ")
 def test_newest_hits_cost_the_same_with_many_versions(reader: Reader, channel: Channel) -> None:
     def newest() -> list[MemoryVersion]:
-        rows = MemoryVersion.objects.visible_to(fetch_keys(reader)).current()
+        rows = MemoryVersion.objects.visible_to(reader).current()
         rows = rows.filter(memory__workspace=channel.workspace).select_related("memory__channel")
         terms, keys = parse("text").terms, audience_keys(channel.workspace, reader, None)
         return list(rows.matching(terms, keys)[:6])
@@ -217,6 +218,47 @@ def test_newest_hits_cost_the_same_with_many_versions(reader: Reader, channel: C
     add(range(300, 1_500))
     after = work_of(newest)
     assert len(newest()) == 6 and after <= before * 1.5
+
+
+@pytest.mark.slow
+@pytest.mark.sqlite("counts the steps of SQLite")
+def test_steps_for_a_row_do_not_grow_with_channels(reader: Reader, channel: Channel) -> None:
+    message = channel.messages.all()[0]
+    job = Job.objects.order_by("pk")[0]
+
+    def steps() -> dict[str, int]:
+        visible = (
+            Message.objects.visible_to(reader).filter(pk=message.pk),
+            MemoryVersion.objects.visible_to(reader).filter(memory=job.memory_id),
+            Job.objects.visible_to(reader).filter(pk=job.pk),
+        )
+        return {rows.model.__name__: steps_of(rows.exists) for rows in visible}
+
+    before = steps()
+    add_channels(channel.workspace, 600)
+    assert_no_more(before, steps())
+
+
+@pytest.mark.slow
+@pytest.mark.sqlite("counts the steps of SQLite")
+def test_steps_of_the_best_hits_do_not_grow_with_matches_and_channels(
+    monkeypatch: pytest.MonkeyPatch, reader: Reader, channel: Channel
+) -> None:
+    monkeypatch.setattr(finding, "COUNTED", 100)
+
+    def search() -> int:
+        query = replace(parse("text"), kind=Kind.MESSAGES)
+        [group] = finding.find(query, channel.workspace, reader, ()).groups
+        return len(group.rows)
+
+    add_threads(channel, range(1_000, 1_100))
+    indexing.catch_up()
+    assert search() == finding.OF_ONE
+    before = steps_of(search)
+    add_threads(channel, range(500))
+    add_channels(channel.workspace, 300)
+    indexing.catch_up()
+    assert steps_of(search) <= before * 1.1
 
 
 @pytest.mark.slow
@@ -250,10 +292,7 @@ def test_steps_of_an_admin_list_do_not_grow_with_its_rows(
 
 @pytest.mark.sqlite("counts the steps of SQLite")
 def test_a_filter_of_an_admin_list_offers_no_long_list(client: Any, channel: Channel) -> None:
-    Channel.objects.bulk_create(
-        Channel(workspace=channel.workspace, slack_id=f"C{n}", name=f"c{n}", kind="public")
-        for n in range(audience.MAX_CHOICES)
-    )
+    add_channels(channel.workspace, audience.MAX_CHOICES)
     client.force_login(UserFactory(is_staff=True, is_superuser=True))
     path = reverse("admin:memories_message_changelist")
     assert b"channel__id__exact=" not in client.get(path).content
@@ -275,6 +314,13 @@ def steps_of_pages(client: Any, paths: list[str]) -> dict[str, int]:
 def assert_no_more(before: dict[str, int], after: dict[str, int]) -> None:
     grown = {name: (before[name], steps) for name, steps in after.items()}
     assert {name: pair for name, pair in grown.items() if pair[1] > pair[0] * 1.1} == {}
+
+
+def add_channels(workspace: Workspace, count: int) -> None:
+    Channel.objects.bulk_create(
+        Channel(workspace=workspace, slack_id=f"C{n}", name=f"c{n}", kind="public")
+        for n in range(count)
+    )
 
 
 def add_threads(channel: Channel, numbers: range) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from django.db import connection
+from django.db.models.signals import post_init
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
@@ -21,6 +22,8 @@ from memories.models import (
     Workspace,
 )
 from memories.rules.memory.identity import MemoryType
+from memories.views.access.access import NAV_RECENT
+from memories.views.generate import jobs
 from tests.factories import ChannelFactory, all_is_well, make_segment, make_version
 from tests.views.conftest import Cast
 
@@ -375,6 +378,23 @@ def test_more_jobs_need_no_more_queries(well: Cast, suffix: str) -> None:
             well.clients["insider"].get(well.path(suffix))
         counts.append(len(queries))
     assert counts[0] == counts[1], counts
+
+
+@pytest.mark.slow
+def test_it_loads_the_channels_that_it_shows(well: Cast, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs, "CHANNELS_SHOWN", 3)
+    ChannelFactory.create_batch(60, workspace=well.workspace, is_followed=True)
+    loaded: list[int] = []
+
+    def note(instance: Channel, **kwargs: Any) -> None:
+        loaded.append(instance.pk)
+
+    post_init.connect(note, sender=Channel)
+    try:
+        page(well)
+    finally:
+        post_init.disconnect(note, sender=Channel)
+    assert len(loaded) <= jobs.CHANNELS_SHOWN + jobs.FAILED_SHOWN + NAV_RECENT
 
 
 def test_one_element_has_the_focus_after_retry_all(cast: Cast) -> None:
