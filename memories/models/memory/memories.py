@@ -144,6 +144,8 @@ class Memory(models.Model):
     written_at: datetime
     until_us: int
     origin: str
+    # The annotation of `load_entries` in `views/memory/news.py`.
+    base_id: int | None
 
     objects = MemoryQuerySet.as_manager()
 

@@ -1,6 +1,6 @@
 """Open rows for the signed-in user. Rows that the user may not read raise Http404."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from functools import cached_property
@@ -127,13 +127,22 @@ class WorkspaceContext:
         return self.with_workspace(self.readable_channels)
 
     def find_channels(self, slack_ids: Iterable[str]) -> dict[str, Channel]:
-        """Return readable channels by Slack id. Each id is queried once."""
+        """Return readable channels by Slack id, with their ``sync``. Each id is queried once."""
         ids = {slack_id for slack_id in slack_ids if slack_id}
         if new := ids - self._looked_up.keys():
-            rows = self.with_workspace(self.readable_channels.filter(slack_id__in=new))
-            self._looked_up.update(dict.fromkeys(new), **{row.slack_id: row for row in rows})
+            channels = self.readable_channels.select_related("sync").filter(slack_id__in=new)
+            rows = {row.slack_id: row for row in self.with_workspace(channels)}
+            self._looked_up.update(dict.fromkeys(new) | rows)
         pairs = ((slack_id, self._looked_up[slack_id]) for slack_id in ids)
         return {slack_id: channel for slack_id, channel in pairs if channel is not None}
+
+    def channels_by_key(self, keys: Collection[int]) -> dict[int, Channel]:
+        """Return readable channels by primary key. Those of `find_channels` are not queried again."""
+        channels = {row.pk: row for row in self._looked_up.values() if row and row.pk in keys}
+        if new := set(keys) - channels.keys():
+            rows = self.with_workspace(self.readable_channels.filter(pk__in=new))
+            channels |= {row.pk: row for row in rows}
+        return channels
 
     @cached_property
     def _looked_up(self) -> dict[str, Channel | None]:
@@ -180,7 +189,8 @@ class WorkspaceContext:
         """The ended connection to Slack, for the banner. Guests do not see it."""
         if self.role not in Member.READING:
             return None
-        return SlackConnection.objects.stopped().filter(workspace=self.workspace).first()
+        connection: SlackConnection | None = getattr(self.workspace, "slack_connection", None)
+        return None if connection is None or connection.is_live else connection
 
     @cached_property
     def signs(self) -> HealthSignals:
@@ -213,8 +223,8 @@ class WorkspaceContext:
             memories = followed(self.workspace, self.reader).filter(channel__in=channels)
         else:
             newest = self.followed.filter(channel__isnull=False).order_by("-current")
-            keys = list(newest.values_list("pk", flat=True)[:NAV_RECENT])
-            memories = Memory.objects.filter(pk__in=keys).select_related("channel")
+            newest_keys = newest.values("pk")[:NAV_RECENT]
+            memories = Memory.objects.filter(pk__in=newest_keys).select_related("channel")
         marked = with_marks(memories, self.reader)
         if not channels:
             channels = sorted(
@@ -250,7 +260,7 @@ def find_only_place(request: UserRequest) -> WorkspaceContext | None:
 
 
 def open_workspace(request: UserRequest, slug: str) -> WorkspaceContext:
-    entered = entered_workspaces(Reader.of(request.user))
+    entered = entered_workspaces(Reader.of(request.user)).select_related("slack_connection")
     return place_of(request, get_object_or_404(entered, slug=slug))
 
 

@@ -119,26 +119,27 @@ def _find_put_back(
 
 def _find_unanswered(place: WorkspaceContext, now: datetime) -> list[AttentionItem]:
     """Return the current texts with questions that are open for over 7 days."""
-    newest = place.followed.order_by("-current")[:MEMORIES_WITH_QUESTIONS]
-    memories = {memory.current_id: memory for memory in newest}
+    newest = place.followed.order_by("-current").values("current")[:MEMORIES_WITH_QUESTIONS]
     first_version = MemoryVersion.objects.filter(
         memory=OuterRef("version__memory"), number=OuterRef("since")
     )
     lines = (
-        Line.objects.filter(version__in=list(memories), version__memory__current=F("version"))
+        Line.objects.filter(version__in=newest, version__memory__current=F("version"))
         .annotate(asked_at=Subquery(first_version.values("created_at")[:1]))
         .filter(asked_at__lte=now - UNANSWERED_AFTER, redacted=False)
         .order_by("version", "position")
     )
     counts = Counter(
-        version
-        for version, text in lines.values_list("version", "text")
+        memory
+        for memory, text in lines.values_list("version__memory", "text")
         if has_question(words_of(text))
     )
-    asking = [memory for key, memory in memories.items() if counts.get(key or 0)]
+    if not counts:
+        return []
+    memories = Memory.objects.filter(pk__in=counts).order_by("-current")
     return [
-        AttentionItem("question", card_path(memory), memory, counts[memory.current_id or 0])
-        for memory in with_channels(asking, place)
+        AttentionItem("question", card_path(memory), memory, counts[memory.pk])
+        for memory in with_channels(memories, place)
     ]
 
 

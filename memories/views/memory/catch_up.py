@@ -31,7 +31,7 @@ from memories.views.access.access import (
 from memories.views.generate.health import describe_failed
 from memories.views.memory.attention import find_attention_items
 from memories.views.memory.display import visible_versions
-from memories.views.memory.marks import followed, with_marks
+from memories.views.memory.marks import followed
 from memories.views.memory.news import (
     load_details,
     load_entries,
@@ -78,7 +78,7 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
     part = "memory/catch_up/_entries.html"
     if cursor is None or not wants_part(request):
         part = "memory/catch_up/_catch_up.html"
-        has_memories = place.followed.exists()
+        has_memories = bool(news.keys or digest) or place.followed.exists()
         context |= {
             "opening": [] if cursor else load_opening(shown, place, selection.since),
             "unseen": [entry for entry in shown if entry.memory.news],
@@ -157,7 +157,7 @@ def _render_entry(
     request: UserRequest, place: WorkspaceContext, pk: int, selection: Selection, news: str
 ) -> HttpResponse:
     """Render one entry and the counts that depend on it."""
-    memories = with_marks(followed(place.workspace, place.reader).filter(pk=pk), place.reader)
+    memories = followed(place.workspace, place.reader).filter(pk=pk)
     entries = load_entries(memories, place, selection.since, folded=pk)
     if not entries:
         raise Http404

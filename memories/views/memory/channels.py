@@ -52,16 +52,14 @@ def detail(request: UserRequest, slug: str, slack_id: str) -> HttpResponse:
         memory.memory_type: memory
         for memory in Memory.objects.filter(channel=channel, scope=MemoryScope.CHANNEL)
     }
-    share, waiting = shares_of(place, [channel], to_micros(now))[channel.pk]
+    long_term = memories.get(MemoryType.LONG_TERM)
+    short_term = memories.get(MemoryType.SHORT_TERM)
+    remembering = {channel.pk} if short_term and short_term.current_id else set()
+    shares = shares_of(place, [channel], to_micros(now), remembering=remembering)
+    share, waiting = shares[channel.pk]
     coverage = find_coverage(place, channel, now)
     calls = ModelCall.objects.readable_by(place.reader)
-    long_term = memories.get(MemoryType.LONG_TERM)
-    texts = texts_context(
-        place,
-        long_term,
-        memories.get(MemoryType.SHORT_TERM),
-        selection.since if has_period else None,
-    )
+    texts = texts_context(place, long_term, short_term, selection.since if has_period else None)
     return render_page(
         request,
         "memory/channels/detail.html",
@@ -76,9 +74,7 @@ def detail(request: UserRequest, slug: str, slack_id: str) -> HttpResponse:
             "reading": reading_bar(coverage, channel, BAR_WIDTH) if coverage else [],
             "bar_width": BAR_WIDTH,
             "waiting": waiting,
-            "update_path": _update_path(
-                place, channel, memories.get(MemoryType.SHORT_TERM), waiting, now
-            ),
+            "update_path": _update_path(place, channel, short_term, waiting, now),
             "coverage": coverage,
             "jobs": _load_jobs(place, channel),
             "threads": _load_threads(place, channel),

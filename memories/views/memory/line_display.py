@@ -85,8 +85,8 @@ class LineBuilder:
         channels = {row.message__channel_id for rows in self.sources.values() for row in rows}
         slug = place.workspace.slug
         self.channel_paths = {
-            channel.pk: messages_path(slug, channel.slack_id)
-            for channel in (place.readable_channels.filter(pk__in=channels) if channels else ())
+            key: messages_path(slug, channel.slack_id)
+            for key, channel in place.channels_by_key(channels).items()
         }
         self.first_versions = _load_first_versions(versions, lines, place)
         self.earlier = _load_earlier(versions, self.first_versions, place)

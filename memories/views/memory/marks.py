@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from django.db.models import Case, DateTimeField, F, Q, When
+from django.db.models import Case, DateTimeField, F, Q, Subquery, When
 
 from memories.models import Channel, Memory, Reader, Workspace
 from memories.models.memory.memories import MemoryQuerySet
@@ -40,11 +40,13 @@ def followed(workspace: Workspace, reader: Reader) -> MemoryQuerySet:
     )
 
 
-def with_marks(memories: MemoryQuerySet, reader: Reader) -> list[Memory]:
-    """Load memories with the reader's marks, newest first. One query, which reads no texts."""
-    return sorted(
-        with_seen(memories, reader.user_id).with_current_dates(), key=sort_key, reverse=True
-    )
+def with_marks(memories: MemoryQuerySet, reader: Reader, **annotations: Subquery) -> list[Memory]:
+    """Load memories with the reader's marks, newest first. One query, which reads no texts.
+
+    ``annotations`` may refer to the marks.
+    """
+    marked = with_seen(memories, reader.user_id).annotate(**annotations)
+    return sorted(marked.with_current_dates(), key=sort_key, reverse=True)
 
 
 def load_keys(

@@ -12,7 +12,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from memories.models import Channel, ChannelPreference, Line, Memory, MemoryVersion, Message
-from memories.models.memory.seen import unseen_memories, with_seen
+from memories.models.memory.memories import MemoryQuerySet
+from memories.models.memory.seen import unseen_memories
 from memories.rules.ingest.timestamps import from_micros
 from memories.rules.memory.briefing import NewsLine, choose_opening, count_kinds, importance_of
 from memories.rules.memory.catch_up import (
@@ -156,10 +157,9 @@ def load_news(
         keys = [key for key in keys if key < cursor]
     digest = changed.filter(channel__isnull=True)
     shown = Q(pk__in=[pk for *_order, pk in keys[:limit]]) | Q(pk__in=digest.values("pk"))
-    memories = with_marks(place.followed.filter(shown), place.reader)
     news = News(keys)
     positions = {pk: position for position, (*_order, pk) in enumerate(keys)}
-    for entry in load_entries(memories, place, since, folded):
+    for entry in load_entries(place.followed.filter(shown), place, since, folded):
         if entry.memory.channel_id is None:
             news.digest = entry
         else:
@@ -170,11 +170,11 @@ def load_news(
 
 
 def load_entries(
-    memories: Sequence[Memory], place: WorkspaceContext, since: Since, folded: int | None = None
+    memories: MemoryQuerySet, place: WorkspaceContext, since: Since, folded: int | None = None
 ) -> list[NewsEntry]:
-    """Load the current texts and their bases. Two queries."""
-    bases = _load_base_ids(memories, place, since)
-    version_ids = {memory.current_id for memory in memories} | set(bases.values())
+    """Load memories with the reader's marks, their current texts and their bases. Two queries."""
+    marked = with_marks(memories, place.reader, base_id=_base_id(place, since))
+    version_ids = {key for memory in marked for key in (memory.current_id, memory.base_id)}
     versions = for_display(
         MemoryVersion.objects.filter(pk__in=[pk for pk in version_ids if pk is not None])
     )
@@ -183,19 +183,17 @@ def load_entries(
         NewsEntry(
             memory,
             by_pk[memory.current_id or 0],
-            by_pk.get(bases.get(memory.pk) or 0),
+            by_pk.get(memory.base_id or 0),
             is_folded=memory.pk == folded and not memory.news,
             since_us=since.us,
         )
-        for memory in memories
+        for memory in marked
         if memory.current_id in by_pk  # a text may be withdrawn between two queries
     ]
 
 
-def _load_base_ids(
-    memories: Sequence[Memory], place: WorkspaceContext, since: Since
-) -> dict[int, int | None]:
-    """Return the key of the version that the reader saw last, or could read then, by memory.
+def _base_id(place: WorkspaceContext, since: Since) -> Subquery:
+    """Return the key of the version of a memory that the reader saw last, or could read then.
 
     A version that they may no longer read is replaced by the one before it.
     """
@@ -207,9 +205,7 @@ def _load_base_ids(
     else:
         seen = versions.filter(created_at__lte=from_micros(since.us))
         seen = seen.order_by("-until_us", "-number")
-    rows = Memory.objects.filter(pk__in=[memory.pk for memory in memories])
-    marked = with_seen(rows, place.reader.user_id).annotate(base=Subquery(seen.values("pk")[:1]))
-    return dict(marked.values_list("pk", "base"))
+    return Subquery(seen.values("pk")[:1])
 
 
 def load_details(entries: Sequence[NewsEntry], place: WorkspaceContext, since: Since) -> None:
@@ -228,8 +224,7 @@ def find_new_lines(
 ) -> list[LineDisplay]:
     """Return the new lines of the current text. They are all lines if the reader saw no version."""
     readable = Memory.objects.visible_to(place.reader).filter(pk=memory.pk)
-    marked = with_marks(readable, place.reader)
-    for entry in load_entries(marked, place, since):
+    for entry in load_entries(readable, place, since):
         if entry.memory.news or not since.is_seen:
             entry.shown = shown
             return [row.new_line for row in entry.new_rows if row.new_line]
@@ -309,14 +304,18 @@ def _count_messages(
     entries: Iterable[NewsEntry], place: WorkspaceContext, since: Since
 ) -> dict[int | None, int]:
     """Count the messages since the end of the base's period, or since the moment, by channel."""
+    after_us: dict[int | None, int] = {}
     later = Q(pk__in=[])
     for entry in entries:
+        channel = entry.memory.channel_id
         base_until_us = entry.base.until_us if entry.base else 0
-        after_us = base_until_us if since.us is None else since.us
-        later |= Q(channel=entry.memory.channel_id, micros__gt=after_us)
+        after_us[channel] = base_until_us if since.us is None else since.us
+        later |= Q(channel=channel, micros__gt=after_us[channel])
     messages = Message.objects.visible_to(place.reader).filter(
         later, state=Message.State.LIVE, is_notice=False
     )
+    # For an index: SQLite would read all messages in the order of their channels.
+    messages = messages.filter(channel__in=after_us, micros__gt=min(after_us.values(), default=0))
     counts = messages.order_by().values("channel").annotate(n=Count("pk"))
     return dict(counts.values_list("channel", "n"))
 

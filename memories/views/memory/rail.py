@@ -1,5 +1,6 @@
 """The list of versions beside a memory, and the context of a memory's card."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,16 +69,25 @@ def find_edit_outcome(
     return EditOutcome(edit, update) if update else None
 
 
-def find_last_seen(memory: Memory | None, place: WorkspaceContext) -> MemoryVersion | None:
-    """Return the newest visible version up to the reader's mark, if the memory has newer ones."""
-    if memory is None:
-        return None
-    memories = followed(place.workspace, place.reader).filter(pk=memory.pk)
-    for marked_memory in with_marks(memories, place.reader):
-        if marked_memory.news and marked_memory.seen:
-            readable = visible_versions(marked_memory, place).with_text()
-            return readable.filter(number__lte=marked_memory.seen).newest_first().first()
-    return None
+def find_last_seen(
+    memories: Iterable[Memory], place: WorkspaceContext
+) -> dict[int, MemoryVersion | None]:
+    """Return the newest visible versions up to the reader's marks, of memories with newer ones.
+
+    The keys are those of the memories. One query, and another for each memory with news.
+    """
+    followed_memories = followed(place.workspace, place.reader).filter(
+        pk__in=[memory.pk for memory in memories]
+    )
+    return {
+        memory.pk: visible_versions(memory, place)
+        .with_text()
+        .filter(number__lte=memory.seen)
+        .newest_first()
+        .first()
+        for memory in with_marks(followed_memories, place.reader)
+        if memory.news and memory.seen
+    }
 
 
 def card_context(memory: Memory, place: WorkspaceContext) -> dict[str, Any]:
@@ -88,5 +98,5 @@ def card_context(memory: Memory, place: WorkspaceContext) -> dict[str, Any]:
         "memory": memory,
         "shown": display_version(current, place),
         "rail": build_rail(memory, place),
-        "last_seen": find_last_seen(memory, place),
+        "last_seen": find_last_seen([memory], place).get(memory.pk),
     }

@@ -23,10 +23,14 @@ def texts_context(
 
     ``since`` marks the new lines of the long-term text.
     """
-    version_ids = {memory.current_id or 0 for memory in (long_term, short_term) if memory}
+    memories = [memory for memory in (long_term, short_term) if memory]
+    newest: list[int] = []
+    history_total = 0
     if short_term is not None:
-        newest = visible_versions(short_term, place).in_order().reverse()
-        version_ids |= set(newest.values_list("pk", flat=True)[:HISTORY_SHOWN])
+        visible = visible_versions(short_term, place)
+        newest = list(visible.in_order().reverse().values_list("pk", flat=True)[:HISTORY_SHOWN])
+        history_total = visible.count() if len(newest) == HISTORY_SHOWN else len(newest)
+    version_ids = {*newest, *(memory.current_id or 0 for memory in memories)}
     versions = MemoryVersion.objects.filter(pk__in=version_ids - {0})
     displays = {
         display.version.pk: display
@@ -36,6 +40,7 @@ def texts_context(
     if long_term is not None and shown is not None and since is not None:
         shown.new_lines = find_new_lines(long_term, shown, place, since)
     short_term_shown = displays.get(short_term.current_id or 0) if short_term else None
+    last_seen = find_last_seen(memories, place)
     history = [
         display
         for display in displays.values()
@@ -47,10 +52,10 @@ def texts_context(
         "short_term": short_term,
         "short_term_shown": short_term_shown,
         "history": history[:HISTORY_SHOWN],
-        "history_total": visible_versions(short_term, place).count() if short_term else 0,
+        "history_total": history_total,
         "rail": build_rail(long_term, place),
-        "last_seen": find_last_seen(long_term, place),
-        "short_term_last_seen": find_last_seen(short_term, place),
+        "last_seen": last_seen.get(long_term.pk) if long_term else None,
+        "short_term_last_seen": last_seen.get(short_term.pk) if short_term else None,
     }
 
 

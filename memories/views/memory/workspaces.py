@@ -102,13 +102,16 @@ def _opted_in_channels(place: WorkspaceContext) -> list[Channel]:
 def _channel_rows(
     place: WorkspaceContext, channels: list[Channel], now_us: int
 ) -> list[ChannelRow]:
-    shares = shares_of(place, channels, now_us)
     latest = {
         memory.channel_id: memory.current
         for memory in Memory.objects.filter(
-            channel__in=channels, scope=MemoryScope.CHANNEL, memory_type=MemoryType.SHORT_TERM
+            channel__in=channels,
+            scope=MemoryScope.CHANNEL,
+            memory_type=MemoryType.SHORT_TERM,
+            current__isnull=False,
         ).select_related("current")
     }
+    shares = shares_of(place, channels, now_us, remembering=latest)
     return [
         ChannelRow(
             channel,

@@ -1,16 +1,15 @@
 """Coverage of channels for pages: how much is read, remembered and waiting."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import datetime
 
 from django.db.models import Count, Max, Sum
 
-from memories.models import Channel, Memory, Message, Segment
+from memories.models import Channel, Message, Segment
 from memories.pipeline.sync.coverage import Coverage, coverage_of
 from memories.rules.generate.coverage import Share, Waiting, build_waiting
 from memories.rules.generate.segments import should_update_short_term_memory
 from memories.rules.ingest.timestamps import to_micros
-from memories.rules.memory.identity import MemoryScope, MemoryType
 from memories.views.access.access import WorkspaceContext
 
 Bar = list[tuple[str, int, int]]  # (CSS class, x, width) of each part
@@ -47,11 +46,15 @@ def find_coverage(place: WorkspaceContext, channel: Channel, now: datetime) -> C
 
 
 def shares_of(
-    place: WorkspaceContext, channels: Iterable[Channel], now_us: int
+    place: WorkspaceContext,
+    channels: Iterable[Channel],
+    now_us: int,
+    *,
+    remembering: Collection[int | None],
 ) -> dict[int, tuple[Share, Waiting | None]]:
     """Return by channel id how many messages are remembered, and why others wait.
 
-    Three queries for any number of channels.
+    ``remembering`` are the keys of the channels with a short-term text. Two queries.
     """
     all_channels = list(channels)
     settings = place.workspace.memory_settings
@@ -71,14 +74,6 @@ def shares_of(
     )
     for row in segments.values("channel", "outcome").order_by().annotate(n=Sum("message_count")):
         read.setdefault(row["channel"], {})[row["outcome"]] = row["n"]
-    remembering = set(
-        Memory.objects.filter(
-            channel__in=all_channels,
-            scope=MemoryScope.CHANNEL,
-            memory_type=MemoryType.SHORT_TERM,
-            current__isnull=False,
-        ).values_list("channel_id", flat=True)
-    )
     shares = {}
     for channel in all_channels:
         new, latest = unread.get(channel.pk, (0, None))
