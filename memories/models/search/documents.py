@@ -130,7 +130,11 @@ class SearchableQuerySet(AudienceQuerySet[Row], Generic[Row]):
             index_query = _fts5_query(keys, tokens)
             found_in = "instr({}, %s)"
         else:
-            where.append(f"{document}.words @@ %s::tsquery")
+            # The first: a merge join would read the index of all other texts, too.
+            where += [
+                f"{document}.{self.searched_as} IS NOT NULL",
+                f"{document}.words @@ %s::tsquery",
+            ]
             index_query = _tsquery(keys, tokens)
             found_in = "strpos({}, %s)"
         params: list[Any] = [index_query]
@@ -167,7 +171,11 @@ class SearchableQuerySet(AudienceQuerySet[Row], Generic[Row]):
             where += [f"{found_at} = {document}.id", f"{WORDS} MATCH %s"]
             index_query = " OR ".join(f'"{key}{word}"' for key in keys for word in words)
         else:
-            where.append(f"{document}.words @@ %s::tsquery")
+            # The first: a merge join would read the index of all other texts, too.
+            where += [
+                f"{document}.{self.searched_as} IS NOT NULL",
+                f"{document}.words @@ %s::tsquery",
+            ]
             index_query = " | ".join(f"'{key}{word}'" for key in keys for word in words)
         matches = self.order_by().extra(
             select={"found_at": found_at}, tables=tables, where=where, params=[index_query]

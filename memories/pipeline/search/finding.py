@@ -243,12 +243,11 @@ def _group(kind: Kind, matching: Any, query: Query, reader: Reader) -> Group:
     limit = OF_ONE if query.kind else OF_MESSAGES if kind is Kind.MESSAGES else IN_EACH
     if query.sort is Sort.BEST and not all(term.excluded for term in query.terms):
         return _best(kind, matching, query, reader, limit)
-    rows = list(matching[: limit + 1])
-    count = len(rows)
-    if count > limit:
-        count = matching.count_up_to(COUNTED + 1)
-    below = rows[limit - 1].found_at if len(rows) > limit else None
-    return Group(kind, rows[:limit], count, below)
+    hits = list(matching.values_list("pk", "found_at")[: limit + 1])
+    rows = _load([pk for pk, _ in hits[:limit]], kind, reader)
+    if len(hits) <= limit:
+        return Group(kind, rows, len(hits))
+    return Group(kind, rows, matching.count_up_to(COUNTED + 1), below=hits[limit - 1][1])
 
 
 def _lines(kind: Kind, query: Query) -> LineQuerySet:
@@ -259,8 +258,8 @@ def _lines(kind: Kind, query: Query) -> LineQuerySet:
 
 def _group_lines(kind: Kind, matching: Any, query: Query) -> Group:
     """Return lines that match the terms, of the newest versions that do."""
-    versions = list(matching[: OF_LINES + 1])
-    keys = [version.pk for version in versions[:OF_LINES]]
+    versions = list(matching.values_list("pk", "found_at")[: OF_LINES + 1])
+    keys = [pk for pk, _ in versions[:OF_LINES]]
     lines = _lines(kind, query).filter(version__in=keys).newest_first()
     rows = [
         line
@@ -275,7 +274,7 @@ def _group_lines(kind: Kind, matching: Any, query: Query) -> Group:
     if not query.kind:
         return Group(kind, rows[:IN_EACH], len(rows))
     has_more = len(versions) > OF_LINES
-    below = versions[OF_LINES - 1].found_at if has_more else None
+    below = versions[OF_LINES - 1][1] if has_more else None
     return Group(kind, rows, len(rows) + has_more, below)
 
 
@@ -287,11 +286,16 @@ def _best(kind: Kind, matching: Any, query: Query, reader: Reader, limit: int) -
     """Return the newest hits by relevance, then newest first."""
     hits = list(matching.keys_and_tokens()[: COUNTED + 1])
     ranked = sorted(hits, key=lambda hit: (-tokenizer.score(hit[2], query.terms), -hit[1]))
-    keys = [pk for pk, _, _ in ranked[:limit]]
-    # Without the other conditions: with them SQLite begins with all channels, or with all matches.
+    return Group(kind, _load([pk for pk, _, _ in ranked[:limit]], kind, reader), len(hits))
+
+
+def _load(keys: Sequence[int], kind: Kind, reader: Reader) -> list[Any]:
+    """Return the visible rows of hits in the order of their keys.
+
+    The hits themselves are found without related rows, which a database would join to all matches.
+    """
     by_key = {row.pk: row for row in _visible(kind, reader).filter(pk__in=keys)}
-    rows = [by_key[key] for key in keys if key in by_key]
-    return Group(kind, rows, len(hits))
+    return [by_key[key] for key in keys if key in by_key]
 
 
 def _channel(name: str, channels: Sequence[Channel]) -> Channel | None:
