@@ -119,7 +119,7 @@ class SearchableQuerySet(AudienceQuerySet[Row], Generic[Row]):
         document = SearchDocument._meta.db_table
         found_at = f"{document}.id"
         tables = [document]
-        where = [f"{document}.{self.searched_as} = {self.model._meta.db_table}.id"]
+        where = self._joined()
         is_sqlite = connections[self.db].vendor == "sqlite"
         included = [term for term in terms if not term.excluded]
         tokens = _tokens(included, selective=not is_sqlite)[: max(1, MOST_LOOKUPS // len(keys))]
@@ -130,11 +130,7 @@ class SearchableQuerySet(AudienceQuerySet[Row], Generic[Row]):
             index_query = _fts5_query(keys, tokens)
             found_in = "instr({}, %s)"
         else:
-            # The first: a merge join would read the index of all other texts, too.
-            where += [
-                f"{document}.{self.searched_as} IS NOT NULL",
-                f"{document}.words @@ %s::tsquery",
-            ]
+            where.append(f"{document}.words @@ %s::tsquery")
             index_query = _tsquery(keys, tokens)
             found_in = "strpos({}, %s)"
         params: list[Any] = [index_query]
@@ -164,23 +160,31 @@ class SearchableQuerySet(AudienceQuerySet[Row], Generic[Row]):
         words = list(words)[: max(1, MOST_LOOKUPS // len(keys))]
         document = SearchDocument._meta.db_table
         found_at, tables = f"{document}.id", [document]
-        where = [f"{document}.{self.searched_as} = {self.model._meta.db_table}.id"]
+        where = self._joined()
         if connections[self.db].vendor == "sqlite":
             tables.append(WORDS)
             found_at = f"{WORDS}.rowid"
             where += [f"{found_at} = {document}.id", f"{WORDS} MATCH %s"]
             index_query = " OR ".join(f'"{key}{word}"' for key in keys for word in words)
         else:
-            # The first: a merge join would read the index of all other texts, too.
-            where += [
-                f"{document}.{self.searched_as} IS NOT NULL",
-                f"{document}.words @@ %s::tsquery",
-            ]
+            where.append(f"{document}.words @@ %s::tsquery")
             index_query = " | ".join(f"'{key}{word}'" for key in keys for word in words)
         matches = self.order_by().extra(
             select={"found_at": found_at}, tables=tables, where=where, params=[index_query]
         )
         return matches.extra(order_by=["-found_at"])
+
+    def _joined(self) -> list[str]:
+        """Return the conditions that join a text with its tokens.
+
+        PostgreSQL believes that to compare words is cheap. `+ 0` keeps it from comparing those of
+        all texts in the order of their keys. Texts of other kinds are excluded before.
+        """
+        document, table = SearchDocument._meta.db_table, self.model._meta.db_table
+        key = f"{document}.{self.searched_as}"
+        if connections[self.db].vendor == "sqlite":
+            return [f"{key} = {table}.id"]
+        return [f"{key} + 0 = {table}.id", f"{key} IS NOT NULL"]
 
     def count_up_to(self, limit: int) -> int:
         """Return the number of `matching` rows, at most ``limit``.
