@@ -8,6 +8,11 @@ from functools import cached_property
 
 from memories.rules.generate import prompts
 from memories.rules.generate.faults import Fault
+from memories.rules.generate.line_choice import (
+    forgotten_lines,
+    forgotten_marked_lines,
+    most_salient,
+)
 from memories.rules.generate.prompt_texts import PERSON_MARK, TEXTS
 from memories.rules.generate.reply_statements import (
     REMARK,
@@ -30,7 +35,6 @@ from memories.rules.memory.operations import (
 )
 from memories.rules.memory.sources import ENOUGH, SourceFinder, search_words, significant_words
 from memories.rules.memory.superseding import find_superseded
-from memories.rules.salience import has_question, is_lasting
 from memories.rules.summariser import (
     MAX_SOURCES,
     OFFLINE,
@@ -95,12 +99,14 @@ def parse_reply(reply: Reply, request: Request) -> ParsedReply:
         return _parse_highlights(lines, reply, request)
     if _is_in_wrong_language(lines, request):
         return ParsedReply(fault=Fault.WRONG_LANGUAGE)
+    if request.form is PromptForm.SIMPLE and not request.only_adds:
+        lines = (*lines, *forgotten_marked_lines(lines, request))
     if request.only_adds:
-        lines = (*lines, *_forgotten_lines(lines, request))
+        lines = (*lines, *forgotten_lines(lines, request))
         return apply_operations(request, list(_additions(lines, request)), _repeats)
     if request.begins_text:
         return apply_operations(request, [Change(line, (), line.refs) for line in lines], _repeats)
-    return ParsedReply(lines)
+    return ParsedReply(most_salient(lines, request.max_lines))
 
 
 def _parse_operations(text: str, reader: "_LineReader") -> ParsedReply:
@@ -339,19 +345,6 @@ class _LineReader:
         return (share >= _PROMPT_SHARE and score < share) or (
             score < 2 * ENOUGH and REMARK.match(text) is not None
         )
-
-
-def _forgotten_lines(lines: Sequence[ReplyLine], request: Request) -> Iterator[ReplyLine]:
-    """Yield the lasting lines to add that no line of the reply rests on.
-
-    A model that can only add lines often leaves out a date or a decision.
-    """
-    cited = {ref for line in lines for ref in line.refs}
-    for line in (line for added in request.additions for line in added.lines):
-        if line.ref not in cited and is_lasting(line.text) and not has_question(line.text):
-            text = prompts.to_one_line(line.text)
-            unverified = (text,) if line.unverified else ()
-            yield ReplyLine(text, (line.ref,), line.kind, unverified=unverified)
 
 
 def _additions(lines: Iterable[ReplyLine], request: Request) -> Iterator[Change]:

@@ -15,6 +15,9 @@ from functools import cached_property
 
 from memories.rules.memory.drift import has_name
 from memories.rules.memory.figures import SourceFigures, find_figures, find_unverified
+from memories.rules.memory.kinds import Kind, kind_of
+from memories.rules.memory.speakers import Speaker, find_speaker
+from memories.rules.salience import has_question
 from memories.rules.search import tokenizer
 from memories.rules.summariser import (
     MAX_SOURCES,
@@ -30,6 +33,7 @@ QUOTED = 0.97  # from this score on the line only copies a message
 _MIN_GAIN = 0.15  # the score that a further source must add
 _CITATION_FACTOR = 2.0  # a source with this many times the score of the cited ones is added
 _STOP_WORD_FACTOR = 0.2  # the share of its weight that a stop word has
+_SPEAKER_SHARE = 0.8  # of the best score, for a source that has the speaker's name
 
 _STOP_WORDS = frozenset(
     "a an and are as at be been but by can could did do does for from had has have he her him his how i if in into is it "
@@ -38,6 +42,13 @@ _STOP_WORDS = frozenset(
     "one said says".split()
 )
 _HIRAGANA = re.compile("[\u3041-\u309f]+")
+_ENDS_AS_QUESTION = re.compile(r"[?？]\W*$|か[。.]?$")
+# Questions in chats often have no question mark.
+_ANY_QUESTION = re.compile(
+    r"[?？]|か(?:\W|$)|(?:^|[^\w\s'’-]\s*)(?:so |and |but |or )?(?:who|what|which|when|where|why|how|is|are|was|were|"
+    r"do|does|did|has|have|can|could|should|would|will|any|anyone|anybody)\b",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True)
@@ -49,6 +60,8 @@ class Source:
     figures: SourceFigures
     is_message: bool
     is_wide: bool  # written in Japanese, Chinese or Korean
+    has_question: bool
+    author: str = ""
     unverified: bool = False
 
     @classmethod
@@ -56,18 +69,41 @@ class Source:
         text = f"{message.author} {message.text}"
         figures = SourceFigures(text, message.at)
         return cls(
-            message.ref, frozenset(search_words(text)), figures, True, _is_wide(message.text)
+            message.ref,
+            frozenset(search_words(text)),
+            figures,
+            is_message=True,
+            is_wide=_is_wide(message.text),
+            has_question=_has_question(message.text),
+            author=message.author,
         )
 
     @classmethod
     def of_line(cls, line: MemoryLine, at: datetime | None) -> "Source":
         """Return a line of a memory as a source. ``at`` is the time of its newest message."""
-        words, figures = frozenset(search_words(line.text)), SourceFigures(line.text, at)
-        return cls(line.ref, words, figures, False, _is_wide(line.text), line.unverified)
+        return cls(
+            line.ref,
+            frozenset(search_words(line.text)),
+            SourceFigures(line.text, at),
+            is_message=False,
+            is_wide=_is_wide(line.text),
+            has_question=_has_question(line.text),
+            unverified=line.unverified,
+        )
+
+    def names(self, speaker: Speaker) -> bool:
+        """Return whether a speaker wrote the message, or the text has the name."""
+        words = frozenset(search_words(speaker.name))
+        return self.author in speaker.authors or words <= self.words
 
 
 def _is_wide(text: str) -> bool:
     return WIDE_CHARACTER.search(text) is not None
+
+
+def _has_question(text: str) -> bool:
+    is_question = has_question(text) or kind_of(text) is Kind.QUESTION
+    return is_question or _ANY_QUESTION.search(text) is not None
 
 
 def search_words(text: str) -> list[str]:
@@ -135,26 +171,62 @@ class SourceFinder:
             is_quote=any(
                 source.is_message and scores[source.ref] >= QUOTED for source in self.sources
             ),
-            unverified=(
-                *find_unverified(line.text, figures),
-                *self._find_unverified_names(line.text, chosen),
-                *([line.text] if all(source.unverified for source in chosen) else []),
+            unverified=tuple(
+                dict.fromkeys(
+                    (
+                        *find_unverified(line.text, figures),
+                        *self._find_unverified_names(line.text, chosen),
+                        *self._find_unverified_text(line.text, chosen),
+                    )
+                )
             )
             if chosen
             else (),
         )
 
-    def _find_unverified_names(self, text: str, chosen: Sequence[Source]) -> Iterator[str]:
-        """Yield the names of authors in a text that no chosen source has.
+    def _find_unverified_names(self, text: str, chosen: Sequence[Source]) -> list[str]:
+        """Return the names of authors in a text that no chosen source has, or of a wrong speaker.
 
         A text may begin with the capital letter of a name that is written without one.
         """
         texts = (text, text[:1].lower() + text[1:])
-        for name in sorted(self.authors):
-            words = frozenset(search_words(name))
-            is_named = any(has_name(form, name) for form in texts)
-            if is_named and not any(words <= source.words for source in chosen):
-                yield name
+        names = [
+            name
+            for name in sorted(self.authors)
+            if any(has_name(form, name) for form in texts)
+            and not any(frozenset(search_words(name)) <= source.words for source in chosen)
+        ]
+        speaker = find_speaker(text, self.authors)
+        if speaker and speaker.authors.isdisjoint(names) and self._is_wrong(speaker, text, chosen):
+            names.append(speaker.name)
+        return names
+
+    def _is_wrong(self, speaker: Speaker, text: str, chosen: Sequence[Source]) -> bool:
+        """Return whether the best source of a line has another author, and not the speaker's name.
+
+        A source with the name may score a little less, or add words to the best one.
+        """
+        claim = speaker.claim if len(significant_words(speaker.claim)) > 1 else text
+        names = frozenset(word for name in self.authors for word in search_words(name))
+        weights = {word: n for word, n in self._weights(claim).items() if word not in names}
+        total = math.fsum(weights.values())
+        scores = {source.ref: _shared_weight(weights, source.words) for source in self.sources}
+        best = max(self.sources, key=lambda source: (scores[source.ref], -source.ref))
+        if not weights or scores[best.ref] < ENOUGH * total:
+            return False
+        missing = {word: n for word, n in weights.items() if word not in best.words}
+        close = (s for s in self.sources if scores[s.ref] >= _SPEAKER_SHARE * scores[best.ref])
+        adding = (s for s in chosen if _shared_weight(missing, s.words) >= _MIN_GAIN * total)
+        return not any(source.names(speaker) for source in (*close, *adding))
+
+    @staticmethod
+    def _find_unverified_text(text: str, chosen: Sequence[Source]) -> Iterator[str]:
+        """Yield a text that rests on unverified lines only, or asks what no source asks."""
+        asks = _ENDS_AS_QUESTION.search(text) is not None
+        if all(source.unverified for source in chosen) or (
+            asks and not any(source.has_question for source in chosen)
+        ):
+            yield text
 
     def has_script_of(self, text: str) -> bool:
         """Return whether a source is written in the script of a text, so that they share words."""

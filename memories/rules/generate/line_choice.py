@@ -1,0 +1,86 @@
+"""Choose the lines of a reply: add what a small model left out, and keep a limit of lines."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from memories.rules import salience
+from memories.rules.generate import prompts
+from memories.rules.generate.highlights import extract_highlights
+from memories.rules.memory.kinds import kind_of
+from memories.rules.summariser import Addition, MemoryLine, ReplyLine, Request
+from memories.rules.tokens import estimate_tokens
+
+_COVERED_SHARE = 0.5  # of the words of a marked text: a line with so many states it
+
+
+def forgotten_lines(lines: Sequence[ReplyLine], request: Request) -> Iterator[ReplyLine]:
+    """Yield the lasting lines to add that no line of the reply rests on.
+
+    A model that can only add lines often leaves out a date or a decision.
+    """
+    cited = {ref for line in lines for ref in line.refs}
+    for line in (line for added in request.additions for line in added.lines):
+        is_lasting = salience.is_lasting(line.text) and not salience.has_question(line.text)
+        if line.ref not in cited and is_lasting:
+            yield _repeat(line)
+
+
+def forgotten_marked_lines(lines: Sequence[ReplyLine], request: Request) -> Iterator[ReplyLine]:
+    """Yield highlights of the marked decisions and tasks that no line of the reply states.
+
+    A reply with a limit of lines gets none.
+    """
+    if request.max_lines is not None:
+        return
+    marked = replace(
+        request,
+        existing=(),
+        messages=[m for m in request.messages if _is_forgotten(m.ref, m.text, lines)],
+        additions=[
+            Addition(added.title, [x for x in added.lines if _is_forgotten(x.ref, x.text, lines)])
+            for added in request.additions
+        ],
+    )
+    if marked.is_empty:
+        return
+    memory_lines = {line.ref: line for line in marked.memory_lines}
+    for highlight in extract_highlights(marked).lines:
+        if highlight.refs[0] in memory_lines:
+            yield _repeat(memory_lines[highlight.refs[0]])
+        else:
+            yield ReplyLine(highlight.line, highlight.refs, kind_of(highlight.body))
+
+
+def most_salient(lines: Sequence[ReplyLine], limit: int | None) -> Sequence[ReplyLine]:
+    """Return at most ``limit`` lines in their order. Marked decisions and tasks always stay."""
+    if limit is None or len(lines) <= limit:
+        return lines
+    words = [salience.content_words(line.text) for line in lines]
+    worths = salience.word_worth(words)
+
+    def value(n: int) -> tuple[bool, float]:
+        text = lines[n].text
+        worth = salience.worth_per_token(text, words[n], worths, estimate_tokens(text))
+        return salience.is_marked(text), worth
+
+    marked = sum(salience.is_marked(line.text) for line in lines)
+    chosen = sorted(range(len(lines)), key=value, reverse=True)[: max(limit, marked)]
+    return [lines[n] for n in sorted(chosen)]
+
+
+def _is_forgotten(ref: int, text: str, lines: Sequence[ReplyLine]) -> bool:
+    """Return whether a text is marked, and no verified line that rests on it has half its words."""
+    if not salience.is_marked(text):
+        return False
+    words = salience.content_words(text)
+    return not any(
+        ref in line.refs
+        and not line.unverified
+        and len(words & salience.content_words(line.text)) >= _COVERED_SHARE * len(words)
+        for line in lines
+    )
+
+
+def _repeat(line: MemoryLine) -> ReplyLine:
+    text = prompts.to_one_line(line.text)
+    return ReplyLine(text, (line.ref,), line.kind, unverified=(text,) if line.unverified else ())

@@ -1,0 +1,116 @@
+"""The speaker of a line, and the check that its source is by the speaker."""
+
+import pytest
+
+from memories.rules.memory.speakers import find_speaker
+from memories.rules.summariser import ReplyLine
+from tests.rules.memory.test_sources import ENGLISH, JAPANESE, make_finder
+
+PEOPLE = ["Ann", "Ben", "佐藤", "田中 花子", "pitti", "Mia Lang"]
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("Ann decided to take Bolt.", "Ann"),
+        ("Ann: we take Bolt.", "Ann"),
+        ("On 4 November, Ann decided to take Bolt.", "Ann"),
+        ("Pitti will move the package.", "Pitti"),
+        ("Mia will move the package.", "Mia"),
+        ("Mia Lang will move the package.", "Mia Lang"),
+        ("佐藤さんはボルト社に決めた。", "佐藤"),
+        ("佐藤がボルト社に決めた。", "佐藤"),
+        ("11月4日、佐藤さんがボルト社に決めた。", "佐藤"),
+        ("佐藤：ボルト社にします。", "佐藤"),
+        ("田中さんによると、年間12万円かかる。", "田中"),
+        ("Annさんはボルト社に決めた。", "Ann"),
+        ("Ann's server is switched off.", None),
+        ("Ann and Ben take Bolt.", None),
+        ("The team thanks Ann for the plan.", None),
+        ("Anna decided to take Bolt.", None),
+        ("佐藤さんのサーバーは停止する。", None),
+        ("佐藤さんと田中さんはボルト社に決めた。", None),
+    ],
+)
+def test_the_speaker_of_a_line(text: str, name: str | None) -> None:
+    speaker = find_speaker(text, PEOPLE)
+    assert (speaker and speaker.name) == name
+
+
+def test_a_claim_ends_before_the_next_name() -> None:
+    speaker = find_speaker("Ann asked for a plan, and Ben wrote it.", PEOPLE)
+    assert speaker is not None and speaker.claim.strip() == "asked for a plan, and"
+
+
+CHAT = make_finder(
+    ("Ann Lee", "Which provider do we take for the backups?"),
+    ("Ben", "I say we decide for Bolt, it costs 1,200 dollars."),
+    ("Ann Lee", "good morning, my cat slept on the keyboard"),
+    ("Cara", "Who moves the printer to the second floor?"),
+    ("Dan", "I do it on Friday."),
+    ("Cara", "Eve: please send the invoice to the bank"),
+    ("Eve", "ok"),
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "unverified"),
+    [
+        ("Ann Lee decides for Bolt, which costs 1,200 dollars.", ("Ann Lee",)),
+        ("Ben decides for Bolt, which costs 1,200 dollars.", ()),
+        ("Ann asks which provider the team takes for the backups.", ()),
+        ("Ann asks which provider to take for the backups, and Ben decides for Bolt.", ()),
+        ("Dan moves the printer to the second floor on Friday.", ()),
+        ("Eve will send the invoice to the bank.", ()),
+        ("Cara wants Eve to send the invoice to the bank.", ()),
+        ("Bolt costs 1,200 dollars, and Ann likes the backups.", ()),
+    ],
+)
+def test_a_line_with_the_name_of_another_speaker(text: str, unverified: tuple[str, ...]) -> None:
+    line = CHAT.trace(ReplyLine(text, (1, 2, 3)))
+    assert line.refs and line.unverified == unverified
+
+
+@pytest.mark.parametrize(
+    ("text", "unverified"),
+    [
+        ("田中さんがボルト社に決めた。クレート社は日本語の窓口がないため。", ("田中",)),
+        ("佐藤さんがボルト社に決めた。クレート社は日本語の窓口がないため。", ()),
+        ("佐藤さんはバックアップの移行を明日やる。", ("佐藤",)),
+        ("田中さんはバックアップの移行を明日やる。", ()),
+    ],
+)
+def test_a_japanese_line_with_the_name_of_another_speaker(
+    text: str, unverified: tuple[str, ...]
+) -> None:
+    line = JAPANESE.trace(ReplyLine(text, tuple(range(1, 7))[:5]))
+    assert line.refs and line.unverified == unverified
+
+
+@pytest.mark.parametrize(
+    ("text", "is_doubtful"),
+    [
+        ("Is the old server switched off on 20 November?", True),
+        ("The old server is switched off on 20 November.", False),
+        ("Did everybody read the plan for the backups?", False),
+    ],
+)
+def test_a_question_that_no_source_asks(text: str, is_doubtful: bool) -> None:
+    assert ENGLISH.trace(ReplyLine(text)).unverified == ((text,) if is_doubtful else ())
+
+
+@pytest.mark.parametrize(
+    ("text", "is_doubtful"),
+    [
+        ("古いサーバーは11月20日の14時に停止しますか。", True),
+        ("古いサーバーは11月20日の14時に停止する。", False),
+        ("バックアップの計画は読みましたか。", False),
+    ],
+)
+def test_a_japanese_question_that_no_source_asks(text: str, is_doubtful: bool) -> None:
+    assert JAPANESE.trace(ReplyLine(text)).unverified == ((text,) if is_doubtful else ())
+
+
+def test_a_question_in_a_chat_needs_no_mark() -> None:
+    finder = make_finder(("Ann", "Ben: how do i install the driver for the printer"))
+    assert not finder.trace(ReplyLine("How does one install the printer driver?")).unverified
