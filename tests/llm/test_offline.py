@@ -144,6 +144,12 @@ class TestChoice:
         agreed = MessageLine(2, text="AGREED received: no release in May", **bot)
         assert [line.refs for line in parse(short([failed, agreed])).lines] == [(2,)]
 
+    def test_a_decision_is_by_the_person_whom_a_bot_repeats(self) -> None:
+        text = "no release in May, since the installer of the old machines needs a month"
+        bot = MessageLine(2, START, "MeetBot", f"AGREED received: {text}", is_bot=True)
+        person = MessageLine(1, START, "Ann", f"[agreed] {text}")
+        assert [line.refs for line in parse(short([person, bot])).lines] == [(1,)]
+
     def test_a_question_and_its_answer_share_a_line(self) -> None:
         lines = [
             MessageLine(1, START, "Ana", "When does the shop in Osaka open?"),

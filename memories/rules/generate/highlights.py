@@ -86,7 +86,10 @@ def extract_highlights(request: Request) -> Highlights:
 
 
 def _choose(pool: Sequence[Candidate], budget: int, *, is_merge: bool) -> list[Candidate]:
-    """Return the best candidates within the budget: lines of people, marked lines, then by value."""
+    """Return the best candidates within the budget: lines of people, marked lines, then by value.
+
+    A bot often repeats the marked message of a person, whose own message comes first.
+    """
     worths = salience.word_worth([candidate.words for candidate in pool])
 
     def value(index: int) -> float:
@@ -96,7 +99,12 @@ def _choose(pool: Sequence[Candidate], budget: int, *, is_merge: bool) -> list[C
 
     order = sorted(
         range(len(pool)),
-        key=lambda i: (pool[i].by_person, salience.is_marked(pool[i].body), value(i)),
+        key=lambda i: (
+            pool[i].by_person,
+            salience.is_marked(pool[i].body),
+            not pool[i].is_bot,
+            value(i),
+        ),
         reverse=True,
     )
     rarity = salience.word_rarity([candidate.words for candidate in pool])

@@ -16,7 +16,7 @@ from functools import cached_property
 from memories.rules.memory.drift import has_name
 from memories.rules.memory.figures import SourceFigures, find_figures, find_unverified
 from memories.rules.memory.kinds import Kind, kind_of
-from memories.rules.memory.speakers import Speaker, find_speaker
+from memories.rules.memory.speakers import Speaker, find_misspelt_names, find_speaker
 from memories.rules.salience import has_question
 from memories.rules.search import tokenizer
 from memories.rules.summariser import (
@@ -45,7 +45,7 @@ _HIRAGANA = re.compile("[\u3041-\u309f]+")
 _ENDS_AS_QUESTION = re.compile(r"[?？]\W*$|か[。.]?$")
 # Questions in chats often have no question mark.
 _ANY_QUESTION = re.compile(
-    r"[?？]|か(?:\W|$)|(?:^|[^\w\s'’-]\s*)(?:so |and |but |or )?(?:who|what|which|when|where|why|how|is|are|was|were|"
+    r"[?？]|か(?:\W|$)|かどうか|質問|疑問|\b(?:whether|questions?|wonder\w*)\b|(?:^|[^\w\s'’-]\s*)(?:so |and |but |or )?(?:who|what|which|when|where|why|how|is|are|was|were|"
     r"do|does|did|has|have|can|could|should|would|will|any|anyone|anybody)\b",
     re.IGNORECASE,
 )
@@ -185,7 +185,7 @@ class SourceFinder:
         )
 
     def _find_unverified_names(self, text: str, chosen: Sequence[Source]) -> list[str]:
-        """Return the names of authors in a text that no chosen source has, or of a wrong speaker.
+        """Return the names of authors that no chosen source has, wrong speakers and misspelt names.
 
         A text may begin with the capital letter of a name that is written without one.
         """
@@ -199,7 +199,7 @@ class SourceFinder:
         speaker = find_speaker(text, self.authors)
         if speaker and speaker.authors.isdisjoint(names) and self._is_wrong(speaker, text, chosen):
             names.append(speaker.name)
-        return names
+        return [*names, *find_misspelt_names(text, self.authors, self._counts.keys())]
 
     def _is_wrong(self, speaker: Speaker, text: str, chosen: Sequence[Source]) -> bool:
         """Return whether the best source of a line has another author, and not the speaker's name.

@@ -1,14 +1,22 @@
-"""The speaker of a line: the author whom it names as the person who says or does something."""
+"""The speaker of a line: the author whom it names as the person who says or does something.
+
+And names of authors that a line misspells.
+"""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 
 from memories.rules.memory.drift import has_name
 from memories.rules.tokens import WIDE_CHARACTER
 
-_MIN_LENGTH = 3  # letters of a part of a name
+_MIN_LENGTH = 3  # letters of the first part of a name
 _MIN_LENGTH_WIDE = 2
+_LEAST_MISSPELT = 5  # letters of a name; shorter ones are like other words
+_ALIKE = 0.8  # of the letters: a name is a misspelt form of another
+_CAPITALIZED = re.compile(r"(?<!\w)[A-Z][a-z]+(?!\w)")
+_SIGNS = "_-^`|[]{}()"  # around the nicknames of chats
 # A date or a short clause may stand in front of the name.
 _START = r"\W*(?:[^,、，]{1,30}[,、，]\s*)?"
 # "Ann's server" and 佐藤さんのサーバー name no speaker, and two names before one verb are not checked.
@@ -31,7 +39,7 @@ class Speaker:
 def find_speaker(text: str, authors: Iterable[str]) -> Speaker | None:
     """Return the speaker whom a line names at its beginning, or None.
 
-    A line may use a part of an author's name.
+    A line may use only the first part of an author's name.
     """
     authors_by_name: dict[str, set[str]] = {}
     for author in authors:
@@ -49,14 +57,26 @@ def find_speaker(text: str, authors: Iterable[str]) -> Speaker | None:
     return None
 
 
+def find_misspelt_names(text: str, authors: Iterable[str], words: Container[str]) -> Iterator[str]:
+    """Yield the capitalized words that are almost a name of an author. No source has them.
+
+    ``words`` are those of all sources.
+    """
+    names = {name.lower() for author in authors for name in _names_of(author)}
+    names = {name for name in names if len(name) >= _LEAST_MISSPELT}
+    for word in dict.fromkeys(_CAPITALIZED.findall(text)):
+        lower = word.lower()
+        if len(word) < _LEAST_MISSPELT or lower in names or lower in words:
+            continue
+        if any(SequenceMatcher(None, lower, name).ratio() >= _ALIKE for name in sorted(names)):
+            yield word
+
+
 def _names_of(author: str) -> set[str]:
-    """Return the name of an author and its parts that are long enough."""
-    parts = {
-        part
-        for part in author.split()
-        if len(part) >= (_MIN_LENGTH_WIDE if WIDE_CHARACTER.search(part) else _MIN_LENGTH)
-    }
-    return {author, *parts}
+    """Return the name of an author, and its first part without signs (``rodrigo_``) if it is long enough."""
+    first = author.split()[0].strip(_SIGNS) if author.strip() else ""
+    least = _MIN_LENGTH_WIDE if WIDE_CHARACTER.search(first) else _MIN_LENGTH
+    return {author, first} if len(first) >= least else {author}
 
 
 def _before_names(text: str, names: Iterable[str]) -> str:

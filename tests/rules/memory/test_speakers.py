@@ -6,7 +6,7 @@ from memories.rules.memory.speakers import find_speaker
 from memories.rules.summariser import ReplyLine
 from tests.rules.memory.test_sources import ENGLISH, JAPANESE, make_finder
 
-PEOPLE = ["Ann", "Ben", "佐藤", "田中 花子", "pitti", "Mia Lang"]
+PEOPLE = ["Ann", "Ben", "佐藤", "田中 花子", "pitti", "Mia Lang", "rodrigo_"]
 
 
 @pytest.mark.parametrize(
@@ -17,6 +17,8 @@ PEOPLE = ["Ann", "Ben", "佐藤", "田中 花子", "pitti", "Mia Lang"]
         ("On 4 November, Ann decided to take Bolt.", "Ann"),
         ("Pitti will move the package.", "Pitti"),
         ("Mia will move the package.", "Mia"),
+        ("Rodrigo will move the package.", "Rodrigo"),
+        ("Rodrigo_ will move the package.", "Rodrigo_"),
         ("Mia Lang will move the package.", "Mia Lang"),
         ("佐藤さんはボルト社に決めた。", "佐藤"),
         ("佐藤がボルト社に決めた。", "佐藤"),
@@ -109,6 +111,25 @@ def test_a_question_that_no_source_asks(text: str, is_doubtful: bool) -> None:
 )
 def test_a_japanese_question_that_no_source_asks(text: str, is_doubtful: bool) -> None:
     assert JAPANESE.trace(ReplyLine(text)).unverified == ((text,) if is_doubtful else ())
+
+
+@pytest.mark.parametrize(
+    ("text", "unverified"),
+    [
+        ("Ronco merged the work into trunk.", ("Ronco",)),
+        ("Ronoc merged the work into trunk.", ()),
+        ("Nobody but ronoc merged the work into the Trunk.", ()),
+        ("Today the work was merged into trunk.", ()),
+    ],
+)
+def test_a_misspelt_name(text: str, unverified: tuple[str, ...]) -> None:
+    finder = make_finder(("ronoc", "and merged my UI work into trunk"), ("diwic", "ok"))
+    assert finder.trace(ReplyLine(text)).unverified == unverified
+
+
+def test_an_indirect_question_is_a_question() -> None:
+    finder = make_finder(("Ann", "the question is whether the volume belongs in the driver"))
+    assert not finder.trace(ReplyLine("Does the volume belong in the driver?")).unverified
 
 
 def test_a_question_in_a_chat_needs_no_mark() -> None:
