@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 
-from memories.rules.search.tokenizer import tokenize
+from memories.rules.search.tokenizer import stem_of, tokenize
 from memories.rules.tokens import estimate_tokens
 
 _HALF_LIFE = 100  # newer messages after which a text is worth half
@@ -126,6 +126,12 @@ def content_words(text: str) -> Words:
     )
 
 
+@lru_cache(maxsize=_TEXTS)
+def stems(text: str) -> Words:
+    """Return the content words of a text, English ones by their stems."""
+    return frozenset(map(stem_of, content_words(text)))
+
+
 def is_figure(word: str) -> bool:
     return any(map(str.isdigit, word))
 
@@ -184,6 +190,15 @@ def has_decision(text: str) -> bool:
 
 def has_question(text: str) -> bool:
     return bool(_QUESTION_WORDS.search(text))
+
+
+def has_date(text: str) -> bool:
+    return bool(_DATE.search(text))
+
+
+def has_number(text: str) -> bool:
+    """Return whether a text has a digit outside of dates."""
+    return any(map(str.isdigit, _DATE.sub("", text)))
 
 
 def is_marked(text: str) -> bool:

@@ -14,6 +14,7 @@ from memories.rules.ingest.invisible import strip_invisible
 from memories.rules.ingest.markup import render_plain
 from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory.lines import words_of
+from memories.rules.search import tokenizer
 
 VERSIONS = 200  # the newest texts with a word of the question, whose lines are read
 MESSAGES = 100  # the most relevant messages
@@ -33,8 +34,14 @@ class Passage:
         return f"{self.row._meta.model_name}-{self.row.pk}"
 
     @property
+    def with_author(self) -> str:
+        """The text of a message after the name of its author, as in most lines."""
+        author = self.row.author_name if isinstance(self.row, Message) else ""
+        return f"{author}: {self.text}" if author else self.text
+
+    @property
     def candidate(self) -> Candidate:
-        return Candidate(self.text, self.at_us, isinstance(self.row, Line))
+        return Candidate(self.with_author, self.at_us, isinstance(self.row, Line))
 
 
 def find_passages(
@@ -44,7 +51,7 @@ def find_passages(
 
     The number of queries does not depend on the number of hits.
     """
-    words = sorted(salience.content_words(question))
+    words = tokenizer.index_words(salience.content_words(question))
     if not words:
         return []
     keys = audience_keys(workspace, reader, None)
@@ -55,7 +62,8 @@ def find_passages(
     hits = question_hits(question, messages, keys).values_list("pk", "micros", "tokens")
     best = most_relevant(question, hits)[:MESSAGES]
     passages = _load(lines, notes, messages.filter(pk__in=best), workspace, reader)
-    chosen = choose(question, [passage.candidate for passage in passages], most)
+    candidates = [passage.candidate for passage in passages]
+    chosen = choose(question, candidates, to_micros(now), most)
     return [passages[i] for i in chosen]
 
 

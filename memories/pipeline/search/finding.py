@@ -150,11 +150,12 @@ def audience_keys(workspace: Workspace, reader: Reader, channel: Channel | None)
 
 
 def question_hits(question: str, messages: MessageQuerySet, keys: Sequence[str]) -> Any:
-    """Return the newest messages with any word of a question, annotated with their `tokens`.
+    """Return the newest messages with a form of any word of a question, with their `tokens`.
 
     ``keys`` are those of the reader's audiences.
     """
-    newest = messages.matching_any(sorted(salience.content_words(question)), keys)[:QUESTION_HITS]
+    words = tokenizer.index_words(salience.content_words(question))
+    newest = messages.matching_any(words, keys)[:QUESTION_HITS]
     tokens = SearchDocument.objects.filter(message=OuterRef("pk")).values("tokens")
     hits = Message.objects.annotate(tokens=Subquery(tokens))
     try:
@@ -171,10 +172,10 @@ def most_relevant(question: str, hits: Iterable[tuple[int, int, str]]) -> list[i
     ``hits`` are (key, time, tokens) of `question_hits`.
     """
     hits = list(hits)
-    texts = [frozenset(tokenizer.without_stems(tokens)) for _, _, tokens in hits]
-    scores = salience.bm25_scores(
-        salience.content_words(question), texts, salience.word_rarity(texts)
-    )
+    texts = [
+        frozenset(map(tokenizer.stem_of, tokenizer.without_stems(tokens))) for _, _, tokens in hits
+    ]
+    scores = salience.bm25_scores(salience.stems(question), texts, salience.word_rarity(texts))
     ranked = sorted(zip(scores, hits, strict=True), key=lambda hit: (-hit[0], -hit[1][1]))
     return [key for _, (key, _, _) in ranked[:QUESTION_BEST]]
 

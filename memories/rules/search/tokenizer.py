@@ -112,6 +112,13 @@ def stem_of(word: str) -> str:
     return str(EnglishStemmer().stemWord(word)) if _ENGLISH.fullmatch(word) else word
 
 
+def index_words(words: Iterable[str]) -> list[str]:
+    """Return these words, and then the tokens of texts with other forms of them."""
+    words = sorted(words)
+    stems = dict.fromkeys(stem_of(word) for word in words if _ENGLISH.fullmatch(word))
+    return list(dict.fromkeys([*words, *(f"{STEM}{stem}" for stem in stems), *stems]))
+
+
 def _stored(tokens: list[str]) -> str:
     """Return the first tokens, as many as an index takes, each between spaces."""
     if not tokens:
