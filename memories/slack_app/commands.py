@@ -91,21 +91,24 @@ def _ask(caller: Caller, question: str) -> Block:
         return answer(
             _("I don't know. No line, note or message that you may read is about this question.")
         )
-    blocks = answer_blocks(question, result.sentences, result.passages)
+    blocks = answer_blocks(question, result)
     text = _("Answer to “%(question)s”") % {"question": question}
     return answer(text, [*blocks, *_share_button(caller, question, result)])
 
 
-def answer_blocks(
-    question: str, sentences: Sequence[Sentence] | None, passages: Sequence[Passage]
-) -> list[Block]:
+def answer_blocks(question: str, result: Answer) -> list[Block]:
     """Return the sentences with links to what they cite, or the best passages."""
-    shown = show_passages(passages)
+    shown = show_passages(result.passages)
     title = f"*{escape(question)}*"
-    if sentences:
-        lines = [_sentence_line(sentence, shown) for sentence in sentences]
+    if result.sentences:
+        lines = [_sentence_line(sentence, shown) for sentence in result.sentences]
         return sections([title, *lines])
-    if sentences is not None:
+    if result.has_failed:
+        title += "\n" + _(
+            "The model did not answer, or a budget allows no call now. The texts below were found "
+            "without it."
+        )
+    elif result.sentences is not None:
         title += "\n" + _("I don't know. These texts are nearest to the question:")
     return sections([title, *map(_passage_line, shown[:BEST])])
 
@@ -152,7 +155,7 @@ def share(caller: Caller) -> Block:
         )
     question = str(value.get("q", ""))[:MAX_QUESTION]
     text = _("Answer to “%(question)s”") % {"question": question}
-    blocks = answer_blocks(question, sentences or None, passages)
+    blocks = answer_blocks(question, Answer(passages, sentences or None))
     by = sections([_("Shared by %(person)s") % {"person": f"<@{caller.person.slack_id}>"}])
     return answer(text, [*blocks, *by], in_channel=True)
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from django.utils import timezone
+from pytest_httpserver import HTTPServer
 
 from memories.models import Member, Note, SlackEvent
 from memories.pipeline.search import indexing
@@ -12,6 +13,7 @@ from memories.pipeline.slack_app.answering import process_request
 from memories.slack_app.answers import answer_request
 from memories.slack_app.commands import SHARE
 from tests.factories import MemberFactory, MessageFactory
+from tests.llm.endpoint import FakeEndpoint
 from tests.slack.fake_app import signed_form
 from tests.slack_app.conftest import OPEN, SECRET, Team
 
@@ -31,6 +33,19 @@ def test_ask_lists_the_texts_about_the_question_with_links(team: Team) -> None:
     assert "We launch on Monday" in shown.text
     assert f"/w/{team.cast.workspace.slug}/c/{OPEN}/" in shown.text
     assert shown.body["response_type"] == "ephemeral"
+
+
+def test_ask_says_whether_the_model_does_not_know_or_does_not_answer(
+    team: Team, settings: Any, httpserver: HTTPServer
+) -> None:
+    endpoint = FakeEndpoint(httpserver)
+    settings.OPENAI_BASE_URL, settings.MEMORYHUB_MODEL = httpserver.url_for("/v1"), "tiny"
+    endpoint.reply_with("We launch on Monday [1].", "We launch on Friday [1].", "")
+    question = "ask When do we launch?"
+    assert "• We launch on Monday [" in team.say("mika", question).text
+    for reason in ("I don't know. These texts", "The model did not answer"):
+        shown = team.say("mika", question).text
+        assert reason in shown and "We launch on Monday" in shown and "Friday" not in shown
 
 
 @pytest.mark.parametrize(

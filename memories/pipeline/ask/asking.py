@@ -21,12 +21,13 @@ logger = logging.getLogger(__name__)
 class Answer:
     """``passages`` are the readable texts about the question, best first.
 
-    ``sentences`` is the model's answer, whose numbers count the passages from 1. It is None without
-    a model, and if the call failed. It is empty if no sentence was supported: nobody knows.
+    ``sentences`` is the model's answer, whose numbers count the passages from 1. It is empty if the
+    passages support no sentence. It is None without a model, and if the call failed (``has_failed``).
     """
 
     passages: Sequence[Passage]
     sentences: Sequence[Sentence] | None = None
+    has_failed: bool = False
 
 
 def ask(
@@ -49,7 +50,10 @@ def ask(
         reply = budget.call_without_job(bound, lambda: model.answer(prompt, LIMIT, thinking_tokens))
     except (CallRefused, SummariserError) as error:
         logger.warning("a question was not answered by the model: %s", type(error).__name__)
-        return Answer(passages)
+        return Answer(passages, has_failed=True)
+    if not reply.text.strip():
+        logger.warning("the model's answer was empty: %s", reply.finish_reason)
+        return Answer(passages, has_failed=True)
     return Answer(passages, parse_answer(reply.text, texts))
 
 
@@ -57,6 +61,6 @@ def number(passages: Sequence[Passage], workspace: Workspace) -> list[NumberedTe
     """Return the passages with their numbers, from 1."""
     zone = workspace.memory_settings.zone
     return [
-        NumberedText(n, passage.text, from_micros(passage.at_us).astimezone(zone))
+        NumberedText(n, passage.with_author, from_micros(passage.at_us).astimezone(zone))
         for n, passage in enumerate(passages, start=1)
     ]

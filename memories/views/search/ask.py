@@ -31,7 +31,7 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
             for sentence in answer.sentences or ()
         ],
         "is_answered": answer.sentences is not None,
-        "has_failed": used_model is not None and bool(shown) and answer.sentences is None,
+        "has_failed": answer.has_failed,
         "has_model": model is not None,
     }
     return render_page(request, "search/ask.html", context)

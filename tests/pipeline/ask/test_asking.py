@@ -1,26 +1,51 @@
 """Answers with a model: cited, checked, and paid from the budget."""
 
+import socket
+from typing import Any
+
 import pytest
 from pytest_httpserver import HTTPServer
 
-from memories.models import Cap, ModelCall, Reader, Workspace
+from memories.llm import ModelSummariser
+from memories.models import Cap, Message, ModelCall, Reader, Workspace
 from memories.pipeline.ask.asking import ask
+from memories.pipeline.ask.passages import find_passages
 from memories.pipeline.search import indexing
-from tests.factories import MONDAY, ChannelFactory, MessageFactory, WorkspaceFactory
-from tests.llm.endpoint import FakeEndpoint
+from tests.factories import (
+    MONDAY,
+    ChannelFactory,
+    MessageFactory,
+    PersonFactory,
+    WorkspaceFactory,
+)
+from tests.llm.endpoint import FakeEndpoint, completion
 
 pytestmark = pytest.mark.django_db
 
 QUESTION = "When does Kazoe launch?"
+GOOD = "Kazoe launches on 26 November"
+SECRET = "After the launch Kazoe is sold to Minato for 40,000 euros."
 
 
 @pytest.fixture
 def workspace() -> Workspace:
     created: Workspace = WorkspaceFactory()
     channel = ChannelFactory(workspace=created)
-    MessageFactory(channel=channel, at=MONDAY, text="Decided: Kazoe launches on 26 November.")
+    author = PersonFactory(workspace=created, name="ben")
+    MessageFactory(
+        channel=channel, at=MONDAY, author=author, text="Decided: Kazoe launches on 26 November."
+    )
+    private = ChannelFactory(workspace=created, kind="private")
+    MessageFactory(channel=private, at=MONDAY, text=SECRET)
     indexing.catch_up()
     return created
+
+
+def _unreachable_model() -> ModelSummariser:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    base_url = f"http://127.0.0.1:{port}/v1"
+    return ModelSummariser(base_url=base_url, api_key="sk-test", model="tiny", timeout=5.0)
 
 
 @pytest.fixture
@@ -28,12 +53,33 @@ def endpoint(httpserver: HTTPServer) -> FakeEndpoint:
     return FakeEndpoint(httpserver)
 
 
-def test_an_answer_cites_readable_passages(workspace: Workspace, endpoint: FakeEndpoint) -> None:
-    endpoint.reply_with("Kazoe launches on 26 November [1]. It costs 900 euros [1].")
+@pytest.mark.parametrize(
+    ("reply", "sentences"),
+    [
+        (f"{GOOD} [1].", [GOOD]),
+        (f"Ben decided this: {GOOD} [1].", [f"Ben decided this: {GOOD}"]),  # the author
+        (f"{GOOD} [1]. It costs 900 euros [1].", [GOOD]),
+        (f"{GOOD}.", []),  # no citation
+        ("Kazoe is sold to Minato for 40,000 euros [1].", []),  # not what the text says
+        ("Kazoe is sold to Minato for 40,000 euros [2].", []),  # the reader has no text 2
+        ("Kazoe launches on 18 November [1].", []),  # another date
+        ("Kazoe launches 3 apps on 26 November [1].", []),  # another figure
+        ("UNKNOWN", []),
+    ],
+)
+def test_each_sentence_rests_on_a_readable_text(
+    workspace: Workspace, endpoint: FakeEndpoint, reply: str, sentences: list[str]
+) -> None:
+    endpoint.reply_with(reply)
     answer = ask(QUESTION, workspace, Reader.public(MONDAY), MONDAY, endpoint.summariser())
-    assert [sentence.text for sentence in answer.sentences or ()] == [
-        "Kazoe launches on 26 November"
-    ]
+    assert [sentence.text for sentence in answer.sentences or ()] == sentences
+    assert answer.sentences is not None and len(answer.passages) == 1
+    assert not any("Minato" in part for part in endpoint.prompt())
+
+
+def test_an_answer_is_paid(workspace: Workspace, endpoint: FakeEndpoint) -> None:
+    endpoint.reply_with(f"{GOOD} [1].")
+    ask(QUESTION, workspace, Reader.public(MONDAY), MONDAY, endpoint.summariser())
     call = ModelCall.objects.get()
     assert (call.job, call.workspace, call.prompt_tokens) == (None, workspace, 100)
 
@@ -46,19 +92,36 @@ def test_the_model_is_not_called_without_readable_passages(
     assert not endpoint.requests
 
 
-def test_an_unsupported_answer_is_empty(workspace: Workspace, endpoint: FakeEndpoint) -> None:
-    endpoint.reply_with("UNKNOWN")
-    answer = ask(QUESTION, workspace, Reader.public(MONDAY), MONDAY, endpoint.summariser())
-    assert answer.sentences == [] and answer.passages
-
-
-def test_without_a_budget_or_an_endpoint_the_texts_remain(
-    workspace: Workspace, endpoint: FakeEndpoint
+@pytest.mark.parametrize(
+    "body",
+    [
+        (500, "server_error"),
+        (429, "rate_limit_exceeded"),
+        {"choices": []},
+        completion("", "length"),  # the tokens went into the reasoning
+        completion(None, "stop", refusal="no"),
+    ],
+)
+def test_without_an_answer_of_the_model_the_texts_remain(
+    workspace: Workspace, endpoint: FakeEndpoint, body: Any
 ) -> None:
-    endpoint.fail_with(500)
-    reader = Reader.public(MONDAY)
-    assert ask(QUESTION, workspace, reader, MONDAY, endpoint.summariser()).sentences is None
+    endpoint.reply_by(lambda prompt: body)
+    answer = ask(QUESTION, workspace, Reader.public(MONDAY), MONDAY, endpoint.summariser())
+    assert (answer.sentences, answer.has_failed, len(answer.passages)) == (None, True, 1)
+
+
+def test_without_a_server_or_a_budget_the_texts_remain(workspace: Workspace) -> None:
+    reader, model = Reader.public(MONDAY), _unreachable_model()
+    assert ask(QUESTION, workspace, reader, MONDAY, model).has_failed
     Cap.objects.create(workspace=workspace, period="day", tokens=1)
-    answer = ask(QUESTION, workspace, reader, MONDAY, endpoint.summariser())
-    assert answer.sentences is None and answer.passages
+    answer = ask(QUESTION, workspace, reader, MONDAY, model)
+    assert answer.has_failed and answer.sentences is None and answer.passages
     assert ModelCall.objects.count() == 1
+
+
+def test_a_question_finds_other_forms_of_its_words(workspace: Workspace) -> None:
+    message = Message.objects.filter(channel__kind="public").get()
+    passages = find_passages("Launching?", workspace, Reader.public(MONDAY), MONDAY)
+    assert [passage.row for passage in passages] == [message]
+    assert passages[0].with_author == f"ben: {message.text}"
+    assert not find_passages("Sold?", workspace, Reader.public(MONDAY), MONDAY)

@@ -32,3 +32,21 @@ def test_only_a_post_calls_the_model(cast: Cast, settings: Any, httpserver: HTTP
     assert "Answer with the model" in page and not endpoint.requests
     page = client.post(path, {"q": "When do we launch?"}).content.decode()
     assert '<span class="line-text">We launch on Monday</span>' in page and 'href="#text-1"' in page
+
+
+@pytest.mark.parametrize(
+    ("reply", "shown"),
+    [
+        ("We launch on Friday [1].", "The texts that you may read do not answer this question."),
+        ("", "The model did not answer, or a budget allows no call now."),
+    ],
+)
+def test_without_a_supported_sentence_the_page_says_why(
+    cast: Cast, settings: Any, httpserver: HTTPServer, reply: str, shown: str
+) -> None:
+    indexing.catch_up()
+    FakeEndpoint(httpserver).reply_with(reply)
+    settings.OPENAI_BASE_URL, settings.MEMORYHUB_MODEL = httpserver.url_for("/v1"), "tiny"
+    response = cast.clients["member"].post(cast.path("ask/"), {"q": "When do we launch?"})
+    page = response.content.decode()
+    assert shown in page and "We launch on Monday" in page and "on Friday" not in page
