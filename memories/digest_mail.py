@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from urllib.parse import urlsplit
 
@@ -20,17 +20,14 @@ from django.utils.translation import gettext as _
 from memories.models import Digest, DigestDelivery, Reader, User, Workspace
 from memories.models.access.audience import entered_workspaces
 from memories.rules.ingest.invisible import strip_invisible
-from memories.rules.ingest.timestamps import to_micros
-from memories.rules.memory.catch_up import Since
-from memories.rules.memory.digests import last_period, next_end, period_start
+from memories.rules.memory.digests import last_period, next_end, next_try, period_start
 from memories.views.access.access import WorkspaceContext
-from memories.views.memory.news import NewsEntry, OpeningLine, load_briefing
+from memories.views.memory.news import NewsEntry, OpeningLine, load_digest
 from memories.views.paths import full_url
 
 logger = logging.getLogger(__name__)
 
 SALT = "memories.unsubscribe"
-MOST_CHANNELS = 20
 AT_ONCE = 100  # e-mails of one run
 
 
@@ -67,20 +64,16 @@ class DigestText:
         return render_to_string("memory/digests/digest.txt", context)
 
 
-def reader_for(user: User, now: datetime) -> Reader:
-    """Return the reader of a digest. An operator's access to private channels does not extend to it."""
-    return replace(Reader.of(user, now), is_operator=False)
-
-
 def workspaces_for(user: User, now: datetime) -> list[Workspace]:
-    return list(entered_workspaces(reader_for(user, now)).order_by("pk"))
+    reader = Reader.of(user, now).without_operator_rights()
+    return list(entered_workspaces(reader).order_by("pk"))
 
 
 def zone_for(user: User, workspaces: Sequence[Workspace]) -> tzinfo:
     """Return the time zone of the periods: the person's own, or that of their first workspace."""
-    if user.zone is not None or not workspaces:
+    if not workspaces:
         return user.zone or timezone.get_default_timezone()
-    return workspaces[0].memory_settings.zone
+    return workspaces[0].zone_for(user)
 
 
 def choose_frequency(digest: Digest, frequency: str, now: datetime) -> None:
@@ -96,12 +89,11 @@ def build_digest(
 
     Activate the person's language and time zone first.
     """
-    place = WorkspaceContext(workspace, reader_for(user, now), user.zone)
-    period = Since("digest", to_micros(since))
-    briefing = load_briefing(place, period, MOST_CHANNELS)
-    lines = briefing.opening_lines
-    entries = [entry for entry in briefing.entries if entry.counts]
-    return DigestText(workspace, since, lines, entries) if lines or entries else None
+    reader = Reader.of(user, now).without_operator_rights()
+    briefing = load_digest(WorkspaceContext(workspace, reader, user.zone), since)
+    if briefing is None:
+        return None
+    return DigestText(workspace, since, briefing.opening_lines, briefing.entries)
 
 
 def in_language_of(user: User, zone: tzinfo) -> ExitStack:
@@ -137,7 +129,7 @@ def send_due(now: datetime) -> int:
 
 
 def _send(delivery: DigestDelivery, now: datetime) -> bool:
-    if not delivery.claim(now):
+    if not delivery.claim(now, next_try(delivery.tries + 1, now)):
         return False
     message = _message(delivery, now)
     if message is None:
@@ -159,7 +151,7 @@ def _message(delivery: DigestDelivery, now: datetime) -> EmailMultiAlternatives 
     may_enter = workspace in workspaces_for(user, now)
     if not (digest.frequency and user.email and may_enter):
         return None
-    zone = user.zone or workspace.memory_settings.zone
+    zone = workspace.zone_for(user)
     since = period_start(digest.frequency, delivery.period, zone)
     with in_language_of(user, zone):
         text = build_digest(user, workspace, since, now)

@@ -13,7 +13,7 @@ from memories.rules.memory.lines import words_of
 from memories.rules.slack_app.blocks import Block, header, item, link, sections
 from memories.views.access.access import WorkspaceContext
 from memories.views.memory.attention import AttentionItem, find_attention_items
-from memories.views.memory.news import Briefing, NewsEntry, OpeningLine, load_briefing
+from memories.views.memory.news import Briefing, NewsEntry, OpeningLine, load_briefing, load_digest
 from memories.views.paths import full_url, page_of, scope_name
 
 ENTRIES = 15  # channels
@@ -28,13 +28,13 @@ def briefing_blocks(
     items = find_attention_items(briefing.news, place, since, now) if with_attention else []
     if items:
         blocks += [header(_("Needs attention")), *sections(map(_attention_line, items))]
-    return _framed(blocks, place, since, f"?since={since.choice}")
+    return _framed(blocks, place, from_micros(since.us or 0), f"?since={since.choice}")
 
 
-def digest_blocks(place: WorkspaceContext, since: Since) -> list[Block]:
+def digest_blocks(place: WorkspaceContext, start: datetime) -> list[Block]:
     """Return the opening of Catch up and the channels with new lines, nothing without news."""
-    blocks = _news_blocks(load_briefing(place, since, ENTRIES))
-    return _framed(blocks, place, since) if blocks else []
+    briefing = load_digest(place, start)
+    return _framed(_news_blocks(briefing), place, start) if briefing else []
 
 
 def _news_blocks(briefing: Briefing) -> list[Block]:
@@ -43,10 +43,10 @@ def _news_blocks(briefing: Briefing) -> list[Block]:
 
 
 def _framed(
-    blocks: list[Block], place: WorkspaceContext, since: Since, query: str = ""
+    blocks: list[Block], place: WorkspaceContext, start: datetime, query: str = ""
 ) -> list[Block]:
     """Add the time before the blocks, and a link to Catch up behind them."""
-    at = from_micros(since.us or 0).astimezone(place.zone)
+    at = start.astimezone(place.zone)
     path = reverse("catch_up-index", args=[place.workspace.slug]) + query
     title = header(_("Since %(when)s") % {"when": date_format(at, _("j M Y"))})
     return [title, *blocks, *sections([link(full_url(path), _("Open Catch up"))])]

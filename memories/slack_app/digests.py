@@ -1,18 +1,14 @@
 """Digests in Slack: a person or the editors of a channel choose them, and a task sends them."""
 
 import logging
-from dataclasses import replace
 from datetime import datetime, tzinfo
 
 from django.utils.formats import date_format
 from django.utils.translation import gettext as _
 
 from memories.models import Channel, Digest, Member, Person, Reader, SlackDigest
-from memories.models.access.slack_digests import RETRY_AFTER
 from memories.pipeline.sync.connecting import client_for, error_text
-from memories.rules.ingest.timestamps import to_micros
-from memories.rules.memory.catch_up import Since
-from memories.rules.memory.digests import last_period, next_end
+from memories.rules.memory.digests import RETRY_AFTER, last_period, next_end
 from memories.rules.slack_app.blocks import Block, answer
 from memories.slack.web import SlackError
 from memories.slack_app.briefing import digest_blocks
@@ -26,15 +22,14 @@ FREQUENCIES = {"daily": Digest.Frequency.DAILY, "weekly": Digest.Frequency.WEEKL
 
 
 def zone_of(owner: Person | Channel) -> tzinfo:
-    """Return the time zone of the periods: the person's own, or the workspace's."""
-    user = owner.user if isinstance(owner, Person) else None
-    return user and user.zone or owner.workspace.memory_settings.zone
+    """Return the time zone of the periods."""
+    return owner.workspace.zone_for(owner.user if isinstance(owner, Person) else None)
 
 
 def reader_of(owner: Person | Channel, now: datetime) -> Reader:
     """Return the person, or all readers of the channel. Access grants do not extend to digests."""
     if isinstance(owner, Person):
-        return replace(Reader.of_person(owner, now), is_operator=False)
+        return Reader.of_person(owner, now).without_operator_rights()
     return owner.readers(now)
 
 
@@ -43,7 +38,7 @@ def build_digest(owner: Person | Channel, since: datetime, now: datetime) -> lis
     place = WorkspaceContext(owner.workspace, reader_of(owner, now))
     person = owner if isinstance(owner, Person) else None
     with language_of(person, owner.workspace):
-        return digest_blocks(place, Since("digest", to_micros(since)))
+        return digest_blocks(place, since)
 
 
 def send_due(now: datetime) -> int:

@@ -4,8 +4,8 @@ from datetime import UTC, timedelta
 
 import pytest
 
-from memories.models import Channel, Member, Person, SlackDigest
-from memories.models.access.slack_digests import RETRY_AFTER
+from memories.models import Channel, Line, Member, Person, SlackDigest
+from memories.rules.memory.digests import RETRY_AFTER
 from memories.slack_app.digests import send_due
 from tests.factories import MONDAY, MemberFactory, make_version
 from tests.slack.fake_app import Shown
@@ -43,6 +43,12 @@ def test_each_period_has_one_message(team: Team) -> None:
         assert "/w/team/catch-up/" in text
     assert send_due(TUESDAY + timedelta(days=1)) == 0  # nothing new
     assert SlackDigest.objects.filter(sent_at=TUESDAY).count() == 2
+
+
+def test_a_channel_without_lines_in_force_has_no_message(team: Team) -> None:
+    choose(team.cast.public)
+    Line.objects.update(outcome=Line.Outcome.SUPERSEDED)
+    assert send_due(TUESDAY) == 0
 
 
 def test_a_killed_worker_posts_once(team: Team, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,19 +2,18 @@
 
 import secrets
 from collections.abc import Iterable
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
 
 from django.db import models
 from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
+from memories.models.access.deliveries import Delivery
 from memories.models.access.tokens import token_digests
 from memories.models.access.users import User
 from memories.models.access.workspaces import Workspace
 
 SALT = "memories.Digest"
-RETRY_AFTER = timedelta(minutes=30)  # longer than any server takes for an e-mail
-MOST_TRIES = 3
 
 
 class DigestQuerySet(models.QuerySet["Digest"]):
@@ -91,14 +90,12 @@ class DigestDeliveryQuerySet(models.QuerySet["DigestDelivery"]):
         )
 
 
-class DigestDelivery(models.Model):
-    """An e-mail for a period. ``next_try_at`` is None when nothing is sent any more."""
+class DigestDelivery(Delivery):
+    """An e-mail for a period."""
 
     digest = models.ForeignKey(Digest, on_delete=models.CASCADE, related_name="deliveries")
     workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="+")
     period = models.DateField()  # the day on which it ends
-    tries = models.PositiveSmallIntegerField(default=0)
-    next_try_at = models.DateTimeField(null=True)
     sent_at = models.DateTimeField(null=True)
 
     objects = DigestDeliveryQuerySet.as_manager()
@@ -122,13 +119,6 @@ class DigestDelivery(models.Model):
     def __str__(self) -> str:
         return f"digest delivery {self.pk}"
 
-    def claim(self, now: datetime) -> bool:
-        """Count a try and plan the next one. Return False if another worker was first."""
-        next_try_at = now + RETRY_AFTER if self.tries + 1 < MOST_TRIES else None
-        same = DigestDelivery.objects.filter(pk=self.pk, tries=self.tries, next_try_at__lte=now)
-        return bool(same.update(tries=self.tries + 1, next_try_at=next_try_at))
-
     def finish(self, sent_at: datetime | None) -> None:
         """Plan no further try. Without a time, there was nothing to send."""
-        rows = DigestDelivery.objects.filter(pk=self.pk)
-        rows.update(next_try_at=None, sent_at=sent_at)
+        self._own_row().update(next_try_at=None, sent_at=sent_at)

@@ -1,7 +1,7 @@
 """Readers: the users and API keys whose access rules filter querysets."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Generic, Self, TypeVar
 
@@ -54,6 +54,10 @@ class Reader:
     def public(cls, now: datetime | None = None) -> Self:
         """Return a reader of public channels, for bots without an account."""
         return cls(is_public=True, now=now or timezone.now())
+
+    def without_operator_rights(self) -> Self:
+        """Return the reader as a person of the team, for texts that leave the hub."""
+        return replace(self, is_operator=False)
 
     @property
     def reads_all_public(self) -> bool:

@@ -4,7 +4,7 @@ A row is also the outbox of its own messages: `next_at` is the time of the next 
 """
 
 import uuid
-from datetime import datetime, timedelta, tzinfo
+from datetime import datetime, tzinfo
 
 from django.db import models
 from django.db.models import Q
@@ -14,9 +14,7 @@ from memories.models.access.digests import Digest
 from memories.models.access.workspaces import Workspace
 from memories.models.ingest.channels import Channel
 from memories.models.ingest.people import Person
-from memories.rules.memory.digests import next_end
-
-RETRY_AFTER = timedelta(minutes=30)  # longer than any call to Slack takes
+from memories.rules.memory.digests import RETRY_AFTER, next_end
 
 
 class SlackDigestQuerySet(models.QuerySet["SlackDigest"]):

@@ -11,6 +11,7 @@ from django.utils.crypto import salted_hmac
 from django.utils.translation import gettext_lazy as _
 
 from memories.models.access.api_keys import ApiKey
+from memories.models.access.deliveries import Delivery
 from memories.models.memory.versions import MemoryVersion
 
 SALT = "memories.Webhook"
@@ -72,15 +73,13 @@ class DeliveryQuerySet(models.QuerySet["WebhookDelivery"]):
         )
 
 
-class WebhookDelivery(models.Model):
-    """A version that a webhook is told about. ``next_try_at`` is None when nothing is sent any more."""
+class WebhookDelivery(Delivery):
+    """A version that a webhook is told about."""
 
     webhook = models.ForeignKey(Webhook, on_delete=models.CASCADE, related_name="deliveries")
     version = models.ForeignKey(
         MemoryVersion, on_delete=models.CASCADE, related_name="webhook_deliveries"
     )
-    tries = models.PositiveSmallIntegerField(default=0)
-    next_try_at = models.DateTimeField(null=True)
     delivered_at = models.DateTimeField(null=True)
     status = models.PositiveSmallIntegerField(null=True)  # of the last response
 
@@ -101,14 +100,6 @@ class WebhookDelivery(models.Model):
     def __str__(self) -> str:
         return f"delivery {self.pk}"
 
-    def claim(self, now: datetime, next_try_at: datetime | None) -> bool:
-        """Count a try and plan the next one. Return False if another worker was first."""
-        same = WebhookDelivery.objects.filter(pk=self.pk, tries=self.tries, next_try_at__lte=now)
-        claimed = bool(same.update(tries=self.tries + 1, next_try_at=next_try_at))
-        self.tries += claimed
-        return claimed
-
     def finish(self, now: datetime, status: int) -> None:
         """Note that the receiver accepted it."""
-        rows = WebhookDelivery.objects.filter(pk=self.pk)
-        rows.update(delivered_at=now, next_try_at=None, status=status)
+        self._own_row().update(delivered_at=now, next_try_at=None, status=status)

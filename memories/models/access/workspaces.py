@@ -1,7 +1,7 @@
 """Workspaces, their settings, their members and roles."""
 
 from collections.abc import Iterable
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, tzinfo
 from functools import cached_property
 from typing import Any
 
@@ -182,6 +182,10 @@ class Workspace(models.Model):
         if self.connected_at is None:
             return now
         return min(now, self.synced_at) if self.synced_at else None
+
+    def zone_for(self, user: User | None) -> tzinfo:
+        """Return the time zone for a reader: their own, or the workspace's."""
+        return (user and user.zone) or self.memory_settings.zone
 
     def role_of(self, reader: Reader) -> str:
         """Return the reader's role in the workspace (`Member.Role`), or "" for an outsider."""

@@ -4,6 +4,8 @@ from datetime import date, datetime, time, timedelta, tzinfo
 
 HOUR = 7
 DAYS = {"daily": 1, "weekly": 7}
+RETRY_AFTER = timedelta(minutes=30)  # longer than an e-mail or a call to Slack takes
+MOST_TRIES = 3  # of an e-mail
 
 
 def last_period(frequency: str, now: datetime, zone: tzinfo) -> tuple[datetime, datetime]:
@@ -25,3 +27,8 @@ def next_end(frequency: str, now: datetime, zone: tzinfo) -> datetime:
     _start, end = last_period(frequency, now, zone)
     day = end.date() + timedelta(days=DAYS[frequency])
     return datetime.combine(day, time(HOUR), zone)
+
+
+def next_try(tries: int, now: datetime) -> datetime | None:
+    """Return the time of the next try after so many, None after the last."""
+    return now + RETRY_AFTER if tries < MOST_TRIES else None

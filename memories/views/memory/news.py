@@ -5,6 +5,7 @@ The number of queries does not depend on the number of texts.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import cached_property
 
 from django.db.models import Count, Exists, OuterRef, Q, Subquery
@@ -14,7 +15,7 @@ from django.utils.translation import ngettext
 from memories.models import Channel, ChannelPreference, Line, Memory, MemoryVersion, Message
 from memories.models.memory.memories import MemoryQuerySet
 from memories.models.memory.seen import unseen_memories
-from memories.rules.ingest.timestamps import from_micros
+from memories.rules.ingest.timestamps import from_micros, to_micros
 from memories.rules.memory.briefing import NewsLine, choose_opening, count_kinds, importance_of
 from memories.rules.memory.catch_up import (
     Since,
@@ -33,6 +34,8 @@ from memories.views.memory.display import (
 )
 from memories.views.memory.line_display import LineDisplay
 from memories.views.memory.marks import load_keys, with_marks
+
+DIGEST_CHANNELS = 20
 
 
 @dataclass
@@ -287,6 +290,13 @@ def load_briefing(place: WorkspaceContext, since: Since, limit: int) -> Briefing
     load_details(news.all_entries, place, since)
     opening_lines = load_opening(news.all_entries, place, since)
     return Briefing(news, opening_lines, most_important_first(news.all_entries))
+
+
+def load_digest(place: WorkspaceContext, start: datetime) -> Briefing | None:
+    """Load what a digest since ``start`` says: channels with counted lines only. None without news."""
+    briefing = load_briefing(place, Since("digest", to_micros(start)), DIGEST_CHANNELS)
+    entries = [entry for entry in briefing.entries if entry.counts]
+    return replace(briefing, entries=entries) if briefing.opening_lines or entries else None
 
 
 def count_words(kind: str, n: int) -> str:
