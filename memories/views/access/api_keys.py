@@ -9,6 +9,7 @@ from django.contrib import messages as toasts
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
+from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_POST
@@ -18,6 +19,8 @@ from memories.models import ApiKey, Channel
 from memories.models.access.api_keys import REQUESTS_PER_MINUTE
 from memories.views.access.access import UserRequest, WorkspaceContext, open_workspace
 from memories.views.pages import render_page
+
+FOLDED_FIELDS = ("channels", "is_public", "requests_per_minute")
 
 
 class ApiKeyForm(forms.Form):
@@ -73,6 +76,14 @@ class ApiKeyForm(forms.Form):
         if not place.reader.is_operator:
             del self.fields["is_public"], self.fields["requests_per_minute"]
 
+    @property
+    def main_fields(self) -> list[forms.BoundField]:
+        return [field for field in self if field.name not in FOLDED_FIELDS]
+
+    @property
+    def folded_fields(self) -> list[forms.BoundField]:
+        return [field for field in self if field.name in FOLDED_FIELDS]
+
     def clean_channels(self) -> list[Channel]:
         """Return the readable channels. Each name must belong to exactly one of them."""
         channels = []
@@ -111,7 +122,11 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
     Only the response to the form shows the token.
     """
     place = open_workspace(request, slug)
-    context: dict[str, Any] = {"place": place, "token": ""}
+    context: dict[str, Any] = {
+        "place": place,
+        "token": "",
+        "mcp_url": request.build_absolute_uri(reverse("mcp")),
+    }
     form = ApiKeyForm(request.POST or None, place=place)
     if request.method == "POST" and form.is_valid():
         context["made"], context["token"] = form.issue(request)

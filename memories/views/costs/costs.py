@@ -32,7 +32,7 @@ from memories.views.pages import render_page
 DAYS = 30
 SERIES = 6  # colours; all models from the sixth on share one
 TOP_CHANNELS = 10
-WIDTH, HEIGHT, STEP = 600, 120, 20
+WIDTH, HEIGHT, STEP = 600, 80, 20
 
 
 @dataclass(frozen=True)
@@ -86,6 +86,7 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
         "models": models,
         "bars": _bars(days, {row.model: row.series for row in models}, first),
         "days": _by_day(days, models),
+        "tallest": max(_tokens_by_day(days).values(), default=0),
         "top": [(channels.get(row.key), row) for row in top],
         "private": PRIVATE,
         "width": WIDTH,
@@ -137,11 +138,16 @@ def _by_day(
     ]
 
 
+def _tokens_by_day(days: dict[tuple[date, str], Sums]) -> Counter[date]:
+    tokens: Counter[date] = Counter()
+    for (day, _model), day_sums in days.items():
+        tokens[day] += day_sums.tokens
+    return tokens
+
+
 def _bars(days: dict[tuple[date, str], Sums], series: dict[str, int], first: date) -> list[Bar]:
     """Return the stacked bars of each day. The tallest day has the height of the picture."""
-    heights: Counter[date] = Counter()
-    for (day, _model), day_sums in days.items():
-        heights[day] += day_sums.tokens
+    heights = _tokens_by_day(days)
     tallest = max(heights.values(), default=0)
     if not tallest:
         return []

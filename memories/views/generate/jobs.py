@@ -59,7 +59,7 @@ from memories.views.paths import messages_path
 FAILED_SHOWN = 20
 OPEN_SHOWN = 20
 CHANNELS_SHOWN = 50
-RECENT_SHOWN = 25
+RECENT_SHOWN = 12
 INPUTS_SHOWN = 50
 WHILE_ACTIVE, WHILE_IDLE = 3, 60  # seconds between two refreshes
 

@@ -14,7 +14,7 @@ from django.utils.translation import ngettext
 from memories.models import Job, Memory, Message, Proposal
 from memories.models.memory.proposals import MAX_LENGTH
 from memories.pipeline.memory import proposals, review
-from memories.rules.memory.compare import DiffRow, compare_lines
+from memories.rules.memory.compare import DiffRow, changed_rows, compare_lines
 from memories.views.access.access import UserRequest, WorkspaceContext, must_edit, open_workspace
 from memories.views.pages import render_page
 from memories.views.paths import message_path
@@ -26,7 +26,7 @@ SHOWN = 50
 class ReviewItem:
     """A proposal: of a text by a ``job``, or of a line or note by a person, a key or a merge.
 
-    ``key`` names it in the form. ``rows`` are the changes of the text.
+    ``key`` names it in the form. ``rows`` compares the texts.
     """
 
     key: str
@@ -36,10 +36,21 @@ class ReviewItem:
     proposal: Proposal | None = None
     sources: list[tuple[Message, str]] = field(default_factory=list)
 
+    @property
+    def changes(self) -> list[DiffRow]:
+        return changed_rows(self.rows)
+
+    @property
+    def unchanged(self) -> int:
+        return len(self.rows) - len(self.changes)
+
 
 @login_required
 def index(request: UserRequest, slug: str) -> HttpResponse:
-    """List the open proposals, for editors. POST ``do``: approve or reject those in ``chosen``."""
+    """List the open proposals, for editors.
+
+    POST ``do``: approve or reject those in ``chosen``. ``only`` is an action and one key.
+    """
     place = open_workspace(request, slug)
     must_edit(place)
     if request.method == "POST":
@@ -50,6 +61,7 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
         "place": place,
         "items": [_item(key, row, place) for key, row in list(rows.items())[:SHOWN]],
         "has_more": len(rows) > SHOWN,
+        "has_several": len(rows) > 1,
         "max_length": MAX_LENGTH,
     }
     return render_page(request, "memory/review/index.html", context)
@@ -67,6 +79,9 @@ def _rows(place: WorkspaceContext) -> dict[str, Job | Proposal]:
 
 def _decide(request: UserRequest, place: WorkspaceContext) -> None:
     chosen, action = request.POST.getlist("chosen"), request.POST.get("do")
+    if "only" in request.POST:
+        action, _space, key = request.POST["only"].partition(" ")
+        chosen = [key]
     if action not in ("approve", "reject"):
         raise Http404
     decided = 0

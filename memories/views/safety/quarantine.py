@@ -65,6 +65,10 @@ class ShownLine:
     sources: list[ShownSource] = field(default_factory=list)
 
     @property
+    def excludable(self) -> list[ShownSource]:
+        return [source for source in self.sources if not source.message.is_revoked]
+
+    @property
     def people(self) -> list[Person]:
         authors = (s.person for s in self.sources if s.person and not s.person.is_revoked)
         return list(dict.fromkeys(authors))

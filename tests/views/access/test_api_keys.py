@@ -29,6 +29,15 @@ def test_a_key_is_shown_once_and_reads_as_its_maker(cast: Cast) -> None:
     assert [channel["name"] for channel in answer.json()["items"]] == ["salaries"]
 
 
+def test_the_page_shows_the_keys_and_where_to_use_them(cast: Cast) -> None:
+    make(cast, "member")
+    page = cast.clients["member"].get(cast.path("keys/")).content.decode()
+    assert '<code id="mcp-url">http://testserver/mcp</code>' in page
+    assert "reads as" not in page, "it is the reader's own"
+    page = cast.clients["insider"].get(cast.path("keys/")).content.decode()
+    assert "reads as member" in page
+
+
 def test_revoked_it_opens_nothing(cast: Cast) -> None:
     token = make(cast, "member")
     path = cast.path(f"keys/{ApiKey.objects.get().pk}/revoke/")

@@ -40,7 +40,7 @@ def page(cast: Cast, name: str = "member") -> str:
 def test_without_a_call(cast: Cast) -> None:
     text = page(cast)
     assert "No model usage this month." in text and "No budget is set." in text
-    assert "$0" not in text
+    assert "$0" not in text and "Last 30 days" not in text
 
 
 def test_a_member_sees_only_visible_costs(spent: Cast) -> None:
@@ -69,7 +69,7 @@ def test_bars_beside_their_table(spent: Cast) -> None:
         ("1", "580", "other: 4,000"),
         ("2", "580", "tiny: 120"),
     ]
-    assert "style=" not in text
+    assert "style=" not in text and "The tallest bar: 4,120." in text
     assert text.count('<th scope="row">') >= 5
 
 

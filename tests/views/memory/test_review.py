@@ -38,7 +38,8 @@ def test_several_proposals_are_approved_or_rejected_at_once(cast: Cast) -> None:
     assert page.count('name="chosen"') == 4
     data = {f"text-of-line-{second.pk}": "Anna and Ben lead"}
     page = post(cast, "approve", first, second, note, **data).content.decode()
-    assert "3 proposals approved." in page and page.count('name="chosen"') == 1
+    assert "3 proposals approved." in page and page.count('name="only"') == 2
+    assert 'name="chosen"' not in page and "Approve selected" not in page
     cast.memory.refresh_from_db()
     content = cast.memory.current.content
     assert "- We launch on Tuesday" in content and "- Anna and Ben lead" in content
@@ -47,7 +48,9 @@ def test_several_proposals_are_approved_or_rejected_at_once(cast: Cast) -> None:
         "Deploys run at noon",
         cast.public,
     )
-    assert "1 proposal rejected." in post(cast, "reject", third).content.decode()
+    path = cast.path("proposals/")
+    answer = cast.clients["editor"].post(path, {"only": f"reject line-{third.pk}"}, follow=True)
+    assert "1 proposal rejected." in answer.content.decode()
     assert (
         "No open proposals." in cast.clients["editor"].get(cast.path("proposals/")).content.decode()
     )
@@ -59,6 +62,18 @@ def test_proposals_that_cannot_be_decided_are_reported(cast: Cast) -> None:
     proposal.reject(by=None)
     assert "1 proposal was not decided." in post(cast, "approve", proposal).content.decode()
     assert post(cast, "publish", proposal).status_code == 404
+
+
+def test_the_button_of_a_proposal_decides_it_alone(cast: Cast) -> None:
+    chosen, only = propose(cast, "Anna leads"), propose(cast, "Ben leads")
+    data = {"chosen": [f"line-{chosen.pk}"], "only": f"approve line-{only.pk}"}
+    data[f"text-of-line-{only.pk}"] = "Ben and Mika lead"
+    page = cast.clients["editor"].post(cast.path("proposals/"), data, follow=True)
+    assert "1 proposal approved." in page.content.decode()
+    cast.memory.refresh_from_db()
+    assert "- Ben and Mika lead" in cast.memory.current.content
+    chosen.refresh_from_db()
+    assert chosen.state == "open"
 
 
 def test_a_proposal_for_an_unreadable_memory_is_not_there(cast: Cast) -> None:

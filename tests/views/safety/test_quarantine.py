@@ -65,6 +65,17 @@ def test_a_line_with_its_reason_and_its_sources(cast: Cast) -> None:
     assert "Quarantine" not in cast.clients["member"].get(cast.path()).content.decode()
 
 
+def test_only_sources_in_use_can_be_excluded(cast: Cast) -> None:
+    quarantine(cast)
+    revoke = "sources/messages/{}/"
+    shown = page(cast)
+    assert shown.count("All messages of") == 1
+    for message in cast.messages[:2]:
+        assert f'hx-post="{cast.path(revoke.format(message.pk))}"' in shown
+    Message.objects.filter(pk=cast.messages[0].pk).update(is_revoked=True)
+    assert f'hx-post="{cast.path(revoke.format(cast.messages[0].pk))}"' not in page(cast)
+
+
 def test_private_lines_are_only_for_their_readers(cast: Cast) -> None:
     line = quarantine(cast, "tom's secret line", cast.private_memory)
     assert "secret line" in page(cast, "insider")

@@ -64,10 +64,12 @@ def test_no_channel_is_selected_at_first_and_private_ones_are_marked(cast: Cast)
     assert "checked" not in shown and 'name="was"' not in shown
     assert shown.count('class="badge">private<') == 1
     assert shown.count('class="badge">shared with others<') == 1
-    assert "invite the bot:" in shown
+    assert "without the bot" not in shown, "nothing is connected"
     assert "private channels are turned off in the settings" in shown
     cast.workspace.change_settings({"read_private_channels": True})
-    assert "private channels are switched off" not in page(cast)
+    assert "private channels are turned off" not in page(cast)
+    connect(cast)
+    assert page(cast).count("without the bot") == 2
 
 
 def test_a_private_channel_is_shown_only_to_its_members(cast: Cast) -> None:
