@@ -168,7 +168,7 @@ def test_a_message_is_revoked_and_restored(cast: Cast) -> None:
 def test_a_person_is_revoked_and_restored(cast: Cast) -> None:
     quarantine(cast)
     path = f"sources/people/{cast.author.pk}/"
-    assert 'Exclude <span lang="en">mika</span> from memories' in page(cast)
+    assert 'All messages of <span lang="en">mika</span>' in page(cast)
     assert post(cast, path, do="revoke").status_code == 302
     assert Person.objects.get(pk=cast.author.pk).is_revoked
     shown = page(cast)
