@@ -27,7 +27,7 @@ from memories.views.pages import next_of, render_page
 from memories.views.paths import channel_path, thread_path, update_path
 from memories.views.sync.coverage import find_coverage, reading_bar, share_bar, shares_of
 
-THREADS_SHOWN = 12
+THREADS_SHOWN = 3
 JOBS_SHOWN = 5
 BAR_WIDTH = 272
 

@@ -54,6 +54,7 @@ class HitGroup:
     hits: list[Hit]
     count: str
     more: str
+    is_folded: bool
 
 
 def hit_groups(
@@ -87,6 +88,7 @@ def hit_groups(
             ],
             count_label(group.count),
             _more(group, query, parameters),
+            group.kind is Kind.OLDER or (group.kind is Kind.ARCHIVE and len(results.groups) > 1),
         )
         for group in results.groups
     ]

@@ -17,7 +17,7 @@ from memories.rules.generate.reply import parse_reply
 from memories.rules.memory.lines import words_of
 from memories.rules.summariser import Addition, MemoryLine, Reply
 from memories.views.memory.archive import AT_ONCE
-from tests.factories import MONDAY, make_version
+from tests.factories import MONDAY, MessageFactory, make_version
 from tests.llm.requests import long
 from tests.views.conftest import Cast
 
@@ -203,6 +203,17 @@ def test_the_search_finds_it(archive: Cast, name: str, typed: str, count: int | 
         return
     html = response.content.decode()
     assert len(re.findall(r"/m/\d+/archive/\?line=", html)) == count
+
+
+@pytest.mark.parametrize(("typed", "is_folded"), [("beta in:archive", False), ("beta", True)])
+def test_the_search_folds_it_behind_other_results(
+    archive: Cast, typed: str, is_folded: bool
+) -> None:
+    MessageFactory(channel=archive.public, author=archive.author, text="the beta is out")
+    index_of.catch_up()
+    html = archive.clients["member"].get(archive.path("search/"), {"q": typed}).content.decode()
+    assert ("Show archived lines</summary>" in html) is is_folded
+    assert "The <mark>beta</mark> shipped" in html
 
 
 def context(*more: str) -> str:

@@ -420,3 +420,14 @@ def test_the_coverage_of_the_sync_is_shown(cast: Cast, values: dict[str, Any], s
     page = page_of(cast)
     assert "Read from Slack" in page
     assert says in page
+
+
+def test_the_latest_threads_with_a_memory_are_linked(cast: Cast) -> None:
+    for hour in range(4):
+        root = MessageFactory(
+            channel=cast.public, author=cast.author, at=MONDAY + timedelta(days=1, hours=hour)
+        )
+        make_thread_memory(channel=cast.public, thread_ts=root.ts, texts=["- a thread"])
+    side = page_of(cast).split('id="threads-title"')[1].split("</section>")[0]
+    assert side.count("<li>") == 3
+    assert f'href="{cast.path("c/C0PUBLIC/threads/")}">All threads</a>' in side
