@@ -58,7 +58,7 @@ def test_every_state_in_every_look(
 
 
 # Where nothing is to be done but on the form, or by the next pass, which the words say.
-ITSELF = {"/w/new/context/", "/w/new/invitations/", "/w/new/slack/"}
+ITSELF = {"/w/new/context/", "/w/new/invitations/", "/w/new/keys/", "/w/new/slack/"}
 
 
 def test_every_empty_page_has_a_reason_and_a_next_step(page: Page, story: Story) -> None:
