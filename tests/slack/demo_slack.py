@@ -196,8 +196,6 @@ def _post(
     over: threading.Event,
 ) -> None:
     """Post messages, and send the events of each step."""
-    from memories.models import Workspace
-
     while not _is_up(url):
         if over.wait(0.5):
             return
@@ -205,13 +203,27 @@ def _post(
         say(step)
         for body in slack.take_events():
             send_event(url, body, sends=2)
-        # A pass ends at the last sync. The usual five minutes are long for a spectator.
-        Workspace.objects.filter(slug=SLUG).update(next_sync_at=None)
+        _request_sync()
         if over.wait(every):
             return
     say("Everybody has said what there was to say. Ctrl-C stops web and worker.")
     while not over.wait(every):
-        Workspace.objects.filter(slug=SLUG).update(next_sync_at=None)
+        _request_sync()
+
+
+def _request_sync() -> None:
+    """Let the next tick read all channels, because a pass ends at the last complete read.
+
+    The usual five minutes are long for a spectator.
+    """
+    from django.utils import timezone
+
+    from memories.models import ChannelSync, Workspace
+    from memories.rules.sync.resync_schedule import FRESH_FOR
+
+    Workspace.objects.filter(slug=SLUG).update(next_sync_at=None)
+    stale = timezone.now() - FRESH_FOR
+    ChannelSync.objects.filter(synced_at__gt=stale).update(synced_at=stale)
 
 
 def _is_up(url: str) -> bool:

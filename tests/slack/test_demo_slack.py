@@ -7,6 +7,7 @@ import socket
 import sqlite3
 import subprocess
 import sys
+import time
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
@@ -28,17 +29,20 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(400)]
 ROOT = Path(__file__).resolve().parent.parent.parent
 LIMIT = 300  # seconds after which it stops by itself
 PATIENCE = 240.0
+FIRST_MEMORY = 120.0  # seconds from the first new message to a memory of it
+TALK = re.compile(r"^#\S+ [a-z]+: ([A-Za-z ,.]{25,60})", re.M)
 
 
 class Demo:
-    def __init__(self, var: Path, log: Path) -> None:
+    def __init__(self, var: Path, log: Path, *options: str) -> None:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
         self.database = var / "memoryhub.sqlite3"
         self.url = f"http://127.0.0.1:{port}/w/kazoe/"
         self.log = log
-        options = ["--port", str(port), "--limit", str(LIMIT), "--days", "0", "--every", "0.5"]
+        self.began = time.time()
+        options = ("--port", str(port), "--limit", str(LIMIT), "--days", "0", *options)
         with log.open("w") as output:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "tests.slack.demo_slack", "--var", str(var), *options],
@@ -68,6 +72,13 @@ class Demo:
             [count] = rows.execute("SELECT count(*) FROM memories_memoryversion").fetchone()
             return int(count)
 
+    def newest_memory(self) -> float:
+        """Return the time of the newest message that a memory covers, in seconds."""
+        with contextlib.closing(sqlite3.connect(f"file:{self.database}?mode=ro", uri=True)) as rows:
+            newest = "SELECT coalesce(max(until_us), 0) FROM memories_memoryversion"
+            [until_us] = rows.execute(newest).fetchone()
+            return float(until_us) / 1_000_000
+
     def newest_messages(self) -> str:
         """Return the message pages of all channels on the workspace's page."""
         paths = set(re.findall(r'href="(/w/kazoe/c/[^/"]+/)', self.page(self.url)))
@@ -76,9 +87,9 @@ class Demo:
         return "\n".join(self.page(page) for page in pages)
 
 
-@pytest.fixture
-def demo(tmp_path: Path) -> Iterator[Demo]:
-    running = Demo(tmp_path / "demo", tmp_path / "log")
+@contextlib.contextmanager
+def run_demo(folder: Path, *options: str) -> Iterator[Demo]:
+    running = Demo(folder / "demo", folder / "log", *options)
     sessions: set[int] = set()
     try:
         yield running
@@ -89,15 +100,20 @@ def demo(tmp_path: Path) -> Iterator[Demo]:
         wait_until(lambda: not alive_in_sessions(sessions), "nothing left")
 
 
+@pytest.fixture
+def demo(tmp_path: Path) -> Iterator[Demo]:
+    with run_demo(tmp_path, "--every", "0.5") as running:
+        yield running
+
+
 @pytest.mark.nightly("a second demo")
 def test_the_demo_remembers_messages_and_stops_at_a_signal(demo: Demo) -> None:
     wait_until(demo.answers, f"an answer; see {demo.log}", PATIENCE)
     sign_in(demo.browser, demo.url)
     assert demo.count_versions() > 0 and "Kazoe 3" in demo.page(demo.url)
     # New messages arrive as events.
-    lines = re.compile(r"^#\S+ [a-z]+: ([A-Za-z ,.]{25,60})", re.M)
-    wait_until(lambda: lines.search(demo.read_log()), f"talk; see {demo.log}", PATIENCE)
-    posted = lines.findall(demo.read_log())
+    wait_until(lambda: TALK.search(demo.read_log()), f"talk; see {demo.log}", PATIENCE)
+    posted = TALK.findall(demo.read_log())
     wait_until(
         lambda: any(line in demo.newest_messages() for line in posted),
         f"one of {posted}; see {demo.log}",
@@ -108,6 +124,18 @@ def test_the_demo_remembers_messages_and_stops_at_a_signal(demo: Demo) -> None:
     assert demo.process.wait(timeout=60) == 0, demo.read_log()
     wait_until(lambda: not alive_in_sessions(sessions), "nothing left")
     assert "Traceback" not in demo.read_log()
+
+
+@pytest.mark.nightly("a third demo, at its usual pace")
+def test_the_first_memory_of_new_messages_takes_less_than_two_minutes(tmp_path: Path) -> None:
+    with run_demo(tmp_path) as demo:
+        wait_until(demo.answers, f"an answer; see {demo.log}", PATIENCE)
+        before = demo.newest_memory()
+        wait_until(lambda: TALK.search(demo.read_log()), f"talk; see {demo.log}", PATIENCE)
+        assert before < demo.began, "no memory covers a new message yet"
+        wait_until(
+            lambda: demo.newest_memory() > demo.began, f"a memory; see {demo.log}", FIRST_MEMORY
+        )
 
 
 def test_a_folder_with_other_files_is_refused(tmp_path: Path) -> None:
