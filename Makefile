@@ -13,7 +13,6 @@ BENCH ?=
 ROWS ?=
 BAR ?=
 PART ?=
-LOOK ?=
 DATA ?=
 MODEL ?=
 
@@ -79,8 +78,8 @@ bench: $(TESTS) ## measure: searches (ROWS=1000000), pages; BENCH=FOLDER with a 
 quality: $(TESTS) ## does a context hold what an answer needs (DATA=FOLDER/NAME in GateMem's form, MODEL=1)
 	@exec env $(if $(DATA),DATA="$(abspath $(DATA))") $(if $(MODEL),MODEL="$(MODEL)") $(PY) -m bench.quality
 
-screenshots: $(TESTS) ## pictures of all pages in var/screenshots (LOOK=dark for one look)
-	@exec $(PY) -m pytest -q tests/browser/pictures.py $(if $(LOOK),-k "$(LOOK)")
+screenshots: $(TESTS) ## twelve pictures of the demo in var/screenshots
+	@exec $(PY) -m pytest -q tests/browser/pictures.py
 
 $(VENV)/bin/pip:
 	@sh .ci/venv $(VENV)

@@ -1,111 +1,82 @@
-"""A picture of every page, to be looked at: `make screenshots` leaves them in var/screenshots."""
+"""Twelve pictures of the demo, to be looked at: `make screenshots` leaves them in var/screenshots.
 
-from collections.abc import Iterator
+The README shows four of them, which are in docs/.
+"""
+
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from django.conf import settings
-from playwright.sync_api import Page, expect
+from django.core.management import call_command
+from django.utils import timezone
+from playwright.sync_api import expect
+from pytest_django.live_server_helper import LiveServer
 from pytest_playwright.pytest_playwright import CreateContextCallback
 
-from memories.models import SlackConnection, User, Workspace
-from tests.browser.conftest import sign_in
+from memories.demo.workspace import DEMO_OPERATOR, DEMO_USER
+from memories.models import Heartbeat, Memory, User, Workspace
+from memories.rules.memory.identity import MemoryType
+from tests.browser.conftest import enter
 from tests.browser.looks import LOOKS
 from tests.browser.measures import AT_WORK
-from tests.browser.page_states import states
-from tests.browser.story import Story
-from tests.factories import PASSWORD, MemberFactory, WorkspaceFactory
-from tests.secondfactors import give_factor
+from tests.browser.states import States
 
 pytestmark = pytest.mark.browser
 
 PICTURES = Path(settings.BASE_DIR) / "var" / "screenshots"
 
 
+@dataclass(frozen=True)
+class Picture:
+    """A page in a look. ``height`` cuts it, 0 takes the whole page."""
+
+    name: str
+    path: str
+    look: str = "light"
+    user: str = DEMO_USER
+    height: int = 0
+
+
+def chosen_pictures() -> list[Picture]:
+    workspace = Workspace.objects.get()
+    launch = workspace.channels.get(name="launch")
+    memory = Memory.objects.of_channel(launch, MemoryType.LONG_TERM)
+    newer, older = memory.versions.order_by("-number").values_list("pk", flat=True)[:2]
+    slug, channel = f"/w/{workspace.slug}", f"/w/{workspace.slug}/c/{launch.slack_id}"
+    return [
+        Picture("catch-up", f"{slug}/catch-up/?since=7d"),
+        Picture("catch-up-dark", f"{slug}/catch-up/?since=7d", "dark"),
+        Picture("workspace", f"{slug}/"),
+        Picture("channel", f"{channel}/", height=900),
+        Picture("narrow", f"{channel}/", "narrow-ja", height=640),
+        Picture("messages", f"{channel}/messages/?v={newer}", height=900),
+        Picture("compare", f"/diff/{older}..{newer}/", "dark", height=640),
+        Picture("wrong", f"/m/{memory.pk}/lines/0/edit/?wrong=1"),
+        Picture("search", f"{slug}/search/?q=launch", height=900),
+        Picture("context", f"{slug}/context/?channel={launch.slack_id}"),
+        Picture("settings", f"{slug}/settings/", user=DEMO_OPERATOR),
+        Picture("jobs-ja", f"{slug}/jobs/", "ja"),
+    ]
+
+
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("look", LOOKS)
-def test_pictures(new_context: CreateContextCallback, story: Story, look: str) -> None:
+def test_pictures(
+    new_context: CreateContextCallback, states: States, live_server: LiveServer
+) -> None:
+    call_command("demo", serve=False)
+    Heartbeat.objects.beat("worker", timezone.now())
     PICTURES.mkdir(parents=True, exist_ok=True)
-    page = new_context(**LOOKS[look]).new_page()
-    for name in seen(page, story):
+    for picture in chosen_pictures():
+        page = new_context(**LOOKS[picture.look]).new_page()
+        enter(page.context, live_server.url, User.objects.get(username=picture.user))
+        size = page.viewport_size
+        assert size is not None
+        if picture.height:
+            page.set_viewport_size({"width": size["width"], "height": picture.height})
+        answer = page.goto(f"{live_server.url}{picture.path}")
+        assert answer is not None and answer.ok, picture
         expect(page.locator(AT_WORK)).to_have_count(0)
-        page.screenshot(path=PICTURES / f"{name}-{look}.png", full_page=True)
-
-
-def seen(page: Page, story: Story) -> Iterator[str]:
-    """Each is on the screen when its name is given."""
-    page.goto(story.at("/login/"))
-    yield "login"
-    sign_in(page, story)
-    for name, path in story.pages().items():
-        page.goto(story.at(path))
-        yield name
-    yield from states(page, story)
-    yield from second_factors(page, story)
-    yield from troubles(page, story)
-    for name, path in story.admin_pages().items():
-        page.goto(story.at(path))
-        yield f"admin-{name}"
-    yield from empty(page, story)
-
-
-def second_factors(page: Page, story: Story) -> Iterator[str]:
-    page.goto(story.at("/factors/totp/activate/"))
-    yield "reauthenticate"
-    page.fill("#id_password", PASSWORD)
-    page.click("form.stack button")
-    page.wait_for_url("**/totp/activate/")
-    yield "factors-app"
-    page.goto(story.at("/factors/webauthn/add/"))
-    yield "factors-key"
-    give_factor(story.user)
-    page.goto(story.at("/factors/recovery-codes/"))
-    yield "factors-codes"
-    page.goto(story.at("/factors/"))
-    yield "factors-in-use"
-
-
-def troubles(page: Page, story: Story) -> Iterator[str]:
-    slack = story.at("/w/kazoe/slack/")
-    connections = SlackConnection.objects.filter(workspace=story.workspace)
-    connections.update(slow_plan=True)
-    page.goto(slack)
-    yield "slack-slow"
-    connections.update(slow_plan=False, state="revoked", trouble="token_revoked")
-    page.goto(slack)
-    yield "slack-stopped"
-    connections.update(state="live", trouble="")
-    page.goto(story.at("/setup/"))
-    yield "forbidden"
-    User.objects.filter(pk=story.user.pk).update(is_staff=True, is_superuser=True)
-    page.goto(story.at("/setup/"))
-    yield "setup"
-
-
-def empty(page: Page, story: Story) -> Iterator[str]:
-    """A workspace where nothing has happened yet, a server that fails, and one without accounts."""
-    workspace = WorkspaceFactory(slug="hatake", name="Hatake")
-    MemberFactory(workspace=workspace, user=story.user, role="admin")
-    for name in (
-        "",
-        "catch-up",
-        "search",
-        "context",
-        "notes",
-        "jobs",
-        "jobs/cost",
-        "backfill",
-        "slack",
-        "people",
-    ):
-        page.goto(story.at(f"/w/hatake/{name}/".replace("//", "/")))
-        yield f"empty-{name.replace('/', '-') or 'workspace'}"
-    page.goto(story.at("/"))
-    yield "workspaces"
-    Workspace.objects.filter(pk=workspace.pk).update(settings={"time_zone": "nowhere"})
-    page.goto(story.at("/w/hatake/catch-up/"))
-    yield "error"
-    page.context.clear_cookies()
-    User.objects.update(is_active=False)
-    page.goto(story.at("/setup/"))
-    yield "setup-new"
+        file = PICTURES / f"{picture.name}.png"
+        page.screenshot(path=file, full_page=not picture.height)
+        page.close()
