@@ -190,11 +190,19 @@ class TestList:
         assert "$2.50" in text and "120 tokens without a price" in text and "$0" not in text
 
     @pytest.mark.slow
+    def test_a_row_shows_the_time_of_the_next_try_in_its_facts(self, well: Cast) -> None:
+        later = timezone.now() + timedelta(hours=1)
+        job(well.public, "waiting", retry_at=later, fault="rate_limited")
+        row = page(well).split('<li class="run"')[1]
+        assert "until" not in row.split('<p class="facts">')[0]
+        assert "until" in row.split('<p class="facts">')[1].split("</p>")[0]
+
+    @pytest.mark.slow
     def test_older_jobs_have_their_own_address(self, well: Cast) -> None:
         made = [job(well.public, "done") for _ in range(30)]
         text = page(well)
-        assert f'href="?before={made[5].pk}"' in text and f'id="row-{made[4].pk}"' not in text
-        assert f'id="row-{made[4].pk}"' in page(well, f"?before={made[5].pk}")
+        assert f'href="?before={made[18].pk}"' in text and f'id="row-{made[17].pk}"' not in text
+        assert f'id="row-{made[17].pk}"' in page(well, f"?before={made[18].pk}")
         assert page(well, "?before=x") and page(well, f"?before={'9' * 30}")
 
 
@@ -428,12 +436,12 @@ def test_a_reader_stops_the_refreshing(cast: Cast) -> None:
 def test_links_and_forms_keep_the_page_and_the_choice_to_refresh(cast: Cast) -> None:
     made = [job(cast.public, "done") for _ in range(60)]
     still = page(cast, "?live=off")
-    older = f"?before={made[35].pk}&amp;live=off"
+    older = f"?before={made[48].pk}&amp;live=off"
     assert f'id="older" href="{older}"' in still
     job(cast.public, "dead", fault="timeout")
     there = page(cast, older.replace("&amp;", "&"), name="insider")
     assert f'hx-post="{cast.path("jobs/")}{older}"' in there and "hx-trigger" not in there
-    assert f'id="live" href="?before={made[35].pk}"' in there
-    moving = page(cast, f"?before={made[35].pk}", name="insider")
+    assert f'id="live" href="?before={made[48].pk}"' in there
+    moving = page(cast, f"?before={made[48].pk}", name="insider")
     assert f'id="live" href="{older}"' in moving and "hx-trigger" in moving
-    assert f'hx-post="{cast.path("jobs/")}?before={made[35].pk}"' in moving
+    assert f'hx-post="{cast.path("jobs/")}?before={made[48].pk}"' in moving
