@@ -3,7 +3,7 @@
 from django.urls import URLPattern, URLResolver, path
 
 from memories.views import guide, settings
-from memories.views.access import api_keys, invitations, people, preferences, setup
+from memories.views.access import api_keys, invitations, oauth, people, preferences, setup
 from memories.views.context import context
 from memories.views.costs import costs
 from memories.views.generate import backfill, jobs, updates
@@ -42,6 +42,18 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("unsubscribe/<str:token>/", digests.unsubscribe, name="digests-unsubscribe"),
     path("help/", guide.index, name="guide-index"),
     path("memoryhub-agent", api_keys.agent, name="api_keys-agent"),
+    path(".well-known/oauth-authorization-server", oauth.server, name="oauth-server"),
+    path(".well-known/oauth-protected-resource", oauth.resource, name="oauth-resource"),
+    path(
+        ".well-known/oauth-protected-resource/mcp",
+        oauth.resource,
+        {"path": "/mcp"},
+        name="oauth-mcp_resource",
+    ),
+    path("oauth/authorize", oauth.authorize, name="oauth-authorize"),
+    path("oauth/token", oauth.token, name="oauth-token"),
+    path("oauth/revoke", oauth.revoke, name="oauth-revoke"),
+    path("oauth/register", oauth.register, name="oauth-register"),
     path("theme/", preferences.set_theme, name="preferences-set_theme"),
     path("slack/events/", events.receive, name="events-receive"),
     path("slack/commands/", requests.commands, name="requests-commands"),

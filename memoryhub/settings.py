@@ -68,6 +68,7 @@ INSTALLED_APPS = [
     "csp",
     "allauth",
     "allauth.account",
+    "allauth.idp.oidc",
     "allauth.mfa",
     "allauth.socialaccount",
     "allauth.socialaccount.providers.openid_connect",
@@ -332,6 +333,19 @@ if MEMORYHUB_OIDC_ISSUER and MEMORYHUB_OIDC_CLIENT_ID:
             "settings": {"server_url": MEMORYHUB_OIDC_ISSUER, "oauth_pkce_enabled": True},
         }
     )
+
+# Web clients of MCP sign people in with OAuth (memories/views/access/oauth.py). Of allauth's provider the
+# hub uses opaque tokens of public clients alone. There are no ID tokens, and so no signing key.
+MEMORYHUB_OAUTH = env.bool("MEMORYHUB_OAUTH", default=False)
+MEMORYHUB_OAUTH_HOSTS = env.list(
+    "MEMORYHUB_OAUTH_HOSTS", default=["claude.ai", "claude.com", "chatgpt.com"]
+)
+IDP_OIDC_ADAPTER = "memories.oauth.Adapter"
+IDP_OIDC_ACCESS_TOKEN_EXPIRES_IN = 15 * 60  # seconds
+IDP_OIDC_REFRESH_TOKEN_EXPIRES_IN = 30 * 24 * 3600
+IDP_OIDC_AUTH_METHODS = ["none"]
+IDP_OIDC_DCR_REQUIRES_INITIAL_ACCESS_TOKEN = False
+IDP_OIDC_RATE_LIMITS = {"client_registration": "10/m/ip"}
 
 # Language and time
 

@@ -22,6 +22,7 @@ from tests.leaks.world import World
 )
 def test_no_request_breaks_a_page(count: int, settings: Any) -> None:
     settings.SLACK_SIGNING_SECRET = SECRET
+    settings.MEMORYHUB_OAUTH = True
     settings.SLACK_BASE_URL = "http://127.0.0.1:9/"  # no server listens there
     report = Fuzzer(World().build()).run(count)
     sys.stderr.write(f"\n{report}\n")

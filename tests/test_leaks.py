@@ -92,12 +92,13 @@ def test_a_leak_would_be_seen(world: World) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("app", [False, True])
 @pytest.mark.parametrize("at", ["/api/v1/", "/mcp"])
-def test_a_key_reads_texts_of_its_account(world: World, at: str) -> None:
+def test_a_key_reads_texts_of_its_account(world: World, at: str, app: bool) -> None:
     """A client that every probe of the API refuses would show no leak either."""
     eyes = Eyes(world)
     requests = [ask for ask in api_asks(world) if ask[0].startswith(at) and TYPED in str(ask)]
-    answers = [eyes.api("member", "leaks", *ask) for ask in requests]
+    answers = [eyes.api("member", "leaks", *ask, app=app) for ask in requests]
     assert answers and word("ember", "said") in "".join(answers)
 
 

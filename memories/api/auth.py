@@ -1,4 +1,4 @@
-"""Authentication of requests by API keys, with scopes and rate limits."""
+"""Authentication of requests by API keys and access tokens, with scopes and rate limits."""
 
 import logging
 import threading
@@ -7,6 +7,7 @@ from datetime import datetime
 from functools import wraps
 from typing import Any
 
+from django.conf import settings
 from django.db import close_old_connections
 from django.http import HttpRequest
 from django.utils import timezone
@@ -52,7 +53,7 @@ def key_of(request: HttpRequest, token: str) -> ApiKey | None:
     Raises Problem 429 if the request exceeds the rate limit.
     """
     now = timezone.now()
-    key = ApiKey.objects.find(token, now)
+    key = _find_key(request, token, now)
     if key is None:
         logger.warning("API key refused: %s %s", request.method, request.path)
         return None
@@ -62,18 +63,35 @@ def key_of(request: HttpRequest, token: str) -> ApiKey | None:
     return key
 
 
-def usable_key(pk: int, *, is_long_lived: bool = False) -> ApiKey:
-    """Return the key. Raises Problem 401 if it was revoked or has expired.
+def _find_key(request: HttpRequest, token: str, now: datetime) -> ApiKey | None:
+    """Return the usable key of a token, or of an access token for the address of the request."""
+    key = ApiKey.objects.find(token, now)
+    if key is None and settings.MEMORYHUB_OAUTH:
+        url = f"{settings.MEMORYHUB_URL}{request.path}"
+        key = ApiKey.objects.find_by_access_token(token, url, now)
+    return key
 
-    ``is_long_lived`` is true for a server that outlives a request of Django.
-    """
-    if is_long_lived:  # outside of requests Django does not replace lost connections
-        close_old_connections()
+
+def reload_key(request: HttpRequest, token: str) -> ApiKey:
+    """Return the key of a request that was let in. Raises Problem 401 if it ended since."""
+    key = _find_key(request, token, timezone.now())
+    if key is None:
+        raise _ended()
+    return key
+
+
+def usable_key(pk: int) -> ApiKey:
+    """Return the key, for a server that outlives a request of Django. Raises Problem 401."""
+    close_old_connections()  # outside of requests Django does not replace lost connections
     usable = ApiKey.objects.usable(timezone.now()).select_related("user", "workspace")
     key = usable.filter(pk=pk).first()
     if key is None:
-        raise Problem(401, "This key was revoked or has expired.")
+        raise _ended()
     return key
+
+
+def _ended() -> Problem:
+    return Problem(401, "This key was revoked or has expired.")
 
 
 def check_rate(request: HttpRequest, client: Hashable, limit: int, now: datetime) -> None:

@@ -9,7 +9,7 @@ from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.csrf import csrf_exempt
 
-from memories.api.auth import key_of, usable_key
+from memories.api.auth import key_of, reload_key
 from memories.api.problems import Problem, respond, respond_unauthorized
 from memories.api.slackbot import ReadsAs, caller_of, signed_request
 
@@ -26,9 +26,9 @@ def mcp(request: HttpRequest) -> HttpResponse:
         if not scheme and "X-Slack-Signature" in request.headers:
             load_key = partial(caller_of, signed_request(request))
         elif scheme.lower() == "bearer" and (key := key_of(request, token)) is not None:
-            load_key, scopes = partial(usable_key, key.pk), key.scopes
+            load_key, scopes = partial(reload_key, request, token), key.scopes
         else:
-            return respond_unauthorized()
+            return respond_unauthorized(request)
     except Problem as problem:
         return respond(problem.status, problem.detail, headers=problem.headers)
     if request.method != "POST":

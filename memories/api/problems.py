@@ -4,7 +4,9 @@ import json
 from http import HTTPStatus
 from typing import Any
 
+from django.conf import settings
 from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
 from ninja import NinjaAPI, Schema
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 
@@ -49,9 +51,14 @@ def respond(
     return response
 
 
-def respond_unauthorized() -> HttpResponse:
+def respond_unauthorized(request: HttpRequest) -> HttpResponse:
+    """Respond 401. A client that supports OAuth learns where to begin (RFC 9728)."""
     detail = "No usable API key: send Authorization: Bearer with one that is not revoked."
-    return respond(401, detail, headers={"WWW-Authenticate": "Bearer"})
+    challenge = "Bearer"
+    if settings.MEMORYHUB_OAUTH:
+        name = "oauth-mcp_resource" if request.path == reverse("mcp") else "oauth-resource"
+        challenge += f' resource_metadata="{settings.MEMORYHUB_URL}{reverse(name)}"'
+    return respond(401, detail, headers={"WWW-Authenticate": challenge})
 
 
 def add_handlers(api: NinjaAPI) -> None:
@@ -63,7 +70,7 @@ def add_handlers(api: NinjaAPI) -> None:
 
     @api.exception_handler(AuthenticationError)
     def unauthorized(request: HttpRequest, error: AuthenticationError) -> HttpResponse:
-        return respond_unauthorized()
+        return respond_unauthorized(request)
 
     @api.exception_handler(ValidationError)
     def invalid(request: HttpRequest, error: ValidationError) -> HttpResponse:

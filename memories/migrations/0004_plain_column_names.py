@@ -11,7 +11,6 @@ def _rename(model, **names):
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
         ("memories", "0003_webhooks"),
     ]

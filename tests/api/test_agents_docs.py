@@ -101,7 +101,7 @@ class Hub:
 
 @pytest.fixture
 def hub(transactional_db, live_server, httpserver, tmp_path, settings):
-    settings.MEMORYHUB_URL = live_server.url
+    settings.MEMORYHUB_URL, settings.MEMORYHUB_OAUTH = live_server.url, True
     workspace = WorkspaceFactory(slug="team")
     user = UserFactory(username="mika")
     MemberFactory(workspace=workspace, user=user, role="editor")
@@ -179,7 +179,17 @@ def run_client(hub: Hub, text: str) -> None:
     assert FACT in hub.shell(re.sub("mh[rw]_…", hub.token, text))
 
 
+def find_tokens(hub: Hub, text: str) -> None:
+    """The address of the example is that of the tools, and its metadata name the endpoints."""
+    answers = hub.shell(text).replace("}{", "}\n{").splitlines()
+    resource, server = map(json.loads, answers)
+    assert resource["resource"] == f"{hub.url}/mcp"
+    assert resource["authorization_servers"] == [server["issuer"]] == [hub.url]
+    assert server["registration_endpoint"] == f"{hub.url}/oauth/register"
+
+
 RUNNERS = {
+    ".well-known/oauth": find_tokens,
     "manage.py api_key create": make_key,
     "/api/v1/context?": read_context,
     'params={"query":': ask_model,

@@ -69,8 +69,9 @@ def states(kept_states: States, transactional_db: None) -> Iterator[States]:
 
 
 @pytest.fixture
-def story(states: States, live_server: LiveServer) -> Story:
+def story(states: States, live_server: LiveServer, settings: Any) -> Story:
     """Told before the browser asks; `url` is where it is read."""
+    settings.MEMORYHUB_OAUTH = True
     story = states.bring("story", tell)
     story.url = live_server.url
     return story

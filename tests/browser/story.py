@@ -2,13 +2,16 @@
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from urllib.parse import urlencode
 
+from allauth.idp.oidc.models import Client
 from django.contrib import admin
 from django.urls import reverse
 from django.utils import timezone
 
 from memories.digest_mail import unsubscribe_path
 from memories.models import (
+    ApiKey,
     Backfill,
     Channel,
     Digest,
@@ -76,6 +79,15 @@ LINES_JA = [
     "- 文字コードはShift_JISで受け取り、こちらで変換する。",
     "- 棚卸しの締めは月末ではなく二十五日。",
 ]
+
+CONSENT = {
+    "client_id": "app",
+    "redirect_uri": "https://claude.ai/callback",
+    "response_type": "code",
+    "scope": "read notes propose",
+    "code_challenge": "c" * 43,
+    "code_challenge_method": "S256",
+}
 
 
 @dataclass
@@ -160,6 +172,8 @@ class Story:
             "note": f"/w/kazoe/notes/{note}/?v=1",
             "notes-trash": "/w/kazoe/notes/trash/",
             "api-keys": "/w/kazoe/keys/",
+            "app-consent": f"/oauth/authorize?{urlencode(CONSENT)}",
+            "app-refused": "/oauth/authorize",
             "note-purge": f"/w/kazoe/notes/{binned}/purge/",
             "settings": "/w/kazoe/settings/",
             "people": "/w/kazoe/people/",
@@ -254,6 +268,14 @@ def tell() -> Story:
     stock.rewrite("在庫数は必ず整数。", title="整数", kind="architecture", by=mika)
     stock.set_flags(is_pinned=True, review_on=now.date())
     operate(workspace, memory, mika)
+    app = Client.objects.create(
+        pk=CONSENT["client_id"],
+        name="Claude",
+        type=Client.Type.PUBLIC,
+        redirect_uris=CONSENT["redirect_uri"],
+        scopes="read\nnotes\npropose",
+    )
+    ApiKey.objects.connect(app, mika, workspace, channels=[launch], now=now)
     memory.refresh_from_db()
     indexing.catch_up()
     return Story("", workspace, launch, memory, thread_ts, mika)

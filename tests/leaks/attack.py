@@ -12,6 +12,7 @@ from typing import Any
 from unittest.mock import patch
 
 from allauth.account.models import EmailAddress
+from allauth.idp.oidc.models import Client, Token
 from allauth.mfa.models import Authenticator
 from allauth.socialaccount.models import SocialAccount, SocialApp, SocialToken
 from django.contrib.auth.hashers import check_password
@@ -60,7 +61,9 @@ RIGHTS: tuple[tuple[Any, tuple[str, ...]], ...] = (
     (Authenticator, ("user_id", "type")),
     (Workspace, ("team_id", "connected_at", "listed_at")),
     (SlackConnection, ("workspace_id", "state")),
-    (ApiKey, ("user_id", "is_narrowed", "scopes")),
+    (ApiKey, ("user_id", "is_narrowed", "scopes", "client_id")),
+    (Token, ("user_id", "client_id", "type", "hash", "scopes")),
+    (Client, ("redirect_uris", "skip_consent", "secret")),
 )  # fmt: skip
 QUEUE = (Schedule, OrmQ, Task)
 Rows = dict[tuple[str, Any], tuple[Any, ...]]

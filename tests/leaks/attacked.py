@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 from allauth.account.models import EmailAddress
+from allauth.idp.oidc.models import Client, Token
 from django.contrib.auth.models import Group, Permission
 from django.utils import timezone
 from django_q.models import OrmQ, Schedule, Task
@@ -94,6 +95,9 @@ class AttackedTeam(World):
         ApiKey.objects.issue(
             self.team, name="laptop", by=None, user=victim, scopes=[ApiKey.Scope.READ]
         )
+        client = Client.objects.create(name="app", redirect_uris="https://claude.ai/callback")
+        ApiKey.objects.connect(client, victim, self.team, now=self.now)
+        Token.objects.create(type="at", hash="h", client=client, user=victim)
         Endpoint.objects.create(fingerprint="f", name="http://localhost/", needs_person=True)
         Heartbeat.objects.create(name="worker", at=self.now)
         Price.objects.create(model="fake", input_price=1, output_price=1)

@@ -16,11 +16,14 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
+from allauth.idp.oidc.models import Client as OAuthClient
+from allauth.idp.oidc.models import Token
+from django.conf import settings
 from django.contrib import admin
 from django.contrib.admin.models import LogEntry
 from django.core.management import CommandError, call_command
 from django.db import connection, transaction
-from django.test import Client
+from django.test import Client, override_settings
 from django.urls import get_resolver, reverse
 from django.utils import timezone
 
@@ -50,6 +53,8 @@ from tests.leaks.slack import see, slack_asks
 from tests.leaks.world import ROLES, WORD, World, word
 
 TYPED = "zq"  # how every word begins
+APP = "http://localhost/callback"
+switched_on = override_settings(MEMORYHUB_OAUTH=True)
 
 
 @dataclass(frozen=True)
@@ -70,6 +75,28 @@ class Eyes:
         self.clients["anonymous"] = Client(SERVER_NAME="localhost")
         self.of_keys = Client(SERVER_NAME="localhost")
         self.tokens = {role: self._token(role) for role in ROLES}
+        for slug in _slugs(world):
+            client = OAuthClient(pk=slug, name="app", type="public", redirect_uris=APP)
+            client.set_scopes(list(ApiKey.Scope.values))
+            client.save()
+        self.access_tokens = {role: self._access_tokens(role) for role in ROLES}
+
+    def _access_tokens(self, role: str) -> dict[str, str]:
+        """An access token of an app that the role's account connected to each workspace."""
+        user, tokens = self.world.users[role], {}
+        for workspace in Workspace.objects.filter(slug__in=_slugs(self.world)):
+            client = OAuthClient.objects.get(pk=workspace.slug)
+            key = ApiKey.objects.connect(
+                client, user, workspace, scopes=list(ApiKey.Scope), now=timezone.now()
+            )
+            ApiKey.objects.filter(pk=key.pk).update(requests_per_minute=10**6)
+            row = Token(type=Token.Type.ACCESS_TOKEN, client=client, user=user)
+            tokens[workspace.slug] = f"access-{role}-{workspace.slug}"
+            row.set_value(tokens[workspace.slug])
+            row.set_scopes(list(ApiKey.Scope.values))
+            row.set_resources([settings.MEMORYHUB_URL])
+            row.save()
+        return tokens
 
     def _token(self, role: str) -> dict[str, str]:
         """A key of the role's account for each workspace."""
@@ -85,15 +112,18 @@ class Eyes:
             for workspace in Workspace.objects.filter(slug__in=_slugs(self.world))
         }
 
-    def api(self, role: str, slug: str, path: str, data: dict[str, Any] | None) -> str:
-        """The answer to the key of a role; what it would do is undone."""
+    def api(
+        self, role: str, slug: str, path: str, data: dict[str, Any] | None, *, app: bool = False
+    ) -> str:
+        """The answer to the key or the app of a role; what it would do is undone."""
         client = self.of_keys
+        tokens = self.access_tokens if app else self.tokens
         headers = {
-            "Authorization": f"Bearer {self.tokens[role][slug]}",
+            "Authorization": f"Bearer {tokens[role][slug]}",
             "Accept": "application/json, text/event-stream",
             "Host": "localhost",  # MCP answers nobody without it
         }
-        with transaction.atomic():
+        with transaction.atomic(), switched_on:
             if data is None:
                 answer = client.get(path, headers=headers)
             else:
@@ -108,12 +138,13 @@ class Eyes:
 
     def get(self, role: str, path: str, *, part: bool = False) -> str:
         headers = {"HX-Request": "true"} if part else {}
-        return check_answer(self.clients[role].get(path, headers=headers))
+        with switched_on:
+            return check_answer(self.clients[role].get(path, headers=headers))
 
     def post(self, role: str, path: str, data: dict[str, Any], *, part: bool = False) -> str:
         """Post and undo the changes, so that the next request finds the same world."""
         headers = {"HX-Request": "true"} if part else {}
-        with transaction.atomic():
+        with transaction.atomic(), switched_on:
             answer = check_answer(self.clients[role].post(path, data, headers=headers))
             transaction.set_rollback(True)
         return answer
@@ -179,6 +210,17 @@ def _messages(world: World) -> Iterator[Ask]:
         foreign = MemoryVersion.objects.exclude(memory__channel=channel).first()
         if foreign is not None:
             yield f"{path}?v={foreign.pk}", None
+
+
+def _consents(world: World) -> Iterator[Ask]:
+    path = reverse("oauth-authorize")
+    asked_for = {"redirect_uri": APP, "response_type": "code", "scope": "read notes propose"}
+    asked_for |= {"code_challenge": "c" * 43, "code_challenge_method": "S256"}
+    for slug in _slugs(world):
+        for client in OAuthClient.objects.order_by("pk"):
+            query = asked_for | {"client_id": client.pk, "workspace": slug}
+            yield f"{path}?{urlencode(query)}", None
+    yield path, {"request": "x", "action": "grant"}
 
 
 def _threads(world: World) -> Iterator[Ask]:
@@ -399,6 +441,13 @@ MATRIX: dict[str, Callable[[World], Iterator[Ask]]] = {
     "digests-feed_address": _plain("digests-feed_address", {}, {"do": "revoke"}),
     "digests-feed": _plain("digests-feed", args=("unknown",)),
     "digests-unsubscribe": _plain("digests-unsubscribe", {}, args=("unknown",)),
+    "oauth-server": _plain("oauth-server"),
+    "oauth-resource": _plain("oauth-resource"),
+    "oauth-mcp_resource": _plain("oauth-mcp_resource"),
+    "oauth-authorize": _consents,
+    "oauth-token": _plain("oauth-token", {"grant_type": "refresh_token", "refresh_token": "x"}),
+    "oauth-revoke": _plain("oauth-revoke", {"token": "x"}),
+    "oauth-register": _plain("oauth-register", {"redirect_uris": "x"}),
     "preferences-set_theme": _plain("preferences-set_theme", {"theme": "dark"}),
     "events-receive": _plain("events-receive", {"type": "event_callback"}),
     "requests-commands": _plain("requests-commands", {"command": "/memory"}),
@@ -840,6 +889,7 @@ def probes(world: World) -> Iterator[Probe]:
         for role in ROLES:
             for slug in _slugs(world):
                 yield _api(role, slug, path, data)
+                yield _api(role, slug, path, data, app=True)
     for who, place, request in slack_asks(world, TYPED):
         for role in ROLES:
             yield _slack(role, who, place, request)
@@ -858,9 +908,11 @@ def _web(role: str, path: str, data: dict[str, Any] | None, *, part: bool = Fals
     return Probe(role, what, lambda eyes: eyes.post(role, path, data, part=part))
 
 
-def _api(role: str, slug: str, path: str, data: dict[str, Any] | None) -> Probe:
-    what = f"API of {slug}: {path} {data or ''}"
-    return Probe(role, what, lambda eyes: eyes.api(role, slug, path, data))
+def _api(
+    role: str, slug: str, path: str, data: dict[str, Any] | None, *, app: bool = False
+) -> Probe:
+    what = f"API of {slug}{' by an app' if app else ''}: {path} {data or ''}"
+    return Probe(role, what, lambda eyes: eyes.api(role, slug, path, data, app=app))
 
 
 def _slack(role: str, who: str, place: str, request: AppRequest) -> Probe:

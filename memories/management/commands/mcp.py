@@ -21,5 +21,5 @@ class Command(BaseCommand):
         key = ApiKey.objects.find(settings.MEMORYHUB_KEY, timezone.now())
         if key is None:
             raise CommandError(f"MEMORYHUB_KEY holds no usable key: see `{PROGRAM} api_key`.")
-        load_key = partial(usable_key, key.pk, is_long_lived=True)
+        load_key = partial(usable_key, key.pk)
         build_server(load_key, key.scopes).run("stdio")

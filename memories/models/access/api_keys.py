@@ -1,9 +1,14 @@
-"""Keys with which an agent reads memories over the API and MCP."""
+"""Keys with which an agent reads memories over the API and MCP.
+
+A person who connects an app with OAuth gives it a key. The app has no token of the key itself: it
+reads with access tokens, which expire within minutes.
+"""
 
 import secrets
 from datetime import datetime, timedelta
 from typing import Any
 
+from allauth.idp.oidc.models import Client, Token
 from django.db import models, transaction
 from django.db.models import Q
 from django.utils.crypto import constant_time_compare
@@ -15,6 +20,7 @@ from memories.models.access.tokens import token_digests
 from memories.models.access.users import User
 from memories.models.access.workspaces import Workspace
 from memories.models.ingest.channels import Channel
+from memories.rules.access.oauth import covers, origin_of
 
 SALT = "memories.ApiKey"
 USE_IS_NOTED_EVERY = timedelta(minutes=1)
@@ -34,6 +40,7 @@ class ApiKeyQuerySet(models.QuerySet["ApiKey"]):
         channels: list[Channel] | None = None,
         expires_at: datetime | None = None,
         requests_per_minute: int = REQUESTS_PER_MINUTE,
+        client: Client | None = None,
     ) -> tuple["ApiKey", str]:
         """Return a new key and its token, which is shown once and never stored.
 
@@ -55,12 +62,29 @@ class ApiKeyQuerySet(models.QuerySet["ApiKey"]):
             digest=token_digests(SALT, secret)[0],
             expires_at=expires_at,
             requests_per_minute=requests_per_minute,
+            client=client,
         )
         key.channels.set(channels or [])
         AuditEvent.objects.record(
             "api_key_issue", by=by, workspace=workspace, subject=f"API key {key}"
         )
         return key, f"{key.prefix}_{lookup}_{secret}"
+
+    @transaction.atomic
+    def connect(
+        self, client: Client, user: User, workspace: Workspace, *, now: datetime, **limits: Any
+    ) -> "ApiKey":
+        """Give an app a key of the user. It replaces the key that the user gave it before.
+
+        ``limits`` are those of `issue`.
+        """
+        User.objects.select_for_update().get(pk=user.pk)  # a form may be sent twice
+        self.filter(client=client, user=user).revoke(by=user, now=now)
+        Token.objects.filter(client=client, user=user).delete()
+        key, _ = self.issue(
+            workspace, name=client.name, by=user, user=user, client=client, **limits
+        )
+        return key
 
     def manageable_by(self, user: User, *, is_admin: bool) -> "ApiKeyQuerySet":
         """Keys that an account may see and revoke: its own, and all of them for an admin."""
@@ -94,6 +118,26 @@ class ApiKeyQuerySet(models.QuerySet["ApiKey"]):
         ]
         return key if any(matches) else None
 
+    def find_by_access_token(self, token: str, url: str, now: datetime) -> "ApiKey | None":
+        """Return the usable key behind an access token for this address, or None.
+
+        The key has only the scopes that the token has too.
+        """
+        granted = Token.objects.lookup(Token.Type.ACCESS_TOKEN, token)
+        if granted is None or not covers(granted.get_resources(), url):
+            return None
+        key = self.usable_for(granted, now).select_related("user", "workspace").first()
+        if key is None or ApiKey.Scope.READ not in granted.get_scopes():
+            return None
+        key.scopes = [scope for scope in key.scopes if scope in granted.get_scopes()]
+        return key
+
+    def usable_for(self, token: Token, now: datetime) -> "ApiKeyQuerySet":
+        """The key that the user of a token gave to its app. None for a token without them."""
+        if token.client_id is None or token.user_id is None:
+            return self.none()
+        return self.usable(now).filter(client=token.client_id, user=token.user_id)
+
 
 class ApiKey(models.Model):
     """What a client may do in a workspace. The token itself is not stored, only an HMAC of it."""
@@ -122,6 +166,14 @@ class ApiKey(models.Model):
     requests_per_minute = models.PositiveIntegerField(
         _("requests per minute"), default=REQUESTS_PER_MINUTE
     )
+    client = models.ForeignKey(
+        Client,
+        on_delete=models.CASCADE,
+        related_name="api_keys",
+        null=True,
+        blank=True,
+        verbose_name=_("connected app"),
+    )
     created_at = models.DateTimeField(_("created"), auto_now_add=True)
     created_by = models.ForeignKey(
         User, on_delete=models.SET_NULL, related_name="+", null=True, blank=True
@@ -136,6 +188,13 @@ class ApiKey(models.Model):
         ordering = ["-pk"]
         verbose_name = _("API key")
         verbose_name_plural = _("API keys")
+        constraints = [
+            models.UniqueConstraint(
+                fields=["client", "user"],
+                condition=Q(client__isnull=False, revoked_at__isnull=True),
+                name="one_key_for_each_app",
+            )
+        ]
 
     def __str__(self) -> str:
         return f"{self.name} ({self.prefix}_{self.lookup}…)"
@@ -144,6 +203,12 @@ class ApiKey(models.Model):
     def prefix(self) -> str:
         """``mhw`` where a scope lets the key write, else ``mhr``."""
         return "mhr" if self.scopes == [self.Scope.READ] else "mhw"
+
+    @property
+    def app_origin(self) -> str:
+        """The scheme and host at which a connected app gets its answers, "" for another key."""
+        addresses = self.client.get_redirect_uris() if self.client else []
+        return ", ".join(sorted({origin_of(address) for address in addresses}))
 
     def reader(self, now: datetime) -> Reader:
         """Return the reader of the key. An operator's access grants do not extend to keys."""
@@ -159,9 +224,14 @@ class ApiKey(models.Model):
 
     @transaction.atomic
     def revoke(self, *, by: User | None, now: datetime) -> bool:
-        """End the key at once and for good. Return False if it had ended before."""
+        """End the key at once and for good. Return False if it had ended before.
+
+        The tokens of a connected app are deleted.
+        """
         if not type(self).objects.filter(pk=self.pk, revoked_at=None).update(revoked_at=now):
             return False
+        if self.client_id is not None:
+            Token.objects.filter(client=self.client_id, user=self.user_id).delete()
         AuditEvent.objects.record(
             "api_key_revoke", by=by, workspace=self.workspace, subject=f"API key {self}"
         )

@@ -97,21 +97,27 @@ class ApiKeyForm(forms.Form):
             channels += matches
         return channels
 
-    def issue(self, request: UserRequest) -> tuple[ApiKey, str]:
+    def limits(self) -> dict[str, Any]:
+        """Return the arguments of `ApiKeyQuerySet.issue` that limit the key."""
         days = self.cleaned_data["days"]
+        writes = (ApiKey.Scope.NOTES, ApiKey.Scope.PROPOSE)
+        return {
+            "scopes": [
+                ApiKey.Scope.READ.value,
+                *(scope.value for scope in writes if self.cleaned_data.get(scope)),
+            ],
+            "channels": self.cleaned_data["channels"],
+            "expires_at": self.place.now + timedelta(days=days) if days else None,
+        }
+
+    def issue(self, request: UserRequest) -> tuple[ApiKey, str]:
         return ApiKey.objects.issue(
             self.place.workspace,
             name=self.cleaned_data["name"],
             by=request.user,
             user=None if self.cleaned_data.get("is_public") else request.user,
-            scopes=[
-                scope
-                for scope in (ApiKey.Scope.NOTES, ApiKey.Scope.PROPOSE)
-                if self.cleaned_data.get(scope)
-            ],
-            channels=self.cleaned_data["channels"],
-            expires_at=self.place.now + timedelta(days=days) if days else None,
             requests_per_minute=self.cleaned_data.get("requests_per_minute", REQUESTS_PER_MINUTE),
+            **self.limits(),
         )
 
 

@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 from allauth.account.models import EmailAddress
+from allauth.idp.oidc.models import Client, Token
 from allauth.mfa.models import Authenticator
 from allauth.socialaccount.models import SocialAccount
 from django.contrib.admin.models import LogEntry
@@ -106,6 +107,8 @@ def everything() -> Memory:
     messages = [MessageFactory(channel=channel, text=f"{HARD} {i}") for i in range(3)]
     user = MemberFactory(workspace=workspace).user
     key, _ = ApiKey.objects.issue(workspace, name="ci", by=user, user=user, channels=[channel])
+    client = Client.objects.create(name="Claude", redirect_uris="https://claude.ai/callback")
+    ApiKey.objects.connect(client, user, workspace, now=now)
     user.groups.add(Group.objects.create(name="readers"))
     user.groups.get().permissions.add(Permission.objects.get(codename="view_note"))
     user.user_permissions.add(Permission.objects.get(codename="change_memory"))
@@ -164,6 +167,7 @@ def everything() -> Memory:
     EarlierWording.objects.keep(version)
     call_command("sync_schedules", verbosity=0)
     # Rows that a backup leaves out.
+    Token.objects.create(type="at", hash="h", client=client, user=user)
     Session.objects.create(session_key="open", session_data="", expire_date=now)
     OrmQ.objects.create(key="memoryhub", payload="…", lock=now)
     Heartbeat.objects.beat("long ago", now - timedelta(hours=1))

@@ -1,10 +1,13 @@
 """The page on which people make and revoke API keys."""
 
 import re
+from typing import Any
 
 import pytest
+from django.core.cache import cache
 
 from memories.models import ApiKey
+from tests.oauth import App
 from tests.views.conftest import Cast
 
 NEW = {"name": "laptop", "days": "90", "channels": ""}
@@ -97,3 +100,21 @@ def test_invalid_input_is_explained(
 
 def test_a_member_cannot_make_a_key_that_writes(cast: Cast) -> None:
     assert make(cast, "member", notes="on").startswith("mhr_")
+
+
+def test_connected_apps_are_listed_and_revoked_like_keys(cast: Cast, settings: Any) -> None:
+    settings.MEMORYHUB_OAUTH, settings.MEMORYHUB_URL = True, "http://testserver"
+    cache.clear()  # the limit of registrations
+    app = App.register()
+    tokens = app.connect(cast.clients["member"], {"channels": "launch", "propose": "on"})
+    key = ApiKey.objects.get()
+    page = cast.clients["member"].get(cast.path("keys/")).content.decode()
+    assert "Claude" in page and "#launch" in page
+    assert "Claude" not in cast.clients["editor"].get(cast.path("keys/")).content.decode()
+    assert "Claude" in cast.clients["insider"].get(cast.path("keys/")).content.decode()
+    path = cast.path(f"keys/{key.pk}/revoke/")
+    assert cast.clients["editor"].post(path).status_code == 404
+    assert cast.clients["member"].post(path).status_code == 302
+    headers = {"Authorization": f"Bearer {tokens['access_token']}"}
+    assert cast.clients["nobody"].get("/api/v1/status", headers=headers).status_code == 401
+    assert app.refresh(tokens["refresh_token"]).status_code == 400

@@ -10,8 +10,9 @@ from memories.pipeline.transfer.archive import MANIFEST, ArchiveError, ArchiveRe
 FORMAT = "memoryhub-backup"
 
 # State of the running processes: sessions, queued tasks (a pass finds the jobs in their rows) and
-# heartbeats.
+# heartbeats. And tokens of connected apps: a restore must not bring back revoked ones.
 LEFT_OUT = (
+    "allauth_idp_oidc_token",
     *("django_session", "django_q_ormq", "django_q_task", "memories_heartbeat"),
     "memoryhub_cache",  # counts sign-in attempts
 )
