@@ -125,6 +125,7 @@ def guess(user: User, address: str, times: int) -> Any:
     return [code(stranger, f"{n:06d}") for n in range(times)][-1]
 
 
+@pytest.mark.slow
 def test_guesses_from_another_address_lock_no_one_out(
     clock: Any, client: Client, alice: User
 ) -> None:

@@ -316,6 +316,7 @@ def test_an_account_is_locked_for_every_host_address_and_spelling(client, alice)
         assert is_refused(guess) and account_of(client) is None
 
 
+@pytest.mark.slow
 def test_an_address_that_tries_many_names_waits(client, alice):
     for n in range(20):
         assert not is_refused(try_password(client, username=f"name-{n}"))

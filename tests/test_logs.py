@@ -109,6 +109,7 @@ def export(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.django_db
 def test_logs_contain_no_words_of_people(export: Path, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG):

@@ -56,6 +56,7 @@ def test_the_schedules_equal_the_timetable():
         ]
 
 
+@pytest.mark.slow
 def test_a_tick_records_a_heartbeat_and_queues_a_pass(
     talk, tasks_at_once, django_capture_on_commit_callbacks
 ):
@@ -124,6 +125,7 @@ def queued() -> list[tuple[str, tuple[int, ...]]]:
     ]
 
 
+@pytest.mark.slow
 def test_a_pass_is_queued_once_until_it_begins(talk, django_capture_on_commit_callbacks):
     once = [("remember", (talk.workspace_id,))]
     with django_capture_on_commit_callbacks(execute=True):
@@ -147,6 +149,7 @@ def test_a_lost_pass_is_queued_again(talk, django_capture_on_commit_callbacks):
         assert len(queued()) == count
 
 
+@pytest.mark.slow
 def test_a_pass_that_is_queued_twice_runs_once(talk):
     tasks.remember(talk.workspace_id)
     assert not Job.objects.exists()

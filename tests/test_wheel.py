@@ -67,6 +67,7 @@ def environment(home: Path, **variables: str) -> dict[str, str]:
     return inherited | {"HOME": str(home)} | variables
 
 
+@pytest.mark.slow
 def test_it_contains_exactly_the_files_of_the_program(wheel: Path) -> None:
     names = {name for name in zipfile.ZipFile(wheel).namelist() if "dist-info" not in name}
     files = {str(path.relative_to(ROOT)) for path in tracked_files()}

@@ -47,6 +47,7 @@ def add_grant(client, channel, reason="a complaint"):
     return client.post(reverse(ADD), {"channel": channel.pk, "reason": reason})
 
 
+@pytest.mark.slow
 def test_a_channel_is_readable_for_an_hour(client, channel, operator):
     assert client.get(path(channel)).status_code == 404
     assert add_grant(client, channel).status_code == 302

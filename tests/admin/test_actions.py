@@ -129,6 +129,7 @@ ACTIONS: list[tuple[Callable[[], Model], str, dict[str, Any], str]] = [
 IDS = [f"{action} {values}" for _, action, values, _ in ACTIONS]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("make", "action", "values", "event"), ACTIONS, ids=IDS)
 def test_an_action_changes_a_row_once(
     client: Client,
@@ -183,6 +184,7 @@ def test_several_proposals_are_approved(client: Client, operator: User) -> None:
         assert row.memory.current and row.memory.current.content == "- Ben leads"
 
 
+@pytest.mark.slow
 def test_only_readers_accept_or_reject_proposals(client: Client, operator: User) -> None:
     person = PersonFactory()
     private = ChannelFactory(workspace=person.workspace, kind="private", members=[person])
@@ -204,6 +206,7 @@ def test_a_stale_proposal_is_not_accepted(client: Client, operator: User) -> Non
     assert row.memory.current and row.memory.current.content == "- by hand"
 
 
+@pytest.mark.slow
 def test_operators_retry_jobs_of_private_channels_without_their_name(
     client: Client, operator: User, clerk: User
 ) -> None:

@@ -29,6 +29,7 @@ def listed(client, query: str = "") -> set[str]:
     return set(Job.objects.filter(pk__in=keys).values_list("state", flat=True))
 
 
+@pytest.mark.slow
 def test_a_list_opens_on_rows_that_need_attention(client, operator, jobs) -> None:
     assert listed(client) == listed(client, "?o=-1") == {"dead", "proposed"}
     assert listed(client, "?show=all") == {*jobs}

@@ -166,6 +166,7 @@ def test_the_database_refuses_a_link_without_proof_or_end(mika):
 # -- passwords
 
 
+@pytest.mark.slow
 def test_staff_cannot_set_passwords(client, mika, clerk):
     user = UserFactory(username="mika")
     mika.link(user, "slack")

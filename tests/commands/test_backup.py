@@ -112,6 +112,7 @@ def test_a_damaged_file_is_named_with_its_fault(path: Path) -> None:
         assert message.endswith("Nothing was changed.")
 
 
+@pytest.mark.slow
 def test_json(run: Run, path: Path) -> None:
     NoteFactory()
     made = json.loads(run("backup", path, "--json"))

@@ -74,7 +74,7 @@ def test_refusals_contain_the_remedy(tmp_path: Path) -> None:
     assert sorted(file.name for file in tmp_path.iterdir()) == ["team.zip"]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly("six processes; test_export.py of pipeline/transfer imports in one")
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.cluster
 def test_another_installation_imports_the_export(

@@ -407,6 +407,7 @@ def test_probe_model() -> None:
     assert_documented("probe_model", json.loads(report))
 
 
+@pytest.mark.slow
 def test_rebuild(run: Run, workspace: Workspace) -> None:
     """A proposal, and a text that stays the same."""
     general = workspace.channels.get()

@@ -41,6 +41,7 @@ def at(hours):
     return (MONDAY + timedelta(hours=hours)).isoformat()
 
 
+@pytest.mark.slow
 def test_json_is_one_document_with_the_whole_report(channel):
     report = json.loads(run(now=at(3), json=True))
     seconds = report.pop("seconds")
@@ -64,6 +65,7 @@ def test_json_is_one_document_with_the_whole_report(channel):
     }
 
 
+@pytest.mark.slow
 def test_output_lists_waiting_channels_and_reasons(channel):
     run(now=at(3))
     MessageFactory(channel=channel, at=MONDAY + timedelta(hours=4))
@@ -72,6 +74,7 @@ def test_output_lists_waiting_channels_and_reasons(channel):
     assert "new versions:     none" in output
 
 
+@pytest.mark.slow
 def test_a_time_without_zone_is_utc(channel):
     assert json.loads(run(now="2026-01-05T12:00:00", json=True))["now"].endswith("12:00:00+00:00")
 
@@ -82,6 +85,7 @@ def test_an_invalid_time_is_refused(channel, now):
         run(now=now)
 
 
+@pytest.mark.slow
 def test_a_time_in_the_future_needs_force(channel):
     later = (timezone.now() + timedelta(hours=3)).isoformat()
     with pytest.raises(CommandError, match="future.*--force"):
@@ -91,6 +95,7 @@ def test_a_time_in_the_future_needs_force(channel):
     assert channel.segments.exists()
 
 
+@pytest.mark.slow
 def test_several_workspaces_need_an_explicit_choice(channel):
     WorkspaceFactory(slug="other")
     with pytest.raises(CommandError, match="other, team"):

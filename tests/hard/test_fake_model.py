@@ -229,6 +229,7 @@ def test_an_unknown_fault_is_refused(model: FakeModel) -> None:
         model.configure(faults={"earthquake": 1.0})
 
 
+@pytest.mark.slow
 def test_the_ledger_outlives_the_server(tmp_path: Path) -> None:
     with fake_model(tmp_path) as model:
         summariser(model).summarise(SEGMENT)

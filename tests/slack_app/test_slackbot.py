@@ -37,6 +37,7 @@ def ask(team: Team, name: str, tool: str, **arguments: Any) -> str:
     return "".join(part["text"] for part in result["content"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "public", "private"),
     [("tom", True, True), ("mika", True, False), ("ann", True, False), ("visitor", True, False)],

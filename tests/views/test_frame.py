@@ -106,6 +106,7 @@ def shown(cast: Cast) -> list[str]:
     return re.findall(r'<a href="/w/team/c/(\w+)/"', column(cast, cast.path("jobs/")))
 
 
+@pytest.mark.slow
 def test_the_navigation_lists_followed_channels_or_those_that_changed_last(
     cast: Cast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -148,6 +149,7 @@ def test_the_area_for_managing_is_open_on_its_own_pages(
     assert ('<details class="nav-fold" open>' in column(cast, cast.path(path), name)) is is_open
 
 
+@pytest.mark.slow
 def test_the_queries_of_the_frame_do_not_grow_with_channels(cast: Cast) -> None:
     """A page without rows of its own, with 5 and with 65 channels, all of them followed."""
 

@@ -214,6 +214,7 @@ def test_costs_of_other_workspaces_are_not_shown(spent: Cast) -> None:
     assert helps(page)["message_threshold"].endswith("1 call, $1.50.")
 
 
+@pytest.mark.slow
 def test_an_operator_probes_the_model(
     cast: Cast, settings: Settings, django_capture_on_commit_callbacks: Any
 ) -> None:
@@ -298,6 +299,7 @@ def test_a_preset_is_chosen_and_advanced_is_closed(cast: Cast) -> None:
     assert "before: 2" in re.sub("<[^>]+>", "", page), "the history is in hours too"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("zone", ["Tokyo", "Mars/Base", "../etc/passwd"])
 def test_an_unknown_time_zone_is_an_error(cast: Cast, zone: str) -> None:
     for name, path in (("insider", cast.path("settings/")), ("member", "/settings/")):

@@ -40,6 +40,7 @@ def version(cast: Cast) -> MemoryVersion:
     return memory.add_version(draft, expected_head=memory.head)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("zone", "day", "time", "shown"), ZONES)
 def test_times_are_in_the_zone(
     cast: Cast,

@@ -290,6 +290,7 @@ def test_steps_of_an_admin_list_do_not_grow_with_its_rows(
     assert_no_more(before, steps_of_pages(client, paths))
 
 
+@pytest.mark.slow
 @pytest.mark.sqlite("counts the steps of SQLite")
 def test_a_filter_of_an_admin_list_offers_no_long_list(client: Any, channel: Channel) -> None:
     add_channels(channel.workspace, audience.MAX_CHOICES)

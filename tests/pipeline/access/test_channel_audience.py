@@ -255,6 +255,7 @@ def test_a_talk_that_went_on_while_it_turned_public_is_for_its_members(team):
     assert "cobalt" not in texts(member(team))
 
 
+@pytest.mark.slow
 def test_a_restored_private_text_is_for_members_only(team, opened):
     memory = long(opened)
     old = memory.versions.visible_to(insider(opened)).get()

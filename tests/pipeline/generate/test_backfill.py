@@ -382,6 +382,7 @@ def paused(workspace):
     return backfill
 
 
+@pytest.mark.slow
 def test_a_paused_backfill_delays_no_new_messages(paused, workspace):
     run_pass(workspace, NOW + timedelta(days=1))
     assert short(paused.channels.get()).head == 1

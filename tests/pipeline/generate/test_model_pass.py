@@ -69,6 +69,7 @@ def test_a_reply_becomes_lines_with_sources(channel, model):
     assert version.job.prompt_version.startswith("channel-short-")
 
 
+@pytest.mark.slow
 def test_messages_have_the_time_of_the_workspaces_zone(channel, model):
     channel.workspace.change_settings({"time_zone": "Asia/Tokyo"})
     run_pass(channel.workspace, NOW, model.summariser)
@@ -125,6 +126,7 @@ def test_an_empty_reply_makes_no_version(channel, model):
     assert run_pass(channel.workspace, NOW, model.summariser).calls == 0
 
 
+@pytest.mark.slow
 def test_a_reply_of_nothing_to_messages_with_content_is_retried(channel, model):
     """Rule 8: the other prompt form is tried, then the offline highlights replace the reply."""
     answer_segments(model, "NOTHING")
@@ -139,6 +141,7 @@ def test_a_reply_of_nothing_to_messages_with_content_is_retried(channel, model):
     assert channel.segments.get().outcome == "remembered"
 
 
+@pytest.mark.slow
 def test_a_reply_of_copies_is_retried_once_and_then_saved(channel, model):
     answer_segments(model, COPIES)
     report = run_pass(channel.workspace, NOW, model.summariser)
@@ -147,6 +150,7 @@ def test_a_reply_of_copies_is_retried_once_and_then_saved(channel, model):
     assert short(channel).jobs.get().attempts == 2
 
 
+@pytest.mark.slow
 def test_after_two_jobs_of_copies_in_both_forms_there_is_no_retry(channel, model):
     answer_segments(model, COPIES)
     retries = []
@@ -180,6 +184,7 @@ def test_a_dead_segment_does_not_stop_later_segments(channel, model):
     assert short(channel).current.number == 1, "the newest period is current"
 
 
+@pytest.mark.slow
 def test_a_saved_reply_of_a_dead_worker_is_closed_and_not_paid_again(channel, model, monkeypatch):
     def die(*args, **options):
         raise KeyboardInterrupt

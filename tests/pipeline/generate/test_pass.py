@@ -55,6 +55,7 @@ def talk(channel, count, begin=MONDAY, **given):
     ]
 
 
+@pytest.mark.slow
 def test_update_condition_not_met(channel):
     """更新条件満たさず"""
     talk(channel, 10)
@@ -77,6 +78,7 @@ def test_idle_trigger(channel):
     assert report.closed == {"idle": 1}
 
 
+@pytest.mark.slow
 def test_message_trigger(channel):
     """メッセージトリガー"""
     talk(channel, 60)
@@ -86,6 +88,7 @@ def test_message_trigger(channel):
     assert [(w["new"], w["quiet_s"]) for w in report.waiting] == [(10, 120)]
 
 
+@pytest.mark.slow
 def test_long_term_integration(channel):
     """長期記憶統合"""
     talk(channel, 10)
@@ -95,6 +98,7 @@ def test_long_term_integration(channel):
     assert long(channel).current.source_message_count == 10
 
 
+@pytest.mark.slow
 def test_workspace_long_term_update(public_channel):
     """WS長期記憶更新"""
     messages = talk(public_channel, 10)
@@ -149,6 +153,7 @@ def test_first_version_is_provisional_and_replaced_in_place(channel):
     assert long(channel).head == 1
 
 
+@pytest.mark.slow
 def test_start_mark_is_a_window_before_the_first_pass():
     channel = ChannelFactory()
     talk(channel, 3, MONDAY - hours(25))
@@ -200,6 +205,7 @@ def test_a_pass_sees_nothing_after_its_now(channel):
     assert not Segment.objects.exists()
 
 
+@pytest.mark.slow
 def test_notices_and_ignored_bots_are_left_out(channel):
     channel.remember_bots = False
     channel.save()
@@ -229,6 +235,7 @@ def test_a_backlog_is_numbered_in_order_and_merged_once(channel):
     assert long(channel).current.source_message_count == 34
 
 
+@pytest.mark.slow
 def test_the_source_of_a_line_has_its_words(channel):
     talk(channel, 30)
     run_pass(channel.workspace, MONDAY + hours(4))
@@ -311,6 +318,7 @@ def test_threads_are_remembered_from_five_messages_on(channel, replies, made):
     assert MemoryVersion.objects.filter(memory__scope="thread").count() == made
 
 
+@pytest.mark.slow
 def test_workspace_memory_is_built_from_public_channels_only(public_channel):
     private = ChannelFactory(workspace=public_channel.workspace, kind="private")
     private.remember_from(to_micros(MONDAY))
@@ -353,6 +361,7 @@ def test_workspace_short_term_is_made_hourly_after_changes(public_channel):
     assert heads == [1, 1, 2, 3, 3]
 
 
+@pytest.mark.slow
 def test_an_error_in_one_channel_does_not_stop_other_channels(channel, monkeypatch):
     second = ChannelFactory(workspace=channel.workspace)
     second.remember_from(to_micros(MONDAY))

@@ -94,6 +94,7 @@ def test_a_saved_reply_is_parsed_with_its_own_references(channel, monkeypatch):
     assert [list(line.sources.all()) for line in version.lines.all()][0][:1] == [messages[0]]
 
 
+@pytest.mark.slow
 def test_saving_a_reply_is_retried_after_a_database_error(channel, monkeypatch):
     talk(channel, 10)
     save, failed = Job.save_reply, []

@@ -66,6 +66,7 @@ def test_a_dead_merge_waits_for_new_texts(channel):
     assert Job.objects.filter(state="superseded").count() == 1
 
 
+@pytest.mark.slow
 def test_a_failed_channel_does_not_block_the_workspace_memory(channel, monkeypatch):
     """This is true even if it fails last, when no later job can schedule the merge."""
     second = remembering(channel.workspace, name="other")
@@ -170,6 +171,7 @@ def test_the_workspaces_short_term_memory_needs_a_change(channel):
     assert (memory.current.number, memory.current.source_message_count) == (2, 4)
 
 
+@pytest.mark.slow
 def test_a_persons_line_keeps_its_author_in_the_workspace_memory(channel):
     """In the channel it is protected. In the workspace's memory, newer news may replace it."""
     anna = UserFactory()

@@ -59,6 +59,7 @@ def rebuilt(memory, summariser=None):
     return Job.objects.with_memory().get(pk=job.pk)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("summariser", [Scribe(), OfflineSummariser()], ids=["model", "offline"])
 def test_a_rebuild_reads_all_short_term_versions(memory, summariser):
     before = memory.current.content
@@ -176,6 +177,7 @@ def test_redacted_words_leave_the_proposal(channel, memory):
     assert job.reply is None and job.state != Job.State.PROPOSED
 
 
+@pytest.mark.slow
 def test_a_workspace_rebuild_reads_the_channels(channel, memory):
     make_workspace_memory(workspace=channel.workspace, texts=["- Nothing is known yet."])
     job = rebuilt(workspace_memory(channel))

@@ -178,6 +178,7 @@ class Side:
                 pass
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "rounds",
     [

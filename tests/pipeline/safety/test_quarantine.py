@@ -183,6 +183,7 @@ def test_a_secret_reaches_neither_the_model_nor_the_memory(channel: Channel) -> 
     assert [(rule, text) for rule, text, _ in waiting()] == [("secret", "The key is [secret]")]
 
 
+@pytest.mark.slow
 def test_workspace_text_does_not_enter_a_channel(channel: Channel) -> None:
     wide = "Project Bluebird is sold to the northern partners for nine million next spring"
     make_workspace_memory(workspace=channel.workspace, texts=[f"- {wide}"])
@@ -212,6 +213,7 @@ def test_workspace_lines_are_checked_against_its_channels(channel: Channel) -> N
     assert set(rows) == {("workspace", "long_term"), ("workspace", "short_term")}
 
 
+@pytest.mark.slow
 def test_a_thread_too(channel: Channel) -> None:
     channel.workspace.change_settings({"thread_memories": True, "thread_min_messages": 2})
     root = say(channel, "Shall we?")
@@ -258,6 +260,7 @@ def test_without_refs_it_is_traced_by_its_words(channel: Channel) -> None:
     assert waiting() == [("link", "The cake of Ben: cake.example.com", ["The cake comes from Ben"])]
 
 
+@pytest.mark.slow
 def test_it_costs_the_same_queries_however_many_lines(
     channel: Channel, django_assert_max_num_queries: Callable[..., object]
 ) -> None:

@@ -48,6 +48,7 @@ def remembered(channel: Channel) -> Channel:
     return channel
 
 
+@pytest.mark.slow
 def test_a_revoked_message_is_removed_everywhere_at_once(remembered: Channel) -> None:
     anna = UserFactory(username="anna")
     message = Message.objects.get(text__contains="boss")
@@ -127,6 +128,7 @@ def test_revoking_a_person_covers_later_messages(remembered: Channel) -> None:
     assert AuditEvent.objects.filter(subject=f"person {eve.pk}").count() == 2
 
 
+@pytest.mark.slow
 def test_quarantined_lines_of_a_revoked_message_are_rejected(channel: Channel) -> None:
     message = say(
         channel,
@@ -146,6 +148,7 @@ def test_quarantined_lines_of_a_revoked_message_are_rejected(channel: Channel) -
     assert "evil" not in line.text
 
 
+@pytest.mark.slow
 def test_a_line_without_sources_with_the_same_words_is_removed(remembered: Channel) -> None:
     version = make_version(
         memory=short(remembered),

@@ -238,6 +238,7 @@ def test_a_text_of_very_many_different_words_is_indexed(workspace: Workspace, op
     assert hits(text[:2], workspace, Reader.public(timezone.now())) == {message.pk}
 
 
+@pytest.mark.slow
 def test_a_member_of_many_private_channels_finds_the_same(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:

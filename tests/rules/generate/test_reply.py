@@ -448,6 +448,7 @@ def test_a_kind_comes_from_the_model_or_from_code(text: str, kinds: list[str]) -
     assert [line.kind for line in parse_reply(reply(text), BACKUPS).lines] == kinds
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("language", prompt_texts.TEXTS)
 @pytest.mark.parametrize("form", PromptForm)
 def test_no_part_of_a_prompt_becomes_a_line(

@@ -21,6 +21,7 @@ def invite(cast: Cast, role: str = "editor", name: str = "insider") -> str:
     return path
 
 
+@pytest.mark.slow
 def test_a_person_joins_with_the_role_of_the_link(cast: Cast) -> None:
     path, client = invite(cast), Client()
     assert "Join The team" in client.get(path).content.decode()

@@ -146,6 +146,7 @@ def test_a_section_is_left_out_and_restored(full: Cast) -> None:
     assert full.clients["member"].get(full.path("context/?without=all")).status_code == 422
 
 
+@pytest.mark.slow
 def test_the_command_prints_the_same_text(full: Cast, capsys: Any) -> None:
     """The command that the page shows prints the text of the page."""
     query = "?channel=C0PUBLIC&budget=300&persona=It%27s+Momo&without=notes&at=2026-01-06T09:00"
@@ -223,6 +224,7 @@ def test_other_options_are_folded_until_they_are_set(full: Cast, query: str, is_
     assert ("<details open>" in get(full, query)) == is_open
 
 
+@pytest.mark.slow
 def test_each_block_links_to_its_version(full: Cast) -> None:
     page = get(full, "?channel=C0PRIVATE", name="insider")
     history = Memory.objects.get(channel=full.private, memory_type=MemoryType.SHORT_TERM)
@@ -272,6 +274,7 @@ def test_an_unreadable_channel_leaves_no_trace(full: Cast) -> None:
         )
 
 
+@pytest.mark.slow
 def test_versions_from_private_days_are_counted_as_withheld(full: Cast) -> None:
     history = Memory.objects.get(channel=full.public, scope="channel", memory_type="short_term")
     make_version(memory=history, text="- Later", until=MONDAY + timedelta(hours=9))
@@ -309,6 +312,7 @@ def test_an_invalid_field_has_an_error_and_focus(
     assert not re.search(r"<(?:input|select) [^>]* autofocus", get(full))
 
 
+@pytest.mark.slow
 def test_notes_on_request(full: Cast) -> None:
     assert "Include notes" not in get(full)
     full.workspace.change_settings({"notes_inject": "manual"})

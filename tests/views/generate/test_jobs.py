@@ -257,6 +257,7 @@ class TestActing:
             "job_retry",
         ]
 
+    @pytest.mark.slow
     def test_retry_all_covers_the_visible_failed_jobs(self, well: Cast) -> None:
         seen, foreign = job(well.public, "dead"), job(ChannelFactory(), "dead")
         assert "Retry the failed job" in page(well, name="insider")
@@ -335,6 +336,7 @@ class TestPolling:
         assert match is not None
         return match[1].replace("&amp;", "&")
 
+    @pytest.mark.slow
     def test_the_page_refreshes_faster_while_jobs_are_active(self, well: Cast) -> None:
         assert 'hx-trigger="every 60s"' in page(well)
         assert '<noscript><meta http-equiv="refresh" content="30"></noscript>' in page(well)
@@ -361,6 +363,7 @@ class TestPolling:
         assert answer.status_code == 286 and b"hx-trigger" not in answer.content
         assert "meta http-equiv" not in page(well, f"{made.pk}/")
 
+    @pytest.mark.slow
     def test_each_control_of_a_part_has_an_id(self, well: Cast) -> None:
         for state in ("dead", "waiting", "done", "proposed"):
             made = job(well.public, state, fault="quarantined")
@@ -405,6 +408,7 @@ def test_it_loads_the_channels_that_it_shows(well: Cast, monkeypatch: pytest.Mon
     assert len(loaded) <= jobs.CHANNELS_SHOWN + jobs.FAILED_SHOWN + NAV_RECENT
 
 
+@pytest.mark.slow
 def test_one_element_has_the_focus_after_retry_all(cast: Cast) -> None:
     for _ in range(3):
         job(cast.public, "dead", fault="timeout")

@@ -168,6 +168,7 @@ def test_an_upload_becomes_a_workspace(operator: Client, work_area: Path) -> Non
     assert Person.objects.count() == 2
 
 
+@pytest.mark.slow
 def test_without_a_model_all_messages_are_summarized_at_once(operator: Client) -> None:
     upload = inspect(operator)
     assert "Summarize all messages, at no cost" in page(operator, upload)

@@ -141,6 +141,7 @@ def test_the_filter_by_sources_keeps_the_position(cast: Cast) -> None:
     assert f'href="{path}{escape(place)}#msg-{ts}"' in page
 
 
+@pytest.mark.slow
 def test_the_pager_reaches_all_messages(cast: Cast) -> None:
     messages = make_messages(cast, 120)
     page = page_of(cast)

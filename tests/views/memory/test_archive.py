@@ -63,6 +63,7 @@ def restore(cast: Cast, name: str = "editor", **given: object):
     return cast.clients[name].post(reverse("archive-restore", args=[memory.pk]), seen | given)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "public", "private"),
     [
@@ -88,6 +89,7 @@ def memory_path(memory: Memory) -> str:
     return f"/w/team/c/{memory.channel.slack_id}/"
 
 
+@pytest.mark.slow
 def test_the_page_of_the_memory_counts_archived_lines(archive: Cast, cast: Cast) -> None:
     shown = archive.clients["member"].get(memory_path(archive.memory)).content.decode()
     assert f'<a href="/m/{archive.memory.pk}/archive/">Archive (1)</a>' in shown
@@ -179,6 +181,7 @@ def test_pages_and_links_to_a_line(archive: Cast, django_assert_max_num_queries)
     assert "The beta shipped" in page(archive, "editor", memory, "?page=2")
 
 
+@pytest.mark.slow
 @pytest.mark.postgres("full-text search")
 @pytest.mark.parametrize(
     ("name", "typed", "count"),

@@ -135,6 +135,7 @@ def test_short_term_memory_is_used_without_long_term_memory(cast: Cast) -> None:
     assert "they meet often" in entry(text, long) and not entry(text, short)
 
 
+@pytest.mark.slow
 def test_the_workspace_comes_first_and_not_to_guests(cast: Cast) -> None:
     memory = make_workspace_memory(workspace=cast.workspace, texts=["- We moved to Kobe"])
     text = page(cast)
@@ -178,6 +179,7 @@ def sent(memory: Memory, days: int) -> None:
     Line.objects.filter(version=memory.current_id).update(at_us=at)
 
 
+@pytest.mark.slow
 def test_a_period_is_based_on_the_time_of_messages(cast: Cast) -> None:
     """An import or a backfill makes versions of old messages today."""
     mark_seen(cast, cast.memory, 2)
@@ -227,6 +229,7 @@ def test_a_sentence_of_the_opening_has_one_source(cast: Cast) -> None:
     assert lines and all(line.count('class="chip"') == 1 for line in lines)
 
 
+@pytest.mark.slow
 def test_a_period_opens_with_the_workspaces_short_term_memory(cast: Cast) -> None:
     memory = make_workspace_memory(
         workspace=cast.workspace,
@@ -247,6 +250,7 @@ def test_a_folded_channel_shows_the_number_of_new_lines(cast: Cast) -> None:
     assert "We launch on Monday" in folded
 
 
+@pytest.mark.slow
 def test_all_that_was_on_the_page_is_marked_at_once(cast: Cast) -> None:
     [second] = many(cast.workspace, 1)
     text = page(cast)
@@ -284,6 +288,7 @@ def test_an_invalid_day_is_not_pushed_to_the_history(cast: Cast) -> None:
     assert list(answers.values()) == ["false", None]
 
 
+@pytest.mark.slow
 def test_the_title_has_the_time(cast: Cast) -> None:
     at = timezone.now() - timedelta(days=2)
     Seen.objects.of(cast.users["member"], cast.memory).mark(1, at)
@@ -292,6 +297,7 @@ def test_the_title_has_the_time(cast: Cast) -> None:
     assert re.search(r"<h1>Since <time [^>]*>\d+ \w+ \d{4}, \d\d:\d\d</time></h1>", page(cast))
 
 
+@pytest.mark.slow
 def test_the_title_has_the_oldest_mark_with_news(cast: Cast) -> None:
     [second] = many(cast.workspace, 1)
     title = r"<h1>(.*?)</h1>"

@@ -61,6 +61,7 @@ def test_a_text_that_lost_many_lines_needs_attention(cast: Cast) -> None:
     assert "Nothing was added." in entry(text, cast.memory)
 
 
+@pytest.mark.slow
 def test_quarantined_lines_need_the_attention_of_editors(cast: Cast) -> None:
     line = QuarantinedLine.objects.create(memory=cast.memory, text="bad", rule="link")
     line.sources.add(cast.messages[0])
@@ -100,6 +101,7 @@ def test_a_week_without_news_has_no_link_to_itself(cast: Cast) -> None:
     assert 'href="/w/team/"' in empty
 
 
+@pytest.mark.slow
 def test_a_channel_that_needs_a_person_is_named(cast: Cast) -> None:
     connected(cast.workspace, timedelta(minutes=2))
     assert "The bot is not in the channel" not in page(cast)
@@ -143,6 +145,7 @@ def reader_of(workspace: Workspace, **role: str) -> Client:
     return client
 
 
+@pytest.mark.slow
 def test_an_empty_workspace_has_first_steps(db: None) -> None:
     workspace = WorkspaceFactory(slug="empty")
     ChannelFactory(workspace=workspace)

@@ -19,6 +19,7 @@ from tests.views.conftest import Cast
 from tests.views.memory.test_catch_up import entry, mark, page
 
 
+@pytest.mark.slow
 def test_marking_without_javascript(cast: Cast) -> None:
     response = mark(cast, cast.memory, 2)
     path = f"/w/team/catch-up/?marked={cast.memory.pk}"
@@ -35,6 +36,7 @@ def test_marking_without_javascript(cast: Cast) -> None:
     assert "Nothing new since" in page(cast)
 
 
+@pytest.mark.slow
 def test_undoing_without_javascript(cast: Cast) -> None:
     mark(cast, cast.memory, 1)
     mark(cast, cast.memory, 2)
@@ -91,6 +93,7 @@ def test_only_a_post_marks(cast: Cast) -> None:
     assert not Seen.objects.exists()
 
 
+@pytest.mark.slow
 def test_marks_of_other_accounts_and_workspaces_do_not_count(cast: Cast) -> None:
     second = WorkspaceFactory(slug="other")
     MemberFactory(workspace=second, user=cast.users["member"])

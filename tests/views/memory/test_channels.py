@@ -66,6 +66,7 @@ def test_the_memory_has_a_comparison_with_the_marked_version(cast: Cast) -> None
     assert offered(cast) == f"/diff/{pks[0]}..{made.pk}/"
 
 
+@pytest.mark.slow
 def test_short_term_memory_has_a_comparison_without_long_term_memory(cast: Cast) -> None:
     short = Memory.objects.get(channel=cast.public, memory_type=MemoryType.SHORT_TERM)
     member = cast.users["member"]
@@ -100,6 +101,7 @@ def test_the_current_text_is_compared_with_the_previous_text(cast: Cast) -> None
     assert re.findall(r'href="(/diff/[^"]+)"', card) == [f"/diff/{first.pk}..{current.pk}/"]
 
 
+@pytest.mark.slow
 def test_a_topic_names_only_visible_channels(cast: Cast) -> None:
     """Slack adds a name to each id, even of a private channel."""
     topic = "see <#C0PRIVATE|salaries>, <#C0PUBLIC|old> & <b>"
@@ -120,12 +122,14 @@ def test_hidden_characters_of_a_memory_are_shown(cast: Cast) -> None:
     assert "safe⟦U+202E⟧gnp.exe" in page_of(cast)
 
 
+@pytest.mark.slow
 def test_a_line_without_sources_is_marked(cast: Cast) -> None:
     assert "No source" not in page_of(cast)
     make_version(memory=cast.memory, text="- out of thin air", until=timezone.now())
     assert "No source" in page_of(cast)
 
 
+@pytest.mark.slow
 def test_each_line_has_its_author_and_a_link_to_its_first_version(cast: Cast) -> None:
     first, second = cast.memory.versions.order_by("number")
     cast.memory.revise("- We launch on Monday\n- Mine", by=cast.users["editor"], based_on=2)
@@ -156,6 +160,7 @@ def test_the_lines_of_a_long_term_memory_are_grouped(cast: Cast) -> None:
     assert page.count('<details class="month">') == 2
 
 
+@pytest.mark.slow
 def test_a_replaced_line_is_folded_behind_the_new_line(cast: Cast) -> None:
     line = cast.memory.current.lines.get(position=0)
     line.correct("We launch in May", by=None, based_on=2)
@@ -169,6 +174,7 @@ def test_a_replaced_line_is_folded_behind_the_new_line(cast: Cast) -> None:
         cast.memory.revise(f"{current.content}\n- More", by=None, based_on=current.number)
 
 
+@pytest.mark.slow
 def test_a_period_shows_the_new_lines_first(cast: Cast) -> None:
     make_version(
         memory=cast.memory,
@@ -226,6 +232,7 @@ def test_the_history_has_reasons_and_periods(cast: Cast) -> None:
     assert "5 Jan 2026, 09:00" in page
 
 
+@pytest.mark.slow
 def test_the_newest_segment_has_a_comparison(cast: Cast) -> None:
     short = Memory.objects.of_channel(cast.public, MemoryType.SHORT_TERM)
     first = short.current

@@ -169,6 +169,7 @@ def feed_of(cast: Cast, name: str) -> str:
     return address[1]
 
 
+@pytest.mark.slow
 def test_the_feed(cast: Cast, time_machine: object) -> None:
     time_machine.move_to(TUESDAY)  # type: ignore[attr-defined]
     path = feed_of(cast, "member")
@@ -201,6 +202,7 @@ def test_a_feed_ends(cast: Cast) -> None:
     assert sorted(actions) == ["feed_issue", "feed_issue", "feed_revoke"]
 
 
+@pytest.mark.slow
 def test_requests_for_feeds_are_limited() -> None:
     path = reverse("digests-feed", args=["unknown"])
     statuses = [Client().get(path).status_code for _ in range(61)]

@@ -29,6 +29,7 @@ def listed(cast: Cast, name: str = "member") -> list[str]:
     return re.findall(r'<h2 id="entry-\d+-title">#([\w-]+)', page)
 
 
+@pytest.mark.slow
 def test_followed_channels_come_first_and_muted_channels_are_hidden(
     cast: Cast, talk: list[Channel]
 ) -> None:
@@ -49,6 +50,7 @@ def test_a_jump_list_opens_the_entries(cast: Cast, talk: list[Channel]) -> None:
         assert f'id="{target}"' in page
 
 
+@pytest.mark.slow
 def test_followed_channels_are_on_the_first_page(
     cast: Cast, talk: list[Channel], monkeypatch: pytest.MonkeyPatch
 ) -> None:

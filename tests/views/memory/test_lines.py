@@ -29,6 +29,7 @@ def channel_page(cast: Cast, name: str = "member") -> str:
     return cast.clients[name].get(cast.path("c/C0PUBLIC/")).content.decode()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("htmx", ["", "1"], ids=["page", "part"])
 def test_an_editor_saves_a_line(cast: Cast, htmx: str) -> None:
     form = cast.clients["editor"].get(path_of(cast)).content.decode()
@@ -89,6 +90,7 @@ def test_a_newer_version_is_a_conflict(cast: Cast) -> None:
     assert lines(cast)[0] == "- We launch never"
 
 
+@pytest.mark.slow
 def test_a_member_proposes_and_an_editor_decides(cast: Cast) -> None:
     assert "This is wrong" in channel_page(cast) and "Disputed" not in channel_page(cast)
     response = send(cast, "member", reason="The date moved")
@@ -125,6 +127,7 @@ def decide(
     return cast.clients[name].post(path, seen | {"do": word} | given)
 
 
+@pytest.mark.slow
 def test_readers_alone_may_act(cast: Cast) -> None:
     line = cast.memory.current.lines.get(position=0)
     proposal = Proposal.objects.propose(cast.memory.current, line, "We launch in May")

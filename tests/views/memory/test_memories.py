@@ -253,6 +253,7 @@ def test_the_same_edit_by_both_is_saved_already(
     assert not Draft.objects.exists()
 
 
+@pytest.mark.slow
 def test_choosing_only_saved_lines_needs_no_version(cast: Cast) -> None:
     cast.memory.revise(THEIRS, by=cast.users["insider"], based_on=2)
     page = edit(cast, YOURS).content.decode()
@@ -356,6 +357,7 @@ def test_the_rail_has_the_outcome_of_the_readers_edit(cast: Cast, text: str, out
     assert "your edit" not in cast.clients["insider"].get(path).content.decode()
 
 
+@pytest.mark.slow
 def test_the_outcome_is_at_the_first_update_alone(cast: Cast) -> None:
     edit(cast, YOURS)
     for i in range(12):

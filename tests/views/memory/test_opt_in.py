@@ -48,6 +48,7 @@ def is_in(channel):
     return Channel.objects.get(pk=channel.pk).in_workspace_memory
 
 
+@pytest.mark.slow
 def test_an_admin_in_the_channel_decides(client, team, secret):
     admin = somebody(team, secret, "admin")
     client.force_login(admin)
@@ -67,6 +68,7 @@ def test_an_admin_in_the_channel_decides(client, team, secret):
     ]
 
 
+@pytest.mark.slow
 def test_the_page_of_the_workspace_names_the_channel(client, team, secret):
     secret.describe({"in_workspace_memory": True})
     client.force_login(somebody(team))

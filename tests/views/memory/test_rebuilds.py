@@ -29,6 +29,7 @@ def rebuilt(cast: Cast) -> Cast:
     return cast
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "status"),
     [("editor", 200), ("member", 403), ("guest", 403), ("outsider", 404), ("nobody", 302)],

@@ -29,6 +29,7 @@ def test_it_is_for_editors(cast: Cast, name: str, status: int) -> None:
         assert proposal.state == "open"
 
 
+@pytest.mark.slow
 def test_several_proposals_are_approved_or_rejected_at_once(cast: Cast) -> None:
     line = cast.memory.current.lines.first()
     first = Proposal.objects.propose(cast.memory.current, line, "We launch on Tuesday")

@@ -216,6 +216,7 @@ def test_a_restore_over_a_withdrawn_text_is_refused(cast: Cast) -> None:
     assert not re.search(r"\bv0\b", page)
 
 
+@pytest.mark.slow
 def test_lists_of_versions_have_authors(cast: Cast) -> None:
     cast.memory.revise("- Something newer", by=cast.users["insider"], based_on=2)
     client = cast.clients["member"]
@@ -244,6 +245,7 @@ def test_restoring_the_current_text_makes_no_version(cast: Cast) -> None:
     assert cast.memory.versions.count() == 2
 
 
+@pytest.mark.slow
 def test_a_button_lists_the_sources(cast: Cast) -> None:
     """It is a part of the memory's card or a page, with the first words of readable messages."""
     version = cast.memory.current

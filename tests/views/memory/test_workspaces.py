@@ -78,6 +78,7 @@ def test_each_channel_has_its_remembered_and_waiting_messages(cast: Cast) -> Non
     assert "3 waiting" in page
 
 
+@pytest.mark.slow
 def test_a_source_in_a_channel_that_the_reader_may_not_open_is_no_link(cast: Cast) -> None:
     memory = Memory.objects.of_workspace(cast.workspace, MemoryType.LONG_TERM)
     secret = cast.private.messages.get()

@@ -15,6 +15,7 @@ def bin_of(cast: Cast, name: str = "editor") -> str:
     return cast.clients[name].get(cast.path("notes/trash/")).content.decode()
 
 
+@pytest.mark.slow
 def test_a_deleted_note_is_only_in_the_trash_and_can_be_restored(cast: Cast) -> None:
     editor = cast.clients["editor"]
     note = NoteFactory(workspace=cast.workspace, content="to be gone")

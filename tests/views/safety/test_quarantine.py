@@ -76,6 +76,7 @@ def test_only_sources_in_use_can_be_excluded(cast: Cast) -> None:
     assert f'hx-post="{cast.path(revoke.format(cast.messages[0].pk))}"' not in page(cast)
 
 
+@pytest.mark.slow
 def test_private_lines_are_only_for_their_readers(cast: Cast) -> None:
     line = quarantine(cast, "tom's secret line", cast.private_memory)
     assert "secret line" in page(cast, "insider")
@@ -118,6 +119,7 @@ def test_accepted_it_is_the_editors_line(cast: Cast) -> None:
     assert cast.memory.head == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seen", [{"based_on": 1, "revision": 0}, {"based_on": 2, "revision": 7}])
 def test_over_a_newer_text_nothing_is_done(cast: Cast, seen: dict[str, int]) -> None:
     line = quarantine(cast)

@@ -12,6 +12,7 @@ from tests.views.conftest import Cast
 pytestmark = pytest.mark.django_db
 
 
+@pytest.mark.slow
 def test_the_texts_about_a_question_have_links(cast: Cast) -> None:
     indexing.catch_up()
     page = cast.clients["member"].get(cast.path("ask/?q=When+do+we+launch")).content.decode()

@@ -53,6 +53,7 @@ def test_htmx_gets_the_results_and_their_number(cast: Cast) -> None:
     assert 'hx-push-url="true"' in page and 'method="get"' in page
 
 
+@pytest.mark.slow
 def test_empty_searches_and_results_suggest_a_next_step(cast: Cast) -> None:
     assert "What are you looking for?" in page_of(cast)
     assert "What are you looking for?" in page_of(cast, "!?")
@@ -131,6 +132,7 @@ def test_many_hits_take_no_more_queries_than_few(cast: Cast) -> None:
     assert all(after <= before + 2 for before, after in zip(few, many, strict=True))
 
 
+@pytest.mark.slow
 def test_older_hits_are_a_link_away(cast: Cast) -> None:
     for number in range(60):
         at = MONDAY + timedelta(days=1, minutes=number)
@@ -202,6 +204,7 @@ def test_an_empty_search_lists_recent_memories(cast: Cast) -> None:
     assert ">#salaries</a>" in page_of(cast, name="insider").partition("<main")[2]
 
 
+@pytest.mark.slow
 def test_a_misspelled_name_suggests_similar_names(cast: Cast) -> None:
     NoteFactory(workspace=cast.workspace, title="Deployment checklist", content="Step by step")
     page = page_of(cast, "lanch")
@@ -213,6 +216,7 @@ def test_a_misspelled_name_suggests_similar_names(cast: Cast) -> None:
     assert f"#{cast.private.name}" in page_of(cast, f"{cast.private.name}x", "insider")
 
 
+@pytest.mark.slow
 def test_older_versions_are_folded_behind_the_current_one(cast: Cast) -> None:
     for number in range(3):
         at = MONDAY + timedelta(days=300, hours=number)

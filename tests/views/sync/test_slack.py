@@ -72,6 +72,7 @@ def test_no_channel_is_selected_at_first_and_private_ones_are_marked(cast: Cast)
     assert page(cast).count("without the bot") == 2
 
 
+@pytest.mark.slow
 def test_a_private_channel_is_shown_only_to_its_members(cast: Cast) -> None:
     assert "salaries" in page(cast)
     for path in ("", "?q=salar", "?q=C0PRIVATE"):
