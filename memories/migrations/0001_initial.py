@@ -10,2425 +10,988 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
+
     initial = True
 
     dependencies = [
-        ("auth", "0012_alter_user_first_name_max_length"),
+        ('auth', '0012_alter_user_first_name_max_length'),
     ]
 
     operations = [
         migrations.CreateModel(
-            name="Channel",
+            name='Channel',
             fields=[
-                (
-                    "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
-                ),
-                ("slack_id", models.CharField(max_length=32, verbose_name="Slack id")),
-                ("name", models.CharField(max_length=200, verbose_name="name")),
-                (
-                    "kind",
-                    models.CharField(
-                        choices=[
-                            ("public", "public channel"),
-                            ("private", "private channel"),
-                            ("mpim", "group message"),
-                            ("im", "direct message"),
-                        ],
-                        default="private",
-                        max_length=10,
-                        verbose_name="kind",
-                    ),
-                ),
-                ("is_archived", models.BooleanField(default=False, verbose_name="archived")),
-                (
-                    "is_shared",
-                    models.BooleanField(default=False, verbose_name="shared with others"),
-                ),
-                ("bot_is_in", models.BooleanField(default=False, verbose_name="the bot is in it")),
-                (
-                    "is_followed",
-                    models.BooleanField(
-                        default=False,
-                        help_text="Whether its messages are read from Slack.",
-                        verbose_name="followed",
-                    ),
-                ),
-                (
-                    "in_workspace_memory",
-                    models.BooleanField(
-                        default=False,
-                        help_text="Publishes the long-term text of a private channel to the whole workspace.",
-                        verbose_name="in the workspace's memory",
-                    ),
-                ),
-                ("private_since", models.DateTimeField(blank=True, editable=False, null=True)),
-                (
-                    "forgotten_at",
-                    models.DateTimeField(blank=True, null=True, verbose_name="forgotten"),
-                ),
-                ("topic", models.TextField(blank=True, verbose_name="topic")),
-                ("purpose", models.TextField(blank=True, verbose_name="purpose")),
-                (
-                    "remember_bots",
-                    models.BooleanField(
-                        default=True,
-                        help_text="Whether messages of bots are summarised.",
-                        verbose_name="remember bots",
-                    ),
-                ),
-                (
-                    "start_us",
-                    models.BigIntegerField(blank=True, null=True, verbose_name="remembered from"),
-                ),
-                ("cut_from_us", models.BigIntegerField(blank=True, editable=False, null=True)),
-                (
-                    "members_known_at",
-                    models.DateTimeField(blank=True, null=True, verbose_name="members known"),
-                ),
-                ("members_changed_at", models.DateTimeField(blank=True, editable=False, null=True)),
-                ("narrowed_at", models.DateTimeField(blank=True, editable=False, null=True)),
-                (
-                    "synced_ts",
-                    models.CharField(blank=True, max_length=20, verbose_name="synced up to"),
-                ),
-                ("walk_top_ts", models.CharField(blank=True, editable=False, max_length=20)),
-                ("walk_at_ts", models.CharField(blank=True, editable=False, max_length=20)),
-                ("walk_end_ts", models.CharField(blank=True, editable=False, max_length=20)),
-                (
-                    "walked_at",
-                    models.DateTimeField(
-                        blank=True, null=True, verbose_name="last read to the end"
-                    ),
-                ),
-                ("walk_began_at", models.DateTimeField(blank=True, editable=False, null=True)),
-                (
-                    "swept_at",
-                    models.DateTimeField(blank=True, null=True, verbose_name="last swept"),
-                ),
-                ("sweep_at_ts", models.CharField(blank=True, editable=False, max_length=20)),
-                ("ring_at", models.DateTimeField(blank=True, editable=False, null=True)),
-                ("turn_at", models.DateTimeField(blank=True, editable=False, null=True)),
-                ("sync_code", models.CharField(blank=True, editable=False, max_length=60)),
-                ("sync_text", models.TextField(blank=True, verbose_name="why not")),
-                (
-                    "sync_not_before",
-                    models.DateTimeField(blank=True, null=True, verbose_name="not before"),
-                ),
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('slack_id', models.CharField(max_length=32, verbose_name='Slack id')),
+                ('name', models.CharField(max_length=200, verbose_name='name')),
+                ('kind', models.CharField(choices=[('public', 'public channel'), ('private', 'private channel'), ('mpim', 'group message'), ('im', 'direct message')], default='private', max_length=10, verbose_name='kind')),
+                ('is_archived', models.BooleanField(default=False, verbose_name='archived')),
+                ('is_shared', models.BooleanField(default=False, verbose_name='shared with others')),
+                ('bot_is_in', models.BooleanField(default=False, verbose_name='the bot is in it')),
+                ('is_followed', models.BooleanField(default=False, help_text='Whether its messages are read from Slack.', verbose_name='followed')),
+                ('in_workspace_memory', models.BooleanField(default=False, help_text='Publishes the long-term text of a private channel to the whole workspace.', verbose_name="in the workspace's memory")),
+                ('private_since', models.DateTimeField(blank=True, editable=False, null=True)),
+                ('forgotten_at', models.DateTimeField(blank=True, null=True, verbose_name='forgotten')),
+                ('topic', models.TextField(blank=True, verbose_name='topic')),
+                ('purpose', models.TextField(blank=True, verbose_name='purpose')),
+                ('remember_bots', models.BooleanField(default=True, help_text='Whether messages of bots are summarised.', verbose_name='remember bots')),
+                ('start_us', models.BigIntegerField(blank=True, null=True, verbose_name='remembered from')),
+                ('cut_from_us', models.BigIntegerField(blank=True, editable=False, null=True)),
+                ('members_known_at', models.DateTimeField(blank=True, null=True, verbose_name='members known')),
+                ('members_changed_at', models.DateTimeField(blank=True, editable=False, null=True)),
+                ('narrowed_at', models.DateTimeField(blank=True, editable=False, null=True)),
+                ('synced_ts', models.CharField(blank=True, max_length=20, verbose_name='synced up to')),
+                ('walk_top_ts', models.CharField(blank=True, editable=False, max_length=20)),
+                ('walk_at_ts', models.CharField(blank=True, editable=False, max_length=20)),
+                ('walk_end_ts', models.CharField(blank=True, editable=False, max_length=20)),
+                ('walked_at', models.DateTimeField(blank=True, null=True, verbose_name='last read to the end')),
+                ('walk_began_at', models.DateTimeField(blank=True, editable=False, null=True)),
+                ('swept_at', models.DateTimeField(blank=True, null=True, verbose_name='last swept')),
+                ('sweep_at_ts', models.CharField(blank=True, editable=False, max_length=20)),
+                ('ring_at', models.DateTimeField(blank=True, editable=False, null=True)),
+                ('turn_at', models.DateTimeField(blank=True, editable=False, null=True)),
+                ('sync_code', models.CharField(blank=True, editable=False, max_length=60)),
+                ('sync_text', models.TextField(blank=True, verbose_name='why not')),
+                ('sync_not_before', models.DateTimeField(blank=True, null=True, verbose_name='not before')),
             ],
             options={
-                "verbose_name": "channel",
-                "verbose_name_plural": "channels",
-                "ordering": ["name"],
+                'verbose_name': 'channel',
+                'verbose_name_plural': 'channels',
+                'ordering': ['name'],
             },
         ),
         migrations.CreateModel(
-            name="Endpoint",
+            name='Endpoint',
             fields=[
-                (
-                    "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
-                ),
-                ("fingerprint", models.CharField(max_length=64, unique=True)),
-                ("name", models.CharField(max_length=200, verbose_name="endpoint")),
-                (
-                    "not_before",
-                    models.DateTimeField(blank=True, null=True, verbose_name="not before"),
-                ),
-                (
-                    "failures",
-                    models.PositiveIntegerField(default=0, verbose_name="failures in a row"),
-                ),
-                ("rate_limits", models.PositiveIntegerField(default=0)),
-                (
-                    "open_until",
-                    models.DateTimeField(blank=True, null=True, verbose_name="paused until"),
-                ),
-                ("openings", models.PositiveIntegerField(default=0)),
-                (
-                    "needs_person",
-                    models.BooleanField(default=False, verbose_name="waits for a person"),
-                ),
-                ("probing_until", models.DateTimeField(blank=True, null=True)),
-                ("fault", models.CharField(blank=True, max_length=40, verbose_name="fault")),
-                ("fault_text", models.TextField(blank=True, verbose_name="what happened")),
-                (
-                    "worst_ratio",
-                    models.FloatField(default=1.0, verbose_name="tokens beside our estimate"),
-                ),
-                (
-                    "answered_at",
-                    models.DateTimeField(blank=True, null=True, verbose_name="answered again"),
-                ),
-                (
-                    "thinking_tokens",
-                    models.PositiveIntegerField(default=0, verbose_name="tokens for thinking"),
-                ),
-                (
-                    "copied_jobs",
-                    models.PositiveIntegerField(
-                        default=0, verbose_name="jobs in a row that it only copied"
-                    ),
-                ),
-                ("probed_at", models.DateTimeField(blank=True, null=True, verbose_name="probed")),
-                (
-                    "form",
-                    models.CharField(
-                        blank=True,
-                        choices=[("full", "full"), ("simple", "simple")],
-                        default="",
-                        max_length=10,
-                        verbose_name="prompt form",
-                    ),
-                ),
-                ("cites", models.BooleanField(blank=True, null=True, verbose_name="gives sources")),
-                (
-                    "writes_operations",
-                    models.BooleanField(blank=True, null=True, verbose_name="writes operations"),
-                ),
-                (
-                    "keeps_language",
-                    models.BooleanField(blank=True, null=True, verbose_name="keeps the language"),
-                ),
-                ("reasons", models.BooleanField(blank=True, null=True, verbose_name="reasons")),
-                (
-                    "context_tokens",
-                    models.PositiveIntegerField(
-                        blank=True, null=True, verbose_name="tokens read at once"
-                    ),
-                ),
-                (
-                    "tokens_per_second",
-                    models.FloatField(blank=True, null=True, verbose_name="tokens a second"),
-                ),
-                ("changed_at", models.DateTimeField(auto_now=True, verbose_name="changed")),
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('fingerprint', models.CharField(max_length=64, unique=True)),
+                ('name', models.CharField(max_length=200, verbose_name='endpoint')),
+                ('not_before', models.DateTimeField(blank=True, null=True, verbose_name='not before')),
+                ('failures', models.PositiveIntegerField(default=0, verbose_name='failures in a row')),
+                ('rate_limits', models.PositiveIntegerField(default=0)),
+                ('open_until', models.DateTimeField(blank=True, null=True, verbose_name='paused until')),
+                ('openings', models.PositiveIntegerField(default=0)),
+                ('needs_person', models.BooleanField(default=False, verbose_name='waits for a person')),
+                ('probing_until', models.DateTimeField(blank=True, null=True)),
+                ('fault', models.CharField(blank=True, max_length=40, verbose_name='fault')),
+                ('fault_text', models.TextField(blank=True, verbose_name='what happened')),
+                ('worst_ratio', models.FloatField(default=1.0, verbose_name='tokens beside our estimate')),
+                ('answered_at', models.DateTimeField(blank=True, null=True, verbose_name='answered again')),
+                ('thinking_tokens', models.PositiveIntegerField(default=0, verbose_name='tokens for thinking')),
+                ('copied_jobs', models.PositiveIntegerField(default=0, verbose_name='jobs in a row that it only copied')),
+                ('probed_at', models.DateTimeField(blank=True, null=True, verbose_name='probed')),
+                ('form', models.CharField(blank=True, choices=[('full', 'full'), ('simple', 'simple')], default='', max_length=10, verbose_name='prompt form')),
+                ('cites', models.BooleanField(blank=True, null=True, verbose_name='gives sources')),
+                ('writes_operations', models.BooleanField(blank=True, null=True, verbose_name='writes operations')),
+                ('keeps_language', models.BooleanField(blank=True, null=True, verbose_name='keeps the language')),
+                ('reasons', models.BooleanField(blank=True, null=True, verbose_name='reasons')),
+                ('context_tokens', models.PositiveIntegerField(blank=True, null=True, verbose_name='tokens read at once')),
+                ('tokens_per_second', models.FloatField(blank=True, null=True, verbose_name='tokens a second')),
+                ('changed_at', models.DateTimeField(auto_now=True, verbose_name='changed')),
             ],
             options={
-                "verbose_name": "endpoint",
-                "verbose_name_plural": "endpoints",
+                'verbose_name': 'endpoint',
+                'verbose_name_plural': 'endpoints',
             },
         ),
         migrations.CreateModel(
-            name="Heartbeat",
+            name='Heartbeat',
             fields=[
-                (
-                    "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
-                ),
-                ("name", models.CharField(max_length=100, unique=True)),
-                ("at", models.DateTimeField(blank=True, null=True)),
-                ("asked_at", models.DateTimeField(blank=True, null=True)),
-                ("seen_at", models.DateTimeField(blank=True, null=True)),
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('name', models.CharField(max_length=100, unique=True)),
+                ('at', models.DateTimeField(blank=True, null=True)),
+                ('asked_at', models.DateTimeField(blank=True, null=True)),
+                ('seen_at', models.DateTimeField(blank=True, null=True)),
             ],
         ),
         migrations.CreateModel(
-            name="Price",
+            name='Price',
             fields=[
-                (
-                    "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
-                ),
-                ("model", models.CharField(max_length=100, unique=True, verbose_name="model")),
-                (
-                    "input_price",
-                    models.DecimalField(
-                        decimal_places=6,
-                        max_digits=12,
-                        validators=[django.core.validators.MinValueValidator(0)],
-                        verbose_name="dollars per million tokens in",
-                    ),
-                ),
-                (
-                    "output_price",
-                    models.DecimalField(
-                        decimal_places=6,
-                        max_digits=12,
-                        validators=[django.core.validators.MinValueValidator(0)],
-                        verbose_name="dollars per million tokens out",
-                    ),
-                ),
-                ("changed_at", models.DateTimeField(auto_now=True, verbose_name="changed")),
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('model', models.CharField(max_length=100, unique=True, verbose_name='model')),
+                ('input_price', models.DecimalField(decimal_places=6, max_digits=12, validators=[django.core.validators.MinValueValidator(0)], verbose_name='dollars per million tokens in')),
+                ('output_price', models.DecimalField(decimal_places=6, max_digits=12, validators=[django.core.validators.MinValueValidator(0)], verbose_name='dollars per million tokens out')),
+                ('changed_at', models.DateTimeField(auto_now=True, verbose_name='changed')),
             ],
             options={
-                "verbose_name": "price",
-                "verbose_name_plural": "prices",
-                "ordering": ["model"],
+                'verbose_name': 'price',
+                'verbose_name_plural': 'prices',
+                'ordering': ['model'],
             },
         ),
         migrations.CreateModel(
-            name="Workspace",
+            name='Workspace',
             fields=[
-                (
-                    "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
-                ),
-                ("slug", models.SlugField(unique=True, verbose_name="slug")),
-                ("name", models.CharField(max_length=200, verbose_name="name")),
-                (
-                    "team_id",
-                    models.CharField(blank=True, max_length=32, verbose_name="Slack team id"),
-                ),
-                (
-                    "domain",
-                    models.CharField(
-                        blank=True,
-                        help_text="The part before .slack.com; links to messages are made with it.",
-                        max_length=100,
-                        verbose_name="Slack domain",
-                    ),
-                ),
-                ("settings", models.JSONField(blank=True, default=dict, verbose_name="settings")),
-                ("created_at", models.DateTimeField(auto_now_add=True, verbose_name="created")),
-                (
-                    "connected_at",
-                    models.DateTimeField(blank=True, null=True, verbose_name="connected to Slack"),
-                ),
-                (
-                    "synced_at",
-                    models.DateTimeField(blank=True, null=True, verbose_name="last sync"),
-                ),
-                ("sync_again_at", models.DateTimeField(blank=True, editable=False, null=True)),
-                ("listed_at", models.DateTimeField(blank=True, editable=False, null=True)),
-                ("offered_at", models.DateTimeField(blank=True, editable=False, null=True)),
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('slug', models.SlugField(unique=True, verbose_name='slug')),
+                ('name', models.CharField(max_length=200, verbose_name='name')),
+                ('team_id', models.CharField(blank=True, max_length=32, verbose_name='Slack team id')),
+                ('domain', models.CharField(blank=True, help_text='The part before .slack.com; links to messages are made with it.', max_length=100, verbose_name='Slack domain')),
+                ('settings', models.JSONField(blank=True, default=dict, verbose_name='settings')),
+                ('created_at', models.DateTimeField(auto_now_add=True, verbose_name='created')),
+                ('connected_at', models.DateTimeField(blank=True, null=True, verbose_name='connected to Slack')),
+                ('synced_at', models.DateTimeField(blank=True, null=True, verbose_name='last sync')),
+                ('sync_again_at', models.DateTimeField(blank=True, editable=False, null=True)),
+                ('listed_at', models.DateTimeField(blank=True, editable=False, null=True)),
+                ('offered_at', models.DateTimeField(blank=True, editable=False, null=True)),
             ],
             options={
-                "verbose_name": "workspace",
-                "verbose_name_plural": "workspaces",
-                "ordering": ["slug"],
+                'verbose_name': 'workspace',
+                'verbose_name_plural': 'workspaces',
+                'ordering': ['slug'],
             },
         ),
         migrations.CreateModel(
-            name="User",
+            name='User',
             fields=[
-                (
-                    "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
-                ),
-                ("password", models.CharField(max_length=128, verbose_name="password")),
-                (
-                    "last_login",
-                    models.DateTimeField(blank=True, null=True, verbose_name="last login"),
-                ),
-                (
-                    "is_superuser",
-                    models.BooleanField(
-                        default=False,
-                        help_text="Designates that this user has all permissions without explicitly assigning them.",
-                        verbose_name="superuser status",
-                    ),
-                ),
-                (
-                    "username",
-                    models.CharField(
-                        error_messages={"unique": "A user with that username already exists."},
-                        help_text="Required. 150 characters or fewer. Letters, digits and @/./+/-/_ only.",
-                        max_length=150,
-                        unique=True,
-                        validators=[django.contrib.auth.validators.UnicodeUsernameValidator()],
-                        verbose_name="username",
-                    ),
-                ),
-                (
-                    "first_name",
-                    models.CharField(blank=True, max_length=150, verbose_name="first name"),
-                ),
-                (
-                    "last_name",
-                    models.CharField(blank=True, max_length=150, verbose_name="last name"),
-                ),
-                (
-                    "email",
-                    models.EmailField(blank=True, max_length=254, verbose_name="email address"),
-                ),
-                (
-                    "is_staff",
-                    models.BooleanField(
-                        default=False,
-                        help_text="Designates whether the user can log into this admin site.",
-                        verbose_name="staff status",
-                    ),
-                ),
-                (
-                    "is_active",
-                    models.BooleanField(
-                        default=True,
-                        help_text="Designates whether this user should be treated as active. Unselect this instead of deleting accounts.",
-                        verbose_name="active",
-                    ),
-                ),
-                (
-                    "date_joined",
-                    models.DateTimeField(
-                        default=django.utils.timezone.now, verbose_name="date joined"
-                    ),
-                ),
-                (
-                    "language",
-                    models.CharField(
-                        blank=True, editable=False, max_length=10, verbose_name="language"
-                    ),
-                ),
-                (
-                    "time_zone",
-                    models.CharField(
-                        blank=True, editable=False, max_length=64, verbose_name="time zone"
-                    ),
-                ),
-                (
-                    "theme",
-                    models.CharField(
-                        blank=True,
-                        choices=[("system", "as the system"), ("light", "light"), ("dark", "dark")],
-                        default="",
-                        editable=False,
-                        max_length=6,
-                        verbose_name="theme",
-                    ),
-                ),
-                (
-                    "density",
-                    models.CharField(
-                        choices=[("comfortable", "comfortable"), ("compact", "compact")],
-                        default="comfortable",
-                        editable=False,
-                        max_length=11,
-                        verbose_name="density",
-                    ),
-                ),
-                (
-                    "shortcuts",
-                    models.BooleanField(default=True, editable=False, verbose_name="single keys"),
-                ),
-                ("password_given_at", models.DateTimeField(blank=True, editable=False, null=True)),
-                (
-                    "groups",
-                    models.ManyToManyField(
-                        blank=True,
-                        help_text="The groups this user belongs to. A user will get all permissions granted to each of their groups.",
-                        related_name="user_set",
-                        related_query_name="user",
-                        to="auth.group",
-                        verbose_name="groups",
-                    ),
-                ),
-                (
-                    "user_permissions",
-                    models.ManyToManyField(
-                        blank=True,
-                        help_text="Specific permissions for this user.",
-                        related_name="user_set",
-                        related_query_name="user",
-                        to="auth.permission",
-                        verbose_name="user permissions",
-                    ),
-                ),
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('password', models.CharField(max_length=128, verbose_name='password')),
+                ('last_login', models.DateTimeField(blank=True, null=True, verbose_name='last login')),
+                ('is_superuser', models.BooleanField(default=False, help_text='Designates that this user has all permissions without explicitly assigning them.', verbose_name='superuser status')),
+                ('username', models.CharField(error_messages={'unique': 'A user with that username already exists.'}, help_text='Required. 150 characters or fewer. Letters, digits and @/./+/-/_ only.', max_length=150, unique=True, validators=[django.contrib.auth.validators.UnicodeUsernameValidator()], verbose_name='username')),
+                ('first_name', models.CharField(blank=True, max_length=150, verbose_name='first name')),
+                ('last_name', models.CharField(blank=True, max_length=150, verbose_name='last name')),
+                ('email', models.EmailField(blank=True, max_length=254, verbose_name='email address')),
+                ('is_staff', models.BooleanField(default=False, help_text='Designates whether the user can log into this admin site.', verbose_name='staff status')),
+                ('is_active', models.BooleanField(default=True, help_text='Designates whether this user should be treated as active. Unselect this instead of deleting accounts.', verbose_name='active')),
+                ('date_joined', models.DateTimeField(default=django.utils.timezone.now, verbose_name='date joined')),
+                ('language', models.CharField(blank=True, editable=False, max_length=10, verbose_name='language')),
+                ('time_zone', models.CharField(blank=True, editable=False, max_length=64, verbose_name='time zone')),
+                ('theme', models.CharField(blank=True, choices=[('system', 'as the system'), ('light', 'light'), ('dark', 'dark')], default='', editable=False, max_length=6, verbose_name='theme')),
+                ('density', models.CharField(choices=[('comfortable', 'comfortable'), ('compact', 'compact')], default='comfortable', editable=False, max_length=11, verbose_name='density')),
+                ('shortcuts', models.BooleanField(default=True, editable=False, verbose_name='single keys')),
+                ('password_given_at', models.DateTimeField(blank=True, editable=False, null=True)),
+                ('groups', models.ManyToManyField(blank=True, help_text='The groups this user belongs to. A user will get all permissions granted to each of their groups.', related_name='user_set', related_query_name='user', to='auth.group', verbose_name='groups')),
+                ('user_permissions', models.ManyToManyField(blank=True, help_text='Specific permissions for this user.', related_name='user_set', related_query_name='user', to='auth.permission', verbose_name='user permissions')),
             ],
             options={
-                "verbose_name": "user",
-                "verbose_name_plural": "users",
-                "abstract": False,
+                'verbose_name': 'user',
+                'verbose_name_plural': 'users',
+                'abstract': False,
             },
             managers=[
-                ("objects", django.contrib.auth.models.UserManager()),
+                ('objects', django.contrib.auth.models.UserManager()),
             ],
         ),
         migrations.CreateModel(
-            name="AuditEvent",
+            name='AuditEvent',
             fields=[
-                (
-                    "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
-                ),
-                ("at", models.DateTimeField(auto_now_add=True, verbose_name="when")),
-                ("actor", models.CharField(blank=True, max_length=150, verbose_name="who")),
-                ("action", models.CharField(max_length=40, verbose_name="what")),
-                (
-                    "workspace",
-                    models.CharField(blank=True, max_length=50, verbose_name="workspace"),
-                ),
-                ("subject", models.CharField(blank=True, max_length=200, verbose_name="of")),
-                ("details", models.JSONField(blank=True, default=dict, verbose_name="details")),
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('at', models.DateTimeField(auto_now_add=True, verbose_name='when')),
+                ('actor', models.CharField(blank=True, max_length=150, verbose_name='who')),
+                ('action', models.CharField(max_length=40, verbose_name='what')),
+                ('workspace', models.CharField(blank=True, max_length=50, verbose_name='workspace')),
+                ('subject', models.CharField(blank=True, max_length=200, verbose_name='of')),
+                ('details', models.JSONField(blank=True, default=dict, verbose_name='details')),
             ],
             options={
-                "verbose_name": "audit event",
-                "verbose_name_plural": "audit",
-                "ordering": ["-pk"],
-                "base_manager_name": "objects",
-                "indexes": [models.Index(fields=["workspace", "-id"], name="audit_of_workspace")],
+                'verbose_name': 'audit event',
+                'verbose_name_plural': 'audit',
+                'ordering': ['-pk'],
+                'base_manager_name': 'objects',
+                'indexes': [models.Index(fields=['workspace', '-id'], name='audit_of_workspace')],
             },
         ),
         migrations.CreateModel(
-            name="Backfill",
+            name='Backfill',
             fields=[
-                (
-                    "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
-                ),
-                ("since_us", models.BigIntegerField()),
-                ("until_us", models.BigIntegerField()),
-                (
-                    "cap_tokens",
-                    models.PositiveBigIntegerField(
-                        blank=True, null=True, verbose_name="cap in tokens"
-                    ),
-                ),
-                ("cap_micros", models.PositiveBigIntegerField(blank=True, null=True)),
-                (
-                    "state",
-                    models.CharField(
-                        choices=[
-                            ("running", "running"),
-                            ("paused", "paused"),
-                            ("cancelled", "cancelled"),
-                            ("done", "done"),
-                        ],
-                        default="running",
-                        max_length=10,
-                        verbose_name="state",
-                    ),
-                ),
-                ("paused_by", models.CharField(blank=True, max_length=20)),
-                ("quote", models.JSONField(blank=True, default=dict, verbose_name="quote")),
-                ("created_at", models.DateTimeField(auto_now_add=True, verbose_name="created")),
-                (
-                    "finished_at",
-                    models.DateTimeField(blank=True, null=True, verbose_name="finished"),
-                ),
-                (
-                    "author",
-                    models.ForeignKey(
-                        blank=True,
-                        null=True,
-                        on_delete=django.db.models.deletion.SET_NULL,
-                        related_name="backfills",
-                        to=settings.AUTH_USER_MODEL,
-                    ),
-                ),
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('since_us', models.BigIntegerField()),
+                ('until_us', models.BigIntegerField()),
+                ('cap_tokens', models.PositiveBigIntegerField(blank=True, null=True, verbose_name='cap in tokens')),
+                ('cap_micros', models.PositiveBigIntegerField(blank=True, null=True)),
+                ('state', models.CharField(choices=[('running', 'running'), ('paused', 'paused'), ('cancelled', 'cancelled'), ('done', 'done')], default='running', max_length=10, verbose_name='state')),
+                ('paused_by', models.CharField(blank=True, max_length=20)),
+                ('quote', models.JSONField(blank=True, default=dict, verbose_name='quote')),
+                ('created_at', models.DateTimeField(auto_now_add=True, verbose_name='created')),
+                ('finished_at', models.DateTimeField(blank=True, null=True, verbose_name='finished')),
+                ('author', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='backfills', to=settings.AUTH_USER_MODEL)),
             ],
             options={
-                "verbose_name": "backfill",
-                "verbose_name_plural": "backfills",
-                "ordering": ["-pk"],
+                'verbose_name': 'backfill',
+                'verbose_name_plural': 'backfills',
+                'ordering': ['-pk'],
             },
         ),
         migrations.CreateModel(
-            name="BackfillChannel",
+            name='BackfillChannel',
             fields=[
-                (
-                    "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
-                ),
-                ("start_us_before", models.BigIntegerField(blank=True, null=True)),
-                (
-                    "backfill",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="parts",
-                        to="memories.backfill",
-                    ),
-                ),
-                (
-                    "channel",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="+",
-                        to="memories.channel",
-                    ),
-                ),
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('start_us_before', models.BigIntegerField(blank=True, null=True)),
+                ('backfill', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='parts', to='memories.backfill')),
+                ('channel', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to='memories.channel')),
             ],
         ),
         migrations.AddField(
-            model_name="backfill",
-            name="channels",
-            field=models.ManyToManyField(
-                related_name="backfills", through="memories.BackfillChannel", to="memories.channel"
-            ),
+            model_name='backfill',
+            name='channels',
+            field=models.ManyToManyField(related_name='backfills', through='memories.BackfillChannel', to='memories.channel'),
         ),
         migrations.CreateModel(
-            name="AccessGrant",
+            name='AccessGrant',
             fields=[
-                (
-                    "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
-                ),
-                ("reason", models.CharField(max_length=200, verbose_name="reason")),
-                ("at", models.DateTimeField(auto_now_add=True, verbose_name="opened")),
-                ("until", models.DateTimeField(verbose_name="until")),
-                (
-                    "user",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="openings",
-                        to=settings.AUTH_USER_MODEL,
-                    ),
-                ),
-                (
-                    "channel",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="openings",
-                        to="memories.channel",
-                    ),
-                ),
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('reason', models.CharField(max_length=200, verbose_name='reason')),
+                ('at', models.DateTimeField(auto_now_add=True, verbose_name='opened')),
+                ('until', models.DateTimeField(verbose_name='until')),
+                ('user', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='openings', to=settings.AUTH_USER_MODEL)),
+                ('channel', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='openings', to='memories.channel')),
             ],
             options={
-                "verbose_name": "opened channel",
-                "verbose_name_plural": "opened channels",
-                "ordering": ["-pk"],
+                'verbose_name': 'opened channel',
+                'verbose_name_plural': 'opened channels',
+                'ordering': ['-pk'],
             },
         ),
         migrations.CreateModel(
-            name="Memory",
+            name='Memory',
             fields=[
-                (
-                    "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
-                ),
-                (
-                    "scope",
-                    models.CharField(
-                        choices=[
-                            ("workspace", "workspace"),
-                            ("channel", "channel"),
-                            ("thread", "thread"),
-                        ],
-                        max_length=10,
-                        verbose_name="scope",
-                    ),
-                ),
-                ("scope_id", models.CharField(max_length=60, verbose_name="scope id")),
-                (
-                    "memory_type",
-                    models.CharField(
-                        choices=[
-                            ("long_term", "long-term memory"),
-                            ("short_term", "short-term memory"),
-                        ],
-                        max_length=10,
-                        verbose_name="type",
-                    ),
-                ),
-                ("thread_ts", models.CharField(blank=True, max_length=20, verbose_name="thread")),
-                ("head", models.PositiveIntegerField(default=0, verbose_name="newest version")),
-                (
-                    "channel",
-                    models.ForeignKey(
-                        blank=True,
-                        null=True,
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="memories",
-                        to="memories.channel",
-                    ),
-                ),
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('scope', models.CharField(choices=[('workspace', 'workspace'), ('channel', 'channel'), ('thread', 'thread')], max_length=10, verbose_name='scope')),
+                ('scope_id', models.CharField(max_length=60, verbose_name='scope id')),
+                ('memory_type', models.CharField(choices=[('long_term', 'long-term memory'), ('short_term', 'short-term memory')], max_length=10, verbose_name='type')),
+                ('thread_ts', models.CharField(blank=True, max_length=20, verbose_name='thread')),
+                ('head', models.PositiveIntegerField(default=0, verbose_name='newest version')),
+                ('channel', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='memories', to='memories.channel')),
             ],
             options={
-                "verbose_name": "memory",
-                "verbose_name_plural": "memories",
+                'verbose_name': 'memory',
+                'verbose_name_plural': 'memories',
             },
         ),
         migrations.CreateModel(
-            name="Job",
+            name='Job',
             fields=[
-                (
-                    "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
-                ),
-                ("provisional", models.BooleanField(default=False, verbose_name="provisional")),
-                ("as_of_us", models.BigIntegerField()),
-                ("input_key", models.CharField(max_length=64, unique=True)),
-                ("trigger", models.JSONField(blank=True, default=dict, verbose_name="why")),
-                (
-                    "state",
-                    models.CharField(
-                        choices=[
-                            ("waiting", "waiting"),
-                            ("claimed", "running"),
-                            ("replied", "answered, not yet saved"),
-                            ("done", "done"),
-                            ("superseded", "made again from a newer text"),
-                            ("proposed", "waits for a person's word"),
-                            ("rejected", "rejected by a person"),
-                            ("cancelled", "cancelled"),
-                            ("dead", "given up"),
-                        ],
-                        default="waiting",
-                        max_length=12,
-                        verbose_name="state",
-                    ),
-                ),
-                ("fence", models.PositiveIntegerField(default=0)),
-                ("attempts", models.PositiveIntegerField(default=0, verbose_name="attempts")),
-                ("lost", models.PositiveSmallIntegerField(default=0, verbose_name="workers lost")),
-                (
-                    "way",
-                    models.CharField(
-                        choices=[("whole", "whole"), ("split", "split"), ("isolate", "isolate")],
-                        default="whole",
-                        max_length=10,
-                    ),
-                ),
-                (
-                    "form",
-                    models.CharField(
-                        blank=True,
-                        choices=[("full", "full"), ("simple", "simple")],
-                        default="",
-                        max_length=10,
-                    ),
-                ),
-                ("failed_at", models.DateTimeField(blank=True, null=True)),
-                ("lease_until", models.DateTimeField(blank=True, null=True)),
-                (
-                    "not_before",
-                    models.DateTimeField(blank=True, null=True, verbose_name="not before"),
-                ),
-                ("reply", models.JSONField(blank=True, null=True)),
-                ("cites", models.JSONField(blank=True, default=list)),
-                ("fault", models.CharField(blank=True, max_length=40, verbose_name="fault")),
-                ("fault_text", models.TextField(blank=True, verbose_name="what happened")),
-                ("model", models.CharField(blank=True, max_length=100, verbose_name="model")),
-                (
-                    "prompt_version",
-                    models.CharField(blank=True, max_length=60, verbose_name="prompt"),
-                ),
-                ("prompt_tokens", models.PositiveIntegerField(default=0, verbose_name="tokens in")),
-                (
-                    "completion_tokens",
-                    models.PositiveIntegerField(default=0, verbose_name="tokens out"),
-                ),
-                ("calls", models.PositiveIntegerField(default=0, verbose_name="calls")),
-                ("seconds", models.FloatField(default=0, verbose_name="seconds")),
-                ("created_at", models.DateTimeField(auto_now_add=True, verbose_name="created")),
-                (
-                    "finished_at",
-                    models.DateTimeField(blank=True, null=True, verbose_name="finished"),
-                ),
-                (
-                    "backfill",
-                    models.ForeignKey(
-                        blank=True,
-                        null=True,
-                        on_delete=django.db.models.deletion.SET_NULL,
-                        related_name="jobs",
-                        to="memories.backfill",
-                    ),
-                ),
-                (
-                    "memory",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="jobs",
-                        to="memories.memory",
-                    ),
-                ),
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('provisional', models.BooleanField(default=False, verbose_name='provisional')),
+                ('as_of_us', models.BigIntegerField()),
+                ('input_key', models.CharField(max_length=64, unique=True)),
+                ('trigger', models.JSONField(blank=True, default=dict, verbose_name='why')),
+                ('state', models.CharField(choices=[('waiting', 'waiting'), ('claimed', 'running'), ('replied', 'answered, not yet saved'), ('done', 'done'), ('superseded', 'made again from a newer text'), ('proposed', "waits for a person's word"), ('rejected', 'rejected by a person'), ('cancelled', 'cancelled'), ('dead', 'given up')], default='waiting', max_length=12, verbose_name='state')),
+                ('fence', models.PositiveIntegerField(default=0)),
+                ('attempts', models.PositiveIntegerField(default=0, verbose_name='attempts')),
+                ('lost', models.PositiveSmallIntegerField(default=0, verbose_name='workers lost')),
+                ('way', models.CharField(choices=[('whole', 'whole'), ('split', 'split'), ('isolate', 'isolate')], default='whole', max_length=10)),
+                ('form', models.CharField(blank=True, choices=[('full', 'full'), ('simple', 'simple')], default='', max_length=10)),
+                ('failed_at', models.DateTimeField(blank=True, null=True)),
+                ('lease_until', models.DateTimeField(blank=True, null=True)),
+                ('not_before', models.DateTimeField(blank=True, null=True, verbose_name='not before')),
+                ('reply', models.JSONField(blank=True, null=True)),
+                ('cites', models.JSONField(blank=True, default=list)),
+                ('fault', models.CharField(blank=True, max_length=40, verbose_name='fault')),
+                ('fault_text', models.TextField(blank=True, verbose_name='what happened')),
+                ('model', models.CharField(blank=True, max_length=100, verbose_name='model')),
+                ('prompt_version', models.CharField(blank=True, max_length=60, verbose_name='prompt')),
+                ('prompt_tokens', models.PositiveIntegerField(default=0, verbose_name='tokens in')),
+                ('completion_tokens', models.PositiveIntegerField(default=0, verbose_name='tokens out')),
+                ('calls', models.PositiveIntegerField(default=0, verbose_name='calls')),
+                ('seconds', models.FloatField(default=0, verbose_name='seconds')),
+                ('created_at', models.DateTimeField(auto_now_add=True, verbose_name='created')),
+                ('finished_at', models.DateTimeField(blank=True, null=True, verbose_name='finished')),
+                ('backfill', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='jobs', to='memories.backfill')),
+                ('memory', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='jobs', to='memories.memory')),
             ],
             options={
-                "verbose_name": "job",
-                "verbose_name_plural": "jobs",
+                'verbose_name': 'job',
+                'verbose_name_plural': 'jobs',
             },
         ),
         migrations.CreateModel(
-            name="Draft",
+            name='Draft',
             fields=[
-                (
-                    "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
-                ),
-                ("text", models.TextField(verbose_name="text")),
-                ("based_on", models.PositiveIntegerField(verbose_name="version")),
-                ("revision", models.PositiveIntegerField(verbose_name="times rewritten")),
-                ("at", models.DateTimeField(verbose_name="when")),
-                (
-                    "user",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="unsaved",
-                        to=settings.AUTH_USER_MODEL,
-                    ),
-                ),
-                (
-                    "memory",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="unsaved",
-                        to="memories.memory",
-                    ),
-                ),
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('text', models.TextField(verbose_name='text')),
+                ('based_on', models.PositiveIntegerField(verbose_name='version')),
+                ('revision', models.PositiveIntegerField(verbose_name='times rewritten')),
+                ('at', models.DateTimeField(verbose_name='when')),
+                ('user', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='unsaved', to=settings.AUTH_USER_MODEL)),
+                ('memory', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='unsaved', to='memories.memory')),
             ],
             options={
-                "verbose_name": "unsaved text",
-                "verbose_name_plural": "unsaved texts",
+                'verbose_name': 'unsaved text',
+                'verbose_name_plural': 'unsaved texts',
             },
         ),
         migrations.CreateModel(
-            name="MemoryVersion",
+            name='MemoryVersion',
             fields=[
-                (
-                    "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
-                ),
-                ("number", models.PositiveIntegerField(verbose_name="version")),
-                (
-                    "name",
-                    models.CharField(blank=True, default="", max_length=80, verbose_name="name"),
-                ),
-                ("content", models.TextField(verbose_name="text")),
-                (
-                    "revision",
-                    models.PositiveIntegerField(default=0, verbose_name="times rewritten"),
-                ),
-                (
-                    "origin",
-                    models.CharField(
-                        choices=[("model", "model"), ("person", "person"), ("restore", "restore")],
-                        max_length=10,
-                        verbose_name="written by",
-                    ),
-                ),
-                (
-                    "audience",
-                    models.CharField(
-                        choices=[
-                            ("scope", "readers of the memory"),
-                            ("members", "members of the channel"),
-                            ("nobody", "nobody"),
-                        ],
-                        default="scope",
-                        max_length=10,
-                        verbose_name="for",
-                    ),
-                ),
-                ("provisional", models.BooleanField(default=False, verbose_name="provisional")),
-                ("merged", models.BooleanField(default=False, verbose_name="merged")),
-                ("until_us", models.BigIntegerField(default=0)),
-                (
-                    "source_message_count",
-                    models.PositiveIntegerField(default=0, verbose_name="messages"),
-                ),
-                (
-                    "source_latest_message_ts",
-                    models.CharField(blank=True, max_length=20, verbose_name="newest message"),
-                ),
-                ("trigger", models.JSONField(blank=True, default=dict, verbose_name="why")),
-                ("put_back", models.JSONField(blank=True, default=list, verbose_name="put back")),
-                ("kept", models.JSONField(blank=True, default=list, verbose_name="kept")),
-                ("dropped", models.JSONField(blank=True, default=list, verbose_name="dropped")),
-                (
-                    "created_at",
-                    models.DateTimeField(default=django.utils.timezone.now, verbose_name="created"),
-                ),
-                (
-                    "updated_at",
-                    models.DateTimeField(default=django.utils.timezone.now, verbose_name="changed"),
-                ),
-                (
-                    "author",
-                    models.ForeignKey(
-                        blank=True,
-                        null=True,
-                        on_delete=django.db.models.deletion.SET_NULL,
-                        related_name="versions",
-                        to=settings.AUTH_USER_MODEL,
-                    ),
-                ),
-                (
-                    "base",
-                    models.ForeignKey(
-                        blank=True,
-                        null=True,
-                        on_delete=django.db.models.deletion.SET_NULL,
-                        related_name="followers",
-                        to="memories.memoryversion",
-                    ),
-                ),
-                (
-                    "job",
-                    models.ForeignKey(
-                        blank=True,
-                        null=True,
-                        on_delete=django.db.models.deletion.SET_NULL,
-                        related_name="versions",
-                        to="memories.job",
-                    ),
-                ),
-                (
-                    "memory",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="versions",
-                        to="memories.memory",
-                    ),
-                ),
-                (
-                    "restored_from",
-                    models.ForeignKey(
-                        blank=True,
-                        null=True,
-                        on_delete=django.db.models.deletion.SET_NULL,
-                        related_name="restored_as",
-                        to="memories.memoryversion",
-                    ),
-                ),
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('number', models.PositiveIntegerField(verbose_name='version')),
+                ('name', models.CharField(blank=True, default='', max_length=80, verbose_name='name')),
+                ('content', models.TextField(verbose_name='text')),
+                ('revision', models.PositiveIntegerField(default=0, verbose_name='times rewritten')),
+                ('origin', models.CharField(choices=[('model', 'model'), ('person', 'person'), ('restore', 'restore')], max_length=10, verbose_name='written by')),
+                ('audience', models.CharField(choices=[('scope', 'readers of the memory'), ('members', 'members of the channel'), ('nobody', 'nobody')], default='scope', max_length=10, verbose_name='for')),
+                ('provisional', models.BooleanField(default=False, verbose_name='provisional')),
+                ('merged', models.BooleanField(default=False, verbose_name='merged')),
+                ('until_us', models.BigIntegerField(default=0)),
+                ('source_message_count', models.PositiveIntegerField(default=0, verbose_name='messages')),
+                ('source_latest_message_ts', models.CharField(blank=True, max_length=20, verbose_name='newest message')),
+                ('trigger', models.JSONField(blank=True, default=dict, verbose_name='why')),
+                ('put_back', models.JSONField(blank=True, default=list, verbose_name='put back')),
+                ('kept', models.JSONField(blank=True, default=list, verbose_name='kept')),
+                ('dropped', models.JSONField(blank=True, default=list, verbose_name='dropped')),
+                ('created_at', models.DateTimeField(default=django.utils.timezone.now, verbose_name='created')),
+                ('updated_at', models.DateTimeField(default=django.utils.timezone.now, verbose_name='changed')),
+                ('author', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='versions', to=settings.AUTH_USER_MODEL)),
+                ('base', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='followers', to='memories.memoryversion')),
+                ('job', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='versions', to='memories.job')),
+                ('memory', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='versions', to='memories.memory')),
+                ('restored_from', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='restored_as', to='memories.memoryversion')),
             ],
             options={
-                "verbose_name": "version",
-                "verbose_name_plural": "versions",
+                'verbose_name': 'version',
+                'verbose_name_plural': 'versions',
             },
         ),
         migrations.AddField(
-            model_name="memory",
-            name="current",
-            field=models.ForeignKey(
-                blank=True,
-                null=True,
-                on_delete=django.db.models.deletion.SET_NULL,
-                related_name="current_of",
-                to="memories.memoryversion",
-                verbose_name="current version",
-            ),
+            model_name='memory',
+            name='current',
+            field=models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='current_of', to='memories.memoryversion', verbose_name='current version'),
         ),
         migrations.CreateModel(
-            name="JobInput",
+            name='JobInput',
             fields=[
-                (
-                    "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
-                ),
-                ("revision", models.PositiveIntegerField()),
-                (
-                    "job",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="read",
-                        to="memories.job",
-                    ),
-                ),
-                (
-                    "version",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="read_by",
-                        to="memories.memoryversion",
-                    ),
-                ),
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('revision', models.PositiveIntegerField()),
+                ('job', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='read', to='memories.job')),
+                ('version', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='read_by', to='memories.memoryversion')),
             ],
         ),
         migrations.AddField(
-            model_name="job",
-            name="base",
-            field=models.ForeignKey(
-                blank=True,
-                null=True,
-                on_delete=django.db.models.deletion.SET_NULL,
-                related_name="+",
-                to="memories.memoryversion",
-            ),
+            model_name='job',
+            name='base',
+            field=models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to='memories.memoryversion'),
         ),
         migrations.AddField(
-            model_name="job",
-            name="inputs",
-            field=models.ManyToManyField(
-                related_name="merges", through="memories.JobInput", to="memories.memoryversion"
-            ),
+            model_name='job',
+            name='inputs',
+            field=models.ManyToManyField(related_name='merges', through='memories.JobInput', to='memories.memoryversion'),
         ),
         migrations.CreateModel(
-            name="Message",
+            name='Message',
             fields=[
-                (
-                    "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
-                ),
-                ("ts", models.CharField(max_length=20, verbose_name="ts")),
-                ("micros", models.BigIntegerField()),
-                ("thread_ts", models.CharField(blank=True, max_length=20, verbose_name="thread")),
-                (
-                    "username",
-                    models.CharField(blank=True, max_length=200, verbose_name="author's name"),
-                ),
-                ("subtype", models.CharField(blank=True, max_length=50, verbose_name="subtype")),
-                ("is_notice", models.BooleanField(default=False, verbose_name="notice")),
-                ("is_bot", models.BooleanField(default=False, verbose_name="from a bot")),
-                (
-                    "broadcast",
-                    models.BooleanField(default=False, verbose_name="also sent to the channel"),
-                ),
-                (
-                    "state",
-                    models.CharField(
-                        choices=[
-                            ("live", "live"),
-                            ("deleted", "deleted"),
-                            ("expired", "older than messages are kept"),
-                            ("missing", "root not seen"),
-                        ],
-                        default="live",
-                        max_length=10,
-                        verbose_name="state",
-                    ),
-                ),
-                ("text", models.TextField(blank=True, verbose_name="text")),
-                ("raw", models.TextField(blank=True, verbose_name="as received")),
-                ("edited_ts", models.CharField(blank=True, max_length=20, verbose_name="edited")),
-                ("reply_count", models.PositiveIntegerField(default=0, verbose_name="replies")),
-                (
-                    "latest_reply",
-                    models.CharField(blank=True, max_length=20, verbose_name="latest reply"),
-                ),
-                ("replies_read_at", models.DateTimeField(blank=True, editable=False, null=True)),
-                ("thread_moved", models.BooleanField(default=False, editable=False)),
-                ("thread_at_ts", models.CharField(blank=True, editable=False, max_length=20)),
-                ("was_private", models.BooleanField(default=False, verbose_name="said in private")),
-                (
-                    "is_revoked",
-                    models.BooleanField(default=False, verbose_name="revoked as a source"),
-                ),
-                ("stored_at", models.DateTimeField(auto_now_add=True, verbose_name="stored")),
-                (
-                    "channel",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="messages",
-                        to="memories.channel",
-                    ),
-                ),
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('ts', models.CharField(max_length=20, verbose_name='ts')),
+                ('micros', models.BigIntegerField()),
+                ('thread_ts', models.CharField(blank=True, max_length=20, verbose_name='thread')),
+                ('username', models.CharField(blank=True, max_length=200, verbose_name="author's name")),
+                ('subtype', models.CharField(blank=True, max_length=50, verbose_name='subtype')),
+                ('is_notice', models.BooleanField(default=False, verbose_name='notice')),
+                ('is_bot', models.BooleanField(default=False, verbose_name='from a bot')),
+                ('broadcast', models.BooleanField(default=False, verbose_name='also sent to the channel')),
+                ('state', models.CharField(choices=[('live', 'live'), ('deleted', 'deleted'), ('expired', 'older than messages are kept'), ('missing', 'root not seen')], default='live', max_length=10, verbose_name='state')),
+                ('text', models.TextField(blank=True, verbose_name='text')),
+                ('raw', models.TextField(blank=True, verbose_name='as received')),
+                ('edited_ts', models.CharField(blank=True, max_length=20, verbose_name='edited')),
+                ('reply_count', models.PositiveIntegerField(default=0, verbose_name='replies')),
+                ('latest_reply', models.CharField(blank=True, max_length=20, verbose_name='latest reply')),
+                ('replies_read_at', models.DateTimeField(blank=True, editable=False, null=True)),
+                ('thread_moved', models.BooleanField(default=False, editable=False)),
+                ('thread_at_ts', models.CharField(blank=True, editable=False, max_length=20)),
+                ('was_private', models.BooleanField(default=False, verbose_name='said in private')),
+                ('is_revoked', models.BooleanField(default=False, verbose_name='revoked as a source')),
+                ('stored_at', models.DateTimeField(auto_now_add=True, verbose_name='stored')),
+                ('channel', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='messages', to='memories.channel')),
             ],
             options={
-                "verbose_name": "message",
-                "verbose_name_plural": "messages",
+                'verbose_name': 'message',
+                'verbose_name_plural': 'messages',
             },
         ),
         migrations.CreateModel(
-            name="Line",
+            name='Line',
             fields=[
-                (
-                    "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
-                ),
-                ("position", models.PositiveIntegerField()),
-                ("text", models.TextField()),
-                (
-                    "origin",
-                    models.CharField(
-                        choices=[("model", "model"), ("person", "person"), ("restore", "restore")],
-                        max_length=10,
-                    ),
-                ),
-                ("since", models.PositiveIntegerField(verbose_name="since version")),
-                ("pinned", models.BooleanField(default=False, verbose_name="pinned")),
-                (
-                    "kind",
-                    models.CharField(
-                        blank=True,
-                        choices=[
-                            ("decision", "decision"),
-                            ("task", "task"),
-                            ("question", "question"),
-                            ("status", "status"),
-                            ("event", "event"),
-                        ],
-                        default="",
-                        max_length=10,
-                        verbose_name="kind",
-                    ),
-                ),
-                ("at_us", models.BigIntegerField(default=0)),
-                ("unverified", models.BooleanField(default=False, verbose_name="unverified")),
-                (
-                    "fate",
-                    models.CharField(
-                        blank=True,
-                        choices=[
-                            ("superseded", "superseded"),
-                            ("settled", "settled"),
-                            ("archived", "archived"),
-                            ("returned", "returned"),
-                        ],
-                        default="",
-                        max_length=10,
-                    ),
-                ),
-                ("successor", models.PositiveIntegerField(blank=True, null=True)),
-                ("masked", models.BooleanField(default=False, verbose_name="masked")),
-                (
-                    "version",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="lines",
-                        to="memories.memoryversion",
-                    ),
-                ),
-                ("sources", models.ManyToManyField(related_name="lines", to="memories.message")),
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('position', models.PositiveIntegerField()),
+                ('text', models.TextField()),
+                ('origin', models.CharField(choices=[('model', 'model'), ('person', 'person'), ('restore', 'restore')], max_length=10)),
+                ('since', models.PositiveIntegerField(verbose_name='since version')),
+                ('pinned', models.BooleanField(default=False, verbose_name='pinned')),
+                ('kind', models.CharField(blank=True, choices=[('decision', 'decision'), ('task', 'task'), ('question', 'question'), ('status', 'status'), ('event', 'event')], default='', max_length=10, verbose_name='kind')),
+                ('at_us', models.BigIntegerField(default=0)),
+                ('unverified', models.BooleanField(default=False, verbose_name='unverified')),
+                ('fate', models.CharField(blank=True, choices=[('superseded', 'superseded'), ('settled', 'settled'), ('archived', 'archived'), ('returned', 'returned')], default='', max_length=10)),
+                ('successor', models.PositiveIntegerField(blank=True, null=True)),
+                ('masked', models.BooleanField(default=False, verbose_name='masked')),
+                ('version', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='lines', to='memories.memoryversion')),
+                ('sources', models.ManyToManyField(related_name='lines', to='memories.message')),
             ],
             options={
-                "ordering": ["position"],
+                'ordering': ['position'],
             },
         ),
         migrations.CreateModel(
-            name="Note",
+            name='Note',
             fields=[
-                (
-                    "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
-                ),
-                ("title", models.CharField(max_length=60, verbose_name="title")),
-                (
-                    "kind",
-                    models.CharField(
-                        blank=True,
-                        choices=[
-                            ("pattern", "pattern"),
-                            ("architecture", "architecture"),
-                            ("solution", "solution"),
-                        ],
-                        max_length=12,
-                        verbose_name="type",
-                    ),
-                ),
-                ("tags", models.JSONField(blank=True, default=list, verbose_name="tags")),
-                ("date", models.DateField(verbose_name="date")),
-                ("content", models.TextField(verbose_name="content")),
-                (
-                    "was_private",
-                    models.BooleanField(default=False, verbose_name="written in private"),
-                ),
-                (
-                    "number",
-                    models.PositiveIntegerField(default=1, editable=False, verbose_name="version"),
-                ),
-                ("revision", models.PositiveIntegerField(default=0, editable=False)),
-                (
-                    "worded_at",
-                    models.DateTimeField(
-                        default=django.utils.timezone.now, editable=False, verbose_name="worded"
-                    ),
-                ),
-                (
-                    "restored_from",
-                    models.PositiveIntegerField(blank=True, editable=False, null=True),
-                ),
-                ("is_pinned", models.BooleanField(default=False, verbose_name="pinned")),
-                (
-                    "in_context",
-                    models.BooleanField(
-                        default=True,
-                        help_text="Whether bots and agents are given it.",
-                        verbose_name="in contexts",
-                    ),
-                ),
-                (
-                    "review_on",
-                    models.DateField(blank=True, null=True, verbose_name="to be reviewed on"),
-                ),
-                (
-                    "deleted_at",
-                    models.DateTimeField(
-                        blank=True, editable=False, null=True, verbose_name="deleted"
-                    ),
-                ),
-                ("created_at", models.DateTimeField(auto_now_add=True, verbose_name="created")),
-                ("updated_at", models.DateTimeField(auto_now=True, verbose_name="changed")),
-                (
-                    "author",
-                    models.ForeignKey(
-                        blank=True,
-                        null=True,
-                        on_delete=django.db.models.deletion.SET_NULL,
-                        related_name="notes",
-                        to=settings.AUTH_USER_MODEL,
-                    ),
-                ),
-                (
-                    "channel",
-                    models.ForeignKey(
-                        blank=True,
-                        null=True,
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="notes",
-                        to="memories.channel",
-                    ),
-                ),
-                (
-                    "deleted_by",
-                    models.ForeignKey(
-                        blank=True,
-                        editable=False,
-                        null=True,
-                        on_delete=django.db.models.deletion.SET_NULL,
-                        related_name="notes_deleted",
-                        to=settings.AUTH_USER_MODEL,
-                    ),
-                ),
-                (
-                    "worded_by",
-                    models.ForeignKey(
-                        blank=True,
-                        editable=False,
-                        null=True,
-                        on_delete=django.db.models.deletion.SET_NULL,
-                        related_name="notes_worded",
-                        to=settings.AUTH_USER_MODEL,
-                    ),
-                ),
-                (
-                    "workspace",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="notes",
-                        to="memories.workspace",
-                    ),
-                ),
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('title', models.CharField(max_length=60, verbose_name='title')),
+                ('kind', models.CharField(blank=True, choices=[('pattern', 'pattern'), ('architecture', 'architecture'), ('solution', 'solution')], max_length=12, verbose_name='type')),
+                ('tags', models.JSONField(blank=True, default=list, verbose_name='tags')),
+                ('date', models.DateField(verbose_name='date')),
+                ('content', models.TextField(verbose_name='content')),
+                ('was_private', models.BooleanField(default=False, verbose_name='written in private')),
+                ('number', models.PositiveIntegerField(default=1, editable=False, verbose_name='version')),
+                ('revision', models.PositiveIntegerField(default=0, editable=False)),
+                ('worded_at', models.DateTimeField(default=django.utils.timezone.now, editable=False, verbose_name='worded')),
+                ('restored_from', models.PositiveIntegerField(blank=True, editable=False, null=True)),
+                ('is_pinned', models.BooleanField(default=False, verbose_name='pinned')),
+                ('in_context', models.BooleanField(default=True, help_text='Whether bots and agents are given it.', verbose_name='in contexts')),
+                ('review_on', models.DateField(blank=True, null=True, verbose_name='to be reviewed on')),
+                ('deleted_at', models.DateTimeField(blank=True, editable=False, null=True, verbose_name='deleted')),
+                ('created_at', models.DateTimeField(auto_now_add=True, verbose_name='created')),
+                ('updated_at', models.DateTimeField(auto_now=True, verbose_name='changed')),
+                ('author', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='notes', to=settings.AUTH_USER_MODEL)),
+                ('channel', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='notes', to='memories.channel')),
+                ('deleted_by', models.ForeignKey(blank=True, editable=False, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='notes_deleted', to=settings.AUTH_USER_MODEL)),
+                ('worded_by', models.ForeignKey(blank=True, editable=False, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='notes_worded', to=settings.AUTH_USER_MODEL)),
+                ('workspace', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='notes', to='memories.workspace')),
             ],
             options={
-                "verbose_name": "note",
-                "verbose_name_plural": "notes",
-                "ordering": ["pk"],
+                'verbose_name': 'note',
+                'verbose_name_plural': 'notes',
+                'ordering': ['pk'],
             },
         ),
         migrations.CreateModel(
-            name="NoteVersion",
+            name='NoteVersion',
             fields=[
-                (
-                    "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
-                ),
-                ("number", models.PositiveIntegerField(verbose_name="version")),
-                ("title", models.CharField(max_length=60, verbose_name="title")),
-                (
-                    "kind",
-                    models.CharField(
-                        blank=True,
-                        choices=[
-                            ("pattern", "pattern"),
-                            ("architecture", "architecture"),
-                            ("solution", "solution"),
-                        ],
-                        max_length=12,
-                        verbose_name="type",
-                    ),
-                ),
-                ("tags", models.JSONField(blank=True, default=list, verbose_name="tags")),
-                ("date", models.DateField(verbose_name="date")),
-                ("content", models.TextField(verbose_name="content")),
-                (
-                    "was_private",
-                    models.BooleanField(default=False, verbose_name="written in private"),
-                ),
-                ("written_at", models.DateTimeField(verbose_name="written")),
-                ("restored_from", models.PositiveIntegerField(blank=True, null=True)),
-                (
-                    "channel",
-                    models.ForeignKey(
-                        blank=True,
-                        null=True,
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="note_versions",
-                        to="memories.channel",
-                    ),
-                ),
-                (
-                    "note",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="versions",
-                        to="memories.note",
-                    ),
-                ),
-                (
-                    "written_by",
-                    models.ForeignKey(
-                        blank=True,
-                        null=True,
-                        on_delete=django.db.models.deletion.SET_NULL,
-                        related_name="note_versions",
-                        to=settings.AUTH_USER_MODEL,
-                    ),
-                ),
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('number', models.PositiveIntegerField(verbose_name='version')),
+                ('title', models.CharField(max_length=60, verbose_name='title')),
+                ('kind', models.CharField(blank=True, choices=[('pattern', 'pattern'), ('architecture', 'architecture'), ('solution', 'solution')], max_length=12, verbose_name='type')),
+                ('tags', models.JSONField(blank=True, default=list, verbose_name='tags')),
+                ('date', models.DateField(verbose_name='date')),
+                ('content', models.TextField(verbose_name='content')),
+                ('was_private', models.BooleanField(default=False, verbose_name='written in private')),
+                ('written_at', models.DateTimeField(verbose_name='written')),
+                ('restored_from', models.PositiveIntegerField(blank=True, null=True)),
+                ('channel', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='note_versions', to='memories.channel')),
+                ('note', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='versions', to='memories.note')),
+                ('written_by', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='note_versions', to=settings.AUTH_USER_MODEL)),
             ],
             options={
-                "verbose_name": "version of a note",
-                "verbose_name_plural": "versions of notes",
+                'verbose_name': 'version of a note',
+                'verbose_name_plural': 'versions of notes',
             },
         ),
         migrations.CreateModel(
-            name="Person",
+            name='Person',
             fields=[
-                (
-                    "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
-                ),
-                ("slack_id", models.CharField(max_length=32, verbose_name="Slack id")),
-                ("name", models.CharField(max_length=200, verbose_name="display name")),
-                (
-                    "real_name",
-                    models.CharField(blank=True, max_length=200, verbose_name="real name"),
-                ),
-                ("email", models.EmailField(blank=True, max_length=254, verbose_name="e-mail")),
-                ("is_bot", models.BooleanField(default=False, verbose_name="bot")),
-                ("is_guest", models.BooleanField(default=False, verbose_name="guest")),
-                (
-                    "is_external",
-                    models.BooleanField(default=False, verbose_name="from another team"),
-                ),
-                ("is_deleted", models.BooleanField(default=False, verbose_name="deactivated")),
-                (
-                    "is_placeholder",
-                    models.BooleanField(default=False, verbose_name="not in any list of people"),
-                ),
-                ("updated", models.BigIntegerField(default=0, editable=False)),
-                (
-                    "is_revoked",
-                    models.BooleanField(default=False, verbose_name="revoked as a source"),
-                ),
-                (
-                    "forgotten_at",
-                    models.DateTimeField(blank=True, null=True, verbose_name="forgotten"),
-                ),
-                ("linked_by", models.CharField(blank=True, editable=False, max_length=10)),
-                (
-                    "opens_until",
-                    models.DateTimeField(
-                        blank=True,
-                        editable=False,
-                        null=True,
-                        verbose_name="opens private channels until",
-                    ),
-                ),
-                (
-                    "user",
-                    models.ForeignKey(
-                        blank=True,
-                        help_text="The account that reads what this person may read in Slack.",
-                        null=True,
-                        on_delete=django.db.models.deletion.SET_NULL,
-                        related_name="people",
-                        to=settings.AUTH_USER_MODEL,
-                    ),
-                ),
-                (
-                    "workspace",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="people",
-                        to="memories.workspace",
-                    ),
-                ),
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('slack_id', models.CharField(max_length=32, verbose_name='Slack id')),
+                ('name', models.CharField(max_length=200, verbose_name='display name')),
+                ('real_name', models.CharField(blank=True, max_length=200, verbose_name='real name')),
+                ('email', models.EmailField(blank=True, max_length=254, verbose_name='e-mail')),
+                ('is_bot', models.BooleanField(default=False, verbose_name='bot')),
+                ('is_guest', models.BooleanField(default=False, verbose_name='guest')),
+                ('is_external', models.BooleanField(default=False, verbose_name='from another team')),
+                ('is_deleted', models.BooleanField(default=False, verbose_name='deactivated')),
+                ('is_placeholder', models.BooleanField(default=False, verbose_name='not in any list of people')),
+                ('updated', models.BigIntegerField(default=0, editable=False)),
+                ('is_revoked', models.BooleanField(default=False, verbose_name='revoked as a source')),
+                ('forgotten_at', models.DateTimeField(blank=True, null=True, verbose_name='forgotten')),
+                ('linked_by', models.CharField(blank=True, editable=False, max_length=10)),
+                ('opens_until', models.DateTimeField(blank=True, editable=False, null=True, verbose_name='opens private channels until')),
+                ('user', models.ForeignKey(blank=True, help_text='The account that reads what this person may read in Slack.', null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='people', to=settings.AUTH_USER_MODEL)),
+                ('workspace', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='people', to='memories.workspace')),
             ],
             options={
-                "verbose_name": "person",
-                "verbose_name_plural": "people",
-                "ordering": ["name"],
+                'verbose_name': 'person',
+                'verbose_name_plural': 'people',
+                'ordering': ['name'],
             },
         ),
         migrations.AddField(
-            model_name="message",
-            name="author",
-            field=models.ForeignKey(
-                blank=True,
-                null=True,
-                on_delete=django.db.models.deletion.SET_NULL,
-                related_name="messages",
-                to="memories.person",
-            ),
+            model_name='message',
+            name='author',
+            field=models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='messages', to='memories.person'),
         ),
         migrations.CreateModel(
-            name="ChannelMember",
+            name='ChannelMember',
             fields=[
-                (
-                    "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
-                ),
-                (
-                    "channel",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="memberships",
-                        to="memories.channel",
-                    ),
-                ),
-                (
-                    "person",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="memberships",
-                        to="memories.person",
-                    ),
-                ),
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('channel', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='memberships', to='memories.channel')),
+                ('person', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='memberships', to='memories.person')),
             ],
             options={
-                "verbose_name": "channel member",
-                "verbose_name_plural": "channel members",
+                'verbose_name': 'channel member',
+                'verbose_name_plural': 'channel members',
             },
         ),
         migrations.AddField(
-            model_name="channel",
-            name="people",
-            field=models.ManyToManyField(
-                related_name="channels", through="memories.ChannelMember", to="memories.person"
-            ),
+            model_name='channel',
+            name='people',
+            field=models.ManyToManyField(related_name='channels', through='memories.ChannelMember', to='memories.person'),
         ),
         migrations.CreateModel(
-            name="QuarantinedLine",
+            name='QuarantinedLine',
             fields=[
-                (
-                    "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
-                ),
-                ("text", models.TextField(verbose_name="text")),
-                ("rule", models.CharField(max_length=40, verbose_name="because of")),
-                (
-                    "state",
-                    models.CharField(
-                        choices=[
-                            ("waiting", "waits for a person's word"),
-                            ("accepted", "taken in by a person"),
-                            ("rejected", "rejected by a person"),
-                        ],
-                        default="waiting",
-                        max_length=10,
-                        verbose_name="state",
-                    ),
-                ),
-                ("decided_at", models.DateTimeField(blank=True, null=True)),
-                ("created_at", models.DateTimeField(auto_now_add=True, verbose_name="found")),
-                (
-                    "decided_by",
-                    models.ForeignKey(
-                        blank=True,
-                        null=True,
-                        on_delete=django.db.models.deletion.SET_NULL,
-                        related_name="+",
-                        to=settings.AUTH_USER_MODEL,
-                    ),
-                ),
-                (
-                    "job",
-                    models.ForeignKey(
-                        blank=True,
-                        null=True,
-                        on_delete=django.db.models.deletion.SET_NULL,
-                        related_name="quarantined",
-                        to="memories.job",
-                    ),
-                ),
-                (
-                    "memory",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="quarantined",
-                        to="memories.memory",
-                    ),
-                ),
-                (
-                    "sources",
-                    models.ManyToManyField(related_name="quarantined", to="memories.message"),
-                ),
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('text', models.TextField(verbose_name='text')),
+                ('rule', models.CharField(max_length=40, verbose_name='because of')),
+                ('state', models.CharField(choices=[('waiting', "waits for a person's word"), ('accepted', 'taken in by a person'), ('rejected', 'rejected by a person')], default='waiting', max_length=10, verbose_name='state')),
+                ('decided_at', models.DateTimeField(blank=True, null=True)),
+                ('created_at', models.DateTimeField(auto_now_add=True, verbose_name='found')),
+                ('decided_by', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL)),
+                ('job', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='quarantined', to='memories.job')),
+                ('memory', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='quarantined', to='memories.memory')),
+                ('sources', models.ManyToManyField(related_name='quarantined', to='memories.message')),
             ],
             options={
-                "verbose_name": "quarantined line",
-                "verbose_name_plural": "quarantined lines",
-                "ordering": ["-pk"],
+                'verbose_name': 'quarantined line',
+                'verbose_name_plural': 'quarantined lines',
+                'ordering': ['-pk'],
             },
         ),
         migrations.CreateModel(
-            name="SearchDocument",
+            name='SearchDocument',
             fields=[
-                ("id", models.BigAutoField(primary_key=True, serialize=False)),
-                ("message", models.BigIntegerField(null=True, unique=True)),
-                ("version", models.BigIntegerField(null=True, unique=True)),
-                ("note", models.BigIntegerField(null=True, unique=True)),
-                ("workspace_key", models.CharField(default="", max_length=8)),
-                ("channel_key", models.CharField(default="", max_length=8)),
-                ("tokens", models.TextField()),
+                ('id', models.BigAutoField(primary_key=True, serialize=False)),
+                ('message', models.BigIntegerField(null=True, unique=True)),
+                ('version', models.BigIntegerField(null=True, unique=True)),
+                ('note', models.BigIntegerField(null=True, unique=True)),
+                ('workspace_key', models.CharField(default='', max_length=8)),
+                ('channel_key', models.CharField(default='', max_length=8)),
+                ('tokens', models.TextField()),
             ],
             options={
-                "indexes": [
-                    models.Index(
-                        condition=models.Q(("workspace_key", "")),
-                        fields=["channel_key"],
-                        name="search_for_members",
-                    )
-                ],
+                'indexes': [models.Index(condition=models.Q(('workspace_key', '')), fields=['channel_key'], name='search_for_members')],
             },
         ),
         migrations.CreateModel(
-            name="SearchPending",
+            name='SearchPending',
             fields=[
-                (
-                    "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
-                ),
-                ("kind", models.CharField(max_length=8)),
-                ("text_id", models.BigIntegerField()),
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('kind', models.CharField(max_length=8)),
+                ('text_id', models.BigIntegerField()),
             ],
             options={
-                "constraints": [
-                    models.UniqueConstraint(fields=("kind", "text_id"), name="search_pending_once")
-                ],
+                'constraints': [models.UniqueConstraint(fields=('kind', 'text_id'), name='search_pending_once')],
             },
         ),
         migrations.CreateModel(
-            name="Seen",
+            name='Seen',
             fields=[
-                (
-                    "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
-                ),
-                ("number", models.PositiveIntegerField(default=0, verbose_name="version")),
-                ("at", models.DateTimeField(blank=True, null=True, verbose_name="seen")),
-                ("was_number", models.PositiveIntegerField(blank=True, editable=False, null=True)),
-                ("was_at", models.DateTimeField(blank=True, editable=False, null=True)),
-                (
-                    "memory",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="seen_by",
-                        to="memories.memory",
-                    ),
-                ),
-                (
-                    "user",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="seen",
-                        to=settings.AUTH_USER_MODEL,
-                    ),
-                ),
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('number', models.PositiveIntegerField(default=0, verbose_name='version')),
+                ('at', models.DateTimeField(blank=True, null=True, verbose_name='seen')),
+                ('was_number', models.PositiveIntegerField(blank=True, editable=False, null=True)),
+                ('was_at', models.DateTimeField(blank=True, editable=False, null=True)),
+                ('memory', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='seen_by', to='memories.memory')),
+                ('user', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='seen', to=settings.AUTH_USER_MODEL)),
             ],
             options={
-                "verbose_name": "mark as seen",
-                "verbose_name_plural": "marks as seen",
+                'verbose_name': 'mark as seen',
+                'verbose_name_plural': 'marks as seen',
             },
         ),
         migrations.CreateModel(
-            name="Segment",
+            name='Segment',
             fields=[
-                (
-                    "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
-                ),
-                ("thread_ts", models.CharField(blank=True, max_length=20, verbose_name="thread")),
-                ("number", models.PositiveIntegerField(verbose_name="number")),
-                ("first_us", models.BigIntegerField()),
-                ("last_us", models.BigIntegerField()),
-                ("closed_us", models.BigIntegerField()),
-                ("message_count", models.PositiveIntegerField(verbose_name="messages")),
-                (
-                    "reason",
-                    models.CharField(
-                        choices=[
-                            ("idle", "idle"),
-                            ("full", "full"),
-                            ("first", "first"),
-                            ("history_off", "history_off"),
-                            ("backfill", "backfill"),
-                            ("asked", "asked"),
-                            ("edited", "edited"),
-                            ("waiting", "waiting"),
-                            ("nothing_new", "nothing_new"),
-                        ],
-                        max_length=20,
-                        verbose_name="closed because",
-                    ),
-                ),
-                (
-                    "outcome",
-                    models.CharField(
-                        choices=[
-                            ("waiting", "waiting for its summary"),
-                            ("remembered", "remembered"),
-                            ("nothing", "nothing to remember"),
-                            ("skipped", "nothing to summarise"),
-                            ("cancelled", "left out by a person"),
-                        ],
-                        default="waiting",
-                        max_length=20,
-                        verbose_name="outcome",
-                    ),
-                ),
-                ("stale", models.BooleanField(default=False, verbose_name="edited since")),
-                (
-                    "channel",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="segments",
-                        to="memories.channel",
-                    ),
-                ),
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('thread_ts', models.CharField(blank=True, max_length=20, verbose_name='thread')),
+                ('number', models.PositiveIntegerField(verbose_name='number')),
+                ('first_us', models.BigIntegerField()),
+                ('last_us', models.BigIntegerField()),
+                ('closed_us', models.BigIntegerField()),
+                ('message_count', models.PositiveIntegerField(verbose_name='messages')),
+                ('reason', models.CharField(choices=[('idle', 'idle'), ('full', 'full'), ('first', 'first'), ('history_off', 'history_off'), ('backfill', 'backfill'), ('asked', 'asked'), ('edited', 'edited'), ('waiting', 'waiting'), ('nothing_new', 'nothing_new')], max_length=20, verbose_name='closed because')),
+                ('outcome', models.CharField(choices=[('waiting', 'waiting for its summary'), ('remembered', 'remembered'), ('nothing', 'nothing to remember'), ('skipped', 'nothing to summarise'), ('cancelled', 'left out by a person')], default='waiting', max_length=20, verbose_name='outcome')),
+                ('stale', models.BooleanField(default=False, verbose_name='edited since')),
+                ('channel', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='segments', to='memories.channel')),
             ],
             options={
-                "verbose_name": "segment",
-                "verbose_name_plural": "segments",
+                'verbose_name': 'segment',
+                'verbose_name_plural': 'segments',
             },
         ),
         migrations.AddField(
-            model_name="message",
-            name="segment",
-            field=models.ForeignKey(
-                blank=True,
-                null=True,
-                on_delete=django.db.models.deletion.SET_NULL,
-                related_name="messages",
-                to="memories.segment",
-            ),
+            model_name='message',
+            name='segment',
+            field=models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='messages', to='memories.segment'),
         ),
         migrations.AddField(
-            model_name="message",
-            name="thread_segment",
-            field=models.ForeignKey(
-                blank=True,
-                null=True,
-                on_delete=django.db.models.deletion.SET_NULL,
-                related_name="thread_messages",
-                to="memories.segment",
-            ),
+            model_name='message',
+            name='thread_segment',
+            field=models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='thread_messages', to='memories.segment'),
         ),
         migrations.AddField(
-            model_name="memoryversion",
-            name="segment",
-            field=models.ForeignKey(
-                blank=True,
-                null=True,
-                on_delete=django.db.models.deletion.SET_NULL,
-                related_name="versions",
-                to="memories.segment",
-            ),
+            model_name='memoryversion',
+            name='segment',
+            field=models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='versions', to='memories.segment'),
         ),
         migrations.AddField(
-            model_name="job",
-            name="segment",
-            field=models.ForeignKey(
-                blank=True,
-                null=True,
-                on_delete=django.db.models.deletion.CASCADE,
-                related_name="jobs",
-                to="memories.segment",
-            ),
+            model_name='job',
+            name='segment',
+            field=models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='jobs', to='memories.segment'),
         ),
         migrations.CreateModel(
-            name="SlackBudget",
+            name='SlackBudget',
             fields=[
-                (
-                    "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
-                ),
-                ("token_key", models.CharField(max_length=16)),
-                ("method", models.CharField(max_length=60)),
-                ("calls_left", models.FloatField()),
-                ("counted_at", models.DateTimeField()),
-                ("not_before", models.DateTimeField(blank=True, null=True)),
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('token_key', models.CharField(max_length=16)),
+                ('method', models.CharField(max_length=60)),
+                ('calls_left', models.FloatField()),
+                ('counted_at', models.DateTimeField()),
+                ('not_before', models.DateTimeField(blank=True, null=True)),
             ],
             options={
-                "constraints": [
-                    models.UniqueConstraint(
-                        fields=("token_key", "method"), name="slack_budget_once"
-                    )
-                ],
+                'constraints': [models.UniqueConstraint(fields=('token_key', 'method'), name='slack_budget_once')],
             },
         ),
         migrations.CreateModel(
-            name="SlackEvent",
+            name='SlackEvent',
             fields=[
-                (
-                    "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
-                ),
-                ("event_id", models.CharField(max_length=64, unique=True, verbose_name="event")),
-                ("team_id", models.CharField(max_length=32, verbose_name="Slack team id")),
-                ("kind", models.CharField(max_length=60, verbose_name="kind")),
-                ("body", models.TextField(blank=True)),
-                (
-                    "state",
-                    models.CharField(
-                        choices=[
-                            ("waiting", "waiting"),
-                            ("done", "done"),
-                            ("skipped", "not ours"),
-                            ("failed", "failed"),
-                        ],
-                        default="waiting",
-                        max_length=10,
-                        verbose_name="state",
-                    ),
-                ),
-                ("reason", models.CharField(blank=True, max_length=100, verbose_name="reason")),
-                ("attempts", models.PositiveSmallIntegerField(default=0, verbose_name="attempts")),
-                (
-                    "not_before",
-                    models.DateTimeField(blank=True, null=True, verbose_name="not before"),
-                ),
-                ("received_at", models.DateTimeField(auto_now_add=True, verbose_name="received")),
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('event_id', models.CharField(max_length=64, unique=True, verbose_name='event')),
+                ('team_id', models.CharField(max_length=32, verbose_name='Slack team id')),
+                ('kind', models.CharField(max_length=60, verbose_name='kind')),
+                ('body', models.TextField(blank=True)),
+                ('state', models.CharField(choices=[('waiting', 'waiting'), ('done', 'done'), ('skipped', 'not ours'), ('failed', 'failed')], default='waiting', max_length=10, verbose_name='state')),
+                ('reason', models.CharField(blank=True, max_length=100, verbose_name='reason')),
+                ('attempts', models.PositiveSmallIntegerField(default=0, verbose_name='attempts')),
+                ('not_before', models.DateTimeField(blank=True, null=True, verbose_name='not before')),
+                ('received_at', models.DateTimeField(auto_now_add=True, verbose_name='received')),
             ],
             options={
-                "verbose_name": "Slack event",
-                "verbose_name_plural": "Slack events",
-                "ordering": ["pk"],
-                "indexes": [models.Index(fields=["state", "id"], name="event_by_state")],
+                'verbose_name': 'Slack event',
+                'verbose_name_plural': 'Slack events',
+                'ordering': ['pk'],
+                'indexes': [models.Index(fields=['state', 'id'], name='event_by_state')],
             },
         ),
         migrations.CreateModel(
-            name="Upload",
+            name='Upload',
             fields=[
-                (
-                    "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
-                ),
-                ("slug", models.SlugField(verbose_name="workspace")),
-                ("folder", models.CharField(max_length=32, unique=True)),
-                ("name", models.CharField(max_length=255, verbose_name="file")),
-                ("size", models.PositiveBigIntegerField(verbose_name="size")),
-                (
-                    "state",
-                    models.CharField(
-                        choices=[
-                            ("looking", "being looked into"),
-                            ("ready", "waiting for a choice"),
-                            ("storing", "being imported"),
-                            ("paused", "paused"),
-                            ("failed", "failed"),
-                            ("done", "done"),
-                            ("cancelled", "cancelled"),
-                        ],
-                        default="looking",
-                        max_length=10,
-                        verbose_name="state",
-                    ),
-                ),
-                ("found", models.JSONField(blank=True, default=dict)),
-                ("choice", models.JSONField(blank=True, default=dict)),
-                ("report", models.JSONField(blank=True, default=dict)),
-                ("fault", models.CharField(blank=True, max_length=300, verbose_name="fault")),
-                ("seen", models.PositiveBigIntegerField(default=0, verbose_name="read")),
-                ("parts", models.JSONField(blank=True, default=dict)),
-                ("begun_at", models.DateTimeField(blank=True, null=True)),
-                ("alive_at", models.DateTimeField(blank=True, null=True)),
-                ("attempts", models.PositiveSmallIntegerField(default=0, verbose_name="attempts")),
-                ("created_at", models.DateTimeField(auto_now_add=True, verbose_name="created")),
-                ("changed_at", models.DateTimeField(auto_now=True, verbose_name="changed")),
-                (
-                    "author",
-                    models.ForeignKey(
-                        blank=True,
-                        null=True,
-                        on_delete=django.db.models.deletion.SET_NULL,
-                        related_name="uploads",
-                        to=settings.AUTH_USER_MODEL,
-                    ),
-                ),
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('slug', models.SlugField(verbose_name='workspace')),
+                ('folder', models.CharField(max_length=32, unique=True)),
+                ('name', models.CharField(max_length=255, verbose_name='file')),
+                ('size', models.PositiveBigIntegerField(verbose_name='size')),
+                ('state', models.CharField(choices=[('looking', 'being looked into'), ('ready', 'waiting for a choice'), ('storing', 'being imported'), ('paused', 'paused'), ('failed', 'failed'), ('done', 'done'), ('cancelled', 'cancelled')], default='looking', max_length=10, verbose_name='state')),
+                ('found', models.JSONField(blank=True, default=dict)),
+                ('choice', models.JSONField(blank=True, default=dict)),
+                ('report', models.JSONField(blank=True, default=dict)),
+                ('fault', models.CharField(blank=True, max_length=300, verbose_name='fault')),
+                ('seen', models.PositiveBigIntegerField(default=0, verbose_name='read')),
+                ('parts', models.JSONField(blank=True, default=dict)),
+                ('begun_at', models.DateTimeField(blank=True, null=True)),
+                ('alive_at', models.DateTimeField(blank=True, null=True)),
+                ('attempts', models.PositiveSmallIntegerField(default=0, verbose_name='attempts')),
+                ('created_at', models.DateTimeField(auto_now_add=True, verbose_name='created')),
+                ('changed_at', models.DateTimeField(auto_now=True, verbose_name='changed')),
+                ('author', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='uploads', to=settings.AUTH_USER_MODEL)),
             ],
             options={
-                "verbose_name": "upload",
-                "verbose_name_plural": "uploads",
-                "ordering": ["-pk"],
+                'verbose_name': 'upload',
+                'verbose_name_plural': 'uploads',
+                'ordering': ['-pk'],
             },
         ),
         migrations.CreateModel(
-            name="SlackConnection",
+            name='SlackConnection',
             fields=[
-                (
-                    "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
-                ),
-                ("sealed_token", models.TextField(blank=True, editable=False)),
-                (
-                    "token_end",
-                    models.CharField(blank=True, max_length=4, verbose_name="token ends in"),
-                ),
-                ("app_id", models.CharField(blank=True, max_length=32, verbose_name="app")),
-                ("bot_id", models.CharField(blank=True, max_length=32, verbose_name="bot user")),
-                ("scopes", models.JSONField(blank=True, default=list, verbose_name="scopes")),
-                (
-                    "state",
-                    models.CharField(
-                        choices=[
-                            ("live", "connected"),
-                            ("revoked", "token revoked"),
-                            ("uninstalled", "app removed from Slack"),
-                        ],
-                        default="live",
-                        max_length=12,
-                        verbose_name="state",
-                    ),
-                ),
-                ("trouble", models.TextField(blank=True, verbose_name="trouble")),
-                ("slow_plan", models.BooleanField(default=False, verbose_name="slow plan")),
-                ("checked_at", models.DateTimeField(blank=True, null=True, verbose_name="checked")),
-                (
-                    "event_at",
-                    models.DateTimeField(blank=True, null=True, verbose_name="last event"),
-                ),
-                (
-                    "workspace",
-                    models.OneToOneField(
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="slack_connection",
-                        to="memories.workspace",
-                    ),
-                ),
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('sealed_token', models.TextField(blank=True, editable=False)),
+                ('token_end', models.CharField(blank=True, max_length=4, verbose_name='token ends in')),
+                ('app_id', models.CharField(blank=True, max_length=32, verbose_name='app')),
+                ('bot_id', models.CharField(blank=True, max_length=32, verbose_name='bot user')),
+                ('scopes', models.JSONField(blank=True, default=list, verbose_name='scopes')),
+                ('state', models.CharField(choices=[('live', 'connected'), ('revoked', 'token revoked'), ('uninstalled', 'app removed from Slack')], default='live', max_length=12, verbose_name='state')),
+                ('trouble', models.TextField(blank=True, verbose_name='trouble')),
+                ('slow_plan', models.BooleanField(default=False, verbose_name='slow plan')),
+                ('checked_at', models.DateTimeField(blank=True, null=True, verbose_name='checked')),
+                ('event_at', models.DateTimeField(blank=True, null=True, verbose_name='last event')),
+                ('workspace', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, related_name='slack_connection', to='memories.workspace')),
             ],
             options={
-                "verbose_name": "Slack connection",
-                "verbose_name_plural": "Slack connections",
-                "ordering": ["workspace"],
+                'verbose_name': 'Slack connection',
+                'verbose_name_plural': 'Slack connections',
+                'ordering': ['workspace'],
             },
         ),
         migrations.CreateModel(
-            name="ModelCall",
+            name='ModelCall',
             fields=[
-                (
-                    "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
-                ),
-                ("fence", models.PositiveIntegerField()),
-                ("model", models.CharField(max_length=100, verbose_name="model")),
-                ("day", models.DateField(verbose_name="day")),
-                ("began_at", models.DateTimeField(verbose_name="began")),
-                ("ended_at", models.DateTimeField(blank=True, null=True, verbose_name="ended")),
-                ("tokens", models.PositiveBigIntegerField(verbose_name="tokens")),
-                (
-                    "micros",
-                    models.PositiveBigIntegerField(
-                        blank=True, null=True, verbose_name="millionths of a dollar"
-                    ),
-                ),
-                ("prompt_tokens", models.PositiveIntegerField(default=0, verbose_name="tokens in")),
-                (
-                    "completion_tokens",
-                    models.PositiveIntegerField(default=0, verbose_name="tokens out"),
-                ),
-                ("requests", models.PositiveIntegerField(default=0, verbose_name="requests")),
-                ("fault", models.CharField(blank=True, max_length=40, verbose_name="fault")),
-                (
-                    "backfill",
-                    models.ForeignKey(
-                        blank=True,
-                        null=True,
-                        on_delete=django.db.models.deletion.SET_NULL,
-                        related_name="calls",
-                        to="memories.backfill",
-                    ),
-                ),
-                (
-                    "job",
-                    models.ForeignKey(
-                        null=True,
-                        on_delete=django.db.models.deletion.SET_NULL,
-                        related_name="claims",
-                        to="memories.job",
-                        verbose_name="job",
-                    ),
-                ),
-                (
-                    "workspace",
-                    models.ForeignKey(
-                        null=True,
-                        on_delete=django.db.models.deletion.SET_NULL,
-                        related_name="calls",
-                        to="memories.workspace",
-                    ),
-                ),
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('fence', models.PositiveIntegerField()),
+                ('model', models.CharField(max_length=100, verbose_name='model')),
+                ('day', models.DateField(verbose_name='day')),
+                ('began_at', models.DateTimeField(verbose_name='began')),
+                ('ended_at', models.DateTimeField(blank=True, null=True, verbose_name='ended')),
+                ('tokens', models.PositiveBigIntegerField(verbose_name='tokens')),
+                ('micros', models.PositiveBigIntegerField(blank=True, null=True, verbose_name='millionths of a dollar')),
+                ('prompt_tokens', models.PositiveIntegerField(default=0, verbose_name='tokens in')),
+                ('completion_tokens', models.PositiveIntegerField(default=0, verbose_name='tokens out')),
+                ('requests', models.PositiveIntegerField(default=0, verbose_name='requests')),
+                ('fault', models.CharField(blank=True, max_length=40, verbose_name='fault')),
+                ('backfill', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='calls', to='memories.backfill')),
+                ('job', models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='claims', to='memories.job', verbose_name='job')),
+                ('workspace', models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='calls', to='memories.workspace')),
             ],
             options={
-                "verbose_name": "call",
-                "verbose_name_plural": "calls",
+                'verbose_name': 'call',
+                'verbose_name_plural': 'calls',
             },
         ),
         migrations.AddField(
-            model_name="memory",
-            name="workspace",
-            field=models.ForeignKey(
-                on_delete=django.db.models.deletion.CASCADE,
-                related_name="memories",
-                to="memories.workspace",
-            ),
+            model_name='memory',
+            name='workspace',
+            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='memories', to='memories.workspace'),
         ),
         migrations.CreateModel(
-            name="Member",
+            name='Member',
             fields=[
-                (
-                    "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
-                ),
-                (
-                    "role",
-                    models.CharField(
-                        choices=[
-                            ("guest", "guest"),
-                            ("member", "member (reads)"),
-                            ("editor", "editor"),
-                            ("admin", "workspace admin"),
-                        ],
-                        default="member",
-                        max_length=10,
-                        verbose_name="role",
-                    ),
-                ),
-                (
-                    "user",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="memberships",
-                        to=settings.AUTH_USER_MODEL,
-                    ),
-                ),
-                (
-                    "workspace",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="members",
-                        to="memories.workspace",
-                    ),
-                ),
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('role', models.CharField(choices=[('guest', 'guest'), ('member', 'member (reads)'), ('editor', 'editor'), ('admin', 'workspace admin')], default='member', max_length=10, verbose_name='role')),
+                ('user', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='memberships', to=settings.AUTH_USER_MODEL)),
+                ('workspace', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='members', to='memories.workspace')),
             ],
             options={
-                "verbose_name": "member",
-                "verbose_name_plural": "members",
+                'verbose_name': 'member',
+                'verbose_name_plural': 'members',
             },
         ),
         migrations.AddField(
-            model_name="channel",
-            name="workspace",
-            field=models.ForeignKey(
-                on_delete=django.db.models.deletion.CASCADE,
-                related_name="channels",
-                to="memories.workspace",
-            ),
+            model_name='channel',
+            name='workspace',
+            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='channels', to='memories.workspace'),
         ),
         migrations.CreateModel(
-            name="Cap",
+            name='Cap',
             fields=[
-                (
-                    "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
-                ),
-                (
-                    "period",
-                    models.CharField(
-                        choices=[("day", "a day"), ("month", "a month")],
-                        max_length=5,
-                        verbose_name="period",
-                    ),
-                ),
-                (
-                    "tokens",
-                    models.PositiveBigIntegerField(blank=True, null=True, verbose_name="tokens"),
-                ),
-                (
-                    "money",
-                    models.DecimalField(
-                        blank=True,
-                        decimal_places=2,
-                        max_digits=12,
-                        null=True,
-                        validators=[django.core.validators.MinValueValidator(0)],
-                        verbose_name="dollars",
-                    ),
-                ),
-                (
-                    "workspace",
-                    models.ForeignKey(
-                        blank=True,
-                        help_text="Empty: the whole installation.",
-                        null=True,
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="caps",
-                        to="memories.workspace",
-                    ),
-                ),
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('period', models.CharField(choices=[('day', 'a day'), ('month', 'a month')], max_length=5, verbose_name='period')),
+                ('tokens', models.PositiveBigIntegerField(blank=True, null=True, verbose_name='tokens')),
+                ('money', models.DecimalField(blank=True, decimal_places=2, max_digits=12, null=True, validators=[django.core.validators.MinValueValidator(0)], verbose_name='dollars')),
+                ('workspace', models.ForeignKey(blank=True, help_text='Empty: the whole installation.', null=True, on_delete=django.db.models.deletion.CASCADE, related_name='caps', to='memories.workspace')),
             ],
             options={
-                "verbose_name": "cap",
-                "verbose_name_plural": "caps",
+                'verbose_name': 'cap',
+                'verbose_name_plural': 'caps',
             },
         ),
         migrations.AddField(
-            model_name="backfill",
-            name="workspace",
-            field=models.ForeignKey(
-                on_delete=django.db.models.deletion.CASCADE,
-                related_name="backfills",
-                to="memories.workspace",
-            ),
+            model_name='backfill',
+            name='workspace',
+            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='backfills', to='memories.workspace'),
         ),
         migrations.CreateModel(
-            name="ApiKey",
+            name='ApiKey',
             fields=[
-                (
-                    "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
-                ),
-                ("name", models.CharField(max_length=80, verbose_name="name")),
-                ("scopes", models.JSONField(default=list, verbose_name="scopes")),
-                (
-                    "is_narrowed",
-                    models.BooleanField(default=False, verbose_name="limited to channels"),
-                ),
-                ("lookup", models.CharField(editable=False, max_length=8, unique=True)),
-                ("digest", models.CharField(editable=False, max_length=64)),
-                (
-                    "requests_per_minute",
-                    models.PositiveIntegerField(default=120, verbose_name="requests a minute"),
-                ),
-                ("created_at", models.DateTimeField(auto_now_add=True, verbose_name="created")),
-                ("expires_at", models.DateTimeField(blank=True, null=True, verbose_name="expires")),
-                (
-                    "last_used_at",
-                    models.DateTimeField(blank=True, null=True, verbose_name="last used"),
-                ),
-                ("revoked_at", models.DateTimeField(blank=True, null=True, verbose_name="revoked")),
-                (
-                    "created_by",
-                    models.ForeignKey(
-                        blank=True,
-                        null=True,
-                        on_delete=django.db.models.deletion.SET_NULL,
-                        related_name="+",
-                        to=settings.AUTH_USER_MODEL,
-                    ),
-                ),
-                (
-                    "user",
-                    models.ForeignKey(
-                        blank=True,
-                        help_text="Without an account the key reads public channels only.",
-                        null=True,
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="api_keys",
-                        to=settings.AUTH_USER_MODEL,
-                        verbose_name="reads as",
-                    ),
-                ),
-                (
-                    "channels",
-                    models.ManyToManyField(
-                        blank=True, related_name="api_keys", to="memories.channel"
-                    ),
-                ),
-                (
-                    "workspace",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="api_keys",
-                        to="memories.workspace",
-                    ),
-                ),
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('name', models.CharField(max_length=80, verbose_name='name')),
+                ('scopes', models.JSONField(default=list, verbose_name='scopes')),
+                ('is_narrowed', models.BooleanField(default=False, verbose_name='limited to channels')),
+                ('lookup', models.CharField(editable=False, max_length=8, unique=True)),
+                ('digest', models.CharField(editable=False, max_length=64)),
+                ('requests_per_minute', models.PositiveIntegerField(default=120, verbose_name='requests a minute')),
+                ('created_at', models.DateTimeField(auto_now_add=True, verbose_name='created')),
+                ('expires_at', models.DateTimeField(blank=True, null=True, verbose_name='expires')),
+                ('last_used_at', models.DateTimeField(blank=True, null=True, verbose_name='last used')),
+                ('revoked_at', models.DateTimeField(blank=True, null=True, verbose_name='revoked')),
+                ('created_by', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL)),
+                ('user', models.ForeignKey(blank=True, help_text='Without an account the key reads public channels only.', null=True, on_delete=django.db.models.deletion.CASCADE, related_name='api_keys', to=settings.AUTH_USER_MODEL, verbose_name='reads as')),
+                ('channels', models.ManyToManyField(blank=True, related_name='api_keys', to='memories.channel')),
+                ('workspace', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='api_keys', to='memories.workspace')),
             ],
             options={
-                "verbose_name": "API key",
-                "verbose_name_plural": "API keys",
-                "ordering": ["-pk"],
+                'verbose_name': 'API key',
+                'verbose_name_plural': 'API keys',
+                'ordering': ['-pk'],
             },
         ),
         migrations.AddConstraint(
-            model_name="backfillchannel",
-            constraint=models.UniqueConstraint(
-                fields=("backfill", "channel"), name="backfill_channel_once"
-            ),
+            model_name='backfillchannel',
+            constraint=models.UniqueConstraint(fields=('backfill', 'channel'), name='backfill_channel_once'),
         ),
         migrations.AddConstraint(
-            model_name="draft",
-            constraint=models.UniqueConstraint(fields=("user", "memory"), name="unsaved_once"),
+            model_name='draft',
+            constraint=models.UniqueConstraint(fields=('user', 'memory'), name='unsaved_once'),
         ),
         migrations.AddConstraint(
-            model_name="jobinput",
-            constraint=models.UniqueConstraint(fields=("job", "version"), name="input_once"),
+            model_name='jobinput',
+            constraint=models.UniqueConstraint(fields=('job', 'version'), name='input_once'),
         ),
         migrations.AddIndex(
-            model_name="line",
-            index=models.Index(
-                condition=models.Q(("fate", "archived")), fields=["version"], name="line_archived"
-            ),
+            model_name='line',
+            index=models.Index(condition=models.Q(('fate', 'archived')), fields=['version'], name='line_archived'),
         ),
         migrations.AddIndex(
-            model_name="line",
-            index=models.Index(
-                condition=models.Q(("pinned", True), ("origin", "person"), _connector="OR"),
-                fields=["version"],
-                name="line_held",
-            ),
+            model_name='line',
+            index=models.Index(condition=models.Q(('pinned', True), ('origin', 'person'), _connector='OR'), fields=['version'], name='line_held'),
         ),
         migrations.AddConstraint(
-            model_name="line",
-            constraint=models.UniqueConstraint(
-                fields=("version", "position"), name="line_position"
-            ),
+            model_name='line',
+            constraint=models.UniqueConstraint(fields=('version', 'position'), name='line_position'),
         ),
         migrations.AddConstraint(
-            model_name="noteversion",
-            constraint=models.UniqueConstraint(
-                fields=("note", "number"), name="note_version_number"
-            ),
+            model_name='noteversion',
+            constraint=models.UniqueConstraint(fields=('note', 'number'), name='note_version_number'),
         ),
         migrations.AddConstraint(
-            model_name="noteversion",
-            constraint=models.CheckConstraint(
-                condition=models.Q(("number__gte", 1)), name="note_version_counts_from_1"
-            ),
+            model_name='noteversion',
+            constraint=models.CheckConstraint(condition=models.Q(('number__gte', 1)), name='note_version_counts_from_1'),
         ),
         migrations.AddConstraint(
-            model_name="channelmember",
-            constraint=models.UniqueConstraint(
-                fields=("channel", "person"), name="channel_member_once"
-            ),
+            model_name='channelmember',
+            constraint=models.UniqueConstraint(fields=('channel', 'person'), name='channel_member_once'),
         ),
         migrations.AddConstraint(
-            model_name="seen",
-            constraint=models.UniqueConstraint(fields=("user", "memory"), name="seen_once"),
+            model_name='seen',
+            constraint=models.UniqueConstraint(fields=('user', 'memory'), name='seen_once'),
         ),
         migrations.AddConstraint(
-            model_name="seen",
-            constraint=models.CheckConstraint(
-                condition=models.Q(
-                    models.Q(("at__isnull", True), ("number", 0)),
-                    models.Q(("at__isnull", False), ("number__gte", 1)),
-                    _connector="OR",
-                ),
-                name="seen_at_a_moment",
-            ),
+            model_name='seen',
+            constraint=models.CheckConstraint(condition=models.Q(models.Q(('at__isnull', True), ('number', 0)), models.Q(('at__isnull', False), ('number__gte', 1)), _connector='OR'), name='seen_at_a_moment'),
         ),
         migrations.AddIndex(
-            model_name="segment",
-            index=models.Index(
-                condition=models.Q(("stale", True)), fields=["channel"], name="segment_stale"
-            ),
+            model_name='segment',
+            index=models.Index(condition=models.Q(('stale', True)), fields=['channel'], name='segment_stale'),
         ),
         migrations.AddConstraint(
-            model_name="segment",
-            constraint=models.UniqueConstraint(
-                fields=("channel", "thread_ts", "number"), name="segment_once"
-            ),
+            model_name='segment',
+            constraint=models.UniqueConstraint(fields=('channel', 'thread_ts', 'number'), name='segment_once'),
         ),
         migrations.AddIndex(
-            model_name="message",
-            index=models.Index(fields=["channel", "micros"], name="message_time"),
+            model_name='message',
+            index=models.Index(fields=['channel', 'micros'], name='message_time'),
         ),
         migrations.AddIndex(
-            model_name="message",
-            index=models.Index(
-                condition=models.Q(("thread_ts", ""), _negated=True),
-                fields=["channel", "thread_ts", "micros"],
-                name="message_thread",
-            ),
+            model_name='message',
+            index=models.Index(condition=models.Q(('thread_ts', ''), _negated=True), fields=['channel', 'thread_ts', 'micros'], name='message_thread'),
         ),
         migrations.AddIndex(
-            model_name="message",
-            index=models.Index(
-                condition=models.Q(("thread_ts", ""), _negated=True),
-                fields=["channel", "-micros"],
-                name="message_in_thread",
-            ),
+            model_name='message',
+            index=models.Index(condition=models.Q(('thread_ts', ''), _negated=True), fields=['channel', '-micros'], name='message_in_thread'),
         ),
         migrations.AddIndex(
-            model_name="message",
-            index=models.Index(
-                condition=models.Q(("is_notice", False), ("segment__isnull", True)),
-                fields=["channel", "micros"],
-                name="message_waiting",
-            ),
+            model_name='message',
+            index=models.Index(condition=models.Q(('is_notice', False), ('segment__isnull', True)), fields=['channel', 'micros'], name='message_waiting'),
         ),
         migrations.AddIndex(
-            model_name="message",
-            index=models.Index(
-                condition=models.Q(
-                    ("is_notice", False),
-                    ("thread_segment__isnull", True),
-                    models.Q(("thread_ts", ""), _negated=True),
-                ),
-                fields=["channel", "thread_ts"],
-                name="message_waiting_in_thread",
-            ),
+            model_name='message',
+            index=models.Index(condition=models.Q(('is_notice', False), ('thread_segment__isnull', True), models.Q(('thread_ts', ''), _negated=True)), fields=['channel', 'thread_ts'], name='message_waiting_in_thread'),
         ),
         migrations.AddIndex(
-            model_name="message",
-            index=models.Index(
-                condition=models.Q(("thread_moved", True)),
-                fields=["channel", "-micros"],
-                name="message_owing_replies",
-            ),
+            model_name='message',
+            index=models.Index(condition=models.Q(('thread_moved', True)), fields=['channel', '-micros'], name='message_owing_replies'),
         ),
         migrations.AddIndex(
-            model_name="message",
-            index=models.Index(
-                condition=models.Q(("thread_ts", models.F("ts"))),
-                fields=["channel", "replies_read_at"],
-                name="message_ring",
-            ),
+            model_name='message',
+            index=models.Index(condition=models.Q(('thread_ts', models.F('ts'))), fields=['channel', 'replies_read_at'], name='message_ring'),
         ),
         migrations.AddIndex(
-            model_name="message",
-            index=models.Index(
-                condition=models.Q(("was_private", True)),
-                fields=["channel"],
-                name="message_private",
-            ),
+            model_name='message',
+            index=models.Index(condition=models.Q(('was_private', True)), fields=['channel'], name='message_private'),
         ),
         migrations.AddIndex(
-            model_name="message",
-            index=models.Index(
-                condition=models.Q(("was_private", True)),
-                fields=["segment"],
-                name="message_private_in_segment",
-            ),
+            model_name='message',
+            index=models.Index(condition=models.Q(('was_private', True)), fields=['segment'], name='message_private_in_segment'),
         ),
         migrations.AddIndex(
-            model_name="message",
-            index=models.Index(
-                condition=models.Q(
-                    ("was_private", True), models.Q(("thread_ts", ""), _negated=True)
-                ),
-                fields=["channel", "thread_ts"],
-                name="message_private_in_thread",
-            ),
+            model_name='message',
+            index=models.Index(condition=models.Q(('was_private', True), models.Q(('thread_ts', ''), _negated=True)), fields=['channel', 'thread_ts'], name='message_private_in_thread'),
         ),
         migrations.AddConstraint(
-            model_name="message",
-            constraint=models.UniqueConstraint(fields=("channel", "ts"), name="message_once"),
+            model_name='message',
+            constraint=models.UniqueConstraint(fields=('channel', 'ts'), name='message_once'),
         ),
         migrations.AddIndex(
-            model_name="memoryversion",
-            index=models.Index(
-                condition=models.Q(("merged", False), ("provisional", False)),
-                fields=["memory"],
-                name="version_not_merged",
-            ),
+            model_name='memoryversion',
+            index=models.Index(condition=models.Q(('merged', False), ('provisional', False)), fields=['memory'], name='version_not_merged'),
         ),
         migrations.AddIndex(
-            model_name="memoryversion",
-            index=models.Index(
-                condition=models.Q(("audience", "scope"), _negated=True),
-                fields=["memory"],
-                name="version_not_for_all",
-            ),
+            model_name='memoryversion',
+            index=models.Index(condition=models.Q(('audience', 'scope'), _negated=True), fields=['memory'], name='version_not_for_all'),
         ),
         migrations.AddConstraint(
-            model_name="memoryversion",
-            constraint=models.UniqueConstraint(fields=("memory", "number"), name="version_number"),
+            model_name='memoryversion',
+            constraint=models.UniqueConstraint(fields=('memory', 'number'), name='version_number'),
         ),
         migrations.AddConstraint(
-            model_name="memoryversion",
-            constraint=models.CheckConstraint(
-                condition=models.Q(("number__gte", 1)), name="version_counts_from_1"
-            ),
+            model_name='memoryversion',
+            constraint=models.CheckConstraint(condition=models.Q(('number__gte', 1)), name='version_counts_from_1'),
         ),
         migrations.AddConstraint(
-            model_name="memoryversion",
-            constraint=models.CheckConstraint(
-                condition=models.Q(("content", ""), _negated=True), name="version_says_something"
-            ),
+            model_name='memoryversion',
+            constraint=models.CheckConstraint(condition=models.Q(('content', ''), _negated=True), name='version_says_something'),
         ),
         migrations.AddIndex(
-            model_name="job",
-            index=models.Index(
-                condition=models.Q(("state__in", ["waiting", "claimed", "replied"])),
-                fields=["memory", "state"],
-                name="job_unfinished",
-            ),
+            model_name='job',
+            index=models.Index(condition=models.Q(('state__in', ['waiting', 'claimed', 'replied'])), fields=['memory', 'state'], name='job_unfinished'),
         ),
         migrations.AddIndex(
-            model_name="job",
-            index=models.Index(fields=["state", "-id"], name="job_state"),
+            model_name='job',
+            index=models.Index(fields=['state', '-id'], name='job_state'),
         ),
         migrations.AddIndex(
-            model_name="job",
-            index=models.Index(
-                condition=models.Q(("fault", "over_cap"), ("state", "waiting")),
-                fields=["not_before"],
-                name="job_over_cap",
-            ),
+            model_name='job',
+            index=models.Index(condition=models.Q(('fault', 'over_cap'), ('state', 'waiting')), fields=['not_before'], name='job_over_cap'),
         ),
         migrations.AddConstraint(
-            model_name="upload",
-            constraint=models.UniqueConstraint(
-                condition=models.Q(
-                    ("state__in", ["looking", "ready", "storing", "paused", "failed"])
-                ),
-                fields=("slug",),
-                name="upload_one_at_a_time",
-            ),
+            model_name='upload',
+            constraint=models.UniqueConstraint(condition=models.Q(('state__in', ['looking', 'ready', 'storing', 'paused', 'failed'])), fields=('slug',), name='upload_one_at_a_time'),
         ),
         migrations.AddConstraint(
-            model_name="person",
-            constraint=models.UniqueConstraint(
-                fields=("workspace", "slack_id"), name="person_once"
-            ),
+            model_name='person',
+            constraint=models.UniqueConstraint(fields=('workspace', 'slack_id'), name='person_once'),
         ),
         migrations.AddConstraint(
-            model_name="person",
-            constraint=models.CheckConstraint(
-                condition=models.Q(
-                    ("user__isnull", True),
-                    ("linked_by__in", ("email", "slack", "demo")),
-                    ("opens_until__isnull", False),
-                    _connector="OR",
-                ),
-                name="person_link_proven_or_ends",
-            ),
+            model_name='person',
+            constraint=models.CheckConstraint(condition=models.Q(('user__isnull', True), ('linked_by__in', ('email', 'slack', 'demo')), ('opens_until__isnull', False), _connector='OR'), name='person_link_proven_or_ends'),
         ),
         migrations.AddConstraint(
-            model_name="note",
-            constraint=models.CheckConstraint(
-                condition=models.Q(("number__gte", 1)), name="note_counts_from_1"
-            ),
+            model_name='note',
+            constraint=models.CheckConstraint(condition=models.Q(('number__gte', 1)), name='note_counts_from_1'),
         ),
         migrations.AddIndex(
-            model_name="modelcall",
-            index=models.Index(fields=["workspace", "day"], name="call_of_workspace"),
+            model_name='modelcall',
+            index=models.Index(fields=['workspace', 'day'], name='call_of_workspace'),
         ),
         migrations.AddIndex(
-            model_name="modelcall",
-            index=models.Index(fields=["day"], name="call_of_day"),
+            model_name='modelcall',
+            index=models.Index(fields=['day'], name='call_of_day'),
         ),
         migrations.AddIndex(
-            model_name="modelcall",
-            index=models.Index(
-                condition=models.Q(("backfill__isnull", False)),
-                fields=["backfill"],
-                name="call_of_backfill",
-            ),
+            model_name='modelcall',
+            index=models.Index(condition=models.Q(('backfill__isnull', False)), fields=['backfill'], name='call_of_backfill'),
         ),
         migrations.AddConstraint(
-            model_name="modelcall",
-            constraint=models.UniqueConstraint(fields=("job", "fence"), name="call_once"),
+            model_name='modelcall',
+            constraint=models.UniqueConstraint(fields=('job', 'fence'), name='call_once'),
         ),
         migrations.AddConstraint(
-            model_name="memory",
-            constraint=models.UniqueConstraint(
-                fields=("workspace", "scope", "scope_id", "memory_type"), name="memory_identity"
-            ),
+            model_name='memory',
+            constraint=models.UniqueConstraint(fields=('workspace', 'scope', 'scope_id', 'memory_type'), name='memory_identity'),
         ),
         migrations.AddConstraint(
-            model_name="memory",
-            constraint=models.CheckConstraint(
-                condition=models.Q(
-                    models.Q(("memory_type", "long_term"), ("scope", "channel")),
-                    models.Q(("memory_type", "short_term"), ("scope", "channel")),
-                    models.Q(("memory_type", "short_term"), ("scope", "thread")),
-                    models.Q(("memory_type", "long_term"), ("scope", "workspace")),
-                    models.Q(("memory_type", "short_term"), ("scope", "workspace")),
-                    _connector="OR",
-                ),
-                name="memory_valid_pair",
-                violation_error_message="A thread has no long-term memory.",
-            ),
+            model_name='memory',
+            constraint=models.CheckConstraint(condition=models.Q(models.Q(('memory_type', 'long_term'), ('scope', 'channel')), models.Q(('memory_type', 'short_term'), ('scope', 'channel')), models.Q(('memory_type', 'short_term'), ('scope', 'thread')), models.Q(('memory_type', 'long_term'), ('scope', 'workspace')), models.Q(('memory_type', 'short_term'), ('scope', 'workspace')), _connector='OR'), name='memory_valid_pair', violation_error_message='A thread has no long-term memory.'),
         ),
         migrations.AddConstraint(
-            model_name="memory",
-            constraint=models.CheckConstraint(
-                condition=models.Q(
-                    models.Q(
-                        ("channel__isnull", True),
-                        ("scope", "workspace"),
-                        ("scope_id", "default"),
-                        ("thread_ts", ""),
-                    ),
-                    models.Q(("channel__isnull", False), ("scope", "channel"), ("thread_ts", "")),
-                    models.Q(
-                        ("channel__isnull", False),
-                        ("scope", "thread"),
-                        models.Q(("thread_ts", ""), _negated=True),
-                    ),
-                    _connector="OR",
-                ),
-                name="memory_place",
-            ),
+            model_name='memory',
+            constraint=models.CheckConstraint(condition=models.Q(models.Q(('channel__isnull', True), ('scope', 'workspace'), ('scope_id', 'default'), ('thread_ts', '')), models.Q(('channel__isnull', False), ('scope', 'channel'), ('thread_ts', '')), models.Q(('channel__isnull', False), ('scope', 'thread'), models.Q(('thread_ts', ''), _negated=True)), _connector='OR'), name='memory_place'),
         ),
         migrations.AddConstraint(
-            model_name="member",
-            constraint=models.UniqueConstraint(fields=("workspace", "user"), name="member_once"),
+            model_name='member',
+            constraint=models.UniqueConstraint(fields=('workspace', 'user'), name='member_once'),
         ),
         migrations.AddConstraint(
-            model_name="channel",
-            constraint=models.UniqueConstraint(
-                fields=("workspace", "slack_id"), name="channel_once"
-            ),
+            model_name='channel',
+            constraint=models.UniqueConstraint(fields=('workspace', 'slack_id'), name='channel_once'),
         ),
         migrations.AddConstraint(
-            model_name="cap",
-            constraint=models.UniqueConstraint(
-                condition=models.Q(("workspace__isnull", False)),
-                fields=("workspace", "period"),
-                name="cap_of_workspace",
-            ),
+            model_name='cap',
+            constraint=models.UniqueConstraint(condition=models.Q(('workspace__isnull', False)), fields=('workspace', 'period'), name='cap_of_workspace'),
         ),
         migrations.AddConstraint(
-            model_name="cap",
-            constraint=models.UniqueConstraint(
-                condition=models.Q(("workspace__isnull", True)),
-                fields=("period",),
-                name="cap_of_all",
-            ),
+            model_name='cap',
+            constraint=models.UniqueConstraint(condition=models.Q(('workspace__isnull', True)), fields=('period',), name='cap_of_all'),
         ),
         migrations.AddConstraint(
-            model_name="backfill",
-            constraint=models.UniqueConstraint(
-                condition=models.Q(("state__in", ["running", "paused"])),
-                fields=("workspace",),
-                name="backfill_one_at_a_time",
-            ),
+            model_name='backfill',
+            constraint=models.UniqueConstraint(condition=models.Q(('state__in', ['running', 'paused'])), fields=('workspace',), name='backfill_one_at_a_time'),
         ),
     ]

@@ -52,6 +52,7 @@ def _moment():
 
 
 class Migration(migrations.Migration):
+
     dependencies = [
         ("memories", "0001_initial"),
     ]
@@ -60,12 +61,7 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name="ChannelSync",
             fields=[
-                (
-                    "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
-                ),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 ("synced_ts", _ts()),
                 ("synced_at", _moment()),
                 ("history_newest_ts", _ts()),
@@ -82,9 +78,7 @@ class Migration(migrations.Migration):
                 (
                     "channel",
                     models.OneToOneField(
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="sync",
-                        to="memories.channel",
+                        on_delete=django.db.models.deletion.CASCADE, related_name="sync", to="memories.channel"
                     ),
                 ),
             ],

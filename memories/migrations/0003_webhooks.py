@@ -5,82 +5,44 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
+
     dependencies = [
-        ("memories", "0002_channelsync"),
+        ('memories', '0002_channelsync'),
     ]
 
     operations = [
         migrations.CreateModel(
-            name="Webhook",
+            name='Webhook',
             fields=[
-                (
-                    "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
-                ),
-                ("url", models.CharField(max_length=500, verbose_name="address")),
-                ("salt", models.CharField(editable=False, max_length=16)),
-                ("cursor", models.BigIntegerField(default=0, editable=False)),
-                ("created_at", models.DateTimeField(auto_now_add=True, verbose_name="created")),
-                (
-                    "key",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="webhooks",
-                        to="memories.apikey",
-                    ),
-                ),
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('url', models.CharField(max_length=500, verbose_name='address')),
+                ('salt', models.CharField(editable=False, max_length=16)),
+                ('cursor', models.BigIntegerField(default=0, editable=False)),
+                ('created_at', models.DateTimeField(auto_now_add=True, verbose_name='created')),
+                ('key', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='webhooks', to='memories.apikey')),
             ],
             options={
-                "verbose_name": "webhook",
-                "verbose_name_plural": "webhooks",
-                "ordering": ["pk"],
+                'verbose_name': 'webhook',
+                'verbose_name_plural': 'webhooks',
+                'ordering': ['pk'],
             },
         ),
         migrations.CreateModel(
-            name="WebhookDelivery",
+            name='WebhookDelivery',
             fields=[
-                (
-                    "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
-                ),
-                ("tries", models.PositiveSmallIntegerField(default=0)),
-                ("next_try_at", models.DateTimeField(null=True)),
-                ("delivered_at", models.DateTimeField(null=True)),
-                ("status", models.PositiveSmallIntegerField(null=True)),
-                (
-                    "version",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="webhook_deliveries",
-                        to="memories.memoryversion",
-                    ),
-                ),
-                (
-                    "webhook",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="deliveries",
-                        to="memories.webhook",
-                    ),
-                ),
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('tries', models.PositiveSmallIntegerField(default=0)),
+                ('next_try_at', models.DateTimeField(null=True)),
+                ('delivered_at', models.DateTimeField(null=True)),
+                ('status', models.PositiveSmallIntegerField(null=True)),
+                ('version', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='webhook_deliveries', to='memories.memoryversion')),
+                ('webhook', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='deliveries', to='memories.webhook')),
             ],
             options={
-                "verbose_name": "webhook delivery",
-                "verbose_name_plural": "webhook deliveries",
-                "indexes": [
-                    models.Index(
-                        condition=models.Q(("next_try_at__isnull", False)),
-                        fields=["next_try_at"],
-                        name="delivery_due",
-                    )
-                ],
-                "constraints": [
-                    models.UniqueConstraint(fields=("webhook", "version"), name="delivery_once")
-                ],
+                'verbose_name': 'webhook delivery',
+                'verbose_name_plural': 'webhook deliveries',
+                'indexes': [models.Index(condition=models.Q(('next_try_at__isnull', False)), fields=['next_try_at'], name='delivery_due')],
+                'constraints': [models.UniqueConstraint(fields=('webhook', 'version'), name='delivery_once')],
             },
         ),
     ]

@@ -11,6 +11,7 @@ def _rename(model, **names):
 
 
 class Migration(migrations.Migration):
+
     dependencies = [
         ("memories", "0003_webhooks"),
     ]

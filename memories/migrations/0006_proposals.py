@@ -8,140 +8,55 @@ from django.db import migrations, models
 
 def set_authors(apps, schema_editor):
     """Set the author of each person's line to that of its first version."""
-    lines = apps.get_model("memories", "Line").objects.filter(origin="person")
-    versions = apps.get_model("memories", "MemoryVersion").objects.filter(author__isnull=False)
-    authors = {
-        (memory, number): author
-        for memory, number, author in versions.values_list("memory", "number", "author")
-    }
+    lines = apps.get_model('memories', 'Line').objects.filter(origin='person')
+    versions = apps.get_model('memories', 'MemoryVersion').objects.filter(author__isnull=False)
+    authors = {(memory, number): author for memory, number, author in versions.values_list('memory', 'number', 'author')}
     by_author = {}
-    for pk, memory, since in lines.values_list("pk", "version__memory", "since").iterator():
+    for pk, memory, since in lines.values_list('pk', 'version__memory', 'since').iterator():
         if author := authors.get((memory, since)):
             by_author.setdefault(author, []).append(pk)
     for author, keys in by_author.items():
         for start in range(0, len(keys), 500):
-            lines.filter(pk__in=keys[start : start + 500]).update(author=author)
+            lines.filter(pk__in=keys[start:start + 500]).update(author=author)
 
 
 class Migration(migrations.Migration):
+
     dependencies = [
-        ("memories", "0005_plain_words"),
+        ('memories', '0005_plain_words'),
     ]
 
     operations = [
         migrations.AddField(
-            model_name="line",
-            name="author",
-            field=models.ForeignKey(
-                blank=True,
-                null=True,
-                on_delete=django.db.models.deletion.SET_NULL,
-                related_name="+",
-                to=settings.AUTH_USER_MODEL,
-            ),
+            model_name='line',
+            name='author',
+            field=models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL),
         ),
         migrations.RunPython(set_authors, migrations.RunPython.noop),
         migrations.CreateModel(
-            name="Proposal",
+            name='Proposal',
             fields=[
-                (
-                    "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
-                ),
-                ("line_text", models.TextField(blank=True, verbose_name="line")),
-                ("text", models.TextField(verbose_name="proposed text")),
-                ("reason", models.TextField(blank=True, verbose_name="reason")),
-                ("source_text", models.TextField(blank=True, verbose_name="source")),
-                (
-                    "state",
-                    models.CharField(
-                        choices=[
-                            ("open", "waiting for approval"),
-                            ("approved", "approved"),
-                            ("rejected", "rejected"),
-                        ],
-                        default="open",
-                        max_length=10,
-                        verbose_name="state",
-                    ),
-                ),
-                ("decided_at", models.DateTimeField(blank=True, null=True)),
-                (
-                    "created_at",
-                    models.DateTimeField(
-                        default=django.utils.timezone.now, verbose_name="proposed"
-                    ),
-                ),
-                (
-                    "api_key",
-                    models.ForeignKey(
-                        blank=True,
-                        null=True,
-                        on_delete=django.db.models.deletion.SET_NULL,
-                        related_name="proposals",
-                        to="memories.apikey",
-                    ),
-                ),
-                (
-                    "author",
-                    models.ForeignKey(
-                        blank=True,
-                        null=True,
-                        on_delete=django.db.models.deletion.SET_NULL,
-                        related_name="proposals",
-                        to=settings.AUTH_USER_MODEL,
-                    ),
-                ),
-                (
-                    "decided_by",
-                    models.ForeignKey(
-                        blank=True,
-                        null=True,
-                        on_delete=django.db.models.deletion.SET_NULL,
-                        related_name="+",
-                        to=settings.AUTH_USER_MODEL,
-                    ),
-                ),
-                (
-                    "memory",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="proposals",
-                        to="memories.memory",
-                    ),
-                ),
-                (
-                    "sources",
-                    models.ManyToManyField(related_name="proposals", to="memories.message"),
-                ),
-                (
-                    "version",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="+",
-                        to="memories.memoryversion",
-                    ),
-                ),
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('line_text', models.TextField(blank=True, verbose_name='line')),
+                ('text', models.TextField(verbose_name='proposed text')),
+                ('reason', models.TextField(blank=True, verbose_name='reason')),
+                ('source_text', models.TextField(blank=True, verbose_name='source')),
+                ('state', models.CharField(choices=[('open', 'waiting for approval'), ('approved', 'approved'), ('rejected', 'rejected')], default='open', max_length=10, verbose_name='state')),
+                ('decided_at', models.DateTimeField(blank=True, null=True)),
+                ('created_at', models.DateTimeField(default=django.utils.timezone.now, verbose_name='proposed')),
+                ('api_key', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='proposals', to='memories.apikey')),
+                ('author', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='proposals', to=settings.AUTH_USER_MODEL)),
+                ('decided_by', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL)),
+                ('memory', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='proposals', to='memories.memory')),
+                ('sources', models.ManyToManyField(related_name='proposals', to='memories.message')),
+                ('version', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to='memories.memoryversion')),
             ],
             options={
-                "verbose_name": "proposal",
-                "verbose_name_plural": "proposals",
-                "ordering": ["-pk"],
-                "indexes": [
-                    models.Index(
-                        condition=models.Q(("state", "open")),
-                        fields=["memory"],
-                        name="proposal_open",
-                    )
-                ],
-                "constraints": [
-                    models.CheckConstraint(
-                        condition=models.Q(("text", ""), _negated=True),
-                        name="proposal_says_something",
-                    )
-                ],
+                'verbose_name': 'proposal',
+                'verbose_name_plural': 'proposals',
+                'ordering': ['-pk'],
+                'indexes': [models.Index(condition=models.Q(('state', 'open')), fields=['memory'], name='proposal_open')],
+                'constraints': [models.CheckConstraint(condition=models.Q(('text', ''), _negated=True), name='proposal_says_something')],
             },
         ),
     ]

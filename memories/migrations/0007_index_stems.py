@@ -8,6 +8,7 @@ def drop_a_trigger(apps, schema_editor):
 
 
 class Migration(migrations.Migration):
+
     dependencies = [
         ("memories", "0006_proposals"),
     ]

@@ -6,60 +6,42 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
+
     dependencies = [
-        ("memories", "0008_navigation"),
+        ('memories', '0008_navigation'),
     ]
 
     operations = [
         migrations.AddField(
-            model_name="channel",
-            name="earlier_starts",
+            model_name='channel',
+            name='earlier_starts',
             field=models.JSONField(blank=True, default=list, editable=False),
         ),
         migrations.AddField(
-            model_name="line",
-            name="fate_us",
+            model_name='line',
+            name='fate_us',
             field=models.BigIntegerField(default=0),
         ),
         migrations.AddField(
-            model_name="segment",
-            name="created_us",
+            model_name='segment',
+            name='created_us',
             field=models.BigIntegerField(default=0),
         ),
         migrations.CreateModel(
-            name="EarlierWording",
+            name='EarlierWording',
             fields=[
-                (
-                    "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
-                ),
-                (
-                    "replaced_at",
-                    models.DateTimeField(
-                        default=django.utils.timezone.now, verbose_name="replaced"
-                    ),
-                ),
-                ("content", models.TextField(verbose_name="text")),
-                ("until_us", models.BigIntegerField()),
-                ("provisional", models.BooleanField(default=False, verbose_name="provisional")),
-                ("lines", models.JSONField(blank=True, default=list)),
-                (
-                    "version",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="earlier_wordings",
-                        to="memories.memoryversion",
-                    ),
-                ),
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('replaced_at', models.DateTimeField(default=django.utils.timezone.now, verbose_name='replaced')),
+                ('content', models.TextField(verbose_name='text')),
+                ('until_us', models.BigIntegerField()),
+                ('provisional', models.BooleanField(default=False, verbose_name='provisional')),
+                ('lines', models.JSONField(blank=True, default=list)),
+                ('version', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='earlier_wordings', to='memories.memoryversion')),
             ],
             options={
-                "verbose_name": "earlier wording",
-                "verbose_name_plural": "earlier wordings",
-                "indexes": [
-                    models.Index(fields=["version", "replaced_at"], name="earlier_wording_time")
-                ],
+                'verbose_name': 'earlier wording',
+                'verbose_name_plural': 'earlier wordings',
+                'indexes': [models.Index(fields=['version', 'replaced_at'], name='earlier_wording_time')],
             },
         ),
     ]

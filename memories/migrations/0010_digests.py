@@ -6,106 +6,52 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
+
     dependencies = [
-        ("memories", "0009_past_moments"),
+        ('memories', '0009_past_moments'),
     ]
 
     operations = [
         migrations.CreateModel(
-            name="Digest",
+            name='Digest',
             fields=[
-                (
-                    "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
-                ),
-                (
-                    "frequency",
-                    models.CharField(
-                        blank=True,
-                        choices=[("", "never"), ("daily", "every day"), ("weekly", "every Monday")],
-                        default="",
-                        max_length=6,
-                        verbose_name="frequency",
-                    ),
-                ),
-                ("next_at", models.DateTimeField(blank=True, null=True, verbose_name="next")),
-                (
-                    "feed_digest",
-                    models.CharField(
-                        blank=True, editable=False, max_length=64, null=True, unique=True
-                    ),
-                ),
-                (
-                    "user",
-                    models.OneToOneField(
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="digest",
-                        to=settings.AUTH_USER_MODEL,
-                    ),
-                ),
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('frequency', models.CharField(blank=True, choices=[('', 'never'), ('daily', 'every day'), ('weekly', 'every Monday')], default='', max_length=6, verbose_name='frequency')),
+                ('next_at', models.DateTimeField(blank=True, null=True, verbose_name='next')),
+                ('feed_digest', models.CharField(blank=True, editable=False, max_length=64, null=True, unique=True)),
+                ('user', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, related_name='digest', to=settings.AUTH_USER_MODEL)),
             ],
             options={
-                "verbose_name": "digest",
-                "verbose_name_plural": "digests",
+                'verbose_name': 'digest',
+                'verbose_name_plural': 'digests',
             },
         ),
         migrations.CreateModel(
-            name="DigestDelivery",
+            name='DigestDelivery',
             fields=[
-                (
-                    "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
-                ),
-                ("period", models.DateField()),
-                ("tries", models.PositiveSmallIntegerField(default=0)),
-                ("next_try_at", models.DateTimeField(null=True)),
-                ("sent_at", models.DateTimeField(null=True)),
-                (
-                    "digest",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="deliveries",
-                        to="memories.digest",
-                    ),
-                ),
-                (
-                    "workspace",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="+",
-                        to="memories.workspace",
-                    ),
-                ),
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('period', models.DateField()),
+                ('tries', models.PositiveSmallIntegerField(default=0)),
+                ('next_try_at', models.DateTimeField(null=True)),
+                ('sent_at', models.DateTimeField(null=True)),
+                ('digest', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='deliveries', to='memories.digest')),
+                ('workspace', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to='memories.workspace')),
             ],
             options={
-                "verbose_name": "digest delivery",
-                "verbose_name_plural": "digest deliveries",
+                'verbose_name': 'digest delivery',
+                'verbose_name_plural': 'digest deliveries',
             },
         ),
         migrations.AddIndex(
-            model_name="digest",
-            index=models.Index(
-                condition=models.Q(("frequency", ""), _negated=True),
-                fields=["next_at"],
-                name="digest_due",
-            ),
+            model_name='digest',
+            index=models.Index(condition=models.Q(('frequency', ''), _negated=True), fields=['next_at'], name='digest_due'),
         ),
         migrations.AddIndex(
-            model_name="digestdelivery",
-            index=models.Index(
-                condition=models.Q(("next_try_at__isnull", False)),
-                fields=["next_try_at"],
-                name="digest_delivery_due",
-            ),
+            model_name='digestdelivery',
+            index=models.Index(condition=models.Q(('next_try_at__isnull', False)), fields=['next_try_at'], name='digest_delivery_due'),
         ),
         migrations.AddConstraint(
-            model_name="digestdelivery",
-            constraint=models.UniqueConstraint(
-                fields=("digest", "workspace", "period"), name="digest_delivery_once"
-            ),
+            model_name='digestdelivery',
+            constraint=models.UniqueConstraint(fields=('digest', 'workspace', 'period'), name='digest_delivery_once'),
         ),
     ]

@@ -4,24 +4,25 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
+
     dependencies = [
-        ("memories", "0010_digests"),
+        ('memories', '0010_digests'),
     ]
 
     operations = [
         migrations.AddField(
-            model_name="proposal",
-            name="note_type",
-            field=models.CharField(blank=True, max_length=20, verbose_name="type of note"),
+            model_name='proposal',
+            name='note_type',
+            field=models.CharField(blank=True, max_length=20, verbose_name='type of note'),
         ),
         migrations.AlterField(
-            model_name="note",
-            name="kind",
-            field=models.CharField(blank=True, max_length=20, verbose_name="type"),
+            model_name='note',
+            name='kind',
+            field=models.CharField(blank=True, max_length=20, verbose_name='type'),
         ),
         migrations.AlterField(
-            model_name="noteversion",
-            name="kind",
-            field=models.CharField(blank=True, max_length=20, verbose_name="type"),
+            model_name='noteversion',
+            name='kind',
+            field=models.CharField(blank=True, max_length=20, verbose_name='type'),
         ),
     ]

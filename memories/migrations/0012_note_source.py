@@ -5,21 +5,15 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
+
     dependencies = [
-        ("memories", "0011_note_types_and_proposed_notes"),
+        ('memories', '0011_note_types_and_proposed_notes'),
     ]
 
     operations = [
         migrations.AddField(
-            model_name="note",
-            name="source",
-            field=models.ForeignKey(
-                blank=True,
-                editable=False,
-                null=True,
-                on_delete=django.db.models.deletion.SET_NULL,
-                related_name="notes",
-                to="memories.message",
-            ),
+            model_name='note',
+            name='source',
+            field=models.ForeignKey(blank=True, editable=False, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='notes', to='memories.message'),
         ),
     ]

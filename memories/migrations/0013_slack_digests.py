@@ -5,70 +5,28 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
+
     dependencies = [
-        ("memories", "0012_note_source"),
+        ('memories', '0012_note_source'),
     ]
 
     operations = [
         migrations.CreateModel(
-            name="SlackDigest",
+            name='SlackDigest',
             fields=[
-                (
-                    "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
-                ),
-                (
-                    "frequency",
-                    models.CharField(
-                        blank=True,
-                        choices=[("", "never"), ("daily", "every day"), ("weekly", "every Monday")],
-                        default="",
-                        max_length=6,
-                        verbose_name="frequency",
-                    ),
-                ),
-                ("next_at", models.DateTimeField(null=True, verbose_name="next")),
-                ("sent_at", models.DateTimeField(null=True, verbose_name="sent")),
-                ("problem", models.CharField(blank=True, max_length=100)),
-                (
-                    "channel",
-                    models.OneToOneField(
-                        null=True,
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="slack_digest",
-                        to="memories.channel",
-                    ),
-                ),
-                (
-                    "person",
-                    models.OneToOneField(
-                        null=True,
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="slack_digest",
-                        to="memories.person",
-                    ),
-                ),
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('frequency', models.CharField(blank=True, choices=[('', 'never'), ('daily', 'every day'), ('weekly', 'every Monday')], default='', max_length=6, verbose_name='frequency')),
+                ('next_at', models.DateTimeField(null=True, verbose_name='next')),
+                ('sent_at', models.DateTimeField(null=True, verbose_name='sent')),
+                ('problem', models.CharField(blank=True, max_length=100)),
+                ('channel', models.OneToOneField(null=True, on_delete=django.db.models.deletion.CASCADE, related_name='slack_digest', to='memories.channel')),
+                ('person', models.OneToOneField(null=True, on_delete=django.db.models.deletion.CASCADE, related_name='slack_digest', to='memories.person')),
             ],
             options={
-                "verbose_name": "digest in Slack",
-                "verbose_name_plural": "digests in Slack",
-                "indexes": [
-                    models.Index(
-                        condition=models.Q(("frequency", ""), _negated=True),
-                        fields=["next_at"],
-                        name="slack_digest_due",
-                    )
-                ],
-                "constraints": [
-                    models.CheckConstraint(
-                        condition=models.Q(
-                            ("person__isnull", True), ("channel__isnull", True), _connector="XOR"
-                        ),
-                        name="slack_digest_has_one_owner",
-                    )
-                ],
+                'verbose_name': 'digest in Slack',
+                'verbose_name_plural': 'digests in Slack',
+                'indexes': [models.Index(condition=models.Q(('frequency', ''), _negated=True), fields=['next_at'], name='slack_digest_due')],
+                'constraints': [models.CheckConstraint(condition=models.Q(('person__isnull', True), ('channel__isnull', True), _connector='XOR'), name='slack_digest_has_one_owner')],
             },
         ),
     ]

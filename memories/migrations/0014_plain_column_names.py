@@ -4,86 +4,83 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
+
     dependencies = [
-        ("memories", "0013_slack_digests"),
+        ('memories', '0013_slack_digests'),
     ]
 
     operations = [
         migrations.RemoveIndex(
-            model_name="line",
-            name="line_archived",
+            model_name='line',
+            name='line_archived',
         ),
         migrations.RenameField(
-            model_name="backfill",
-            old_name="quote",
-            new_name="estimate",
+            model_name='backfill',
+            old_name='quote',
+            new_name='estimate',
         ),
         migrations.RenameField(
-            model_name="backfill",
-            old_name="paused_by",
-            new_name="pause_reason",
+            model_name='backfill',
+            old_name='paused_by',
+            new_name='pause_reason',
         ),
         migrations.RenameField(
-            model_name="endpoint",
-            old_name="openings",
-            new_name="times_opened",
+            model_name='endpoint',
+            old_name='openings',
+            new_name='times_opened',
         ),
         migrations.RenameField(
-            model_name="job",
-            old_name="cites",
-            new_name="reply_sources",
+            model_name='job',
+            old_name='cites',
+            new_name='reply_sources',
         ),
         migrations.RenameField(
-            model_name="job",
-            old_name="way",
-            new_name="strategy",
+            model_name='job',
+            old_name='way',
+            new_name='strategy',
         ),
         migrations.RenameField(
-            model_name="job",
-            old_name="lost",
-            new_name="workers_lost",
+            model_name='job',
+            old_name='lost',
+            new_name='workers_lost',
         ),
         migrations.RenameField(
-            model_name="line",
-            old_name="fate",
-            new_name="outcome",
+            model_name='line',
+            old_name='fate',
+            new_name='outcome',
         ),
         migrations.RenameField(
-            model_name="line",
-            old_name="fate_us",
-            new_name="outcome_us",
+            model_name='line',
+            old_name='fate_us',
+            new_name='outcome_us',
         ),
         migrations.RenameField(
-            model_name="slackbudget",
-            old_name="not_before",
-            new_name="paused_until",
+            model_name='slackbudget',
+            old_name='not_before',
+            new_name='paused_until',
         ),
         migrations.RenameField(
-            model_name="upload",
-            old_name="found",
-            new_name="contents",
+            model_name='upload',
+            old_name='found',
+            new_name='contents',
         ),
         migrations.RenameField(
-            model_name="upload",
-            old_name="parts",
-            new_name="objects_read",
+            model_name='upload',
+            old_name='parts',
+            new_name='objects_read',
         ),
         migrations.RenameField(
-            model_name="endpoint",
-            old_name="cites",
-            new_name="gives_sources",
+            model_name='endpoint',
+            old_name='cites',
+            new_name='gives_sources',
         ),
         migrations.AlterField(
-            model_name="endpoint",
-            name="gives_sources",
-            field=models.BooleanField(blank=True, null=True, verbose_name="gives sources"),
+            model_name='endpoint',
+            name='gives_sources',
+            field=models.BooleanField(blank=True, null=True, verbose_name='gives sources'),
         ),
         migrations.AddIndex(
-            model_name="line",
-            index=models.Index(
-                condition=models.Q(("outcome", "archived")),
-                fields=["version"],
-                name="line_archived",
-            ),
+            model_name='line',
+            index=models.Index(condition=models.Q(('outcome', 'archived')), fields=['version'], name='line_archived'),
         ),
     ]

@@ -136,16 +136,14 @@ class Memory(models.Model):
         verbose_name=_("current version"),
     )
 
-    # Annotations of `seen.with_seen`.
+    # Annotations of `seen.with_seen`, and `base_id` of `load_entries` in views/memory/news.py.
     seen: int
     seen_at: datetime | None
     news: int
-    # Annotations of `MemoryQuerySet.with_current_dates`.
-    written_at: datetime
+    base_id: int | None
+    written_at: datetime  # these three of `MemoryQuerySet.with_current_dates`
     until_us: int
     origin: str
-    # The annotation of `load_entries` in `views/memory/news.py`.
-    base_id: int | None
 
     objects = MemoryQuerySet.as_manager()
 

@@ -196,8 +196,6 @@ class SearchableQuerySet(AudienceQuerySet[Row], Generic[Row]):
 
     def keys_and_tokens(self) -> Any:
         """Return (key, index key, tokens) of `matching` rows."""
-        if self.query.is_empty():  # a reader without any audience
-            return ()
         with_tokens = self.extra(select={"tokens": f"{SearchDocument._meta.db_table}.tokens"})
         return with_tokens.values_list("pk", "found_at", "tokens")
 

@@ -121,6 +121,8 @@ def find(
             before_us=before,
             below=below if query.kind else None,
         )
+        if matching.query.is_empty():  # the reader has no audience with texts of this kind
+            continue
         if of_lines:
             groups.append(_group_lines(kind, matching, query))
         else:
