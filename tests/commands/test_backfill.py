@@ -31,10 +31,10 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 
 @pytest.fixture
 def channel(db):
-    """Six conversations in the last week, of a public channel."""
+    """Four conversations in the last week, of a public channel."""
     channel = ChannelFactory(workspace=WorkspaceFactory(slug="team"), name="launch", slack_id="C1")
     author = PersonFactory(workspace=channel.workspace, name="mika")
-    for day in range(1, 7):
+    for day in range(1, 5):
         for minute in range(8):
             at = timezone.now() - timedelta(days=day, minutes=-minute)
             text = f"Step {minute} of day {day} is done and can be shown to the others."
@@ -67,7 +67,7 @@ def run(capsys):
 
 def test_an_estimate_changes_nothing(run, channel, model):
     report = run("--estimate")
-    assert "#launch" in report and "48" in report and "unpriced tokens" in report
+    assert "#launch" in report and "32" in report and "unpriced tokens" in report
     assert "No call of this model" in report
     assert model.prompts == [] and not Backfill.objects.exists()
 
@@ -77,12 +77,12 @@ def test_the_estimate_comes_before_the_work(run, channel, model):
     Price.objects.create(model="tiny", input_price="2", output_price="8")
     report = run("--yes")
     assert report.index("total") < report.index("is done")
-    assert "6 of 6 summaries" in report and "$0.0" in report and "unpriced" not in report
+    assert "4 of 4 summaries" in report and "$0.0" in report and "unpriced" not in report
     assert Backfill.objects.get().state == "done"
     total = Backfill.objects.get().estimate["total"]
     assert total["tokens"]["low"] < model.tokens < total["tokens"]["high"]
-    assert total["calls"]["low"] == len(model.prompts) == 9
-    assert "By the newest 6 calls" in run("--estimate")
+    assert total["calls"]["low"] == len(model.prompts) == 7
+    assert "By the newest 4 calls" in run("--estimate")
 
 
 @pytest.mark.slow
@@ -150,7 +150,7 @@ def test_backfill_of_one_channel_since_a_date(run, channel, model):
         "estimate"
     ]
     assert [row["channel_name"] for row in estimate["channels"]] == ["launch"]
-    assert estimate["total"]["messages"] < 48
+    assert estimate["total"]["messages"] < 32
     assert len(json.loads(run("--estimate", "--json"))["estimate"]["channels"]) == 2
 
 
@@ -220,7 +220,7 @@ def test_ctrl_c_leaves_the_remaining_work_to_the_worker(channel, model, process_
     )
     try:
         claimed = Job.objects.filter(state="claimed")
-        wait_until(lambda: claimed.count() == 6 or command.poll() is not None, "calls in the air")
+        wait_until(lambda: claimed.count() == 4 or command.poll() is not None, "calls in the air")
         command.send_signal(signal.SIGINT)
         may_answer.set()
         _, output = command.communicate(timeout=PATIENCE)
@@ -236,4 +236,4 @@ def test_ctrl_c_leaves_the_remaining_work_to_the_worker(channel, model, process_
         return Backfill.objects.get().state == "done"
 
     wait_until(finished, "the order to be done")
-    assert MemoryVersion.objects.exclude(segment=None).count() == 6
+    assert MemoryVersion.objects.exclude(segment=None).count() == 4

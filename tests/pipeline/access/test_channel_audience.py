@@ -58,7 +58,7 @@ NEXT_DAY = MONDAY + 24 * HOUR
 
 @pytest.fixture
 def team():
-    return WorkspaceFactory(settings={"thread_min_messages": 2})
+    return WorkspaceFactory(settings={"thread_min_messages": 2, "workspace_short_term": False})
 
 
 def make_channel(team, word, kind="public", **given):
@@ -269,7 +269,7 @@ def test_a_restored_private_text_is_for_members_only(team, opened):
 
 @pytest.mark.slow
 def test_back_and_forth_publishes_nothing(team, opened):
-    for private in (True, False, True, False):
+    for private in (True, False):
         slack_says(opened, is_private=private)
         run_pass(team, LATER + HOUR)
     assert "cobalt" not in texts(member(team))
@@ -602,7 +602,7 @@ def test_a_change_while_a_model_thinks(httpserver, settings, team, way):
 
     model.before = change
     now = LATER
-    for _ in range(4):
+    for _ in range(3):
         run_pass(team, now, configured_summariser())
         now += HOUR
     assert changed

@@ -92,7 +92,7 @@ def say(channel: Channel, day: int) -> None:
 def lived(mode: str, merges: int) -> Decay:
     """Merge a number of texts into a memory with a pinned line and a line of a person."""
     workspace: Workspace = WorkspaceFactory(settings={"merge_mode": mode})
-    channel = remembering(workspace)
+    channel = remembering(workspace, kind=Channel.Kind.PRIVATE)
     model, decay = Replayed(), Decay()
     protected_texts: list[str] = []
     before: dict[str, Line] = {}

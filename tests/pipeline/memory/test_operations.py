@@ -169,7 +169,7 @@ def test_the_text_does_not_depend_on_the_schedule(channel: Channel, memory: Memo
 
     Each new line gets the same operation.
     """
-    other_channel = remembering(WorkspaceFactory(), name="launch")
+    other_channel = remembering(WorkspaceFactory(), name="launch", kind=Channel.Kind.PRIVATE)
     say(other_channel, LAUNCH, QUESTION, SHIPPED, after=0)
     run_pass(other_channel.workspace, MONDAY + hours(3), Answering(ANSWERS))
     for day, day_texts in enumerate(DAYS, 1):

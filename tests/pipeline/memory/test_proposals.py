@@ -7,10 +7,16 @@ from memories.pipeline.generate.passes import run_pass
 from memories.pipeline.memory import proposals
 from memories.rules.memory.identity import MemoryType
 from tests.factories import MONDAY, UserFactory
-from tests.pipeline.conversations import Scribe, hours, removals, talk
+from tests.pipeline.conversations import Scribe, hours, remembering, removals, talk
 from tests.pipeline.current import long
 
 pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def channel(workspace):
+    """A private channel: no job merges its memories into those of the workspace."""
+    return remembering(workspace, name="launch", kind="private")
 
 
 class Forgetful(Scribe):

@@ -13,6 +13,12 @@ from tests.pipeline.conversations import Scribe, edit, hours, remembering, remov
 pytestmark = pytest.mark.django_db
 
 
+@pytest.fixture
+def channel(workspace):
+    """A private channel: no job merges its memories into those of the workspace."""
+    return remembering(workspace, name="launch", kind="private")
+
+
 class Sieve(Scribe):
     """Omits all existing lines, so that only new lines of a merge are left."""
 

@@ -33,6 +33,8 @@ from tests.slack.fake_slack import FakeSlack, Fault
 
 pytestmark = pytest.mark.django_db
 
+further = pytest.mark.nightly("stops between or after the calls of the others")
+
 
 @pytest.mark.slow
 def test_an_interrupted_read_deletes_nothing_and_is_finished_later(
@@ -64,8 +66,13 @@ def test_an_interrupted_read_deletes_nothing_and_is_finished_later(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page_size", [1, 1000])
-@pytest.mark.parametrize("call", [1, 2, 3, 5])
+@pytest.mark.parametrize(
+    ("call", "page_size"),
+    [
+        *((1, 1), (2, 1), (5, 1), (1, 1000), (2, 1000)),
+        *(pytest.param(*given, marks=further) for given in ((3, 1), (3, 1000), (5, 1000))),
+    ],
+)
 @pytest.mark.parametrize("method", [HISTORY, REPLIES, "conversations.members"])
 def test_a_sync_stopped_at_any_call_is_finished_by_the_next(
     slack: FakeSlack, workspace: Workspace, sync: Sync, method: str, call: int, page_size: int

@@ -64,7 +64,9 @@ pytestmark = pytest.mark.django_db
         ),
     ],
 )
-@pytest.mark.parametrize("page_size", [1, 1000])
+@pytest.mark.parametrize(
+    "page_size", [1, pytest.param(1000, marks=pytest.mark.nightly("one page has no bounds"))]
+)
 def test_the_next_sync_stores_changes(
     slack: FakeSlack,
     workspace: Workspace,
