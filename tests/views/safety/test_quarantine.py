@@ -70,6 +70,7 @@ def test_only_sources_in_use_can_be_excluded(cast: Cast) -> None:
     revoke = "sources/messages/{}/"
     shown = page(cast)
     assert shown.count("All messages of") == 1
+    assert shown.count('Message of <span lang="en">mika</span>, <time ') == 2
     for message in cast.messages[:2]:
         assert f'hx-post="{cast.path(revoke.format(message.pk))}"' in shown
     Message.objects.filter(pk=cast.messages[0].pk).update(is_revoked=True)
