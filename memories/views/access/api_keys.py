@@ -1,4 +1,4 @@
-"""API keys: pages to create and revoke them."""
+"""API keys: pages to create and revoke them, and to revoke connected apps."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -123,7 +123,7 @@ class ApiKeyForm(forms.Form):
 
 @login_required
 def index(request: UserRequest, slug: str) -> HttpResponse:
-    """List the keys that the user may revoke, with a form for a new one.
+    """List the keys and connected apps that the user may revoke, with a form for a new key.
 
     Only the response to the form shows the token.
     """
@@ -140,17 +140,14 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
     keys = _keys(request, place)
     usable = set(keys.usable(place.now).values_list("pk", flat=True))
     readable = set(place.readable_channels.filter(api_keys__in=keys).values_list("pk", flat=True))
-    rows = keys.select_related("user").prefetch_related("channels")
+    rows = [
+        (key, key.pk in usable, [row for row in key.channels.all() if row.pk in readable])
+        for key in keys.select_related("user", "client").prefetch_related("channels")
+    ]
     context |= {
         "form": form,
-        "keys": [
-            (
-                key,
-                key.pk in usable,
-                [channel for channel in key.channels.all() if channel.pk in readable],
-            )
-            for key in rows
-        ],
+        "keys": [row for row in rows if row[0].client is None],
+        "apps": [row for row in rows if row[0].client is not None],
     }
     status = 422 if form.errors else 200
     return render_page(request, "access/api_keys/index.html", context, status=status)
@@ -162,7 +159,8 @@ def revoke(request: UserRequest, slug: str, pk: int) -> HttpResponse:
     place = open_workspace(request, slug)
     key = get_object_or_404(_keys(request, place), pk=pk)
     key.revoke(by=request.user, now=place.now)
-    toasts.success(request, _("The key was revoked. It no longer works."))
+    revoked = _("The key was revoked. It no longer works.")
+    toasts.success(request, _("The app was disconnected.") if key.client else revoked)
     return redirect("api_keys-index", slug)
 
 

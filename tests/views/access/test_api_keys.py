@@ -109,9 +109,12 @@ def test_connected_apps_are_listed_and_revoked_like_keys(cast: Cast, settings: A
     tokens = app.connect(cast.clients["member"], {"channels": "launch", "propose": "on"})
     key = ApiKey.objects.get()
     page = cast.clients["member"].get(cast.path("keys/")).content.decode()
-    assert "Claude" in page and "#launch" in page
+    apps = page[page.index("Connected apps") :]
+    assert "Claude" in apps and "http://127.0.0.1:7777" in apps
+    assert "#launch" in apps and "can propose corrections" in apps and key.lookup not in page
     assert "Claude" not in cast.clients["editor"].get(cast.path("keys/")).content.decode()
-    assert "Claude" in cast.clients["insider"].get(cast.path("keys/")).content.decode()
+    page = cast.clients["insider"].get(cast.path("keys/")).content.decode()
+    assert "reads as member" in page[page.index("Claude") :]
     path = cast.path(f"keys/{key.pk}/revoke/")
     assert cast.clients["editor"].post(path).status_code == 404
     assert cast.clients["member"].post(path).status_code == 302
