@@ -273,8 +273,8 @@ class ReplyLine:
     """A line of a reply with its refs, at most MAX_SOURCES.
 
     ``is_quote``: it only copies a message. ``unverified`` are its numbers, dates, links and names that no
-    source contains, and a name that is not its best source's author. It is the whole text of a line
-    whose sources are all unverified, or of a question that no source asks.
+    source contains, and a speaker who did not write its best source. It is the whole text if all sources
+    are unverified lines, or if only the line or only its sources are questions.
     """
 
     text: str

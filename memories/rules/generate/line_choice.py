@@ -6,11 +6,11 @@ from dataclasses import replace
 from memories.rules import salience
 from memories.rules.generate import prompts
 from memories.rules.generate.highlights import extract_highlights
-from memories.rules.memory.kinds import kind_of
+from memories.rules.memory.kinds import Kind, kind_of
 from memories.rules.summariser import Addition, MemoryLine, ReplyLine, Request
 from memories.rules.tokens import estimate_tokens
 
-_COVERED_SHARE = 0.5  # of the words of a marked text: a line with so many states it
+_STATED_SHARE = 0.5  # of the words of a marked text, which a line that states it has
 
 
 def forgotten_lines(lines: Sequence[ReplyLine], request: Request) -> Iterator[ReplyLine]:
@@ -32,12 +32,24 @@ def forgotten_marked_lines(lines: Sequence[ReplyLine], request: Request) -> Iter
     """
     if request.max_lines is not None:
         return
+    texts = [(message.ref, message.text) for message in request.messages]
+    texts += [(line.ref, line.text) for line in request.memory_lines]
+    marked_texts = {ref: text for ref, text in texts if salience.is_marked(text)}
+    stated = salience.ChosenTexts()  # also without the repetition by a bot
+    for ref, text in marked_texts.items():
+        if any(_states(line, ref, text) for line in lines):
+            stated.add(salience.content_words(text), 0)
+    forgotten = {
+        ref
+        for ref, text in marked_texts.items()
+        if not stated.has_duplicate_of(salience.content_words(text), 0)
+    }
     marked = replace(
         request,
         existing=(),
-        messages=[m for m in request.messages if _is_forgotten(m.ref, m.text, lines)],
+        messages=[message for message in request.messages if message.ref in forgotten],
         additions=[
-            Addition(added.title, [x for x in added.lines if _is_forgotten(x.ref, x.text, lines)])
+            Addition(added.title, [line for line in added.lines if line.ref in forgotten])
             for added in request.additions
         ],
     )
@@ -68,17 +80,15 @@ def most_salient(lines: Sequence[ReplyLine], limit: int | None) -> Sequence[Repl
     return [lines[n] for n in sorted(chosen)]
 
 
-def _is_forgotten(ref: int, text: str, lines: Sequence[ReplyLine]) -> bool:
-    """Return whether a text is marked, and no verified line that rests on it has half its words."""
-    if not salience.is_marked(text):
-        return False
-    words = salience.content_words(text)
-    return not any(
-        ref in line.refs
-        and not line.unverified
-        and len(words & salience.content_words(line.text)) >= _COVERED_SHARE * len(words)
-        for line in lines
-    )
+def _states(line: ReplyLine, ref: int, text: str) -> bool:
+    """Return whether a verified line rests on a text and has half of its words.
+
+    For a decision or a task, half of its own words are enough.
+    """
+    words, own = salience.content_words(text), salience.content_words(line.text)
+    least = min(len(words), len(own)) if line.kind in (Kind.DECISION, Kind.TASK) else len(words)
+    is_verified = ref in line.refs and not line.unverified
+    return is_verified and len(words & own) >= _STATED_SHARE * least
 
 
 def _repeat(line: MemoryLine) -> ReplyLine:

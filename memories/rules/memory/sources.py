@@ -43,6 +43,17 @@ _STOP_WORDS = frozenset(
 )
 _HIRAGANA = re.compile("[\u3041-\u309f]+")
 _ENDS_AS_QUESTION = re.compile(r"[?？]\W*$|か[。.]?$")
+_ONLY_QUESTION = re.compile(
+    r"[^.!?。！？]*(?:[?？]|(?:です|ます|でしょう|ません|ました)か[。.]?)\s*"
+)
+# A line that asks, suggests or requests may rest on a question.
+_ASKING = re.compile(
+    r"[?？]|\b(?:if|whether|who|what|which|when|where|why|how)\b"
+    r"|\b(?:ask|wonder|question|suggest|propos|want|need|would|request|looking|inquir|seek|search|unclear|consider|"
+    r"invit|offer|rais|hop|curious|interest|topic|discuss)\w*"
+    r"|か[。.]?$|か(?:どうか|について)|質問|疑問|尋|聞|問|提案|希望|確認|相談|依頼|求|検討|たい",
+    re.IGNORECASE,
+)
 # Questions in chats often have no question mark.
 _ANY_QUESTION = re.compile(
     r"[?？]|か(?:\W|$)|かどうか|質問|疑問|\b(?:whether|questions?|wonder\w*)\b|(?:^|[^\w\s'’-]\s*)(?:so |and |but |or )?(?:who|what|which|when|where|why|how|is|are|was|were|"
@@ -61,6 +72,7 @@ class Source:
     is_message: bool
     is_wide: bool  # written in Japanese, Chinese or Korean
     has_question: bool
+    is_only_question: bool = False
     author: str = ""
     unverified: bool = False
 
@@ -75,6 +87,7 @@ class Source:
             is_message=True,
             is_wide=_is_wide(message.text),
             has_question=_has_question(message.text),
+            is_only_question=_ONLY_QUESTION.fullmatch(message.text) is not None,
             author=message.author,
         )
 
@@ -92,7 +105,12 @@ class Source:
         )
 
     def names(self, speaker: Speaker) -> bool:
-        """Return whether a speaker wrote the message, or the text has the name."""
+        """Return whether a speaker wrote the message, or the text has the name.
+
+        A speaker who asks needs a question.
+        """
+        if speaker.asks and not self.has_question:
+            return False
         words = frozenset(search_words(speaker.name))
         return self.author in speaker.authors or words <= self.words
 
@@ -221,10 +239,15 @@ class SourceFinder:
 
     @staticmethod
     def _find_unverified_text(text: str, chosen: Sequence[Source]) -> Iterator[str]:
-        """Yield a text that rests on unverified lines only, or asks what no source asks."""
+        """Yield a text that rests on unverified lines only, or a question that no source asks.
+
+        A statement must not rest on questions only.
+        """
         asks = _ENDS_AS_QUESTION.search(text) is not None
-        if all(source.unverified for source in chosen) or (
-            asks and not any(source.has_question for source in chosen)
+        if (
+            all(source.unverified for source in chosen)
+            or (asks and not any(source.has_question for source in chosen))
+            or (not _ASKING.search(text) and all(source.is_only_question for source in chosen))
         ):
             yield text
 

@@ -16,6 +16,10 @@ _MIN_LENGTH_WIDE = 2
 _LEAST_MISSPELT = 5  # letters of a name; shorter ones are like other words
 _ALIKE = 0.8  # of the letters: a name is a misspelt form of another
 _CAPITALIZED = re.compile(r"(?<!\w)[A-Z][a-z]+(?!\w)")
+_ASKS = re.compile(
+    r"\s*(?:asks?|asked|is asking|wonders?|wondered|wants? to know|wanted to know)\b"
+    r"|[^。]*(?:尋ね|質問し|問い合わせ)"
+)
 _SIGNS = "_-^`|[]{}()"  # around the nicknames of chats
 # A date or a short clause may stand in front of the name.
 _START = r"\W*(?:[^,、，]{1,30}[,、，]\s*)?"
@@ -28,12 +32,13 @@ _PARTICLE = r"(?=(?:さん|ちゃん|さま|様|氏|君|くん|先生)?\s*(?:[�
 class Speaker:
     """``name`` is the name in the line, ``authors`` have it, and ``claim`` follows it.
 
-    The claim ends before the name of another author.
+    The claim ends before the name of another author. ``asks``: the speaker asks a question.
     """
 
     name: str
     authors: frozenset[str]
     claim: str
+    asks: bool
 
 
 def find_speaker(text: str, authors: Iterable[str]) -> Speaker | None:
@@ -53,7 +58,9 @@ def find_speaker(text: str, authors: Iterable[str]) -> Speaker | None:
         if match := re.match(rf"{_START}(?<!\w)({either})(?:{_PARTICLE}|{_VERB})", text):
             named = frozenset(authors_by_name[name])
             others = authors_by_name.keys() - {n for author in named for n in _names_of(author)}
-            return Speaker(match[1], named, _before_names(text[match.end() :], others))
+            claim = _before_names(text[match.end() :], others)
+            asks = _ASKS.match(text, match.end()) is not None
+            return Speaker(match[1], named, claim, asks)
     return None
 
 

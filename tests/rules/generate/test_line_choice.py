@@ -45,6 +45,21 @@ def test_a_small_model_loses_no_decision() -> None:
     assert lines(f"- {first[0]} [1]", ENGLISH, PromptForm.FULL) == [first]
 
 
+def test_a_short_line_states_a_long_decision() -> None:
+    text = (
+        "to go with the stable queue for now, since the disks are full, the vendor gave up on it, "
+        "and nobody has the keys any more"
+    )
+    request = short(messages(f"[agreed] {text}"))
+    decided = "Ana agrees to go with the stable queue for now."
+    assert [text for text, _ in lines(f"- {decided}", request)] == [decided]
+    assert len(lines("- Ana says that the disks of the stable queue are full.", request)) == 2
+    [message] = request.messages
+    bot = replace(message, ref=2, author="MeetBot", text=f"AGREED received: {text}", is_bot=True)
+    repeated = replace(request, messages=[message, bot])
+    assert [text for text, _ in lines(f"- {decided}", repeated)] == [decided]
+
+
 def test_a_small_model_loses_no_japanese_decision() -> None:
     first = ("佐藤さんによると、インストーラーの作成が古い機種で失敗する。", (1,))
     assert lines(f"- {first[0]}", JAPANESE) == [

@@ -2,6 +2,7 @@
 
 import pytest
 
+from memories.rules.memory.sources import SourceFinder
 from memories.rules.memory.speakers import find_speaker
 from memories.rules.summariser import ReplyLine
 from tests.rules.memory.test_sources import ENGLISH, JAPANESE, make_finder
@@ -130,6 +131,40 @@ def test_a_misspelt_name(text: str, unverified: tuple[str, ...]) -> None:
 def test_an_indirect_question_is_a_question() -> None:
     finder = make_finder(("Ann", "the question is whether the volume belongs in the driver"))
     assert not finder.trace(ReplyLine("Does the volume belong in the driver?")).unverified
+
+
+@pytest.mark.parametrize(
+    ("text", "unverified"),
+    [
+        ("Ben asks Ann if she has seen any bugs of the audio driver.", ("Ben",)),
+        ("Ann asks if there are any bugs of the audio driver.", ()),
+        ("Ben has not seen any bugs.", ()),
+    ],
+)
+def test_a_speaker_who_asks_needs_a_question(text: str, unverified: tuple[str, ...]) -> None:
+    finder = make_finder(
+        ("Ann", "any bugs of the audio driver this week?"), ("Ben", "I have not seen any")
+    )
+    assert finder.trace(ReplyLine(text)).unverified == unverified
+
+
+PLAN = make_finder(("佐藤", "バックアップの計画は読みましたか？"), ("田中", "まだです。"))
+
+
+@pytest.mark.parametrize(
+    ("finder", "text", "is_doubtful"),
+    [
+        (ENGLISH, "Everybody has read the plan for the backups.", True),
+        (ENGLISH, "Ann asks about the plan for the backups.", False),
+        (ENGLISH, "The question of the plan for the backups is open.", False),
+        (PLAN, "佐藤さんはバックアップの計画を読んだ。", True),
+        (PLAN, "佐藤さんはバックアップの計画について尋ねた。", False),
+    ],
+)
+def test_a_statement_that_was_a_question(
+    finder: SourceFinder, text: str, is_doubtful: bool
+) -> None:
+    assert finder.trace(ReplyLine(text)).unverified == ((text,) if is_doubtful else ())
 
 
 def test_a_question_in_a_chat_needs_no_mark() -> None:
