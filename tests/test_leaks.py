@@ -92,8 +92,7 @@ def test_a_leak_would_be_seen(world: World) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("app", [False, True])
-@pytest.mark.parametrize("at", ["/api/v1/", "/mcp"])
+@pytest.mark.parametrize(("at", "app"), [("/api/v1/", False), ("/mcp", True)])
 def test_a_key_reads_texts_of_its_account(world: World, at: str, app: bool) -> None:
     """A client that every probe of the API refuses would show no leak either."""
     eyes = Eyes(world)
