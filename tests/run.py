@@ -63,10 +63,10 @@ class Run:
         # A test that starts processes and is marked postgres runs there alone, but for nightly.
         once = "" if full else " and not (cluster and postgres)"
         parts["sqlite"] = lambda: self.suite("sqlite", f"not browser{less}{once}")
-        parts["browser"] = lambda: self.browser(f"browser{less}")
         parts["postgresql"] = lambda: self.postgresql(
             "not browser" if full else "postgres and not nightly"
         )
+        parts["browser"] = lambda: self.browser(f"browser{less}")
         parts["bars"] = lambda: self.bars(full=full)
         return parts
 
@@ -116,8 +116,9 @@ class Run:
         results.parent.mkdir(exist_ok=True)
         results.unlink(missing_ok=True)
         cores = min(4, os.cpu_count() or 2)
-        # Tests wait for about half of their time. `test` runs another part beside.
-        workers = {"check": cores, "test": cores + (name == "sqlite"), "nightly": 2 * cores}
+        # Tests on PostgreSQL wait for most of their time. `test` runs another part beside.
+        more = {"sqlite": 1, "postgresql": 2}.get(name, 0)
+        workers = {"check": cores, "test": cores + more, "nightly": 2 * cores}
         command = [sys.executable, "-m", "pytest", "-q", "-n", str(workers[self.level])]
         command += ["--dist=worksteal", f"--junitxml={results}", "-m", marks, *files]
         if self.level == "nightly":
