@@ -17,7 +17,7 @@ _LEAST_MISSPELT = 5  # letters of a name; shorter ones are like other words
 _ALIKE = 0.8  # of the letters: a name is a misspelt form of another
 _CAPITALIZED = re.compile(r"(?<!\w)[A-Z][a-z]+(?!\w)")
 _ASKS = re.compile(
-    r"\s*(?:asks?|asked|is asking|wonders?|wondered|wants? to know|wanted to know)\b"
+    r"\s*:?\s*(?:asks?|asked|is asking|wonders?|wondered|wants? to know|wanted to know)\b"
     r"|[^。]*(?:尋ね|質問し|問い合わせ)"
 )
 _SIGNS = "_-^`|[]{}()"  # around the nicknames of chats

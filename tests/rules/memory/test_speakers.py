@@ -137,6 +137,7 @@ def test_an_indirect_question_is_a_question() -> None:
     ("text", "unverified"),
     [
         ("Ben asks Ann if she has seen any bugs of the audio driver.", ("Ben",)),
+        ("Ben: asks Ann if she has seen any bugs of the audio driver.", ("Ben",)),
         ("Ann asks if there are any bugs of the audio driver.", ()),
         ("Ben has not seen any bugs.", ()),
     ],
