@@ -11,7 +11,7 @@ OURS = (
     *("MEMORYHUB_", "OPENAI_", "SLACK_", "DATABASE_URL", "SECRET_KEY", "PORT", "Q_CLUSTER_NAME"),
     "PYTHONDONTWRITEBYTECODE",  # otherwise each process compiles everything again
 )
-PATIENCE = 60.0  # seconds; a bound for a broken test, not a measure
+PATIENCE = 120.0  # seconds; a bound for a broken test, not a measure
 
 
 def clean_environment(*prefixes: str) -> dict[str, str]:
