@@ -51,6 +51,7 @@ class Metered:
     @staticmethod
     def _summary(user: str, most: int) -> str:
         data = user[: user.rindex("<<end")]
+        data = data.partition("<<messages")[2] or data  # else lines without a reference count
         rows = [row for row in data.splitlines() if row and not row.startswith("<<")]
         lines: list[str] = []
         for row in rows[:: max(1, len(rows) // max(1, most // 25))]:
