@@ -273,6 +273,10 @@ def all_pages(client):
     yield from pages(client, *lists(), *change_pages(), *further_pages(), *hidden_filters())
 
 
+def all_rows(client):
+    yield from pages(client, *lists(), *change_pages(), *hidden_filters())
+
+
 def all_actions_and_filters(client):
     """The confirmations of deletions, and the lists as their own filters narrow them."""
     yield from deletions(client)
@@ -295,7 +299,8 @@ def check_nothing_private(shown):
 @pytest.mark.parametrize(
     "part",
     [
-        all_pages,
+        all_rows,
+        pytest.param(all_pages, marks=pytest.mark.nightly("forms and histories, too")),
         pytest.param(
             all_actions_and_filters,
             marks=pytest.mark.nightly("tests/test_leaks.py runs each action once"),
@@ -325,7 +330,7 @@ def test_no_page_shows_private_text_to_staff(client, team, who, reads_public):
     check_nothing_private(deletions(client))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly("staff who read public text show that pages have text")
 def test_an_operator_in_the_channel_reads_it(client, team):
     client.force_login(insider(team, is_superuser=True))
     addresses = set()

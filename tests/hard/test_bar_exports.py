@@ -12,6 +12,8 @@ from tests.hard.mutated_exports import Mutated
 from tests.hostilezips import make_zip
 from tests.slackexports import export_files, person, slack_message
 
+pytestmark = pytest.mark.nightly("a tool of the bars that run whole there")
+
 
 @pytest.fixture
 def watch(tmp_path: Path) -> bar_exports._Watch:

@@ -56,7 +56,17 @@ def banner(client: Client, path: str) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize(
+    "state",
+    [
+        "needs_person",
+        *(
+            pytest.param(state, marks=pytest.mark.nightly("other words for the same readers"))
+            for state in STATES
+            if state != "needs_person"
+        ),
+    ],
+)
 def test_members_see_the_banner_and_guests_do_not(cast: Cast, state: str) -> None:
     endpoint(**STATES[state])
     paths = (cast.path("c/C0PUBLIC/"), f"/m/{cast.memory.pk}/versions/")
