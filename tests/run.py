@@ -2,7 +2,7 @@
 
 check    what is fast, on SQLite
 test     everything that is not marked nightly: on SQLite with a browser, on PostgreSQL what is
-         marked postgres, and the bars of tests/hard at small size
+         marked postgres, and the kills and freezes of tests/hard at small size
 nightly  everything, on both databases, in every look and at full size
 
 A run has parts; it ends with a table of them. But for `nightly` two parts run at a time, since
