@@ -125,7 +125,7 @@ def member_channels(reader: Reader) -> ChannelQuerySet:
         members_known_at__isnull=False,
         workspace__in=Workspace.objects.with_fresh_people(reader.now).values("pk"),
     )
-    if reader.is_operator and reader.key_id is None:
+    if reader.is_operator:
         is_member |= Q(pk__in=AccessGrant.objects.active_for(reader).values("channel"))
     return Channel.objects.filter(is_member).filter(_is_in_key(reader))
 
