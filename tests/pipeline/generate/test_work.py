@@ -9,7 +9,7 @@ from django.db import OperationalError, connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from memories.models import Job, MemoryVersion
+from memories.models import Job, Memory, MemoryVersion
 from memories.pipeline.generate import close as closing
 from memories.pipeline.generate import work
 from memories.pipeline.generate.failures import dead_letter
@@ -17,8 +17,9 @@ from memories.pipeline.generate.passes import run_pass
 from memories.pipeline.generate.plan import plan_channel
 from memories.pipeline.generate.report import Report
 from memories.pipeline.generate.requests import RequestBuilder
+from memories.rules.memory.identity import MemoryType
 from memories.rules.summariser import Reply, RequestStrategy
-from tests.factories import MONDAY
+from tests.factories import MONDAY, ChannelFactory, make_channel_memory, make_job
 from tests.pipeline.conversations import Scribe, hours, remembering, talk
 from tests.pipeline.current import short
 from tests.processes import PATIENCE
@@ -55,6 +56,18 @@ def test_the_lease_of_a_long_call_is_renewed(channel, monkeypatch, settings):
     run_pass(channel.workspace, MONDAY + hours(3), Noting(lambda request: renewed.wait(PATIENCE)))
     assert renewed.is_set()
     assert not Job.objects.exclude(state="done", attempts=1).exists()
+
+
+def test_no_model_reads_a_private_channel_for_the_workspace(workspace):
+    """The channel may have been opted in when the job was made."""
+    private = ChannelFactory(workspace=workspace, kind="private")
+    version = make_channel_memory(channel=private, texts=["- a secret"]).current
+    memory = Memory.objects.of_workspace(workspace, MemoryType.LONG_TERM)
+    job = make_job(memory=memory, inputs=[version])
+    requests = []
+    run_pass(workspace, MONDAY + hours(3), Noting(requests.append))
+    job.refresh_from_db()
+    assert (job.state, requests) == ("superseded", [])
 
 
 @pytest.mark.slow
