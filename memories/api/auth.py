@@ -15,6 +15,7 @@ from ninja.security import HttpBearer
 
 from memories.api.problems import Problem
 from memories.models import ApiKey, Reader
+from memories.views.paths import full_url
 
 logger = logging.getLogger(__name__)
 
@@ -67,8 +68,7 @@ def _find_key(request: HttpRequest, token: str, now: datetime) -> ApiKey | None:
     """Return the usable key of a token, or of an access token for the address of the request."""
     key = ApiKey.objects.find(token, now)
     if key is None and settings.MEMORYHUB_OAUTH:
-        url = f"{settings.MEMORYHUB_URL}{request.path}"
-        key = ApiKey.objects.find_by_access_token(token, url, now)
+        key = ApiKey.objects.find_by_access_token(token, full_url(request.path), now)
     return key
 
 

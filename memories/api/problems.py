@@ -10,6 +10,8 @@ from django.urls import reverse
 from ninja import NinjaAPI, Schema
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 
+from memories.views.paths import full_url
+
 
 class Problem(Exception):
     """An error response: a status, a sentence for people, and headers."""
@@ -57,7 +59,7 @@ def respond_unauthorized(request: HttpRequest) -> HttpResponse:
     challenge = "Bearer"
     if settings.MEMORYHUB_OAUTH:
         name = "oauth-mcp_resource" if request.path == reverse("mcp") else "oauth-resource"
-        challenge += f' resource_metadata="{settings.MEMORYHUB_URL}{reverse(name)}"'
+        challenge += f' resource_metadata="{full_url(reverse(name))}"'
     return respond(401, detail, headers={"WWW-Authenticate": challenge})
 
 

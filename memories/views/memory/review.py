@@ -1,6 +1,7 @@
 """Review: all open proposals of a workspace, to approve or reject several at once."""
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from django.contrib import messages as toasts
@@ -36,7 +37,7 @@ class ReviewItem:
     proposal: Proposal | None = None
     sources: list[tuple[Message, str]] = field(default_factory=list)
 
-    @property
+    @cached_property
     def changes(self) -> list[DiffRow]:
         return changed_rows(self.rows)
 
