@@ -28,7 +28,7 @@ from tests.factories import MemberFactory, UserFactory, ts_at
 from tests.llm.forgetful import ForgetfulModel
 from tests.slack.fake_slack import TOKEN, FakeSlack
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.slow, pytest.mark.django_db]
 
 HANDS_ON = "- Never release on a Friday, says Oda."
 

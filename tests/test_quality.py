@@ -101,7 +101,7 @@ def data(tmp_path: Path) -> str:
     return str(tmp_path / "shop")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly("quicker tests run the same lines")
 @pytest.mark.django_db
 def test_scores_of_a_models_replies(httpserver: HTTPServer, data: str) -> None:
     endpoint = FakeEndpoint(httpserver)

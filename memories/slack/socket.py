@@ -76,6 +76,13 @@ class Socket:
 
     def close(self) -> None:
         """Close the connection. Slack sends events without an acknowledgement again."""
+        # A session that just began resets `terminated`; slack_sdk would then wait for its end for ever.
+        runner = self._client.current_session_runner
+        runner.event.set()
+        while runner.is_alive():
+            self._client.current_session_state.terminated = True
+            self._client.disconnect()
+            runner.thread.join(0.1)
         self._client.close()
 
     def _on_request(self, client: BaseSocketModeClient, request: SocketModeRequest) -> None:

@@ -316,7 +316,10 @@ STAFF = [(staff_with_all_rights, True), (staff_from_elsewhere, False)]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("who", "reads_public"), STAFF)
+@pytest.mark.parametrize(
+    ("who", "reads_public"),
+    [STAFF[0], pytest.param(*STAFF[1], marks=pytest.mark.nightly("staff who read nothing"))],
+)
 def test_staff_read_only_texts_of_their_memberships(client, team, who, reads_public):
     client.force_login(who(team))
     assert check_nothing_private(pages(client, *lists())) is reads_public
@@ -516,7 +519,7 @@ def queries_of(client, address):
     return len(queries)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly("growth: fills tables, and counts again")
 def test_the_number_of_queries_does_not_depend_on_rows(client, team):
     client.force_login(insider(team, is_superuser=True))
     models = [model for model in admin.site._registry if model._meta.app_label == "memories"]
@@ -537,6 +540,7 @@ def test_the_number_of_queries_does_not_depend_on_rows(client, team):
     assert {address: queries_of(client, address) for address in lists} == before
 
 
+@pytest.mark.nightly("growth: fills tables, and counts again")
 def test_the_number_of_queries_does_not_depend_on_lines(client, team):
     client.force_login(operator(team))
     channel = ChannelFactory(workspace=team)

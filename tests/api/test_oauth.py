@@ -14,6 +14,8 @@ from memories.models import ApiKey, AuditEvent, Member
 from tests.factories import MemberFactory, WorkspaceFactory
 from tests.oauth import CALLBACK, CONSENT, VERIFIER, App, hidden_fields
 
+pytestmark = pytest.mark.slow
+
 ADDRESSES = [
     "/.well-known/oauth-authorization-server",
     "/.well-known/oauth-protected-resource",
@@ -385,8 +387,16 @@ def test_the_key_of_an_app_has_no_usable_token_of_its_own(app, browser, ask):
 # ---- what a token reads
 
 
-@pytest.mark.parametrize("who", ["editor", "member", "insider", "guest", "operator"])
-@pytest.mark.parametrize("channels", ["", "launch"])
+@pytest.mark.parametrize(
+    ("who", "channels"),
+    [
+        *(("insider", ""), ("guest", ""), ("member", "launch")),
+        *(
+            pytest.param(*given, marks=pytest.mark.nightly("other readers"))
+            for given in (("editor", ""), ("operator", ""), ("insider", "launch"))
+        ),
+    ],
+)
 def test_a_token_reads_what_a_key_of_the_person_reads(app, cast, token, ask, who, channels):
     narrowed = [cast.public] if channels else []
     key = token(who, channels=narrowed)

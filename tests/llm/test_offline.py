@@ -378,7 +378,7 @@ class TestMerges:
 class TestLanguage:
     """Highlights are never in the wrong language, because they quote their messages (rule 8)."""
 
-    @pytest.mark.slow
+    @pytest.mark.nightly("quicker tests run the same lines")
     def test_highlights_of_the_demo_workspace_are_in_its_language(self, tmp_path: Path) -> None:
         build_export(tmp_path, datetime(2026, 11, 20, tzinfo=UTC))
         requests = [

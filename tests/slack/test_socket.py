@@ -101,6 +101,25 @@ def test_a_requested_new_connection_is_opened(fake: FakeSocket, receiver: Receiv
     assert fake.deliver({"event_id": "Ev3"}).acknowledged.wait(PATIENCE)
 
 
+def test_a_connection_that_just_began_is_closed(fake: FakeSocket) -> None:
+    """slack_sdk's thread begins to read after it was told to end."""
+    socket = Receiver(fake).socket
+    client, begun, closing = socket._client, threading.Event(), threading.Event()
+
+    def begin_late() -> None:
+        if client.current_session is not None:
+            begun.set()
+            assert closing.wait(PATIENCE)
+            client.current_session_state.terminated = False
+            client.current_session.run_until_completion(client.current_session_state)
+
+    client.current_session_runner.target = begin_late
+    socket.connect()
+    assert begun.wait(PATIENCE)
+    threading.Timer(0.2, closing.set).start()
+    socket.close()
+
+
 @pytest.mark.slow
 def test_a_refused_token_is_a_permanent_error(fake: FakeSocket) -> None:
     receiver = Receiver(fake, "xapp-wrong")

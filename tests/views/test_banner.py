@@ -14,6 +14,8 @@ from memories.rules.memory.identity import MemoryType
 from tests.factories import WorkspaceFactory
 from tests.views.conftest import Cast
 
+pytestmark = pytest.mark.slow
+
 MEMBERS = ("editor", "member", "insider", "operator")
 ADMINS = ("insider", "operator")
 STATES = {
@@ -55,7 +57,6 @@ def banner(client: Client, path: str) -> str:
     return " ".join(html.partition("</div>")[0].split())
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "state",
     [
@@ -80,7 +81,6 @@ def test_members_see_the_banner_and_guests_do_not(cast: Cast, state: str) -> Non
     assert banner(cast.clients["guest"], cast.path("c/C0PUBLIC/")) == ""
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "state",
     [
@@ -106,7 +106,7 @@ def test_an_endpoint_of_an_earlier_key_has_no_banner(cast: Cast) -> None:
     assert banner(cast.clients["member"], cast.path()) == ""
 
 
-@pytest.mark.slow
+@pytest.mark.nightly("quicker tests run the same lines")
 def test_a_reached_budget_is_shown_until_it_ends_or_is_raised(cast: Cast) -> None:
     endpoint()
     waits = over_cap(cast.workspace, timezone.now() + timedelta(hours=5))
@@ -133,7 +133,7 @@ def test_the_banner_is_translated(cast: Cast) -> None:
     assert 'role="status"' in banner(client, cast.path())
 
 
-@pytest.mark.slow
+@pytest.mark.nightly("growth: fills tables, and counts again")
 def test_the_banner_needs_one_query(cast: Cast) -> None:
     def queries() -> tuple[int, int]:
         """All of a page's, and the banner's."""

@@ -149,7 +149,7 @@ def test_the_area_for_managing_is_open_on_its_own_pages(
     assert ('<details class="nav-fold" open>' in column(cast, cast.path(path), name)) is is_open
 
 
-@pytest.mark.slow
+@pytest.mark.nightly("growth: fills tables, and counts again")
 def test_the_queries_of_the_frame_do_not_grow_with_channels(cast: Cast) -> None:
     """A page without rows of its own, with 5 and with 65 channels, all of them followed."""
 

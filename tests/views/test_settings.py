@@ -21,6 +21,8 @@ from tests.test_forms import shown
 from tests.views.conftest import Cast
 from tests.views.generate.test_jobs import call, job
 
+pytestmark = pytest.mark.slow
+
 
 def given(cast: Cast, **changes: object) -> dict[str, object]:
     """Return the data of the form, without switches that are off."""
@@ -49,7 +51,6 @@ def drawn(page: str) -> dict[str, str]:
     return dict(re.findall(r'name="(initial-\w+)" value="([^"]*)"', page))
 
 
-@pytest.mark.slow
 def test_an_older_form_keeps_newer_values(cast: Cast) -> None:
     client, path = cast.clients["insider"], cast.path("settings/")
     old = given(cast, message_threshold=20) | drawn(client.get(path).content.decode())
@@ -67,7 +68,6 @@ def test_an_older_form_keeps_newer_values(cast: Cast) -> None:
     assert not Workspace.objects.get(pk=cast.workspace.pk).memory_settings.notes_enabled
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("before", "after", "asks"), [(0, 30, True), (30, 7, True), (7, 30, False), (7, 0, False)]
 )
@@ -101,7 +101,6 @@ def test_a_wrong_value_is_shown_in_place_and_nothing_is_saved(cast: Cast) -> Non
     assert Workspace.objects.get(pk=cast.workspace.pk).settings == {}
 
 
-@pytest.mark.slow
 def test_changes_are_listed(cast: Cast) -> None:
     path = cast.path("settings/")
     assert "No changes yet" in cast.clients["insider"].get(path).content.decode()
@@ -141,7 +140,6 @@ def test_other_readers_cannot_change_settings(cast: Cast) -> None:
     assert Workspace.objects.get(pk=cast.workspace.pk).settings == {}
 
 
-@pytest.mark.slow
 def test_times_are_in_the_zone_of_the_workspace(cast: Cast) -> None:
     cast.workspace.change_settings({"time_zone": "Asia/Tokyo"})
     page = cast.clients["member"].get(cast.path("c/C0PUBLIC/")).content.decode()
@@ -168,7 +166,6 @@ def helps(page: str) -> dict[str, str]:
     return {key: html.unescape(arguments) for key, arguments in results}
 
 
-@pytest.mark.slow
 def test_each_trigger_shows_its_recent_cost(spent: Cast) -> None:
     client = spent.clients["insider"]
     page = client.get(spent.path("settings/")).content.decode()
@@ -190,7 +187,6 @@ def test_each_trigger_shows_its_recent_cost(spent: Cast) -> None:
     assert helps(page)["message_threshold"].endswith("1 call, $1.50.")
 
 
-@pytest.mark.slow
 def test_the_model_its_price_and_budgets(spent: Cast, settings: Settings) -> None:
     def card() -> str:
         page = spent.clients["insider"].get(spent.path("settings/")).content.decode()
@@ -214,7 +210,6 @@ def test_costs_of_other_workspaces_are_not_shown(spent: Cast) -> None:
     assert helps(page)["message_threshold"].endswith("1 call, $1.50.")
 
 
-@pytest.mark.slow
 def test_an_operator_probes_the_model(
     cast: Cast, settings: Settings, django_capture_on_commit_callbacks: Any
 ) -> None:
@@ -299,7 +294,7 @@ def test_a_preset_is_chosen_and_advanced_is_closed(cast: Cast) -> None:
     assert "before: 2" in re.sub("<[^>]+>", "", page), "the history is in hours too"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly("quicker tests run the same lines")
 @pytest.mark.parametrize("zone", ["Tokyo", "Mars/Base", "../etc/passwd"])
 def test_an_unknown_time_zone_is_an_error(cast: Cast, zone: str) -> None:
     for name, path in (("insider", cast.path("settings/")), ("member", "/settings/")):

@@ -28,7 +28,7 @@ def page(cast: Cast, path: str) -> str:
     return response.content.decode()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly("quicker tests run the same lines")
 def test_the_days_of_a_search(cast: Cast, in_tokyo: bool) -> None:  # noqa: FBT001
     indexing.catch_up()
     later = page(cast, "search/?q=dusk&from=2026-01-21")

@@ -36,7 +36,7 @@ from memories.views.memory.threads import THREADS_AT_ONCE
 from tests.factories import ChannelFactory, MemberFactory, MessageFactory, UserFactory
 from tests.work import steps_of, work_of
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.slow, pytest.mark.django_db]
 
 DEAD_JOBS = 20
 
@@ -134,6 +134,7 @@ JOBS = {
 }
 
 
+@pytest.mark.nightly("growth: fills tables, and counts again")
 @pytest.mark.postgres("plans differ")
 @pytest.mark.parametrize(
     ("rows", "table", "indexes"),
@@ -155,6 +156,7 @@ def test_a_count_of_each_page_uses_its_indexes(
     assert used and used <= indexes
 
 
+@pytest.mark.nightly("growth: fills tables, and counts again")
 @pytest.mark.postgres("plans differ")
 def test_quarantined_lines_look_up_their_messages_and_jobs(
     reader: Reader, channel: Channel
@@ -164,7 +166,7 @@ def test_quarantined_lines_look_up_their_messages_and_jobs(
     assert used and used <= {*PRIVATE, "memories_message_pkey"}
 
 
-@pytest.mark.slow
+@pytest.mark.nightly("growth: fills tables, and counts again")
 @pytest.mark.sqlite("counts the steps of SQLite")
 @pytest.mark.parametrize("private", [False, True])
 def test_steps_do_not_grow_with_messages_and_finished_jobs(
@@ -179,7 +181,7 @@ def test_steps_do_not_grow_with_messages_and_finished_jobs(
     assert_no_more(before, steps())
 
 
-@pytest.mark.slow
+@pytest.mark.nightly("growth: fills tables, and counts again")
 @pytest.mark.sqlite("counts the steps of SQLite")
 def test_steps_of_a_page_do_not_grow_with_messages(
     client: Any, member: Member, channel: Channel
@@ -192,7 +194,7 @@ def test_steps_of_a_page_do_not_grow_with_messages(
     assert_no_more(before, steps_of_pages(client, paths))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly("growth: fills tables, and counts again")
 @pytest.mark.postgres("plans differ")
 def test_newest_hits_cost_the_same_with_many_versions(reader: Reader, channel: Channel) -> None:
     def newest() -> list[MemoryVersion]:
@@ -220,7 +222,6 @@ def test_newest_hits_cost_the_same_with_many_versions(reader: Reader, channel: C
     assert len(newest()) == 6 and after <= before * 1.5
 
 
-@pytest.mark.slow
 @pytest.mark.sqlite("counts the steps of SQLite")
 def test_steps_for_a_row_do_not_grow_with_channels(reader: Reader, channel: Channel) -> None:
     message = channel.messages.all()[0]
@@ -239,7 +240,7 @@ def test_steps_for_a_row_do_not_grow_with_channels(reader: Reader, channel: Chan
     assert_no_more(before, steps())
 
 
-@pytest.mark.slow
+@pytest.mark.nightly("growth: fills tables, and counts again")
 @pytest.mark.sqlite("counts the steps of SQLite")
 def test_steps_of_the_best_hits_do_not_grow_with_matches_and_channels(
     monkeypatch: pytest.MonkeyPatch, reader: Reader, channel: Channel
@@ -261,7 +262,7 @@ def test_steps_of_the_best_hits_do_not_grow_with_matches_and_channels(
     assert steps_of(search) <= before * 1.1
 
 
-@pytest.mark.slow
+@pytest.mark.nightly("growth: fills tables, and counts again")
 @pytest.mark.sqlite("counts the steps of SQLite")
 def test_steps_of_the_threads_of_a_channel_do_not_grow_with_them(
     client: Any, member: Member, channel: Channel
@@ -274,7 +275,7 @@ def test_steps_of_the_threads_of_a_channel_do_not_grow_with_them(
     assert_no_more(before, steps_of_pages(client, paths))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly("growth: fills tables, and counts again")
 @pytest.mark.sqlite("counts the steps of SQLite")
 def test_steps_of_an_admin_list_do_not_grow_with_its_rows(
     client: Any, channel: Channel, monkeypatch: pytest.MonkeyPatch
@@ -290,7 +291,6 @@ def test_steps_of_an_admin_list_do_not_grow_with_its_rows(
     assert_no_more(before, steps_of_pages(client, paths))
 
 
-@pytest.mark.slow
 @pytest.mark.sqlite("counts the steps of SQLite")
 def test_a_filter_of_an_admin_list_offers_no_long_list(client: Any, channel: Channel) -> None:
     add_channels(channel.workspace, audience.MAX_CHOICES)

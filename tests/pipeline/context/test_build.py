@@ -428,7 +428,7 @@ def test_protected_lines_come_first(workspace, general):
     assert sum(line in text for line in lines) < 12
 
 
-@pytest.mark.slow
+@pytest.mark.nightly("growth: fills tables, and counts again")
 @pytest.mark.postgres("JSON aggregates and unions of queries")
 @pytest.mark.parametrize("count", [1, 10, 100])
 def test_as_many_queries_for_any_number_of_channels(

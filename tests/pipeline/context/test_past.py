@@ -35,7 +35,7 @@ from tests.factories import (
     make_thread_memory,
 )
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.slow, pytest.mark.django_db]
 NOW = datetime(2026, 11, 24, 9, tzinfo=UTC)
 DAYS = 24
 CHANNELS = ("", "general", "launch", "dev")

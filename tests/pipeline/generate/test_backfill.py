@@ -137,7 +137,13 @@ def test_a_estimate_makes_no_calls_and_no_changes(channel, model):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("words", [WORDS, JAPANESE], ids=["English", "Japanese"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        pytest.param(WORDS, id="English"),
+        pytest.param(JAPANESE, id="Japanese", marks=pytest.mark.nightly("another language")),
+    ],
+)
 def test_the_cost_is_in_the_range_of_the_quote(workspace, model, words):
     """The first estimate uses estimates, the second one measured calls."""
     for name in ("first", "second"):
@@ -208,7 +214,7 @@ def test_a_cap_and_a_estimate_in_dollars_need_a_price(channel, model):
 # Start
 
 
-@pytest.mark.slow
+@pytest.mark.nightly("quicker tests run the same lines")
 def test_summaries_and_merges_belong_to_the_backfill(channel, model):
     """Merges begin after the last segment, with the oldest period."""
     backfill = start(channel)
@@ -233,7 +239,7 @@ def test_summaries_and_merges_belong_to_the_backfill(channel, model):
     assert long(channel).head == 1
 
 
-@pytest.mark.slow
+@pytest.mark.nightly("quicker tests run the same lines")
 def test_segments_that_close_after_the_start_do_not_belong_to_it(channel, model):
     talk(channel, 29, 3)
     at = NOW - timedelta(minutes=30)
@@ -303,7 +309,7 @@ def test_only_readers_of_all_channels_see_a_backfill(channel, workspace):
 # Long-term memory
 
 
-@pytest.mark.slow
+@pytest.mark.nightly("quicker tests run the same lines")
 def test_older_versions_are_merged_with_their_dates(channel, model):
     finished(start(channel, since_us=LAST_DAYS))
     newest = short(channel).current
@@ -320,7 +326,7 @@ def test_older_versions_are_merged_with_their_dates(channel, model):
 # Pause
 
 
-@pytest.mark.slow
+@pytest.mark.nightly("quicker tests run the same lines")
 def test_a_paused_backfill_makes_no_calls(channel, model, workspace):
     backfill = start(channel, since_us=LAST_DAYS)
     assert backfill.pause(None) and not backfill.pause(None)
@@ -330,7 +336,7 @@ def test_a_paused_backfill_makes_no_calls(channel, model, workspace):
     assert finished(backfill).state == "done"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly("quicker tests run the same lines")
 def test_new_jobs_run_while_a_backfill_is_paused(channel, model, workspace):
     backfill = half_made(channel)
     second = ChannelFactory(workspace=workspace, start_us=to_micros(NOW))
@@ -405,7 +411,7 @@ def test_a_paused_backfill_delays_no_other_channels_merges(paused, workspace, is
 # The cap
 
 
-@pytest.mark.slow
+@pytest.mark.nightly("quicker tests run the same lines")
 def test_a_backfill_pauses_below_its_cap(channel, model, workspace):
     backfill = half_made(channel)
     assert 0 < model.tokens <= backfill.cap_tokens
@@ -454,7 +460,7 @@ def test_a_cancel_restores_the_start_mark_unless_it_moved_further_back(channel, 
     assert channel.start_us == moved_to
 
 
-@pytest.mark.slow
+@pytest.mark.nightly("quicker tests run the same lines")
 def test_a_new_backfill_continues_a_cancelled_one(channel, workspace, model):
     backfill = half_made(channel)
     made = states(backfill)["done"]
@@ -541,7 +547,7 @@ def test_a_channel_without_messages_is_done_at_once(workspace):
     assert finished(backfill).state == "done"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly("quicker tests run the same lines")
 def test_progress_counts_summaries_merges_and_cost(channel, workspace, model):
     Price.objects.create(model="tiny", input_price="2", output_price="8")
     backfill = start(channel)
@@ -560,7 +566,7 @@ def test_progress_counts_summaries_merges_and_cost(channel, workspace, model):
     assert done.tokens == model.tokens and done.seconds_left is None
 
 
-@pytest.mark.slow
+@pytest.mark.nightly("quicker tests run the same lines")
 def test_progress_estimates_the_time_left(channel, model):
     Backfill.objects.filter(pk=half_made(channel).pk).update(state="running")
     backfill, now = Backfill.objects.get(), timezone.now()
@@ -577,7 +583,7 @@ def test_progress_estimates_the_time_left(channel, model):
     assert left is not None and 0 < left["low"] < left["high"]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly("quicker tests run the same lines")
 def test_carry_out_runs_passes_until_the_end(channel, model):
     backfill = start(channel, since_us=LAST_DAYS)
     calls = []
@@ -597,7 +603,7 @@ def test_carry_out_returns_why_it_cannot_continue(channel, model, httpserver):
     assert backfill.state == "running"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly("quicker tests run the same lines")
 def test_an_existing_memory_is_in_the_prompt_of_the_merge(channel, model):
     make_channel_memory(channel=channel, texts=["- Known from before."])
     finished(start(channel, since_us=LAST_DAYS))

@@ -405,7 +405,7 @@ def test_happy_path_fails_without(name, channel, monkeypatch):
     assert not MemoryVersion.objects.exists()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly("growth: fills tables, and counts again")
 def test_quiet_channels_cost_no_query_each(workspace):
     def queries():
         talk(remembering(workspace), 1)

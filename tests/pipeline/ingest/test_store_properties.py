@@ -68,7 +68,7 @@ ON_ONE_DATABASE = settings(
 )
 
 
-@pytest.mark.slow
+@pytest.mark.nightly("quicker tests run the same lines")
 @pytest.mark.django_db
 @ON_ONE_DATABASE
 @given(st.lists(MESSAGES | ODD, max_size=8))
@@ -86,7 +86,7 @@ def test_messages(raws: list[Any]) -> None:
     assert repeated.count(result=Result.STORED) == 0
 
 
-@pytest.mark.slow
+@pytest.mark.nightly("quicker tests run the same lines")
 @pytest.mark.django_db
 @ON_ONE_DATABASE
 @given(st.lists(DESCRIBED | ODD, max_size=6))

@@ -140,7 +140,7 @@ def settle_statistics() -> None:
             cursor.execute("SELECT gin_clean_pending_list(%s)", [WORDS])
 
 
-@pytest.mark.slow
+@pytest.mark.nightly("growth: fills tables, and counts again")
 def test_words_of_unreadable_texts_cost_no_work(
     workspace: Workspace, ops: Channel, deals: Channel, readers: dict[str, Reader]
 ) -> None:

@@ -33,7 +33,7 @@ from tests.pipeline.sync.team import (
 )
 from tests.slack.fake_slack import FakeSlack
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.slow, pytest.mark.django_db]
 
 # Reads of many runs
 
@@ -80,7 +80,6 @@ def test_a_read_in_progress_shows_a_gap(slack: FakeSlack, workspace: Workspace, 
     assert (whole.begin, whole.gaps, whole.behind, whole.code) == (None, (), 180, "")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("page_size", [1, 2])
 def test_deletions_during_a_read_are_found(
     slack: FakeSlack, workspace: Workspace, sync: Sync, page_size: int
@@ -172,7 +171,7 @@ def test_a_resync_of_many_runs_does_not_block_new_messages(
     assert "long ago 1" in texts(workspace)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly("thirty days of runs")
 def test_each_thread_is_read_once_within_thirty_days(
     slack: FakeSlack, workspace: Workspace, sync: Sync
 ) -> None:
@@ -209,7 +208,6 @@ def test_a_full_sync_reads_everything_once(
     assert "on Monday" in texts(workspace)
 
 
-@pytest.mark.slow
 def test_a_long_thread_is_read_in_many_runs(
     slack: FakeSlack, workspace: Workspace, sync: Sync
 ) -> None:

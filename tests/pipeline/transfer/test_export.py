@@ -199,7 +199,7 @@ def test_each_version_is_a_readable_file(tmp_path):
 # Continuing after an import
 
 
-@pytest.mark.slow
+@pytest.mark.nightly("quicker tests run the same lines")
 def test_an_import_continues_like_the_original(workspace, tmp_path):
     """The same new messages lead to the same texts. No job of the original runs again."""
     user = owner_of(workspace)
@@ -272,7 +272,7 @@ def exported_lines(workspace, tmp_path):
     return contents(tmp_path / "b.zip")["jobs.jsonl"].splitlines()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly("quicker tests run the same lines")
 @pytest.mark.parametrize("state", ["waiting", "claimed"])
 def test_an_unfinished_job_stays_unfinished(tmp_path, state):
     """A claimed job waits again, because no worker of the new installation has claimed it."""

@@ -11,6 +11,8 @@ from memories.views.notes.note_form import NoteForm
 from tests.factories import make_workspace_memory
 from tests.views.conftest import Cast
 
+pytestmark = pytest.mark.slow
+
 READERS = ("editor", "member", "insider", "guest", "outsider", "operator")
 
 
@@ -117,7 +119,6 @@ ANSWERS = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("what", ANSWERS)
 def test_status_of_each_page_by_reader(cast: Cast, what: str) -> None:
     path = addresses(cast)[what]
@@ -125,7 +126,6 @@ def test_status_of_each_page_by_reader(cast: Cast, what: str) -> None:
     assert answers == ANSWERS[what]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("what", ANSWERS)
 def test_anonymous_visitors_are_sent_to_sign_in(cast: Cast, what: str) -> None:
     response = cast.clients["nobody"].get(addresses(cast)[what])
@@ -133,7 +133,6 @@ def test_anonymous_visitors_are_sent_to_sign_in(cast: Cast, what: str) -> None:
     assert response["Location"].startswith("/login/")
 
 
-@pytest.mark.slow
 def test_a_private_name_is_on_no_page_of_other_readers(cast: Cast) -> None:
     for name in ("editor", "member", "guest", "operator"):
         for what in "workspace channel messages version sources notes jobs context".split():
@@ -142,7 +141,6 @@ def test_a_private_name_is_on_no_page_of_other_readers(cast: Cast) -> None:
             assert "earns" not in page
 
 
-@pytest.mark.slow
 def test_reading_writes_nothing(cast: Cast) -> None:
     from django.db import connection
     from django.test.utils import CaptureQueriesContext
@@ -158,6 +156,7 @@ def test_reading_writes_nothing(cast: Cast) -> None:
         assert written == [], what
 
 
+@pytest.mark.nightly("opens every page and button as each reader")
 def test_readers_are_offered_no_buttons_that_refuse_them(cast: Cast) -> None:
     page = cast.clients["member"].get(cast.path("c/C0PUBLIC/")).content.decode()
     assert f"/m/{cast.memory.pk}/edit/" not in page

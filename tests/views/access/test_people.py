@@ -11,6 +11,8 @@ from memories.models import AuditEvent, Member, Reader, User
 from tests.factories import MemberFactory, PersonFactory, UserFactory, WorkspaceFactory
 from tests.views.conftest import Cast
 
+pytestmark = pytest.mark.slow
+
 
 def post(cast: Cast, who: str, **data: Any) -> int:
     return cast.clients[who].post(cast.path("people/"), data).status_code
@@ -34,7 +36,6 @@ def forms_with(page: str, name: str) -> list[dict[str, str]]:
     ]
 
 
-@pytest.mark.slow
 def test_it_is_for_admins(cast: Cast) -> None:
     for name, status in {
         "operator": 200,
@@ -87,7 +88,6 @@ def test_role_changes_are_recorded(cast: Cast) -> None:
     ]
 
 
-@pytest.mark.slow
 def test_the_last_admin_stays(cast: Cast) -> None:
     for who in ("insider", "operator"):
         for lower_role in ("", "guest", "editor"):
@@ -208,7 +208,6 @@ def test_queries_do_not_grow_with_people(cast: Cast, who: str) -> None:
     assert counts[0] == counts[1]
 
 
-@pytest.mark.slow
 @pytest.mark.django_db
 @pytest.mark.parametrize(
     ("slack", "status"), [({}, 200), ({"is_guest": True}, 403), ({"is_deleted": True}, 404)]

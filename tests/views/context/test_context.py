@@ -259,7 +259,7 @@ def test_the_reserve_follows_the_worst_ratio_of_the_model(full: Cast) -> None:
     assert "budget-reserve" in page and "style=" not in page.split("<main")[1]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly("quicker tests run the same lines")
 def test_an_unreadable_channel_leaves_no_trace(full: Cast) -> None:
     for name in ("member", "guest", "operator", "editor"):
         text = get(full, name=name)
@@ -330,7 +330,7 @@ def test_a_part_of_the_page_without_a_memory(cast: Cast) -> None:
     assert part.content.startswith(b'<div id="preview"') and b"autofocus" in part.content
 
 
-@pytest.mark.slow
+@pytest.mark.nightly("growth: fills tables, and counts again")
 def test_no_more_queries_for_more_channels(full: Cast) -> None:
     counts = []
     for many in (10, 60):

@@ -129,7 +129,7 @@ def test_the_page_in_japanese(spent: Cast) -> None:
     )
 
 
-@pytest.mark.slow
+@pytest.mark.nightly("quicker tests run the same lines")
 def test_each_memory_page_shows_its_cost(spent: Cast) -> None:
     """A workspace memory shows it to readers of the cost page, a thread memory to readers of its
     calls.

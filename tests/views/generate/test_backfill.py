@@ -12,6 +12,8 @@ from memories.rules.memory.identity import MemoryType
 from tests.factories import MONDAY, MessageFactory
 from tests.views.conftest import Cast
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def older(cast: Cast) -> Cast:
@@ -125,7 +127,6 @@ def test_a_backfill_with_a_hidden_channel_is_hidden(older: Cast) -> None:
     assert '<button class="button primary">' not in page(older, "?estimate=1", name="operator")
 
 
-@pytest.mark.slow
 def test_an_admin_pauses_resumes_and_cancels(older: Cast) -> None:
     backfill = order(older)
     assert change(older, backfill, do="pause") == 302

@@ -27,6 +27,8 @@ from memories.views.generate import jobs
 from tests.factories import ChannelFactory, all_is_well, make_segment, make_version
 from tests.views.conftest import Cast
 
+pytestmark = pytest.mark.slow
+
 State = Job.State
 PART = {"HX-Request": "true"}
 
@@ -109,7 +111,6 @@ class TestHealth:
             "#launch" in failed and "The bot is not in the channel" in failed and "Since" in failed
         )
 
-    @pytest.mark.slow
     def test_problems_of_a_hidden_channel_are_not_shown(self, well: Cast) -> None:
         Channel.objects.filter(pk=well.private.pk).update(bot_is_in=False)
         job(well.private, "dead", fault="timeout")
@@ -121,7 +122,7 @@ class TestHealth:
         text = cast.clients[name].get(cast.path("c/C0PUBLIC/")).content.decode()
         return 'aria-label="needs attention"' in text.split("</nav>")[0]
 
-    @pytest.mark.slow
+    @pytest.mark.nightly("quicker tests run the same lines")
     def test_the_navigation_warns_of_problems(self, well: Cast) -> None:
         assert not self.nav_warns(well)
         made = job(well.public, "dead", fault="timeout")
@@ -189,7 +190,6 @@ class TestList:
         text = page(well)
         assert "$2.50" in text and "120 tokens without a price" in text and "$0" not in text
 
-    @pytest.mark.slow
     def test_a_row_shows_the_time_of_the_next_try_in_its_facts(self, well: Cast) -> None:
         later = timezone.now() + timedelta(hours=1)
         job(well.public, "waiting", retry_at=later, fault="rate_limited")
@@ -197,7 +197,6 @@ class TestList:
         assert "until" not in row.split('<p class="facts">')[0]
         assert "until" in row.split('<p class="facts">')[1].split("</p>")[0]
 
-    @pytest.mark.slow
     def test_older_jobs_have_their_own_address(self, well: Cast) -> None:
         made = [job(well.public, "done") for _ in range(30)]
         text = page(well)
@@ -207,7 +206,6 @@ class TestList:
 
 
 class TestAudience:
-    @pytest.mark.slow
     def test_jobs_of_a_private_channel_and_their_counts_are_hidden(self, well: Cast) -> None:
         secret = job(well.private, "dead", fault="timeout", fault_text="tom earns a lot")
         call(secret, micros=1_000_000)
@@ -257,7 +255,6 @@ class TestActing:
             "job_retry",
         ]
 
-    @pytest.mark.slow
     def test_retry_all_covers_the_visible_failed_jobs(self, well: Cast) -> None:
         seen, foreign = job(well.public, "dead"), job(ChannelFactory(), "dead")
         assert "Retry the failed job" in page(well, name="insider")
@@ -273,7 +270,6 @@ class TestActing:
         assert "<html" not in text and 'hx-swap-oob="innerHTML"' in text
         assert re.search(rf'id="run-{dead.pk}"[^>]* autofocus', text)
 
-    @pytest.mark.slow
     @pytest.mark.parametrize("name", ["member", "editor", "guest"])
     def test_other_readers_cannot_retry(self, well: Cast, name: str) -> None:
         dead = job(well.public, "dead")
@@ -336,14 +332,12 @@ class TestPolling:
         assert match is not None
         return match[1].replace("&amp;", "&")
 
-    @pytest.mark.slow
     def test_the_page_refreshes_faster_while_jobs_are_active(self, well: Cast) -> None:
         assert 'hx-trigger="every 60s"' in page(well)
         assert '<noscript><meta http-equiv="refresh" content="30"></noscript>' in page(well)
         job(well.public)
         assert 'hx-trigger="every 3s"' in page(well)
 
-    @pytest.mark.slow
     def test_an_unchanged_page_is_answered_with_204(self, well: Cast) -> None:
         made = job(well.public, "claimed", lease_until=timezone.now() + timedelta(minutes=5))
         client = well.clients["member"]
@@ -363,7 +357,6 @@ class TestPolling:
         assert answer.status_code == 286 and b"hx-trigger" not in answer.content
         assert "meta http-equiv" not in page(well, f"{made.pk}/")
 
-    @pytest.mark.slow
     def test_each_control_of_a_part_has_an_id(self, well: Cast) -> None:
         for state in ("dead", "waiting", "done", "proposed"):
             made = job(well.public, state, fault="quarantined")
@@ -373,7 +366,7 @@ class TestPolling:
             assert controls and all(" id=" in control for control in controls)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly("growth: fills tables, and counts again")
 @pytest.mark.parametrize("suffix", ["jobs/", "jobs/cost/"])
 def test_more_jobs_need_no_more_queries(well: Cast, suffix: str) -> None:
     def make(count: int) -> None:
@@ -391,7 +384,6 @@ def test_more_jobs_need_no_more_queries(well: Cast, suffix: str) -> None:
     assert counts[0] == counts[1], counts
 
 
-@pytest.mark.slow
 def test_it_loads_the_channels_that_it_shows(well: Cast, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jobs, "CHANNELS_SHOWN", 3)
     ChannelFactory.create_batch(60, workspace=well.workspace, is_followed=True)
@@ -408,7 +400,6 @@ def test_it_loads_the_channels_that_it_shows(well: Cast, monkeypatch: pytest.Mon
     assert len(loaded) <= jobs.CHANNELS_SHOWN + jobs.FAILED_SHOWN + NAV_RECENT
 
 
-@pytest.mark.slow
 def test_one_element_has_the_focus_after_retry_all(cast: Cast) -> None:
     for _ in range(3):
         job(cast.public, "dead", fault="timeout")
@@ -422,7 +413,6 @@ def test_one_element_has_the_focus_after_retry_all(cast: Cast) -> None:
     assert nothing.content.decode().count("autofocus") == 1
 
 
-@pytest.mark.slow
 def test_a_reader_stops_the_refreshing(cast: Cast) -> None:
     failed = job(cast.public, "dead", fault="timeout")
     for suffix in ("", f"{job(cast.public).pk}/"):
@@ -436,7 +426,6 @@ def test_a_reader_stops_the_refreshing(cast: Cast) -> None:
     assert answer["Location"] == cast.path("jobs/?live=off")
 
 
-@pytest.mark.slow
 def test_links_and_forms_keep_the_page_and_the_choice_to_refresh(cast: Cast) -> None:
     made = [job(cast.public, "done") for _ in range(60)]
     still = page(cast, "?live=off")

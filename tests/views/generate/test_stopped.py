@@ -56,7 +56,7 @@ def test_another_workspaces_connection_has_no_banner(cast: Cast) -> None:
     "way",
     [
         "uninstalled",
-        "not asked for a day",
+        pytest.param("not asked for a day", marks=pytest.mark.nightly("another cause")),
         pytest.param("revoked", marks=pytest.mark.nightly("another word")),
     ],
 )

@@ -54,7 +54,7 @@ def post(cast: Cast, name: str = "editor", memory: Memory | None = None, **heade
     return response
 
 
-@pytest.mark.slow
+@pytest.mark.nightly("quicker tests run the same lines")
 def test_get_shows_the_cost_and_starts_nothing(talking: Cast) -> None:
     segments = Segment.objects.count()
     page = talking.clients["editor"].get(talking.path("c/C0PUBLIC/")).content.decode()
@@ -169,7 +169,7 @@ def unseen(talking: Cast) -> Channel:
     return channel
 
 
-@pytest.mark.slow
+@pytest.mark.nightly("quicker tests run the same lines")
 @pytest.mark.parametrize("marked", [False, True], ids=["never looked at", "with a start mark"])
 def test_post_creates_the_memory_of_a_channel(talking: Cast, unseen: Channel, marked: bool) -> None:
     if marked:

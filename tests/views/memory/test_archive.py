@@ -21,6 +21,8 @@ from tests.factories import MONDAY, MessageFactory, make_version
 from tests.llm.requests import long
 from tests.views.conftest import Cast
 
+pytestmark = pytest.mark.slow
+
 ARCHIVED = "- The beta shipped on 2 October"
 SECRET = "- Tom asked for a raise in May"
 
@@ -63,7 +65,6 @@ def restore(cast: Cast, name: str = "editor", **given: object):
     return cast.clients[name].post(reverse("archive-restore", args=[memory.pk]), seen | given)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "public", "private"),
     [
@@ -89,7 +90,6 @@ def memory_path(memory: Memory) -> str:
     return f"/w/team/c/{memory.channel.slack_id}/"
 
 
-@pytest.mark.slow
 def test_the_page_of_the_memory_counts_archived_lines(archive: Cast, cast: Cast) -> None:
     shown = archive.clients["member"].get(memory_path(archive.memory)).content.decode()
     assert f'<a href="/m/{archive.memory.pk}/archive/">Archive (1)</a>' in shown
@@ -181,7 +181,6 @@ def test_pages_and_links_to_a_line(archive: Cast, django_assert_max_num_queries)
     assert "The beta shipped" in page(archive, "editor", memory, "?page=2")
 
 
-@pytest.mark.slow
 @pytest.mark.postgres("full-text search")
 @pytest.mark.parametrize(
     ("name", "typed", "count"),
@@ -250,7 +249,6 @@ def test_a_small_budget_drops_the_archive_first(archive: Cast) -> None:
     assert "The beta shipped" in output
 
 
-@pytest.mark.slow
 def test_a_replaced_line_links_to_its_successor(archive: Cast) -> None:
     old = archive.memory.versions.get(lines__text=ARCHIVED)
     new = MemoryVersion.objects.get(base=old)

@@ -32,6 +32,8 @@ from tests.factories import (
 )
 from tests.views.conftest import Cast
 
+pytestmark = pytest.mark.slow
+
 
 def page(cast: Cast, name: str = "member", query: str = "", status: int = 200) -> str:
     response = cast.clients[name].get(cast.path(f"catch-up/{query}"))
@@ -135,7 +137,6 @@ def test_short_term_memory_is_used_without_long_term_memory(cast: Cast) -> None:
     assert "they meet often" in entry(text, long) and not entry(text, short)
 
 
-@pytest.mark.slow
 def test_the_workspace_comes_first_and_not_to_guests(cast: Cast) -> None:
     memory = make_workspace_memory(workspace=cast.workspace, texts=["- We moved to Kobe"])
     text = page(cast)
@@ -179,7 +180,7 @@ def sent(memory: Memory, days: int) -> None:
     Line.objects.filter(version=memory.current_id).update(at_us=at)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly("quicker tests run the same lines")
 def test_a_period_is_based_on_the_time_of_messages(cast: Cast) -> None:
     """An import or a backfill makes versions of old messages today."""
     mark_seen(cast, cast.memory, 2)
@@ -229,7 +230,6 @@ def test_a_sentence_of_the_opening_has_one_source(cast: Cast) -> None:
     assert lines and all(line.count('class="chip"') == 1 for line in lines)
 
 
-@pytest.mark.slow
 def test_a_period_opens_with_the_workspaces_short_term_memory(cast: Cast) -> None:
     memory = make_workspace_memory(
         workspace=cast.workspace,
@@ -250,7 +250,6 @@ def test_a_folded_channel_shows_the_number_of_new_lines(cast: Cast) -> None:
     assert "We launch on Monday" in folded
 
 
-@pytest.mark.slow
 def test_all_that_was_on_the_page_is_marked_at_once(cast: Cast) -> None:
     [second] = many(cast.workspace, 1)
     text = page(cast)
@@ -288,7 +287,6 @@ def test_an_invalid_day_is_not_pushed_to_the_history(cast: Cast) -> None:
     assert list(answers.values()) == ["false", None]
 
 
-@pytest.mark.slow
 def test_the_title_has_the_time(cast: Cast) -> None:
     at = timezone.now() - timedelta(days=2)
     Seen.objects.of(cast.users["member"], cast.memory).mark(1, at)
@@ -297,7 +295,7 @@ def test_the_title_has_the_time(cast: Cast) -> None:
     assert re.search(r"<h1>Since <time [^>]*>\d+ \w+ \d{4}, \d\d:\d\d</time></h1>", page(cast))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly("quicker tests run the same lines")
 def test_the_title_has_the_oldest_mark_with_news(cast: Cast) -> None:
     [second] = many(cast.workspace, 1)
     title = r"<h1>(.*?)</h1>"
@@ -318,7 +316,6 @@ def test_threads_are_not_listed(cast: Cast) -> None:
     assert mark(cast, thread, 1).status_code == 404
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "path",
     [
@@ -356,7 +353,6 @@ def test_a_restricted_version_is_not_compared_with(cast: Cast) -> None:
     assert "hidden words" not in text
 
 
-@pytest.mark.slow
 def test_navigation_counts_only_visible_news(cast: Cast) -> None:
     def counts(name: str) -> dict[str, int]:
         nav = page(cast, name).partition("<main")[0]
@@ -406,7 +402,7 @@ def many(workspace: Workspace, number: int) -> list[Memory]:
     return made
 
 
-@pytest.mark.slow
+@pytest.mark.nightly("quicker tests run the same lines")
 def test_a_page_has_twenty_entries(cast: Cast) -> None:
     many(cast.workspace, 44)
     seen: list[str] = []
@@ -423,7 +419,6 @@ def test_a_page_has_twenty_entries(cast: Cast) -> None:
     assert len(set(seen)) == 45 and titles == 3, "each address is a whole page"
 
 
-@pytest.mark.slow
 def test_the_next_entries_are_a_part_with_focus(cast: Cast) -> None:
     many(cast.workspace, 24)
     text = page(cast)
@@ -438,7 +433,7 @@ def test_the_next_entries_are_a_part_with_focus(cast: Cast) -> None:
     assert "HX-Request" in response["Vary"]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly("quicker tests run the same lines")
 def test_a_mark_between_pages_moves_nothing(cast: Cast) -> None:
     memories = many(cast.workspace, 24)
     text = page(cast)
@@ -459,7 +454,7 @@ def test_the_form_replaces_the_whole_region(cast: Cast) -> None:
     assert 'hx-push-url="true"' in part
 
 
-@pytest.mark.slow
+@pytest.mark.nightly("growth: fills tables, and counts again")
 def test_queries_do_not_grow_with_entries(cast: Cast) -> None:
     """This covers a page, its parts and a mark."""
     counts = []

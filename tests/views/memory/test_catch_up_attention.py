@@ -30,6 +30,8 @@ from tests.factories import (
 from tests.views.conftest import Cast
 from tests.views.memory.test_catch_up import entry, main_of, mark_seen, page, texts
 
+pytestmark = pytest.mark.slow
+
 
 def test_an_ordinary_workspace_has_no_attention_items(cast: Cast) -> None:
     assert "Needs attention" not in page(cast, "editor")
@@ -61,7 +63,6 @@ def test_a_text_that_lost_many_lines_needs_attention(cast: Cast) -> None:
     assert "Nothing was added." in entry(text, cast.memory)
 
 
-@pytest.mark.slow
 def test_quarantined_lines_need_the_attention_of_editors(cast: Cast) -> None:
     line = QuarantinedLine.objects.create(memory=cast.memory, text="bad", rule="link")
     line.sources.add(cast.messages[0])
@@ -101,7 +102,6 @@ def test_a_week_without_news_has_no_link_to_itself(cast: Cast) -> None:
     assert 'href="/w/team/"' in empty
 
 
-@pytest.mark.slow
 def test_a_channel_that_needs_a_person_is_named(cast: Cast) -> None:
     connected(cast.workspace, timedelta(minutes=2))
     assert "The bot is not in the channel" not in page(cast)
@@ -113,7 +113,7 @@ def test_a_channel_that_needs_a_person_is_named(cast: Cast) -> None:
     )
 
 
-@pytest.mark.slow
+@pytest.mark.nightly("quicker tests run the same lines")
 def test_a_stopped_worker_and_failed_jobs_have_warnings(cast: Cast) -> None:
     assert "No worker has started yet" in texts(page(cast))
     assert "No worker" not in texts(page(cast, "guest")), "it is for members to know of"
@@ -145,7 +145,6 @@ def reader_of(workspace: Workspace, **role: str) -> Client:
     return client
 
 
-@pytest.mark.slow
 def test_an_empty_workspace_has_first_steps(db: None) -> None:
     workspace = WorkspaceFactory(slug="empty")
     ChannelFactory(workspace=workspace)
@@ -184,7 +183,6 @@ def test_a_reader_without_channels_gets_the_reason(cast: Cast) -> None:
 # -- many
 
 
-@pytest.mark.slow
 def test_an_old_question_needs_attention(cast: Cast) -> None:
     version = make_version(memory=cast.private_memory, text="- Who owns the budget?\n- Friday")
     words = "question has had no answer for more than 7 days"

@@ -29,6 +29,8 @@ from tests.factories import (
 )
 from tests.views.conftest import Cast
 
+pytestmark = pytest.mark.slow
+
 
 def page_of(cast: Cast, name: str = "member") -> str:
     response = cast.clients[name].get(cast.path("c/C0PUBLIC/"))
@@ -50,7 +52,7 @@ def offered(cast: Cast) -> str:
     return match[1] if match else ""
 
 
-@pytest.mark.slow
+@pytest.mark.nightly("quicker tests run the same lines")
 def test_the_memory_has_a_comparison_with_the_marked_version(cast: Cast) -> None:
     pks = list(cast.memory.versions.in_order().values_list("pk", flat=True))
     assert offered(cast) == ""
@@ -66,7 +68,6 @@ def test_the_memory_has_a_comparison_with_the_marked_version(cast: Cast) -> None
     assert offered(cast) == f"/diff/{pks[0]}..{made.pk}/"
 
 
-@pytest.mark.slow
 def test_short_term_memory_has_a_comparison_without_long_term_memory(cast: Cast) -> None:
     short = Memory.objects.get(channel=cast.public, memory_type=MemoryType.SHORT_TERM)
     member = cast.users["member"]
@@ -101,7 +102,6 @@ def test_the_current_text_is_compared_with_the_previous_text(cast: Cast) -> None
     assert re.findall(r'href="(/diff/[^"]+)"', card) == [f"/diff/{first.pk}..{current.pk}/"]
 
 
-@pytest.mark.slow
 def test_a_topic_names_only_visible_channels(cast: Cast) -> None:
     """Slack adds a name to each id, even of a private channel."""
     topic = "see <#C0PRIVATE|salaries>, <#C0PUBLIC|old> & <b>"
@@ -122,14 +122,12 @@ def test_hidden_characters_of_a_memory_are_shown(cast: Cast) -> None:
     assert "safe⟦U+202E⟧gnp.exe" in page_of(cast)
 
 
-@pytest.mark.slow
 def test_a_line_without_sources_is_marked(cast: Cast) -> None:
     assert "No source" not in page_of(cast)
     make_version(memory=cast.memory, text="- out of thin air", until=timezone.now())
     assert "No source" in page_of(cast)
 
 
-@pytest.mark.slow
 def test_each_line_has_its_author_and_a_link_to_its_first_version(cast: Cast) -> None:
     first, second = cast.memory.versions.order_by("number")
     cast.memory.revise("- We launch on Monday\n- Mine", by=cast.users["editor"], based_on=2)
@@ -160,7 +158,7 @@ def test_the_lines_of_a_long_term_memory_are_grouped(cast: Cast) -> None:
     assert page.count('<details class="month">') == 2
 
 
-@pytest.mark.slow
+@pytest.mark.nightly("quicker tests run the same lines")
 def test_a_replaced_line_is_folded_behind_the_new_line(cast: Cast) -> None:
     line = cast.memory.current.lines.get(position=0)
     line.correct("We launch in May", by=None, based_on=2)
@@ -174,7 +172,6 @@ def test_a_replaced_line_is_folded_behind_the_new_line(cast: Cast) -> None:
         cast.memory.revise(f"{current.content}\n- More", by=None, based_on=current.number)
 
 
-@pytest.mark.slow
 def test_a_period_shows_the_new_lines_first(cast: Cast) -> None:
     make_version(
         memory=cast.memory,
@@ -232,7 +229,6 @@ def test_the_history_has_reasons_and_periods(cast: Cast) -> None:
     assert "5 Jan 2026, 09:00" in page
 
 
-@pytest.mark.slow
 def test_the_newest_segment_has_a_comparison(cast: Cast) -> None:
     short = Memory.objects.of_channel(cast.public, MemoryType.SHORT_TERM)
     first = short.current
@@ -296,7 +292,6 @@ def test_waiting_and_failed_jobs_are_listed(cast: Cast, state: str, fault: str, 
     assert words in page_of(cast)
 
 
-@pytest.mark.slow
 def test_jobs_with_private_messages_are_for_members(cast: Cast) -> None:
     message = MessageFactory(channel=cast.public, author=cast.author, was_private=True)
     segment = make_segment(messages=[message])
@@ -312,7 +307,6 @@ def test_an_empty_channel_has_the_conditions(cast: Cast) -> None:
     assert "No memories yet." in page_of(cast)
 
 
-@pytest.mark.slow
 def test_the_timeline_is_a_chart_and_a_table(cast: Cast) -> None:
     assert "No messages, versions or decisions in the last 14 days." in page_of(cast)
     now = timezone.now()
@@ -330,7 +324,7 @@ def test_the_timeline_is_a_chart_and_a_table(cast: Cast) -> None:
     assert "Number per day." in page
 
 
-@pytest.mark.slow
+@pytest.mark.nightly("quicker tests run the same lines")
 def test_the_cost_of_this_month_is_shown(cast: Cast) -> None:
     assert "Cost this month" not in page_of(cast)
     today = timezone.now().astimezone(UTC).date()
@@ -356,7 +350,7 @@ def test_the_cost_of_this_month_is_shown(cast: Cast) -> None:
     assert "Cost this month" not in page_of(cast, "guest")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly("growth: fills tables, and counts again")
 def test_queries_do_not_grow_with_rows(cast: Cast) -> None:
     counts = []
     for many in (10, 100):
@@ -389,7 +383,7 @@ def fill(cast: Cast, many: int) -> None:
     )
 
 
-@pytest.mark.slow
+@pytest.mark.nightly("quicker tests run the same lines")
 @pytest.mark.parametrize(
     ("values", "says"),
     [

@@ -92,7 +92,7 @@ def test_a_comparison_by_htmx_is_a_part_with_its_title(cast: Cast) -> None:
     assert 'tabindex="-1" autofocus>v1' not in page
 
 
-@pytest.mark.slow
+@pytest.mark.nightly("growth: fills tables, and counts again")
 def test_queries_do_not_grow_with_rows(cast: Cast) -> None:
     """Lines, sources and versions to choose from are added."""
     counts = []
@@ -134,7 +134,7 @@ def test_another_pair_has_its_own_url(cast: Cast) -> None:
     assert (response.status_code, response["Location"]) == (302, f"/diff/{old}..{new}/")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly("quicker tests run the same lines")
 def test_older_versions_are_reached_by_links(cast: Cast) -> None:
     for i in range(PAIRS_SHOWN + 60):
         draft = NewVersion(lines=[Line(f"- {i}", Origin.MODEL)], origin=Origin.MODEL)

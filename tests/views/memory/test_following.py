@@ -50,7 +50,7 @@ def test_a_jump_list_opens_the_entries(cast: Cast, talk: list[Channel]) -> None:
         assert f'id="{target}"' in page
 
 
-@pytest.mark.slow
+@pytest.mark.nightly("quicker tests run the same lines")
 def test_followed_channels_are_on_the_first_page(
     cast: Cast, talk: list[Channel], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -64,6 +64,7 @@ def test_followed_channels_are_on_the_first_page(
     assert len(names) == 2 and not set(names) & set(listed(cast))
 
 
+@pytest.mark.nightly("quicker tests run the same lines")
 def test_the_buttons_are_on_the_channel_and_the_list_shows_the_choice(cast: Cast) -> None:
     choose(cast, cast.public, "follow")
     page = cast.clients["member"].get(cast.path("c/C0PUBLIC/")).content.decode()

@@ -388,7 +388,7 @@ def test_versions_are_paged(cast: Cast) -> None:
     assert ">v12</a>" in older_page and ">v13</a>" not in older_page
 
 
-@pytest.mark.slow
+@pytest.mark.nightly("growth: fills tables, and counts again")
 @pytest.mark.parametrize("headers", [{}, HTMX], ids=["page", "rail"])
 def test_queries_do_not_grow_with_rows(cast: Cast, headers: dict[str, str]) -> None:
     counts = []
@@ -402,7 +402,7 @@ def test_queries_do_not_grow_with_rows(cast: Cast, headers: dict[str, str]) -> N
     assert counts[0] == counts[1]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly("quicker tests run the same lines")
 def test_all_versions_replace_the_rail(cast: Cast) -> None:
     for i in range(60):
         make_version(memory=cast.memory, text=f"- {i}")

@@ -143,7 +143,7 @@ def test_other_readers_cannot_decide(proposed: Cast, word: str, name: str, statu
     assert proposals.find_proposal(proposed.memory)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly("quicker tests run the same lines")
 def test_protected_lines_are_in_the_proposal(proposed: Cast) -> None:
     proposed.memory.pin(6, by=None, based_on=3)
     page = compared(proposed)

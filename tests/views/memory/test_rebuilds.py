@@ -78,7 +78,7 @@ def test_a_request_leads_to_its_job(cast: Cast) -> None:
     assert AuditEvent.objects.get(action="memory_rebuild").actor == "editor"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly("quicker tests run the same lines")
 def test_both_texts_and_their_drift_are_compared(rebuilt: Cast) -> None:
     page = rebuilt.clients["member"].get(path(rebuilt, "proposal/")).content.decode()
     assert "A rebuilt text needs your approval" in page and "/accept/" not in page

@@ -61,7 +61,7 @@ def test_a_long_thread_is_paged_forward(cast: Cast) -> None:
     assert next_page.count("<article") == 11
 
 
-@pytest.mark.slow
+@pytest.mark.nightly("quicker tests run the same lines")
 def test_a_long_thread_is_paged_backward(cast: Cast) -> None:
     root = MessageFactory(channel=cast.public, author=cast.author, at=LATER)
     for i in range(120):

@@ -21,6 +21,8 @@ from tests.factories import (
 from tests.views.conftest import Cast
 from tests.views.generate.test_jobs import call, job
 
+pytestmark = pytest.mark.slow
+
 HTMX = {"HX-Request": "true"}
 
 
@@ -100,7 +102,6 @@ def test_the_provenance_of_a_version(cast: Cast) -> None:
     assert f"/v/{secret.pk}/" in page_of(cast, version.pk, "insider")
 
 
-@pytest.mark.slow
 def test_the_job_and_its_cost_are_shown_to_its_readers(cast: Cast) -> None:
     made = call(job(cast.public, "done"), micros=2_500_000).job
     version = make_version(memory=cast.memory, text="- y", job=made)
@@ -216,7 +217,6 @@ def test_a_restore_over_a_withdrawn_text_is_refused(cast: Cast) -> None:
     assert not re.search(r"\bv0\b", page)
 
 
-@pytest.mark.slow
 def test_lists_of_versions_have_authors(cast: Cast) -> None:
     cast.memory.revise("- Something newer", by=cast.users["insider"], based_on=2)
     client = cast.clients["member"]
@@ -245,7 +245,6 @@ def test_restoring_the_current_text_makes_no_version(cast: Cast) -> None:
     assert cast.memory.versions.count() == 2
 
 
-@pytest.mark.slow
 def test_a_button_lists_the_sources(cast: Cast) -> None:
     """It is a part of the memory's card or a page, with the first words of readable messages."""
     version = cast.memory.current

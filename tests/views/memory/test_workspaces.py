@@ -90,7 +90,7 @@ def test_a_source_in_a_channel_that_the_reader_may_not_open_is_no_link(cast: Cas
     assert secret.ts in cast.clients["insider"].get(cast.path()).content.decode()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly("quicker tests run the same lines")
 def test_notes_of_the_whole_workspace_are_listed(cast: Cast) -> None:
     def page(name: str = "member") -> str:
         html: str = cast.clients[name].get(cast.path()).content.decode().split("<main")[1]
@@ -115,7 +115,7 @@ def test_it_lists_the_bots_that_use_its_memory(cast: Cast) -> None:
         assert ("bots everywhere in the workspace" in text) is is_told
 
 
-@pytest.mark.slow
+@pytest.mark.nightly("growth: fills tables, and counts again")
 def test_queries_do_not_grow_with_rows(cast: Cast) -> None:
     counts = []
     for many in (10, 60):
@@ -134,7 +134,7 @@ def test_queries_do_not_grow_with_rows(cast: Cast) -> None:
     assert counts[0] == counts[1]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly("quicker tests run the same lines")
 def test_channels_are_paged_and_searched(cast: Cast, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workspaces, "CHANNELS_AT_ONCE", 3)
     for name in ("alpha", "beta", "gamma", "zeta"):

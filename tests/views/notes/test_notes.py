@@ -402,7 +402,7 @@ def test_examples_are_offered_until_there_is_a_note(cast: Cast) -> None:
     assert "Use this example" not in page_of(cast, name="editor")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly("growth: fills tables, and counts again")
 def test_queries_do_not_grow_with_rows(cast: Cast) -> None:
     counts = []
     note = NoteFactory(workspace=cast.workspace)

@@ -86,6 +86,7 @@ def test_a_private_channels_note_is_no_strangers_in_the_trash_either(cast: Cast)
         assert cast.clients["editor"].get(cast.path(f"notes/{note.pk}/{what}")).status_code == 404
 
 
+@pytest.mark.nightly("growth: fills tables, and counts again")
 def test_queries_do_not_grow_with_rows(cast: Cast) -> None:
     counts = []
     for many in (10, 100):

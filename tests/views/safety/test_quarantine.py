@@ -10,6 +10,8 @@ from memories.models import AuditEvent, Memory, Message, Person, QuarantinedLine
 from memories.rules.memory.lines import Origin
 from tests.views.conftest import Cast
 
+pytestmark = pytest.mark.slow
+
 TEXT = "See <b>https://evil.example/x</b>"
 
 
@@ -34,7 +36,6 @@ def test_an_empty_quarantine_is_explained(cast: Cast) -> None:
     assert "No lines in quarantine." in page(cast)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "status"),
     [("editor", 200), ("member", 403), ("insider", 200), ("guest", 403), ("outsider", 404),
@@ -77,7 +78,6 @@ def test_only_sources_in_use_can_be_excluded(cast: Cast) -> None:
     assert f'hx-post="{cast.path(revoke.format(cast.messages[0].pk))}"' not in page(cast)
 
 
-@pytest.mark.slow
 def test_private_lines_are_only_for_their_readers(cast: Cast) -> None:
     line = quarantine(cast, "tom's secret line", cast.private_memory)
     assert "secret line" in page(cast, "insider")
@@ -120,7 +120,6 @@ def test_accepted_it_is_the_editors_line(cast: Cast) -> None:
     assert cast.memory.head == 3
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seen", [{"based_on": 1, "revision": 0}, {"based_on": 2, "revision": 7}])
 def test_over_a_newer_text_nothing_is_done(cast: Cast, seen: dict[str, int]) -> None:
     line = quarantine(cast)
@@ -167,7 +166,6 @@ def test_a_message_is_revoked_and_restored(cast: Cast) -> None:
     assert cast.clients["editor"].get(cast.path(path)).status_code == 405
 
 
-@pytest.mark.slow
 def test_a_person_is_revoked_and_restored(cast: Cast) -> None:
     quarantine(cast)
     path = f"sources/people/{cast.author.pk}/"
@@ -190,6 +188,7 @@ def test_the_message_row_shows_and_changes_its_exclusion(cast: Cast) -> None:
     assert 'value="revoke"' not in read and "excluded from memories" in read
 
 
+@pytest.mark.nightly("growth: fills tables, and counts again")
 def test_more_lines_are_no_more_queries(cast: Cast) -> None:
     def queries() -> int:
         with CaptureQueriesContext(connection) as captured:

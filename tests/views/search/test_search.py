@@ -15,7 +15,7 @@ from memories.rules.summariser import OFFLINE
 from tests.factories import MONDAY, MessageFactory, NoteFactory, make_version
 from tests.views.conftest import Cast
 
-pytestmark = pytest.mark.postgres("full-text search")
+pytestmark = [pytest.mark.slow, pytest.mark.postgres("full-text search")]
 
 
 def page_of(cast: Cast, typed: str = "", name: str = "member", *, part: bool = False, **fields):
@@ -53,7 +53,6 @@ def test_htmx_gets_the_results_and_their_number(cast: Cast) -> None:
     assert 'hx-push-url="true"' in page and 'method="get"' in page
 
 
-@pytest.mark.slow
 def test_empty_searches_and_results_suggest_a_next_step(cast: Cast) -> None:
     assert "What are you looking for?" in page_of(cast)
     assert "What are you looking for?" in page_of(cast, "!?")
@@ -81,7 +80,6 @@ def test_days_have_the_usual_format(cast: Cast, language: str, day: str) -> None
     assert day in cast.clients["member"].get(path, headers=headers).content.decode()
 
 
-@pytest.mark.slow
 def test_private_texts_are_neither_listed_nor_counted_nor_named(cast: Cast) -> None:
     MessageFactory(channel=cast.private, text="移行 of the secret kind")
     NoteFactory(workspace=cast.workspace, channel=cast.private, content="移行 secretly")
@@ -99,7 +97,7 @@ def test_private_texts_are_neither_listed_nor_counted_nor_named(cast: Cast) -> N
     assert response.status_code == 404
 
 
-@pytest.mark.slow
+@pytest.mark.nightly("growth: fills tables, and counts again")
 def test_many_hits_take_no_more_queries_than_few(cast: Cast) -> None:
     def count_queries(typed: str, **fields: str) -> int:
         with CaptureQueriesContext(connection) as queries:
@@ -132,7 +130,6 @@ def test_many_hits_take_no_more_queries_than_few(cast: Cast) -> None:
     assert all(after <= before + 2 for before, after in zip(few, many, strict=True))
 
 
-@pytest.mark.slow
 def test_older_hits_are_a_link_away(cast: Cast) -> None:
     for number in range(60):
         at = MONDAY + timedelta(days=1, minutes=number)
@@ -204,7 +201,7 @@ def test_an_empty_search_lists_recent_memories(cast: Cast) -> None:
     assert ">#salaries</a>" in page_of(cast, name="insider").partition("<main")[2]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly("quicker tests run the same lines")
 def test_a_misspelled_name_suggests_similar_names(cast: Cast) -> None:
     NoteFactory(workspace=cast.workspace, title="Deployment checklist", content="Step by step")
     page = page_of(cast, "lanch")
@@ -216,7 +213,6 @@ def test_a_misspelled_name_suggests_similar_names(cast: Cast) -> None:
     assert f"#{cast.private.name}" in page_of(cast, f"{cast.private.name}x", "insider")
 
 
-@pytest.mark.slow
 def test_older_versions_are_folded_behind_the_current_one(cast: Cast) -> None:
     for number in range(3):
         at = MONDAY + timedelta(days=300, hours=number)

@@ -48,6 +48,7 @@ def client_of_operator(client: Client) -> Client:
     return client
 
 
+@pytest.mark.nightly("growth: fills tables, and counts again")
 def test_names_of_unreadable_rows_cost_no_work(client_of_operator: Client) -> None:
     suggestions = "?app_label=memories&model_name=note&field_name=channel&term="
     differing = {}
