@@ -67,6 +67,18 @@ def environment(url: str, var: Path) -> dict[str, str]:
     }
 
 
+# Migrates an empty database to a migration that the squashed one replaces.
+MIGRATE_TO = """
+from django.db import connection
+from django.db.migrations.executor import MigrationExecutor
+from django.db.migrations.loader import MigrationLoader
+executor = MigrationExecutor(connection)
+executor.loader = MigrationLoader(connection, replace_migrations=False)
+others = [name for name in executor.loader.graph.leaf_nodes() if name[0] != "memories"]
+executor.migrate([*others, ("memories", "%s")])
+"""
+
+
 def manage(url: str, var: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """Run a command of ours on this database."""
     command = [sys.executable, "manage.py", *words]

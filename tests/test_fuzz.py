@@ -14,7 +14,7 @@ from tests.leaks.world import World
 @pytest.mark.parametrize(
     "count",
     [
-        200,
+        40,
         pytest.param(
             20_000, marks=[pytest.mark.nightly("20,000 requests"), pytest.mark.timeout(0)]
         ),

@@ -117,6 +117,7 @@ def test_slow_clients_do_not_slow_other_clients_down(start: Start) -> None:
     assert slowest < 2
 
 
+@pytest.mark.nightly("starts servers; slow clients show that others are served")
 @pytest.mark.cluster
 @pytest.mark.django_db(transaction=True)
 def test_an_endless_request_is_closed(start: Start) -> None:

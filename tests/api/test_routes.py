@@ -261,19 +261,6 @@ def test_the_status_has_the_account_of_the_key(cast, token, ask):
     assert status["newest_message_at"]
 
 
-@pytest.mark.nightly("thousands of requests; `make test` asks a few of each operation")
-def test_no_request_breaks_the_contract(cast, token, one_connection):
-    key = token("editor", scopes=list(ApiKey.Scope), requests_per_minute=10**6)
-    check_contract(key, examples=100)
-
-
-@pytest.mark.slow
-def test_a_few_requests_of_each_operation_keep_the_contract(cast, token, one_connection):
-    check_contract(
-        token("editor", scopes=list(ApiKey.Scope), requests_per_minute=10**6), examples=1
-    )
-
-
 @pytest.fixture
 def one_connection():
     """Keep the test's connection open in requests over WSGI."""
@@ -285,8 +272,9 @@ def one_connection():
         signal.connect(close_old_connections)
 
 
-def check_contract(key: str, examples: int) -> None:
-    """Send generated requests to every operation of the OpenAPI document, in process.
+@pytest.mark.nightly("thousands of requests")
+def test_no_request_breaks_the_contract(cast, token, one_connection):
+    """Generated requests to every operation of the OpenAPI document, in process.
 
     A change of a note may fail without If-Match, which no schema can require.
     """
@@ -296,12 +284,13 @@ def check_contract(key: str, examples: int) -> None:
 
     from memoryhub.wsgi import application
 
+    key = token("editor", scopes=list(ApiKey.Scope), requests_per_minute=10**6)
     schema = schemathesis.openapi.from_wsgi("/api/v1/openapi.json", application)
     for result in schema.get_all_operations():
         operation = result.ok()
 
         @settings(
-            max_examples=examples,
+            max_examples=100,
             deadline=None,
             database=None,
             derandomize=True,

@@ -15,7 +15,7 @@ from django.db.migrations.recorder import MigrationRecorder
 
 from memories.models import AuditEvent
 from memories.rules.transfer.upgrade import find_upgrade_problems
-from tests.databases import manage
+from tests.databases import MIGRATE_TO, manage
 
 NOW = datetime(2026, 11, 25, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -64,12 +64,15 @@ def test_a_newer_database_is_refused(command: str, settings: Any) -> None:
 FILL = """
 from django.db import connection
 from django.db.migrations.loader import MigrationLoader
-apps = MigrationLoader(connection).project_state([("memories", "0001_initial")]).apps
+loader = MigrationLoader(connection, replace_migrations=False)
+apps = loader.project_state([("memories", "0001_initial")]).apps
 Workspace, Channel, Message = (
     apps.get_model("memories", name) for name in ("Workspace", "Channel", "Message")
 )
 team = Workspace.objects.create(slug="team", name="team")
-channel = Channel.objects.create(workspace=team, slack_id="C1", name="general")
+channel = Channel.objects.create(
+    workspace=team, slack_id="C1", name="general", walk_top_ts="5.000000", sync_text="no answer"
+)
 Message.objects.bulk_create(
     [Message(channel=channel, ts=f"{n}.000000", micros=n, text="x" * 500) for n in range(2_000)],
     batch_size=500,
@@ -87,7 +90,7 @@ def test_an_old_database_migrates_during_reads(tmp_path: Path) -> None:
         assert done.returncode == status, done.stderr
         return done.stdout + done.stderr
 
-    run("migrate", "memories", "0001", "-v0")
+    run("shell", "-v0", "-c", MIGRATE_TO % "0001_initial")
     run("shell", "-v0", "-c", FILL)
     report = run("upgrade_check", status=1)
     assert "memories.0002_channelsync" in report and "There is no backup yet." in report
@@ -118,3 +121,5 @@ def test_an_old_database_migrates_during_reads(tmp_path: Path) -> None:
         assert database.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
         assert database.execute("PRAGMA foreign_key_check").fetchall() == []
         assert database.execute("SELECT count(*) FROM memories_message").fetchone() == (2_000,)
+        sync = database.execute("SELECT history_newest_ts, error_text FROM memories_channelsync")
+        assert sync.fetchall() == [("5.000000", "no answer")]

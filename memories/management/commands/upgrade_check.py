@@ -66,7 +66,10 @@ def _changed_models(
         for operation in migration.operations
         if not isinstance(operation, CreateModel)
     }
-    state = executor.loader.project_state(list(executor.loader.applied_migrations))
+    nodes = executor.loader.graph.nodes  # without those that a squashed migration replaced
+    state = executor.loader.project_state(
+        [name for name in executor.loader.applied_migrations if name in nodes]
+    )
     for name in sorted(names):
         if (migration.app_label, name) in state.models:
             model = state.apps.get_model(migration.app_label, name)

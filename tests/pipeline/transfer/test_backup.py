@@ -79,7 +79,7 @@ from memories.pipeline.transfer.backup import (
 )
 from memories.pipeline.transfer.backup.archive import DERIVED
 from memories.rules.memory.identity import MemoryType
-from tests.databases import fresh_database, manage
+from tests.databases import MIGRATE_TO, fresh_database, manage
 from tests.factories import (
     ChannelFactory,
     MemberFactory,
@@ -282,12 +282,21 @@ def test_a_running_worker_prevents_a_restore(everything: Memory, path: Path) -> 
 @on_postgres_too
 @pytest.mark.slow
 @pytest.mark.nightly("migrations are tested by themselves")
-def test_an_older_backup_is_migrated(tmp_path: Path, database_url: str) -> None:
+@pytest.mark.parametrize(
+    "words",
+    [("migrate", "socialaccount", "0005"), ("shell", "-c", MIGRATE_TO % "0014_plain_column_names")],
+    ids=["another app", "a part of what was squashed"],
+)
+def test_an_older_backup_is_migrated(
+    tmp_path: Path, database_url: str, words: tuple[str, ...]
+) -> None:
     """The backup lacks some migrations, and the target database has no table."""
     path = tmp_path / "old.zip"
     with fresh_database(database_url) as old:
-        assert manage(old, tmp_path, "migrate").returncode == 0
-        assert manage(old, tmp_path, "migrate", "socialaccount", "0005").returncode == 0
+        if words[0] == "migrate":
+            assert manage(old, tmp_path, "migrate").returncode == 0
+        done = manage(old, tmp_path, *words)
+        assert done.returncode == 0, done.stderr
         done = manage(old, tmp_path, "backup", str(path), "--json")
         assert done.returncode == 0, done.stderr
     with fresh_database(database_url) as new:

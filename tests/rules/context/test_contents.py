@@ -361,7 +361,7 @@ HIDDEN = ["", "\u200b", "\u200d", "\u200f", "\u2060", "\ufeff", "\u3164", "\u00a
 BREAKS = ["\n", "\r", "\r\n", *"\v\f\x1c\x1d\x1e\x85\u2028\u2029"]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly("9,000 texts; the test below draws some")
 @pytest.mark.parametrize("place", PLACES)
 def test_nothing_forges_a_heading_a_separator_or_a_speaker(place: str) -> None:
     harmless = len(skeleton(assemble(PLACES[place]("harmless words")).text))

@@ -133,6 +133,7 @@ def test_anonymous_visitors_are_sent_to_sign_in(cast: Cast, what: str) -> None:
     assert response["Location"].startswith("/login/")
 
 
+@pytest.mark.nightly("opens every page as each reader")
 def test_a_private_name_is_on_no_page_of_other_readers(cast: Cast) -> None:
     for name in ("editor", "member", "guest", "operator"):
         for what in "workspace channel messages version sources notes jobs context".split():
@@ -141,6 +142,7 @@ def test_a_private_name_is_on_no_page_of_other_readers(cast: Cast) -> None:
             assert "earns" not in page
 
 
+@pytest.mark.nightly("opens every page as each reader")
 def test_reading_writes_nothing(cast: Cast) -> None:
     from django.db import connection
     from django.test.utils import CaptureQueriesContext

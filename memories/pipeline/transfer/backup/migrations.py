@@ -4,6 +4,7 @@ from collections.abc import Collection
 
 from django.core.management import call_command
 from django.db import connection
+from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
@@ -18,13 +19,14 @@ def applied() -> list[Migration]:
 
 def unknown(names: Collection[Migration]) -> list[Migration]:
     """Return the migrations that this program does not have. A newer one made them."""
-    migrations = MigrationLoader(None, ignore_no_migrations=True).graph.nodes
+    migrations = MigrationLoader(None, ignore_no_migrations=True).disk_migrations
     return sorted(name for name in names if name not in migrations)
 
 
 def models_after(names: Collection[Migration]) -> list[type[Model]]:
     """Return the models after these migrations, including many-to-many tables."""
-    state = MigrationLoader(None, ignore_no_migrations=True).project_state(_last(names))
+    loader = _loader(names)
+    state = loader.project_state(_last(loader, names))
     return [
         model
         for model in state.apps.get_models(include_auto_created=True)
@@ -34,7 +36,9 @@ def models_after(names: Collection[Migration]) -> list[type[Model]]:
 
 def create_tables(names: Collection[Migration]) -> None:
     """Create the tables of these migrations in an empty database."""
-    MigrationExecutor(connection).migrate(_last(names))
+    executor = MigrationExecutor(connection)
+    executor.loader = _loader(names, connection)
+    executor.migrate(_last(executor.loader, names))
 
 
 def migrate() -> int:
@@ -45,11 +49,27 @@ def migrate() -> int:
     return len(plan)
 
 
-def _last(names: Collection[Migration]) -> list[Migration]:
+def _loader(
+    names: Collection[Migration], connection: BaseDatabaseWrapper | None = None
+) -> MigrationLoader:
+    """Return a loader whose graph has these migrations.
+
+    A squashed migration stands for those that it replaces, unless only some of these ran.
+    """
+    loader = MigrationLoader(connection, ignore_no_migrations=True)
+    ran = (
+        [name in names for name in squashed.replaces] for squashed in loader.replacements.values()
+    )
+    if any(any(each) and not all(each) for each in ran):
+        return MigrationLoader(connection, ignore_no_migrations=True, replace_migrations=False)
+    return loader
+
+
+def _last(loader: MigrationLoader, names: Collection[Migration]) -> list[Migration]:
     """Return the last migrations of each app."""
-    nodes = MigrationLoader(None, ignore_no_migrations=True).graph.node_map
+    nodes = {name: loader.graph.node_map[name] for name in names if name in loader.graph.nodes}
     return [
         name
-        for name in names
-        if not any(child.key in names and child.key[0] == name[0] for child in nodes[name].children)
+        for name, node in nodes.items()
+        if not any(child.key in nodes and child.key[0] == name[0] for child in node.children)
     ]
