@@ -369,6 +369,7 @@ FILE_UPLOAD_HANDLERS = [
 STATIC_URL = "static/"
 STATIC_ROOT = MEMORYHUB_VAR / "static"
 WHITENOISE_USE_FINDERS = DEBUG
+WHITENOISE_KEEP_ONLY_HASHED_FILES = True  # pages link to no others, and to compress them takes time
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {

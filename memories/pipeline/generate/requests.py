@@ -8,7 +8,7 @@ from typing import Any
 from memories.models import Channel, Job, Memory, MemoryVersion, Message, Segment, Workspace
 from memories.models.ingest.names import Names
 from memories.rules.generate.prompts import clean_for_model, speaker_name
-from memories.rules.ingest.markup import mention_labels, render_plain
+from memories.rules.ingest.markup import mention_labels, mentions_in, render_plain
 from memories.rules.ingest.names import safe_name
 from memories.rules.ingest.timestamps import from_micros
 from memories.rules.memory.identity import MemoryScope, MemoryType
@@ -42,12 +42,10 @@ class JobRequest:
 
 @dataclass
 class RequestBuilder:
-    """Builds the requests of one pass over a workspace.
-
-    The readers of a channel may change during a pass, so they are looked up for each request.
-    """
+    """Builds the requests of one pass over a workspace."""
 
     workspace: Workspace
+    has_guests: bool = True  # whether the channel of the job at hand has; it may change meanwhile
 
     @property
     def settings(self) -> MemorySettings:
@@ -55,6 +53,7 @@ class RequestBuilder:
 
     def build(self, job: Job) -> JobRequest:
         memory = job.memory
+        self.has_guests = memory.channel is not None and memory.channel.has_guests()
         if memory.scope == MemoryScope.WORKSPACE or memory.memory_type == MemoryType.LONG_TERM:
             return self._build_merge(job)
         if memory.scope == MemoryScope.THREAD:
@@ -147,10 +146,12 @@ class RequestBuilder:
         channel = _channel_of(memory)
         refs = count(1)
         existing, sources = _memory_lines(base_lines, refs)
+        people_ids, channel_ids = mentions_in(message.text for message in messages)
+        people = self.workspace.people.filter(slack_id__in=people_ids)
+        public = self.workspace.channels.public().filter(slack_id__in=channel_ids)
         # Guests, who may be among its readers, may not learn the names of other channels.
-        public_names = Names.public(self.workspace)
-        channel_names = {} if channel.has_guests() else public_names.channels
-        names = Names(public_names.people, {**channel_names, channel.slack_id: channel.name})
+        channel_names = {} if self.has_guests else public.names()
+        names = Names(people.names(), {**channel_names, channel.slack_id: channel.name})
         lines = [
             MessageLine(
                 ref=next(refs),
@@ -249,8 +250,7 @@ class RequestBuilder:
     # References (S3's table), which every reader of the output may read
 
     def _workspace_reference(self, output: Memory) -> list[Reference]:
-        channel = output.channel
-        if channel is None or channel.has_guests():
+        if output.channel is None or self.has_guests:
             return []
         memories = Memory.objects.with_current().filter(
             workspace=self.workspace,
