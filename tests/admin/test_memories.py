@@ -20,7 +20,7 @@ from tests.factories import (
     make_version,
 )
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.slow, pytest.mark.django_db]
 
 
 @pytest.fixture
@@ -109,7 +109,6 @@ class TestEdit:
         assert messages_of(response) == ["Nothing changed, so there is no new version."]
         assert memory.versions.count() == 2
 
-    @pytest.mark.slow
     @pytest.mark.parametrize("text", ["", "  \r\n ", "- \r\n- "])
     def test_an_empty_text_is_refused(self, client, operator, memory, text):
         response = client.post(page_of(memory), opened(client, memory) | {"text": text})
@@ -117,7 +116,6 @@ class TestEdit:
         assert "text" in response.context["adminform"].form.errors
         assert memory.versions.count() == 2
 
-    @pytest.mark.slow
     @pytest.mark.parametrize("base", ["", "-1", "two", "99", "9" * 40])
     def test_an_unknown_base_saves_nothing(self, client, operator, memory, base):
         form = opened(client, memory) | {"text": "- x", "based_on": base}
@@ -187,7 +185,6 @@ class TestPins:
         memory.refresh_from_db()
         assert self.pins(memory) == []
 
-    @pytest.mark.slow
     @pytest.mark.parametrize("position", ["2", "-1", "x", "9" * 40])
     def test_an_unknown_line_is_refused(self, client, operator, memory, position):
         form = opened(client, memory) | {"pinned": [position]}

@@ -10,6 +10,8 @@ from memories.models import AccessGrant, ApiKey, AuditEvent, Member
 from memories.pipeline.search import indexing
 from tests.factories import NoteFactory, make_workspace_memory
 
+pytestmark = pytest.mark.slow
+
 PUBLIC, PRIVATE = "We launch on Monday", "Tom earns a lot"
 WHOLE, NOTE_WORDS = "Everybody ships", "A note for all"
 

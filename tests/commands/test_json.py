@@ -45,7 +45,7 @@ from tests.llm.endpoint import FakeEndpoint
 from tests.slack.fake_slack import TOKEN, FakeSlack, Fault
 from tests.slackexports import channel, export_files, person, slack_message, write_zip
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.slow, pytest.mark.django_db]
 
 DOCS = sections("commands.md")
 TALLIES = ("people", "channels", "messages", "files")
@@ -144,7 +144,6 @@ def test_slack_test(run: Run, settings: Settings) -> None:
     assert_documented("slack_test", none, good, missing, wrong)
 
 
-@pytest.mark.slow
 def test_run_pass(
     run: Run, workspace: Workspace, settings: Settings, httpserver: HTTPServer
 ) -> None:
@@ -345,7 +344,6 @@ def test_backup(run: Run, workspace: Workspace, tmp_path: Path) -> None:
     assert_documented("backup", run("backup", str(tmp_path / "b.zip"), "--json"))
 
 
-@pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
 def test_restore(run: Run, workspace: Workspace, tmp_path: Path) -> None:
     path = str(tmp_path / "b.zip")
@@ -407,7 +405,6 @@ def test_probe_model() -> None:
     assert_documented("probe_model", json.loads(report))
 
 
-@pytest.mark.slow
 def test_rebuild(run: Run, workspace: Workspace) -> None:
     """A proposal, and a text that stays the same."""
     general = workspace.channels.get()

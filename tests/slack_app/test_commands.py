@@ -17,7 +17,7 @@ from tests.llm.endpoint import FakeEndpoint
 from tests.slack.fake_app import signed_form
 from tests.slack_app.conftest import OPEN, SECRET, Team
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.slow, pytest.mark.django_db]
 
 STATE = SlackEvent.State
 

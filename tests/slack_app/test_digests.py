@@ -12,7 +12,7 @@ from tests.slack.fake_app import Shown
 from tests.slack_app.conftest import OPEN, SECRET, Team
 from tests.views.conftest import Cast
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.slow, pytest.mark.django_db]
 
 TUESDAY = MONDAY.replace(hour=8) + timedelta(days=1)  # an hour after a period ended
 

@@ -336,7 +336,7 @@ def test_a_paused_backfill_makes_no_calls(channel, model, workspace):
     assert finished(backfill).state == "done"
 
 
-@pytest.mark.nightly("quicker tests run the same lines")
+@pytest.mark.slow
 def test_new_jobs_run_while_a_backfill_is_paused(channel, model, workspace):
     backfill = half_made(channel)
     second = ChannelFactory(workspace=workspace, start_us=to_micros(NOW))

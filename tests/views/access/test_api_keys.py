@@ -10,6 +10,8 @@ from memories.models import ApiKey
 from tests.oauth import App
 from tests.views.conftest import Cast
 
+pytestmark = pytest.mark.slow
+
 NEW = {"name": "laptop", "days": "90", "channels": ""}
 
 

@@ -15,6 +15,8 @@ from tests.factories import ChannelFactory, make_thread_memory
 from tests.views.conftest import Cast
 from tests.views.generate.test_jobs import call, job
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def spent(cast: Cast) -> Cast:
@@ -107,7 +109,6 @@ def test_a_running_call_is_not_a_cost(cast: Cast) -> None:
     assert "up to 5,000 tokens in progress" in text and "$0" not in text
 
 
-@pytest.mark.slow
 def test_queries_do_not_grow_with_rows(cast: Cast) -> None:
     """Days, models and channels."""
     counts = []

@@ -16,6 +16,8 @@ from tests.factories import (
 from tests.views.conftest import Cast
 from tests.views.memory.test_versions import HTMX, version_of
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_comparison_shows_the_changes(cast: Cast) -> None:
     old, new = version_of(cast, 1), version_of(cast, 2)

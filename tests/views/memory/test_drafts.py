@@ -11,6 +11,8 @@ from memories.models import AuditEvent, Draft
 from tests.views.conftest import Cast
 from tests.views.memory.test_memories import HTMX, THEIRS, YOURS, edit, hidden_in, keep, text_in
 
+pytestmark = pytest.mark.slow
+
 
 def open_editor(cast: Cast, name: str = "editor", query: str = "", htmx: str = "") -> str:
     path = f"/m/{cast.memory.pk}/edit/{query}"

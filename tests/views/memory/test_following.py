@@ -8,6 +8,8 @@ from memories.models import Channel, ChannelPreference
 from tests.factories import ChannelFactory, make_channel_memory
 from tests.views.conftest import Cast
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def talk(cast: Cast) -> list[Channel]:
@@ -29,7 +31,6 @@ def listed(cast: Cast, name: str = "member") -> list[str]:
     return re.findall(r'<h2 id="entry-\d+-title">#([\w-]+)', page)
 
 
-@pytest.mark.slow
 def test_followed_channels_come_first_and_muted_channels_are_hidden(
     cast: Cast, talk: list[Channel]
 ) -> None:

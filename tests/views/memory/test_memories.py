@@ -15,6 +15,8 @@ from memories.rules.redaction.shingles import QuoteMatcher
 from tests.factories import MONDAY, make_version
 from tests.views.conftest import Cast
 
+pytestmark = pytest.mark.slow
+
 HTMX = {"HX-Request": "true"}
 YOURS = "- We launch on Tuesday\n- Aya owns iOS"
 THEIRS = "- We launch on Wednesday\n- Aya owns iOS\n- Tom tests"
@@ -159,7 +161,6 @@ class TestSummary:
         assert hidden_in(page, "summary") == "after the review"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("choice", "first"),
     [
@@ -227,7 +228,6 @@ def test_a_conflict_by_htmx_updates_the_rail(cast: Cast) -> None:
 STANDS = "This text is already saved as version 3."
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("htmx", ["", "1"], ids=["page", "part"])
 @pytest.mark.parametrize(
     ("your_text", "theirs"),
@@ -253,7 +253,6 @@ def test_the_same_edit_by_both_is_saved_already(
     assert not Draft.objects.exists()
 
 
-@pytest.mark.slow
 def test_choosing_only_saved_lines_needs_no_version(cast: Cast) -> None:
     cast.memory.revise(THEIRS, by=cast.users["insider"], based_on=2)
     page = edit(cast, YOURS).content.decode()
@@ -336,7 +335,6 @@ def test_the_card_lists_kept_and_put_back_lines(cast: Cast) -> None:
     assert "Restored: 1 line that the model had dropped." in card
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "outcome"),
     [
@@ -357,7 +355,6 @@ def test_the_rail_has_the_outcome_of_the_readers_edit(cast: Cast, text: str, out
     assert "your edit" not in cast.clients["insider"].get(path).content.decode()
 
 
-@pytest.mark.slow
 def test_the_outcome_is_at_the_first_update_alone(cast: Cast) -> None:
     edit(cast, YOURS)
     for i in range(12):
@@ -376,7 +373,6 @@ def test_all_versions_are_listed_newest_first(cast: Cast) -> None:
     assert "knot-person" in page and "edited by a person" in page
 
 
-@pytest.mark.slow
 def test_versions_are_paged(cast: Cast) -> None:
     for i in range(60):
         make_version(memory=cast.memory, text=f"- {i}")

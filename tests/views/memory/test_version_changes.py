@@ -18,6 +18,8 @@ from tests.factories import (
 from tests.views.conftest import Cast
 from tests.views.memory.test_versions import HTMX, page_of, restore, version_of
 
+pytestmark = pytest.mark.slow
+
 
 def set_name(cast: Cast, version_name: str, name: str = "editor", **headers: str) -> HttpResponse:
     path = f"/v/{version_of(cast, 1).pk}/name/"
@@ -25,7 +27,6 @@ def set_name(cast: Cast, version_name: str, name: str = "editor", **headers: str
 
 
 class TestNames:
-    @pytest.mark.slow
     def test_a_version_is_listed_by_its_name(self, cast: Cast) -> None:
         version = version_of(cast, 1)
         before = (version.content, version.revision, version.updated_at)
@@ -136,7 +137,6 @@ class TestPins:
         assert "autofocus" not in part  # it stays where it is: on the button
         assert 'id="toast"' in part and "Pinned. Updates keep" in part
 
-    @pytest.mark.slow
     def test_a_line_of_the_newest_segment_is_pinned(self, cast: Cast) -> None:
         short = Memory.objects.of_channel(cast.public, MemoryType.SHORT_TERM)
         given = {"on": "now", "version": short.current.pk}

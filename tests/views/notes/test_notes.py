@@ -12,6 +12,8 @@ from memories.models import Note
 from tests.factories import MONDAY, MessageFactory, NoteFactory
 from tests.views.conftest import Cast
 
+pytestmark = pytest.mark.slow
+
 
 def page_of(cast: Cast, query: str = "", name: str = "member") -> str:
     response = cast.clients[name].get(cast.path(f"notes/{query}"))
@@ -36,7 +38,6 @@ def test_a_note_is_added_with_derived_fields(cast: Cast) -> None:
     assert content in page and "words" in page
 
 
-@pytest.mark.slow
 def test_a_channels_note_is_for_its_readers(cast: Cast) -> None:
     assert add(cast, "insider", content="We pay Tom well", channel="C0PRIVATE").status_code == 302
     assert "We pay Tom well" in page_of(cast, name="insider")
@@ -348,7 +349,6 @@ def test_a_restore_needs_the_current_version(cast: Cast) -> None:
     assert (note.content, note.restored_from) == ("old words", 1)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("given", "field", "value", "says"),
     [

@@ -13,6 +13,8 @@ from tests.factories import ChannelFactory
 from tests.slack.fake_slack import TOKEN, FakeSlack
 from tests.views.conftest import Cast
 
+pytestmark = pytest.mark.slow
+
 CSRF_TOKENS = r"[A-Za-z0-9]{64}"  # they differ on each page
 HTMX = {"HX-Request": "true"}
 
@@ -41,7 +43,6 @@ def followed() -> set[str]:
     return set(Channel.objects.filter(is_followed=True).values_list("slack_id", flat=True))
 
 
-@pytest.mark.slow
 def test_only_admins_may_open_the_page(cast: Cast) -> None:
     expected = {"editor": 403, "member": 403, "guest": 403, "outsider": 404, "nobody": 302}
     for name, status in (expected | {"insider": 200, "operator": 200}).items():
@@ -72,7 +73,6 @@ def test_no_channel_is_selected_at_first_and_private_ones_are_marked(cast: Cast)
     assert page(cast).count("without the bot") == 2
 
 
-@pytest.mark.slow
 def test_a_private_channel_is_shown_only_to_its_members(cast: Cast) -> None:
     assert "salaries" in page(cast)
     for path in ("", "?q=salar", "?q=C0PRIVATE"):
@@ -108,7 +108,6 @@ def test_followed_channels_are_saved_and_recorded(cast: Cast) -> None:
     assert "salaries" not in str(list(rows.values()))
 
 
-@pytest.mark.slow
 def test_many_channels_have_pages_and_a_search(cast: Cast) -> None:
     for n in range(230):
         ChannelFactory(workspace=cast.workspace, slack_id=f"CX{n}", name=f"team-{n:03}")
@@ -179,7 +178,6 @@ class TestTest:
         answer = cast.clients["insider"].post(cast.path("slack/test/"), follow=True)
         assert answer.content.decode().count("The token was revoked") == 2
 
-    @pytest.mark.slow
     def test_after_a_successful_check_the_first_sync_starts(
         self,
         cast: Cast,
