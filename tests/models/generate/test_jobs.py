@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from django.db import IntegrityError, connection, transaction
 
-from memories.models import AuditEvent, Job, Memory, NewVersion, Segment
+from memories.models import AuditEvent, Backfill, Job, Memory, NewVersion, Segment
 from memories.models.generate.jobs import MOST_CLOSINGS
 from memories.rules.generate.faults import MAX_ATTEMPTS
 from memories.rules.memory.identity import MemoryType
@@ -105,6 +105,15 @@ class TestClaim:
         Job.objects.filter(pk=rows[2].pk).update(workers_lost=1, attempts=1)
         order = [rows.index(row) for row in Job.objects.claimable(NOW)]
         assert order == [3, 0, 2, 1]
+
+    def test_a_backfills_jobs_are_claimed_after_all_others(self, job):
+        memory = job.memory
+        later = Job.objects.create(memory=memory, as_of_us=0, input_key="l", workers_lost=2)
+        backfill = Backfill.objects.create(workspace=memory.workspace, since_us=0, until_us=1)
+        Job.objects.filter(pk=job.pk).update(backfill=backfill)
+        assert list(Job.objects.claimable(NOW)) == [later, job]
+        backfill.pause(None)
+        assert list(Job.objects.claimable(NOW)) == [later]
 
 
 class TestSaveReply:
