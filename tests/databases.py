@@ -50,7 +50,7 @@ def connect(url: str) -> psycopg.Connection:
         password=parts["PASSWORD"] or None,
         dbname=parts["NAME"],
         autocommit=True,
-        connect_timeout=10,
+        connect_timeout=60,
     )
 
 

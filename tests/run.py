@@ -38,6 +38,9 @@ ROOT = Path(__file__).resolve().parent.parent
 NIGHTLY = ROOT / "var" / "nightly.json"  # commit → part → its row of the table
 PRODUCTION = {"MEMORYHUB_URL": "https://memory.example.com"}
 
+# How pytest and tests.hard name what failed. The end of a run says it again.
+FAILURES = ("FAILED ", "ERROR ", "!!! MISSED ", '{"bar": ')
+
 Row = dict[str, Any]  # tests: int, seconds: float, failed: bool, not_run: list[str]
 
 
@@ -48,6 +51,7 @@ class Run:
         self.level = level
         self.stack = ExitStack()
         self.rows: dict[str, Row] = {}
+        self.failures: list[str] = []
         self.commands: list[subprocess.Popen[str]] = []  # those that run now
         self.is_stopped = False
 
@@ -81,6 +85,8 @@ class Run:
             list(pool.map(lambda name: self.run_part(name, parts[name]), selected or parts))
         earlier = kept() if self.level == "nightly" else {}
         status = summarize(list(parts), earlier | self.rows)
+        for line in self.failures:
+            print(line)
         print(f"This run took {time.monotonic() - started:.0f} s.")
         return 143 if self.is_stopped else status
 
@@ -180,6 +186,8 @@ class Run:
             assert process.stdout is not None
             for line in process.stdout:
                 print(f"{part:<11}| {line}", end="", flush=True)
+                if line.startswith(FAILURES) and '"pass": true' not in line:
+                    self.failures.append(f"{part:<11}| {line.rstrip()}")
             self.commands.remove(process)
         return process.returncode != 0
 

@@ -160,7 +160,7 @@ def broker() -> str:
     """The URL of a Redis server."""
     url = os.environ.get("TEST_REDIS_URL", "redis://127.0.0.1:6379/0")
     try:
-        redis.Redis.from_url(url, socket_connect_timeout=5).ping()
+        redis.Redis.from_url(url, socket_connect_timeout=60).ping()
     except redis.RedisError as error:
         pytest.skip(f"no Redis at {url} (TEST_REDIS_URL): {error}")
     return url

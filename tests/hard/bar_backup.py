@@ -25,7 +25,7 @@ WRITERS = 2
 CHANNELS = 6
 GROWTH = 5  # versions that are acknowledged between two backups, at least
 BREATH = 0.01  # seconds between two versions of a writer: load, but not all of the machine
-PATIENCE = 60.0
+PATIENCE = 240.0
 
 Entry = tuple[int, int, str]  # (memory, number, sha256 of its text)
 

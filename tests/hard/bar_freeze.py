@@ -29,7 +29,7 @@ ENVIRONMENT = {"MEMORYHUB_LEASE": "1", "MEMORYHUB_LLM_TIMEOUT": "0.9"}
 # only frozen for longer than its lease. (There it can hold up others for so long that they lose their own
 # leases: then more answers are refused than workers were frozen in a call.)
 POINTS = ("in_call", "in_call", "in_call", "reply_saved", "before_claim", "in_commit")
-PATIENCE = 90.0
+PATIENCE = 240.0
 
 Text = tuple[int, int, str]
 

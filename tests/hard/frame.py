@@ -40,8 +40,13 @@ ENVIRONMENT = {
     "SECRET_KEY": "not a secret: loopback only, and gone after the run",
 }
 # Small runs share a busy machine. A cluster is taken for hung after one and a half heartbeats, and each
-# new cluster loads everything anew.
-SMALL_ENVIRONMENT = {"MEMORYHUB_HEARTBEAT": "3"}
+# new cluster loads everything anew. A lease or an answer that ends because a process had to wait for a
+# core costs another call, and the number of calls is judged.
+SMALL_ENVIRONMENT = {
+    "MEMORYHUB_HEARTBEAT": "3",
+    "MEMORYHUB_LEASE": "8",
+    "MEMORYHUB_LLM_TIMEOUT": "6",
+}
 
 RUNNING: set[subprocess.Popen[bytes]] = set()
 COLLECT = """

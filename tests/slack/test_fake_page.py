@@ -20,7 +20,7 @@ def slack() -> Iterator[FakeSlack]:
 
 
 def ask(slack: FakeSlack, method: str, path: str, **form: str) -> tuple[int, str, str]:
-    connection = http.client.HTTPConnection(urlsplit(slack.url).netloc, timeout=10)
+    connection = http.client.HTTPConnection(urlsplit(slack.url).netloc, timeout=60)
     connection.request(method, path, body=urlencode(form) if form else None)
     answer = connection.getresponse()
     body = answer.read().decode()

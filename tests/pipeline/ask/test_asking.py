@@ -45,7 +45,7 @@ def _unreachable_model() -> ModelSummariser:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     base_url = f"http://127.0.0.1:{port}/v1"
-    return ModelSummariser(base_url=base_url, api_key="sk-test", model="tiny", timeout=5.0)
+    return ModelSummariser(base_url=base_url, api_key="sk-test", model="tiny", timeout=60.0)
 
 
 @pytest.fixture
