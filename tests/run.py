@@ -38,8 +38,8 @@ ROOT = Path(__file__).resolve().parent.parent
 NIGHTLY = ROOT / "var" / "nightly.json"  # commit → part → its row of the table
 PRODUCTION = {"MEMORYHUB_URL": "https://memory.example.com"}
 
-# How pytest and tests.hard name what failed. The end of a run says it again.
-FAILURES = ("FAILED ", "ERROR ", "!!! MISSED ", '{"bar": ')
+# How pytest and tests.hard begin a line about what failed. The end of a run repeats these lines.
+FAILURES = ("FAILED ", "ERROR ", "!!! MISSED ")
 
 Row = dict[str, Any]  # tests: int, seconds: float, failed: bool, not_run: list[str]
 
@@ -85,8 +85,7 @@ class Run:
             list(pool.map(lambda name: self.run_part(name, parts[name]), selected or parts))
         earlier = kept() if self.level == "nightly" else {}
         status = summarize(list(parts), earlier | self.rows)
-        for line in self.failures:
-            print(line)
+        print("".join(self.failures), end="")
         print(f"This run took {time.monotonic() - started:.0f} s.")
         return 143 if self.is_stopped else status
 
@@ -185,9 +184,10 @@ class Run:
             self.commands.append(process)
             assert process.stdout is not None
             for line in process.stdout:
-                print(f"{part:<11}| {line}", end="", flush=True)
-                if line.startswith(FAILURES) and '"pass": true' not in line:
-                    self.failures.append(f"{part:<11}| {line.rstrip()}")
+                labelled = f"{part:<11}| {line}"
+                print(labelled, end="", flush=True)
+                if line.startswith(FAILURES):
+                    self.failures.append(labelled)
             self.commands.remove(process)
         return process.returncode != 0
 

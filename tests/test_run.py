@@ -1,5 +1,6 @@
 """The test runner: parts that could not run are listed, and with CI=true they are failures."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,23 @@ def test_an_unknown_part_is_refused(
     monkeypatch.setattr(nightly, "parts", lambda: {"sqlite": dict, "bars": dict})
     assert nightly.run(["walks"]) == 2
     assert "sqlite, bars" in capsys.readouterr().out
+
+
+def test_the_end_repeats_what_failed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = ["1 passed", "FAILED tests/a.py::test_one", "!!! MISSED 1 kill", "PASS 1/1"]
+    command = [sys.executable, "-c", f"print(*{lines}, sep=chr(10)); exit(1)"]
+    test = run.Run("test")
+
+    def bars() -> run.Row:
+        return PASSED | {"failed": test.execute("bars", command)}
+
+    monkeypatch.setattr(test, "parts", lambda: {"bars": bars})
+    assert test.run([]) == 1
+    end = capsys.readouterr().out.split("Failed.")[1]
+    repeated = [line for line in lines if line in end]
+    assert repeated == ["FAILED tests/a.py::test_one", "!!! MISSED 1 kill"]
 
 
 def test_a_nightly_run_continues_after_a_stop(

@@ -75,7 +75,7 @@ def main() -> int:
     passed = sum(result["pass"] for result in results)
     for result in results:
         if not result["pass"]:
-            say(f"!!! MISSED {result['bar']} on {result['database']}")
+            say(f"!!! MISSED {json.dumps(result)}")
     say(f"{'PASS' if passed == len(results) else 'MISSED'} {passed}/{len(results)}"
         f" in {time.monotonic() - began:.0f} s")  # fmt: skip
     passes = bool(results) and passed == len(results)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.databases import ROOT, connect, environment, fresh_database, manage
+from tests.processes import wait_until
 
 NAME = "8 backup"
 SMALL_DATABASES = ()
@@ -147,11 +148,7 @@ def _acknowledged(ledgers: list[Path]) -> set[Entry]:
 
 
 def _wait_for(ledgers: list[Path], count: int) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while len(_acknowledged(ledgers)) < count:
-        if time.monotonic() > deadline:
-            raise RuntimeError(f"the writers did not come to {count} versions")
-        time.sleep(0.02)
+    wait_until(lambda: len(_acknowledged(ledgers)) >= count, f"{count} versions", PATIENCE)
 
 
 def _digest(text: str) -> str:

@@ -17,6 +17,7 @@ from memories.rules.generate.reply import parse_reply
 from memories.rules.summariser import SummariserError, Usage
 from tests.llm.endpoint import PATH, FakeEndpoint, completion
 from tests.llm.requests import messages, short
+from tests.processes import PATIENCE
 
 HELLO = short(messages("hello"))
 
@@ -106,7 +107,9 @@ def test_a_refused_connection() -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))  # not listening
         url = f"http://127.0.0.1:{unused.getsockname()[1]}/v1"
-        raised = raised_by(ModelSummariser(api_key="", base_url=url, model="tiny", timeout=60))
+        raised = raised_by(
+            ModelSummariser(api_key="", base_url=url, model="tiny", timeout=PATIENCE)
+        )
     assert raised.code == "connection"
     assert not raised.may_be_charged
 

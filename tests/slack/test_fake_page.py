@@ -6,6 +6,7 @@ from urllib.parse import urlencode, urlsplit
 
 import pytest
 
+from tests.processes import PATIENCE
 from tests.slack.fake_app import Shown
 from tests.slack.fake_slack import FakeSlack
 
@@ -20,7 +21,7 @@ def slack() -> Iterator[FakeSlack]:
 
 
 def ask(slack: FakeSlack, method: str, path: str, **form: str) -> tuple[int, str, str]:
-    connection = http.client.HTTPConnection(urlsplit(slack.url).netloc, timeout=60)
+    connection = http.client.HTTPConnection(urlsplit(slack.url).netloc, timeout=PATIENCE)
     connection.request(method, path, body=urlencode(form) if form else None)
     answer = connection.getresponse()
     body = answer.read().decode()

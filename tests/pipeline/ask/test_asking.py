@@ -19,6 +19,7 @@ from tests.factories import (
     WorkspaceFactory,
 )
 from tests.llm.endpoint import FakeEndpoint, completion
+from tests.pipeline.generate.model_server import summariser_at
 
 pytestmark = pytest.mark.django_db
 
@@ -44,8 +45,7 @@ def workspace() -> Workspace:
 def _unreachable_model() -> ModelSummariser:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-    base_url = f"http://127.0.0.1:{port}/v1"
-    return ModelSummariser(base_url=base_url, api_key="sk-test", model="tiny", timeout=60.0)
+    return summariser_at(f"http://127.0.0.1:{port}/v1")
 
 
 @pytest.fixture
