@@ -251,6 +251,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """Keep the collector from walking through thousands of collected tests again and again."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(100_000, 20, 50)  # a page makes many objects and few cycles
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

@@ -6,9 +6,9 @@ test     everything that is not marked nightly: on SQLite with a browser, on Pos
 nightly  everything, on both databases, in every look and at full size
 
 A run has parts; it ends with a table of them. But for `nightly` two parts run at a time, since
-many tests wait; the name of its part stands before each line. Names of parts select these alone, so that a
-nightly run can go on where it stopped: its table holds what earlier runs of the same commit have
-shown.
+many tests wait; the name of its part stands before each line. Names of parts select these alone,
+so that a nightly run can go on where it stopped: its table holds what earlier runs of the same
+commit have shown.
 PostgreSQL comes from TEST_DATABASE_URL, else from a server that is started for the run.
 With CI=true a test that could not run is a failure.
 """

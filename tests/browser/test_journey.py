@@ -36,6 +36,7 @@ def test_every_page(page: Page, story: Story, complaints: list[str], part: int) 
     assert data_version() == before
 
 
+@pytest.mark.nightly("what pages look like in rarer states; test_every_page opens all of them")
 @pytest.mark.parametrize("group", STATES)
 def test_every_state(page: Page, story: Story, complaints: list[str], group: str) -> None:
     enter(page.context, story.url, story.user)

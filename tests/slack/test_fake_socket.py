@@ -70,7 +70,15 @@ def test_an_unacknowledged_event_is_sent_again(fake: FakeSocket) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", ["refresh", "drop"])
+@pytest.mark.parametrize(
+    "how",
+    [
+        "refresh",
+        pytest.param(
+            "drop", marks=pytest.mark.nightly("test_socket.py drops the hub's own client")
+        ),
+    ],
+)
 def test_a_client_opens_a_new_connection(fake: FakeSocket, how: str) -> None:
     heard: list[SocketModeRequest] = []
     with listening(fake, heard):
