@@ -5,7 +5,8 @@
 The web process has a SQLite database with the demo and the rows of pages_rows.py. The bare page
 (pages_urls.py) has the same middleware and sign-in. One signed-in client requests both pages in turns, over
 one connection. The median of the rounds counts. The command prints a table and a JSON line. A page may take
-twice as long as the bare page, a part 1.5 times, and the comparison of distant versions 5 times.
+twice as long as the bare page, a part 1.5 times, and the comparison of distant versions 5 times. A context
+that is unchanged by its ETag may take twice as long as a bare view with the same API key.
 """
 
 import argparse
@@ -19,12 +20,13 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.client import HTTPConnection
+from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 BARE = "/bare/"
+CONTEXT, UNCHANGED = "/api/v1/context", "unchanged context"
 PAGE, PART, FAR = 2.0, 1.5, 5.0  # times the bare page's time, at most
 
 
@@ -34,15 +36,16 @@ def main() -> int:
     parser.add_argument("--requests", type=int, default=20, help="of each page, each round")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="memoryhub-bench-") as folder:
-        pages, cookie = prepare(Path(folder))
+        pages, cookie, token = prepare(Path(folder))
         with run_server() as port:
-            bare = Client(port, cookie, BARE)
+            bare = page_client(port, cookie, BARE)
+            pairs = {name: (page_client(port, cookie, *page), bare) for name, page in pages.items()}
+            pairs[UNCHANGED] = unchanged(port, token)
             rows = {}
-            for name, page in pages.items():
-                rows[name] = row = compare(
-                    Client(port, cookie, *page), bare, options.rounds, options.requests
-                )
-                row["at_most"] = PART if page[1] else FAR if name.startswith("compare") else PAGE
+            for name, (client, bare) in pairs.items():
+                rows[name] = row = compare(client, bare, options.rounds, options.requests)
+                is_part = "HX-Request" in client.headers
+                row["at_most"] = PART if is_part else FAR if name.startswith("compare") else PAGE
                 row["holds"] = row["times"] <= row["at_most"]
                 show(name, row)
     holds = all(row["holds"] for row in rows.values())
@@ -50,8 +53,9 @@ def main() -> int:
     return 0 if holds else 1
 
 
-def prepare(folder: Path) -> tuple[dict[str, tuple[str, bool]], str]:
-    """Create the database. Return the URLs of pages, if a part is requested, and a session cookie."""
+def prepare(folder: Path) -> tuple[dict[str, tuple[str, bool]], str, str]:
+    """Create the database. Return the URLs of pages, if a part is requested, a session cookie and the
+    token of an API key."""
     os.environ |= {
         "DJANGO_SETTINGS_MODULE": "bench.pages_settings",
         "MEMORYHUB_VAR": str(folder),
@@ -91,18 +95,18 @@ def run_server() -> Iterator[int]:
 class Client:
     """A client that repeats a request, and reconnects if the server closed the connection."""
 
-    def __init__(self, port: int, cookie: str, path: str, is_part: bool = False) -> None:  # noqa: FBT001, FBT002
+    def __init__(self, port: int, headers: dict[str, str], path: str, status: int = 200) -> None:
         self.connection = HTTPConnection("127.0.0.1", port, timeout=60)
-        self.path, self.is_part = path, is_part
-        self.headers = {"Cookie": cookie} | ({"HX-Request": "true"} if is_part else {})
+        self.path, self.headers, self.status = path, headers, status
         self.bytes = 0
 
-    def request(self) -> None:
+    def request(self) -> HTTPResponse:
         self.connection.request("GET", self.path, headers=self.headers)
         response = self.connection.getresponse()
         self.bytes = len(response.read())
-        if response.status != 200:
+        if response.status != self.status:
             raise RuntimeError(f"{self.path} answers {response.status}")
+        return response
 
     def seconds(self, requests: int) -> float:
         self.connection.close()
@@ -111,6 +115,20 @@ class Client:
         for _ in range(requests):
             self.request()
         return (time.perf_counter() - began) / requests
+
+
+def page_client(port: int, cookie: str, path: str, is_part: bool = False) -> Client:  # noqa: FBT001, FBT002
+    headers = {"Cookie": cookie} | ({"HX-Request": "true"} if is_part else {})
+    return Client(port, headers, path)
+
+
+def unchanged(port: int, token: str) -> tuple[Client, Client]:
+    """Return a client that has the context of the workspace, and one of the bare view of its key."""
+    headers = {"Authorization": f"Bearer {token}"}
+    etag = Client(port, headers, CONTEXT).request().headers["ETag"]
+    return Client(port, headers | {"If-None-Match": etag}, CONTEXT, 304), Client(
+        port, headers, f"{BARE}api/"
+    )
 
 
 def compare(client: Client, bare: Client, rounds: int, requests: int) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from memories.demo.workspace import DEMO_USER
 from memories.management.commands.demo import SLUG
-from memories.models import Channel, Line, Memory, Message, Person, User, Workspace
+from memories.models import ApiKey, Channel, Line, Memory, Message, Person, User, Workspace
 from memories.pipeline.search import indexing
 from memories.rules.ingest.timestamps import to_micros, ts_from_micros
 from memories.rules.memory.identity import MemoryType
@@ -28,16 +28,21 @@ LINES = 8  # of a memory, each with two sources
 Pages = dict[str, tuple[str, bool]]
 
 
-def make() -> tuple[Pages, str]:
-    """Create the rows, and return the pages for bench/pages.py and a session cookie."""
+def make() -> tuple[Pages, str, str]:
+    """Create the rows. Return the pages for bench/pages.py, a session cookie and the token of a key."""
     call_command("demo", "--no-serve", stdout=StringIO(), stderr=StringIO())
     workspace = Workspace.objects.get(slug=SLUG)
     with transaction.atomic():
         long = _add_rows(workspace, timezone.now(), random.Random(1))
     indexing.catch_up()
+    user = User.objects.get(username=DEMO_USER)
     client = Client()
-    client.force_login(User.objects.get(username=DEMO_USER))
-    return _pages(workspace, long), f"{settings.SESSION_COOKIE_NAME}={client.session.session_key}"
+    client.force_login(user)
+    cookie = f"{settings.SESSION_COOKIE_NAME}={client.session.session_key}"
+    _, token = ApiKey.objects.issue(
+        workspace, name="bench", by=None, user=user, requests_per_minute=10**6
+    )
+    return _pages(workspace, long), cookie, token
 
 
 def _add_rows(workspace: Workspace, now: datetime, chance: random.Random) -> Memory:

@@ -1,10 +1,11 @@
-"""The product's addresses, and a bare page: one query, 50 rows, a small template of its own."""
+"""The product's addresses, and two bare views: a page with one query of 50 rows, and one for an API key."""
 
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import include, path
 
+from memories.api.auth import KeyAuth
 from memories.models import Message
 
 
@@ -14,4 +15,12 @@ def bare(request: HttpRequest) -> HttpResponse:
     return render(request, "bare.html", {"messages": newest})
 
 
-urlpatterns = [path("bare/", bare), path("", include("memoryhub.urls"))]
+def bare_api(request: HttpRequest) -> HttpResponse:
+    return HttpResponse("ok", status=200 if KeyAuth()(request) else 401)
+
+
+urlpatterns = [
+    path("bare/", bare),
+    path("bare/api/", bare_api),
+    path("", include("memoryhub.urls")),
+]

@@ -41,6 +41,19 @@ def kinds_of(rows: Rows) -> dict[str, list[str]]:
     }
 
 
+def context_questions(rows: Rows) -> list[tuple[str, str | None]]:
+    """Return questions to an agent's context, each with the id of its channel or none."""
+    english, nouns = rows.talk.english, rows.talk.nouns
+    texts = [
+        "When is the deploy meeting?",
+        f"Who decided about {english[600]} and {english[16]}?",
+        f"What is {english[-3]}?",
+        "東京の会議はいつですか",
+        f"{nouns[900]}の担当者は誰ですか",
+    ]
+    return [(text, channel) for text in texts for channel in (None, rows.channels[0].slack_id)]
+
+
 def by_search(rows: Rows, typed: str) -> int:
     """Return the number of messages on the search page, or COUNTED + 1 for more."""
     result = find(parse(typed), rows.workspace, rows.reader, rows.channels)
