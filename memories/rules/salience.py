@@ -132,6 +132,7 @@ def stems(text: str) -> Words:
     return frozenset(map(stem_of, content_words(text)))
 
 
+@lru_cache(maxsize=_TEXTS)
 def is_figure(word: str) -> bool:
     return any(map(str.isdigit, word))
 
@@ -267,13 +268,13 @@ class ChosenTexts:
         """
         shared: dict[int, float] = {}
         for word in sorted(words):
+            worth = self._worth(word)
             for index in self._by_word.get(word, ()):
-                shared[index] = shared.get(index, 0.0) + self._worth(word)
+                shared[index] = shared.get(index, 0.0) + worth
         enough = self._share * math.fsum(map(self._worth, words))
-        figures = set(filter(is_figure, words))
-        for index, worth in shared.items():
-            if worth < enough:
-                continue
+        covering = [index for index, covered in shared.items() if covered >= enough]
+        figures = set(filter(is_figure, words)) if covering else set()
+        for index in covering:
             chosen, chosen_at = self._texts[index]
             has_same_figures = figures == set(filter(is_figure, chosen))
             is_long = len(words) > _MIN_CHAT_WORDS

@@ -191,11 +191,12 @@ def dated_line(material: Material, line: str, facts: LineFacts, heading_day: str
     a newer line replaces it.
     """
     day, body = material.day_of(facts.at_us), _escape(line)
-    language = "ja" if is_mostly_japanese(line) else "en"
-    if facts.author:
-        body += _WRITTEN_BY[language].format(safe_name(facts.author))
-    if facts.is_replaced:
-        body += _REPLACED[language]
+    if facts.author or facts.is_replaced:
+        language = "ja" if is_mostly_japanese(line) else "en"
+        if facts.author:
+            body += _WRITTEN_BY[language].format(safe_name(facts.author))
+        if facts.is_replaced:
+            body += _REPLACED[language]
     bullet = _BULLET.match(body)
     if not bullet or day in ("", heading_day):
         return body

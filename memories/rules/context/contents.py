@@ -148,10 +148,9 @@ def assemble(
     other fields come from ``whole``.
     """
     material, omitted = _leave_out(material, without)
-    context = _build(replace(material, earlier=()), omitted)
     if budget is None:
-        return context
-    context = _with_all_earlier(material, context, budget) or _within(material, budget, omitted)
+        return _build(replace(material, earlier=()), omitted)
+    context = _whole(material, budget, omitted) or _within(material, budget, omitted)
     if material.unread_channels:
         reason = "their memories changed before those of the others"
         unread = LeftOut(UNREAD_CHANNELS, "", material.unread_channels, reason)
@@ -168,15 +167,18 @@ def assemble(
     )
 
 
-def _with_all_earlier(material: Material, without: Context, budget: int) -> Context | None:
+def _whole(material: Material, budget: int, omitted: Sequence[LeftOut]) -> Context | None:
     """Return the context with all earlier messages, None if that is over the budget."""
+    if sum(estimate_tokens(memory.content) for memory in material.memories) > 2 * budget:
+        return None  # invisible characters, which are removed, are not half of a text
+    without = _build(replace(material, earlier=()))
     tokens = without.tokens + sum(
         estimate_tokens(message.without_day) for message in material.earlier
     )
     if tokens > budget:
         return None
     earlier = [message for message in material.earlier if not find_injection(message.line)]
-    context = _build(replace(material, earlier=earlier), without.left_out)
+    context = _build(replace(material, earlier=earlier), omitted)
     return context if context.tokens <= budget else None
 
 

@@ -3,7 +3,8 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
+from zoneinfo import ZoneInfo
 
 from memories.rules.ingest.timestamps import from_micros
 from memories.rules.memory.lines import split_text, words_of
@@ -16,6 +17,7 @@ SHORT_TERM = "short_term_memory"
 THREAD = "thread_memory"
 ARCHIVE = "archive"
 WORKSPACE = ""  # the place of the workspace's own memories
+_TIMES = 20_000  # whose days a process keeps
 
 Group = tuple[str, str, int]  # kind, place, number of the version
 
@@ -157,12 +159,17 @@ class Material:
 
     def day_of(self, us: int) -> str:
         """Return the day of a time in the workspace's time zone, "" for 0."""
-        return f"{from_micros(us).astimezone(self.settings.zone):%Y-%m-%d}" if us else ""
+        return _day_of(us, self.settings.zone) if us else ""
 
     def shared_day(self, text: str) -> str:
         """Return the day of all lines of a memory, "" if their days differ."""
         days = {self.day_of(self.facts_of(line).at_us) for line in split_text(text)}
         return days.pop() if len(days) == 1 else ""
+
+
+@lru_cache(maxsize=_TIMES)
+def _day_of(us: int, zone: ZoneInfo) -> str:
+    return f"{from_micros(us).astimezone(zone):%Y-%m-%d}"
 
 
 def history_in_order(versions: Iterable[MemoryText]) -> list[MemoryText]:

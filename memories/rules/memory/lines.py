@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from enum import StrEnum
+from functools import lru_cache
 from typing import NamedTuple, TypeVar
 
 from memories.rules.memory.kinds import Kind
@@ -17,6 +18,7 @@ from memories.rules.redaction.shingles import MARK
 AnyLine = TypeVar("AnyLine")
 
 _BULLET = re.compile(r"^\s*(?:[-*•・]\s+|・)?")
+_TEXTS = 20_000  # whose words a process keeps
 
 
 class Origin(StrEnum):
@@ -64,6 +66,7 @@ class MergeResult(NamedTuple):
     kept: list[str]
 
 
+@lru_cache(maxsize=_TEXTS)
 def words_of(text: str) -> str:
     """Return a line without its bullet and extra white space.
 
