@@ -1,8 +1,8 @@
 """Measure a model that uses the hub as an agent: `python -m bench.agent`. Prints a JSON line for each.
 
 The demo's questions (quality_questions.toml) go to the configured model twice: alone, and with the tools
-get_context, search and fetch of `manage.py mcp`, as of the evening of each question. MEMORYHUB_KEY is a key
-of the demo's workspace. A question is a hit if the answer contains all its strings, and recall is their
+get_context, search and fetch of `manage.py mcp`; its contexts are those of the evening of the question.
+MEMORYHUB_KEY is a key of the demo's workspace. A question is a hit if the answer contains all its strings, and recall is their
 mean share. With a number as argument only that many questions are asked.
 """
 
@@ -20,24 +20,28 @@ from mcp.client.stdio import StdioServerParameters
 from openai import OpenAI
 
 ROOT = Path(__file__).resolve().parent.parent
-TOOLS = ("get_context", "search", "fetch")
+TOOLS = {"get_context": "query", "search": "query", "fetch": "id"}  # with the argument of each
+ANSWER = "answer"
 BUDGET = 1_000  # tokens of a context
-MOST_CALLS = 4  # of tools, for one question
-LONGEST = 6_000  # characters of a tool's answer
+MOST_CALLS = 2  # of tools, for one question
+LONGEST = 4_000  # characters of a tool's answer
 ALONE = (
     "You answer questions of a team that builds the app Kazoe. Now it is {now:%A %d %B %Y}. Answer in one"
     " or two sentences, with the exact names, numbers and dates. Say so if you do not know."
 )
 WITH_TOOLS = (
-    f"{ALONE} You know nothing about the team yourself: first call get_context with the channel and the"
-    " question, and search or fetch only if the answer is not in it."
+    "\nYou know nothing about the team yourself. Each of your replies is a JSON object: the name of a tool"
+    " with its text and channel, or answer with the answer as text. The tools are:\n"
 )
 
 
 class Agent:
-    """A model with the hub's tools, or with none."""
+    """A model with the hub's tools, or with none.
 
-    def __init__(self, model: str, hub: Client | None, tools: list[dict[str, Any]]) -> None:
+    It names the next tool in JSON of a schema, since not every small model can call functions.
+    """
+
+    def __init__(self, model: str, hub: Client | None, tools: str) -> None:
         self.client = OpenAI()
         self.model = model
         self.hub = hub
@@ -45,54 +49,52 @@ class Agent:
         self.calls = 0
 
     async def answer(self, question: Any) -> str:
-        prompt = (WITH_TOOLS if self.hub else ALONE).format(now=question.at)
-        messages: list[dict[str, Any]] = [
-            {"role": "system", "content": prompt},
-            {"role": "user", "content": f"In #{question.channel}: {question.text}"},
+        prompt = ALONE.format(now=question.at)
+        asked = f"In #{question.channel}: {question.text}"
+        messages = [
+            {"role": "system", "content": prompt + (WITH_TOOLS + self.tools if self.hub else "")},
+            {"role": "user", "content": asked},
         ]
+        if self.hub is None:
+            return await self._complete(messages)
         for number in range(MOST_CALLS + 1):
-            choice = "required" if number == 0 else "auto" if number < MOST_CALLS else "none"
-            options = {"tools": self.tools, "tool_choice": choice} if self.hub else {}
-            completion = await asyncio.to_thread(
-                self.client.chat.completions.create,
-                model=self.model,
-                messages=messages,
-                max_tokens=200,
-                **options,
-            )
-            message = completion.choices[0].message
-            if not message.tool_calls:
-                break
-            messages.append(message.model_dump(exclude_none=True))
-            for call in message.tool_calls:
-                text = await self._use(call.function.name, call.function.arguments, question)
-                messages.append({"role": "tool", "tool_call_id": call.id, "content": text})
-        return message.content or ""
+            steps = [*TOOLS, ANSWER] if 0 < number < MOST_CALLS else [ANSWER]
+            content = await self._complete(messages, steps if number else ["get_context"])
+            try:
+                step = json.loads(content)
+            except ValueError:
+                return content
+            if step["tool"] == ANSWER:
+                return str(step["text"])
+            text = await self._use(step, question)
+            messages.append({"role": "assistant", "content": content})
+            messages.append({"role": "user", "content": f"{text}\n\n{asked}"})
+        return ""
 
-    async def _use(self, name: str, arguments: str, question: Any) -> str:
+    async def _complete(self, messages: list[dict[str, str]], steps: Any = ()) -> str:
+        text = {"type": "string"}
+        properties = {"tool": {"enum": list(steps)}, "channel": text, "text": text}
+        schema = {"type": "object", "properties": properties, "required": list(properties)}
+        form = {"type": "json_schema", "json_schema": {"name": "step", "schema": schema}}
+        completion = await asyncio.to_thread(
+            self.client.chat.completions.create,
+            model=self.model,
+            messages=messages,
+            max_tokens=200,
+            **({"response_format": form} if steps else {}),
+        )
+        return (completion.choices[0].message.content or "").strip()
+
+    async def _use(self, step: dict[str, str], question: Any) -> str:
         assert self.hub is not None
         self.calls += 1
-        try:
-            given = json.loads(arguments)
-        except ValueError:
-            return "The arguments are not JSON."
-        if name == "get_context":
+        given: dict[str, Any] = {TOOLS[step["tool"]]: step["text"]}
+        if step["tool"] != "fetch":
+            given["channel"] = step["channel"]
+        if step["tool"] == "get_context":
             given |= {"at": question.at.isoformat(), "budget": BUDGET}
-        result = await self.hub.call_tool(name, given)
+        result = await self.hub.call_tool(step["tool"], given)
         return "".join(part.text for part in result.content)[:LONGEST]
-
-
-def as_function(tool: Any) -> dict[str, Any]:
-    """Return a tool of MCP in the form of chat completions."""
-    parameters = tool.input_schema
-    return {
-        "type": "function",
-        "function": {
-            "name": tool.name,
-            "description": tool.description,
-            "parameters": parameters,
-        },
-    }
 
 
 async def measure(limit: int | None) -> None:
@@ -106,8 +108,12 @@ async def measure(limit: int | None) -> None:
         command=sys.executable, args=["manage.py", "mcp"], env=dict(os.environ), cwd=ROOT
     )
     async with Client(server) as hub:
-        tools = [as_function(tool) for tool in (await hub.list_tools()).tools if tool.name in TOOLS]
-        for name, agent in (("alone", Agent(model, None, [])), ("hub", Agent(model, hub, tools))):
+        tools = "\n".join(
+            f"{tool.name}: {tool.description.splitlines()[0]}"
+            for tool in (await hub.list_tools()).tools
+            if tool.name in TOOLS
+        )
+        for name, agent in (("alone", Agent(model, None, "")), ("hub", Agent(model, hub, tools))):
             score, began = Score(), time.monotonic()
             for question in questions:
                 answer = await agent.answer(question)

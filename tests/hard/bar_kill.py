@@ -195,9 +195,7 @@ def figures(made: world.World, killer: Killer, model: FakeModel, at_points: int)
     wrong = oracle.verdict(made.words, ledger)
     outputs = Job.objects.count()
     kills = used.total() + killer.killed.total()
-    probes = ModelCall.objects.filter(
-        job=None
-    ).count()  # of the model, queued by the tick
+    probes = ModelCall.objects.filter(job=None).count()  # of the model, queued by the tick
     return {
         "n": outputs,
         "messages": made.total,
