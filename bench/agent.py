@@ -24,7 +24,7 @@ TOOLS = {"get_context": "query", "search": "query", "fetch": "id"}  # with the a
 ANSWER = "answer"
 BUDGET = 1_000  # tokens of a context
 MOST_CALLS = 2  # of tools, for one question
-LONGEST = 4_000  # characters of a tool's answer
+LONGEST = 1_500  # characters of a search or a fetched text
 ALONE = (
     "You answer questions of a team that builds the app Kazoe. Now it is {now:%A %d %B %Y}. Answer in one"
     " or two sentences, with the exact names, numbers and dates. Say so if you do not know."
@@ -94,7 +94,8 @@ class Agent:
         if step["tool"] == "get_context":
             given |= {"at": question.at.isoformat(), "budget": BUDGET}
         result = await self.hub.call_tool(step["tool"], given)
-        return "".join(part.text for part in result.content)[:LONGEST]
+        text = "".join(part.text for part in result.content)
+        return text if step["tool"] == "get_context" else text[:LONGEST]
 
 
 async def measure(limit: int | None) -> None:
