@@ -116,41 +116,27 @@ class SearchableQuerySet(AudienceQuerySet[Row], Generic[Row]):
         terms, keys = list(terms), [key for key in keys if key[0] == self.searched_as[0]]
         if not keys:
             return self.none()
-        document = SearchDocument._meta.db_table
-        found_at = f"{document}.id"
-        tables = [document]
-        where = self._joined()
         is_sqlite = connections[self.db].vendor == "sqlite"
         included = [term for term in terms if not term.excluded]
         tokens = _tokens(included, selective=not is_sqlite)[: max(1, MOST_LOOKUPS // len(keys))]
-        if is_sqlite:
-            tables.append(WORDS)
-            found_at = f"{WORDS}.rowid"
-            where += [f"{found_at} = {document}.id", f"{WORDS} MATCH %s"]
-            index_query = _fts5_query(keys, tokens)
-            found_in = "instr({}, %s)"
-        else:
-            where.append(f"{document}.words @@ %s::tsquery")
-            index_query = _tsquery(keys, tokens)
-            found_in = "strpos({}, %s)"
-        params: list[Any] = [index_query]
+        where: list[str] = []
+        params: list[Any] = []
+        found_in = "instr({}, %s)" if is_sqlite else "strpos({}, %s)"
         for term in terms:
             in_index = term.is_one_token and _tokens([term], selective=False)[0] in tokens
             if in_index and not term.excluded:
                 continue
-            has = found_in.format(f"{document}.tokens")
+            has = found_in.format(f"{SearchDocument._meta.db_table}.tokens")
             compared = f"{has} = 0" if term.excluded else f"{has} > 0"
             where.append(f"({' OR '.join([compared] * len(term.needles))})")
             params += term.needles
+        index_query = _fts5_query(keys, tokens) if is_sqlite else _tsquery(keys, tokens)
         edges = [(">=", since_us, SLOTS), ("<", before_us, SLOTS), ("<", below, 1)]
         for compare, value, times in edges:
             if value is not None:
-                where.append(f"{found_at} {compare} %s")
+                where.append(f"{self._found_at} {compare} %s")
                 params.append(value * times)
-        matches = self.order_by().extra(
-            select={"found_at": found_at}, tables=tables, where=where, params=params
-        )
-        return matches.extra(order_by=["-found_at"])
+        return self._in_index(index_query, where, params)
 
     def matching_any(self, words: Iterable[str], keys: Iterable[str]) -> Any:
         """Filter rows with any of these tokens, newest first, as `matching` does."""
@@ -158,33 +144,41 @@ class SearchableQuerySet(AudienceQuerySet[Row], Generic[Row]):
         if not keys:
             return self.none()
         words = list(words)[: max(1, MOST_LOOKUPS // len(keys))]
-        document = SearchDocument._meta.db_table
-        found_at, tables = f"{document}.id", [document]
-        where = self._joined()
         if connections[self.db].vendor == "sqlite":
-            tables.append(WORDS)
-            found_at = f"{WORDS}.rowid"
-            where += [f"{found_at} = {document}.id", f"{WORDS} MATCH %s"]
             index_query = " OR ".join(f'"{key}{word}"' for key in keys for word in words)
         else:
-            where.append(f"{document}.words @@ %s::tsquery")
             index_query = " | ".join(f"'{key}{word}'" for key in keys for word in words)
-        matches = self.order_by().extra(
-            select={"found_at": found_at}, tables=tables, where=where, params=[index_query]
-        )
-        return matches.extra(order_by=["-found_at"])
+        return self._in_index(index_query, [], [])
 
-    def _joined(self) -> list[str]:
-        """Return the conditions that join a text with its tokens.
+    @property
+    def _found_at(self) -> str:
+        """The column of the index key."""
+        if connections[self.db].vendor == "sqlite":
+            return f"{WORDS}.rowid"
+        return f"{SearchDocument._meta.db_table}.id"
+
+    def _in_index(self, index_query: str, where: Sequence[str], params: Sequence[Any]) -> Any:
+        """Filter rows whose tokens match a query of the database, newest first, with ``found_at``.
 
         PostgreSQL believes that to compare words is cheap. `+ 0` keeps it from comparing those of
         all texts in the order of their keys. Texts of other kinds are excluded before.
         """
         document, table = SearchDocument._meta.db_table, self.model._meta.db_table
-        key = f"{document}.{self.searched_as}"
+        key, found_at = f"{document}.{self.searched_as}", self._found_at
         if connections[self.db].vendor == "sqlite":
-            return [f"{key} = {table}.id"]
-        return [f"{key} + 0 = {table}.id", f"{key} IS NOT NULL"]
+            tables = [document, WORDS]
+            joined = [f"{key} = {table}.id", f"{found_at} = {document}.id", f"{WORDS} MATCH %s"]
+        else:
+            tables = [document]
+            joined = [f"{key} + 0 = {table}.id", f"{key} IS NOT NULL"]
+            joined.append(f"{document}.words @@ %s::tsquery")
+        matches = self.order_by().extra(
+            select={"found_at": found_at},
+            tables=tables,
+            where=[*joined, *where],
+            params=[index_query, *params],
+        )
+        return matches.extra(order_by=["-found_at"])
 
     def count_up_to(self, limit: int) -> int:
         """Return the number of `matching` rows, at most ``limit``.

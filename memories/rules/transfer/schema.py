@@ -13,11 +13,10 @@ from decimal import Decimal
 from math import isfinite
 from typing import Any
 
+from memories.rules.ingest.characters import is_storable
 from memories.rules.ingest.timestamps import micros
 
 Check = Callable[[Any], Any]
-
-_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 class SchemaError(ValueError):
@@ -101,7 +100,7 @@ def text(max_length: int | None = None, *, min_length: int = 0) -> Check:
             raise SchemaError(
                 f"has {len(value)} characters, not {min_length} to {max_length or 'any number of'}"
             )
-        if _UNSTORABLE.search(value):
+        if not is_storable(value):
             raise SchemaError("holds a character that cannot be stored")
         return value
 

@@ -108,7 +108,7 @@ class WorkspaceContext:
         lines = QuarantinedLine.objects.waiting().filter(memory__workspace=self.workspace)
         return lines.visible_to(self.reader).count() if lines.exists() else 0
 
-    @property
+    @cached_property
     def readable_channels(self) -> ChannelQuerySet:
         """The channels that the reader may read, active ones first, by name."""
         channels = Channel.objects.visible_to(self.reader).filter(workspace=self.workspace)
@@ -148,7 +148,7 @@ class WorkspaceContext:
     def _looked_up(self) -> dict[str, Channel | None]:
         return {}
 
-    @property
+    @cached_property
     def followed(self) -> MemoryQuerySet:
         """The memories that the reader catches up with, without muted channels."""
         muted = self.channels_with(ChannelPreference.Choice.MUTE)
