@@ -132,13 +132,14 @@ def measure_contexts(filled: Any, times: int) -> dict[str, float]:
 
 
 def record(search: Callable[[], int]) -> tuple[list[Statement], int]:
-    """Return the statements of a search, and its result."""
+    """Return the statements of a search but those of its transaction, and its result."""
     from django.db import connection
 
     sent: list[Statement] = []
 
     def note(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:  # noqa: FBT001
-        sent.append((sql, params))
+        if not sql.startswith(("BEGIN", "COMMIT", "SAVEPOINT", "RELEASE")):
+            sent.append((sql, params))
         return execute(sql, params, many, context)
 
     with connection.execute_wrapper(note):
