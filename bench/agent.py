@@ -2,8 +2,8 @@
 
 The demo's questions (quality_questions.toml) go to the configured model twice: alone, and with the tools
 get_context, search and fetch of `manage.py mcp`; its contexts are those of the evening of the question.
-MEMORYHUB_KEY is a key of the demo's workspace. A question is a hit if the answer contains all its strings, and recall is their
-mean share. With a number as argument only that many questions are asked.
+MEMORYHUB_KEY is a key of the demo's workspace. A question is a hit if the answer contains all its strings,
+and recall is their mean share. With a number as argument only that many questions are asked.
 """
 
 import asyncio
@@ -11,6 +11,7 @@ import json
 import os
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,8 @@ ROOT = Path(__file__).resolve().parent.parent
 TOOLS = {"get_context": "query", "search": "query", "fetch": "id"}  # with the argument of each
 ANSWER = "answer"
 BUDGET = 1_000  # tokens of a context
-MOST_CALLS = 2  # of tools, for one question
+# What the model may do first, then, and last.
+STEPS = (["get_context"], [*TOOLS, ANSWER], [ANSWER])
 LONGEST = 1_500  # characters of a search or a fetched text
 ALONE = (
     "You answer questions of a team that builds the app Kazoe. Now it is {now:%A %d %B %Y}. Answer in one"
@@ -57,9 +59,8 @@ class Agent:
         ]
         if self.hub is None:
             return await self._complete(messages)
-        for number in range(MOST_CALLS + 1):
-            steps = [*TOOLS, ANSWER] if 0 < number < MOST_CALLS else [ANSWER]
-            content = await self._complete(messages, steps if number else ["get_context"])
+        for steps in STEPS:
+            content = await self._complete(messages, steps)
             try:
                 step = json.loads(content)
             except ValueError:
@@ -71,9 +72,9 @@ class Agent:
             messages.append({"role": "user", "content": f"{text}\n\n{asked}"})
         return ""
 
-    async def _complete(self, messages: list[dict[str, str]], steps: Any = ()) -> str:
+    async def _complete(self, messages: list[dict[str, str]], steps: Sequence[str] = ()) -> str:
         text = {"type": "string"}
-        properties = {"tool": {"enum": list(steps)}, "channel": text, "text": text}
+        properties = {"tool": {"enum": steps}, "channel": text, "text": text}
         schema = {"type": "object", "properties": properties, "required": list(properties)}
         form = {"type": "json_schema", "json_schema": {"name": "step", "schema": schema}}
         completion = await asyncio.to_thread(

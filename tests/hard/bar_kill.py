@@ -12,6 +12,7 @@ from typing import Any
 from django.conf import settings
 
 from memories.models import Channel, Job, MemoryVersion, ModelCall
+from memories.rules.generate.probe import LONG_PROMPT_LINES
 from memoryhub.failpoints import POINTS
 from tests.hard import oracle, world
 from tests.hard.model_client import FakeModel, fake_model
@@ -24,6 +25,8 @@ logger = logging.getLogger(__name__)
 
 PER_KILL = {True: 5, False: 3}  # segments, full and small: each is a job or more
 LATENCY = (0.02, 0.1)  # seconds
+# Calls of the one probe of the model, which the tick queues: three tasks, and the long prompts.
+MOST_PROBES = 3 + len(LONG_PROMPT_LINES)
 MOST_OPEN = 40  # jobs: the kills keep up with the work
 RANDOM = {"worker": 6, "caller": 4, "sentinel": 3, "main": 3, "web": 2, "supervisor": 2}  # of 20
 PATIENCE = 240.0  # seconds in which something must move
@@ -195,7 +198,7 @@ def figures(made: world.World, killer: Killer, model: FakeModel, at_points: int)
     wrong = oracle.verdict(made.words, ledger)
     outputs = Job.objects.count()
     kills = used.total() + killer.killed.total()
-    probes = ModelCall.objects.filter(job=None).count()  # of the model, queued by the tick
+    probes = min(ModelCall.objects.filter(job=None).count(), MOST_PROBES)
     return {
         "n": outputs,
         "messages": made.total,

@@ -130,13 +130,12 @@ class SearchableQuerySet(AudienceQuerySet[Row], Generic[Row]):
             compared = f"{has} = 0" if term.excluded else f"{has} > 0"
             where.append(f"({' OR '.join([compared] * len(term.needles))})")
             params += term.needles
-        index_query = _fts5_query(keys, tokens) if is_sqlite else _tsquery(keys, tokens)
         edges = [(">=", since_us, SLOTS), ("<", before_us, SLOTS), ("<", below, 1)]
         for compare, value, times in edges:
             if value is not None:
                 where.append(f"{self._found_at} {compare} %s")
                 params.append(value * times)
-        return self._in_index(index_query, where, params)
+        return self._in_index(keys, tokens, where, params)
 
     def matching_any(self, words: Iterable[str], keys: Iterable[str]) -> Any:
         """Filter rows with any of these tokens, newest first, as `matching` does."""
@@ -144,11 +143,7 @@ class SearchableQuerySet(AudienceQuerySet[Row], Generic[Row]):
         if not keys:
             return self.none()
         words = list(words)[: max(1, MOST_LOOKUPS // len(keys))]
-        if connections[self.db].vendor == "sqlite":
-            index_query = " OR ".join(f'"{key}{word}"' for key in keys for word in words)
-        else:
-            index_query = " | ".join(f"'{key}{word}'" for key in keys for word in words)
-        return self._in_index(index_query, [], [])
+        return self._in_index(keys, [tuple((word, False) for word in words)])
 
     @property
     def _found_at(self) -> str:
@@ -157,8 +152,14 @@ class SearchableQuerySet(AudienceQuerySet[Row], Generic[Row]):
             return f"{WORDS}.rowid"
         return f"{SearchDocument._meta.db_table}.id"
 
-    def _in_index(self, index_query: str, where: Sequence[str], params: Sequence[Any]) -> Any:
-        """Filter rows whose tokens match a query of the database, newest first, with ``found_at``.
+    def _in_index(
+        self,
+        keys: Sequence[str],
+        tokens: Sequence[Tokens],
+        where: Sequence[str] = (),
+        params: Sequence[Any] = (),
+    ) -> Any:
+        """Filter rows that have all tokens with one of the keys, newest first, with ``found_at``.
 
         PostgreSQL believes that to compare words is cheap. `+ 0` keeps it from comparing those of
         all texts in the order of their keys. Texts of other kinds are excluded before.
@@ -166,10 +167,10 @@ class SearchableQuerySet(AudienceQuerySet[Row], Generic[Row]):
         document, table = SearchDocument._meta.db_table, self.model._meta.db_table
         key, found_at = f"{document}.{self.searched_as}", self._found_at
         if connections[self.db].vendor == "sqlite":
-            tables = [document, WORDS]
+            tables, index_query = [document, WORDS], _fts5_query(keys, tokens)
             joined = [f"{key} = {table}.id", f"{found_at} = {document}.id", f"{WORDS} MATCH %s"]
         else:
-            tables = [document]
+            tables, index_query = [document], _tsquery(keys, tokens)
             joined = [f"{key} + 0 = {table}.id", f"{key} IS NOT NULL"]
             joined.append(f"{document}.words @@ %s::tsquery")
         matches = self.order_by().extra(

@@ -150,7 +150,7 @@ def assemble(
     material, omitted = _leave_out(material, without)
     if budget is None:
         return _build(replace(material, earlier=()), omitted)
-    context = _whole(material, budget, omitted) or _within(material, budget, omitted)
+    context = _with_everything(material, budget, omitted) or _within(material, budget, omitted)
     if material.unread_channels:
         reason = "their memories changed before those of the others"
         unread = LeftOut(UNREAD_CHANNELS, "", material.unread_channels, reason)
@@ -167,10 +167,10 @@ def assemble(
     )
 
 
-def _whole(material: Material, budget: int, omitted: Sequence[LeftOut]) -> Context | None:
+def _with_everything(material: Material, budget: int, omitted: Sequence[LeftOut]) -> Context | None:
     """Return the context with all earlier messages, None if that is over the budget."""
     if sum(estimate_tokens(memory.content) for memory in material.memories) > 2 * budget:
-        return None  # invisible characters, which are removed, are not half of a text
+        return None  # without a look: a text is at most shorter by its invisible characters
     without = _build(replace(material, earlier=()))
     tokens = without.tokens + sum(
         estimate_tokens(message.without_day) for message in material.earlier
