@@ -1,13 +1,14 @@
 """OAuth: registration, consent, tokens, and what a token may do."""
 
 from datetime import timedelta
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
 from allauth.idp.oidc.models import Client as OAuthClient
 from allauth.idp.oidc.models import Token
 from django.core.cache import cache
 from django.test import Client
+from django.test.client import MULTIPART_CONTENT
 from django.utils import timezone
 
 from memories.models import ApiKey, AuditEvent, Member
@@ -135,6 +136,14 @@ def test_other_addresses_are_refused(db, uris):
 def test_junk_is_refused(db, body):
     answer = Client().post("/oauth/register", body, content_type="application/json")
     assert answer.status_code == 400
+
+
+@pytest.mark.parametrize("content_type", [MULTIPART_CONTENT, "application/x-www-form-urlencoded"])
+def test_a_form_is_no_registration(db, content_type):
+    form = {"redirect_uris": CALLBACK}
+    body = form if content_type == MULTIPART_CONTENT else urlencode(form)
+    answer = Client().post("/oauth/register", body, content_type=content_type)
+    assert (answer.status_code, answer.json()["error"]) == (400, "invalid_client_metadata")
 
 
 def test_a_name_may_hold_anything(db):

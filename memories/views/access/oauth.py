@@ -117,6 +117,8 @@ class Register(provider.ClientRegistrationView):  # type: ignore[misc]
         return self._counted
 
     def _get_client_metadata(self) -> dict[str, Any] | None:
+        if self.request.content_type != "application/json":
+            return None  # the body of a form was read as such
         metadata = load_object(self.request.body.decode(errors="replace"))
         name = safe_name(make_storable(as_text(metadata.get("client_name"))))
         addresses = [uri for uri in as_list(metadata.get("redirect_uris")) if as_text(uri)]
