@@ -12,6 +12,7 @@ import logging
 import random
 import re
 import time
+import sys
 import traceback
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -401,10 +402,12 @@ def _encoded(pairs: list[tuple[str, str]]) -> str:
 
 def _where() -> str:
     """The error under way, and the places in it that are ours."""
+    error = sys.exception()
     lines = traceback.format_exc().splitlines()
     ours = [line.strip() for line in lines if "memories/" in line or "memoryhub/" in line]
     last = [line.strip() for line in lines if line.strip().startswith("File ")][-1:]
-    return " | ".join([lines[-1][:300], *ours[-3:], *last])
+    message = " ".join(f"{type(error).__name__}: {error}".split())
+    return " | ".join([message[:300], *ours[-3:], *last])
 
 
 class _Forms(HTMLParser):

@@ -139,10 +139,10 @@ class SearchableQuerySet(AudienceQuerySet[Row], Generic[Row]):
 
     def matching_any(self, words: Iterable[str], keys: Iterable[str]) -> Any:
         """Filter rows with any of these tokens, newest first, as `matching` does."""
-        keys = [key for key in keys if key[0] == self.searched_as[0]]
-        if not keys:
+        words, keys = list(words), [key for key in keys if key[0] == self.searched_as[0]]
+        if not words or not keys:
             return self.none()
-        words = list(words)[: max(1, MOST_LOOKUPS // len(keys))]
+        words = words[: max(1, MOST_LOOKUPS // len(keys))]
         return self._in_index(keys, [tuple((word, False) for word in words)])
 
     @property

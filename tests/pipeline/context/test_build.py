@@ -419,6 +419,16 @@ class TestEarlier:
         assert "合鍵は金庫" in text and "昼は" not in text
 
 
+@pytest.mark.postgres("a search without words")
+@pytest.mark.parametrize("question", ["", " ", "\u202e", "?!", "the"])
+def test_a_question_may_have_no_words(workspace, general, question):
+    make_segment(
+        messages=[MessageFactory(channel=general, at=MONDAY, text="the vault key is 4711")]
+    )
+    catch_up()
+    assert "vault" in context_of(workspace, channel="C1", question=question).text
+
+
 def test_protected_lines_come_first(workspace, general):
     lines = [f"- step {n} of the migration takes {n * n} hours" for n in range(60)]
     memory = make_channel_memory(channel=general, texts=["\n".join(lines)])
