@@ -11,8 +11,8 @@ import json
 import logging
 import random
 import re
-import time
 import sys
+import time
 import traceback
 from collections import Counter, defaultdict
 from collections.abc import Iterator

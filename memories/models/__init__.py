@@ -1,8 +1,8 @@
 """What is kept."""
 
+from memories.models.access import audience
 from memories.models.access.access_grants import AccessGrant
 from memories.models.access.api_keys import ApiKey
-from memories.models.access.audience import is_readable
 from memories.models.access.audit import AppendOnly, AuditEvent
 from memories.models.access.digests import Digest, DigestDelivery
 from memories.models.access.invitations import Invitation
@@ -42,7 +42,7 @@ from memories.models.sync.connections import SlackConnection
 from memories.models.sync.slack_budgets import SlackBudget
 
 __all__ = [
-    "is_readable",  # fills the rules of visible_to
+    "audience",  # fills the rules of visible_to
     "ApiKey",
     "AnotherBackfill",
     "UploadInProgress",

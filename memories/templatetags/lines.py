@@ -21,6 +21,7 @@ from memories.rules.memory.lines import Origin
 from memories.templatetags.reading import author_icon, icon, moment
 from memories.views.memory.line_display import LineDisplay, SourceChip
 from memories.views.memory.marks import NavChannel
+from memories.views.paths import channel_path
 from memories.views.texts import line_text, text_lang
 
 register = template.Library()
@@ -299,16 +300,16 @@ def _mark_pieces(pieces: Iterable[DiffPiece]) -> SafeString:
 @register.simple_tag(takes_context=True)
 def nav_channels(context: Context, rows: Iterable[NavChannel]) -> SafeString:
     """Return the channels of the navigation. ``channel`` in the context is the current one."""
-    current = context.get("channel")
-    html = (_nav_channel(context, row, is_current=row.channel == current) for row in rows)
+    html = (_nav_channel(context, row) for row in rows)
     return mark_safe("\n".join(html))  # noqa: S308  # of format_html
 
 
-def _nav_channel(context: Context, row: NavChannel, *, is_current: bool) -> SafeString:
-    channel = row.channel
+def _nav_channel(context: Context, row: NavChannel) -> SafeString:
+    path = channel_path(context["place"].workspace.slug, row.slack_id)
+    current = context.get("channel")
     aria_current = EMPTY
-    if is_current:
-        is_page = context["request"].path == row.path
+    if current and current.pk == row.pk:
+        is_page = context["request"].path == path
         aria_current = format_html(' aria-current="{}"', "page" if is_page else "true")
     count = EMPTY
     if row.new:
@@ -318,12 +319,12 @@ def _nav_channel(context: Context, row: NavChannel, *, is_current: bool) -> Safe
         )
     return format_html(
         '<li id="nav-channel-{}"{}{}><a href="{}"{}>{}<span>{}</span>{}</a></li>',
-        channel.pk,
+        row.pk,
         mark_safe(' class="new"') if row.new else EMPTY,
         mark_safe(' hx-swap-oob="true"') if context.get("is_part") else EMPTY,
-        row.path,
+        path,
         aria_current,
-        icon("hash") if channel.is_public else icon("lock", _("private")),
-        channel.name,
+        icon("hash") if row.is_public else icon("lock", _("private")),
+        row.name,
         count,
     )

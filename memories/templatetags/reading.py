@@ -13,8 +13,8 @@ from django.utils.formats import date_format
 from django.utils.functional import Promise
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import get_language, gettext_lazy, ngettext
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, ngettext
 
 from memories.models import MemoryVersion, User
 from memories.rules.generate.segments import Trigger
@@ -57,7 +57,7 @@ def span(first_us: int, last_us: int) -> SafeString:
     if _absolute(first) == _absolute(last):
         return moment(first_us, "full")
     if first.date() == last.date():
-        end = date_format(last, "H:i")
+        end = _format(last, "H:i")
     else:
         end = _absolute(last)
     return format_html(
@@ -72,7 +72,16 @@ def span(first_us: int, last_us: int) -> SafeString:
 
 
 def _absolute(at: datetime) -> str:
-    return date_format(at, _("j M Y, H:i"))
+    return _format(at, _("j M Y, H:i"))
+
+
+def _format(at: datetime, form: str) -> str:
+    return _format_in(get_language(), at.replace(tzinfo=None), form)
+
+
+@lru_cache(maxsize=5000)  # a page shows hundreds of times, and most of them again tomorrow
+def _format_in(_language: str | None, at: datetime, form: str) -> str:
+    return date_format(at, form)
 
 
 def _near(at: datetime) -> str:
@@ -91,16 +100,16 @@ def _near(at: datetime) -> str:
 
 def _weekday(at: datetime) -> str:
     days = (timezone.localtime().date() - at.date()).days
-    return date_format(at, _("l H:i")) if 0 <= days < 7 else _absolute(at)
+    return _format(at, _("l H:i")) if 0 <= days < 7 else _absolute(at)
 
 
 _STYLES: dict[str, Callable[[datetime], str]] = {
     "near": _near,
     "full": lambda at: "",
-    "time": lambda at: date_format(at, "H:i"),
-    "day": lambda at: date_format(at, _("l, j M Y")),
-    "date": lambda at: date_format(at, _("j M Y")),
-    "margin": lambda at: date_format(
+    "time": lambda at: _format(at, "H:i"),
+    "day": lambda at: _format(at, _("l, j M Y")),
+    "date": lambda at: _format(at, _("j M Y")),
+    "margin": lambda at: _format(
         at, _("j M") if at.year == timezone.localtime().year else _("j M Y")
     ),
     "weekday": _weekday,

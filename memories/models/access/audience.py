@@ -3,7 +3,7 @@
 `is_readable` is the only decision. Every `visible_to` filters by it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -11,7 +11,7 @@ from typing import Any
 
 from django.core.exceptions import EmptyResultSet
 from django.db import connection
-from django.db.models import Exists, Model, OuterRef, Q, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.db.models.expressions import RawSQL
 
 from memories.models.access.access_grants import AccessGrant
@@ -38,11 +38,6 @@ from memories.rules.memory.identity import MemoryScope
 _KEPT_TIME = datetime(1970, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)  # in SQL that is kept
 _EVERY_ROW = Q()
 _NO_ROW = Q(pk__in=())
-
-
-def is_readable(model: type[Model], reader: Reader) -> Q:
-    """Return the condition under which the reader may read a row of this model."""
-    return RULES[model](reader)
 
 
 def people_of(reader: Reader) -> PersonQuerySet:
@@ -162,14 +157,37 @@ def _is_whole_workspace(reader: Reader, workspace: str = "workspace") -> Q:
     return Q(**{f"{workspace}__in": subquery(whole_workspaces, reader)})
 
 
-def subquery(rows: Callable[[Reader], QuerySet[Any]], reader: Reader) -> Any:
-    """Return the keys of `rows(reader)`, for ``__in``.
+# SQL that is kept
 
-    A page filters by these nested rules about twenty times, and Django takes longer to build them
-    than a database to run them. So the SQL of a reader is kept. Only the time in it changes.
-    """
+# A page has about twenty of these nested rules, and Django takes longer to build them than a database to run
+# them. So the SQL for a reader is kept. Only the times in it change.
+
+
+def subquery(rows: Callable[[Reader], QuerySet[Any]], reader: Reader) -> Any:
+    """Return the keys of `rows(reader)`, for ``__in``."""
+    sql, params = _kept_sql(_keys_of, reader, rows)
+    return RawSQL(sql, params) if sql else ()  # noqa: S611
+
+
+def fetch(
+    rows: Callable[..., QuerySet[Any, Any]], reader: Reader, *args: Hashable
+) -> list[tuple[Any, ...]]:
+    """Return the columns of `rows(reader, *args)` as the database has them."""
+    sql, params = _kept_sql(rows, reader, *args)
+    if not sql:
+        return []
+    with connection.cursor() as cursor:
+        cursor.execute(sql, params)
+        columns: list[tuple[Any, ...]] = cursor.fetchall()
+        return columns
+
+
+@lru_cache(maxsize=64)  # a page needs the same ones many times
+def _kept_sql(
+    rows: Callable[..., QuerySet[Any, Any]], reader: Reader, *args: Hashable
+) -> tuple[str, tuple[Any, ...]]:
     kept = replace(reader, now=_KEPT_TIME)
-    sql, params = _compiled(rows, kept)
+    sql, params = _compiled(rows, kept, *args)
     times = {
         connection.ops.adapt_datetimefield_value(old): connection.ops.adapt_datetimefield_value(new)
         for old, new in (
@@ -177,17 +195,21 @@ def subquery(rows: Callable[[Reader], QuerySet[Any]], reader: Reader) -> Any:
             (kept.memberships_since, reader.memberships_since),
         )
     }
-    return RawSQL(sql, [times.get(param, param) for param in params]) if sql else ()  # noqa: S611
+    return sql, tuple(times.get(param, param) for param in params)
 
 
 @lru_cache(maxsize=1024)
 def _compiled(
-    rows: Callable[[Reader], QuerySet[Any]], reader: Reader
+    rows: Callable[..., QuerySet[Any, Any]], reader: Reader, *args: Hashable
 ) -> tuple[str, tuple[Any, ...]]:
     try:
-        return rows(reader).order_by().values("pk").query.sql_with_params()
+        return rows(reader, *args).query.sql_with_params()
     except EmptyResultSet:
         return "", ()
+
+
+def _keys_of(reader: Reader, rows: Callable[[Reader], QuerySet[Any]]) -> QuerySet[Any, Any]:
+    return rows(reader).order_by().values("pk")
 
 
 # Texts

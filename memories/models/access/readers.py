@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import Any, Generic, Self, TypeVar
 
 from django.db import models
@@ -73,9 +74,15 @@ class Reader:
 RULES: dict[type[models.Model], Callable[[Reader], Q]] = {}
 
 
+@lru_cache(maxsize=64)  # a page needs the same ones many times, with the time of its request
+def is_readable(model: type[models.Model], reader: Reader) -> Q:
+    """Return the condition under which the reader may read a row of this model."""
+    return RULES[model](reader)
+
+
 class AudienceQuerySet(models.QuerySet[Row], Generic[Row]):
     """The base of querysets whose rows have an audience."""
 
     def visible_to(self, reader: Reader) -> Self:
         """Filter the rows that the reader may read (docs/rules.md, readers)."""
-        return self.filter(RULES[self.model](reader))
+        return self.filter(is_readable(self.model, reader))

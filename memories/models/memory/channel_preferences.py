@@ -1,8 +1,11 @@
 """The channels that an account follows or mutes: for "Catch up" and the navigation."""
 
+from typing import Any
+
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
+from memories.models.access.readers import Reader
 from memories.models.access.users import User
 from memories.models.ingest.channels import Channel
 
@@ -14,6 +17,10 @@ class ChannelPreferenceQuerySet(models.QuerySet["ChannelPreference"]):
             self.update_or_create(user=user, channel=channel, defaults={"choice": choice})
         else:
             self.filter(user=user, channel=channel).delete()
+
+    def with_choice(self, reader: Reader, choice: str) -> models.QuerySet[Any, Any]:
+        """Return the keys of the channels for which the reader made this choice."""
+        return self.filter(user=reader.user_id, choice=choice).values("channel")
 
 
 class ChannelPreference(models.Model):

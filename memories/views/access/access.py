@@ -7,6 +7,7 @@ from functools import cached_property
 from zoneinfo import ZoneInfo
 
 from django.core.exceptions import PermissionDenied
+from django.db.models import Q
 from django.http import Http404, HttpRequest
 from django.shortcuts import get_object_or_404
 from django_htmx.middleware import HtmxDetails
@@ -26,13 +27,14 @@ from memories.models import (
 )
 from memories.models.access.audience import (
     entered_workspaces,
+    fetch,
     member_channels,
     notes_with_trash,
+    subquery,
     whole_workspaces,
 )
 from memories.models.ingest.channels import ChannelQuerySet
 from memories.models.memory.memories import MemoryQuerySet
-from memories.models.memory.seen import unseen_memories
 from memories.models.notes.notes import NoteQuerySet
 from memories.pipeline.generate.job_control import find_workspace_blocker
 from memories.rules.generate.job_status import Blocker
@@ -41,9 +43,11 @@ from memories.rules.ingest.timestamps import micros
 from memories.views.generate.health import get_signals
 from memories.views.memory.marks import (
     NavChannel,
-    followed,
-    nav_channels,
-    with_marks,
+    first_channels,
+    not_muted,
+    preferred_channels,
+    recent_channels,
+    unseen_keys,
 )
 
 NAV_FOLLOWED = 40  # channels in the navigation
@@ -151,8 +155,7 @@ class WorkspaceContext:
     @cached_property
     def followed(self) -> MemoryQuerySet:
         """The memories that the reader catches up with, without muted channels."""
-        muted = self.channels_with(ChannelPreference.Choice.MUTE)
-        return followed(self.workspace, self.reader).exclude(channel__in=muted)
+        return not_muted(self.reader, self.workspace.pk)
 
     @cached_property
     def preferences(self) -> dict[int, str]:
@@ -168,8 +171,7 @@ class WorkspaceContext:
     @cached_property
     def unseen(self) -> int:
         """The number of followed memories with news, exact up to `UNSEEN_COUNTED`."""
-        unseen = unseen_memories(self.followed, self.reader.user_id).values("pk")
-        return unseen[: UNSEEN_COUNTED + 1].count()
+        return len(fetch(unseen_keys, self.reader, self.workspace.pk, UNSEEN_COUNTED + 1))
 
     @property
     def unseen_text(self) -> str:
@@ -217,22 +219,14 @@ class WorkspaceContext:
     @cached_property
     def nav(self) -> list[NavChannel]:
         """The channels in the navigation: the followed ones, else those that changed last."""
-        follows = self.channels_with(ChannelPreference.Choice.FOLLOW)
-        channels = list(self.readable_channels.filter(pk__in=follows)[:NAV_FOLLOWED])
-        if channels:
-            memories = followed(self.workspace, self.reader).filter(channel__in=channels)
-        else:
-            newest = self.followed.filter(channel__isnull=False).order_by("-current")
-            newest_keys = newest.values("pk")[:NAV_RECENT]
-            memories = Memory.objects.filter(pk__in=newest_keys).select_related("channel")
-        marked = with_marks(memories, self.reader)
-        if not channels:
-            channels = sorted(
-                (memory.channel for memory in marked if memory.channel),
-                key=lambda channel: (channel.is_archived, channel.name, channel.slack_id),
-            )
-        channels = channels or list(self.readable_channels[:NAV_RECENT])
-        return nav_channels(self.with_workspace(channels), marked)
+        for channels, limit in (
+            (preferred_channels, NAV_FOLLOWED),
+            (recent_channels, NAV_RECENT),
+            (first_channels, NAV_RECENT),
+        ):
+            if rows := fetch(channels, self.reader, self.workspace.pk, limit):
+                return [NavChannel(*row) for row in rows]
+        return []
 
     @cached_property
     def has_few_channels(self) -> bool:
@@ -260,8 +254,9 @@ def find_only_place(request: UserRequest) -> WorkspaceContext | None:
 
 
 def open_workspace(request: UserRequest, slug: str) -> WorkspaceContext:
-    entered = entered_workspaces(Reader.of(request.user)).select_related("slack_connection")
-    return place_of(request, get_object_or_404(entered, slug=slug))
+    entered = Q(pk__in=subquery(entered_workspaces, Reader.of(request.user)))
+    workspaces = Workspace.objects.filter(entered).select_related("slack_connection")
+    return place_of(request, get_object_or_404(workspaces, slug=slug))
 
 
 def open_channel(

@@ -111,7 +111,7 @@ def mark_all(request: UserRequest, slug: str) -> HttpResponse:
     pairs = (pair.partition(":") for pair in request.POST.getlist("seen"))
     numbers = {number_or_none(pk): number_or_none(number) or 0 for pk, _colon, number in pairs}
     count = 0
-    for memory in followed(place.workspace, place.reader).filter(pk__in=filter(None, numbers)):
+    for memory in followed(place.reader, place.workspace.pk).filter(pk__in=filter(None, numbers)):
         if visible_versions(memory, place).filter(number=numbers[memory.pk]).exists():
             seen = Seen.objects.of(request.user, memory)
             count += seen.mark(numbers[memory.pk], timezone.now())
@@ -125,7 +125,7 @@ def mark_all(request: UserRequest, slug: str) -> HttpResponse:
 def mark(request: UserRequest, slug: str, pk: int) -> HttpResponse:
     """Mark the version ``number`` as seen, or restore the mark before it with ``undo``."""
     place = open_workspace(request, slug)
-    memory = get_object_or_404(followed(place.workspace, place.reader), pk=pk)
+    memory = get_object_or_404(followed(place.reader, place.workspace.pk), pk=pk)
     number = number_or_none(request.POST.get("number", ""))
     if number is None:
         raise Http404
@@ -157,7 +157,7 @@ def _render_entry(
     request: UserRequest, place: WorkspaceContext, pk: int, selection: Selection, news: str
 ) -> HttpResponse:
     """Render one entry and the counts that depend on it."""
-    memories = followed(place.workspace, place.reader).filter(pk=pk)
+    memories = followed(place.reader, place.workspace.pk).filter(pk=pk)
     entries = load_entries(memories, place, selection.since, folded=pk)
     if not entries:
         raise Http404
@@ -167,7 +167,7 @@ def _render_entry(
         "place": place,
         **form_context(selection),
         "entry": entry,
-        "rows": [row for row in place.nav if row.channel.pk == entry.memory.channel_id],
+        "rows": [row for row in place.nav if row.pk == entry.memory.channel_id],
         "news": news,
         "takes_focus": True,
     }

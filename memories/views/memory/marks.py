@@ -1,32 +1,46 @@
 """What a reader has not seen: the counts in the navigation, and the memories of "Catch up"."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Any
 
-from django.db.models import Case, DateTimeField, F, Q, Subquery, When
+from django.db.models import (
+    Case,
+    DateTimeField,
+    F,
+    OuterRef,
+    Q,
+    QuerySet,
+    Subquery,
+    Value,
+    When,
+)
+from django.db.models.functions import Coalesce
 
-from memories.models import Channel, Memory, Reader, Workspace
+from memories.models import Channel, ChannelPreference, Memory, Reader
 from memories.models.memory.memories import MemoryQuerySet
-from memories.models.memory.seen import with_seen
+from memories.models.memory.seen import unseen_memories, with_seen
 from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory.identity import MemoryScope, MemoryType
 from memories.rules.memory.lines import Origin
-from memories.views.paths import channel_path
 
 
 @dataclass(frozen=True)
 class NavChannel:
     """A channel in the navigation. ``new`` counts the versions since the reader's mark."""
 
-    channel: Channel
+    pk: int
+    slack_id: str
+    name: str
+    kind: str
     new: int
 
     @property
-    def path(self) -> str:
-        return channel_path(self.channel.workspace.slug, self.channel.slack_id)
+    def is_public(self) -> bool:
+        return self.kind == Channel.Kind.PUBLIC
 
 
-def followed(workspace: Workspace, reader: Reader) -> MemoryQuerySet:
+def followed(reader: Reader, workspace: int) -> MemoryQuerySet:
     """Return the memories of "Catch up": the workspace's long-term memory, and one a channel.
 
     A channel has its short-term memory there as long as it has no long-term text.
@@ -37,6 +51,47 @@ def followed(workspace: Workspace, reader: Reader) -> MemoryQuerySet:
         .exclude(scope=MemoryScope.THREAD)
         .exclude(scope=MemoryScope.WORKSPACE, memory_type=MemoryType.SHORT_TERM)
         .prefer_long_term()
+    )
+
+
+def not_muted(reader: Reader, workspace: int) -> MemoryQuerySet:
+    """Return the followed memories without those of muted channels."""
+    muted = ChannelPreference.objects.with_choice(reader, ChannelPreference.Choice.MUTE)
+    return followed(reader, workspace).exclude(channel__in=muted)
+
+
+# Each page executes these with `fetch`.
+
+
+def unseen_keys(reader: Reader, workspace: int, limit: int) -> QuerySet[Memory, Any]:
+    """Return the keys of memories with news."""
+    return unseen_memories(not_muted(reader, workspace), reader.user_id).values("pk")[:limit]
+
+
+def preferred_channels(reader: Reader, workspace: int, limit: int) -> QuerySet[Channel, Any]:
+    """Return the columns of `NavChannel` for the channels that the reader follows."""
+    choices = ChannelPreference.objects.with_choice(reader, ChannelPreference.Choice.FOLLOW)
+    return _nav_columns(reader, workspace, Q(pk__in=choices))[:limit]
+
+
+def recent_channels(reader: Reader, workspace: int, limit: int) -> QuerySet[Channel, Any]:
+    """Return the columns of `NavChannel` for the channels whose memories changed last."""
+    newest = not_muted(reader, workspace).filter(channel__isnull=False).order_by("-current")
+    return _nav_columns(reader, workspace, Q(pk__in=newest.values("channel")[:limit]))
+
+
+def first_channels(reader: Reader, workspace: int, limit: int) -> QuerySet[Channel, Any]:
+    """Return the columns of `NavChannel` for the first channels by name."""
+    return _nav_columns(reader, workspace, Q())[:limit]
+
+
+def _nav_columns(reader: Reader, workspace: int, chosen: Q) -> QuerySet[Channel, Any]:
+    memories = followed(reader, workspace).filter(channel=OuterRef("pk"))
+    news = with_seen(memories, reader.user_id).values("news")[:1]  # type: ignore[misc]
+    channels = Channel.objects.visible_to(reader).filter(chosen, workspace=workspace)
+    ordered = channels.order_by("is_archived", "name", "slack_id")
+    return ordered.annotate(new=Coalesce(Subquery(news), Value(0))).values_list(
+        "pk", "slack_id", "name", "kind", "new"
     )
 
 
@@ -73,9 +128,3 @@ def sort_key(memory: Memory) -> tuple[int, int]:
     """Return the end of the text's period, or the time of a person's edit, and the primary key."""
     has_period = memory.until_us and memory.origin == Origin.MODEL
     return memory.until_us if has_period else to_micros(memory.written_at), memory.pk
-
-
-def nav_channels(channels: Iterable[Channel], memories: Iterable[Memory]) -> list[NavChannel]:
-    """Return the rows of the navigation, without a query."""
-    news = {memory.channel_id: memory.news for memory in memories}
-    return [NavChannel(channel, news.get(channel.pk, 0)) for channel in channels]

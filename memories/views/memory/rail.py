@@ -76,7 +76,7 @@ def find_last_seen(
 
     The keys are those of the memories. One query, and another for each memory with news.
     """
-    followed_memories = followed(place.workspace, place.reader).filter(
+    followed_memories = followed(place.reader, place.workspace.pk).filter(
         pk__in=[memory.pk for memory in memories]
     )
     return {

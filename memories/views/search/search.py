@@ -70,7 +70,7 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
 
 def _recent(place: WorkspaceContext) -> list[Memory]:
     """Return the newest memories, for a page without a query."""
-    newest = followed(place.workspace, place.reader).order_by("-current")[:RECENT]
+    newest = followed(place.reader, place.workspace.pk).order_by("-current")[:RECENT]
     memories = Memory.objects.filter(pk__in=list(newest.values_list("pk", flat=True)))
     return with_channels(with_marks(memories, place.reader), place)
 
