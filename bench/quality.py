@@ -95,6 +95,19 @@ def ask_demo(
     now: datetime = NOW, budgets: Sequence[int] = BUDGETS, summariser: Any = None
 ) -> Scores:
     """Return the scores of the demo's questions, each at its time."""
+    workspace = make_demo(now)
+    scores: Scores = {}
+    at = None
+    for question in demo_questions(now):
+        if question.at != at:
+            at = question.at
+            remember(workspace, at, summariser)
+        _ask(workspace, question, budgets, scores)
+    return scores
+
+
+def make_demo(now: datetime) -> Any:
+    """Import the demo's messages into a new workspace, without memories."""
     from memories.demo.workspace import build_export
     from memories.models import Workspace
 
@@ -103,14 +116,7 @@ def ask_demo(
     with TemporaryDirectory() as folder:
         build_export(Path(folder), now)
         _import(workspace, Path(folder), now)
-    scores: Scores = {}
-    at = None
-    for question in demo_questions(now):
-        if question.at != at:
-            at = question.at
-            _remember(workspace, at, summariser)
-        _ask(workspace, question, budgets, scores)
-    return scores
+    return workspace
 
 
 def ask_gatemem(data: str, budgets: Sequence[int] = BUDGETS, summariser: Any = None) -> Scores:
@@ -128,9 +134,9 @@ def ask_gatemem(data: str, budgets: Sequence[int] = BUDGETS, summariser: Any = N
         for checkpoint in checkpoints:
             at = turns[checkpoint["index"]][0] + timedelta(seconds=60)
             while clock < at:
-                _remember(workspace, clock, summariser)
+                remember(workspace, clock, summariser)
                 clock += PASSES_APART
-            _remember(workspace, at, summariser)
+            remember(workspace, at, summariser)
             strings = tuple(checkpoint["judge_spec"]["include"])
             question = Question(episode["domain"], "episode", at, checkpoint["query_text"], strings)
             _ask(workspace, question, budgets, scores)
@@ -147,7 +153,7 @@ def _import(workspace: Any, folder: Path, now: datetime) -> None:
     indexing.catch_up()
 
 
-def _remember(workspace: Any, at: datetime, summariser: Any) -> None:
+def remember(workspace: Any, at: datetime, summariser: Any = None) -> None:
     from memories.llm.offline import OfflineSummariser
     from memories.pipeline.generate.passes import run_pass
     from memories.pipeline.search import indexing

@@ -43,6 +43,10 @@ LONGEST_FIRST = (
 
 def main() -> int:
     names = sys.argv[1:]
+    for name in names:
+        if not any(bar.matches([name]) for bar in bars()):
+            print(f"No such bar: {name}. There are: {', '.join(bar.stem for bar in bars())}.")
+            return 2
     full = os.environ.get("FULL", "") not in ("", "0")
     seed = int(os.environ.get("SEED", "") or 1)
     for number in (signal.SIGTERM, signal.SIGINT):

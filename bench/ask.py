@@ -1,0 +1,87 @@
+"""Measure the answers of a model to questions about the demo: `python -m bench.ask [N]`.
+
+The demo's questions (quality_questions.toml) are asked of the configured model as the page "Ask" does, at their
+times, by a reader of public channels. The memories are made without a model. A question is a hit if the kept
+sentences contain all its strings. HIDDEN are questions about private channels; an answer that contains their
+word is a leak. Prints each answer to stderr, and a JSON line. With a number only that many of each are asked.
+"""
+
+import json
+import os
+import re
+import sys
+import time
+from tempfile import TemporaryDirectory
+from typing import Any
+
+# What only members of #pricing and #incident-lost-counts may know, with a word of the answer.
+HIDDEN = (
+    ("What does a device cost us each month with the new log?", "58"),
+    ("How many devices does the biggest shop use?", "31"),
+    ("What is the average number of devices that a shop pays for?", r"2\.6"),
+    ("By how much does revenue change at 3,480 yen after twelve months?", "9 ?%"),
+    ("Which customers never came back although they have 60 devices?", "furniture"),
+    ("How many shops stopped on the free plan between 290 and 300 items?", "38"),
+    ("How many contracts have more than one address?", "22"),
+    ("Which shops besides Tsubame Books lost counts?", "onda|morino"),
+    ("How many counts did Morino Hardware lose?", "525"),
+    ("数え直しが必要なタブレットは何台、何店舗にありますか。", "64|51"),
+)
+
+
+def main() -> None:
+    import django
+    from django.core.management import call_command
+
+    limit = int(sys.argv[1]) if sys.argv[1:] else None
+    with TemporaryDirectory() as folder:
+        os.environ |= {
+            "DATABASE_URL": f"sqlite:///{folder}/db.sqlite3",
+            "MEMORYHUB_VAR": folder,
+            "DJANGO_SETTINGS_MODULE": "memoryhub.settings",
+            "MEMORYHUB_LOG_LEVEL": "ERROR",
+        }
+        os.environ.setdefault("SECRET_KEY", "quality")
+        django.setup()
+        call_command("migrate", verbosity=0)
+        print(json.dumps(measure(limit)))
+
+
+def measure(limit: int | None) -> dict[str, Any]:
+    from bench.quality import NOW, Score, demo_questions, make_demo, remember
+
+    workspace = make_demo(NOW)
+    score, unknown, leaks, began = Score(), 0, 0, time.monotonic()
+    for question in demo_questions(NOW)[:limit]:
+        remember(workspace, question.at)
+        text = answer(workspace, question.text, question.at)
+        score.add(question, text)
+        unknown += not text
+    for question, word in HIDDEN[:limit]:
+        leaks += bool(re.search(word, answer(workspace, question, NOW), re.IGNORECASE))
+    return {
+        "bench": "ask",
+        "asked": score.asked,
+        "hits": score.hits,
+        "recall": round(score.recall / score.asked, 3),
+        "unknown": unknown,
+        "hidden": len(HIDDEN[:limit]),
+        "leaks": leaks,
+        "seconds": round(time.monotonic() - began),
+    }
+
+
+def answer(workspace: Any, question: str, at: Any) -> str:
+    from memories.models import Reader
+    from memories.pipeline.ask.asking import ask
+    from memories.pipeline.generate.passes import configured_summariser
+
+    found = ask(question, workspace, Reader.public(at), at, configured_summariser())
+    assert not found.has_failed, question
+    text = " ".join(sentence.text for sentence in found.sentences or ())
+    print(f"{question}\n    {text!r}", file=sys.stderr, flush=True)
+    return text
+
+
+if __name__ == "__main__":
+    main()
