@@ -111,11 +111,10 @@ REFUSED = {"memories_slackconnection_add"}  # each workspace has one connection
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     "is_full",
     [
-        False,
+        pytest.param(False, marks=pytest.mark.timeout(900)),
         pytest.param(
             True, marks=[pytest.mark.nightly("all rows and pages"), pytest.mark.timeout(0)]
         ),

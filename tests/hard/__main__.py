@@ -45,7 +45,7 @@ def main() -> int:
     names = sys.argv[1:]
     for name in names:
         if not any(bar.matches([name]) for bar in bars()):
-            print(f"No such bar: {name}. There are: {', '.join(bar.stem for bar in bars())}.")
+            say(f"No such bar: {name}. There are: {', '.join(bar.stem for bar in bars())}.")
             return 2
     full = os.environ.get("FULL", "") not in ("", "0")
     seed = int(os.environ.get("SEED", "") or 1)
