@@ -2,6 +2,7 @@
 
 from datetime import datetime, timedelta
 from io import StringIO
+from uuid import uuid4
 
 import pytest
 from django.core.management import call_command
@@ -278,7 +279,7 @@ def test_no_request_breaks_the_contract(cast, token, one_connection):
     """Generated requests to every operation of the OpenAPI document, in process.
 
     A change of a note may fail without If-Match, which no schema can require, and a new note for its type:
-    the workspace defines these.
+    the workspace defines these. No two requests have one Idempotency-Key.
     """
     import schemathesis
     from hypothesis import HealthCheck, given, settings
@@ -304,9 +305,8 @@ def test_no_request_breaks_the_contract(cast, token, one_connection):
             is_type = body.get("type", "pattern") in ("pattern", "architecture", "solution")
             may_fail = case.method in ("PATCH", "DELETE") or not is_type
             excluded = [positive_data_acceptance] if may_fail else []
-            case.call_and_validate(
-                headers={"Authorization": f"Bearer {key}", "Accept-Encoding": "identity"},
-                excluded_checks=excluded,
-            )
+            headers = {"Authorization": f"Bearer {key}", "Accept-Encoding": "identity"}
+            headers["Idempotency-Key"] = uuid4().hex
+            case.call_and_validate(headers=headers, excluded_checks=excluded)
 
         request()
