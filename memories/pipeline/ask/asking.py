@@ -61,6 +61,6 @@ def number(passages: Sequence[Passage], workspace: Workspace) -> list[NumberedTe
     """Return the passages with their numbers, from 1."""
     zone = workspace.memory_settings.zone
     return [
-        NumberedText(n, passage.with_author, from_micros(passage.at_us).astimezone(zone))
+        NumberedText(n, passage.text, from_micros(passage.at_us).astimezone(zone), passage.author)
         for n, passage in enumerate(passages, start=1)
     ]

@@ -12,6 +12,7 @@ from memories.rules import salience
 from memories.rules.ask.ranking import MOST, Candidate, choose
 from memories.rules.ingest.invisible import strip_invisible
 from memories.rules.ingest.markup import render_plain
+from memories.rules.ingest.names import safe_name
 from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory.lines import words_of
 from memories.rules.search import tokenizer
@@ -34,10 +35,14 @@ class Passage:
         return f"{self.row._meta.model_name}-{self.row.pk}"
 
     @property
+    def author(self) -> str:
+        """The name of the author of a message, which is data. Other texts have none."""
+        return safe_name(self.row.author_name) if isinstance(self.row, Message) else ""
+
+    @property
     def with_author(self) -> str:
         """The text of a message after the name of its author, as in most lines."""
-        author = self.row.author_name if isinstance(self.row, Message) else ""
-        return f"{author}: {self.text}" if author else self.text
+        return f"{self.author}: {self.text}" if self.author else self.text
 
     @property
     def candidate(self) -> Candidate:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from memories.rules.generate.prompts import Prompt, clean_for_model, to_one_line
+from memories.rules.generate.prompts import Prompt, clean_for_model, speaker_name, to_one_line
 from memories.rules.generate.reply_statements import strip_thinking
 from memories.rules.language import is_mostly_japanese
 from memories.rules.memory.figures import find_unverified
@@ -32,15 +32,26 @@ _BULLET = re.compile(r"^\s*(?:[-*•・]|\d{1,2}[.)])\s+")
 
 @dataclass(frozen=True)
 class NumberedText:
-    """A text that an answer may cite by its number, with its time in the workspace's zone."""
+    """A text that an answer may cite by its number, with its time in the workspace's zone.
+
+    The name of its author is in the prompt. It supports no sentence.
+    """
 
     number: int
     text: str
     at: datetime
+    author: str = ""
 
     @property
     def source(self) -> Source:
         return Source.of_line(MemoryLine(self.number, self.text), self.at)
+
+    @property
+    def row(self) -> str:
+        """The text as one line of the prompt."""
+        author = f"{speaker_name(self.author)}: " if self.author else ""
+        words = to_one_line(clean_for_model(f"{author}{self.text}"))
+        return f"{self.number} [{self.at:%Y-%m-%d}] {words}"
 
 
 @dataclass(frozen=True)
@@ -53,7 +64,7 @@ class Sentence:
 
 def build_prompt(question: str, texts: Sequence[NumberedText], key: str) -> Prompt:
     """Return the prompt. ``key`` is a random string for its fences."""
-    rows = [f"{x.number} [{x.at:%Y-%m-%d}] {to_one_line(clean_for_model(x.text))}" for x in texts]
+    rows = [text.row for text in texts]
     question_line = to_one_line(clean_for_model(question))
     language = "Japanese." if is_mostly_japanese(question) else "the language of the question."
     data = [f"<<texts {key}>>", *rows, f"<<question {key}>>", question_line, f"<<end {key}>>"]
