@@ -36,7 +36,7 @@ from memories.admin.audience import (
 )
 from memories.admin.forgetting import ForgetAction
 from memories.admin.workspaces import MemberInline
-from memories.models import AuditEvent, Member, Person, User, Workspace
+from memories.models import AuditEvent, Digest, Member, Person, User, Workspace
 from memories.models.access.users import no_operator_except
 from memories.models.ingest.people import BY_OPERATOR
 from memories.pipeline.access import operators
@@ -234,6 +234,9 @@ class UserAdmin(AuditedChanges, VisibleChoices, DjangoUserAdmin):  # type: ignor
         if not change and obj.has_usable_password():
             obj.password_set_at = timezone.now()
         super().save_model(request, obj, form, change)
+        if "email" in form.changed_data and obj != user_of(request):
+            # Else their digests, with private text, would go to an address that they did not see.
+            Digest.objects.filter(user=obj).stop_mails()
         if rights := {name: getattr(obj, name) for name in RIGHTS if name in form.changed_data}:
             subject = obj.get_username()
             AuditEvent.objects.record("account", by=user_of(request), subject=subject, **rights)

@@ -97,6 +97,31 @@ def test_the_audience_is_checked_when_it_is_sent(cast: Cast, how: str) -> None:
     assert not mail.outbox and not DigestDelivery.objects.due(TUESDAY + timedelta(days=9))
 
 
+def test_another_address_ends_the_emails(cast: Cast) -> None:
+    """Else an operator would get private text without an access grant."""
+    insider, operator = cast.users["insider"], cast.users["operator"]
+    operator.is_staff = True
+    operator.save()
+    subscribe(cast, "insider")
+    digest_mail.fill_outbox(TUESDAY)
+    path = reverse("admin:memories_user_change", args=[insider.pk])
+    form = cast.clients["operator"].get(path).context["adminform"].form
+    data = {name: form[name].value() for name in form.fields}
+    data = {name: value for name, value in data.items() if value not in (None, False)}
+    data |= {"memberships-TOTAL_FORMS": "0", "memberships-INITIAL_FORMS": "0"}
+    data["email"] = "operator@example.com"
+    assert cast.clients["operator"].post(path, data).status_code == 302
+    insider.refresh_from_db()
+    assert insider.email == "operator@example.com"
+    assert (digest_mail.send_due(TUESDAY), run(TUESDAY + timedelta(days=1)), mail.outbox) == (
+        0,
+        0,
+        [],
+    )
+    page = cast.clients["insider"].get(reverse("preferences-edit")).content.decode()
+    assert "E-mails go to operator@example.com." in page
+
+
 def test_a_killed_worker_sends_later_and_once(cast: Cast) -> None:
     subscribe(cast, "member")
     digest_mail.fill_outbox(TUESDAY)
