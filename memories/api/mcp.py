@@ -160,7 +160,7 @@ class _Tools:
         reader = key.reader(timezone.now())
         message = get_or_404(readable_messages(reader, key.workspace), pk=pk)
         out = serialize.messages_out([message], key.workspace, reader)[0]
-        title = f"#{message.channel.name}: {out.author}"
+        title = serialize.message_title(message)
         return title, out.text, out.permalink or "", {"sent_at": out.sent_at.isoformat()}
 
     def _memory(self, key: ReadsAs, pk: int) -> "_Document":

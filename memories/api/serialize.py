@@ -29,6 +29,7 @@ from memories.models import (
 from memories.models.ingest.names import Names, names_in
 from memories.rules.ingest.invisible import strip_invisible
 from memories.rules.ingest.markup import render_plain
+from memories.rules.ingest.names import safe_name
 from memories.rules.ingest.permalinks import permalink
 from memories.rules.ingest.timestamps import from_micros
 from memories.rules.memory.lines import words_of
@@ -84,6 +85,11 @@ def channel_out(channel: Channel, memories: dict[str, int]) -> ChannelOut:
         is_archived=channel.is_archived,
         memories=memories,
     )
+
+
+def message_title(message: Message) -> str:
+    """Return the names of channel and author as one line, in which no name states anything."""
+    return f"#{safe_name(message.channel.name)}: {safe_name(message.author_name)}"
 
 
 def message_out(message: Message, domain: str, names: Names) -> MessageOut:
@@ -145,10 +151,8 @@ def hit_out(row: Any, terms: Sequence[Term], names: Names) -> HitOut:
     """Serialise a hit of a search: a message, a version, a note or a line."""
     if isinstance(row, Message):
         path = paths.message_path(row.channel.workspace.slug, row)
-        where, text, at = f"#{row.channel.name}: {row.author_name}", row.text, row.micros
-        return _hit(
-            "message", row.pk, where, render_plain(strip_invisible(text), names), path, terms, at
-        )
+        text = render_plain(strip_invisible(row.text), names)
+        return _hit("message", row.pk, message_title(row), text, path, terms, row.micros)
     if isinstance(row, Note):
         path = reverse("notes-detail", args=[row.workspace.slug, row.pk])
         return _hit(

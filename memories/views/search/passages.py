@@ -8,6 +8,7 @@ from django.utils.translation import gettext as _
 
 from memories.models import Line, Note
 from memories.pipeline.ask.passages import Passage
+from memories.rules.ingest.names import safe_name
 from memories.rules.ingest.permalinks import permalink
 from memories.views import paths
 
@@ -50,7 +51,10 @@ def _show(number: int, passage: Passage) -> ShownPassage:
         path = reverse("notes-detail", args=[row.workspace.slug, row.pk])
         return ShownPassage(number, passage, where, path)
     workspace = row.channel.workspace
-    where = _("%(name)s in %(channel)s") % {"name": row.author_name, "channel": row.channel}
+    where = _("%(name)s in %(channel)s") % {
+        "name": safe_name(row.author_name),
+        "channel": row.channel,
+    }
     path = paths.message_path(workspace.slug, row)
     url = permalink(workspace.domain, row.channel.slack_id, row.ts, row.thread_ts)
     return ShownPassage(number, passage, where, path, url)
