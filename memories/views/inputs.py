@@ -8,7 +8,7 @@ from typing import Any
 from django.db import DataError
 from django.http import HttpRequest, HttpResponse, QueryDict
 
-from memories.rules.ingest.characters import is_storable
+from memories.rules.ingest.characters import is_charset, is_storable
 from memories.views.pages import bad_request
 
 View = Callable[..., HttpResponse]
@@ -18,7 +18,8 @@ _HUGE = re.compile(r"\d{19}")  # digits of a number that may exceed an integer c
 class StorableInput:
     """Middleware: respond 400 to NUL or half a surrogate pair in a URL, a cookie or a form.
 
-    The same goes for a number that a database refused, such as the key of a choice.
+    The same goes for a number that a database refused, such as the key of a choice, and for a charset
+    that decodes no form.
     A view that is exempt from CSRF checks reads the raw body, and checks it itself.
     """
 
@@ -26,6 +27,8 @@ class StorableInput:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
+        if not is_charset((request.content_params or {}).get("charset", "utf-8")):
+            return bad_request(request)
         texts = [
             request.path_info,
             *_texts(request.GET),

@@ -4,7 +4,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from django.http import HttpResponse
+from django.test import RequestFactory
 
+from memories.views.inputs import StorableInput
 from tests.views.conftest import Cast
 
 NUL = "a\0b"
@@ -35,6 +38,34 @@ def test_input_that_no_database_can_store_is_refused(
     response = getattr(cast.clients["operator"], method)(path, data)
     assert response.status_code == 400
     assert WORDS in response.content.decode()
+
+
+@pytest.mark.parametrize(
+    ("content_type", "status"),
+    [
+        ("application/x-www-form-urlencoded", 200),
+        ("application/x-www-form-urlencoded; charset=Shift_JIS", 200),
+        ("application/json; charset=ISO-8859-1", 200),
+        ("text/plain; charset=hex", 400),
+        ("text/plain; charset=idna", 400),
+        ("text/plain; charset=punycode", 400),
+        ("text/plain; charset=undefined", 400),
+        ("text/plain; charset=utf-7", 400),
+        ("text/plain; charset=utf-16", 400),
+        ("text/plain; charset*=utf-8''%00", 400),
+        ("text/plain; x*=nope''%ff", 400),
+        ("text/plain; x*=idna''%ff", 400),
+    ],
+)
+def test_a_content_type_that_nobody_decodes_is_refused(content_type: str, status: int) -> None:
+    from memoryhub.wsgi import Request  # it prepares the process when it is imported
+
+    path = "/login/?next=%ff"
+    environ = RequestFactory().post(path, b"a=%ff", "text/plain").environ
+    request = Request(environ | {"CONTENT_TYPE": content_type})
+    assert StorableInput(lambda request: HttpResponse(request.GET["next"]))(
+        request
+    ).status_code == (status)
 
 
 def test_an_invalid_cookie_is_refused(cast: Cast) -> None:
