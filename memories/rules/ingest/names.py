@@ -8,7 +8,10 @@ from memories.rules.ingest.invisible import SHAPELESS, strip_invisible
 MAX_NAME_LENGTH = 80  # characters, as in Slack
 
 # Characters that look like a colon. NFKC turns only some of them into one.
-_COLONS = ":\u02d0\u02f8\u0589\u05c3\u0703\u0704\u1804\u205a\u2236\ua4fd\ua789\ufe30"
+_COLONS = (
+    ":\u02d0\u02f8\u0589\u05c3\u0703\u0704\u1361\u16ec\u1803\u1804\u1809\u205a\u205d\u2236\u2982\ua4fd"
+    "\ua789\ufe30"
+)
 _MARKS = frozenset(f"{_COLONS}@/\\#|`⏎")
 _SHAPELESS = re.compile(f"[{SHAPELESS}]")
 # Shapeless characters as wide as a letter: they become spaces.

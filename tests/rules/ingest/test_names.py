@@ -31,6 +31,7 @@ from memories.rules.safety.guard import Sources, check
         ("Ana：yes", "Ana yes"),
         ("Ana:\u3000yes", "Ana yes"),
         ("a﹕b︓c꞉d∶eːf˸g։h׃i︰j⁚k", "a b c d e f g h i j k"),
+        ("a፡b᛬c᠃d᠄e᠉f⁝g⦂h", "a b c d e f g h"),
         (":tada: Ana", "tada Ana"),
         # Brackets
         ("[x](y) ［1］ 【営業】 {a} «b»", "(x)(y) (1) (営業) (a) «b»"),
