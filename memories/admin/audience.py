@@ -14,7 +14,7 @@ from django.contrib.admin.utils import display_for_value
 from django.contrib.admin.views.main import ORDER_VAR, PAGE_VAR, SEARCH_VAR
 from django.contrib.auth import get_permission_codename
 from django.core.paginator import Paginator
-from django.db.models import Exists, Model, OuterRef, QuerySet
+from django.db.models import Exists, Model, QuerySet
 from django.http import HttpRequest
 from django.utils.functional import cached_property
 from django.utils.text import Truncator
@@ -22,6 +22,7 @@ from django.utils.translation import gettext_lazy as _
 
 from memories.admin.lookups import CheckedAutocomplete, CheckedLookups, is_valid_lookup
 from memories.models import AuditEvent, Reader, User
+from memories.models.access.readers import has_key
 
 PREVIEW_CHARACTERS = 80
 MAX_COUNT = 10_000  # rows of a list
@@ -133,7 +134,7 @@ class AudienceAdmin(VisibleChoices, CheckedLookups):
         is_search = bool(request.GET.keys() & {SEARCH_VAR, "term"})
         if is_search or type(self).filter_for is not AudienceAdmin.filter_for:
             return visible
-        return rows.filter(Exists(visible.filter(pk=OuterRef("pk"))))
+        return rows.filter(Exists(visible.filter(has_key("pk"))))
 
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
         """Allow filters in a URL only by visible columns of the row itself.

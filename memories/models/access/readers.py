@@ -80,6 +80,14 @@ def is_readable(model: type[models.Model], reader: Reader) -> Q:
     return RULES[model](reader)
 
 
+def has_key(outer: str) -> Q:
+    """Match the row whose key is this column of the outer query, for ``Exists``.
+
+    For the equality alone PostgreSQL may read all rows into a hash table, also for a page of twenty.
+    """
+    return Q(pk=models.OuterRef(outer), pk__lte=models.OuterRef(outer))
+
+
 class AudienceQuerySet(models.QuerySet[Row], Generic[Row]):
     """The base of querysets whose rows have an audience."""
 

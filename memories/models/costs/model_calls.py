@@ -4,7 +4,7 @@ from datetime import date, datetime
 from typing import Any
 
 from django.db import models
-from django.db.models import Q, Sum
+from django.db.models import F, Func, Q, Subquery, Sum
 from django.utils.translation import gettext_lazy as _
 
 from memories.models.access.readers import AudienceQuerySet, Reader
@@ -15,15 +15,23 @@ from memories.models.generate.jobs import Job
 
 
 class ModelCallQuerySet(AudienceQuerySet["ModelCall"]):
-    def readable_by(self, reader: Reader) -> "ModelCallQuerySet":
+    def readable_by(self, reader: Reader, since: date | None = None) -> "ModelCallQuerySet":
         """Filter calls that a reader may see one by one, since they show how busy a channel is.
 
-        Operators see all calls, others those for memories that they may read.
+        Operators see all calls, others those for memories that they may read. With ``since``, calls
+        from that day on.
         """
+        calls = self if since is None else self.filter(day__gte=since)
         if reader.is_operator:
-            return self
-        readable = Job.objects.visible_to(reader).filter(pk=models.OuterRef("job"))
-        return self.visible_to(reader).filter(models.Exists(readable))
+            return calls
+        jobs = Job.objects.visible_to(reader)
+        if since is not None:
+            # Without this bound PostgreSQL checks who may read each job, however old.
+            first = Func(F("job"), function="MIN", output_field=models.BigIntegerField())
+            of_period = ModelCall.objects.filter(day__gte=since).order_by()
+            jobs = jobs.filter(pk__gte=Subquery(of_period.annotate(first=first).values("first")))
+        readable = jobs.filter(pk=models.OuterRef("job"))
+        return calls.visible_to(reader).filter(models.Exists(readable))
 
     def counting_against(self, cap: Cap, today: date) -> "ModelCallQuerySet":
         since = self.filter(day__gte=cap.first_day(today))

@@ -174,10 +174,11 @@ def sum_by_job(keys: Collection[int]) -> dict[int, Sums]:
     return {group["job"]: _sums_of(group) for group in groups.annotate(**_sums())}
 
 
-def sum_this_month(calls: ModelCallQuerySet, now: datetime) -> Sums:
-    """Return the sums of the current month in UTC."""
+def sum_this_month(reader: Reader, now: datetime, **of: Any) -> Sums:
+    """Return the sums of readable calls with these values in the current month in UTC."""
     first = now.astimezone(UTC).date().replace(day=1)
-    totals: Any = calls.filter(day__gte=first).aggregate(**_sums())
+    calls = ModelCall.objects.readable_by(reader, first).filter(**of)
+    totals: Any = calls.aggregate(**_sums())
     return _sums_of(totals)
 
 

@@ -70,8 +70,9 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
     now = timezone.now()
     today = now.astimezone(UTC).date()
     first, since = today - timedelta(days=DAYS - 1), today.replace(day=1)
-    calls = ModelCall.objects.readable_by(place.reader).filter(workspace=place.workspace)
-    all_days = sum_by_day_and_model(calls, min(first, since), today)
+    oldest = min(first, since)
+    calls = ModelCall.objects.readable_by(place.reader, oldest).filter(workspace=place.workspace)
+    all_days = sum_by_day_and_model(calls, oldest, today)
     days = {key: sums for key, sums in all_days.items() if key[0] >= first}
     models = _models(days)
     top = sum_calls(calls, place.reader, since, today, By.CHANNEL, TOP_CHANNELS)

@@ -58,9 +58,10 @@ def add_costs(form: forms.Form, place: WorkspaceContext, now: datetime) -> dict[
 
     Only calls for memories count that the user may read.
     """
-    calls = ModelCall.objects.readable_by(place.reader).filter(workspace=place.workspace)
     today = now.astimezone(UTC).date()
-    causes = sum_by_cause(calls, today - timedelta(days=DAYS - 1), today)
+    first = today - timedelta(days=DAYS - 1)
+    calls = ModelCall.objects.readable_by(place.reader, first).filter(workspace=place.workspace)
+    causes = sum_by_cause(calls, first, today)
     for key, effect in EFFECTS.items():
         field = form.fields[key]
         words = [str(field.help_text), str(effect)]

@@ -12,7 +12,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST
 
-from memories.models import Channel, ChannelPreference, Job, Memory, Message, ModelCall
+from memories.models import Channel, ChannelPreference, Job, Memory, Message
 from memories.pipeline.access import channel_audience
 from memories.pipeline.costs import usage
 from memories.rules.generate.coverage import Waiting
@@ -58,7 +58,6 @@ def detail(request: UserRequest, slug: str, slack_id: str) -> HttpResponse:
     shares = shares_of(place, [channel], to_micros(now), remembering=remembering)
     share, waiting = shares[channel.pk]
     coverage = find_coverage(place, channel, now)
-    calls = ModelCall.objects.readable_by(place.reader)
     texts = texts_context(place, long_term, short_term, selection.since if has_period else None)
     return render_page(
         request,
@@ -80,7 +79,7 @@ def detail(request: UserRequest, slug: str, slack_id: str) -> HttpResponse:
             "threads": _load_threads(place, channel),
             "notes": load_notes(place, channel),
             "timeline": load_timeline(place, channel, long_term, texts["shown"], now),
-            "cost": usage.sum_this_month(calls.filter(job__memory__channel=channel), now),
+            "cost": usage.sum_this_month(place.reader, now, job__memory__channel=channel),
             "may_opt_in": may_opt_in(place, channel),
             "choice": place.preferences.get(channel.pk, ""),
             "now": now,

@@ -9,7 +9,7 @@ from django.http import Http404, HttpResponse
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from memories.models import Channel, Memory, MemoryVersion, Message, ModelCall
+from memories.models import Channel, Memory, MemoryVersion, Message
 from memories.models.ingest.messages import waiting_in_thread_condition
 from memories.pipeline.costs.usage import sum_this_month
 from memories.rules.memory.identity import MemoryScope
@@ -127,7 +127,6 @@ def detail(request: UserRequest, slug: str, slack_id: str, thread_ts: str) -> Ht
     numbers = {
         chip.ts: chip.number for line in (shown.lines if shown else ()) for chip in line.chips
     }
-    calls = ModelCall.objects.readable_by(place.reader)
     rows = show_messages(page.messages, place, channel, numbers)
     return render_page(
         request,
@@ -141,7 +140,7 @@ def detail(request: UserRequest, slug: str, slack_id: str, thread_ts: str) -> Ht
             "something_waits": conversation.waiting_in_threads().exists(),
             "shown": shown,
             "rail": build_rail(memory, place),
-            "cost": sum_this_month(calls.filter(job__memory=memory), timezone.now())
+            "cost": sum_this_month(place.reader, timezone.now(), job__memory=memory)
             if memory
             else None,
             "rows": rows,

@@ -12,7 +12,6 @@ from memories.models import (
     Channel,
     Memory,
     MemoryVersion,
-    ModelCall,
     Reader,
     Workspace,
 )
@@ -74,7 +73,6 @@ def detail(request: UserRequest, slug: str) -> HttpResponse:
         if place.workspace.memory_settings.workspace_short_term
         else None
     )
-    calls = ModelCall.objects.readable_by(place.reader)
     return render_page(
         request,
         "memory/workspaces/detail.html",
@@ -85,7 +83,7 @@ def detail(request: UserRequest, slug: str) -> HttpResponse:
             "page": page,
             "rows": _channel_rows(place, channels, to_micros(now)),
             "included": _opted_in_channels(place),
-            "cost": sum_this_month(calls.filter(workspace=place.workspace), now),
+            "cost": sum_this_month(place.reader, now, workspace=place.workspace),
             "notes": load_notes(place, None),
             "now": now,
         },
