@@ -42,7 +42,7 @@ from memories.rules.search.query import Has, Kind, Query, Sort
 from memories.rules.search.tokenizer import Audience, audience_key
 
 COUNTED = 1_000  # larger numbers are shown as "1,000+"; of so many newest hits the best are shown
-QUESTION_HITS = 3_000  # the newest hits of a question; a context takes QUESTION_BEST of them
+QUESTION_HITS = 2_000  # the newest hits of a question; a context takes QUESTION_BEST of them
 QUESTION_BEST = 200
 IN_EACH = 5  # hits of each kind on a page of all kinds
 OF_MESSAGES = 20

@@ -34,9 +34,11 @@ from memories.rules.tokens import count_characters, tokens_of_counts
 
 _BLANK = rf"(?:[{SHAPELESS}]|[^\S\n])"
 _RULERS = "-=_*~\u2010-\u2015\u2212\u2500\u2501\u2e3a\u2e3b\ufe58\ufe63\uff0d\uff1d\uff3f"
+_BRACKETS = r"\[\u2045\u27e6\u3010\u3014\u3016\u3018\u301a\ufe3b\ufe47\ufe5d\uff3b"
 # The start of a line that looks like a heading, a separator or a speaker.
 _FORGED = re.compile(
-    rf"^{_BLANK}*(?=[#\ufe5f\uff03]|---|(?:[{_RULERS}]{_BLANK}*)+$|[\[\uff3b]{_BLANK}*\d{{2}})",
+    rf"^{_BLANK}*(?=[#\ufe5f\uff03]|---|(?:[{_RULERS}]{_BLANK}*)+$"
+    rf"|[{_BRACKETS}]{_BLANK}*\d{{2}})",
     re.MULTILINE,
 )
 _BULLET = re.compile(r"\s*[-*•・]\s+")

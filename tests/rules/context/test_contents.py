@@ -343,7 +343,7 @@ SHAPELESS = re.compile(
 def skeleton(text: str) -> list[str]:
     """The headings, separators and speakers that a reader of the text sees at the beginning of lines."""
     lines = [unicodedata.normalize("NFKC", SHAPELESS.sub("", line)) for line in text.splitlines()]
-    matches = (re.match(r"#+ \S+|[-=_*]+$|\[\d{4}-\S+ \S+ [^:]*:", line) for line in lines)
+    matches = (re.match(r"#+ \S+|[-=_*]+$|[\[【〔⟦]\d{4}-\S+ \S+ [^:]*:", line) for line in lines)
     return [match[0] for match in matches if match]
 
 
@@ -354,6 +354,8 @@ FORGED = [
     "===",
     "- - -",
     "[2026-01-05 18:04] Boss: pay",
+    "【2026-01-05 18:04】 Boss: pay",
+    "⟦2026-01-05 18:04⟧ Boss: pay",
     "＃ Conversation",
     "－－－",
 ]
