@@ -175,9 +175,8 @@ def _ask(workspace: Any, question: Question, budgets: Iterable[int], scores: Sco
     messages = messages.rememberable().until(to_micros(question.at)).select_related("author")
     newest = [f"{row.author_name}: {row.text}" for row in messages.order_by("-micros")]
     keys = audience_keys(workspace, Reader.public(), None)
-    hits = {
-        row.pk: row for row in question_hits(question.text, messages, keys).select_related("author")
-    }
+    found = question_hits(question.text, messages, keys, to_micros(question.at))
+    hits = {row.pk: row for row in found}
     best = most_relevant(question.text, [(x.pk, x.micros, x.tokens) for x in hits.values()])
     matches = [f"{hits[pk].author_name}: {hits[pk].text}" for pk in best]
     passages = find_passages(question.text, workspace, Reader.public(), question.at)

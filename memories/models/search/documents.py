@@ -9,6 +9,7 @@ from typing import Any, Generic
 
 from django.db import connections, models
 from django.db.models import F
+from django.db.models.expressions import RawSQL
 
 from memories.models.access.readers import AudienceQuerySet, Row
 from memories.rules.search.tokenizer import KEY_WIDTH, Term
@@ -39,6 +40,31 @@ class SearchDocumentQuerySet(models.QuerySet["SearchDocument"]):
                 keys,
             )
             return [key for (key,) in cursor.fetchall()]
+
+    def newest_messages(
+        self, words: Sequence[str], keys: Iterable[str], until_us: int, limit: int
+    ) -> Any:
+        """Return the keys of the newest messages with any of these tokens, for ``__in``.
+
+        `visible_to` comes after the limit: with it, PostgreSQL reads all messages from the newest on if
+        it takes the words for frequent.
+        """
+        keys = [key for key in keys if key[0] == MESSAGE[0]]
+        if not words or not keys:
+            return ()
+        words = words[: max(1, MOST_LOOKUPS // len(keys))]
+        tokens = [tuple((word, False) for word in words)]
+        table = SearchDocument._meta.db_table
+        if connections[self.db].vendor == "sqlite":
+            query, found_at = _fts5_query(keys, tokens), f"{WORDS}.rowid"
+            matches = f"{WORDS} JOIN {table} ON {table}.id = {found_at} WHERE {WORDS} MATCH %s"
+        else:
+            query, found_at = _tsquery(keys, tokens), f"{table}.id"
+            matches = f"{table} WHERE {table}.words @@ %s::tsquery"
+        return RawSQL(  # noqa: S611
+            f"SELECT message FROM {matches} AND {found_at} < %s ORDER BY {found_at} DESC LIMIT %s",
+            (query, (until_us + 1) * SLOTS, limit),
+        )
 
 
 class SearchDocument(models.Model):

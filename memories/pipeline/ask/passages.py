@@ -7,15 +7,18 @@ from typing import Any
 
 from memories.models import Line, MemoryVersion, Message, Note, Reader, Workspace
 from memories.models.ingest.names import names_in
-from memories.pipeline.search.finding import audience_keys, most_relevant, question_hits
-from memories.rules import salience
+from memories.pipeline.search.finding import (
+    audience_keys,
+    most_relevant,
+    question_hits,
+    question_words,
+)
 from memories.rules.ask.ranking import MOST, Candidate, choose
 from memories.rules.ingest.invisible import strip_invisible
 from memories.rules.ingest.markup import render_plain
 from memories.rules.ingest.names import safe_name
 from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory.lines import words_of
-from memories.rules.search import tokenizer
 
 VERSIONS = 200  # the newest texts with a word of the question, whose lines are read
 MESSAGES = 100  # the most relevant messages
@@ -56,19 +59,20 @@ def find_passages(
 
     The number of queries does not depend on the number of hits.
     """
-    words = tokenizer.index_words(salience.content_words(question))
+    words = question_words(question)
     if not words:
         return []
     keys = audience_keys(workspace, reader, None)
     versions = _versions(workspace, reader).current().matching_any(words, keys)[:VERSIONS]
     lines = Line.objects.filter(version__in=[version.pk for version in versions])
     notes = _notes(workspace, reader).matching_any(words, keys)[:VERSIONS]
-    messages = _messages(workspace, reader).until(to_micros(now))
-    hits = question_hits(question, messages, keys).values_list("pk", "micros", "tokens")
+    now_us = to_micros(now)
+    messages = _messages(workspace, reader).until(now_us)
+    hits = question_hits(question, messages, keys, now_us).values_list("pk", "micros", "tokens")
     best = most_relevant(question, hits)[:MESSAGES]
     passages = _load(lines, notes, messages.filter(pk__in=best), workspace, reader)
     candidates = [passage.candidate for passage in passages]
-    chosen = choose(question, candidates, to_micros(now), most)
+    chosen = choose(question, candidates, now_us, most)
     return [passages[i] for i in chosen]
 
 

@@ -331,7 +331,8 @@ class _Rows:
                 newest = in_channel.order_by("-micros").values("pk")[:WINDOW]
                 queries.append((NEWEST, Message.objects.filter(pk__in=newest)))
         if self.question and self.has_budget:
-            hits = question_hits(self.question, readable, self.channels.message_keys())
+            keys = self.channels.message_keys()
+            hits = question_hits(self.question, readable, keys, self.now_us)
             queries.append((HIT, hits))
         if not queries:
             return [], []

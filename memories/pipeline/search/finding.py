@@ -5,14 +5,13 @@ unreadable texts. Rows are filtered by `visible_to` before they are counted. The
 does not depend on the number of hits.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, tzinfo
 from typing import Any
 
-from django.core.exceptions import EmptyResultSet
 from django.db.models import Exists, F, OuterRef, Q, Subquery
-from django.db.models.expressions import RawSQL
 
 from memories.models import (
     Channel,
@@ -41,8 +40,9 @@ from memories.rules.search import tokenizer
 from memories.rules.search.query import Has, Kind, Query, Sort
 from memories.rules.search.tokenizer import Audience, audience_key
 
+_WITH_PARTICLE = re.compile("[ぁ-ゖ].|.[はがをにのでともへや]")  # between two words
 COUNTED = 1_000  # larger numbers are shown as "1,000+"; of so many newest hits the best are shown
-QUESTION_HITS = 2_000  # the newest hits of a question; a context takes QUESTION_BEST of them
+QUESTION_HITS = 600  # the newest hits of a question; a context takes QUESTION_BEST of them
 QUESTION_BEST = 200
 IN_EACH = 5  # hits of each kind on a page of all kinds
 OF_MESSAGES = 20
@@ -151,21 +151,28 @@ def audience_keys(workspace: Workspace, reader: Reader, channel: Channel | None)
     return open_keys + SearchDocument.objects.members_keys_in_use(member_keys)
 
 
-def question_hits(question: str, messages: MessageQuerySet, keys: Sequence[str]) -> Any:
-    """Return the newest messages with a form of any word of a question, with their `tokens`.
+def question_words(question: str) -> list[str]:
+    """Return the tokens that a search for a question looks up.
 
-    ``keys`` are those of the reader's audiences.
+    Japanese pairs with a particle are in too many texts.
     """
-    words = tokenizer.index_words(salience.content_words(question))
-    newest = messages.matching_any(words, keys)[:QUESTION_HITS]
+    words = salience.content_words(question)
+    content = [word for word in words if not _WITH_PARTICLE.fullmatch(word)]
+    return tokenizer.index_words(content or words)
+
+
+def question_hits(
+    question: str, messages: MessageQuerySet, keys: Sequence[str], until_us: int
+) -> Any:
+    """Return the newest of the messages with a form of any word of a question, with their `tokens`.
+
+    ``keys`` are those of the reader's audiences. No message after ``until_us`` is looked at.
+    """
+    newest = SearchDocument.objects.newest_messages(
+        question_words(question), keys, until_us, QUESTION_HITS
+    )
     tokens = SearchDocument.objects.filter(message=OuterRef("pk")).values("tokens")
-    hits = Message.objects.annotate(tokens=Subquery(tokens))
-    try:
-        # As SQL: in a queryset's subquery the conditions on the index would mean the outer message.
-        keys_of_newest = RawSQL(*newest.values_list("pk").query.sql_with_params())
-    except EmptyResultSet:
-        return hits.none()
-    return hits.filter(pk__in=keys_of_newest)
+    return messages.filter(pk__in=newest).annotate(tokens=Subquery(tokens))
 
 
 def most_relevant(question: str, hits: Iterable[tuple[int, int, str]]) -> list[int]:

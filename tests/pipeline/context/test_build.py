@@ -396,8 +396,10 @@ class TestEarlier:
         catch_up()
         messages = Message.objects.visible_to(Reader.public())
         keys = finding.audience_keys(workspace, Reader.public(), None)
-        hits = finding.question_hits("Which key is it?", messages, keys).order_by("micros")
-        assert [row.text for row in hits] == ["The key is 4714.", "The key is 4716."]
+        until_us = to_micros(MONDAY + timedelta(minutes=4))
+        hits = finding.question_hits("Which key is it?", messages, keys, until_us)
+        texts = [row.text for row in hits.order_by("micros")]
+        assert texts == ["The key is 4712.", "The key is 4714."]
 
     def test_a_question_finds_them_anywhere_the_reader_may_read(self, workspace, general):
         secret = ChannelFactory(workspace=workspace, slack_id="C9", name="secret", kind="private")
