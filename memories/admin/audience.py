@@ -25,7 +25,7 @@ from memories.models import AuditEvent, Reader, User
 from memories.models.access.readers import has_key
 
 PREVIEW_CHARACTERS = 80
-MAX_COUNT = 10_000  # rows of a list
+MAX_COUNT = 1_000  # rows of a list
 MAX_CHOICES = 100  # rows in a filter
 SAMPLED_ROWS = 1_000  # newest rows whose values a filter offers
 
