@@ -80,7 +80,7 @@ def is_readable(model: type[models.Model], reader: Reader) -> Q:
     return RULES[model](reader)
 
 
-def has_key(outer: str) -> Q:
+def key_is(outer: str) -> Q:
     """Match the row whose key is this column of the outer query, for ``Exists``.
 
     For the equality alone PostgreSQL may read all rows into a hash table, also for a page of twenty.

@@ -7,7 +7,7 @@ from django.db import models
 from django.db.models import Case, Exists, F, OuterRef, Q, When
 from django.utils import timezone
 
-from memories.models.access.readers import AudienceQuerySet, Reader, has_key
+from memories.models.access.readers import AudienceQuerySet, Reader, key_is
 from memories.models.access.workspaces import Workspace
 from memories.models.generate.backfills import Backfill
 from memories.models.generate.job_states import UNFINISHED, JobState
@@ -33,7 +33,7 @@ def _is_due(now: datetime) -> Q:
 class JobQuerySet(AudienceQuerySet["Job"]):
     def with_is_readable(self, reader: Reader) -> "JobQuerySet":
         """Annotate ``is_readable``: more people may see that a job exists than may read its texts."""
-        readable = self.model.objects.visible_to(reader).filter(has_key("pk"))
+        readable = self.model.objects.visible_to(reader).filter(key_is("pk"))
         return self.annotate(is_readable=Exists(readable))
 
     def shown_to(self, reader: Reader) -> "JobQuerySet":
