@@ -23,6 +23,8 @@ class MemoriesConfig(AppConfig):
         post_migrate.connect(create_search_index, sender=self)
         pre_migrate.connect(remove_memory_triggers, sender=self)
         post_migrate.connect(create_memory_triggers, sender=self)
+        pre_migrate.connect(remove_revision_triggers, sender=self)
+        post_migrate.connect(create_revision_triggers, sender=self)
 
 
 def create_cache_table(using: str, **kwargs: Any) -> None:
@@ -46,5 +48,20 @@ def remove_memory_triggers(using: str, **kwargs: Any) -> None:
 
 def create_memory_triggers(using: str, **kwargs: Any) -> None:
     from memories.models.memory.memory_triggers import install  # models exist only now
+
+    install(connections[using])
+
+
+def remove_revision_triggers(using: str, plan: list[Any], **kwargs: Any) -> None:
+    """Remove the triggers if a migration runs. Other processes rely on them until then."""
+    from memories.models.context.revision_triggers import remove  # models exist only now
+
+    if plan:
+        remove(connections[using])
+
+
+def create_revision_triggers(using: str, **kwargs: Any) -> None:
+    """Create the triggers of the revision (`revision_triggers`), after those of the search."""
+    from memories.models.context.revision_triggers import install  # models exist only now
 
     install(connections[using])

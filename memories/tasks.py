@@ -18,7 +18,17 @@ from django_q.models import Schedule
 from django_q.tasks import async_task
 
 from memories import digest_mail
-from memories.models import AuditEvent, Draft, Heartbeat, Job, Upload, User, Webhook, Workspace
+from memories.models import (
+    AuditEvent,
+    Draft,
+    Heartbeat,
+    Job,
+    Revision,
+    Upload,
+    User,
+    Webhook,
+    Workspace,
+)
 from memories.pipeline.access import webhooks as outbox
 from memories.pipeline.costs.spending import CallRefused
 from memories.pipeline.generate import probing
@@ -118,6 +128,7 @@ def tick() -> None:
     for upload in Upload.objects.abandoned(now):
         schedule_import(upload.pk)
     slack_events.prune(now)
+    Revision.objects.prune()
     if Webhook.objects.exists():
         async_task("memories.tasks.webhooks")
     if probing.needs_probe():

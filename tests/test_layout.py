@@ -27,7 +27,8 @@ ARROWS: dict[str, dict[str, str]] = {
         "transfer": "ingest memory",
     },
     "models": {
-        "access": "costs generate ingest memory notes safety sync",
+        "access": "context costs generate ingest memory notes safety sync",
+        "context": "access search",
         "costs": "access generate",
         "generate": "access ingest memory",
         "ingest": "access generate search",

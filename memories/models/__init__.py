@@ -11,6 +11,7 @@ from memories.models.access.slack_digests import SlackDigest
 from memories.models.access.users import User
 from memories.models.access.webhooks import Webhook, WebhookDelivery
 from memories.models.access.workspaces import Member, RoleRefused, Workspace
+from memories.models.context.revisions import Revision
 from memories.models.costs.model_calls import ModelCall
 from memories.models.costs.prices import Cap, Price
 from memories.models.generate.backfills import AnotherBackfill, Backfill, BackfillChannel
@@ -81,6 +82,7 @@ __all__ = [
     "Proposal",
     "QuarantinedLine",
     "Reader",
+    "Revision",
     "SearchDocument",
     "SearchPending",
     "Seen",

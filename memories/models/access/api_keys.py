@@ -19,6 +19,7 @@ from memories.models.access.readers import Reader
 from memories.models.access.tokens import token_digests
 from memories.models.access.users import User
 from memories.models.access.workspaces import Workspace
+from memories.models.context.revisions import Revision
 from memories.models.ingest.channels import Channel
 from memories.rules.access.oauth import covers, origin_of
 
@@ -99,6 +100,11 @@ class ApiKeyQuerySet(models.QuerySet["ApiKey"]):
             revoked_at__isnull=True,
         )
 
+    def for_request(self) -> "ApiKeyQuerySet":
+        """Keys with their accounts and workspaces, and the `revision` at the same moment."""
+        rows = self.select_related("user", "workspace")
+        return rows.annotate(**{"revision": Revision.objects.current()})
+
     def revoke(self, *, by: User | None, now: datetime) -> None:
         """End these keys."""
         for key in self.filter(revoked_at__isnull=True).select_related("workspace"):
@@ -110,7 +116,7 @@ class ApiKeyQuerySet(models.QuerySet["ApiKey"]):
         lookup, _, secret = body.partition("_")
         if not (lookup.isascii() and lookup.isalnum() and len(lookup) == 8 and secret):
             return None
-        key = self.usable(now).select_related("user", "workspace").filter(lookup=lookup).first()
+        key = self.usable(now).for_request().filter(lookup=lookup).first()
         if key is None or key.prefix != prefix:
             return None
         matches = [
@@ -126,7 +132,7 @@ class ApiKeyQuerySet(models.QuerySet["ApiKey"]):
         granted = Token.objects.lookup(Token.Type.ACCESS_TOKEN, token)
         if granted is None or not covers(granted.get_resources(), url):
             return None
-        key = self.usable_for(granted, now).select_related("user", "workspace").first()
+        key = self.usable_for(granted, now).for_request().first()
         if key is None or ApiKey.Scope.READ not in granted.get_scopes():
             return None
         key.scopes = [scope for scope in key.scopes if scope in granted.get_scopes()]
@@ -181,6 +187,8 @@ class ApiKey(models.Model):
     expires_at = models.DateTimeField(_("expires"), null=True, blank=True)
     last_used_at = models.DateTimeField(_("last used"), null=True, blank=True)
     revoked_at = models.DateTimeField(_("revoked"), null=True, blank=True)
+
+    revision: int | str | None  # set by `for_request`
 
     objects = ApiKeyQuerySet.as_manager()
 

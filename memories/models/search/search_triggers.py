@@ -61,7 +61,7 @@ def install(connection: BaseDatabaseWrapper) -> bool:
         return False
     is_sqlite = connection.vendor == "sqlite"
     triggers = _sqlite_triggers(connection) if is_sqlite else _postgres_triggers()
-    if triggers.keys() <= _triggers(connection):
+    if triggers.keys() <= existing_triggers(connection):
         return False
     remove(connection)
     with connection.cursor() as cursor:
@@ -77,7 +77,7 @@ def install(connection: BaseDatabaseWrapper) -> bool:
 
 def remove(connection: BaseDatabaseWrapper) -> None:
     """Drop the index and its triggers."""
-    existing = _triggers(connection)
+    existing = existing_triggers(connection)
     with connection.cursor() as cursor:
         if connection.vendor == "sqlite":
             for name in existing & _sqlite_triggers(connection).keys():
@@ -122,7 +122,8 @@ def _keyed(row: str = "") -> str:
     return " || ' ' || ".join(keyed)
 
 
-def _triggers(connection: BaseDatabaseWrapper) -> set[str]:
+def existing_triggers(connection: BaseDatabaseWrapper) -> set[str]:
+    """Return the names of all triggers of the database."""
     query = "SELECT name FROM sqlite_master WHERE type = 'trigger'"
     if connection.vendor != "sqlite":
         query = (

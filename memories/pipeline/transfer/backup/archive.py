@@ -17,7 +17,7 @@ LEFT_OUT = (
     "memoryhub_cache",  # counts sign-in attempts
 )
 
-DERIVED = "memories_search"  # prefix of tables that triggers fill again
+DERIVED = ("memories_search", "memories_revision")  # prefixes of tables that triggers fill again
 
 Migration = tuple[str, str]  # (app, name)
 Progress = Callable[[str, int, int], None]  # (what, done, total), in bytes or rows
