@@ -11,6 +11,7 @@ from ninja import NinjaAPI, Query
 
 from memories.api import changes, notes, proposals, serialize, webhooks
 from memories.api.auth import KeyAuth, reader_of
+from memories.api.etags import context_state, find_etag_with, not_modified
 from memories.api.operations import READS, Cursor, Limit, Moment, page_of, workspace_of
 from memories.api.problems import Problem, add_handlers
 from memories.api.queries import (
@@ -117,6 +118,9 @@ def context(
     format: Annotated[str, Query("text", pattern="^(text|json)$")],
 ) -> HttpResponse | ContextOut:
     now, at = timezone.now(), _with_zone(at)
+    state = request.context_state = context_state(request, now)  # type: ignore[attr-defined]
+    if etag := find_etag_with(request, state):
+        return not_modified(etag)
     built = context_for(
         request.auth,  # type: ignore[attr-defined]
         channel=channel,

@@ -1,0 +1,61 @@
+"""The ETags of the API, and the answer 304 to a request whose If-None-Match has one of them.
+
+The ETag of a context is the digest of its text, a dot, and the digest of all that it was built from
+(`context_state`). The second part is known before a context is built.
+"""
+
+from datetime import datetime
+from hashlib import sha256
+
+from django.http import HttpRequest, HttpResponse
+from django.utils.http import parse_etags, quote_etag
+
+from memories.models import ApiKey
+
+
+def context_state(request: HttpRequest, now: datetime) -> str:
+    """Return a digest of the data, the reader, the options and the minute of a context.
+
+    The data is that of the moment at which the request was authenticated. So a change during the
+    build counts as a later one.
+    """
+    key: ApiKey = request.auth  # type: ignore[attr-defined]
+    minute = now.replace(second=0, microsecond=0)
+    reader, options = key.reader(minute), request.META.get("QUERY_STRING", "")
+    return _digest(repr((key.revision, key.workspace_id, reader, options)).encode())
+
+
+def etag_of(content: bytes, state: str = "") -> str:
+    """Return the ETag of an answer, with the state of a context."""
+    return quote_etag(".".join(filter(None, (_digest(content), state))))
+
+
+def find_etag_with(request: HttpRequest, state: str) -> str:
+    """Return the ETag in If-None-Match with this state, or ""."""
+    return next((etag for etag in _given(request) if _parts(etag)[1] == state), "")
+
+
+def has_etag(request: HttpRequest, etag: str) -> bool:
+    """Return whether If-None-Match has an ETag of the same text."""
+    return any(_parts(given)[0] == _parts(etag)[0] for given in _given(request))
+
+
+def not_modified(etag: str) -> HttpResponse:
+    response = HttpResponse(status=304)
+    response["ETag"] = etag
+    return response
+
+
+def _given(request: HttpRequest) -> list[str]:
+    """Return the strong ETags in If-None-Match."""
+    etags = parse_etags(request.headers.get("If-None-Match", ""))
+    return [etag for etag in etags if etag.startswith('"')]
+
+
+def _parts(etag: str) -> tuple[str, str]:
+    text, _, state = etag.strip('"').partition(".")
+    return text, state
+
+
+def _digest(content: bytes) -> str:
+    return sha256(content).hexdigest()[:32]
