@@ -48,7 +48,7 @@ def test_the_context_equals_that_of_the_command_and_the_page(cast, token, ask):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "count", [10, pytest.param(100, marks=pytest.mark.nightly("growth: ten times the channels"))]
+    "count", [10, pytest.param(1_000, marks=pytest.mark.nightly("growth: more channels"))]
 )
 def test_a_context_takes_six_queries_for_any_number_of_channels(
     cast, token, ask, count, django_assert_max_num_queries
@@ -76,7 +76,7 @@ def test_a_context_takes_six_queries_for_any_number_of_channels(
             answer = ask(key, f"context?channel=launch{query}")
         content = answer.content.decode()
         assert answer.status_code == 200
-        assert "Number 0 is decided" in content or count == 100
+        assert "Number 0 is decided" in content or count > 10
         assert f"Number {count - 1} is decided" in content
         assert "launches in #launch" in content and "Ship on Fridays" in content
 
