@@ -128,6 +128,7 @@ class Run:
         command += ["--dist=worksteal", f"--junitxml={results}", "-m", marks, *files]
         if self.level == "nightly":
             variables["FULL"] = "1"
+            command += ["-o", "faulthandler_timeout=7200"]  # some tests take half an hour
         failed = self.execute(name, command, variables)
         tests, not_run = read_results(results)
         return {"tests": tests, "failed": failed, "not_run": not_run}
