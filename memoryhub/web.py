@@ -17,7 +17,7 @@ from waitress.adjustments import Adjustments
 from waitress.channel import HTTPChannel
 from waitress.parser import HTTPRequestParser
 from waitress.server import TcpWSGIServer
-from waitress.task import ThreadedTaskDispatcher
+from waitress.task import ThreadedTaskDispatcher, WSGITask
 
 from memoryhub.uploads import MAX_BYTES, is_ticket
 
@@ -55,8 +55,21 @@ class Request(HTTPRequestParser):  # type: ignore[misc]  # waitress has no types
         return not self.is_upload and now - self.began_at > RECEIVE_SECONDS
 
 
+class Task(WSGITask):  # type: ignore[misc]
+    """A task that keeps the connection after a response without a body, such as 304.
+
+    waitress closes it, since the response has no Content-Length. A client knows its end anyway.
+    """
+
+    def set_close_on_finish(self) -> None:
+        closes = self.request.headers.get("CONNECTION", "").lower() == "close"
+        if self.has_body or closes or self.version == "1.0":
+            super().set_close_on_finish()
+
+
 class Channel(HTTPChannel):  # type: ignore[misc]
     parser_class = Request
+    task_class = Task
 
 
 class Server(TcpWSGIServer):  # type: ignore[misc]

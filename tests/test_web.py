@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from email.utils import formatdate
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from tests.processes import PATIENCE, wait_until
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = ("/livez", "/help/")
+STATIC = "/static/memories/app.css"
 
 Start = Callable[..., int]
 
@@ -125,6 +127,23 @@ def test_an_endless_request_is_closed(start: Start) -> None:
     with contextlib.ExitStack() as stack:
         slow = SlowClients(port, 3, stack)
         wait_until(lambda: slow.send_more() == 0, "every slow client cut off")
+
+
+@pytest.mark.cluster
+@pytest.mark.django_db(transaction=True)
+def test_a_304_keeps_the_connection(start: Start) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", start(), timeout=PATIENCE)
+    with contextlib.closing(connection):
+        for given, expected, closes in (
+            ({}, 200, False),
+            ({"If-Modified-Since": formatdate(usegmt=True)}, 304, False),
+            ({"If-Modified-Since": formatdate(usegmt=True)}, 304, False),
+            ({"If-Modified-Since": formatdate(usegmt=True), "Connection": "close"}, 304, True),
+        ):
+            connection.request("GET", STATIC, headers=given)
+            response = connection.getresponse()
+            assert len(response.read()) > 0 or expected == 304
+            assert (response.status, response.will_close) == (expected, closes)
 
 
 @pytest.mark.cluster
