@@ -13,10 +13,12 @@ from memories.models import (
     Heartbeat,
     Job,
     MemoryVersion,
+    Revision,
     SlackConnection,
     SlackEvent,
     Workspace,
 )
+from memories.models.context.revisions import MOST_ROWS
 from memories.pipeline.ingest import events
 from memories.pipeline.search import indexing
 from memories.rules.generate.faults import MAX_ATTEMPTS
@@ -64,6 +66,12 @@ def test_a_tick_records_a_heartbeat_and_queues_a_pass(
         tasks.tick()
     assert timezone.now() - Heartbeat.objects.last_beat() < timedelta(minutes=1)
     assert MemoryVersion.objects.filter(memory__channel=talk).count() == 2
+
+
+def test_a_tick_prunes_the_revision(talk):
+    Revision.objects.bulk_create(Revision(number=0) for _ in range(MOST_ROWS))
+    tasks.tick()
+    assert Revision.objects.count() == 1
 
 
 def test_tasks_do_not_index_at_the_same_time(talk):
