@@ -69,7 +69,11 @@ class SlowClients:
         self.headers = [
             self._begin(b"GET / HTTP/1.1\r\nHost: localhost\r\nX-A: ") for _ in range(each)
         ]
-        body = b"POST /login/ HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10000\r\n\r\nusername="
+        # Django reads the body of a request with this cookie, to find the token of its form.
+        body = (
+            b"POST /login/ HTTP/1.1\r\nHost: localhost\r\nCookie: csrftoken=" + b"a" * 32 + b"\r\n"
+            b"Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 10000\r\n\r\nlogin="
+        )
         self.bodies = [self._begin(body) for _ in range(each)]
 
     def _begin(self, text: bytes) -> socket.socket:
