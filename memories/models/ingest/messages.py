@@ -282,6 +282,12 @@ class Message(models.Model):
                 name="message_private_in_thread",
                 condition=Q(was_private=True) & ~Q(thread_ts=""),
             ),
+            # SegmentQuerySet.visible_to.
+            models.Index(
+                fields=["thread_segment"],
+                name="message_private_thread",
+                condition=Q(was_private=True, thread_segment__isnull=False),
+            ),
         ]
         verbose_name = _("message")
         verbose_name_plural = _("messages")
