@@ -42,7 +42,7 @@ from memories.rules.search.tokenizer import Audience, audience_key
 
 _WITH_PARTICLE = re.compile("[ぁ-ゖ].|.[はがをにのでともへや]")  # between two words
 COUNTED = 1_000  # larger numbers are shown as "1,000+"; of so many newest hits the best are shown
-QUESTION_HITS = 600  # the newest hits of a question; a context takes QUESTION_BEST of them
+QUESTION_HITS = 400  # the newest hits of a question; a context takes QUESTION_BEST of them
 QUESTION_BEST = 200
 IN_EACH = 5  # hits of each kind on a page of all kinds
 OF_MESSAGES = 20

@@ -209,7 +209,7 @@ def test_migrations_run_without_the_triggers_and_create_them_again() -> None:
     assert (names(), revision()) == (created, before)
     call_command("migrate", "memories", "0016", verbosity=0)
     assert names() == set()
-    assert migrate() == 1
+    assert migrate() > 0
     assert names() == created
     triggers.remove(connection)
     assert migrate() == 0
