@@ -253,7 +253,7 @@ def _group(kind: Kind, matching: Any, query: Query, reader: Reader) -> Group:
     limit = OF_ONE if query.kind else OF_MESSAGES if kind is Kind.MESSAGES else IN_EACH
     if query.sort is Sort.BEST and not all(term.excluded for term in query.terms):
         return _best(kind, matching, query, reader, limit)
-    hits = list(matching.values_list("pk", "found_at")[: limit + 1])
+    hits = matching.newest(limit + 1)
     rows = _load([pk for pk, _ in hits[:limit]], kind, reader)
     if len(hits) <= limit:
         return Group(kind, rows, len(hits))
@@ -268,7 +268,7 @@ def _lines(kind: Kind, query: Query) -> LineQuerySet:
 
 def _group_lines(kind: Kind, matching: Any, query: Query) -> Group:
     """Return lines that match the terms, of the newest versions that do."""
-    versions = list(matching.values_list("pk", "found_at")[: OF_LINES + 1])
+    versions = matching.newest(OF_LINES + 1)
     keys = [pk for pk, _ in versions[:OF_LINES]]
     lines = _lines(kind, query).filter(version__in=keys).newest_first()
     rows = [
@@ -294,7 +294,7 @@ def _tokens_of(line: Line) -> str:
 
 def _best(kind: Kind, matching: Any, query: Query, reader: Reader, limit: int) -> Group:
     """Return the newest hits by relevance, then newest first."""
-    hits = list(matching.keys_and_tokens()[: COUNTED + 1])
+    hits = matching.newest_with_tokens(COUNTED + 1)
     ranked = sorted(hits, key=lambda hit: (-tokenizer.score(hit[2], query.terms), -hit[1]))
     return Group(kind, _load([pk for pk, _, _ in ranked[:limit]], kind, reader), len(hits))
 
