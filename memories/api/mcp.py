@@ -122,8 +122,10 @@ class _Tools:
             now=now,
         )
         left_out = sum(part.count for part in built.left_out)
+        versions = ", ".join(map(str, built.versions)) or "none"
         return (
-            f"{built.text}\n\nAs of {(moment or now):%Y-%m-%dT%H:%MZ}; left out: {left_out} items."
+            f"{built.text}\n\nAs of {(moment or now):%Y-%m-%dT%H:%MZ}; versions: {versions};"
+            f" left out: {left_out} items."
         )
 
     def search(self, query: str, channel: str = "", limit: int = 10) -> str:

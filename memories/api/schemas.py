@@ -19,7 +19,10 @@ class LeftOutOut(Schema):
 
 
 class ContextOut(Schema):
-    """A context: the keys of seed S2, the estimated tokens, and what the text leaves out."""
+    """A context: the keys of seed S2, the estimated tokens, and what the text leaves out.
+
+    ``versions`` are the ids of the versions of memories in it.
+    """
 
     persona: str
     conversation_history: list[str]
@@ -32,6 +35,7 @@ class ContextOut(Schema):
     notes: list[dict[str, Any]]
     earlier_messages: list[str]
     tokens: int
+    versions: list[int]
     left_out: list[LeftOutOut]
     text: str
     as_of: datetime

@@ -83,7 +83,10 @@ async def use_everything(client: Client) -> dict[str, Any]:
 def check(answers: dict[str, Any]) -> None:
     assert list(answers["tools"]) == ["get_context", "search", "fetch", "whats_new"]
     assert all(tool.annotations.read_only_hint for tool in answers["tools"].values())
-    assert "We launch on Monday" in answers["context"] and "As of" in answers["context"]
+    assert "We launch on Monday" in answers["context"]
+    version = Line.objects.get().version_id
+    last = answers["context"].splitlines()[-1]
+    assert last.startswith("As of ") and last.endswith(f"; versions: {version}; left out: 0 items.")
     assert answers["structured"] is None
     assert "launch" in answers["results"]["results"][0]["snippet"]
     assert "We launch on Monday" in answers["fetched"]["text"]

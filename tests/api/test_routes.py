@@ -87,6 +87,8 @@ def test_the_context_as_json_has_the_seeds_keys_and_when(cast, token, ask):
     assert answer["as_of"] == f"{at[:-4]}Z"
     assert answer["channel_memories"]["C0PUBLIC"]["long_term_memory"]
     assert answer["tokens"] > 0 and answer["text"]
+    current = MemoryVersion.objects.current().values_list("pk", flat=True)
+    assert cast.memory.current_id in answer["versions"] and set(answer["versions"]) <= {*current}
 
 
 def test_an_unchanged_context_is_not_sent_again(cast, token, ask):

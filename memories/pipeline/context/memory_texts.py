@@ -134,7 +134,7 @@ def memory_texts(
             place = WORKSPACE
         elif memory.scope is MemoryScope.THREAD:
             kind, place = THREAD, parse_thread_scope_id(place)[1]
-        text = MemoryText(kind, memory.content, place)
+        text = MemoryText(kind, memory.content, place, version=version.pk)
         if kind == THREAD or (kind == SHORT_TERM and place != WORKSPACE):
             text = replace(text, number=version.number, until_us=version.until_us)
         texts.append(text)

@@ -82,7 +82,8 @@ class Context:
     ``conversation_history`` holds lines ``[YYYY-MM-DD HH:MM] name: text`` in the workspace's zone.
     ``workspace_includes`` names private channels whose long-term text is in the workspace's by
     opt-in. ``earlier_messages`` are messages before the conversation that fit into the budget,
-    without those that give orders to a model. ``tokens`` is the estimate for ``text``.
+    without those that give orders to a model. ``tokens`` is the estimate for ``text``. ``versions``
+    are the keys of the memories' versions, the oldest first.
     """
 
     persona: str
@@ -97,6 +98,7 @@ class Context:
     notes: list[NoteText] = field(default_factory=list)
     earlier_messages: list[str] = field(default_factory=list)
     tokens: int = 0
+    versions: list[int] = field(default_factory=list)
     left_out: list[LeftOut] = field(default_factory=list)
     text: str = ""
     blocks: tuple[Block, ...] = ()
@@ -243,6 +245,7 @@ def _build(m: Material, left_out: Iterable[LeftOut] = ()) -> Context:
         notes=list(m.notes),
         earlier_messages=[message.line for message in m.earlier],
         tokens=estimate_tokens(text),
+        versions=sorted(memory.version for memory in m.memories if memory.version),
         left_out=list(left_out),
         text=text,
         blocks=tuple(blocks),

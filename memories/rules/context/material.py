@@ -28,7 +28,8 @@ class MemoryText:
 
     ``kind`` is LONG_TERM, SHORT_TERM, THREAD, or ARCHIVE for lines that left a long-term memory
     for want of room. ``place`` is the id of a channel, WORKSPACE, or the ts of a thread. Versions
-    of channels and threads have a ``number``, and end their period at ``until_us``.
+    of channels and threads have a ``number``, and end their period at ``until_us``. ``version`` is
+    the key of the version, 0 for an archive.
     """
 
     kind: str
@@ -36,6 +37,7 @@ class MemoryText:
     place: str = WORKSPACE
     number: int = 0
     until_us: int = 0
+    version: int = 0
 
     @property
     def group(self) -> Group:

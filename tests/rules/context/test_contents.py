@@ -246,6 +246,7 @@ def test_json_has_exactly_these_keys():
         "notes",
         "earlier_messages",
         "tokens",
+        "versions",
         "left_out",
         "text",
     ]
