@@ -91,7 +91,7 @@ class Agent:
         self.calls += 1
         given: dict[str, Any] = {TOOLS[step["tool"]]: step["text"]}
         if step["tool"] != "fetch":
-            given["channel"] = step["channel"]
+            given["in" if step["tool"] == "search" else "channel"] = step["channel"]
         if step["tool"] == "get_context":
             given |= {"at": question.at.isoformat(), "budget": BUDGET}
         result = await self.hub.call_tool(step["tool"], given)

@@ -1,10 +1,10 @@
 """The MCP server: tools and resources, with the queries of the API."""
 
 import json
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime
 from functools import wraps
-from typing import Any
+from typing import Annotated, Any
 
 from asgiref.sync import sync_to_async
 from django.utils import timezone
@@ -12,6 +12,7 @@ from django.utils.dateparse import parse_datetime
 from mcp import types
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
+from pydantic import Field
 
 from memories.api import serialize
 from memories.api.auth import check_scope
@@ -26,9 +27,9 @@ from memories.api.queries import (
     sources_for,
     write_note,
 )
-from memories.api.schemas import NoteIn, ProposalIn
+from memories.api.schemas import MessageOut, NoteIn, ProposalIn
 from memories.api.slackbot import ReadsAs
-from memories.models import ApiKey, Line, Memory, MemoryVersion, Note
+from memories.models import ApiKey, Line, Memory, MemoryVersion, Message, Note
 from memories.rules.context.contents import DEFAULT_BUDGET
 from memories.rules.ingest.timestamps import from_micros, to_micros
 from memories.views import paths
@@ -43,6 +44,7 @@ WRITES = types.ToolAnnotations(
     read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=False
 )
 MOST_CHANGES = 100
+MOST_SOURCES = 50  # of a version
 
 
 def build_server(load_key: Callable[[], ReadsAs], scopes: Collection[str] = ()) -> MCPServer:
@@ -68,6 +70,8 @@ def _in_thread(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(function)
     async def run(*args: Any, **kwargs: Any) -> Any:
+        if "in" in kwargs:  # the name that clients use, which Python reserves
+            kwargs["channel"] = kwargs.pop("in")
         try:
             return await sync_to_async(function)(*args, **kwargs)
         except Problem as problem:
@@ -128,9 +132,12 @@ class _Tools:
             f" left out: {left_out} items."
         )
 
-    def search(self, query: str, channel: str = "", limit: int = 10) -> str:
+    def search(
+        self, query: str, channel: Annotated[str, Field(alias="in")] = "", limit: int = 10
+    ) -> str:
         """Find notes, memories and messages that hold these words. No model is involved.
 
+        `in` is the id or the name of a channel, `limit` the number of results, at most 50.
         Returns JSON: {"results": [{"id", "title", "url", "snippet", "since"}]}.
         """
         results = search_for(self.key, query, channel, max(1, min(limit, 50)), timezone.now())
@@ -163,7 +170,8 @@ class _Tools:
         message = get_or_404(readable_messages(reader, key.workspace), pk=pk)
         out = serialize.messages_out([message], key.workspace, reader)[0]
         title = serialize.message_title(message)
-        return title, out.text, out.permalink or "", {"sent_at": out.sent_at.isoformat()}
+        metadata = {"sent_at": out.sent_at.isoformat()} | _sources([], 0)
+        return title, out.text, out.permalink or "", metadata
 
     def _memory(self, key: ReadsAs, pk: int) -> "_Document":
         rows = Memory.objects.visible_to(key.reader(timezone.now()))
@@ -176,22 +184,30 @@ class _Tools:
         version = get_or_404(rows, memory__workspace=key.workspace, pk=pk)
         lines = [{"id": f"line-{line.pk}", "text": line.text} for line in version.lines.all()]
         url = paths.full_url(f"/v/{version.pk}/")
-        return f"{version.memory} {version}", version.content, url, {"lines": lines}
+        all_sources = Message.objects.filter(lines__version=version).distinct()
+        readable = readable_messages(reader, key.workspace).filter(pk__in=all_sources.values("pk"))
+        messages = list(readable.in_order()[:MOST_SOURCES])
+        sources = serialize.messages_out(messages, key.workspace, reader)
+        withheld = all_sources.count() - readable.count()
+        metadata = {"lines": lines} | _sources(sources, withheld)
+        return f"{version.memory} {version}", version.content, url, metadata
 
     def _note(self, key: ReadsAs, pk: int) -> "_Document":
-        rows = Note.objects.in_use(key.workspace).visible_to(key.reader(timezone.now()))
-        note = get_or_404(rows, pk=pk)
+        reader = key.reader(timezone.now())
+        note = get_or_404(Note.objects.in_use(key.workspace).visible_to(reader), pk=pk)
         url = paths.full_url(f"/w/{key.workspace.slug}/notes/{note.pk}/")
-        return note.title, note.content, url, {"tags": note.tags, "version": note.number}
+        messages = list(readable_messages(reader, key.workspace).filter(pk=note.source_id or 0))
+        sources = serialize.messages_out(messages, key.workspace, reader)
+        withheld = (note.source_id is not None) - len(messages)
+        metadata = {"tags": note.tags, "version": note.number} | _sources(sources, withheld)
+        return note.title, note.content, url, metadata
 
     def _line(self, key: ReadsAs, pk: int) -> "_Document":
         line, sources = sources_for(key, pk, timezone.now())
         metadata = {
             "kind": line.kind,
             "since": from_micros(line.at_us).isoformat() if line.at_us else None,
-            "sources": [out.model_dump(mode="json") for out in sources.messages],
-            "withheld": sources.withheld,
-        }
+        } | _sources(sources.messages, sources.withheld)
         return line.text, line.text, paths.full_url(f"/v/{line.version_id}/sources/"), metadata
 
     def whats_new(self, since: str, channel: str = "") -> str:
@@ -214,13 +230,19 @@ class _Tools:
         ]
         return "\n".join(texts) or "There is nothing new."
 
-    def add_note(self, text: str, channel: str = "") -> str:
+    def add_note(self, text: str, channel: str = "", source: str = "") -> str:
         """Keep a lasting statement for the whole team: a pattern, a decision, how something works.
 
-        With `channel` only its readers see it. Returns JSON: {"id", "url"}.
+        With `channel` only its readers see it. `source` is the id of the message that says so, such
+        as "message-12": the note then is for the readers of that message. Returns JSON: {"id", "url"}.
         """
         key = self._key_with(ApiKey.Scope.NOTES)
-        note = write_note(key, NoteIn(content=text, channel=channel), timezone.now())
+        message = _parse_id("message", source) if source else None
+        try:
+            given = NoteIn(content=text, channel=channel, source=message)
+        except ValueError as error:
+            raise Problem(422, "text is empty or too long.") from error
+        note = write_note(key, given, timezone.now())
         url = paths.full_url(f"/w/{key.workspace.slug}/notes/{note.pk}/")
         return json.dumps({"id": f"note-{note.pk}", "url": url})
 
@@ -261,6 +283,14 @@ class _Tools:
 
 
 _Document = tuple[str, str, str, dict[str, Any]]
+
+
+def _sources(messages: Sequence[MessageOut], withheld: int) -> dict[str, Any]:
+    """Return the metadata of a document about its sources, and how many the key may not read."""
+    return {
+        "sources": [message.model_dump(mode="json") for message in messages],
+        "withheld": withheld,
+    }
 
 
 def _parse_id(kind: str, text: str) -> int:

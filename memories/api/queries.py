@@ -161,11 +161,16 @@ def check_edits(key: ApiKey, now: datetime) -> None:
 def write_note(key: ApiKey, fields: NoteIn, now: datetime) -> Note:
     """Write a note as the key's account. Raises Problem 403, 404, 409 or 422."""
     check_edits(key, now)
-    channel = None
+    reader, channel, source = key.reader(now), None, None
     if fields.channel:
-        rows = key.workspace.channels.visible_to(key.reader(now))
+        rows = key.workspace.channels.visible_to(reader)
         channel = get_or_404(rows.named(fields.channel).order_by("pk"))
-    elif key.is_narrowed:
+    if fields.source is not None:
+        source = get_or_404(readable_messages(reader, key.workspace), pk=fields.source)
+        if channel not in (None, source.channel):
+            raise Problem(422, "The source is a message of another channel.")
+        channel = source.channel
+    if channel is None and key.is_narrowed:
         raise Problem(422, "This key is limited to channels: name the note's channel.")
     try:
         return Note.objects.write(
@@ -176,6 +181,7 @@ def write_note(key: ApiKey, fields: NoteIn, now: datetime) -> Note:
             title=fields.title,
             channel=channel,
             author=key.user,
+            source=source,
             now=now,
         )
     except NotesDisabled as error:

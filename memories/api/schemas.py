@@ -144,7 +144,8 @@ class SearchOut(Schema):
 class NoteIn(Schema):
     """A new note. ``channel`` is an id or a name, "" for a note of the whole workspace.
 
-    ``type`` is pattern, architecture, solution or one of the workspace's own types.
+    ``type`` is pattern, architecture, solution or one of the workspace's own types. With ``source``,
+    the id of a message, the note is for the readers of that message, in its channel.
     """
 
     content: NoteText
@@ -152,6 +153,7 @@ class NoteIn(Schema):
     type: Text = ""
     tags: list[Text] = []
     channel: Text = ""
+    source: Id | None = None
 
 
 # A blank file, or one with the heading or a note.

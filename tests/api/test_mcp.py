@@ -128,6 +128,62 @@ def test_a_key_with_the_scope_writes_notes(team, live_server, settings):
     assert added["id"] == f"note-{Note.objects.get().pk}"
 
 
+def test_a_note_has_its_source_and_its_readers(team, live_server, settings):
+    settings.MEMORYHUB_URL = live_server.url
+    message = team[2]
+    hidden = MessageFactory(channel__workspace=team[0], channel__kind="private")
+    note = {"text": "Launches are on Mondays", "source": f"message-{message.pk}"}
+
+    async def use(client: Client) -> list[str]:
+        answers = [
+            text_of(await client.call_tool("add_note", note | changes))
+            for changes in ({}, {"source": f"message-{hidden.pk}"}, {"source": "12"}, {"text": " "})
+        ]
+        fetched = await client.call_tool("fetch", {"id": json.loads(answers[0])["id"]})
+        return [*answers, text_of(fetched)]
+
+    key = make_key(team, scopes=["notes"])
+    _, unreadable, wrong, empty, fetched = over_http(live_server.url, key, "auto", use)
+    kept = Note.objects.get()
+    assert (kept.source, kept.channel) == (message, message.channel)
+    assert "no such thing" in unreadable and "is not an id" in wrong and "is empty" in empty
+    [source] = json.loads(fetched)["metadata"]["sources"]
+    assert (source["id"], source["text"]) == (message.pk, "We launch on Monday")
+
+
+def test_a_search_is_limited_to_a_channel(team, live_server, settings):
+    settings.MEMORYHUB_URL = live_server.url
+    other = MessageFactory(channel__workspace=team[0], text="We launch the boat")
+    indexing.catch_up()
+
+    async def use(client: Client) -> list[Any]:
+        places = ({}, {"in": other.channel.slack_id}, {"in": "nowhere"})
+        query = {"query": "launch", "limit": 50}
+        answers = [await client.call_tool("search", query | place) for place in places]
+        return [text_of(answer) for answer in answers]
+
+    everywhere, there, nowhere = over_http(live_server.url, make_key(team), "auto", use)
+    assert len(json.loads(everywhere)["results"]) == 3
+    assert [row["id"] for row in json.loads(there)["results"]] == [f"message-{other.pk}"]
+    assert "no channel 'nowhere'" in nowhere
+
+
+def test_a_memory_is_fetched_with_its_sources(team, live_server, settings):
+    settings.MEMORYHUB_URL = live_server.url
+    line, message = Line.objects.select_related("version").get(), team[2]
+    hidden = MessageFactory(channel__workspace=team[0], channel__kind="private", text="A secret")
+    line.sources.set([message, hidden])
+
+    async def use(client: Client) -> list[Any]:
+        ids = (f"line-{line.pk}", f"version-{line.version_id}", f"memory-{line.version.memory_id}")
+        answers = [await client.call_tool("fetch", {"id": id}) for id in ids]
+        return [json.loads(text_of(answer))["metadata"] for answer in answers]
+
+    for metadata in over_http(live_server.url, make_key(team), "auto", use):
+        assert [row["id"] for row in metadata["sources"]] == [message.pk]
+        assert metadata["withheld"] == 1
+
+
 def test_a_key_with_the_scope_proposes_corrections(team, live_server, settings):
     settings.MEMORYHUB_URL = live_server.url
     line, message = Line.objects.select_related("version").get(), team[2]

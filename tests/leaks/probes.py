@@ -691,6 +691,8 @@ def api_asks(world: World) -> Iterator[Ask]:
         yield f"/api/v1/search?q={TYPED}&in={slack_id}", None
         yield "/api/v1/notes", {"content": "x", "channel": slack_id}
         yield _tool("get_context", channel=slack_id, query=TYPED, budget=20_000)
+        yield _tool("search", query=TYPED, limit=50, **{"in": slack_id})
+        yield "/mcp", _call("resources/read", uri=f"memory://channel/{slack_id}")
         yield _tool("whats_new", since="2000-01-01", channel=slack_id)
     now = urlencode({"at": timezone.now().isoformat()})
     yield f"/api/v1/context?format=json&budget=20000&{now}", None
@@ -718,6 +720,7 @@ def api_asks(world: World) -> Iterator[Ask]:
             yield _tool("fetch", id=f"{kind}-{pk}")
     yield _tool("get_context", budget=20_000)
     yield _tool("search", query=TYPED, limit=50)
+    yield "/mcp", _call("resources/read", uri="memory://workspace")
     yield _tool("whats_new", since="2000-01-01")
 
 
@@ -726,8 +729,11 @@ def _keys(model: Any) -> list[int]:
 
 
 def _tool(name: str, **arguments: Any) -> Ask:
-    params = {"name": name, "arguments": arguments}
-    return "/mcp", {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    return "/mcp", _call("tools/call", name=name, arguments=arguments)
+
+
+def _call(method: str, **params: Any) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
 
 
 # -- commands: how they are asked for one reader, or why they read for nobody
