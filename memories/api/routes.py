@@ -181,14 +181,21 @@ def versions(request: HttpRequest, pk: Id, cursor: Cursor, limit: Limit) -> Vers
         rows = rows.filter(number__lt=cursor)
     page = list(rows.order_by("-number")[: limit + 1])
     following = str(page[limit - 1].number) if len(page) > limit else None
-    return VersionsOut(items=[serialize.version_out(row) for row in page[:limit]], next=following)
+    items = _with_successors(request, page[:limit])
+    return VersionsOut(items=items, next=following)
 
 
 @api.get("/memories/{pk}/versions/{number}", response={200: VersionOut} | READS)
 def version(request: HttpRequest, pk: Id, number: Id) -> VersionOut:
-    return serialize.version_out(
-        get_or_404(_versions(request, _memory(request, pk)), number=number)
-    )
+    row = get_or_404(_versions(request, _memory(request, pk)), number=number)
+    return _with_successors(request, [row])[0]
+
+
+def _with_successors(request: HttpRequest, rows: list[MemoryVersion]) -> list[VersionOut]:
+    """Return the versions, whose lines have the lines that supersede them. One query."""
+    readable = MemoryVersion.objects.visible_to(reader_of(request))
+    successors = serialize.find_successors(rows, readable)
+    return [serialize.version_out(row, successors=successors) for row in rows]
 
 
 @api.get("/memories/{pk}/diff", response={200: DiffOut} | READS, summary="Two versions compared")

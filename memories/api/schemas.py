@@ -60,7 +60,7 @@ class LineOut(Schema):
     """A line. ``since`` is the time of its newest message.
 
     ``author`` is the user name of the person who wrote it, also in the workspace's memory.
-    ``superseded_by`` is the text of the line that replaced it.
+    ``superseded_by`` is the text of the line of the next version that replaced it.
     """
 
     id: int

@@ -1,8 +1,10 @@
 """Serialise rows for the API and MCP. All rows were filtered by `visible_to`."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
+from django.db.models import F, QuerySet
 from django.urls import reverse
 
 from memories.api.schemas import (
@@ -37,6 +39,26 @@ from memories.rules.search.snippet import snippet
 from memories.rules.search.tokenizer import Term
 from memories.views import paths
 
+# (key of a version, position of a line) → the text of the line that supersedes it
+Successors = Mapping[tuple[int, int], str]
+
+
+def find_successors(
+    versions: Collection[MemoryVersion], readable: QuerySet[MemoryVersion]
+) -> dict[tuple[int, int], str]:
+    """Return the lines of readable versions that supersede lines of these versions. One query."""
+    following = readable.order_by().filter(base__in=[version.pk for version in versions])
+    lines = Line.objects.filter(
+        version__in=following.values("pk"),
+        redacted=False,
+        version__base__lines__outcome=Line.Outcome.SUPERSEDED,
+        version__base__lines__successor=F("position"),
+    )
+    rows = lines.order_by("version").values_list(
+        "version__base", "version__base__lines__position", "text"
+    )
+    return {(version or 0, position): text for version, position, text in rows}
+
 
 def line_out(line: Line, superseded_by: str | None = None) -> LineOut:
     return LineOut(
@@ -52,7 +74,11 @@ def line_out(line: Line, superseded_by: str | None = None) -> LineOut:
     )
 
 
-def version_out(version: MemoryVersion, lines: Sequence[Line] | None = None) -> VersionOut:
+def version_out(
+    version: MemoryVersion,
+    lines: Sequence[Line] | None = None,
+    successors: Successors = MappingProxyType({}),
+) -> VersionOut:
     """Serialise a version with its lines, or with these instead."""
     return VersionOut(
         id=version.pk,
@@ -61,7 +87,10 @@ def version_out(version: MemoryVersion, lines: Sequence[Line] | None = None) -> 
         created_at=version.created_at,
         until=from_micros(version.until_us),
         text=version.content,
-        lines=[line_out(line) for line in (version.lines.all() if lines is None else lines)],
+        lines=[
+            line_out(line, successors.get((version.pk, line.position)))
+            for line in (version.lines.all() if lines is None else lines)
+        ],
     )
 
 

@@ -144,6 +144,17 @@ def test_memories_their_versions_lines_and_sources(cast, token, ask):
     assert [row["number"] for row in older["items"]] == [1]
     assert ask(key, f"memories/{pk}/versions/1").json()["text"].startswith("- We launch on Friday")
     diff = ask(key, f"memories/{pk}/diff?from=1&to=2").json()["diff"]
+    old, new = cast.memory.versions.order_by("number")
+    MemoryVersion.objects.filter(pk=new.pk).update(base=old)
+    first = old.lines.filter(position=0)
+    assert not any(row["superseded_by"] for row in _old_lines(ask, key, pk))
+    first.update(outcome=Line.Outcome.SUPERSEDED, successor=new.lines.get(position=0).position)
+    assert _old_lines(ask, key, pk)[0]["superseded_by"] == "- We launch on Monday"
+    listed = ask(key, f"memories/{pk}/versions").json()["items"]
+    assert [row["lines"][0]["superseded_by"] for row in listed] == [None, "- We launch on Monday"]
+    MemoryVersion.objects.filter(pk=new.pk).update(audience="nobody")
+    assert _old_lines(ask, key, pk)[0]["superseded_by"] is None
+    MemoryVersion.objects.filter(pk=new.pk).update(audience="scope")
     assert "-- We launch on Friday" in diff and "+- We launch on Monday" in diff
     line = memory["current"]["lines"][0]["id"]
     Line.objects.get(pk=line).sources.set(cast.messages[:2])
@@ -153,6 +164,10 @@ def test_memories_their_versions_lines_and_sources(cast, token, ask):
     message = sources["messages"][0]
     assert message["permalink"].startswith("https://team.slack.com/archives/C0PUBLIC/p")
     assert ask(key, f"messages/{message['id']}").json() == message
+
+
+def _old_lines(ask, key, pk):
+    return ask(key, f"memories/{pk}/versions/1").json()["lines"]
 
 
 def test_a_memory_at_a_past_time(cast, token, ask):
