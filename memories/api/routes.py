@@ -41,6 +41,7 @@ from memories.models import (
     ApiKey,
     Channel,
     EarlierWording,
+    Member,
     Memory,
     MemoryVersion,
     Message,
@@ -48,7 +49,10 @@ from memories.models import (
 from memories.models.memory.versions import MemoryVersionQuerySet
 from memories.rules.context.blocks import Part
 from memories.rules.context.contents import DEFAULT_BUDGET
-from memories.rules.ingest.timestamps import from_micros
+from memories.rules.health import find_problems
+from memories.rules.ingest.timestamps import from_micros, to_micros
+from memories.views.access.access import WorkspaceContext
+from memories.views.sync.coverage import find_coverage, shares_of
 
 PAGE = 100
 
@@ -142,7 +146,7 @@ def context(
 
 @api.get("/channels", response={200: ChannelsOut} | READS, summary="Channels, by id")
 def channels(request: HttpRequest, cursor: Cursor, limit: Limit) -> ChannelsOut:
-    rows = workspace_of(request).channels.visible_to(reader_of(request))
+    rows = workspace_of(request).channels.visible_to(reader_of(request)).select_related("sync")
     page, following = page_of(rows, cursor, limit)
     return ChannelsOut(items=_with_memories(request, page), next=following)
 
@@ -154,13 +158,27 @@ def channel(request: HttpRequest, slack_id: Text) -> ChannelOut:
 
 
 def _with_memories(request: HttpRequest, rows: list[Channel]) -> list[ChannelOut]:
-    """Return the channels with the ids of their memories by type. One query."""
+    """Return the channels with the ids of their memories by type, and their coverage."""
+    place = _place(request)
+    rows = place.with_workspace(rows)
+    shares = shares_of(place, rows, to_micros(place.now), remembering=())
     memories: dict[int, dict[str, int]] = {}
     readable = Memory.objects.visible_to(reader_of(request))
     own = readable.filter(channel__in=rows, scope="channel")
     for pk, channel_pk, memory_type in own.values_list("pk", "channel", "memory_type"):
         memories.setdefault(channel_pk, {})[memory_type] = pk
-    return [serialize.channel_out(row, memories.get(row.pk, {})) for row in rows]
+    return [
+        serialize.channel_out(
+            row,
+            memories.get(row.pk, {}),
+            serialize.coverage_out(shares[row.pk][0], find_coverage(place, row, place.now)),
+        )
+        for row in rows
+    ]
+
+
+def _place(request: HttpRequest) -> WorkspaceContext:
+    return WorkspaceContext(workspace_of(request), reader_of(request))
 
 
 @api.get("/memories/{pk}", response={200: MemoryOut} | READS, summary="A memory, with its lines")
@@ -261,6 +279,8 @@ def status(request: HttpRequest) -> StatusOut:
     newest = Message.objects.visible_to(reader).filter(channel__workspace=workspace)
     micros = newest.aggregate(at=Max("micros"))["at"]
     rows = MemoryVersion.objects.visible_to(reader).filter(memory__workspace=workspace)
+    place = _place(request)
+    is_member = place.role in Member.READING
     return StatusOut(
         workspace=workspace.slug,
         reads_as=key.user.get_username() if key.user else "public channels",
@@ -269,4 +289,9 @@ def status(request: HttpRequest) -> StatusOut:
         newest_message_at=from_micros(micros) if micros else None,
         newest_version_at=rows.aggregate(at=Max("created_at"))["at"],
         unremembered_messages=waiting.count(),
+        synced_at=workspace.synced_at,
+        worker_at=place.signs.worker_at if is_member else None,
+        problems=[
+            serialize.problem_out(problem) for problem in find_problems(place.signs, place.now)
+        ],
     )

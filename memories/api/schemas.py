@@ -41,6 +41,24 @@ class ContextOut(Schema):
     as_of: datetime
 
 
+class CoverageOut(Schema):
+    """How much of a channel is in its memories.
+
+    The counts are of messages since the channel's start mark. Without a connection to Slack the
+    rest is empty. ``read_from`` null: from the very beginning. ``read_until`` null: nothing yet.
+    ``why`` is the reason why Slack is not read further, "" if it is read completely.
+    """
+
+    remembered: int
+    waiting: int
+    skipped: int
+    cancelled: int
+    read_from: datetime | None = None
+    read_until: datetime | None = None
+    synced_at: datetime | None = None
+    why: str = ""
+
+
 class ChannelOut(Schema):
     """A channel. ``memories`` has the ids of its memories by type."""
 
@@ -49,6 +67,7 @@ class ChannelOut(Schema):
     kind: str
     is_archived: bool
     memories: dict[str, int]
+    coverage: CoverageOut
 
 
 class ChannelsOut(Schema):
@@ -262,7 +281,21 @@ class ChangesOut(Schema):
     next: str
 
 
+class ProblemFoundOut(Schema):
+    """What keeps memories from being up to date, and what a person does about it."""
+
+    problem: str
+    detail: str
+    remedy: str
+
+
 class StatusOut(Schema):
+    """What a key reads, and how recent it is.
+
+    ``synced_at`` is the end of the last complete read of Slack. ``worker_at`` is when a worker was
+    last active; guests and keys without an account do not see it.
+    """
+
     workspace: str
     reads_as: str
     scopes: list[str]
@@ -270,3 +303,6 @@ class StatusOut(Schema):
     newest_message_at: datetime | None
     newest_version_at: datetime | None
     unremembered_messages: int
+    synced_at: datetime | None
+    worker_at: datetime | None
+    problems: list[ProblemFoundOut]

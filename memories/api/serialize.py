@@ -9,11 +9,13 @@ from django.urls import reverse
 
 from memories.api.schemas import (
     ChannelOut,
+    CoverageOut,
     HitOut,
     LineOut,
     MemoryOut,
     MessageOut,
     NoteOut,
+    ProblemFoundOut,
     ProposalOut,
     VersionOut,
 )
@@ -29,6 +31,9 @@ from memories.models import (
     Workspace,
 )
 from memories.models.ingest.names import Names, names_in
+from memories.pipeline.sync.coverage import Coverage
+from memories.rules.generate.coverage import Share
+from memories.rules.health import HealthProblem
 from memories.rules.ingest.invisible import strip_invisible
 from memories.rules.ingest.markup import render_plain
 from memories.rules.ingest.names import safe_name
@@ -106,13 +111,61 @@ def memory_out(memory: Memory, current: MemoryVersion | None) -> MemoryOut:
     )
 
 
-def channel_out(channel: Channel, memories: dict[str, int]) -> ChannelOut:
+PROBLEMS = {
+    HealthProblem.STOPPED: (
+        "Slack ended the connection.",
+        "An administrator connects the workspace again, on the page of the connection.",
+    ),
+    HealthProblem.WORKER: (
+        "No worker is active, so no new memories are made.",
+        "An operator starts `manage.py worker`.",
+    ),
+    HealthProblem.MODEL: (
+        "Calls to the model are paused.",
+        "An administrator finds the reason on the page of the jobs, and resumes the calls there.",
+    ),
+    HealthProblem.SLACK: (
+        "Slack was not read for a long time.",
+        "An operator checks that the worker is active.",
+    ),
+    HealthProblem.CHANNELS: (
+        "Some channels are not read.",
+        "Each of them says why, in its `coverage`.",
+    ),
+    HealthProblem.JOBS: (
+        "Some jobs failed.",
+        "An administrator retries them on the page of the jobs.",
+    ),
+}
+
+
+def problem_out(problem: HealthProblem) -> ProblemFoundOut:
+    detail, remedy = PROBLEMS[problem]
+    return ProblemFoundOut(problem=problem, detail=detail, remedy=remedy)
+
+
+def coverage_out(share: Share, coverage: Coverage | None) -> CoverageOut:
+    """Serialise the coverage of a channel, whose ``coverage`` is None without a connection."""
+    out = CoverageOut(
+        remembered=share.remembered,
+        waiting=share.waiting,
+        skipped=share.skipped,
+        cancelled=share.cancelled,
+    )
+    if coverage is not None:
+        out.read_from, out.read_until = coverage.begin, coverage.end
+        out.synced_at, out.why = coverage.synced_at, str(coverage.why)
+    return out
+
+
+def channel_out(channel: Channel, memories: dict[str, int], coverage: CoverageOut) -> ChannelOut:
     return ChannelOut(
         id=channel.slack_id,
         name=channel.name,
         kind=channel.kind,
         is_archived=channel.is_archived,
         memories=memories,
+        coverage=coverage,
     )
 
 

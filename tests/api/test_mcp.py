@@ -153,18 +153,18 @@ def test_a_note_has_its_source_and_its_readers(team, live_server, settings):
 
 def test_a_search_is_limited_to_a_channel(team, live_server, settings):
     settings.MEMORYHUB_URL = live_server.url
-    other = MessageFactory(channel__workspace=team[0], text="We launch the boat")
+    boat = MessageFactory(channel__workspace=team[0], text="We launch the boat")
     indexing.catch_up()
 
     async def use(client: Client) -> list[Any]:
-        places = ({}, {"in": other.channel.slack_id}, {"in": "nowhere"})
+        places = ({}, {"in": boat.channel.slack_id}, {"in": "nowhere"})
         query = {"query": "launch", "limit": 50}
         answers = [await client.call_tool("search", query | place) for place in places]
         return [text_of(answer) for answer in answers]
 
     everywhere, there, nowhere = over_http(live_server.url, make_key(team), "auto", use)
     assert len(json.loads(everywhere)["results"]) == 3
-    assert [row["id"] for row in json.loads(there)["results"]] == [f"message-{other.pk}"]
+    assert [row["id"] for row in json.loads(there)["results"]] == [f"message-{boat.pk}"]
     assert "no channel 'nowhere'" in nowhere
 
 

@@ -10,9 +10,21 @@ from django.core.signals import request_finished, request_started
 from django.db import close_old_connections
 from django.utils import timezone
 
-from memories.models import ApiKey, EarlierWording, Line, MemoryVersion, Note, Reader
+from memories.api import serialize
+from memories.models import (
+    ApiKey,
+    Channel,
+    EarlierWording,
+    Heartbeat,
+    Line,
+    MemoryVersion,
+    Note,
+    Reader,
+    Workspace,
+)
 from memories.pipeline.ask.passages import find_passages
 from memories.pipeline.search import indexing as index
+from memories.rules.health import HealthProblem
 from memories.rules.memory.identity import MemoryType
 from memories.rules.settings import MemorySettings
 from memories.views.search.passages import show_passages
@@ -295,6 +307,42 @@ def test_the_status_has_the_account_of_the_key(cast, token, ask):
     status = ask(token("member"), "status").json()
     assert (status["workspace"], status["reads_as"], status["channels"]) == ("team", "member", 1)
     assert status["newest_message_at"]
+
+
+def test_the_status_says_what_is_wrong_and_what_to_do(cast, token, ask):
+    now = timezone.now()
+    Heartbeat.objects.beat("worker", now)
+    Workspace.objects.update(connected_at=now, synced_at=now)
+    key, public = token("operator"), token()
+    healthy = ask(key, "status").json()
+    assert (healthy["problems"], healthy["synced_at"] is None) == ([], False)
+    assert healthy["worker_at"]
+    Heartbeat.objects.update(at=now - timedelta(days=1))
+    Workspace.objects.update(synced_at=now - timedelta(days=1))
+    problems = ask(key, "status").json()["problems"]
+    assert [row["problem"] for row in problems] == ["worker", "slack"]
+    assert "manage.py worker" in problems[0]["remedy"]
+    assert ask(public, "status").json()["worker_at"] is None
+    assert set(serialize.PROBLEMS) == set(HealthProblem)
+
+
+def test_a_channel_has_its_coverage(cast, token, ask):
+    key, public = token("operator"), cast.public
+    remembered = public.messages.exclude(segment=None).count()
+    waiting = public.messages.count() - remembered
+    [coverage] = [row["coverage"] for row in ask(key, "channels").json()["items"]]
+    assert (coverage["waiting"], coverage["remembered"], coverage["why"]) == (
+        waiting,
+        remembered,
+        "",
+    )
+    assert remembered and waiting
+    Channel.objects.filter(pk=public.pk).update(start_us=None)
+    now = timezone.now()
+    Workspace.objects.update(connected_at=now, listed_at=now)
+    coverage = ask(key, "channels/C0PUBLIC").json()["coverage"]
+    assert (coverage["waiting"], coverage["read_until"]) == (0, None)
+    assert coverage["why"]
 
 
 @pytest.fixture
