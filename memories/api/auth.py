@@ -81,12 +81,19 @@ def reload_key(request: HttpRequest, token: str) -> ApiKey:
 
 
 def usable_key(pk: int) -> ApiKey:
-    """Return the key, for a server that outlives a request of Django. Raises Problem 401."""
+    """Return the key for a message on standard input, which has no request. Log its use.
+
+    Raises Problem 401 for a key that ended, and 429 if the message exceeds the rate limit.
+    """
     close_old_connections()  # outside of requests Django does not replace lost connections
-    usable = ApiKey.objects.usable(timezone.now()).select_related("user", "workspace")
+    now = timezone.now()
+    usable = ApiKey.objects.usable(now).select_related("user", "workspace")
     key = usable.filter(pk=pk).first()
     if key is None:
         raise _ended()
+    _take(key.pk, key.requests_per_minute, now)
+    key.mark_used(now)
+    logger.info("API key %s (%s): MCP on standard input", key.pk, key.name)
     return key
 
 
@@ -96,12 +103,18 @@ def _ended() -> Problem:
 
 def check_rate(request: HttpRequest, client: Hashable, limit: int, now: datetime) -> None:
     """Count a request of the client. Raises Problem 429 if it exceeds the limit of a minute."""
+    request.rate_limit = (limit, 0)  # type: ignore[attr-defined]  # of a refusal
+    request.rate_limit = (limit, _take(client, limit, now))  # type: ignore[attr-defined]
+
+
+def _take(client: Hashable, limit: int, now: datetime) -> int:
+    """Count a request, and return how many remain. Raises Problem 429 if it exceeds the limit."""
     remaining = rate_limit.take(client, limit, now)
-    request.rate_limit = (limit, max(0, remaining))  # type: ignore[attr-defined]
     if remaining < 0:
         seconds = 60 - int(now.timestamp()) % 60
         detail = f"This client may send {limit} requests a minute."
         raise Problem(429, detail, {"Retry-After": str(seconds)})
+    return remaining
 
 
 def reader_of(request: HttpRequest) -> Reader:

@@ -6,6 +6,8 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.utils import timezone
 
+from memories.api import auth
+from memories.api.problems import Problem
 from memories.models import AccessGrant, ApiKey, AuditEvent, Member
 from memories.pipeline.search import indexing
 from tests.factories import NoteFactory, make_workspace_memory
@@ -119,6 +121,24 @@ def test_too_many_requests_in_a_minute_are_refused(cast, token, ask, time_machin
     assert answers[2]["Retry-After"] == "30"
     time_machine.move_to("2026-11-24T09:01:00Z", tick=False)
     assert ask(key, "status").status_code == 200
+
+
+def test_uses_on_standard_input_are_counted_and_logged(
+    cast, token, caplog, time_machine, monkeypatch
+):
+    monkeypatch.setattr(auth, "close_old_connections", lambda: None)  # the test's is open
+    time_machine.move_to("2026-11-24T09:00:30Z", tick=False)
+    caplog.set_level("INFO")
+    token("member", requests_per_minute=2)
+    row = ApiKey.objects.get()
+    auth.usable_key(row.pk)
+    assert auth.usable_key(row.pk).last_used_at == timezone.now()
+    assert "API key" in caplog.text and "standard input" in caplog.text
+    with pytest.raises(Problem, match="2 requests a minute"):
+        auth.usable_key(row.pk)
+    row.revoke(by=None, now=timezone.now())
+    with pytest.raises(Problem, match="revoked"):
+        auth.usable_key(row.pk)
 
 
 def test_the_command_creates_lists_and_revokes_keys(cast, capsys, ask):
