@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx2
 import pytest
+from django.utils import timezone
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
@@ -216,6 +217,54 @@ def test_a_key_with_the_scope_proposes_corrections(team, live_server, settings):
         return {tool.name for tool in (await client.list_tools()).tools}
 
     assert "propose_correction" not in over_http(live_server.url, make_key(team), "auto", names)
+
+
+def test_a_foreign_or_narrowed_key_reads_nothing_else(team, live_server, settings):
+    settings.MEMORYHUB_URL = live_server.url
+    line, message = Line.objects.select_related("version").get(), team[2]
+    quiet = MessageFactory(channel__workspace=team[0], text="A quiet day").channel
+    ids = (
+        f"line-{line.pk}",
+        f"version-{line.version_id}",
+        f"memory-{line.version.memory_id}",
+        f"message-{message.pk}",
+    )
+
+    async def use(client: Client) -> list[Any]:
+        answers = [
+            await client.call_tool("get_context", {"query": "launch"}),
+            await client.call_tool("search", {"query": "launch"}),
+            await client.call_tool("whats_new", {"since": "2020-01-01"}),
+            *[await client.call_tool("fetch", {"id": id}) for id in ids],
+        ]
+        resource = await client.read_resource("memory://workspace")
+        return [*map(text_of, answers), resource.contents[0].text]
+
+    abroad = MemberFactory(workspace=WorkspaceFactory(), role="admin")
+    foreign = make_key((abroad.workspace, abroad.user))
+    for key in (foreign, make_key(team, channels=[quiet])):
+        texts = over_http(live_server.url, key, "auto", use)
+        assert len(texts) == 8 and "Monday" not in "".join(texts)
+        assert all("no such thing" in text for text in texts[3:7])
+    assert "Monday" in over_http(live_server.url, make_key(team), "auto", use)[0]
+
+
+@pytest.mark.parametrize("how", ["revoked", "expired"])
+def test_a_key_that_ended_is_refused(team, live_server, settings, how):
+    settings.MEMORYHUB_URL = live_server.url
+    headers = {
+        "Authorization": f"Bearer {make_key(team)}",
+        "Accept": "application/json, text/event-stream",
+    }
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
+
+    def status() -> int:
+        return httpx2.post(f"{live_server.url}/mcp", headers=headers, json=body).status_code
+
+    assert status() == 200
+    field = "revoked_at" if how == "revoked" else "expires_at"
+    ApiKey.objects.update(**{field: timezone.now()})
+    assert status() == 401
 
 
 @pytest.mark.parametrize(
