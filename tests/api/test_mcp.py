@@ -103,7 +103,8 @@ def test_the_official_client_uses_everything_over_http(team, live_server, settin
 
 
 @pytest.mark.cluster
-def test_the_official_client_uses_everything_over_stdio(team, process_environment):
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_the_official_client_uses_everything_over_stdio(team, process_environment, mode):
     async def run() -> dict[str, Any]:
         server = StdioServerParameters(
             command=sys.executable,
@@ -111,7 +112,7 @@ def test_the_official_client_uses_everything_over_stdio(team, process_environmen
             env=os.environ | process_environment | {"MEMORYHUB_KEY": key},
             cwd=ROOT,
         )
-        async with Client(server) as client:
+        async with Client(server, mode=mode) as client:
             return await use_everything(client)
 
     key = make_key(team)
