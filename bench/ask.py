@@ -7,12 +7,12 @@ word is a leak. Prints each answer to stderr, and a JSON line. With a number onl
 """
 
 import json
-import os
 import re
 import sys
 import time
-from tempfile import TemporaryDirectory
 from typing import Any
+
+from bench.quality import NOW, Score, demo_questions, make_demo, remember, temporary_hub
 
 # What only members of #pricing and #incident-lost-counts may know, with a word of the answer.
 HIDDEN = (
@@ -30,26 +30,12 @@ HIDDEN = (
 
 
 def main() -> None:
-    import django
-    from django.core.management import call_command
-
     limit = int(sys.argv[1]) if sys.argv[1:] else None
-    with TemporaryDirectory() as folder:
-        os.environ |= {
-            "DATABASE_URL": f"sqlite:///{folder}/db.sqlite3",
-            "MEMORYHUB_VAR": folder,
-            "DJANGO_SETTINGS_MODULE": "memoryhub.settings",
-            "MEMORYHUB_LOG_LEVEL": "ERROR",
-        }
-        os.environ.setdefault("SECRET_KEY", "quality")
-        django.setup()
-        call_command("migrate", verbosity=0)
+    with temporary_hub():
         print(json.dumps(measure(limit)))
 
 
 def measure(limit: int | None) -> dict[str, Any]:
-    from bench.quality import NOW, Score, demo_questions, make_demo, remember
-
     workspace = make_demo(NOW)
     score, unknown, leaks, began = Score(), 0, 0, time.monotonic()
     for question in demo_questions(NOW)[:limit]:
@@ -74,11 +60,14 @@ def measure(limit: int | None) -> dict[str, Any]:
 def answer(workspace: Any, question: str, at: Any) -> str:
     from memories.models import Reader
     from memories.pipeline.ask.asking import ask
-    from memories.pipeline.generate.passes import configured_summariser
+    from memories.pipeline.generate.probing import configured_model
 
-    found = ask(question, workspace, Reader.public(at), at, configured_summariser())
-    assert not found.has_failed, question
-    text = " ".join(sentence.text for sentence in found.sentences or ())
+    model = configured_model()
+    if model is None:
+        raise SystemExit("No model is configured: set MEMORYHUB_MODEL and OPENAI_API_KEY.")
+    answered = ask(question, workspace, Reader.public(at), at, model)
+    assert not answered.has_failed, question
+    text = " ".join(sentence.text for sentence in answered.sentences or ())
     print(f"{question}\n    {text!r}", file=sys.stderr, flush=True)
     return text
 

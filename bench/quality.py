@@ -11,6 +11,7 @@ import os
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -175,8 +176,8 @@ def _ask(workspace: Any, question: Question, budgets: Iterable[int], scores: Sco
     messages = messages.rememberable().until(to_micros(question.at)).select_related("author")
     newest = [f"{row.author_name}: {row.text}" for row in messages.order_by("-micros")]
     keys = audience_keys(workspace, Reader.public(), None)
-    found = question_hits(question.text, messages, keys, to_micros(question.at))
-    hits = {row.pk: row for row in found}
+    rows = question_hits(question.text, messages, keys, to_micros(question.at))
+    hits = {row.pk: row for row in rows}
     best = most_relevant(question.text, [(x.pk, x.micros, x.tokens) for x in hits.values()])
     matches = [f"{hits[pk].author_name}: {hits[pk].text}" for pk in best]
     passages = find_passages(question.text, workspace, Reader.public(), question.at)
@@ -318,7 +319,9 @@ def table(scores: Scores) -> str:
     return "\n".join(lines)
 
 
-def main() -> None:
+@contextmanager
+def temporary_hub() -> Iterator[None]:
+    """Set up Django on a new SQLite database in a temporary folder."""
     import django
     from django.core.management import call_command
 
@@ -332,6 +335,11 @@ def main() -> None:
         os.environ.setdefault("SECRET_KEY", "quality")
         django.setup()
         call_command("migrate", verbosity=0)
+        yield
+
+
+def main() -> None:
+    with temporary_hub():
         from bench.quality_model import Recorder
         from memories.pipeline.generate.passes import configured_summariser
 

@@ -53,8 +53,7 @@ class SearchDocumentQuerySet(models.QuerySet["SearchDocument"]):
         keys = [key for key in keys if key[0] == MESSAGE[0]]
         if not words or not keys:
             return ()
-        words = words[: max(1, MOST_LOOKUPS // len(keys))]
-        tokens = [tuple((word, False) for word in words)]
+        tokens = _any_of(words, keys)
         table = SearchDocument._meta.db_table
         params: tuple[Any, ...] = ((until_us + 1) * SLOTS, limit)
         if connections[self.db].vendor == "sqlite":
@@ -171,8 +170,7 @@ class SearchableQuerySet(AudienceQuerySet[Row], Generic[Row]):
         words, keys = list(words), [key for key in keys if key[0] == self.searched_as[0]]
         if not words or not keys:
             return self.none()
-        words = words[: max(1, MOST_LOOKUPS // len(keys))]
-        return self._in_index(keys, [tuple((word, False) for word in words)])
+        return self._in_index(keys, _any_of(words, keys))
 
     @property
     def _found_at(self) -> str:
@@ -267,6 +265,11 @@ def _tokens(terms: Iterable[Term], *, selective: bool) -> list[Tokens]:
         for word in term.beginnings
     ]
     return list(dict.fromkeys(tokens))
+
+
+def _any_of(words: Sequence[str], keys: Sequence[str]) -> list[Tokens]:
+    """Return the tokens of a search for any of these words, as many as may be looked up."""
+    return [tuple((word, False) for word in words[: max(1, MOST_LOOKUPS // len(keys))])]
 
 
 def _fts5_query(keys: Iterable[str], tokens: Iterable[Tokens]) -> str:
