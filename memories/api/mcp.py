@@ -1,6 +1,7 @@
 """The MCP server: tools and resources, with the queries of the API."""
 
 import json
+import logging
 from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime
 from functools import wraps
@@ -33,6 +34,9 @@ from memories.models import ApiKey, Line, Memory, MemoryVersion, Message, Note
 from memories.rules.context.contents import DEFAULT_BUDGET
 from memories.rules.ingest.timestamps import from_micros, to_micros
 from memories.views import paths
+from memoryhub import __version__
+
+logger = logging.getLogger(__name__)
 
 INSTRUCTIONS = (
     "Memory Hub holds what a team decided, plans and asked in its Slack channels. Call get_context"
@@ -49,7 +53,9 @@ MOST_SOURCES = 50  # of a version
 
 def build_server(load_key: Callable[[], ReadsAs], scopes: Collection[str] = ()) -> MCPServer:
     """Return a server whose tools read as the loaded key does. A tool that writes needs its scope."""
-    server = MCPServer("memory-hub", title="Memory Hub", instructions=INSTRUCTIONS)
+    server = MCPServer(
+        "memory-hub", title="Memory Hub", version=__version__, instructions=INSTRUCTIONS
+    )
     tools = _Tools(load_key)
     # Some clients drop the text of a result that is also structured.
     server.tool(annotations=READ_ONLY, structured_output=False)(_in_thread(tools.get_context))
@@ -86,13 +92,15 @@ class _Tools:
     def __init__(self, load_key: Callable[[], ReadsAs]) -> None:
         self._load_key = load_key
 
-    @property
-    def key(self) -> ReadsAs:
-        return self._load_key()
+    def _load(self, name: str) -> ReadsAs:
+        """Load the key, and log the use of the tool or resource without texts."""
+        key = self._load_key()
+        logger.info("MCP: %s by %s", name, key)
+        return key
 
-    def _key_with(self, scope: ApiKey.Scope) -> ApiKey:
-        """Load the key. Raises Problem 403 without the scope."""
-        key = self.key
+    def _load_with(self, scope: ApiKey.Scope, name: str) -> ApiKey:
+        """Load the key as `_load` does. Raises Problem 403 without the scope."""
+        key = self._load(name)
         if not isinstance(key, ApiKey):
             raise Problem(403, "Slackbot only reads.")
         check_scope(key, scope)
@@ -117,7 +125,7 @@ class _Tools:
         if not 1 <= budget <= MOST_TOKENS:
             raise Problem(422, f"budget must be from 1 to {MOST_TOKENS}.")
         built = context_for(
-            self.key,
+            self._load("get_context"),
             channel=channel,
             thread=thread,
             query=query,
@@ -140,7 +148,8 @@ class _Tools:
         `in` is the id or the name of a channel, `limit` the number of results, at most 50.
         Returns JSON: {"results": [{"id", "title", "url", "snippet", "since"}]}.
         """
-        results = search_for(self.key, query, channel, max(1, min(limit, 50)), timezone.now())
+        key, count = self._load("search"), max(1, min(limit, 50))
+        results = search_for(key, query, channel, count, timezone.now())
         return json.dumps(results.model_dump(mode="json"), ensure_ascii=False)
 
     def fetch(self, id: str) -> str:
@@ -161,7 +170,7 @@ class _Tools:
             raise Problem(
                 422, "An id looks like message-12, memory-2, version-3, note-4 or line-5."
             )
-        title, text, url, metadata = readers[kind](self.key, int(number))
+        title, text, url, metadata = readers[kind](self._load("fetch"), int(number))
         document = {"id": id, "title": title, "text": text, "url": url, "metadata": metadata}
         return json.dumps(document, ensure_ascii=False)
 
@@ -211,22 +220,31 @@ class _Tools:
         return line.text, line.text, paths.full_url(f"/v/{line.version_id}/sources/"), metadata
 
     def whats_new(self, since: str, channel: str = "") -> str:
-        """List the lines of memories that are new since an ISO 8601 moment, with their dates."""
-        key, moment = self.key, _parse_moment(since)
+        """List what changed in the memories since an ISO 8601 moment, newest first, with dates.
+
+        These are the lines whose messages are newer, and the lines that are no longer true since then.
+        """
+        key, moment = self._load("whats_new"), _parse_moment(since)
         reader = key.reader(timezone.now())
-        rows = MemoryVersion.objects.visible_to(reader).current()
-        rows = rows.filter(memory__workspace=key.workspace)
+        versions = MemoryVersion.objects.visible_to(reader).filter(memory__workspace=key.workspace)
         if channel:
             named = key.workspace.channels.visible_to(reader).named(channel)
             if not named:
                 raise Problem(404, f"There is no channel {channel!r}.")
-            rows = rows.filter(memory__channel__in=named)
-        lines = Line.objects.filter(version__in=rows, redacted=False, at_us__gt=to_micros(moment))
-        newest = lines.select_related("version__memory__channel").order_by("-at_us")[:MOST_CHANGES]
+            versions = versions.filter(memory__channel__in=named)
+        lines, since_us = Line.objects.select_related("version__memory__channel"), to_micros(moment)
+        new = lines.filter(version__in=versions.current(), at_us__gt=since_us).in_force()
+        ended = lines.filter(version__in=versions).ended_after(since_us)
+        changes = [(line.at_us, "", line) for line in new.newest_first()[:MOST_CHANGES]]
+        changes += [
+            (line.outcome_us, "no longer true: ", line)
+            for line in ended.order_by("-outcome_us", "-pk")[:MOST_CHANGES]
+        ]
+        changes.sort(key=lambda change: change[0], reverse=True)
         texts = [
-            f"{from_micros(line.at_us):%Y-%m-%d} {line.version.memory.channel or 'workspace'}:"
-            f" {line.text.removeprefix('- ')}"
-            for line in newest
+            f"{from_micros(us):%Y-%m-%d} {line.version.memory.channel or 'workspace'}:"
+            f" {prefix}{line.text.removeprefix('- ')}"
+            for us, prefix, line in changes[:MOST_CHANGES]
         ]
         return "\n".join(texts) or "There is nothing new."
 
@@ -236,7 +254,7 @@ class _Tools:
         With `channel` only its readers see it. `source` is the id of the message that says so, such
         as "message-12": the note then is for the readers of that message. Returns JSON: {"id", "url"}.
         """
-        key = self._key_with(ApiKey.Scope.NOTES)
+        key = self._load_with(ApiKey.Scope.NOTES, "add_note")
         message = _parse_id("message", source) if source else None
         try:
             given = NoteIn(content=text, channel=channel, source=message)
@@ -254,7 +272,7 @@ class _Tools:
         `line_id` is the id of a line from fetch, such as "line-5". `reason` says why it is wrong.
         `sources` are ids of messages such as "message-12". Returns JSON: {"id", "status", "url"}.
         """
-        key, now = self._key_with(ApiKey.Scope.PROPOSE), timezone.now()
+        key, now = self._load_with(ApiKey.Scope.PROPOSE, "propose_correction"), timezone.now()
         pk = _parse_id("line", line_id)
         try:
             given = ProposalIn(
@@ -275,11 +293,11 @@ class _Tools:
 
     def workspace(self) -> str:
         """What the team knows, over all channels."""
-        return context_for(self.key, now=timezone.now()).text
+        return context_for(self._load("workspace"), now=timezone.now()).text
 
     def channel(self, channel: str) -> str:
         """What is remembered of one channel, with its conversation."""
-        return context_for(self.key, channel=channel, now=timezone.now()).text
+        return context_for(self._load("channel"), channel=channel, now=timezone.now()).text
 
 
 _Document = tuple[str, str, str, dict[str, Any]]

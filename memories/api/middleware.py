@@ -1,4 +1,4 @@
-"""Headers of all responses of the API: validators, caching, and the rate limit."""
+"""Headers of the API: validators and caching, and the rate limit of MCP too."""
 
 from collections.abc import Callable
 from http import HTTPStatus
@@ -11,28 +11,30 @@ from memories.api.problems import respond
 
 
 def api_headers(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[..., HttpResponse]:
-    """Add ETag, Cache-Control, Vary and rate-limit headers; return 304 if unchanged."""
+    """Add ETag, Cache-Control and Vary to the API, and rate-limit headers; return 304 if unchanged."""
 
     def middleware(request: HttpRequest) -> HttpResponse:
         response = get_response(request)
-        if not request.path.startswith("/api/"):
-            return response
-        if response.status_code >= 400 and "problem+json" not in response["Content-Type"]:
-            phrase = HTTPStatus(response.status_code).phrase
-            response = respond(response.status_code, f"The request was refused: {phrase}.")
-        if request.method == "GET" and response.status_code == 200:
-            state = getattr(request, "context_state", "")
-            response.setdefault("ETag", etag_of(response.content, state))
-            if has_etag(request, response["ETag"]):
-                response = not_modified(response["ETag"])
-        patch_cache_control(response, private=True, no_cache=True)
-        patch_vary_headers(response, ["Authorization"])
+        if request.path.startswith("/api/"):
+            response = _with_validators(request, response)
         if hasattr(request, "rate_limit"):
             limit, remaining = request.rate_limit
-            response["RateLimit-Limit"], response["RateLimit-Remaining"] = (
-                str(limit),
-                str(remaining),
-            )
+            response["RateLimit-Limit"] = str(limit)
+            response["RateLimit-Remaining"] = str(remaining)
         return response
 
     return middleware
+
+
+def _with_validators(request: HttpRequest, response: HttpResponse) -> HttpResponse:
+    if response.status_code >= 400 and "problem+json" not in response["Content-Type"]:
+        phrase = HTTPStatus(response.status_code).phrase
+        response = respond(response.status_code, f"The request was refused: {phrase}.")
+    if request.method == "GET" and response.status_code == 200:
+        state = getattr(request, "context_state", "")
+        response.setdefault("ETag", etag_of(response.content, state))
+        if has_etag(request, response["ETag"]):
+            response = not_modified(response["ETag"])
+    patch_cache_control(response, private=True, no_cache=True)
+    patch_vary_headers(response, ["Authorization"])
+    return response

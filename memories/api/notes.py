@@ -27,6 +27,13 @@ from memories.rules.notes.fields import InvalidNote
 from memories.rules.notes.notes_file import Outcome
 
 router = Router()
+IF_MATCH = {
+    "in": "header",
+    "name": "If-Match",
+    "required": True,
+    "schema": {"type": "string"},
+    "description": "The ETag of the note that the change is based on.",
+}
 
 
 def _notes(request: HttpRequest) -> Any:
@@ -80,7 +87,12 @@ def add_note(request: HttpRequest, given: NoteIn, response: HttpResponse) -> Sta
     return Status(201, _answer(get_or_404(_notes(request), pk=pk), response))
 
 
-@router.patch("/{pk}", response={200: NoteOut} | WRITES, summary="Change a note (If-Match)")
+@router.patch(
+    "/{pk}",
+    response={200: NoteOut} | WRITES,
+    summary="Change a note",
+    openapi_extra={"parameters": [IF_MATCH]},
+)
 @needs(ApiKey.Scope.NOTES)
 def change_note(request: HttpRequest, pk: Id, given: NotePatch, response: HttpResponse) -> NoteOut:
     row = _matching_note(request, pk)
@@ -95,6 +107,11 @@ def change_note(request: HttpRequest, pk: Id, given: NotePatch, response: HttpRe
             based_on=row.number,
             revision=row.revision,
         )
+        flags = given.model_dump(
+            include={"is_pinned", "in_context", "review_on"}, exclude_unset=True
+        )
+        if flags:
+            row.set_flags(**flags)
     except StaleNote as error:
         raise Problem(412, str(error)) from error
     except InvalidNote as error:
@@ -102,7 +119,12 @@ def change_note(request: HttpRequest, pk: Id, given: NotePatch, response: HttpRe
     return _answer(get_or_404(_notes(request), pk=pk), response)
 
 
-@router.delete("/{pk}", response={204: None} | WRITES, summary="Put into the trash (If-Match)")
+@router.delete(
+    "/{pk}",
+    response={204: None} | WRITES,
+    summary="Put into the trash",
+    openapi_extra={"parameters": [IF_MATCH]},
+)
 @needs(ApiKey.Scope.NOTES)
 def delete_note(request: HttpRequest, pk: Id) -> Status[None]:
     key: ApiKey = request.auth  # type: ignore[attr-defined]

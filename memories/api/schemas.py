@@ -205,6 +205,9 @@ class NotePatch(Schema):
     title: Text | None = None
     type: Text = ""
     tags: list[Text] | None = None
+    is_pinned: bool = False
+    in_context: bool = True
+    review_on: date | None = None
 
 
 class NoteOut(Schema):
@@ -213,10 +216,12 @@ class NoteOut(Schema):
     content: str
     type: str
     tags: list[str]
+    review_on: date | None
     date: date
     channel: str | None
     version: int
     is_pinned: bool
+    in_context: bool
     etag: str
 
 

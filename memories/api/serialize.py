@@ -207,12 +207,15 @@ def note_out(note: Note) -> NoteOut:
         channel=note.channel.slack_id if note.channel else None,
         version=note.number,
         is_pinned=note.is_pinned,
+        in_context=note.in_context,
+        review_on=note.review_on,
         etag=note_etag(note),
     )
 
 
 def note_etag(note: Note) -> str:
-    return f'"{note.pk}-{note.number}-{note.revision}"'
+    flags = f"{note.is_pinned:d}{note.in_context:d}{note.review_on or ''}"
+    return f'"{note.pk}-{note.number}-{note.revision}-{flags}"'
 
 
 def proposal_out(proposal: Proposal) -> ProposalOut:

@@ -29,6 +29,9 @@ class SlackbotCaller:
     def __init__(self, caller: Caller) -> None:
         self.caller = caller
 
+    def __str__(self) -> str:
+        return f"Slackbot for {self.caller.person.slack_id}"
+
     @property
     def workspace(self) -> Workspace:
         return self.caller.workspace

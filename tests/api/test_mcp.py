@@ -5,6 +5,7 @@ import json
 import os
 import sys
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -250,6 +251,45 @@ def test_a_foreign_or_narrowed_key_reads_nothing_else(team, live_server, setting
     assert "Monday" in over_http(live_server.url, make_key(team), "auto", use)[0]
 
 
+def test_whats_new_tells_new_lines_and_those_that_are_no_longer_true(
+    team, live_server, settings, caplog
+):
+    settings.MEMORYHUB_URL = live_server.url
+    caplog.set_level("INFO")
+    line = Line.objects.get()
+    version, day = line.version, 86_400_000_000
+    rows = [
+        ("We launch on Friday", "superseded", 5),
+        ("Mia writes the notes", "settled", 1),
+        ("The shop is closed", "archived", 5),
+        ("- We launch on Tuesday", "", 0),
+    ]
+    for position, (text, outcome, ended) in enumerate(rows, start=1):
+        at_us = line.at_us + (4 if not outcome else -9) * day
+        Line.objects.create(
+            version=version,
+            position=position,
+            text=text,
+            origin="model",
+            since=1,
+            at_us=at_us,
+            outcome=outcome,
+            outcome_us=line.at_us + ended * day if outcome else 0,
+        )
+    start = datetime.fromtimestamp(line.at_us // 1_000_000, UTC)
+
+    async def use(client: Client) -> str:
+        since = (start + timedelta(days=2)).isoformat()
+        return text_of(await client.call_tool("whats_new", {"since": since}))
+
+    name = version.memory.channel
+    assert over_http(live_server.url, make_key(team), "auto", use).splitlines() == [
+        f"{start + timedelta(days=5):%Y-%m-%d} {name}: no longer true: We launch on Friday",
+        f"{start + timedelta(days=4):%Y-%m-%d} {name}: We launch on Tuesday",
+    ]
+    assert "MCP: whats_new by agent (mhr_" in caplog.text and "Tuesday" not in caplog.text
+
+
 @pytest.mark.parametrize("how", ["revoked", "expired"])
 def test_a_key_that_ended_is_refused(team, live_server, settings, how):
     settings.MEMORYHUB_URL = live_server.url
@@ -259,13 +299,14 @@ def test_a_key_that_ended_is_refused(team, live_server, settings, how):
     }
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
 
-    def status() -> int:
-        return httpx2.post(f"{live_server.url}/mcp", headers=headers, json=body).status_code
+    def send() -> httpx2.Response:
+        return httpx2.post(f"{live_server.url}/mcp", headers=headers, json=body)
 
-    assert status() == 200
+    answer = send()
+    assert (answer.status_code, answer.headers["RateLimit-Remaining"]) == (200, "119")
     field = "revoked_at" if how == "revoked" else "expires_at"
     ApiKey.objects.update(**{field: timezone.now()})
-    assert status() == 401
+    assert send().status_code == 401
 
 
 @pytest.mark.parametrize(

@@ -255,7 +255,14 @@ def test_a_note_is_added_changed_and_deleted(cast, token, ask):
     assert changed.json()["content"] == "Deploys run at one" and changed.json()["tags"] == ["ops"]
     assert ask(key, path, "patch", headers=etag, **change).status_code == 412
     assert ask(key, path, "delete", headers=etag).status_code == 412
-    assert ask(key, path, "delete", headers={"If-Match": changed["ETag"]}).status_code == 204
+    etag = {"If-Match": changed["ETag"]}
+    flags = {"is_pinned": True, "in_context": False, "review_on": "2027-01-05"}
+    change = {"data": flags, "content_type": "application/json"}
+    pinned = ask(key, path, "patch", headers=etag, **change)
+    assert pinned.json() == changed.json() | flags | {"etag": pinned["ETag"]}
+    assert ask(key, path, headers={"If-None-Match": changed["ETag"]}).json()["is_pinned"]
+    assert ask(key, path, "delete", headers=etag).status_code == 412
+    assert ask(key, path, "delete", headers={"If-Match": pinned["ETag"]}).status_code == 204
     assert ask(key, path).status_code == 404
     assert Note.objects.get(pk=note["id"]).author == cast.users["editor"]
 

@@ -48,6 +48,12 @@ class LineQuerySet(models.QuerySet["Line"]):
         """Return the lines that no newer line replaces, if their versions are current."""
         return self.filter(outcome="", redacted=False)
 
+    def ended_after(self, us: int) -> "LineQuerySet":
+        """Return the lines that are superseded or settled since a time."""
+        return self.filter(
+            outcome__in=(Outcome.SUPERSEDED, Outcome.SETTLED), outcome_us__gt=us, redacted=False
+        )
+
     def pinned_or_by_person(self) -> "LineQuerySet":
         return self.filter(Q(pinned=True) | Q(origin=Origin.PERSON))
 
@@ -132,6 +138,8 @@ class Line(models.Model):
             models.Index(
                 fields=["version"], name="line_archived", condition=Q(outcome=Outcome.ARCHIVED)
             ),
+            # For LineQuerySet.ended_after.
+            models.Index(fields=["outcome_us"], name="line_outcome"),
             # For LineQuerySet.pinned_or_by_person, which contexts use on each current version.
             models.Index(
                 fields=["version"],
