@@ -11,10 +11,11 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.http import parse_etags, quote_etag
 
 from memories.models import ApiKey
+from memoryhub import __version__
 
 
 def context_state(request: HttpRequest, now: datetime) -> str:
-    """Return a digest of the data, the reader, the options and the minute of a context.
+    """Return a digest of the program, the data, the reader, the options and the minute of a context.
 
     The data is that of the moment at which the request was authenticated. So a change during the
     build counts as a later one.
@@ -22,7 +23,8 @@ def context_state(request: HttpRequest, now: datetime) -> str:
     key: ApiKey = request.auth  # type: ignore[attr-defined]
     minute = now.replace(second=0, microsecond=0)
     reader, options = key.reader(minute), request.META.get("QUERY_STRING", "")
-    return _digest(repr((key.revision, key.workspace_id, reader, options)).encode())
+    built_from = (__version__, key.revision, key.workspace_id, reader, options)
+    return _digest(repr(built_from).encode())
 
 
 def etag_of(content: bytes, state: str = "") -> str:
