@@ -18,6 +18,7 @@ JOINTS = (
     "memories.management",
     "memories.admin",
     "memories.forms",
+    "memories.api_key_form",
     "memories.urls",
     "memories.demo",
 )
@@ -37,6 +38,7 @@ FORBIDDEN = {
     "memories/tasks.py": (*SLACK, *MODELS_LLM, "memories.views", "memories.management"),
     "memories/admin": (*SLACK, *MODELS_LLM, "memories.views", "memories.management"),
     "memories/forms.py": (*SLACK, *MODELS_LLM, "memories.views", "memories.management"),
+    "memories/api_key_form.py": (*SLACK, *MODELS_LLM, "memories.views", "memories.management"),
 }
 CLOCKS = {"now", "utcnow", "today", "time", "monotonic", "perf_counter", "localtime"}
 NAMELESS = {"utils", "helpers", "services", "core", "misc", "common"}

@@ -47,7 +47,7 @@ TABLE = {
     "memories.accessgrant": (NOTHING, "add", "the access grant: a reason, an hour, the record"),
     "memories.person": ("change", "change", "linked by operators: a reason, an hour, the record"),
     "memories.price": (ALL, ALL, "prices of tokens"),
-    "memories.apikey": (NOTHING, NOTHING, "operators revoke them; a page makes them"),
+    "memories.apikey": (NOTHING, "add", "reads as its operator or public channels; shown once"),
     "memories.proposal": (NOTHING, NOTHING, "approves and rejects visible ones"),
     "memories.quarantinedline": (NOTHING, NOTHING, "rejects visible ones"),
     "memories.segment": (NOTHING, NOTHING, "windows of visible channels"),

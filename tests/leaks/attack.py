@@ -103,7 +103,7 @@ class Attack:
         self.report.forms.add(post.form)
         if response.status_code >= 500:
             self.report.gains.append(f"{what}: status {response.status_code}")
-        if post.is_whole and role == ROOT and response.status_code != 302:
+        if post.is_whole and role == ROOT and not is_saved(response):
             self.report.refused.append(f"{what}: {response.status_code} {errors_in(response)}")
         if role == ROOT:
             return None
@@ -245,6 +245,11 @@ def is_allowed_link(actor: User, was: Any, row: Any, own: list[AuditEvent]) -> b
     if not (actor.is_operator and details and row[1] == "" and row[2] is not None):
         return False
     return row[2] <= timezone.now() or any(detail.get("reason") for detail in details)
+
+
+def is_saved(response: Any) -> bool:
+    """Whether the admin saved a form: it redirects, or shows the token of a new key once."""
+    return response.status_code == 302 or b"<code>mh" in response.content
 
 
 def errors_in(response: Any) -> str:

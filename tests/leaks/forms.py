@@ -30,6 +30,7 @@ CHOSEN: dict[str, Any] = {  # by the field's name
     "address": STRAY,
     "args": "('canary',)",
     "at": "2026-01-05 09:00:00",
+    "channels": "",  # of a key: all channels
     "date": "2026-01-05",
     "domain": "leaks",
     "email": STRAY,

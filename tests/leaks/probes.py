@@ -653,6 +653,8 @@ def admin_asks(world: World) -> Iterator[Ask]:
     for channel in world.channels.values():
         grant = {"channel": channel.pk, "reason": "to look"}
         yield reverse("admin:memories_accessgrant_add"), grant
+        key = {"name": "x", "days": "90", "requests_per_minute": "1", "channels": channel.slack_id}
+        yield reverse("admin:memories_apikey_add"), key | {"workspace": channel.workspace_id}
 
 
 def _deeds(model: Any, keys: list[int]) -> Iterator[dict[str, Any]]:

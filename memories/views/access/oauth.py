@@ -24,6 +24,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
+from memories.api_key_form import ApiKeyForm
 from memories.models import ApiKey, Reader
 from memories.models.access.audience import entered_workspaces
 from memories.rules.access.oauth import origin_of
@@ -32,7 +33,6 @@ from memories.rules.ingest.message_text import as_list, as_text
 from memories.rules.ingest.names import safe_name
 from memories.rules.ingest.references import load_object
 from memories.views.access.access import WorkspaceContext, open_workspace
-from memories.views.access.api_keys import ApiKeyForm
 from memories.views.inputs import is_storable_form
 from memories.views.pages import bad_request
 from memories.views.paths import full_url
@@ -142,7 +142,7 @@ class ConsentForm(ApiKeyForm):
         self, *args: Any, place: WorkspaceContext, requested_scopes: list[str], **kwargs: Any
     ) -> None:
         kwargs.pop("user")
-        super().__init__(*args, place=place, **kwargs)
+        super().__init__(*args, workspace=place.workspace, reader=place.reader, **kwargs)
         self.initial["workspace"] = place.workspace.slug
         unrequested = {ApiKey.Scope.NOTES, ApiKey.Scope.PROPOSE} - set(requested_scopes)
         for name in ("name", "is_public", "requests_per_minute", *unrequested):
