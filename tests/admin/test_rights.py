@@ -48,7 +48,7 @@ TABLE = {
     "memories.person": ("change", "change", "linked by operators: a reason, an hour, the record"),
     "memories.price": (ALL, ALL, "prices of tokens"),
     "memories.apikey": (NOTHING, "add", "reads as its operator or public channels; shown once"),
-    "memories.proposal": (NOTHING, NOTHING, "approves and rejects visible ones"),
+    "memories.proposal": ("change", "change", "editors decide about visible ones"),
     "memories.quarantinedline": (NOTHING, NOTHING, "rejects visible ones"),
     "memories.segment": (NOTHING, NOTHING, "windows of visible channels"),
     "memories.slackconnection": ("add change", "add change", "a bot token goes in, none comes out"),

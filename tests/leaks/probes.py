@@ -650,6 +650,10 @@ def admin_asks(world: World) -> Iterator[Ask]:
         yield f"{listed}?memory__id__exact={memory.pk}", None
         change = reverse("admin:memories_memory_change", args=[memory.pk])
         yield change, {"text": "mine", "based_on": "1", "revision": "0", "were_pinned": ""}
+    for proposal in Proposal.objects.all():
+        change = reverse("admin:memories_proposal_change", args=[proposal.pk])
+        form = {"text": "mine", "based_on": "1", "revision": "0"}
+        yield from ((change, form | {button: ""}) for button in ("_save", "_reject"))
     for channel in world.channels.values():
         grant = {"channel": channel.pk, "reason": "to look"}
         yield reverse("admin:memories_accessgrant_add"), grant

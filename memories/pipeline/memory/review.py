@@ -39,11 +39,14 @@ def open_proposals(workspace: Workspace, reader: Reader) -> ProposalQuerySet:
     return rows.with_memory().order_by("pk")
 
 
-def approve(proposal: Proposal | Job, *, by: User, text: str = "") -> bool:
+def approve(
+    proposal: Proposal | Job, *, by: User, text: str = "", seen: tuple[int, int] | None = None
+) -> bool:
     """Approve a proposal; of a line or a note with ``text`` in place of the proposed one.
 
-    Return False, and change nothing, if it was decided already, or cannot be applied to the text
-    that the memory has now.
+    ``seen`` are the number and the revision of the version that the person saw. Return False, and
+    change nothing, if the proposal was decided already, if a line is for another version than
+    ``seen``, or if the memory cannot have the text.
     """
     try:
         if isinstance(proposal, Job):
@@ -52,7 +55,7 @@ def approve(proposal: Proposal | Job, *, by: User, text: str = "") -> bool:
             return proposal.approve_as_note(by=by, text=text) is not None
         proposal.memory.refresh_from_db()
         base = proposal.memory.current
-        number, revision = (base.number, base.revision) if base else (0, 0)
+        number, revision = seen or ((base.number, base.revision) if base else (0, 0))
         version = proposal.approve(by=by, based_on=number, revision=revision, text=text)
         return version is not None
     except (StaleBase, Unchanged, NotesDisabled, ValueError, LookupError):
