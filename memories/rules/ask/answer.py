@@ -10,7 +10,7 @@ from memories.rules.generate.prompts import Prompt, clean_for_model, speaker_nam
 from memories.rules.generate.reply_statements import strip_thinking
 from memories.rules.language import is_mostly_japanese
 from memories.rules.memory.figures import find_unverified
-from memories.rules.memory.sources import ENOUGH, Source, SourceFinder
+from memories.rules.memory.sources import MIN_SCORE, Source, SourceFinder
 from memories.rules.summariser import MemoryLine
 
 LIMIT = 400  # tokens of an answer
@@ -83,7 +83,7 @@ def check_sentences(sentences: Iterable[Sentence], texts: Sequence[NumberedText]
     finder = SourceFinder(list(sources.values()))
     checked = []
     for sentence in sentences:
-        refs = [ref for ref in sentence.refs if finder.score(sentence.text, ref) >= ENOUGH]
+        refs = [ref for ref in sentence.refs if finder.score(sentence.text, ref) >= MIN_SCORE]
         figures = [sources[ref].figures for ref in refs]
         if refs and not find_unverified(sentence.text, figures):
             checked.append(Sentence(sentence.text, tuple(refs)))

@@ -11,7 +11,7 @@ from memories.rules.generate.reply import parse_reply
 from memories.rules.generate.reply_statements import parse_statements, strip_thinking
 from memories.rules.language import detect_language
 from memories.rules.memory.identity import MemoryScope, MemoryType
-from memories.rules.memory.sources import ENOUGH, SourceFinder
+from memories.rules.memory.sources import MIN_SCORE, SourceFinder
 from memories.rules.summariser import MessageLine, PromptForm, Reply, Request
 from memories.rules.tokens import estimate_tokens
 
@@ -124,7 +124,11 @@ def can_cite(reply: Reply, request: Request) -> bool:
     finder = SourceFinder.of(request)
     statements = parse_statements(strip_thinking(reply.text))
     correct = sum(
-        any(finder.score(statement.text, ref) >= ENOUGH for span in statement.spans for ref in span)
+        any(
+            finder.score(statement.text, ref) >= MIN_SCORE
+            for span in statement.spans
+            for ref in span
+        )
         for statement in statements
     )
     return correct >= _MIN_CORRECT * len(statements)

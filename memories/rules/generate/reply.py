@@ -33,7 +33,7 @@ from memories.rules.memory.operations import (
     order_lines,
     parse_operations,
 )
-from memories.rules.memory.sources import ENOUGH, SourceFinder, search_words, significant_words
+from memories.rules.memory.sources import MIN_SCORE, SourceFinder, search_words, significant_words
 from memories.rules.memory.superseding import find_superseded
 from memories.rules.summariser import (
     MAX_SOURCES,
@@ -263,11 +263,11 @@ class _LineReader:
             highlights = [self._highlight(line) for line in _merge_equal(lines)]
             return tuple(order_lines(highlights, lambda line: 0))  # they are in order of time
         merged = _merge_equal(line for line in lines if not self._repeats_prompt(line.text))
-        traced = list(map(self._finder.trace, merged))
-        if self.request.form is PromptForm.SIMPLE and any(line.refs for line in traced):
+        sourced = list(map(self._finder.add_sources, merged))
+        if self.request.form is PromptForm.SIMPLE and any(line.refs for line in sourced):
             # A weak model invents what no message says.
-            traced = [x for x in traced if x.refs or not self._finder.has_script_of(x.text)]
-        return tuple(replace(line, kind=line.kind or kind_of(line.text)) for line in traced)
+            sourced = [x for x in sourced if x.refs or not self._finder.has_script_of(x.text)]
+        return tuple(replace(line, kind=line.kind or kind_of(line.text)) for line in sourced)
 
     def _highlight(self, line: ReplyLine) -> ReplyLine:
         """Return a line of the offline summariser. A line of a memory keeps its text and kind."""
@@ -312,7 +312,7 @@ class _LineReader:
     def _without_comment(self, text: str) -> str:
         """Return a text without the model's own remark at its end."""
         comment = _COMMENT.search(text)
-        if comment is None or self._finder.best(comment[0]) >= ENOUGH:
+        if comment is None or self._finder.best_score(comment[0]) >= MIN_SCORE:
             return text
         return text[: comment.start()] + text[comment.end() :]
 
@@ -341,9 +341,9 @@ class _LineReader:
         if not words:
             return False
         share = len(words & self._prompt_words) / len(words)
-        score = self._finder.best(text)
+        score = self._finder.best_score(text)
         return (share >= _PROMPT_SHARE and score < share) or (
-            score < 2 * ENOUGH and REMARK.match(text) is not None
+            score < 2 * MIN_SCORE and REMARK.match(text) is not None
         )
 
 

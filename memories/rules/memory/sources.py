@@ -1,14 +1,14 @@
-"""Sources of a line: the messages that state it, found by shared words.
+"""Sources of a line: the messages that state it.
 
-The score of a source is the weight of the words that it shares with the line. It is a share of the
-weight of all words of the line. A word in few messages has a large weight. Words are tokens of the
-search, so Japanese works. The name of the author is one of the words of a message.
+The score of a source is the weight of the words that it shares with the line, divided by the weight
+of all words of the line. A word in few messages has a large weight. Words are tokens of the search,
+because Japanese has no spaces. The name of the author is one of the words of a message.
 """
 
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -28,12 +28,12 @@ from memories.rules.summariser import (
 )
 from memories.rules.tokens import WIDE_CHARACTER
 
-ENOUGH = 0.25  # the lowest score of a source
-QUOTED = 0.97  # from this score on the line only copies a message
+MIN_SCORE = 0.25  # the lowest score of a source
+QUOTE_SCORE = 0.97  # the lowest score of a message that the line only copies
 _MIN_GAIN = 0.15  # the score that a further source must add
 _CITATION_FACTOR = 2.0  # a source with this many times the score of the cited ones is added
-_STOP_WORD_FACTOR = 0.2  # the share of its weight that a stop word has
-_SPEAKER_SHARE = 0.8  # of the best score, for a source that has the speaker's name
+_STOP_WORD_FACTOR = 0.2  # a stop word has this share of its weight
+_SPEAKER_FACTOR = 0.8  # a source with this share of the best score may confirm the speaker
 
 _STOP_WORDS = frozenset(
     "a an and are as at be been but by can could did do does for from had has have he her him his how i if in into is it "
@@ -46,8 +46,8 @@ _ENDS_AS_QUESTION = re.compile(r"[?？]\W*$|か[。.]?$")
 _ONLY_QUESTION = re.compile(
     r"[^.!?。！？]*(?:[?？]|(?:です|ます|でしょう|ません|ました)か[。.]?)\s*"
 )
-# A line that asks, suggests or requests may rest on a question.
-_ASKING = re.compile(
+# Words of a line that asks, suggests or requests something.
+_MAY_REST_ON_QUESTION = re.compile(
     r"[?？]|\b(?:if|whether|who|what|which|when|where|why|how)\b"
     r"|\b(?:ask|wonder|question|suggest|propos|want|need|would|request|looking|inquir|seek|search|unclear|consider|"
     r"invit|offer|rais|hop|curious|interest|topic|discuss)\w*"
@@ -86,7 +86,7 @@ class Source:
             figures,
             is_message=True,
             is_wide=_is_wide(message.text),
-            has_question=_has_question(message.text),
+            has_question=_asks_anything(message.text),
             is_only_question=_ONLY_QUESTION.fullmatch(message.text) is not None,
             author=message.author,
         )
@@ -100,14 +100,14 @@ class Source:
             SourceFigures(line.text, at),
             is_message=False,
             is_wide=_is_wide(line.text),
-            has_question=_has_question(line.text),
+            has_question=_asks_anything(line.text),
             unverified=line.unverified,
         )
 
-    def names(self, speaker: Speaker) -> bool:
-        """Return whether a speaker wrote the message, or the text has the name.
+    def confirms(self, speaker: Speaker) -> bool:
+        """Return whether the speaker wrote the message, or its text has the name.
 
-        A speaker who asks needs a question.
+        If the speaker asks something, the message must ask something, too.
         """
         if speaker.asks and not self.has_question:
             return False
@@ -119,7 +119,7 @@ def _is_wide(text: str) -> bool:
     return WIDE_CHARACTER.search(text) is not None
 
 
-def _has_question(text: str) -> bool:
+def _asks_anything(text: str) -> bool:
     is_question = has_question(text) or kind_of(text) is Kind.QUESTION
     return is_question or _ANY_QUESTION.search(text) is not None
 
@@ -167,8 +167,11 @@ class SourceFinder:
         is_weak = _is_stop_word(word) or (not count and word.isdecimal())
         return weight * _STOP_WORD_FACTOR if is_weak else weight
 
-    def trace(self, line: ReplyLine) -> ReplyLine:
-        """Return the line with its sources, whether it is a quote, and its unverified figures."""
+    def add_sources(self, line: ReplyLine) -> ReplyLine:
+        """Return the line with its sources, and set its ``is_quote`` and ``unverified``.
+
+        ``line.refs`` are the sources that the model cited.
+        """
         weights = self._weights(line.text)
         total = math.fsum(weights.values())
         if not total or not self.sources:
@@ -177,7 +180,7 @@ class SourceFinder:
         refs = self._valid_citations(line, weights)
         best = max(scores, key=lambda ref: (scores[ref], -ref))
         best_cited = max((scores[ref] for ref in refs), default=0.0)
-        if scores[best] >= ENOUGH and scores[best] >= _CITATION_FACTOR * best_cited:
+        if scores[best] >= MIN_SCORE and scores[best] >= _CITATION_FACTOR * best_cited:
             refs = [best, *refs] if refs else self._covering_sources(weights, scores)
         refs = self._add_figure_sources(line.text, refs[:MAX_SOURCES], scores)
         chosen = [self._by_ref[ref] for ref in refs]
@@ -187,14 +190,14 @@ class SourceFinder:
             tuple(refs),
             line.kind,
             is_quote=any(
-                source.is_message and scores[source.ref] >= QUOTED for source in self.sources
+                source.is_message and scores[source.ref] >= QUOTE_SCORE for source in self.sources
             ),
             unverified=tuple(
                 dict.fromkeys(
                     (
                         *find_unverified(line.text, figures),
                         *self._find_unverified_names(line.text, chosen),
-                        *self._find_unverified_text(line.text, chosen),
+                        *([line.text] if _is_unsupported(line.text, chosen) else ()),
                     )
                 )
             )
@@ -203,10 +206,8 @@ class SourceFinder:
         )
 
     def _find_unverified_names(self, text: str, chosen: Sequence[Source]) -> list[str]:
-        """Return the names of authors that no chosen source has, wrong speakers and misspelt names.
-
-        A text may begin with the capital letter of a name that is written without one.
-        """
+        """Return the names of authors that no chosen source has, wrong speakers and misspelt names."""
+        # At the beginning, a name in small letters has a capital letter.
         texts = (text, text[:1].lower() + text[1:])
         names = [
             name
@@ -215,14 +216,18 @@ class SourceFinder:
             and not any(frozenset(search_words(name)) <= source.words for source in chosen)
         ]
         speaker = find_speaker(text, self.authors)
-        if speaker and speaker.authors.isdisjoint(names) and self._is_wrong(speaker, text, chosen):
+        if (
+            speaker is not None
+            and speaker.authors.isdisjoint(names)
+            and self._is_wrong_speaker(speaker, text, chosen)
+        ):
             names.append(speaker.name)
         return [*names, *find_misspelt_names(text, self.authors, self._counts.keys())]
 
-    def _is_wrong(self, speaker: Speaker, text: str, chosen: Sequence[Source]) -> bool:
-        """Return whether the best source of a line has another author, and not the speaker's name.
+    def _is_wrong_speaker(self, speaker: Speaker, text: str, chosen: Sequence[Source]) -> bool:
+        """Return whether none of the best sources of a line confirms its speaker.
 
-        A source with the name may score a little less, or add words to the best one.
+        These are the best source, those that score almost as much, and chosen ones that add words.
         """
         claim = speaker.claim if len(significant_words(speaker.claim)) > 1 else text
         names = frozenset(word for name in self.authors for word in search_words(name))
@@ -230,37 +235,23 @@ class SourceFinder:
         total = math.fsum(weights.values())
         scores = {source.ref: _shared_weight(weights, source.words) for source in self.sources}
         best = max(self.sources, key=lambda source: (scores[source.ref], -source.ref))
-        if not weights or scores[best.ref] < ENOUGH * total:
+        if not weights or scores[best.ref] < MIN_SCORE * total:
             return False
         missing = {word: n for word, n in weights.items() if word not in best.words}
-        close = (s for s in self.sources if scores[s.ref] >= _SPEAKER_SHARE * scores[best.ref])
+        close = (s for s in self.sources if scores[s.ref] >= _SPEAKER_FACTOR * scores[best.ref])
         adding = (s for s in chosen if _shared_weight(missing, s.words) >= _MIN_GAIN * total)
-        return not any(source.names(speaker) for source in (*close, *adding))
-
-    @staticmethod
-    def _find_unverified_text(text: str, chosen: Sequence[Source]) -> Iterator[str]:
-        """Yield a text that rests on unverified lines only, or a question that no source asks.
-
-        A statement must not rest on questions only.
-        """
-        asks = _ENDS_AS_QUESTION.search(text) is not None
-        if (
-            all(source.unverified for source in chosen)
-            or (asks and not any(source.has_question for source in chosen))
-            or (not _ASKING.search(text) and all(source.is_only_question for source in chosen))
-        ):
-            yield text
+        return not any(source.confirms(speaker) for source in (*close, *adding))
 
     def has_script_of(self, text: str) -> bool:
-        """Return whether a source is written in the script of a text, so that they share words."""
+        """Return whether a source is in the script of a text. Other sources share no words with it."""
         return any(source.is_wide is _is_wide(text) for source in self.sources)
 
     def score(self, text: str, ref: int) -> float:
         """Return the score of a source for a text, from 0 to 1."""
         return self._score(text, [self._by_ref[ref]] if ref in self._by_ref else [])
 
-    def best(self, text: str) -> float:
-        """Return the best score of all sources, 0 without any."""
+    def best_score(self, text: str) -> float:
+        """Return the best score of all sources for a text, 0 without any."""
         return self._score(text, self.sources)
 
     def _score(self, text: str, sources: Iterable[Source]) -> float:
@@ -270,9 +261,9 @@ class SourceFinder:
         return max(shared, default=0.0) / total if total else 0.0
 
     def _valid_citations(self, line: ReplyLine, weights: dict[str, float]) -> list[int]:
-        """Return the cited sources that share a significant word with the line.
+        """Return the cited sources that share a word with the line that is no stop word.
 
-        A citation in another script is valid too: the line shares no words with it.
+        A source in another script shares no words with the line, so it is valid, too.
         """
         is_wide = _is_wide(line.text)
         significant = {word for word in weights if not _is_stop_word(word)} or set(weights)
@@ -280,14 +271,14 @@ class SourceFinder:
         return [s.ref for s in cited if s.words & significant or s.is_wide is not is_wide]
 
     def _covering_sources(self, weights: dict[str, float], scores: dict[int, float]) -> list[int]:
-        """Return the best source, and those that add enough words of the line to it."""
+        """Return the best source, and the sources that add enough words of the line to it."""
         total = math.fsum(weights.values())
         missing, chosen = dict(weights), list[int]()
         while len(chosen) < MAX_SOURCES:
             gains = {
                 ref: _shared_weight(missing, self._by_ref[ref].words) / total
                 for ref, score in scores.items()
-                if score >= ENOUGH and ref not in chosen
+                if score >= MIN_SCORE and ref not in chosen
             }
             best = max(gains, key=lambda ref: (gains[ref], -ref), default=0)
             if not gains or (chosen and gains[best] < _MIN_GAIN):
@@ -301,7 +292,7 @@ class SourceFinder:
     def _add_figure_sources(
         self, text: str, refs: Sequence[int], scores: dict[int, float]
     ) -> list[int]:
-        """Return the sources, and the best one for each figure that they lack."""
+        """Return these sources, and the best source for each figure that they lack."""
         chosen = list(refs)
         if not chosen:
             return chosen
@@ -312,6 +303,19 @@ class SourceFinder:
             if not any(self._by_ref[ref].figures.has(figure) for ref in chosen):
                 chosen += [ref for ref in related if self._by_ref[ref].figures.has(figure)][:1]
         return list(dict.fromkeys(chosen))[:MAX_SOURCES]
+
+
+def _is_unsupported(text: str, chosen: Sequence[Source]) -> bool:
+    """Return whether a text rests on unverified lines only, or is a question that no source asks.
+
+    A statement that rests on questions only is unsupported, too.
+    """
+    if all(source.unverified for source in chosen):
+        return True
+    if _ENDS_AS_QUESTION.search(text) and not any(source.has_question for source in chosen):
+        return True
+    is_statement = _MAY_REST_ON_QUESTION.search(text) is None
+    return is_statement and all(source.is_only_question for source in chosen)
 
 
 def _shared_weight(weights: dict[str, float], words: Iterable[str]) -> float:

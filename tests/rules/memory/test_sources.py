@@ -58,13 +58,13 @@ JAPANESE = make_finder(
 def test_sources(
     finder: SourceFinder, text: str, cited: tuple[int, ...], expected: tuple[int, ...]
 ) -> None:
-    assert finder.trace(ReplyLine(text, cited)).refs == expected
+    assert finder.add_sources(ReplyLine(text, cited)).refs == expected
 
 
 def test_a_line_has_at_most_five_sources() -> None:
     finder = make_finder(*[("Ann", f"The release has part number {n}, done.") for n in range(1, 9)])
     line = "The release has part number 1, 2, 3, 4, 5, 6, 7, 8, done."
-    assert len(finder.trace(ReplyLine(line, tuple(range(1, 9)))).refs) == 5
+    assert len(finder.add_sources(ReplyLine(line, tuple(range(1, 9)))).refs) == 5
 
 
 @pytest.mark.parametrize(
@@ -78,16 +78,18 @@ def test_a_line_has_at_most_five_sources() -> None:
     ],
 )
 def test_copied_messages_are_quotes(text: str, is_quote: bool) -> None:
-    assert ENGLISH.trace(ReplyLine(text)).is_quote is is_quote
+    assert ENGLISH.add_sources(ReplyLine(text)).is_quote is is_quote
 
 
 def test_the_source_of_a_figure_is_added() -> None:
-    line = ENGLISH.trace(ReplyLine("The team takes Bolt for 1,200 dollars instead of Crate.", (3,)))
+    line = ENGLISH.add_sources(
+        ReplyLine("The team takes Bolt for 1,200 dollars instead of Crate.", (3,))
+    )
     assert (line.refs, line.unverified) == ((2, 3), ())
 
 
 def test_a_figure_without_a_source_is_unverified() -> None:
-    line = ENGLISH.trace(ReplyLine("Ben said that Bolt costs 1,300 dollars a year.", (2,)))
+    line = ENGLISH.add_sources(ReplyLine("Ben said that Bolt costs 1,300 dollars a year.", (2,)))
     assert (line.refs, line.unverified) == ((2,), ("1,300",))
 
 
@@ -146,4 +148,4 @@ def test_a_score_does_not_depend_on_the_order_of_a_set() -> None:
     finder = make_finder(
         *((f"Ann{n % 3}", " ".join(words[n:])) for n in range(20)), ("Ben", texts[0])
     )
-    assert {finder.best(text) for text in texts} == {1.0}
+    assert {finder.best_score(text) for text in texts} == {1.0}

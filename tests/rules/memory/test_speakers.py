@@ -70,7 +70,7 @@ CHAT = make_finder(
     ],
 )
 def test_a_line_with_the_name_of_another_speaker(text: str, unverified: tuple[str, ...]) -> None:
-    line = CHAT.trace(ReplyLine(text, (1, 2, 3)))
+    line = CHAT.add_sources(ReplyLine(text, (1, 2, 3)))
     assert line.refs and line.unverified == unverified
 
 
@@ -86,7 +86,7 @@ def test_a_line_with_the_name_of_another_speaker(text: str, unverified: tuple[st
 def test_a_japanese_line_with_the_name_of_another_speaker(
     text: str, unverified: tuple[str, ...]
 ) -> None:
-    line = JAPANESE.trace(ReplyLine(text, tuple(range(1, 7))[:5]))
+    line = JAPANESE.add_sources(ReplyLine(text, tuple(range(1, 7))[:5]))
     assert line.refs and line.unverified == unverified
 
 
@@ -99,7 +99,7 @@ def test_a_japanese_line_with_the_name_of_another_speaker(
     ],
 )
 def test_a_question_that_no_source_asks(text: str, is_doubtful: bool) -> None:
-    assert ENGLISH.trace(ReplyLine(text)).unverified == ((text,) if is_doubtful else ())
+    assert ENGLISH.add_sources(ReplyLine(text)).unverified == ((text,) if is_doubtful else ())
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_a_question_that_no_source_asks(text: str, is_doubtful: bool) -> None:
     ],
 )
 def test_a_japanese_question_that_no_source_asks(text: str, is_doubtful: bool) -> None:
-    assert JAPANESE.trace(ReplyLine(text)).unverified == ((text,) if is_doubtful else ())
+    assert JAPANESE.add_sources(ReplyLine(text)).unverified == ((text,) if is_doubtful else ())
 
 
 @pytest.mark.parametrize(
@@ -125,12 +125,12 @@ def test_a_japanese_question_that_no_source_asks(text: str, is_doubtful: bool) -
 )
 def test_a_misspelt_name(text: str, unverified: tuple[str, ...]) -> None:
     finder = make_finder(("ronoc", "and merged my UI work into trunk"), ("diwic", "ok"))
-    assert finder.trace(ReplyLine(text)).unverified == unverified
+    assert finder.add_sources(ReplyLine(text)).unverified == unverified
 
 
 def test_an_indirect_question_is_a_question() -> None:
     finder = make_finder(("Ann", "the question is whether the volume belongs in the driver"))
-    assert not finder.trace(ReplyLine("Does the volume belong in the driver?")).unverified
+    assert not finder.add_sources(ReplyLine("Does the volume belong in the driver?")).unverified
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_a_speaker_who_asks_needs_a_question(text: str, unverified: tuple[str, .
     finder = make_finder(
         ("Ann", "any bugs of the audio driver this week?"), ("Ben", "I have not seen any")
     )
-    assert finder.trace(ReplyLine(text)).unverified == unverified
+    assert finder.add_sources(ReplyLine(text)).unverified == unverified
 
 
 PLAN = make_finder(("佐藤", "バックアップの計画は読みましたか？"), ("田中", "まだです。"))
@@ -165,9 +165,9 @@ PLAN = make_finder(("佐藤", "バックアップの計画は読みましたか�
 def test_a_statement_that_was_a_question(
     finder: SourceFinder, text: str, is_doubtful: bool
 ) -> None:
-    assert finder.trace(ReplyLine(text)).unverified == ((text,) if is_doubtful else ())
+    assert finder.add_sources(ReplyLine(text)).unverified == ((text,) if is_doubtful else ())
 
 
 def test_a_question_in_a_chat_needs_no_mark() -> None:
     finder = make_finder(("Ann", "Ben: how do i install the driver for the printer"))
-    assert not finder.trace(ReplyLine("How does one install the printer driver?")).unverified
+    assert not finder.add_sources(ReplyLine("How does one install the printer driver?")).unverified
