@@ -1,7 +1,8 @@
-"""All background tasks and their timetable. Tasks carry ids only; the rows are the truth.
+"""All background tasks and their timetable. The arguments of a task are ids; it reads the rows itself.
 
 `tick` runs each minute (django-q2 reads schedules every 30 s), and each worker runs `beat`
-(memoryhub/heartbeat.py). Both find the work of a lost task. A task that is queued twice finds nothing.
+(memoryhub/heartbeat.py). Both queue work again whose task was lost. If the same work is queued
+twice, the second task has nothing to do.
 """
 
 import logging
@@ -29,7 +30,7 @@ from memories.models import (
     Webhook,
     Workspace,
 )
-from memories.pipeline.access import webhooks as outbox
+from memories.pipeline.access import webhooks as webhook_outbox
 from memories.pipeline.costs.spending import CallRefused
 from memories.pipeline.generate import probing
 from memories.pipeline.generate.passes import run_pass
@@ -53,7 +54,7 @@ logger = logging.getLogger(__name__)
 
 P = ParamSpec("P")
 
-# Dotted names. A worker runs no other function (memoryhub/task_guard.py).
+# The dotted names of the tasks. A worker runs no other function (memoryhub/task_guard.py).
 TASKS: set[str] = set()
 
 TIMETABLE = {
@@ -70,17 +71,20 @@ DEFAULTS = {
     "intended_date_kwarg": None,
 }
 
-INDEX_LOCK = "search-indexing"  # a cache key while `index` runs
-INDEX_AT_ONCE = 200  # texts that a task indexes before it ends; `index` does the others
-WORK_SECONDS = settings.MEMORYHUB_TASK_WORKS  # then a task queues the next one
-IMPORT_SECONDS = 6 * 3600  # a timeout for imports that hang; a gigabyte takes minutes
+INDEX_LOCK = "search-indexing"  # the cache key that is set while `index` runs
+INDEX_AT_ONCE = 200  # texts that another task indexes before it ends; `index` does the others
+WORK_SECONDS = settings.MEMORYHUB_TASK_WORKS  # a longer task ends and queues the next one
+IMPORT_SECONDS = 6 * 3600  # the timeout of an import; a gigabyte takes minutes
 HEARTBEAT = timedelta(seconds=settings.MEMORYHUB_HEARTBEAT)
-PASS_LOST_AFTER = 2 * HEARTBEAT  # a queued pass that has not begun
+PASS_LOST_AFTER = 2 * HEARTBEAT  # a queued pass that has not begun then is queued again
 KEEP_HEARTBEATS = max(timedelta(hours=1), 10 * HEARTBEAT)
 
 
 def sync_schedules() -> None:
-    """Make django-q2's table equal the timetable. Names are not unique there."""
+    """Make django-q2's table of schedules equal to the timetable.
+
+    The table may have several rows with a name. One of them stays.
+    """
     with transaction.atomic():
         for name, timing in TIMETABLE.items():
             kept = Schedule.objects.filter(name=name).order_by("pk").first()
@@ -92,11 +96,17 @@ def sync_schedules() -> None:
 
 
 class TaskFailed(Exception):
-    """The error that django-q2 saves: only the type's name, as a database error may quote a row."""
+    """The error that django-q2 saves in the database. Its text is the type of the original error.
+
+    The text of a database error may quote a row.
+    """
 
 
 def redact_task_errors(task: Callable[P, None]) -> Callable[P, None]:
-    """Register a task. Its errors go to the log, and only their type to the queue."""
+    """Register a task in `TASKS`. Log its errors, and raise `TaskFailed` in their place.
+
+    The worker has heartbeats while the task runs.
+    """
     TASKS.add(f"{task.__module__}.{task.__name__}")
 
     @wraps(task)
@@ -143,7 +153,10 @@ def schedule_probe(by: User, endpoint_name: str) -> None:
 
 @redact_task_errors
 def probe(*, by_person: bool = False) -> None:
-    """Probe a new model, or any model at a person's request. A later tick retries a failure."""
+    """Probe a model that was not probed yet, or any model at a person's request.
+
+    If this fails, a later tick queues the next probe.
+    """
     model = probing.configured_model()
     if model is None or not (by_person or probing.needs_probe()):
         return
@@ -155,14 +168,14 @@ def probe(*, by_person: bool = False) -> None:
 
 @redact_task_errors
 def webhooks() -> None:
-    """Tell webhooks about new versions, and repeat what failed."""
-    outbox.fill_outbox(timezone.now())
-    outbox.send_due(timezone.now())
+    """Send new versions to webhooks, and repeat failed requests."""
+    webhook_outbox.fill_outbox(timezone.now())
+    webhook_outbox.send_due(timezone.now())
 
 
 @redact_task_errors
 def digests() -> None:
-    """Send Catch up by e-mail and in Slack where a period is over, and repeat what failed."""
+    """Send the digests whose period is over by e-mail and in Slack, and repeat failed ones."""
     digest_mail.fill_outbox(timezone.now())
     digest_mail.send_due(timezone.now())
     slack_digests.send_due(timezone.now())
@@ -192,7 +205,7 @@ def beat() -> None:
 
 @redact_task_errors
 def retention() -> None:
-    """Delete by age: old drafts, index entries, upload files and expired messages."""
+    """Delete old drafts, files of uploads and expired messages, and erase deleted search tokens."""
     Draft.objects.delete_old(timezone.now())
     indexing.erase()
     uploads.remove_stale_files(timezone.now())
@@ -210,8 +223,8 @@ def schedule_sync(workspace_id: int) -> None:
 def sync(workspace_id: int) -> None:
     """Read new messages from Slack.
 
-    The next task continues with the channels that are left after `WORK_SECONDS`. After a rate limit
-    a later tick continues: the workspace's row has the time.
+    After `WORK_SECONDS` the next task continues. After a rate limit, `tick` queues the next sync at
+    the time in the workspace's row.
     """
     now = timezone.now()
     workspace = Workspace.objects.due_for_sync(now).filter(pk=workspace_id).first()
@@ -230,7 +243,7 @@ def sync(workspace_id: int) -> None:
 
 
 def schedule_import(upload_id: int) -> None:
-    """Queue the import of an upload. It runs long, and `tick` queues it again if it was abandoned."""
+    """Queue the import of an upload. `tick` queues it again if its worker died."""
     transaction.on_commit(
         lambda: async_task("memories.tasks.import_upload", upload_id, timeout=IMPORT_SECONDS)
     )
@@ -238,7 +251,7 @@ def schedule_import(upload_id: int) -> None:
 
 @redact_task_errors
 def import_upload(upload_id: int) -> None:
-    """Examine or store an upload, whichever its row says."""
+    """Examine or store an upload. The state of its row decides."""
     upload = Upload.objects.filter(pk=upload_id).first()
     workspace = uploads.process_upload(upload, timezone.now()) if upload else None
     if workspace is not None:
@@ -247,7 +260,7 @@ def import_upload(upload_id: int) -> None:
 
 
 def schedule_events(workspace_id: int) -> None:
-    """Queue the processing of saved events. `tick` finds those that a broken queue leaves."""
+    """Queue the processing of saved events. If the queue fails, `tick` queues it again."""
     transaction.on_commit(
         lambda: async_task("memories.tasks.events", workspace_id, save=False), robust=True
     )
@@ -255,7 +268,7 @@ def schedule_events(workspace_id: int) -> None:
 
 @redact_task_errors
 def events(workspace_id: int) -> None:
-    """Process saved events, until none waits or `WORK_SECONDS` are over."""
+    """Process saved events until none is left, for at most `WORK_SECONDS`."""
     workspace = Workspace.objects.filter(pk=workspace_id).first()
     if workspace is not None and slack_events.process_events(workspace, seconds=WORK_SECONDS):
         schedule_events(workspace_id)
@@ -263,7 +276,7 @@ def events(workspace_id: int) -> None:
 
 
 def schedule_request(event_id: int) -> None:
-    """Queue the answer to a stored request. `tick` finds those that a broken queue leaves."""
+    """Queue the answer to a stored request. If the queue fails, `tick` queues it again."""
     transaction.on_commit(
         lambda: async_task("memories.tasks.slack_request", event_id, save=False), robust=True
     )
@@ -283,7 +296,7 @@ def schedule_pass(workspace_id: int) -> None:
 
 @redact_task_errors
 def remember(workspace_id: int) -> None:
-    """Run a pass as of now. The next task continues after `WORK_SECONDS`."""
+    """Run a pass over the messages up to the last sync. After `WORK_SECONDS` the next task continues."""
     workspace = Workspace.objects.filter(pk=workspace_id).first()
     if workspace is None or not workspace.mark_pass_started():
         return

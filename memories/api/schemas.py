@@ -11,7 +11,9 @@ NoteText = Annotated[str, Field(pattern=r"^[^\x00]*[^\s\x00][^\x00]*$", max_leng
 Id = Annotated[int, Field(ge=1, le=2**63 - 1)]
 
 
-class LeftOutOut(Schema):
+class OmissionOut(Schema):
+    """A number of lines, notes, messages or channels that a context leaves out, and the reason."""
+
     what: str
     id: str
     count: int
@@ -19,7 +21,7 @@ class LeftOutOut(Schema):
 
 
 class ContextOut(Schema):
-    """A context: the keys of seed S2, the estimated tokens, and what the text leaves out.
+    """A context as parts, and as one ``text`` of about so many ``tokens``.
 
     ``versions`` are the ids of the versions of memories in it.
     """
@@ -36,7 +38,7 @@ class ContextOut(Schema):
     earlier_messages: list[str]
     tokens: int
     versions: list[int]
-    left_out: list[LeftOutOut]
+    left_out: list[OmissionOut]
     text: str
     as_of: datetime
 
@@ -44,9 +46,10 @@ class ContextOut(Schema):
 class CoverageOut(Schema):
     """How much of a channel is in its memories.
 
-    The counts are of messages since the channel's start mark. Without a connection to Slack the
-    rest is empty. ``read_from`` null: from the very beginning. ``read_until`` null: nothing yet.
-    ``why`` is the reason why Slack is not read further, "" if it is read completely.
+    The counts are of messages since the channel's start mark. The messages from ``read_from`` to
+    ``read_until`` were read from Slack. ``read_from`` is null if they were read from the first one
+    on, and ``read_until`` is null if none was read yet. ``why`` is the reason why older or newer
+    ones are missing, "" if none are. Without a connection to Slack all four are empty.
     """
 
     remembered: int
@@ -146,7 +149,7 @@ class SourcesOut(Schema):
 
 
 class HitOut(Schema):
-    """A hit. ``id`` is a kind and a number, such as ``message-12``, for `fetch` of MCP."""
+    """A hit. ``id`` is a kind and a number, such as ``message-12``. The MCP tool `fetch` takes it."""
 
     id: str
     kind: str
@@ -175,14 +178,14 @@ class NoteIn(Schema):
     source: Id | None = None
 
 
-# A blank file, or one with the heading or a note.
+# A file is blank, or begins with the heading ``# Memories``, or contains a note (``## ``).
 NotesFile = Annotated[
     str, Field(pattern=r"^([ \t\r\n]*|# Memories(\r?\n[^\x00]*)?|([^\x00]*\n)?## [^\x00]*)$")
 ]
 
 
 class NotesSyncIn(Schema):
-    """A file memories.md as it is now, and as it was after the last sync ("" before that)."""
+    """The text of a file memories.md. ``base`` is its text after the last sync, "" without one."""
 
     text: NotesFile
     base: NotesFile = ""
@@ -199,7 +202,10 @@ class NotesSyncOut(Schema):
 
 
 class NotePatch(Schema):
-    """Changes of a note. Missing fields keep their values."""
+    """Changes of a note. Fields that the request leaves out keep their values.
+
+    A blank ``type`` counts as left out.
+    """
 
     content: NoteText | None = None
     title: Text | None = None
@@ -243,7 +249,7 @@ class ProposalIn(Schema):
 
 
 class ProposalOut(Schema):
-    """A proposal. ``state`` is open until an editor decides: then approved or rejected."""
+    """A proposal. ``state`` is open, approved or rejected."""
 
     id: int
     memory: int
@@ -262,9 +268,10 @@ class ProposalsOut(Schema):
 
 
 class ChangeOut(Schema):
-    """A change. ``kind`` is version, note or proposal, and ``event`` what happened to it.
+    """A change. ``kind`` is version, note or proposal, and ``event`` is what happened to it.
 
-    Of a version, ``type`` is the type of its memory, and its address has ``memory`` and ``number``.
+    ``memory`` and ``number`` are part of the address of a version. ``scope``, ``scope_id`` and
+    ``type`` are those of its memory.
     """
 
     cursor: str
@@ -286,8 +293,8 @@ class ChangesOut(Schema):
     next: str
 
 
-class ProblemFoundOut(Schema):
-    """What keeps memories from being up to date, and what a person does about it."""
+class HealthProblemOut(Schema):
+    """A reason why memories are not up to date, and what a person can do about it."""
 
     problem: str
     detail: str
@@ -310,4 +317,4 @@ class StatusOut(Schema):
     unremembered_messages: int
     synced_at: datetime | None
     worker_at: datetime | None
-    problems: list[ProblemFoundOut]
+    problems: list[HealthProblemOut]

@@ -10,12 +10,12 @@ from django.urls import reverse
 from memories.api.schemas import (
     ChannelOut,
     CoverageOut,
+    HealthProblemOut,
     HitOut,
     LineOut,
     MemoryOut,
     MessageOut,
     NoteOut,
-    ProblemFoundOut,
     ProposalOut,
     VersionOut,
 )
@@ -139,9 +139,9 @@ PROBLEMS = {
 }
 
 
-def problem_out(problem: HealthProblem) -> ProblemFoundOut:
+def problem_out(problem: HealthProblem) -> HealthProblemOut:
     detail, remedy = PROBLEMS[problem]
-    return ProblemFoundOut(problem=problem, detail=detail, remedy=remedy)
+    return HealthProblemOut(problem=problem, detail=detail, remedy=remedy)
 
 
 def coverage_out(share: Share, coverage: Coverage | None) -> CoverageOut:

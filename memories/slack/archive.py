@@ -1,7 +1,7 @@
-"""Read the files of an export in a zip or a folder, without unpacking them.
+"""Read the files of an export from a zip or a folder, without unpacking them.
 
-A zip that could do harm when it is unpacked, or whose directory contradicts itself, is refused as a
-whole: it is not an export. A damaged file in a sound zip is only left out.
+A zip is refused as a whole if unpacking it could do harm, or if its directory contradicts itself. If
+a single file in a zip is damaged, the other files are read.
 """
 
 import os
@@ -21,11 +21,12 @@ from memories.slack.jsonlists import Readable, Unreadable, iter_objects
 from memories.slack.limits import MAX_FILES, MAX_TOTAL_BYTES, Meter, max_unpacked_bytes
 from memories.slack.refusals import NotAnExport
 
-_LOCAL_HEADER = 30  # bytes before an entry's name
+_LOCAL_HEADER_BYTES = 30  # before the name of an entry
 _ENTRY_SIGNATURE = b"PK\x01\x02"  # begins each entry of a zip's directory
-_ZIP64_END = 76  # bytes of the records between the directory and its end record
-_CHUNK = 1 << 20
+_ZIP64_END_BYTES = 76  # between the directory and its end record
+_CHUNK_BYTES = 1 << 20
 _MAX_DIRECTORY_BYTES = 64 << 20
+_UTF8_FLAG = 0x800  # of an entry whose name is UTF-8
 _DRIVE = re.compile(r"[A-Za-z]:")
 # The errors of zipfile on a damaged zip.
 _ZIP_ERRORS = (
@@ -41,7 +42,10 @@ _ZIP_ERRORS = (
 
 @dataclass(frozen=True)
 class Member:
-    """A file of an export. ``name`` is its path from the export's top, with ``/``, in NFC."""
+    """A file of an export. ``name`` is its relative path with ``/``, in Unicode's form NFC.
+
+    ``key`` is its `ZipInfo` in a zip, or its `Path` in a folder.
+    """
 
     name: str
     source: "Zip | Folder"
@@ -52,7 +56,7 @@ class Member:
         return self.name.split("/")
 
     def objects(self) -> Iterator[object]:
-        """Yield the objects of the file's JSON list; raise `Unreadable` where it breaks."""
+        """Yield the objects of the file's JSON list. Raise `Unreadable` where the file is damaged."""
         try:
             with self.source.open(self.key) as file:
                 yield from iter_objects(file)
@@ -65,7 +69,7 @@ class Member:
 
 
 class Zip:
-    """The files of a zip file; raise `NotAnExport` for a zip that is damaged or does harm."""
+    """The files of a zip. Raises `NotAnExport` if it is damaged or could do harm."""
 
     def __init__(self, path: Path) -> None:
         self._name = path.name
@@ -75,7 +79,7 @@ class Zip:
         except (NotImplementedError, *_ZIP_ERRORS) as error:
             raise NotAnExport("damaged", name=path.name) from error
         try:
-            self._refuse_harm(self._zip.infolist())
+            self._refuse_harmful(self._zip.infolist())
             self._meter = Meter(self._max_bytes(path.stat().st_size))
         except NotAnExport:
             self.close()
@@ -101,22 +105,23 @@ class Zip:
     def _refuse_large_directory(self, path: Path) -> None:
         """Count the entries before zipfile reads them, because it needs memory for each."""
         with path.open("rb") as file:
-            # The search of zipfile itself, so that both use the same directory.
+            # A zip may have several end records. zipfile uses the one that this function returns.
             end = zipfile._EndRecData(file)  # type: ignore[attr-defined]
             if not end:
                 return
             size, end_offset = end[5], end[9]
-            file.seek(max(0, end_offset - size - _ZIP64_END))
+            file.seek(max(0, end_offset - size - _ZIP64_END_BYTES))
             is_too_long = end_offset - file.tell() > _MAX_DIRECTORY_BYTES
             count, tail = 0, b""
-            while chunk := file.read(_CHUNK):
+            while chunk := file.read(_CHUNK_BYTES):
                 chunk = tail + chunk
                 count += chunk.count(_ENTRY_SIGNATURE)
                 tail = chunk[-len(_ENTRY_SIGNATURE) + 1 :]
         if count > MAX_FILES or is_too_long:
             self._refuse("many_files", n=f"{MAX_FILES:,}")
 
-    def _refuse_harm(self, infos: list[zipfile.ZipInfo]) -> None:
+    def _refuse_harmful(self, infos: list[zipfile.ZipInfo]) -> None:
+        """Refuse paths out of the archive, links, equal names, overlapping entries and passwords."""
         names: set[str] = set()
         for info in infos:
             name = _zip_name(info)
@@ -129,17 +134,17 @@ class Zip:
             if name in names:
                 self._refuse("same_name", file=shown)
             names.add(name)
-        end = self._zip.start_dir
+        next_offset = self._zip.start_dir
         for info in sorted(infos, key=lambda info: info.header_offset, reverse=True):
-            if info.header_offset + _min_entry_size(info) > end:
+            if info.header_offset + _min_entry_size(info) > next_offset:
                 self._refuse("overlap")
-            end = info.header_offset
+            next_offset = info.header_offset
         files = [info for info in infos if not info.is_dir()]
         if files and all(info.flag_bits & 1 for info in files):
             self._refuse("password")
 
     def _max_bytes(self, packed: int) -> int:
-        """Return how many bytes may be read; refuse a zip whose directory claims more."""
+        """Return how many bytes may be read. Refuse a zip whose directory lists larger files."""
         limit = max_unpacked_bytes(packed)
         if sum(info.file_size for info in self._zip.infolist()) > limit:
             self._refuse("unpacks_to_more")
@@ -150,22 +155,22 @@ class Zip:
 
 
 def _zip_name(info: zipfile.ZipInfo) -> str:
-    """Return an entry's name in NFC. Old tools write UTF-8 names without the flag for UTF-8."""
+    """Return an entry's name in NFC."""
     name = info.orig_filename  # zipfile cuts ``filename`` at a NUL
-    if not info.flag_bits & 0x800:
-        with suppress(UnicodeError):
+    if not info.flag_bits & _UTF8_FLAG:
+        with suppress(UnicodeError):  # old tools write UTF-8 without the flag
             name = name.encode("cp437").decode("utf-8")
     return unicodedata.normalize("NFC", name)
 
 
 def _min_entry_size(info: zipfile.ZipInfo) -> int:
-    """Return the bytes of an entry's header, name and content. An entry may have more."""
-    encoding = "utf-8" if info.flag_bits & 0x800 else "cp437"
-    return _LOCAL_HEADER + len(info.orig_filename.encode(encoding)) + info.compress_size
+    """Return the size of an entry's header, name and content. An entry may also have extra fields."""
+    encoding = "utf-8" if info.flag_bits & _UTF8_FLAG else "cp437"
+    return _LOCAL_HEADER_BYTES + len(info.orig_filename.encode(encoding)) + info.compress_size
 
 
 class Folder:
-    """The files of a folder. It follows no links, because they may lead anywhere."""
+    """The files of a folder. Links are not followed, because they may lead out of the folder."""
 
     def __init__(self, path: Path) -> None:
         self._top = path
@@ -188,7 +193,7 @@ class Folder:
         assert isinstance(key, Path)
         if key.is_symlink():
             raise Unreadable("a link")
-        # Without waiting for a pipe, and without following a file that has become a link.
+        # O_NONBLOCK does not wait for a pipe. O_NOFOLLOW refuses a file that has become a link.
         descriptor = os.open(key, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(descriptor, "rb") as file:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
