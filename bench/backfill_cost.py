@@ -63,7 +63,7 @@ def run_backfill(work: Path, url: str, slug: str) -> dict[str, Any]:
 
     from memories.models import Backfill
     from memories.pipeline.costs.estimate import estimate_backfill
-    from memories.pipeline.generate.backfill import carry_out
+    from memories.pipeline.generate.backfill import run_backfill
     from memories.rules.ingest.timestamps import to_micros
 
     workspace = import_slice(work, slug, "none")
@@ -76,7 +76,7 @@ def run_backfill(work: Path, url: str, slug: str) -> dict[str, Any]:
     backfill = Backfill.objects.start(
         workspace, channels, since_us=0, until_us=to_micros(now), estimate=estimate, by=None
     )
-    assert carry_out(backfill, lambda: None) == ""
+    assert run_backfill(backfill, lambda: None) == ""
     seconds = time.monotonic() - quoted_at
     stats = control(url, "__stats")["by_path"]["chat/completions"]
     assert backfill.state == Backfill.State.DONE, backfill.state

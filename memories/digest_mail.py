@@ -27,7 +27,7 @@ from memories.views.paths import full_url
 
 logger = logging.getLogger(__name__)
 
-SALT = "memories.unsubscribe"
+UNSUBSCRIBE_SALT = "memories.unsubscribe"
 AT_ONCE = 100  # e-mails of one run
 
 
@@ -175,5 +175,5 @@ def _message(delivery: DigestDelivery, now: datetime) -> EmailMultiAlternatives 
 
 
 def unsubscribe_path(digest: Digest) -> str:
-    token = Signer(salt=SALT).sign(str(digest.pk))
+    token = Signer(salt=UNSUBSCRIBE_SALT).sign(str(digest.pk))
     return reverse("digests-unsubscribe", args=[token])

@@ -38,7 +38,10 @@ class Factors(DefaultMFAAdapter):  # type: ignore[misc]
         return encryption.encrypt(text, settings.MEMORYHUB_KEYS)
 
     def decrypt(self, encrypted_text: str) -> str:
-        """Decrypt a secret, or fail the sign-in. An empty secret would have valid codes."""
+        """Decrypt a secret. Without its key the sign-in fails.
+
+        "" in its place would be a secret whose codes anybody can compute.
+        """
         try:
             return encryption.decrypt(encrypted_text, settings.MEMORYHUB_KEYS)
         except encryption.DecryptionError:
@@ -48,7 +51,7 @@ class Factors(DefaultMFAAdapter):  # type: ignore[misc]
         return str(user.get_username())
 
     def get_totp_issuer(self) -> str:
-        """Name the host, so that apps distinguish installations."""
+        """Return the product with the host, so that an app shows installations apart."""
         return f"{ISSUER} ({context.request.get_host()})"
 
     def generate_authenticator_name(self, user: Any, type: Any) -> str:
@@ -59,7 +62,7 @@ class Factors(DefaultMFAAdapter):  # type: ignore[misc]
         return {**super().get_public_key_credential_rp_entity(), "name": ISSUER}
 
     def get_public_key_credential_user_entity(self, user: Any) -> dict[str, Any]:
-        """Give the user name to a security key, not the e-mail address."""
+        """Return the user as a security key shows it: with the user name, not the e-mail address."""
         name = user.get_username()
         return {**super().get_public_key_credential_user_entity(user), "name": name}
 
@@ -81,7 +84,7 @@ def record_renewed(user: User, authenticator: Authenticator, **kwargs: Any) -> N
 
 @receiver(signals.authentication_failed)
 def record_failed(user: User, authenticator: Authenticator, **kwargs: Any) -> None:
-    """Record a wrong code without an actor: the user is not proven yet."""
+    """Record a wrong code. The event has no actor, because anybody may have entered the code."""
     AuditEvent.objects.record(
         "factor_failed", by=None, subject=user.get_username(), kind=str(authenticator.type)
     )

@@ -115,7 +115,7 @@ def get_channel(workspace: Workspace, reader: Reader, name: str) -> Channel:
     return channel
 
 
-def known_until(workspace: Workspace) -> datetime:
+def complete_until(workspace: Workspace) -> datetime:
     """Return now, or the last sync. Raise ``CommandError`` if the first sync is not complete."""
     moment = workspace.synced_until(timezone.now())
     if moment is None:

@@ -27,7 +27,7 @@ from time_machine import TimeMachineFixture
 
 from memories.models import Backfill, Heartbeat, Job, Workspace
 from memories.pipeline.costs.estimate import estimate_backfill
-from memories.pipeline.generate.backfill import carry_out
+from memories.pipeline.generate.backfill import run_backfill
 from memories.rules.ingest.timestamps import to_micros
 from tests.browser.conftest import enter, sign_in
 from tests.browser.page_states import running
@@ -247,7 +247,7 @@ def test_remaining_time_is_shown_correctly(
                 seconds = (timezone.now() - began).total_seconds()
                 promises.append((seconds, *(60 * float(end) for end in promised.groups())))
 
-        assert carry_out(backfill, look) == ""
+        assert run_backfill(backfill, look) == ""
         [(at, least, most)] = promises
         early += [at] if at < 30 else []
         left = (timezone.now() - began).total_seconds() - at

@@ -19,7 +19,7 @@ from django.utils import timezone
 
 from memories.models import Backfill, Job, MemoryVersion, Message, Workspace
 from memories.pipeline.costs.estimate import estimate_backfill
-from memories.pipeline.generate.backfill import carry_out
+from memories.pipeline.generate.backfill import run_backfill
 from memories.pipeline.generate.passes import run_pass
 from memories.rules.ingest.timestamps import to_micros
 from tests.hard import oracle, world
@@ -118,7 +118,7 @@ def backfilled(
     backfill = Backfill.objects.start(
         workspace, places, since_us=0, until_us=to_micros(now), quote=quote, by=None
     )
-    why = carry_out(backfill, lambda: None)
+    why = run_backfill(backfill, lambda: None)
     assert not why, why
     assert not Job.objects.of_workspace(workspace).unfinished().exists()
     rows = model.rows()[before:]

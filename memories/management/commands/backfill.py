@@ -15,10 +15,10 @@ from memories.models import AnotherBackfill, Backfill, Channel, Member
 from memories.pipeline.costs.estimate import estimate_backfill
 from memories.pipeline.generate.backfill import (
     NeedsPrice,
-    carry_out,
+    build_document,
     check_cap,
-    document_of,
     progress_of,
+    run_backfill,
 )
 from memories.rules.backfill_input import InvalidInput, parse_cap, parse_since
 from memories.rules.ingest.timestamps import to_micros
@@ -27,7 +27,7 @@ from memoryhub.env import PROGRAM
 NEEDS_PRICE = (
     f"A limit in dollars needs a price of the model. Set one with {PROGRAM} costs, or give tokens."
 )
-NOT_DONE = 2  # exit status: the backfill is paused or cancelled, or it waits
+NOT_FINISHED = 2  # exit status: the backfill is paused or cancelled, or it waits
 
 
 def cap(text: str) -> tuple[int | None, int | None]:
@@ -83,10 +83,8 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         self.options = options
-        self.workspace, self.reader = (
-            arguments.workspace_from(options),
-            arguments.reader_from(options),
-        )
+        self.workspace = arguments.workspace_from(options)
+        self.reader = arguments.reader_from(options)
         self.by = arguments.user_of(self.reader)
         if self.by and self.workspace.role_of(self.reader) != Member.Role.ADMIN:
             raise CommandError(f"{self.by} is no admin of this workspace.")
@@ -95,7 +93,7 @@ class Command(BaseCommand):
                 self._change(verb)
                 return
         if options["status"]:
-            self._show(None, self._backfills().first())
+            self._show(backfill=self._backfills().first())
             return
         self._start()
 
@@ -120,15 +118,15 @@ class Command(BaseCommand):
             raise CommandError(
                 f"{backfill} is already {backfill.get_state_display()}.".capitalize()
             )
-        self._show(None, backfill)
+        self._show(backfill=backfill)
 
     def _start(self) -> None:
         channels = self._channels()
-        now = arguments.known_until(self.workspace)
+        now = arguments.complete_until(self.workspace)
         since_us = self._since(now)
         estimate = estimate_backfill(self.workspace, channels, since_us, now).as_json()
         if self.options["estimate"]:
-            self._show(estimate, None)
+            self._show(estimate=estimate)
             return
         (self.stderr if self.options["json"] else self.stdout).write(estimate_lines(estimate))
         tokens, micros = self.options["cap"]
@@ -152,19 +150,19 @@ class Command(BaseCommand):
                 "Another backfill of this workspace runs or is paused: see --status; --resume or"
                 " --cancel it first."
             ) from error
-        self._carry_out(backfill)
+        self._run(backfill)
 
-    def _carry_out(self, backfill: Backfill) -> None:
+    def _run(self, backfill: Backfill) -> None:
         stopped = (
             f"Stopped here; {backfill} goes on in the worker. To stop it: --pause or --cancel."
         )
-        with ProgressLine(self.stderr, stopped) as progress:
-            reason = carry_out(backfill, lambda: progress.show(lambda: self._progress(backfill)))
-        self._show(None, backfill)
+        with ProgressLine(self.stderr, on_interrupt=stopped) as progress:
+            reason = run_backfill(backfill, lambda: progress.show(lambda: self._progress(backfill)))
+        self._show(backfill=backfill)
         if backfill.state != Backfill.State.DONE:
             reason = reason or backfill.pause_reason or backfill.get_state_display()
             raise CommandError(
-                f"Not finished: {reason}. Finished memories stay.", returncode=NOT_DONE
+                f"Not finished: {reason}. Finished memories stay.", returncode=NOT_FINISHED
             )
 
     def _channels(self) -> list[Channel]:
@@ -198,8 +196,10 @@ class Command(BaseCommand):
     def _progress(self, backfill: Backfill) -> str:
         return progress_line(progress_of(backfill, timezone.now()).as_json(), backfill.estimate)
 
-    def _show(self, estimate: dict[str, Any] | None, backfill: Backfill | None) -> None:
-        state = document_of(self.workspace.slug, estimate, backfill, timezone.now())
+    def _show(
+        self, *, estimate: dict[str, Any] | None = None, backfill: Backfill | None = None
+    ) -> None:
+        state = build_document(self.workspace.slug, estimate, backfill, timezone.now())
         if self.options["json"]:
             self.stdout.write(arguments.document(state))
         elif backfill is not None:

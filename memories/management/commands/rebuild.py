@@ -44,7 +44,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         workspace, reader = arguments.workspace_from(options), arguments.reader_from(options)
         by = arguments.editor_of(workspace, reader)
-        as_of = arguments.known_until(workspace)
+        as_of = arguments.complete_until(workspace)
         memories = [_memory(workspace, reader, scope) for scope in options["memory"]]
         jobs = []
         for scope, memory in zip(options["memory"], memories, strict=True):

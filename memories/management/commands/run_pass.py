@@ -34,7 +34,7 @@ class Command(BaseCommand):
         now = (
             arguments.parse_time(options["now"], "--now")
             if options["now"]
-            else arguments.known_until(workspace)
+            else arguments.complete_until(workspace)
         )
         if now > timezone.now() and not options["force"]:
             raise CommandError(

@@ -90,7 +90,7 @@ def check_cap(cap_micros: int | None) -> None:
         raise NeedsPrice
 
 
-def carry_out(backfill: Backfill, on_progress: Callable[[], None]) -> str:
+def run_backfill(backfill: Backfill, on_progress: Callable[[], None]) -> str:
     """Run passes until the backfill is not running. Return "", or why it cannot continue now."""
     workspace, idle_seconds = backfill.workspace, 0
     while True:
@@ -169,7 +169,7 @@ def _estimate_seconds_left(backfill: Backfill, now: datetime) -> Range | None:
     return estimate_time_left(lately["n"], left, (now - lately["first"]).total_seconds())
 
 
-def document_of(
+def build_document(
     workspace_slug: str, estimate: dict[str, Any] | None, backfill: Backfill | None, now: datetime
 ) -> dict[str, Any]:
     """Return the backfill, its estimate and its progress as JSON values; null for what is missing."""

@@ -104,7 +104,7 @@ def _claims_of_clause(
     if len(flat) != len(clause):
         clause = flat
     subject = subject or _subject(flat)
-    for figure in figures.figures_by_place(flat):
+    for figure in figures.figures_in_order(flat):
         before, behind = flat[: figure.start], flat[figure.end :]
         kind = figure.kind
         is_name = kind == "number" and _NAME_BEFORE.search(clause[: figure.start])
@@ -131,7 +131,7 @@ def subject_words(text: str) -> frozenset[str]:
 
 def _subject(flat: str) -> frozenset[str]:
     bare = flat
-    for figure in figures.figures_by_place(flat):
+    for figure in figures.figures_in_order(flat):
         blank = " " * (figure.end - figure.start)
         bare = f"{bare[: figure.start]}{blank}{bare[figure.end :]}"
     words = (match[0] for match in _RUN.finditer(_GENERIC.sub(" ", bare)))

@@ -1,7 +1,7 @@
-"""Figures: the numbers, dates, times and links of a text, and a check of them against sources.
+"""Figures: the numbers, dates, weekdays, times and links of a text, and a check against sources.
 
-A relative date of a source counts as the date that it means: "Friday" in a message of 4 November is
-the 6th.
+A relative date in a source is compared by its calendar date: "Friday" in a message of Wednesday,
+4 November, is the 6th.
 """
 
 import calendar
@@ -26,7 +26,7 @@ _DATES = (
     ),
     re.compile(r"(?<![\d/.])(?P<m>\d{1,2})/(?P<d>\d{1,2})(?![\d/])"),
 )
-_DAY_ONLY = re.compile(
+_DAY_OF_MONTH = re.compile(
     r"\b(?P<en>\d{1,2})(?:st|nd|rd|th)\b|(?<![\d月年])(?P<ja>\d{1,2})日(?!間|後|前)"
 )
 _LINK = re.compile(r"https?://[^\s<>「」（）()]+[^\s<>「」（）().,;:!?。、]")
@@ -39,8 +39,9 @@ _WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _WEEKDAY = re.compile(
     r"\b(mon|tues|wednes|thurs|fri|satur|sun)days?\b|([月火水木金土日])曜", re.IGNORECASE
 )
-_IN = re.compile(r"\b(?:in|within) (\d+|a|an|one|two|three) (day|week)s?\b|(\d+)(日|週間)後")
-_OFFSETS = (
+_FROM_NOW = re.compile(r"\b(?:in|within) (\d+|a|an|one|two|three) (day|week)s?\b|(\d+)(日|週間)後")
+_COUNTS = {"a": 1, "an": 1, "one": 1, "two": 2, "three": 3}
+_DAYS_FROM_TODAY = (
     (re.compile(r"\b(?:today|tonight|eod|this (?:morning|afternoon|evening))\b|今日|本日|今夜"), 0),
     (re.compile(r"\btomorrow\b|明日"), 1),
     (re.compile(r"\bday after tomorrow\b|明後日|あさって"), 2),
@@ -50,17 +51,17 @@ _NEXT_WEEK = re.compile(r"\bnext week\b|来週")
 _THIS_WEEK = re.compile(r"\b(?:this week|weekend)\b|今週|週末")
 _MONTH_END = re.compile(r"\b(?:end of (?:the |this )?month|eom|month[- ]end)\b|月末")
 _NEXT_MONTH = re.compile(r"\bnext month\b|来月")
-_WORDS = (
+_NUMBER_WORDS = (
     "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
 )  # fmt: skip
-_KANJI = "〇一二三四五六七八九十"
+_NUMBER_KANJI = "〇一二三四五六七八九十"
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure of a text. Two figures of a kind are the same if their keys are.
+    """A figure of a text. ``key`` is its value, by which figures of a kind are compared.
 
-    ``text`` is the wording, and ``start`` and ``end`` are its place in the normalized text.
+    ``text`` is the wording. It is at ``start`` to ``end`` of the normalized text.
     """
 
     kind: str  # link, date, weekday, time, number
@@ -72,7 +73,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class SourceFigures:
-    """The figures of a source. ``at`` is the time of its message; None in a line of a memory."""
+    """The figures of a source. ``at`` is the time of its newest message, None if it is unknown."""
 
     text: str
     at: datetime | None = None
@@ -83,28 +84,29 @@ class SourceFigures:
 
     @cached_property
     def figures(self) -> tuple[Figure, ...]:
-        return tuple(_find(self._flat))
+        return tuple(_find_by_kind(self._flat))
 
     @cached_property
     def _numbers(self) -> frozenset[str]:
-        """All numbers, also those in dates, times and links, and small numbers in words."""
+        """All numbers, including those in dates, times and links, and small numbers in words."""
         numbers = {_normalize_number(match[0]) for match in _NUMBER.finditer(self._flat)}
         numbers |= {f"{number}000" for number in numbers if f"{number}k" in self._flat}
         numbers |= {
-            str(n) for n, word in enumerate(_WORDS) if re.search(rf"\b{word}\b", self._flat)
+            str(n) for n, word in enumerate(_NUMBER_WORDS) if re.search(rf"\b{word}\b", self._flat)
         }
-        numbers |= {str(n) for n, sign in enumerate(_KANJI) if sign in self._flat}
+        numbers |= {str(n) for n, sign in enumerate(_NUMBER_KANJI) if sign in self._flat}
         return frozenset(numbers)
 
     @cached_property
     def _days(self) -> frozenset[date | tuple[int, int]]:
-        """All dates, or (month, day) without a year, and the dates that relative ones mean."""
+        """All dates, as (month, day) if they have no year, and what relative dates may mean."""
         days = {figure.key for figure in self.figures if figure.kind == "date"}
         if self.at is not None:
             days.update(_resolve_relative_dates(self._flat, self.at.date()))
         return frozenset(days)
 
     def has(self, figure: Figure) -> bool:
+        """Return whether the source contains a figure, in any wording."""
         keys = {own.key for own in self.figures if own.kind == figure.kind}
         match figure.kind:
             case "link":
@@ -135,28 +137,28 @@ def find_unverified(text: str, sources: Sequence[SourceFigures]) -> tuple[str, .
     return tuple(dict.fromkeys(missing))
 
 
-def figures_by_place(flat: str) -> list[Figure]:
-    """Return the figures of a normalized, case-folded text in their order."""
-    return sorted(_find(flat), key=lambda figure: figure.start)
+def figures_in_order(flat: str) -> list[Figure]:
+    """Return the figures of a normalized, case-folded text by their place in it."""
+    return sorted(_find_by_kind(flat), key=lambda figure: figure.start)
 
 
-def _find(flat: str) -> Iterator[Figure]:
-    """Yield links, then dates, weekdays, times and numbers. A later kind skips earlier matches."""
+def _find_by_kind(flat: str) -> Iterator[Figure]:
+    """Yield the figures by kind. The characters of a link, date or time are used only once."""
     for match in _LINK.finditer(flat):
         yield Figure("link", match[0], match[0], *match.span())
-    unread = _LINK.sub(_blank, flat)
+    remaining = _LINK.sub(_blank, flat)
     for pattern in _DATES:
-        for match in pattern.finditer(unread):
+        for match in pattern.finditer(remaining):
             if (day := _parse_day(match)) is not None:
                 yield Figure("date", day, match[0].rstrip("."), *match.span())
-                unread = f"{unread[: match.start()]}{_blank(match)}{unread[match.end() :]}"
-    for match in _WEEKDAY.finditer(unread):
+                remaining = f"{remaining[: match.start()]}{_blank(match)}{remaining[match.end() :]}"
+    for match in _WEEKDAY.finditer(remaining):
         yield Figure("weekday", _parse_weekday(match), match[0], *match.span())
-    for match in _TIME.finditer(unread):
+    for match in _TIME.finditer(remaining):
         if (time := _parse_time(match)) is not None:
             yield Figure("time", time, match[0], *match.span())
-    unread = _TIME.sub(_blank, unread)
-    for match in _NUMBER.finditer(unread):
+    remaining = _TIME.sub(_blank, remaining)
+    for match in _NUMBER.finditer(remaining):
         yield Figure("number", _normalize_number(match[0]), match[0], *match.span())
 
 
@@ -178,7 +180,7 @@ def _parse_day(match: re.Match[str]) -> date | tuple[int, int] | None:
     month = _MONTHS.index(name[:3]) + 1 if name else int(groups["m"])
     day, year = int(groups["d"]), groups.get("y")
     try:
-        parsed = date(int(year) if year else 2024, month, day)  # a leap year has 29 February
+        parsed = date(int(year) if year else 2024, month, day)  # 2024 has a 29 February
     except ValueError:
         return None
     return parsed if year else (month, day)
@@ -191,6 +193,7 @@ def _is_same_day(first: object, second: object) -> bool:
 
 
 def month_and_day(day: object) -> object:
+    """Return (month, day) of a date. Such a pair itself is returned as it is."""
     return (day.month, day.day) if isinstance(day, date) else day
 
 
@@ -204,24 +207,24 @@ def _parse_time(match: re.Match[str]) -> tuple[int, int] | None:
     minute = 30 if groups["jhalf"] else int(groups["min"] or groups["jmin"] or 0)
     if hour < 12 and ("p" in (groups["ampm"], groups["ap"]) or groups["half"] == "午後"):
         hour += 12
-    return (hour, minute) if hour < 25 and minute < 60 else None
+    return (hour, minute) if hour <= 24 and minute < 60 else None
 
 
 def _is_same_time(first: tuple[int, int], second: tuple[int, int]) -> bool:
-    """Compare two times. ``2:30`` may be ``14:30``."""
+    """Return whether two times may be the same. ``2:30`` may be ``14:30``."""
     (h1, m1), (h2, m2) = first, second
     return m1 == m2 and h1 % 12 == h2 % 12
 
 
 def _resolve_relative_dates(flat: str, today: date) -> Iterator[date]:
-    """Yield the dates that a message of this day may mean, and the day itself."""
+    """Yield the day of a message, and each date that a relative date in the message may mean."""
     yield today
-    for pattern, days in _OFFSETS:
+    for pattern, days in _DAYS_FROM_TODAY:
         if pattern.search(flat):
             yield today + timedelta(days=days)
-    for match in _IN.finditer(flat):
-        count = {"a": 1, "an": 1, "one": 1, "two": 2, "three": 3}.get(match[1] or "", 0)
-        count = count or int(match[1] or match[3]) if (match[1] or match[3]) else 0
+    for match in _FROM_NOW.finditer(flat):
+        amount = match[1] or match[3]
+        count = _COUNTS.get(amount) or int(amount)
         is_week = match[2] == "week" or match[4] == "週間"
         yield today + timedelta(days=min(count, 400) * (7 if is_week else 1))
     monday = today - timedelta(days=today.weekday())
@@ -238,7 +241,7 @@ def _resolve_relative_dates(flat: str, today: date) -> Iterator[date]:
     if _NEXT_MONTH.search(flat):
         days = calendar.monthrange(next_month.year, next_month.month)[1]
         yield from (next_month + timedelta(days=day) for day in range(days))
-    for match in _DAY_ONLY.finditer(flat):
+    for match in _DAY_OF_MONTH.finditer(flat):
         day = int(match["en"] or match["ja"])
         for month in (today.replace(day=1), next_month):
             if 1 <= day <= calendar.monthrange(month.year, month.month)[1]:

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 MARK = "[…]"  # replaces removed words; without a letter, so it is never a quotation
-WORDS = 8
-CHARACTERS = 14  # a quotation of 16 may begin and end with a mark that is no letter
-FEWEST_WORDS = 3  # in a message that is shorter than a run
-FEWEST_CHARACTERS = 6
+RUN_WORDS = 8
+RUN_LETTERS = 14  # of 16 Japanese characters, the first and the last may be punctuation
+# Fewest words and Japanese letters of a whole text that is shorter than a run (`short_text`).
+SHORT_TEXT_WORDS = 3
+SHORT_TEXT_LETTERS = 6
 
 _WIDE = "\u3005-\u3007\u3041-\u30ff\u31f0-\u31ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"
 _WIDE += "\U00020000-\U0003ffff"
@@ -26,33 +27,33 @@ _JOINING = "\uff9e\uff9f"  # half-width voicing marks
 
 
 def runs(text: str) -> set[str]:
-    """Return each run of a text as words with spaces between them."""
-    words = _TOKEN.findall(folded(text)[0])
-    return {" ".join(words[i:j]) for i, j in _windows(words)}
+    """Return the runs of a text, each as words with spaces between them."""
+    words = _words(text)
+    return {" ".join(words[i:j]) for i, j in _find_runs(words)}
 
 
 def short_text(text: str) -> str:
-    """Return the words of a text that is shorter than a run, or "" if it is longer or too short."""
-    words = _TOKEN.findall(folded(text)[0])
-    if next(_windows(words), None) is not None:
-        return ""
+    """Return the words of a text that is shorter than a run.
+
+    Return "" for a longer text, and for one of too few words to search for.
+    """
+    words = _words(text)
     wide = sum(map(_is_wide, words))
-    if wide < FEWEST_CHARACTERS and len(words) - wide < FEWEST_WORDS:
-        return ""
-    return " ".join(words)
+    is_too_short = wide < SHORT_TEXT_LETTERS and len(words) - wide < SHORT_TEXT_WORDS
+    return "" if is_too_short or any(_find_runs(words)) else " ".join(words)
 
 
 def normalize(text: str) -> str:
     """Return all words of a text in the form in which texts are compared."""
-    return " ".join(_TOKEN.findall(folded(text)[0]))
+    return " ".join(_words(text))
 
 
 @dataclass(frozen=True)
 class QuoteMatcher:
-    """Runs to search for.
+    """Finds runs, short texts and names in a text.
 
-    ``short`` holds whole texts that are shorter than a run (`short_text`), and names. A name in
-    ``mentions`` counts only right behind an @, because it is also an ordinary word.
+    ``short`` contains short texts (`short_text`) and names. A name in ``mentions`` is also an
+    ordinary word, so it counts only directly after an @.
     """
 
     runs: frozenset[str]
@@ -61,38 +62,40 @@ class QuoteMatcher:
 
     @cached_property
     def _anchors(self) -> frozenset[str]:
-        """The longest word of each key. A text without any of these words quotes nothing."""
-        keys = self.runs | self.short | self.mentions
-        return frozenset(max(key.split(" "), key=len) for key in keys)
+        """The longest word of each quotation. A text without any of these words quotes nothing."""
+        quotations = self.runs | self.short | self.mentions
+        return frozenset(max(quotation.split(" "), key=len) for quotation in quotations)
 
     def find_in(self, text: str) -> set[str]:
         """Return the runs and short texts that the text quotes."""
-        words = _TOKEN.findall(folded(text)[0])
+        words = _words(text)
         if self._anchors.isdisjoint(words):
             return set()
-        quoted = {" ".join(words[i:j]) for i, j in _windows(words)} & self.runs
+        quoted = {" ".join(words[i:j]) for i, j in _find_runs(words)} & self.runs
         return quoted | {" ".join(words[i:j]) for i, j in _positions(self.short, words)}
 
     def spans(self, text: str) -> list[tuple[int, int]]:
         """Return the (begin, end) of each quotation, in order and without overlaps."""
-        flat, origins = folded(text)
+        flat, origins = fold(text)
         tokens = list(_TOKEN.finditer(flat))
         words = [token[0] for token in tokens]
         if self._anchors.isdisjoint(words):
             return []
-        quoted = [(i, j) for i, j in _windows(words) if " ".join(words[i:j]) in self.runs]
+        quoted = [(i, j) for i, j in _find_runs(words) if " ".join(words[i:j]) in self.runs]
         quoted += _positions(self.short, words)
         quoted += (
             (i, j)
             for i, j in _positions(self.mentions, words)
             if flat[: tokens[i].start()].endswith("@")
         )
-        return as_written(((tokens[i].start(), tokens[j - 1].end()) for i, j in quoted), origins)
+        return spans_in_original(
+            ((tokens[i].start(), tokens[j - 1].end()) for i, j in quoted), origins
+        )
 
     def redact(self, text: str) -> str:
         """Return the text with a mark in place of each quotation.
 
-        The number of lines stays. A quotation over several lines leaves a mark in each of them.
+        A quotation over several lines leaves a mark in each of them, so the number of lines stays.
         """
         while spans := self.spans(text):
             for begin, end in reversed(spans):
@@ -102,33 +105,37 @@ class QuoteMatcher:
         return text
 
 
-def _positions(keys: Iterable[str], words: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Yield where the keys stand as a whole."""
-    for key in keys:
-        key_words = key.split(" ")
-        for i in range(len(words) - len(key_words) + 1):
-            if words[i : i + len(key_words)] == key_words:
-                yield i, i + len(key_words)
+def _words(text: str) -> list[str]:
+    return _TOKEN.findall(fold(text)[0])
+
+
+def _positions(phrases: Iterable[str], words: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Yield the (begin, end) of each phrase among the words, as indexes."""
+    for phrase in phrases:
+        phrase_words = phrase.split(" ")
+        for i in range(len(words) - len(phrase_words) + 1):
+            if words[i : i + len(phrase_words)] == phrase_words:
+                yield i, i + len(phrase_words)
 
 
 def _is_wide(word: str) -> bool:
     return _WIDE_LETTER.match(word) is not None
 
 
-def _windows(words: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Yield, from each word on, the shortest range that makes a run.
+def _find_runs(words: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Yield the (begin, end) of the shortest run that begins with each word, as indexes.
 
-    That is 8 words or, with a wide letter among them, enough characters. A range that contains a
-    run is a run, so the ends never move back.
+    A run has RUN_WORDS words that are not wide, or a wide letter and RUN_LETTERS letters in all. A
+    longer range from the same word is a run, too, so ``j`` never decreases.
     """
-    letters, narrow = [0], [0]  # in all words before each word
+    letters, narrow = [0], [0]  # counts in all words before each word; narrow: words, not wide
     for word in words:
         letters.append(letters[-1] + len(word))
         narrow.append(narrow[-1] + (not _is_wide(word)))
     j = 0
     for i in range(len(words)):
-        while narrow[j] - narrow[i] < WORDS and (
-            narrow[j] - narrow[i] == j - i or letters[j] - letters[i] < CHARACTERS
+        while narrow[j] - narrow[i] < RUN_WORDS and (
+            narrow[j] - narrow[i] == j - i or letters[j] - letters[i] < RUN_LETTERS
         ):
             j += 1
             if j > len(words):
@@ -136,10 +143,10 @@ def _windows(words: Sequence[str]) -> Iterator[tuple[int, int]]:
         yield i, j
 
 
-def folded(text: str) -> tuple[str, list[tuple[int, int]] | None]:
-    """Return the text in one width and case, and the origin of each of its characters.
+def fold(text: str) -> tuple[str, list[tuple[int, int]] | None]:
+    """Return the text in one width and case, and where each of its characters was in the original.
 
-    The origins are None if every character kept its position.
+    These (begin, end) are None if every character kept its position.
     """
     if text.isascii():
         return text.lower(), None
@@ -162,10 +169,10 @@ def folded(text: str) -> tuple[str, list[tuple[int, int]] | None]:
     return "".join(parts), origins
 
 
-def as_written(
+def spans_in_original(
     spans: Iterable[tuple[int, int]], origins: Sequence[tuple[int, int]] | None
 ) -> list[tuple[int, int]]:
-    """Return spans of a folded text as spans of the original, in order and without overlaps."""
+    """Return the spans in the original of spans in a folded text, in order and without overlaps."""
     merged: list[tuple[int, int]] = []
     for begin, end in sorted(spans):
         if origins is not None:

@@ -15,7 +15,7 @@ from functools import lru_cache
 
 from snowballstemmer.english_stemmer import EnglishStemmer
 
-from memories.rules.redaction.shingles import as_written, folded
+from memories.rules.redaction.shingles import fold, spans_in_original
 
 WIDE = "\u1100-\u11ff\u3005-\u3007\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff"
 WIDE += "\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
@@ -90,7 +90,7 @@ def audience_key(kind: str, audience: Audience, pk: int) -> str:
 
 def tokenize(text: str) -> str:
     """Return the tokens of a text in order, each between spaces; "" without tokens."""
-    return _stored([token for part in _parts(folded(text)[0]) for token in _tokens(part)])
+    return _stored([token for part in _parts(fold(text)[0]) for token in _tokens(part)])
 
 
 def tokenize_with_stems(text: str) -> str:
@@ -139,7 +139,7 @@ def parse_term(
     The last word matches by its beginning, unless it is ``exact`` or shorter than three letters.
     With ``begins`` it always does.
     """
-    parts = _parts(folded(text)[0])
+    parts = _parts(fold(text)[0])
     if not parts:
         return None
     words: list[str] = []
@@ -166,7 +166,7 @@ def parse_term(
 
 def spans(text: str, terms: Sequence[Term]) -> list[tuple[int, int]]:
     """Return where the terms are in the original text, in order and without overlaps."""
-    flat, places = folded(text)
+    flat, places = fold(text)
     included = [term for term in terms if not term.excluded]
     matches = [match.span() for term in included for match in re.finditer(term.pattern, flat)]
     if stems := {term.stem for term in included if term.stem}:
@@ -174,7 +174,7 @@ def spans(text: str, terms: Sequence[Term]) -> list[tuple[int, int]]:
         matches += [
             word.span() for word in words if not stems.isdisjoint({word[0], stem_of(word[0])})
         ]
-    return as_written(matches, places)
+    return spans_in_original(matches, places)
 
 
 def matches_terms(tokens: str, terms: Iterable[Term]) -> bool:

@@ -247,7 +247,7 @@ def place_of(request: UserRequest, workspace: Workspace) -> WorkspaceContext:
     return WorkspaceContext(workspace, Reader.of(request.user), request.user.zone)
 
 
-def find_only_place(request: UserRequest) -> WorkspaceContext | None:
+def find_only_workspace(request: UserRequest) -> WorkspaceContext | None:
     """Return the workspace of a user who has exactly one, for pages outside of workspaces."""
     entered = list(entered_workspaces(Reader.of(request.user))[:2])
     return place_of(request, entered[0]) if len(entered) == 1 else None

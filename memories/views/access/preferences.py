@@ -18,7 +18,7 @@ from django.views import i18n
 from django.views.decorators.http import require_POST
 
 from memories.models import Digest, User
-from memories.views.access.access import UserRequest, find_only_place
+from memories.views.access.access import UserRequest, find_only_workspace
 from memories.views.access.preferences_form import DigestForm, PreferencesForm
 from memories.views.pages import next_of, render_page
 
@@ -51,7 +51,7 @@ def applied(get_response: GetResponse) -> GetResponse:
 
 @login_required
 def edit(request: UserRequest) -> HttpResponse:
-    place = find_only_place(request)
+    place = find_only_workspace(request)
     digest = Digest.objects.filter(user=request.user).first()
     context: dict[str, Any] = {
         "place": place,

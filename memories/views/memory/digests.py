@@ -1,4 +1,4 @@
-"""Digests: the choices of a person, the feed, and the link that ends the e-mails."""
+"""Digests: how often a person gets them, their feed, and the link that ends the e-mails."""
 
 from allauth.core.internal import ratelimit
 from django.conf import settings
@@ -16,7 +16,7 @@ from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from memories.digest_mail import (
-    SALT,
+    UNSUBSCRIBE_SALT,
     build_digest,
     choose_frequency,
     in_language_of,
@@ -25,7 +25,7 @@ from memories.digest_mail import (
 )
 from memories.models import AuditEvent, Digest
 from memories.rules.memory.digests import last_period
-from memories.views.access.access import UserRequest, find_only_place
+from memories.views.access.access import UserRequest, find_only_workspace
 from memories.views.access.preferences_form import DigestForm
 from memories.views.pages import render_page
 from memories.views.paths import full_url
@@ -48,7 +48,7 @@ def edit(request: UserRequest) -> HttpResponse:
 @login_required
 @require_POST
 def feed_address(request: UserRequest) -> HttpResponse:
-    """Show a new address of the feed, or end the feed with ``do=revoke``."""
+    """Show a new address of the feed. With ``do=revoke``, revoke the feed instead."""
     digest, _created = Digest.objects.get_or_create(user=request.user)
     if request.POST.get("do") == "revoke":
         if Digest.objects.filter(pk=digest.pk).revoke_feeds():
@@ -58,7 +58,7 @@ def feed_address(request: UserRequest) -> HttpResponse:
     token = digest.new_feed_token()
     AuditEvent.objects.record("feed_issue", by=request.user)
     address = full_url(reverse("digests-feed", args=[token]))
-    context = {"place": find_only_place(request), "address": address}
+    context = {"place": find_only_workspace(request), "address": address}
     return render_page(request, "memory/digests/feed.html", context)
 
 
@@ -98,13 +98,16 @@ def feed(request: HttpRequest, token: str) -> HttpResponse:
     return HttpResponse(atom.writeString("utf-8"), content_type=Atom1Feed.content_type)
 
 
-@csrf_exempt  # mail programs send the form (RFC 8058)
+@csrf_exempt  # mail programs send a POST without a token (RFC 8058)
 @require_http_methods(["GET", "HEAD", "POST"])
 @cache_control(no_store=True, private=True)
 def unsubscribe(request: HttpRequest, token: str) -> HttpResponse:
-    """End the e-mails of the person with this signed link. GET only offers the button."""
+    """End the e-mails of a person on POST. A page with the button answers GET.
+
+    ``token`` is the signed id of the person's digest.
+    """
     try:
-        pk = Signer(salt=SALT).unsign(token)
+        pk = Signer(salt=UNSUBSCRIBE_SALT).unsign(token)
     except BadSignature as error:
         raise Http404 from error
     digest = get_object_or_404(Digest, pk=pk)

@@ -23,10 +23,10 @@ from memories.models import (
 from memories.pipeline.costs.estimate import estimate_backfill
 from memories.pipeline.generate.backfill import (
     NeedsPrice,
-    carry_out,
+    build_document,
     check_cap,
-    document_of,
     progress_of,
+    run_backfill,
 )
 from memories.pipeline.generate.passes import run_pass
 from memories.pipeline.generate.plan import plan_channel
@@ -295,7 +295,7 @@ def test_a_shown_estimate_has_the_current_names_of_channels(channel):
     backfill = start(channel)
     Backfill.objects.update(estimate=estimate)
     backfill.refresh_from_db()
-    shown = document_of("team", None, backfill, timezone.now())["estimate"]["channels"]
+    shown = build_document("team", None, backfill, timezone.now())["estimate"]["channels"]
     assert [quoted["channel_name"] for quoted in shown] == [channel.name]
 
 
@@ -584,22 +584,22 @@ def test_progress_estimates_the_time_left(channel, model):
 
 
 @pytest.mark.nightly("quicker tests run the same lines")
-def test_carry_out_runs_passes_until_the_end(channel, model):
+def test_run_backfill_runs_passes_until_the_end(channel, model):
     backfill = start(channel, since_us=LAST_DAYS)
     calls = []
     Backfill.objects.filter(pk=backfill.pk).update(until_us=to_micros(timezone.now()))
-    assert carry_out(backfill, lambda: calls.append(1)) == ""
+    assert run_backfill(backfill, lambda: calls.append(1)) == ""
     assert backfill.state == "done" and calls
 
 
 @pytest.mark.slow
-def test_carry_out_returns_why_it_cannot_continue(channel, model, httpserver):
+def test_run_backfill_returns_why_it_cannot_continue(channel, model, httpserver):
     httpserver.clear()
     httpserver.expect_request("/v1/chat/completions").respond_with_json(
         {"error": {"message": "no", "code": "invalid_api_key"}}, status=401
     )
     backfill = start(channel)
-    assert carry_out(backfill, lambda: None) == "needs_person"
+    assert run_backfill(backfill, lambda: None) == "needs_person"
     assert backfill.state == "running"
 
 

@@ -24,7 +24,7 @@ from memories.pipeline.redaction import forget
 from memories.pipeline.search import indexing
 from memories.pipeline.search.finding import COUNTED, find
 from memories.rules.memory.identity import MemoryType
-from memories.rules.redaction.shingles import MARK, folded
+from memories.rules.redaction.shingles import MARK, fold
 from memories.rules.search.query import Kind, parse, with_fields
 from tests.factories import (
     MONDAY,
@@ -121,7 +121,7 @@ def test_each_database_finds_the_same_rows_as_a_full_scan(workspace, channel) ->
         query = parse(typed)
         expected = set()
         for row in rows:
-            flat = folded(re.sub(r"[<>]", " ", row.text))[0]
+            flat = fold(re.sub(r"[<>]", " ", row.text))[0]
             fits = all(
                 (re.search(term.pattern, flat) is None) is term.excluded for term in query.terms
             )

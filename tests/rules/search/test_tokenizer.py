@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memories.rules.redaction.shingles import folded
+from memories.rules.redaction.shingles import fold
 from memories.rules.search import tokenizer
 from memories.rules.search.query import parse
 from memories.rules.search.snippet import snippet
@@ -199,7 +199,7 @@ def test_tokens_and_spans_match_the_same_texts(typed: str, text: str) -> None:
         if term is not None:
             assert matches_terms(tokenize_with_stems(text), [term]) == bool(spans(text, [term]))
             if not term.stem:
-                in_text = re.search(term.pattern, folded(text)[0]) is not None
+                in_text = re.search(term.pattern, fold(text)[0]) is not None
                 assert matches_terms(tokenize(text), [term]) == in_text
 
 
@@ -207,7 +207,7 @@ def test_tokens_and_spans_match_the_same_texts(typed: str, text: str) -> None:
 def test_a_piece_of_a_japanese_text_is_found_in_it(text: str, at: int, length: int) -> None:
     term = parse_term(piece) if (piece := text[at : at + length]) else None
     if term is not None and re.fullmatch(f"[{tokenizer.WIDE}]+", piece):
-        assert matches_terms(tokenize(text), [term]) or folded(text)[0].find(folded(piece)[0]) < 0
+        assert matches_terms(tokenize(text), [term]) or fold(text)[0].find(fold(piece)[0]) < 0
 
 
 @given(TEXTS)

@@ -1,4 +1,4 @@
-"""Backups: the whole database at one moment in one file, and their restore.
+"""Backups: write the whole database at one moment to one file, check the file, and restore it.
 
 A backup contains neither SECRET_KEY nor `.env`, and none of the tables in LEFT_OUT.
 """
@@ -56,7 +56,11 @@ class WorkerRunning(Exception):
 
 @dataclass
 class BackupReport:
-    """The contents of a backup, and what a check or restore did."""
+    """The contents of a backup. ``size`` is in bytes.
+
+    ``migrated`` and ``warnings`` are of a check or restore: the number of migrations that it ran, and
+    the problems that did not stop it.
+    """
 
     file: str
     manifest: Manifest
@@ -82,7 +86,7 @@ class BackupReport:
 
 
 def no_progress(what: str, done: int, total: int) -> None:
-    """Report nothing."""
+    """Do nothing. This is the default of ``on_progress``."""
 
 
 def back_up(
@@ -96,7 +100,7 @@ def back_up(
     applied = migrations.applied()
     if not applied:
         raise ArchiveError("This database is empty: there is nothing to back up.")
-    _require_known(applied, "This database")
+    _require_known_migrations(applied, "This database")
     with new_file(path, force=force) as file:
         archive = ArchiveWriter(file)
         if connection.vendor == "sqlite":
@@ -110,12 +114,12 @@ def back_up(
 
 
 def check(path: Path, *, on_progress: Progress = no_progress) -> BackupReport:
-    """Perform a whole restore and keep nothing of it. Raises `ArchiveError`."""
+    """Restore the whole backup without keeping the result. Raises `ArchiveError`."""
     with _open(path) as (archive, report):
 
         def finish() -> None:
             if broken := find_broken_memories():
-                raise ArchiveError(_broken_text(broken))
+                raise ArchiveError(_inconsistency_text(broken))
 
         report.migrated = _load(archive, keep=False, finish=finish, on_progress=on_progress)
     return report
@@ -132,10 +136,10 @@ def restore(
     """Restore the whole backup, or change nothing.
 
     Raises `ArchiveError`, `DatabaseNotEmpty` unless ``replace``, and `WorkerRunning` unless
-    ``force``. With ``force`` inconsistent memories are a warning only.
+    ``force``. With ``force``, inconsistent memories cause a warning instead of an error.
     """
     with _open(path) as (archive, report):
-        _require_known(migrations.applied(), "This database")
+        _require_known_migrations(migrations.applied(), "This database")
         last_beat = Heartbeat.objects.last_beat() if _has_table(Heartbeat) else None
         if last_beat is not None and now - last_beat < HEARTBEAT_MAX_AGE and not force:
             raise WorkerRunning
@@ -145,8 +149,8 @@ def restore(
         def finish() -> None:
             if broken := find_broken_memories():
                 if not force:
-                    raise ArchiveError(_broken_text(broken))
-                report.warnings.append(_broken_text(broken))
+                    raise ArchiveError(_inconsistency_text(broken))
+                report.warnings.append(_inconsistency_text(broken))
             _record("restore", path, rows=archive.manifest.rows)
 
         report.migrated = _load(archive, keep=True, finish=finish, on_progress=on_progress)
@@ -154,14 +158,17 @@ def restore(
 
 
 def remove_leftovers() -> None:
-    """Remove the copies of an SQLite database that killed restores left beside it."""
+    """Remove the copies of an SQLite database that killed restores left in its folder."""
     if connection.vendor == "sqlite":
         sqlite.remove_leftovers(Path(connection.settings_dict["NAME"]).parent)
 
 
 @contextmanager
 def _open(path: Path) -> Iterator[tuple[Archive, BackupReport]]:
-    """Yield a backup that fits this database and this program."""
+    """Open a backup, and yield it with a report. Set the duration of the report at the end.
+
+    Raises `ArchiveError` if the backup is of another kind of database or of a newer program.
+    """
     start = time.monotonic()
     with Archive(path) as archive:
         manifest = archive.manifest
@@ -170,12 +177,12 @@ def _open(path: Path) -> Iterator[tuple[Archive, BackupReport]]:
             raise ArchiveError(
                 f"This backup is of {vendor}, and this database is {VENDORS[connection.vendor]}."
             )
-        _require_known(manifest.migrations, "This backup")
+        _require_known_migrations(manifest.migrations, "This backup")
         report = BackupReport(path.name, manifest, path.stat().st_size, 0.0)
         try:
             yield archive, report
         finally:
-            ContentType.objects.clear_cache()  # their ids may differ now
+            ContentType.objects.clear_cache()  # the ids of the restored database may differ
         report.seconds = time.monotonic() - start
 
 
@@ -184,7 +191,7 @@ def _load(archive: Archive, **options: Any) -> int:
     return load(archive, **options)
 
 
-def _require_known(names: list[tuple[str, str]], owner: str) -> None:
+def _require_known_migrations(names: list[tuple[str, str]], owner: str) -> None:
     if unknown := migrations.unknown(names):
         names_text = ", ".join(".".join(name) for name in unknown[:3])
         raise ArchiveError(
@@ -193,7 +200,7 @@ def _require_known(names: list[tuple[str, str]], owner: str) -> None:
 
 
 def _has_data() -> bool:
-    """Return if a table has rows that neither migrations nor schedules create."""
+    """Return whether the hub's tables have rows that a restore would replace."""
     with connection.cursor() as cursor:
         for name in connection.introspection.table_names(cursor):
             is_derived = name in LEFT_OUT or name.startswith(DERIVED)
@@ -214,5 +221,5 @@ def _has_table(model: type[Model]) -> bool:
     return model._meta.db_table in connection.introspection.table_names()
 
 
-def _broken_text(broken: list[str]) -> str:
+def _inconsistency_text(broken: list[str]) -> str:
     return "The memories in this backup are inconsistent: " + "; ".join(broken) + "."
