@@ -38,9 +38,9 @@ class Factors(DefaultMFAAdapter):  # type: ignore[misc]
         return encryption.encrypt(text, settings.MEMORYHUB_KEYS)
 
     def decrypt(self, encrypted_text: str) -> str:
-        """Decrypt a secret. Without its key the sign-in fails.
+        """Decrypt a secret, or raise a validation error, which refuses the sign-in.
 
-        "" in its place would be a secret whose codes anybody can compute.
+        An empty secret in its place would accept codes that anybody can compute.
         """
         try:
             return encryption.decrypt(encrypted_text, settings.MEMORYHUB_KEYS)
@@ -51,7 +51,7 @@ class Factors(DefaultMFAAdapter):  # type: ignore[misc]
         return str(user.get_username())
 
     def get_totp_issuer(self) -> str:
-        """Return the product with the host, so that an app shows installations apart."""
+        """Return the issuer with the host, which differs between installations."""
         return f"{ISSUER} ({context.request.get_host()})"
 
     def generate_authenticator_name(self, user: Any, type: Any) -> str:
@@ -62,7 +62,7 @@ class Factors(DefaultMFAAdapter):  # type: ignore[misc]
         return {**super().get_public_key_credential_rp_entity(), "name": ISSUER}
 
     def get_public_key_credential_user_entity(self, user: Any) -> dict[str, Any]:
-        """Return the user as a security key shows it: with the user name, not the e-mail address."""
+        """Show the user name on a security key instead of the e-mail address."""
         name = user.get_username()
         return {**super().get_public_key_credential_user_entity(user), "name": name}
 

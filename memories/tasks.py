@@ -1,8 +1,8 @@
 """All background tasks and their timetable. The arguments of a task are ids; it reads the rows itself.
 
 `tick` runs each minute (django-q2 reads schedules every 30 s), and each worker runs `beat`
-(memoryhub/heartbeat.py). Both queue work again whose task was lost. If the same work is queued
-twice, the second task has nothing to do.
+(memoryhub/heartbeat.py). If a task was lost, they queue its work again. If work is queued twice, the
+second task has nothing to do.
 """
 
 import logging

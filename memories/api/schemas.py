@@ -47,9 +47,9 @@ class CoverageOut(Schema):
     """How much of a channel is in its memories.
 
     The counts are of messages since the channel's start mark. The messages from ``read_from`` to
-    ``read_until`` were read from Slack. ``read_from`` is null if they were read from the first one
-    on, and ``read_until`` is null if none was read yet. ``why`` is the reason why older or newer
-    ones are missing, "" if none are. Without a connection to Slack all four are empty.
+    ``read_until`` were read from Slack. ``read_from`` is null if these begin with the first message
+    of the channel, and ``read_until`` is null if none was read. ``why`` is the reason if some
+    messages are missing, else "". Without a connection to Slack these fields are empty.
     """
 
     remembered: int

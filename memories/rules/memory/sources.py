@@ -46,7 +46,7 @@ _ENDS_AS_QUESTION = re.compile(r"[?？]\W*$|か[。.]?$")
 _ONLY_QUESTION = re.compile(
     r"[^.!?。！？]*(?:[?？]|(?:です|ます|でしょう|ません|ました)か[。.]?)\s*"
 )
-# Words of a line that asks, suggests or requests something.
+# Words of a line that asks, suggests or requests something. Its sources may all be questions.
 _MAY_REST_ON_QUESTION = re.compile(
     r"[?？]|\b(?:if|whether|who|what|which|when|where|why|how)\b"
     r"|\b(?:ask|wonder|question|suggest|propos|want|need|would|request|looking|inquir|seek|search|unclear|consider|"
@@ -207,7 +207,7 @@ class SourceFinder:
 
     def _find_unverified_names(self, text: str, chosen: Sequence[Source]) -> list[str]:
         """Return the names of authors that no chosen source has, wrong speakers and misspelt names."""
-        # At the beginning, a name in small letters has a capital letter.
+        # A name in small letters has a capital letter at the beginning of a sentence.
         texts = (text, text[:1].lower() + text[1:])
         names = [
             name
@@ -319,7 +319,7 @@ def _is_unsupported(text: str, chosen: Sequence[Source]) -> bool:
 
 
 def _shared_weight(weights: dict[str, float], words: Iterable[str]) -> float:
-    return math.fsum(weights[word] for word in weights.keys() & words)  # in any order
+    return math.fsum(weights[word] for word in weights.keys() & words)  # the same in any order
 
 
 def _is_stop_word(word: str) -> bool:

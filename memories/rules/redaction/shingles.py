@@ -126,9 +126,10 @@ def _find_runs(words: Sequence[str]) -> Iterator[tuple[int, int]]:
     """Yield the (begin, end) of the shortest run that begins with each word, as indexes.
 
     A run has RUN_WORDS words that are not wide, or a wide letter and RUN_LETTERS letters in all. A
-    longer range from the same word is a run, too, so ``j`` never decreases.
+    range that contains a run is a run itself, so ``j`` never decreases.
     """
-    letters, narrow = [0], [0]  # counts in all words before each word; narrow: words, not wide
+    # Letters, and words that are not wide, before each word.
+    letters, narrow = [0], [0]
     for word in words:
         letters.append(letters[-1] + len(word))
         narrow.append(narrow[-1] + (not _is_wide(word)))
