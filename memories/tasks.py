@@ -1,4 +1,4 @@
-"""All background tasks and their timetable. The arguments of a task are ids; it reads the rows itself.
+"""All background tasks and their timetable. The arguments of a task are ids, from which it reads rows.
 
 `tick` runs each minute (django-q2 reads schedules every 30 s), and each worker runs `beat`
 (memoryhub/heartbeat.py). If a task was lost, they queue its work again. If work is queued twice, the
@@ -223,8 +223,8 @@ def schedule_sync(workspace_id: int) -> None:
 def sync(workspace_id: int) -> None:
     """Read new messages from Slack.
 
-    After `WORK_SECONDS` the next task continues. After a rate limit, `tick` queues the next sync at
-    the time in the workspace's row.
+    After `WORK_SECONDS` the next task continues. After a rate limit, `tick` queues the next sync
+    when the wait is over.
     """
     now = timezone.now()
     workspace = Workspace.objects.due_for_sync(now).filter(pk=workspace_id).first()
@@ -296,7 +296,10 @@ def schedule_pass(workspace_id: int) -> None:
 
 @redact_task_errors
 def remember(workspace_id: int) -> None:
-    """Run a pass over the messages up to the last sync. After `WORK_SECONDS` the next task continues."""
+    """Run a pass (`run_pass`) over the messages up to the last sync.
+
+    After `WORK_SECONDS` the next task continues.
+    """
     workspace = Workspace.objects.filter(pk=workspace_id).first()
     if workspace is None or not workspace.mark_pass_started():
         return

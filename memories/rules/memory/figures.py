@@ -143,7 +143,7 @@ def figures_in_order(flat: str) -> list[Figure]:
 
 
 def _find_by_kind(flat: str) -> Iterator[Figure]:
-    """Yield the figures by kind. The characters of a link, date or time are used only once."""
+    """Yield the figures by kind. The text of a link, date or time is not searched for later kinds."""
     for match in _LINK.finditer(flat):
         yield Figure("link", match[0], match[0], *match.span())
     remaining = _LINK.sub(_blank, flat)

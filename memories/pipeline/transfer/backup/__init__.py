@@ -203,8 +203,8 @@ def _has_data() -> bool:
     """Return whether the hub's tables have rows that a restore would replace."""
     with connection.cursor() as cursor:
         for name in connection.introspection.table_names(cursor):
-            is_derived = name in LEFT_OUT or name.startswith(DERIVED)
-            if name.startswith("memories_") and not is_derived:
+            is_ignored = name in LEFT_OUT or name.startswith(DERIVED)
+            if name.startswith("memories_") and not is_ignored:
                 cursor.execute(f"SELECT 1 FROM {connection.ops.quote_name(name)} LIMIT 1")
                 if cursor.fetchone():
                     return True
