@@ -148,11 +148,11 @@ def tick() -> None:
 def schedule_probe(by: User, endpoint_name: str) -> None:
     """Queue a probe at a person's request, and record the request."""
     AuditEvent.objects.record("endpoint_probe", by=by, subject=endpoint_name)
-    transaction.on_commit(lambda: async_task("memories.tasks.probe", by_person=True))
+    transaction.on_commit(lambda: async_task("memories.tasks.probe", True))
 
 
 @redact_task_errors
-def probe(*, by_person: bool = False) -> None:
+def probe(by_person: bool = False) -> None:
     """Probe a model that was not probed yet, or any model at a person's request.
 
     If this fails, a later tick queues the next probe.

@@ -21,6 +21,7 @@ from memories.models import (
 )
 from memories.pipeline.generate.probing import configured_model
 from memories.rules.memory.identity import MemoryType
+from memoryhub.task_guard import check_package
 from tests.admin.conftest import act, change_page, page_of, sent_data
 from tests.factories import (
     ChannelFactory,
@@ -159,8 +160,9 @@ def test_a_probe_is_queued(client, operator, settings, django_capture_on_commit_
         assert not OrmQ.objects.exists() and audit_log() == []
         [text] = act(client, "probe", named)
     assert text.startswith("The check is queued.")
-    task = OrmQ.objects.get().task
-    assert (task["func"], task["kwargs"]) == ("memories.tasks.probe", {"by_person": True})
+    row = OrmQ.objects.get()
+    check_package(row.payload)  # a worker runs it
+    assert (row.task["func"], row.task["args"]) == ("memories.tasks.probe", (True,))
     assert audit_log() == [("boss", "endpoint_probe", "", model.endpoint_name, {})]
 
 

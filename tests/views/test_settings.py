@@ -16,6 +16,7 @@ from memories.pipeline.generate.probing import configured_model
 from memories.rules.generate.probe import ProbeResult
 from memories.rules.memory.identity import MemoryType
 from memories.rules.settings import PRESETS
+from memoryhub.task_guard import check_package
 from tests.factories import WorkspaceFactory, make_thread_memory
 from tests.test_forms import shown
 from tests.views.conftest import Cast
@@ -224,8 +225,9 @@ def test_an_operator_probes_the_model(
     with django_capture_on_commit_callbacks(execute=True):
         response = client.post(cast.path("settings/probe/"), follow=True)
     assert "The check is queued." in response.content.decode()
-    task = OrmQ.objects.get().task
-    assert (task["func"], task["kwargs"]) == ("memories.tasks.probe", {"by_person": True})
+    row = OrmQ.objects.get()
+    check_package(row.payload)  # a worker runs it
+    assert (row.task["func"], row.task["args"]) == ("memories.tasks.probe", (True,))
     assert AuditEvent.objects.get(action="endpoint_probe").actor == "operator"
     model = configured_model()
     assert model is not None
