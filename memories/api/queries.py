@@ -22,6 +22,7 @@ from memories.models import (
     Reader,
     Workspace,
 )
+from memories.models.access.audience import whole_workspaces
 from memories.models.ingest.names import names_in
 from memories.pipeline.context.build import build_context
 from memories.pipeline.memory.proposals import shareable_messages
@@ -172,6 +173,8 @@ def write_note(key: ApiKey, fields: NoteIn, now: datetime) -> Note:
         channel = source.channel
     if channel is None and key.is_narrowed:
         raise Problem(422, "This key is limited to channels: name the note's channel.")
+    if channel is None:
+        get_or_404(whole_workspaces(reader), pk=key.workspace_id)
     try:
         return Note.objects.write(
             key.workspace,

@@ -297,6 +297,25 @@ def test_a_key_writes_within_its_scope_and_channels(cast, token, ask, user, opti
     assert Note.objects.count() == (status == 201)
 
 
+@pytest.mark.parametrize("reason", ["limited to a channel", "people unknown"])
+def test_a_key_writes_no_note_where_it_reads_none(cast, token, ask, reason):
+    """A note without a channel is for all who read the workspace."""
+    channels = [cast.public] if reason == "limited to a channel" else []
+    key = token("editor", scopes=NOTES, channels=channels)
+    if not channels:
+        long_ago = timezone.now() - timedelta(days=2)
+        Workspace.objects.update(connected_at=long_ago, listed_at=long_ago)
+    json_body = {"content_type": "application/json"}
+    added = ask(key, "notes", "post", data={"content": "For all"}, **json_body)
+    file = "# Memories\n\n## For all\n- Tags: \n- Content: For all\n"
+    synced = ask(key, "notes/sync", "post", data={"text": file, "base": ""}, **json_body)
+    assert added.status_code == (422 if channels else 404)
+    assert (synced.status_code, synced.json()["added"]) == (200, 0)
+    assert "For all" in synced.json()["text"]
+    assert "may write notes of channels alone" in synced.json()["conflicts"][0]
+    assert not Note.objects.exists()
+
+
 def test_no_note_is_written_while_notes_are_switched_off(cast, token, ask):
     cast.workspace.change_settings({"notes_enabled": False})
     assert MemorySettings().notes_enabled

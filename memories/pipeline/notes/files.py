@@ -18,6 +18,7 @@ from django.db.models import F
 
 from memories.agent import DEFAULT_FILE, HubError, replace
 from memories.models import Channel, Message, Note, NotesDisabled, Reader, User, Workspace
+from memories.models.access.audience import whole_workspaces
 from memories.models.notes.notes import NoteQuerySet
 from memories.rules.notes import notes_file
 from memories.rules.notes.fields import LONGEST_CONTENT, NoteText
@@ -141,6 +142,7 @@ def _store(
         raise NotesDisabled
     done = ImportResult()
     channels = {channel.slack_id: channel for channel in workspace.channels.visible_to(reader)}
+    reads_workspace = whole_workspaces(reader).filter(pk=workspace.pk).exists()
     with transaction.atomic():
         notes = Note.objects.in_use(workspace).visible_to(reader)
         rows = {note.pk: note for note in notes.select_for_update(of=("self",))}
@@ -162,7 +164,8 @@ def _store(
                     f"line {entry.line}: note {entry.id} was changed in the file, and changed or "
                     "deleted here; remove its Id line to add it as a new note"
                 )
-            if outcome in _STORED and (problem := _find_problem(entry, channels)):
+            problem = _find_problem(entry, channels, reads_workspace=reads_workspace)
+            if outcome in _STORED and problem:
                 outcome = Outcome.CONFLICT
                 done.conflicts.append(f"line {entry.line}: {problem}")
             if outcome is Outcome.CONFLICT:
@@ -213,8 +216,10 @@ def _update(
     note.save_wording(by=author, now=now)
 
 
-def _find_problem(entry: Entry, channels: Container[str]) -> str:
+def _find_problem(entry: Entry, channels: Container[str], *, reads_workspace: bool) -> str:
     """Return why an entry cannot be stored, "" if it can."""
+    if not entry.channel_id and not reads_workspace:
+        return "the reader may write notes of channels alone: add a line `- Channel:`"
     if entry.channel_id and entry.channel_id not in channels:
         return f"no such channel: {entry.channel_id}"
     length = len(entry.content)
