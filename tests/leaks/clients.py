@@ -4,19 +4,40 @@ Each reader of the matrix has a key of the same workspace. "public" has one with
 """
 
 import json
+from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
+from typing import Any
 
+from asgiref.sync import async_to_sync
+from django.db import transaction
+from django.db.models import Max
+from django.test import Client
 from django.utils import timezone
+from mcp.server.mcpserver.exceptions import ToolError
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
-from memories.models import ApiKey, MemoryVersion, Webhook, WebhookDelivery
+from memories.api.mcp import build_server
+from memories.models import (
+    ApiKey,
+    Line,
+    MemoryVersion,
+    Message,
+    Note,
+    Proposal,
+    Webhook,
+    WebhookDelivery,
+)
 from memories.pipeline.access import webhooks
 from memories.rules.memory.identity import MemoryType
-from tests.leaks.world import ELSEWHERE, ROLES, World
+from tests.leaks.world import ELSEWHERE, NOTICE, ROLES, WORKSPACE, World, word
 
 READERS = (*ROLES, "public")
+ONE_OF_EACH_KIND = {"plaza", "ember", "velvet", "secret", "harbor", WORKSPACE, NOTICE, ELSEWHERE}
 Rows = set[tuple[str, int]]  # a reader, and the primary key of a version
+Pairs = set[tuple[str, str]]  # a reader, and a place
 
 
 def issue_keys(world: World) -> dict[str, tuple[ApiKey, str]]:
@@ -33,6 +54,33 @@ def issue_keys(world: World) -> dict[str, tuple[ApiKey, str]]:
         )
         for role in READERS
     }
+
+
+def readable_places(world: World, what: str = "said") -> Pairs:
+    return {
+        (role, place)
+        for role in READERS
+        for place in world.audiences
+        if not world.leaks(word(place, what), role)
+    }
+
+
+def stages(world: World, *, is_full: bool) -> Iterator[tuple[str, Pairs]]:
+    """Make all changes. Yield the pairs to try first, and after each change.
+
+    If not ``is_full``, these are a place of each kind first, and then what a change concerns.
+    """
+    yield "at first", {pair for pair in all_pairs(world) if is_full or pair[1] in ONE_OF_EACH_KIND}
+    for change in World.CHANGES:
+        before = [readable_places(world, what) for what in ("said", "channel")]
+        world.change(change)
+        after = [readable_places(world, what) for what in ("said", "channel")]
+        changed = {pair for old, new in zip(before, after, strict=True) for pair in old ^ new}
+        yield change, all_pairs(world) if is_full else changed
+
+
+def all_pairs(world: World) -> Pairs:
+    return {(role, place) for role in READERS for place in world.audiences}
 
 
 class WebhookReceiver:
@@ -87,3 +135,89 @@ class WebhookReceiver:
 
 def _soon() -> datetime:
     return timezone.now() + 2 * webhooks.SETTLED_AFTER
+
+
+# Readers whose keys may call the tools that write, where they may read. Guests never may.
+WRITERS = {
+    "add_note": {"editor", "admin", "operator", "public"},
+    "propose_correction": {"member", "editor", "admin", "operator", "public"},
+}
+UNKNOWN = 10**9  # a primary key of no row
+
+
+@dataclass(frozen=True)
+class Write:
+    """A call of a tool that writes to a place. ``unknown``: the call with an id that does not exist."""
+
+    tool: str
+    arguments: dict[str, Any]
+    unknown: dict[str, Any]
+    readers: set[str]
+
+
+class McpWriter:
+    """Calls the tools of MCP that write, with the key of each reader. Each call is undone.
+
+    ``is_full``: over HTTP, else in the server alone.
+    """
+
+    def __init__(self, world: World, *, is_full: bool) -> None:
+        self.world, self.keys = world, issue_keys(world)
+        self._send = self._send_over_http if is_full else self._send_to_server
+        self.servers = {
+            role: build_server(partial(ApiKey.objects.get, pk=key.pk), key.scopes)
+            for role, (key, _) in self.keys.items()
+        }
+
+    def writes(self, place: str) -> Iterator[Write]:
+        readable = readable_places(self.world)
+        readers = {role for role in READERS if (role, place) in readable}
+        note = {"text": "A note."}
+        if place == NOTICE:
+            yield Write("add_note", note, note, readers)
+        if channel := self.world.channels.get(place):
+            names = {name for name, row in self.world.channels.items() if row == channel}
+            named, unknown = ({"channel": slack_id} for slack_id in (channel.slack_id, "CNOWHERE"))
+            in_channel = {role for role, name in readable if name in names}
+            yield Write("add_note", note | named, note | unknown, in_channel)
+        for message in Message.objects.filter(text__contains=word(place, "said"))[:1]:
+            sources = [note | {"source": f"message-{pk}"} for pk in (message.pk, UNKNOWN)]
+            yield Write("add_note", *sources, readers)
+        lines = Line.objects.filter(version__in=MemoryVersion.objects.current())
+        for line in lines.filter(text__contains=word(place, "new"))[:1]:
+            change = {"text": "Other words.", "reason": "They are wrong."}
+            ids = [change | {"line_id": f"line-{pk}"} for pk in (line.pk, UNKNOWN)]
+            yield Write("propose_correction", *ids, readers)
+
+    def may_write(self, role: str, write: Write) -> bool:
+        is_guest = role in self.world.people and self.world.is_guest(role)
+        return role in WRITERS[write.tool] & write.readers and not is_guest
+
+    def call(self, role: str, tool: str, arguments: dict[str, Any]) -> tuple[str, list[Any]]:
+        """Return the text of the answer, and the channels of the notes and proposals it wrote."""
+        with transaction.atomic():
+            last = [model.objects.aggregate(pk=Max("pk"))["pk"] or 0 for model in (Note, Proposal)]
+            answer = self._send(role, tool, arguments)
+            notes = Note.objects.filter(pk__gt=last[0])
+            proposals = Proposal.objects.filter(pk__gt=last[1])
+            channels = [note.channel for note in notes.select_related("channel")]
+            channels += [row.memory.channel for row in proposals.select_related("memory__channel")]
+            transaction.set_rollback(True)
+        return answer, channels
+
+    def _send_to_server(self, role: str, tool: str, arguments: dict[str, Any]) -> str:
+        try:
+            return str(async_to_sync(self.servers[role].call_tool)(tool, arguments))
+        except ToolError as error:
+            return str(error)
+
+    def _send_over_http(self, role: str, tool: str, arguments: dict[str, Any]) -> str:
+        headers = {
+            "Authorization": f"Bearer {self.keys[role][1]}",
+            "Accept": "application/json, text/event-stream",
+            "Host": "localhost",
+        }
+        params = {"name": tool, "arguments": arguments}
+        body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+        client = Client(SERVER_NAME="localhost")
+        return client.post("/mcp", body, "application/json", headers=headers).content.decode()
