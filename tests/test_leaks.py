@@ -101,7 +101,9 @@ def test_a_key_reads_texts_of_its_account(world: World, at: str, app: bool) -> N
     eyes = Eyes(world)
     requests = [ask for ask in api_asks(world) if ask[0].startswith(at) and TYPED in str(ask)]
     answers = [eyes.api("member", "leaks", *ask, app=app) for ask in requests]
-    assert answers and word("ember", "said") in "".join(answers)
+    for operation in ("context", "search"):
+        texts = [text for ask, text in zip(requests, answers, strict=True) if operation in str(ask)]
+        assert word("ember", "said") in "".join(texts), operation
 
 
 # -- effects of forms

@@ -52,7 +52,7 @@ from memories.rules.slack_app.payloads import AppRequest
 from tests.leaks.slack import see, slack_asks
 from tests.leaks.world import ROLES, WORD, World, word
 
-TYPED = "zq"  # how every word begins
+TYPED = "zqxj"  # how every word begins; the search finds no shorter one
 APP = "http://localhost/callback"
 switched_on = override_settings(MEMORYHUB_OAUTH=True)
 

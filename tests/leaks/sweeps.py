@@ -33,7 +33,7 @@ from memories.models import (
 )
 from tests.leaks.attacked import PRIVATE, AttackedTeam
 from tests.leaks.forms import Post
-from tests.leaks.probes import check_answer, run_command
+from tests.leaks.probes import TYPED, check_answer, run_command
 from tests.leaks.world import WORD
 
 AT_ONCE = 24  # posts before all is read
@@ -195,7 +195,7 @@ class Sweeper:
     def _pages(self) -> Iterator[str]:
         slug, channel = self.world.team.slug, self.secret.slack_id
         yield reverse("channels-detail", args=[slug, channel])
-        yield f"{reverse('search-index', args=[slug])}?q=zq"
+        yield f"{reverse('search-index', args=[slug])}?q={TYPED}"
         for name in ("messages-index", "threads-index"):
             yield reverse(name, args=[slug, channel])
         for name in (
