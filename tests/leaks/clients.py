@@ -3,12 +3,19 @@
 Each reader of the matrix has a key of the same workspace. "public" has one without an account.
 """
 
+import io
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
+from contextlib import chdir, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
+from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from asgiref.sync import async_to_sync
 from django.db import transaction
@@ -19,9 +26,11 @@ from mcp.server.mcpserver.exceptions import ToolError
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
+from memories import agent
 from memories.api.mcp import build_server
 from memories.models import (
     ApiKey,
+    Channel,
     Line,
     MemoryVersion,
     Message,
@@ -32,10 +41,11 @@ from memories.models import (
 )
 from memories.pipeline.access import webhooks
 from memories.rules.memory.identity import MemoryType
+from tests.leaks.probes import TYPED
 from tests.leaks.world import ELSEWHERE, NOTICE, ROLES, WORKSPACE, World, word
 
 READERS = (*ROLES, "public")
-ONE_OF_EACH_KIND = {"plaza", "ember", "velvet", "secret", "harbor", WORKSPACE, NOTICE, ELSEWHERE}
+ONE_OF_EACH_KIND = {"plaza", "ember", "secret", "harbor", WORKSPACE, NOTICE, ELSEWHERE}
 Rows = set[tuple[str, int]]  # a reader, and the primary key of a version
 Pairs = set[tuple[str, str]]  # a reader, and a place
 
@@ -63,6 +73,12 @@ def readable_places(world: World, what: str = "said") -> Pairs:
         for place in world.audiences
         if not world.leaks(word(place, what), role)
     }
+
+
+def channel_readers(world: World, channel: Channel) -> set[str]:
+    """Return the readers of a channel, which has two places after it turned public."""
+    places = {place for place, row in world.channels.items() if row == channel}
+    return {role for role, place in readable_places(world) if place in places}
 
 
 def stages(world: World, *, is_full: bool) -> Iterator[tuple[str, Pairs]]:
@@ -145,6 +161,12 @@ WRITERS = {
 UNKNOWN = 10**9  # a primary key of no row
 
 
+def allowed_writers(world: World, tool: str, readers: set[str]) -> set[str]:
+    """Return which of these readers of something may write to it with the tool."""
+    guests = {role for role in world.people if world.is_guest(role)}
+    return (WRITERS[tool] & readers) - guests
+
+
 @dataclass(frozen=True)
 class Write:
     """A call of a tool that writes to a place. ``unknown``: the call with an id that does not exist."""
@@ -170,16 +192,14 @@ class McpWriter:
         }
 
     def writes(self, place: str) -> Iterator[Write]:
-        readable = readable_places(self.world)
-        readers = {role for role in READERS if (role, place) in readable}
+        readers = {role for role, name in readable_places(self.world) if name == place}
         note = {"text": "A note."}
         if place == NOTICE:
             yield Write("add_note", note, note, readers)
         if channel := self.world.channels.get(place):
-            names = {name for name, row in self.world.channels.items() if row == channel}
             named, unknown = ({"channel": slack_id} for slack_id in (channel.slack_id, "CNOWHERE"))
-            in_channel = {role for role, name in readable if name in names}
-            yield Write("add_note", note | named, note | unknown, in_channel)
+            readers_of_channel = channel_readers(self.world, channel)
+            yield Write("add_note", note | named, note | unknown, readers_of_channel)
         for message in Message.objects.filter(text__contains=word(place, "said"))[:1]:
             sources = [note | {"source": f"message-{pk}"} for pk in (message.pk, UNKNOWN)]
             yield Write("add_note", *sources, readers)
@@ -188,10 +208,6 @@ class McpWriter:
             change = {"text": "Other words.", "reason": "They are wrong."}
             ids = [change | {"line_id": f"line-{pk}"} for pk in (line.pk, UNKNOWN)]
             yield Write("propose_correction", *ids, readers)
-
-    def may_write(self, role: str, write: Write) -> bool:
-        is_guest = role in self.world.people and self.world.is_guest(role)
-        return role in WRITERS[write.tool] & write.readers and not is_guest
 
     def call(self, role: str, tool: str, arguments: dict[str, Any]) -> tuple[str, list[Any]]:
         """Return the text of the answer, and the channels of the notes and proposals it wrote."""
@@ -221,3 +237,55 @@ class McpWriter:
         body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
         client = Client(SERVER_NAME="localhost")
         return client.post("/mcp", body, "application/json", headers=headers).content.decode()
+
+
+# Commands of memoryhub-agent: of the whole hub, and of the channel whose id is added.
+SYNC = ("sync",)
+COMMANDS = (
+    ("context", "--query", TYPED, "--budget", "20000"),
+    ("search", TYPED, "--limit", "50"),
+    ("list",),
+    SYNC,
+)
+CHANNEL_COMMANDS = (("context", "--channel"), ("add", "A note.", "--channel"))
+
+
+class AgentRunner:
+    """Runs memoryhub-agent with the key of each reader. ``is_full``: in processes, else here."""
+
+    def __init__(self, world: World, url: str, folder: Path, *, is_full: bool) -> None:
+        self.world, self.folder = world, folder
+        self.tokens = {role: token for role, (_, token) in issue_keys(world).items()}
+        self.environment = {"MEMORYHUB_URL": url, "PATH": os.environ["PATH"]}
+        self._start = self._start_process if is_full else self._start_here
+
+    def run(self, role: str, *arguments: str) -> tuple[str, list[Channel | None]]:
+        """Return the output with the notes file, and the channels of the notes that it added.
+
+        The file has a new note for each channel before, and the notes are removed after.
+        """
+        file = self.folder / agent.DEFAULT_FILE
+        file.parent.mkdir(exist_ok=True)
+        file.with_name(f".{file.name}.base").unlink(missing_ok=True)
+        ids = [channel.slack_id for channel in self.world.channels.values()]
+        file.write_text("".join(f"## {id}\n- Channel: {id}\n- Content: A note.\n" for id in ids))
+        last = Note.objects.aggregate(pk=Max("pk"))["pk"] or 0
+        output = self._start(arguments, self.environment | {"MEMORYHUB_KEY": self.tokens[role]})
+        notes = Note.objects.filter(pk__gt=last).select_related("channel")
+        channels = [note.channel for note in notes]
+        notes.delete()
+        return f"{output}\n{file.read_text()}", channels
+
+    def _start_here(self, arguments: tuple[str, ...], environment: dict[str, str]) -> str:
+        output = io.StringIO()
+        printed = redirect_stdout(output), redirect_stderr(output)
+        with chdir(self.folder), patch.dict(os.environ, environment), printed[0], printed[1]:
+            agent.main(list(arguments))
+        return output.getvalue()
+
+    def _start_process(self, arguments: tuple[str, ...], environment: dict[str, str]) -> str:
+        program = [sys.executable, "-I", agent.__file__, *arguments]
+        done = subprocess.run(
+            program, cwd=self.folder, env=environment, capture_output=True, text=True, timeout=60
+        )
+        return done.stdout + done.stderr
