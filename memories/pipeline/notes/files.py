@@ -141,8 +141,7 @@ def _store(
     if not workspace.memory_settings.notes_enabled:
         raise NotesDisabled
     done = ImportResult()
-    channels = {channel.slack_id: channel for channel in workspace.channels.visible_to(reader)}
-    reads_workspace = whole_workspaces(reader).filter(pk=workspace.pk).exists()
+    channels = _writable_channels(workspace, reader)
     with transaction.atomic():
         notes = Note.objects.in_use(workspace).visible_to(reader)
         rows = {note.pk: note for note in notes.select_for_update(of=("self",))}
@@ -164,8 +163,7 @@ def _store(
                     f"line {entry.line}: note {entry.id} was changed in the file, and changed or "
                     "deleted here; remove its Id line to add it as a new note"
                 )
-            problem = _find_problem(entry, channels, reads_workspace=reads_workspace)
-            if outcome in _STORED and problem:
+            if outcome in _STORED and (problem := _find_problem(entry, channels)):
                 outcome = Outcome.CONFLICT
                 done.conflicts.append(f"line {entry.line}: {problem}")
             if outcome is Outcome.CONFLICT:
@@ -216,11 +214,20 @@ def _update(
     note.save_wording(by=author, now=now)
 
 
-def _find_problem(entry: Entry, channels: Container[str], *, reads_workspace: bool) -> str:
+def _writable_channels(workspace: Workspace, reader: Reader) -> dict[str, Channel | None]:
+    """Return the channels by id. The id of a note for all who read the workspace is ""."""
+    channels: dict[str, Channel | None] = {}
+    if whole_workspaces(reader).filter(pk=workspace.pk).exists():
+        channels[""] = None
+    channels |= {row.slack_id: row for row in workspace.channels.visible_to(reader)}
+    return channels
+
+
+def _find_problem(entry: Entry, channels: Container[str]) -> str:
     """Return why an entry cannot be stored, "" if it can."""
-    if not entry.channel_id and not reads_workspace:
-        return "the reader may write notes of channels alone: add a line `- Channel:`"
-    if entry.channel_id and entry.channel_id not in channels:
+    if entry.channel_id not in channels:
+        if not entry.channel_id:
+            return "the reader may write notes of channels alone: add a line `- Channel:`"
         return f"no such channel: {entry.channel_id}"
     length = len(entry.content)
     if length > LONGEST_CONTENT:
