@@ -30,7 +30,17 @@ pytestmark = pytest.mark.slow
 TAKE_AWAY = {"leave", "kick", "closes", "becomes_guest", "deactivated", "stale", "ends"}
 
 at_full_size = pytest.mark.parametrize(
-    "is_full", [False, pytest.param(True, marks=pytest.mark.nightly("all rows of all readers"))]
+    "is_full",
+    [
+        False,
+        pytest.param(
+            True,
+            marks=[
+                pytest.mark.nightly("all rows, over HTTP and in processes"),
+                pytest.mark.timeout(0),
+            ],
+        ),
+    ],
 )
 
 

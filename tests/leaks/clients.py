@@ -85,6 +85,7 @@ def stages(world: World, *, is_full: bool) -> Iterator[tuple[str, Pairs]]:
     """Make all changes. Yield the pairs to try first, and after each change.
 
     If not ``is_full``, these are a place of each kind first, and then what a change concerns.
+    Else they are all places, of all readers first and then of those whom a change concerns.
     """
     yield "at first", {pair for pair in all_pairs(world) if is_full or pair[1] in ONE_OF_EACH_KIND}
     for change in World.CHANGES:
@@ -92,7 +93,8 @@ def stages(world: World, *, is_full: bool) -> Iterator[tuple[str, Pairs]]:
         world.change(change)
         after = [readable_places(world, what) for what in ("said", "channel")]
         changed = {pair for old, new in zip(before, after, strict=True) for pair in old ^ new}
-        yield change, all_pairs(world) if is_full else changed
+        roles = {role for role, _ in changed} if is_full else set()
+        yield change, changed | {pair for pair in all_pairs(world) if pair[0] in roles}
 
 
 def all_pairs(world: World) -> Pairs:
