@@ -148,17 +148,17 @@ def tick() -> None:
 def schedule_probe(by: User, endpoint_name: str) -> None:
     """Queue a probe at a person's request, and record the request."""
     AuditEvent.objects.record("endpoint_probe", by=by, subject=endpoint_name)
-    transaction.on_commit(lambda: async_task("memories.tasks.probe", True))
+    transaction.on_commit(lambda: async_task("memories.tasks.probe", by.pk))
 
 
 @redact_task_errors
-def probe(by_person: bool = False) -> None:
-    """Probe a model that was not probed yet, or any model at a person's request.
+def probe(by: int = 0) -> None:
+    """Probe a model that was not probed yet, or any model at the request of the account `by`.
 
     If this fails, a later tick queues the next probe.
     """
     model = probing.configured_model()
-    if model is None or not (by_person or probing.needs_probe()):
+    if model is None or not (by or probing.needs_probe()):
         return
     try:
         probing.probe_model(model)

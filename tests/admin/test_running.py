@@ -162,7 +162,7 @@ def test_a_probe_is_queued(client, operator, settings, django_capture_on_commit_
     assert text.startswith("The check is queued.")
     row = OrmQ.objects.get()
     check_package(row.payload)  # a worker runs it
-    assert (row.task["func"], row.task["args"]) == ("memories.tasks.probe", (True,))
+    assert (row.task["func"], row.task["args"]) == ("memories.tasks.probe", (operator.pk,))
     assert audit_log() == [("boss", "endpoint_probe", "", model.endpoint_name, {})]
 
 

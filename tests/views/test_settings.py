@@ -227,7 +227,10 @@ def test_an_operator_probes_the_model(
     assert "The check is queued." in response.content.decode()
     row = OrmQ.objects.get()
     check_package(row.payload)  # a worker runs it
-    assert (row.task["func"], row.task["args"]) == ("memories.tasks.probe", (True,))
+    assert (row.task["func"], row.task["args"]) == (
+        "memories.tasks.probe",
+        (cast.users["operator"].pk,),
+    )
     assert AuditEvent.objects.get(action="endpoint_probe").actor == "operator"
     model = configured_model()
     assert model is not None
