@@ -8,8 +8,11 @@ from pathlib import Path
 
 
 @contextmanager
-def empty_database() -> Iterator[Path]:
-    """Set up Django on a temporary database, and yield a temporary folder."""
+def empty_database(*, migrate: bool = False) -> Iterator[Path]:
+    """Set up Django on a temporary database, and yield a temporary folder.
+
+    Without ``migrate`` the tables are made from the models, and the project's commands refuse them.
+    """
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "memoryhub.settings")
     with tempfile.TemporaryDirectory(prefix="memoryhub-bench-") as name:
         os.environ["MEMORYHUB_VAR"] = name
@@ -18,7 +21,7 @@ def empty_database() -> Iterator[Path]:
         django.setup()
         from django.db import connection
 
-        connection.settings_dict["TEST"] |= {"MIGRATE": False}
+        connection.settings_dict["TEST"] |= {"MIGRATE": migrate}
         connection.settings_dict["TEST"]["NAME"] = (
             str(Path(name) / "bench.sqlite3")
             if connection.vendor == "sqlite"

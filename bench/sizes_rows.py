@@ -55,13 +55,14 @@ WORD = "release"  # a common one
 
 @dataclass(frozen=True)
 class Size:
-    """How much a workspace of so many messages holds."""
+    """How much a workspace of so many messages holds. ``channel_count`` 0: three a 1,000 messages."""
 
     messages: int
+    channel_count: int = 0
 
     @property
     def channels(self) -> int:
-        return max(40, self.messages * 3 // 1000)
+        return self.channel_count or max(40, self.messages * 3 // 1000)
 
     @property
     def people(self) -> int:
