@@ -2,7 +2,7 @@
 
 Imports, searches and pages are measured with N messages (a million by default), on SQLite and, if
 TEST_DATABASE_URL is set, on PostgreSQL. Model calls need FOLDER, the yardstick with a fake model server
-(see yardstick.py). A measurement that cannot run is named on stderr.
+(see yardstick.py). A measurement that cannot run is named on stderr. day.py takes an hour, so it runs alone.
 """
 
 import argparse

@@ -56,7 +56,8 @@ def main() -> int:
     options = parser.parse_args()
     if not os.environ.get("DATABASE_URL", "").startswith("postgres"):
         parser.error("DATABASE_URL names no PostgreSQL server")
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda number, _: sys.exit(128 + number))
     with empty_database(migrate=True) as folder:
         result = measure(options, folder)
     print(json.dumps({"bench": "day", **vars(options), **result}, ensure_ascii=False))
@@ -146,7 +147,7 @@ class Day:
         return (
             f"{self.traffic.accepted} of {len(self.traffic.posts)} messages, {self.rows.job_counts()},"
             f" backlog {self.backlogs[-1]:.0f} s, pages {percentile(self.reader.all_ms, 95):.0f} ms,"
-            f" {mib:.0f} MiB"
+            f" {mib:.0f} MiB, load {os.getloadavg()[0]:.1f} of {os.cpu_count()} processors"
         )
 
     def result(self) -> dict[str, Any]:
