@@ -46,25 +46,27 @@ def run_pass(
     began = time.monotonic()
     report = Report(workspace.slug, now)
     worker = Worker(workspace, summariser or configured_summariser(), report, on_progress)
-    for channel in channels_to_plan(workspace, to_micros(now)):
+    for channel, due in channels_to_plan(workspace, to_micros(now)):
         on_progress()
-        try:
-            plan = plan_channel(channel.pk, now)
-        except Exception as error:  # the other channels are planned
-            logger.exception("channel %s could not be planned", channel.pk)
-            report.errors.append(f"channel {channel.slack_id}: {type(error).__name__}")
-            continue
-        if plan is None:
-            continue
-        report.closed.update(segment.reason for segment in plan.segments)
-        if plan.due.new_count and not plan.due.is_due:
-            look_again = plan.due.recheck_us
+        if due is None:
+            try:
+                plan = plan_channel(channel.pk, now)
+            except Exception as error:  # the other channels are planned
+                logger.exception("channel %s could not be planned", channel.pk)
+                report.errors.append(f"channel {channel.slack_id}: {type(error).__name__}")
+                continue
+            if plan is None:
+                continue
+            report.closed.update(segment.reason for segment in plan.segments)
+            due = plan.due
+        if due.new_count and not due.is_due:
+            look_again = due.recheck_us
             report.waiting.append(
                 {
                     "channel": channel.slack_id,
-                    "new": plan.due.new_count,
+                    "new": due.new_count,
                     "of": workspace.memory_settings.message_threshold,
-                    "quiet_s": plan.due.quiet_us // 1_000_000,
+                    "quiet_s": due.quiet_us // 1_000_000,
                     "look_again": from_micros(look_again).isoformat() if look_again else None,
                 }
             )

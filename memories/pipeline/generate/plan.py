@@ -4,10 +4,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from django.db import transaction
-from django.db.models import Count, Exists, Max, OuterRef, Q, QuerySet
+from django.db.models import Count, Exists, Max, Min, OuterRef, Q, QuerySet, Subquery
 from django.utils import timezone
 
 from memories.models import (
@@ -26,10 +26,12 @@ from memories.rules.generate.segments import (
     Trigger,
     UpdateDecision,
     cut_waiting_messages,
+    find_wait,
     should_update_short_term_memory,
 )
 from memories.rules.ingest.timestamps import SECOND, to_micros
 from memories.rules.memory.identity import MemoryType
+from memories.rules.settings import MemorySettings
 
 
 @dataclass(frozen=True)
@@ -59,14 +61,52 @@ class ChannelPlan(NamedTuple):
     due: UpdateDecision
 
 
-def channels_to_plan(workspace: Workspace, now_us: int) -> list[Channel]:
-    """Return channels that may have something to close. A quiet one costs no other query."""
-    waiting = Message.objects.waiting().until(now_us).filter(channel=OuterRef("pk"))
-    is_due = Q(start_us__isnull=True) | Q(Exists(waiting))
-    if workspace.memory_settings.thread_memories:
-        is_due |= Q(pk__in={channel for channel, _ in threads_to_plan(workspace, now_us)})
-    stale = Segment.objects.filter(channel=OuterRef("pk"), stale=True)
-    return list(workspace.channels.past_first_sync().filter(is_due | Exists(stale)).order_by("pk"))
+class ChannelToPlan(NamedTuple):
+    """A channel with something new, and the decision if it has to wait: then nothing can be closed."""
+
+    channel: Channel
+    wait: UpdateDecision | None
+
+
+def channels_to_plan(workspace: Workspace, now_us: int) -> list[ChannelToPlan]:
+    """Return channels with something new. A quiet one, or one that has to wait, costs no other query."""
+    settings = workspace.memory_settings
+    waiting = Message.objects.waiting().until(now_us).filter(channel=OuterRef("pk")).order_by()
+    counts = waiting.values("channel").annotate(
+        first=Min("micros"), latest=Max("micros"), new=Count("pk")
+    )
+    threads = threads_to_plan(workspace, now_us) if settings.thread_memories else set()
+    with_threads = {channel for channel, _ in threads}
+    segments = Segment.objects.filter(channel=OuterRef("pk"))
+    stale = Exists(segments.filter(stale=True))
+    channels = (
+        workspace.channels.past_first_sync()
+        .filter(Q(start_us__isnull=True) | Exists(waiting) | Q(pk__in=with_threads) | stale)
+        .annotate(
+            **{name: Subquery(counts.values(name)) for name in ("first", "latest", "new")},
+            has_memory=Exists(segments.of_channel()),
+            is_stale=stale,
+        )
+    )
+    return [
+        ChannelToPlan(
+            channel,
+            None if channel.pk in with_threads else _find_wait(channel, now_us, settings),
+        )
+        for channel in channels.order_by("pk")
+    ]
+
+
+def _find_wait(channel: Any, now_us: int, settings: MemorySettings) -> UpdateDecision | None:
+    """Return the decision to wait for a row of `channels_to_plan`, or None.
+
+    A channel without a segment may get its first memory. One with a new start mark may close what is
+    before its segments.
+    """
+    is_cut = channel.start_us is not None and channel.segments_from_us == channel.start_us
+    if not (is_cut and channel.has_memory and channel.new) or channel.is_stale:
+        return None
+    return find_wait(channel.first, channel.latest, channel.new, now_us, settings)
 
 
 def threads_to_plan(workspace: Workspace, now_us: int, **place: Channel) -> set[tuple[int, str]]:

@@ -69,6 +69,21 @@ def should_update_short_term_memory(
     return UpdateDecision(is_due, reason, new_count, quiet_us, recheck_us)
 
 
+def find_wait(
+    first_us: int, latest_us: int, new_count: int, now_us: int, settings: MemorySettings
+) -> UpdateDecision | None:
+    """Return the decision to wait, or None if the open messages may have to be cut.
+
+    ``first_us`` and ``latest_us`` are the first and the last of them. If the first one is younger than
+    the idle time, there is no pause between them at which a conversation ends.
+    """
+    decision = should_update_short_term_memory(
+        latest_us, new_count, now_us, settings, has_memory=True
+    )
+    is_young = now_us - first_us < settings.conversation_idle_seconds * SECOND
+    return decision if is_young and not decision.is_due else None
+
+
 @dataclass(frozen=True)
 class SegmentRange:
     """``times[begin:end]`` is one closed segment. ``closed_us`` is when the rule closed it."""

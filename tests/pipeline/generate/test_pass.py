@@ -418,3 +418,25 @@ def test_quiet_channels_cost_no_query_each(workspace):
     first = queries()
     queries()
     assert queries() == first < 25
+
+
+def test_channels_with_open_messages_cost_no_query_each(workspace):
+    """They are planned once some messages are older than the idle time."""
+
+    def queries():
+        channel = remembering(workspace)
+        talk(channel, 1)
+        run_pass(workspace, MONDAY + hours(3), Scribe())
+        talk(channel, 2, MONDAY + hours(4))
+        with CaptureQueriesContext(connection) as captured:
+            report = run_pass(workspace, MONDAY + hours(5), Scribe())
+        assert report.closed == {}
+        waits = {(w["new"], w["quiet_s"], w["look_again"]) for w in report.waiting}
+        assert waits == {(2, 59 * 60, (MONDAY + timedelta(hours=6, minutes=1)).isoformat())}
+        return len(captured)
+
+    workspace.change_settings({"thread_memories": True})
+    first = queries()
+    assert queries() == first < 25
+    report = run_pass(workspace, MONDAY + hours(7), Scribe())
+    assert report.closed == {"idle": 2}

@@ -11,6 +11,7 @@ from memories.rules.generate.segments import (
     UpdateDecision,
     cut_segments,
     cut_waiting_messages,
+    find_wait,
     should_update_short_term_memory,
 )
 from memories.rules.ingest.timestamps import HOUR, SECOND
@@ -124,6 +125,34 @@ def test_every_message_is_in_one_segment_or_still_open(gaps, settings):
     assert [c.begin for c in ranges] == ends[:-1]
     assert all(0 < c.end - c.begin <= settings.message_threshold for c in ranges)
     assert len(times) - ends[-1] < settings.message_threshold
+
+
+@given(
+    gaps=GAPS,
+    settings=SETTINGS,
+    wait_us=st.integers(0, 3 * HOUR),
+    earlier=st.none() | st.integers(-1, 100),
+)
+def test_messages_that_have_to_wait_are_not_cut(gaps, settings, wait_us, earlier):
+    """``earlier``: after how many of them the last segment ended, None without a segment."""
+    times = list(accumulate(gaps))
+    now_us = times[-1] + wait_us
+    if find_wait(times[0], times[-1], len(times), now_us, settings) is None:
+        return
+    frontier = None if earlier is None else times[min(earlier, len(times) - 1)] + 1
+    latest_us = max(times[-1], frontier or 0)
+    decision = should_update_short_term_memory(
+        latest_us, len(times), now_us, settings, has_memory=True
+    )
+    assert cut_waiting_messages(times, times[0], frontier, decision, now_us, settings) == []
+
+
+@pytest.mark.parametrize(
+    ("first_us", "new", "is_waiting"), [(1, 49, True), (0, 49, False), (1, 50, False)]
+)
+def test_few_young_messages_wait(first_us, new, is_waiting):
+    wait = find_wait(first_us, 2 * HOUR, new, 2 * HOUR, DEFAULT)
+    assert (wait is not None) is is_waiting
 
 
 BY_THREES = MemorySettings(message_threshold=3)
