@@ -81,11 +81,17 @@ def channels_to_plan(workspace: Workspace, now_us: int) -> list[ChannelToPlan]:
     stale = Exists(segments.filter(stale=True))
     channels = (
         workspace.channels.past_first_sync()
-        .filter(Q(start_us__isnull=True) | Exists(waiting) | Q(pk__in=with_threads) | stale)
         .annotate(
             **{name: Subquery(counts.values(name)) for name in ("first", "latest", "new")},
             has_memory=Exists(segments.of_channel()),
             is_stale=stale,
+        )
+        # PostgreSQL turns EXISTS into a scan of all old messages that are in no segment.
+        .filter(
+            Q(start_us__isnull=True)
+            | Q(new__isnull=False)
+            | Q(pk__in=with_threads)
+            | Q(is_stale=True)
         )
     )
     return [
