@@ -82,10 +82,11 @@ class ProcessMemory:
                 tree = psutil.Process(root.pid)
                 for process in (tree, *tree.children(recursive=True)):
                     with contextlib.suppress(psutil.NoSuchProcess):
-                        role = roles.get(process.pid, "new")
-                        title = " ".join(process.cmdline()).split()
-                        if role == "worker" and title[-1] in ("monitor", "pusher"):
-                            role = title[-1]
+                        if (role := roles.get(process.pid)) is None:
+                            continue  # it has just started
+                        last_word = "".join(" ".join(process.cmdline()).split()[-1:])
+                        if role == "worker" and last_word in ("monitor", "pusher"):
+                            role = last_word
                         name = f"{kind} {number}: {role}"
                         mib = process.memory_info().rss / 2**20
                         sizes.setdefault(name, {})[process.pid] = mib
@@ -102,6 +103,23 @@ class ProcessMemory:
                 places[place] = new.pop(0)
         places += new
         return places
+
+    def growing(self, ratio: float) -> list[str]:
+        """Return processes whose last quarter exceeds ``ratio`` times the second one.
+
+        The second quarter is that of the largest process of the same kind, because the first pass of a
+        worker's process may come late.
+        """
+        quarters = self.quarters()
+        before: dict[str, float] = {}
+        for name, (_, second, _, _) in quarters.items():
+            kind = name.rpartition(" ")[0].partition(": ")[2]
+            before[kind] = max(before.get(kind, 0.0), second)
+        return [
+            name
+            for name, (_, _, _, last) in quarters.items()
+            if 0 < ratio * before[name.rpartition(" ")[0].partition(": ")[2]] < last
+        ]
 
     def quarters(self) -> dict[str, list[float]]:
         """Return the mean of each quarter of the day by process, 0 where it did not run."""
