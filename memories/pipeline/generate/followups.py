@@ -5,6 +5,7 @@ the input key allows one row for each wanted output.
 """
 
 from collections.abc import Iterable, Sequence
+from datetime import timedelta
 from typing import Any
 
 from django.db import models, transaction
@@ -84,18 +85,21 @@ def schedule_channel_merge(channel: Channel, as_of_us: int) -> bool:
 def schedule_workspace_merges(workspace: Workspace, as_of_us: int) -> None:
     """Merge channels into the workspace's memories, once no job of these channels is in progress.
 
-    Long-term memories go into the long-term memory. Short-term memories of public channels go into
-    the short-term memory, unless the setting is off.
+    A text waits for an hour at most, since in a large workspace there is always such a job. Long-term
+    memories go into the long-term memory. Short-term memories of public channels go into the
+    short-term memory, unless the setting is off.
     """
+    now = timezone.now()
     flowing = workspace.channels.feeding_workspace_memory()
     jobs = Job.objects.filter(memory__channel__in=flowing, memory__scope=MemoryScope.CHANNEL)
-    if jobs.in_progress(timezone.now()).exists():
-        return
+    is_busy = jobs.in_progress(now).exists()
     long_term = Memory.objects.of_workspace(workspace, MemoryType.LONG_TERM)
     if not long_term.jobs.without_rebuilds().unfinished().exists():
         current = MemoryVersion.objects.current_in(flowing, MemoryType.LONG_TERM)
         unmerged = _not_paused(current.not_merged()).order_by("memory__channel")
-        _schedule_merge(long_term, _take_fitting(unmerged), as_of_us)
+        is_late = is_busy and unmerged.filter(created_at__lte=now - timedelta(hours=1)).exists()
+        if is_late or not is_busy:
+            _schedule_merge(long_term, _take_fitting(unmerged), as_of_us)
     if workspace.memory_settings.workspace_short_term:
         short_term = Memory.objects.of_workspace(workspace, MemoryType.SHORT_TERM)
         # A private channel that was opted in gives its long-term memory only.
@@ -104,22 +108,31 @@ def schedule_workspace_merges(workspace: Workspace, as_of_us: int) -> None:
         # The window ends with the newest text, or a quiet weekend would leave nothing to tell.
         newest = models.Subquery(current.order_by("-until_us").values("until_us")[:1])
         recent = current.filter(until_us__gte=newest - workspace.memory_settings.window_us)
-        _schedule_hourly_merge(short_term, list(recent.order_by("memory__channel")), as_of_us)
+        _schedule_hourly_merge(
+            short_term, recent.order_by("memory__channel"), as_of_us, is_busy=is_busy
+        )
 
 
-def _schedule_hourly_merge(memory: Memory, inputs: Sequence[MemoryVersion], as_of_us: int) -> None:
+def _schedule_hourly_merge(
+    memory: Memory, inputs: MemoryVersionQuerySet, as_of_us: int, *, is_busy: bool
+) -> None:
     """Merge all inputs anew if one of them is new and the last merge is an hour old.
 
-    A text that is withheld now is made again at once.
+    While channels are busy, the last merge has to be two hours old. A text that is withheld now is
+    made again at once.
     """
     last = memory.jobs.filter(state=Job.State.DONE).order_by("pk").last()
     has_text = memory.current is not None
-    if last is not None and has_text and last.as_of_us <= as_of_us < last.as_of_us + HOUR:
+    wait_us = 2 * HOUR if is_busy else HOUR
+    if last is None and is_busy:
+        return
+    if last is not None and has_text and last.as_of_us <= as_of_us < last.as_of_us + wait_us:
         return
     read = set(last.read.values_list("version", "revision")) if last else set()
-    has_new = any((version.pk, version.revision) not in read for version in inputs)
+    versions = list(inputs)
+    has_new = any((version.pk, version.revision) not in read for version in versions)
     if has_new and not memory.jobs.unfinished().exists():
-        _schedule_merge(memory, inputs, as_of_us)
+        _schedule_merge(memory, versions, as_of_us)
 
 
 def _not_paused(versions: MemoryVersionQuerySet) -> MemoryVersionQuerySet:
