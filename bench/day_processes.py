@@ -84,9 +84,6 @@ class ProcessMemory:
                     with contextlib.suppress(psutil.NoSuchProcess):
                         if (role := roles.get(process.pid)) is None:
                             continue  # it has just started
-                        last_word = "".join(" ".join(process.cmdline()).split()[-1:])
-                        if role == "worker" and last_word in ("monitor", "pusher"):
-                            role = last_word
                         name = f"{kind} {number}: {role}"
                         mib = process.memory_info().rss / 2**20
                         sizes.setdefault(name, {})[process.pid] = mib

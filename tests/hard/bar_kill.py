@@ -28,7 +28,16 @@ LATENCY = (0.02, 0.1)  # seconds
 # Calls of the one probe of the model, which the tick queues: three tasks, and the long prompts.
 MOST_PROBES = 3 + len(LONG_PROMPT_LINES)
 MOST_OPEN = 40  # jobs: the kills keep up with the work
-RANDOM = {"worker": 6, "caller": 4, "sentinel": 3, "main": 3, "web": 2, "supervisor": 2}  # of 20
+RANDOM = {  # of 20
+    "worker": 4,
+    "caller": 4,
+    "sentinel": 3,
+    "main": 3,
+    "web": 2,
+    "supervisor": 2,
+    "monitor": 1,
+    "pusher": 1,
+}
 PATIENCE = 240.0  # seconds in which something must move
 RESTART_CHECK = (
     0.5  # seconds between two looks for trees without a supervisor: it reads all of /proc

@@ -20,13 +20,12 @@ import psutil
 from tests.hard.model_client import ROOT
 
 PR_SET_CHILD_SUBREAPER = 36
-ROLES = ("worker", "sentinel", "main", "supervisor", "web")  # who is killed; others go with them
 
 
 @dataclass(frozen=True)
 class Process:
     pid: int
-    role: str  # one of ROLES, or "watcher", "monitor", "pusher", "other"
+    role: str  # such as "worker", "web" or "other"
 
 
 def adopt_orphans() -> None:
@@ -161,7 +160,7 @@ def _is_of_a_tree(child: psutil.Process) -> bool:
 def _role(process: psutil.Process, roots: set[int]) -> str:
     if process.pid in roots:
         return "supervisor"
-    title = " ".join(process.cmdline())
+    title = " ".join(process.cmdline()).strip()  # blanks fill the space of a longer command line
     if "watcher.py" in title:
         return "watcher"
     if "memoryhub.web" in title:
