@@ -37,7 +37,7 @@ from memories.pipeline.generate.passes import run_pass
 from memories.pipeline.ingest import events as slack_events
 from memories.pipeline.ingest import uploads
 from memories.pipeline.ingest.requests import due_requests
-from memories.pipeline.locks import Busy
+from memories.pipeline.locks import Busy, lock_probe
 from memories.pipeline.redaction.retention import delete_expired
 from memories.pipeline.search import indexing
 from memories.pipeline.slack_app.answering import process_request
@@ -158,10 +158,12 @@ def probe(by: int = 0) -> None:
     If this fails, a later tick queues the next probe.
     """
     model = probing.configured_model()
-    if model is None or not (by or probing.needs_probe()):
-        return
     try:
-        probing.probe_model(model)
+        with lock_probe():
+            if model is not None and (by or probing.needs_probe()):
+                probing.probe_model(model)
+    except Busy:
+        logger.info("another worker probes the model")
     except (CallRefused, SummariserError) as error:
         logger.warning("the model was not probed: %s", error)
 

@@ -1,4 +1,4 @@
-"""Locks across processes: one import or sync for each workspace, one preparation of the database.
+"""Locks across processes: one import or sync for each workspace, one preparation, one probe.
 
 The operating system or PostgreSQL releases the lock when its process ends, however it ends. On
 SQLite all processes share a machine, so the lock is a file in var/. On PostgreSQL the server has it.
@@ -16,7 +16,7 @@ from django.db import connection
 from memories.models import Workspace
 
 _NAMESPACE = 0x4D454D48  # the first key of the hub's advisory locks
-_PREPARATION = 0  # the second key, which is else the key of a workspace
+_PREPARATION, _PROBE = 0, -1  # second keys, which are else keys of workspaces
 _WAIT_SECONDS = 0.2
 
 
@@ -29,6 +29,11 @@ def lock_workspace(workspace: Workspace) -> Iterator[None]:
     """Lock the workspace for an import or a sync. Raises `Busy` at once when it is locked."""
     with _lock(workspace.pk, f"storing-{workspace.pk}"):
         yield
+
+
+def lock_probe() -> AbstractContextManager[None]:
+    """Lock the probe of the model. Raises `Busy` at once while another process probes it."""
+    return _lock(_PROBE, "probing")
 
 
 @contextmanager

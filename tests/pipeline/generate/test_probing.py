@@ -2,17 +2,22 @@
 
 import json
 import re
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import replace
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.db import connections
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
+from memories import tasks
 from memories.llm import ModelSummariser
 from memories.models import Cap, Endpoint, Job, ModelCall
 from memories.pipeline.costs.spending import CallBudget, CallRefused
 from memories.pipeline.generate.probing import needs_probe, probe_model
+from memories.pipeline.locks import lock_probe
 from memories.rules.generate.probe import LONG_PROMPT_LINES, build_long_prompt
 from memories.rules.summariser import PromptForm
 from tests.factories import WorkspaceFactory
@@ -165,6 +170,22 @@ def test_a_new_model_needs_a_probe_once_it_has_answered(
     probe_model(model)
     assert not needs_probe()
     assert Endpoint.objects.get() == endpoint
+
+
+def test_two_workers_do_not_probe_at_once(
+    httpserver: HTTPServer, settings: pytest.FixtureRequest
+) -> None:
+    Model(httpserver, GOOD)
+    settings.OPENAI_API_KEY, settings.OPENAI_BASE_URL = "k", httpserver.url_for("/v1")
+    settings.MEMORYHUB_MODEL = "tiny"
+    with ThreadPoolExecutor(1) as another, ExitStack() as lock:
+        another.submit(lock.enter_context, lock_probe()).result()
+        tasks.probe(by=1)
+        assert httpserver.log == []
+        another.submit(lock.close).result()
+        another.submit(connections.close_all).result()
+    tasks.probe(by=1)
+    assert Endpoint.objects.get().probed_at is not None
 
 
 def test_the_command_probes_the_configured_model(
