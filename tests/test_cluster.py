@@ -74,7 +74,7 @@ def start_cluster(
         cluster.terminate()
     for cluster in running:
         with contextlib.suppress(subprocess.TimeoutExpired):
-            cluster.wait(timeout=60)
+            cluster.wait(timeout=PATIENCE)
         with contextlib.suppress(ProcessLookupError):
             os.killpg(cluster.pid, signal.SIGKILL)
         cluster.wait()
@@ -188,7 +188,7 @@ def test_no_job_is_lost_with_redis_and_a_killed_cluster(
     }
     talk(WorkspaceFactory(), channels=2, bursts=3)
     tick = [sys.executable, "manage.py", "shell", "-c", "from memories.tasks import tick; tick()"]
-    subprocess.run(tick, cwd=ROOT, env=environment, check=True, timeout=60)
+    subprocess.run(tick, cwd=ROOT, env=environment, check=True, timeout=PATIENCE)
     assert not OrmQ.objects.exists(), "the task went to Redis"
     worker = RunningWorker(environment, tmp_path / "worker.log")
     try:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from memoryhub.supervise import MAX_FAILED_STARTS, YOUNG_SECONDS, Child, ChildFailedError
-from tests.processes import alive_in_sessions, descendants, sessions_of, wait_until
+from tests.processes import PATIENCE, alive_in_sessions, descendants, sessions_of, wait_until
 
 pytestmark = pytest.mark.cluster
 
@@ -88,7 +88,7 @@ def test_a_stop_signal_reaches_only_leaders_and_leaves_no_process(
     run: Run, number: signal.Signals
 ) -> None:
     run.process.send_signal(number)
-    assert run.process.wait(timeout=60) == 0
+    assert run.process.wait(timeout=PATIENCE) == 0
     run.wait_until_nothing_is_left()
     arguments = {path.name for path in run.folder.iterdir()} - set(run.up())
     assert arguments == {f"a-leader-{signal.SIGTERM}", f"b-leader-{signal.SIGTERM}"}
@@ -97,7 +97,7 @@ def test_a_stop_signal_reaches_only_leaders_and_leaves_no_process(
 @pytest.mark.parametrize("run", ["stubborn"], indirect=True)
 def test_a_child_that_does_not_stop_is_killed_after_the_deadline(run: Run) -> None:
     run.process.send_signal(signal.SIGTERM)
-    assert run.process.wait(timeout=60) == 0
+    assert run.process.wait(timeout=PATIENCE) == 0
     run.wait_until_nothing_is_left()
 
 

@@ -17,6 +17,7 @@ from packaging.requirements import Requirement
 from tests.commands.test_serve import free_port
 from tests.demo.make_demo import answers, new_browser, sign_in
 from tests.processes import (
+    PATIENCE,
     alive_in_sessions,
     clean_environment,
     descendants,
@@ -161,7 +162,7 @@ def test_one_command_runs_the_demo(
         check_over_http(url)
         sessions = sessions_of(descendants(process.pid))
         os.killpg(process.pid, signal.SIGINT)
-        assert process.wait(timeout=60) == 0
+        assert process.wait(timeout=PATIENCE) == 0
         wait_until(lambda: not alive_in_sessions(sessions), "nothing left")
     finally:
         if process.poll() is None:
@@ -178,14 +179,14 @@ def check_over_http(url: str) -> None:
     assert 'href="/w/demo/' in catch_up
 
     def read(path: str) -> str:
-        with browser.open(url + path, timeout=60) as response:
+        with browser.open(url + path, timeout=PATIENCE) as response:
             return str(response.read().decode())
 
     assert "#launch" in read("/w/demo/")
     assert "text" in read("/w/demo/context/")
     [style, *_] = re.findall(r'href="(/static/memories/\w+\.[0-9a-f]{12}\.css)"', catch_up)
-    with browser.open(url + style, timeout=60) as response:
+    with browser.open(url + style, timeout=PATIENCE) as response:
         assert "immutable" in response.headers["Cache-Control"]
     japanese = urllib.request.Request(f"{url}/login/", headers={"Accept-Language": "ja"})
-    with new_browser().open(japanese, timeout=60) as response:
+    with new_browser().open(japanese, timeout=PATIENCE) as response:
         assert "サインイン" in response.read().decode()

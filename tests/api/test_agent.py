@@ -19,6 +19,7 @@ from tests.factories import (
     WorkspaceFactory,
     make_channel_memory,
 )
+from tests.processes import PATIENCE
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
@@ -45,7 +46,7 @@ class Laptop:
             env=self.environment | environment,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=PATIENCE,
         )
 
     def output(self, *arguments: str, **environment: str) -> str:
@@ -130,7 +131,12 @@ def test_a_hook_fetches_the_context(laptop: Laptop, agent: str, path: str, event
     (entry,) = settings["hooks"][event]
     command = entry["command"] if agent == "cursor" else entry["hooks"][0]["command"]
     done = subprocess.run(
-        command, shell=True, env=laptop.environment, capture_output=True, text=True, timeout=60
+        command,
+        shell=True,
+        env=laptop.environment,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
     )
     text = json.loads(done.stdout)["additional_context"] if agent == "cursor" else done.stdout
     assert "We launch on Monday" in text

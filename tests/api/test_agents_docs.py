@@ -27,6 +27,7 @@ from tests.factories import (
     WorkspaceFactory,
     make_channel_memory,
 )
+from tests.processes import PATIENCE
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PAGE = (ROOT / "docs" / "agents.md").read_text()
@@ -82,7 +83,7 @@ class Hub:
             "PYTHONPATH": str(self.folder),
         }
         done = subprocess.run(
-            command, cwd=self.folder, env=env, capture_output=True, text=True, timeout=60
+            command, cwd=self.folder, env=env, capture_output=True, text=True, timeout=PATIENCE
         )
         assert done.returncode == 0, done.stderr
         return done.stdout

@@ -15,7 +15,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from memories.management.commands.serve import listen
-from tests.processes import alive_in_sessions, descendants, sessions_of, wait_until
+from tests.processes import PATIENCE, alive_in_sessions, descendants, sessions_of, wait_until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.django_db(transaction=True)]
 
@@ -104,7 +104,7 @@ def test_ctrl_c_stops_everything(served: Served) -> None:
 
 def stop(served: Served, number: signal.Signals) -> None:
     served.process.send_signal(number)
-    assert served.process.wait(timeout=60) == 0, served.log.read_text()
+    assert served.process.wait(timeout=PATIENCE) == 0, served.log.read_text()
     wait_until(lambda: not alive_in_sessions(served.sessions), "nothing left")
 
 
@@ -141,7 +141,7 @@ def test_a_used_port_is_refused_before_the_start(process_environment: dict[str, 
             env=process_environment | {"PORT": str(port)},
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=PATIENCE,
         )
     assert done.returncode == 1
     assert f"Port {port} is taken" in done.stderr
@@ -175,7 +175,7 @@ def test_an_empty_database_is_refused(process_environment: dict[str, str], tmp_p
         env=process_environment | {"DATABASE_URL": f"sqlite:///{tmp_path}/empty.sqlite3"},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
     )
     assert done.returncode == 1
     assert "manage.py migrate" in done.stderr

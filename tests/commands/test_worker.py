@@ -17,7 +17,7 @@ from memories.models import Heartbeat, Job
 from memories.tasks import schedule_pass
 from tests.factories import ChannelFactory, MessageFactory
 from tests.llm.endpoint import PATH
-from tests.processes import alive_in_sessions, wait_until
+from tests.processes import PATIENCE, alive_in_sessions, wait_until
 from tests.workers import RunningWorker
 
 pytestmark = [
@@ -92,7 +92,7 @@ def test_a_worker_stops_its_children(start: Start, number: signal.Signals) -> No
     worker.wait_until_it_is_up()
     assert len(worker.sessions) == 2  # the cluster, the watcher
     os.kill(worker.process.pid, number)
-    assert worker.process.wait(timeout=60) == (-9 if number == signal.SIGKILL else 0)
+    assert worker.process.wait(timeout=PATIENCE) == (-9 if number == signal.SIGKILL else 0)
     wait_until(worker.is_gone, "nothing left")
 
 
@@ -134,5 +134,5 @@ def test_a_worker_with_a_long_task_does_not_hang(start: Start, httpserver: HTTPS
 def test_an_empty_database_is_refused(process_environment: dict[str, str], tmp_path: Path) -> None:
     empty = {"DATABASE_URL": f"sqlite:///{tmp_path}/empty.sqlite3"}
     worker = RunningWorker(process_environment | empty, tmp_path / "log")
-    assert worker.process.wait(timeout=60) == 1
+    assert worker.process.wait(timeout=PATIENCE) == 1
     assert "manage.py migrate" in worker.log.read_text()

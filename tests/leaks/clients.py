@@ -43,6 +43,7 @@ from memories.pipeline.access import webhooks
 from memories.rules.memory.identity import MemoryType
 from tests.leaks.probes import TYPED
 from tests.leaks.world import ELSEWHERE, NOTICE, ROLES, WORKSPACE, World, word
+from tests.processes import PATIENCE
 
 READERS = (*ROLES, "public")
 ONE_OF_EACH_KIND = {"plaza", "ember", "secret", "harbor", WORKSPACE, NOTICE, ELSEWHERE}
@@ -288,6 +289,11 @@ class AgentRunner:
     def _start_process(self, arguments: tuple[str, ...], environment: dict[str, str]) -> str:
         program = [sys.executable, "-I", agent.__file__, *arguments]
         done = subprocess.run(
-            program, cwd=self.folder, env=environment, capture_output=True, text=True, timeout=60
+            program,
+            cwd=self.folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
         )
         return done.stdout + done.stderr

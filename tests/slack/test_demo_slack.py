@@ -64,7 +64,7 @@ class Demo:
         return False
 
     def page(self, url: str) -> str:
-        with self.browser.open(url, timeout=60) as answer:
+        with self.browser.open(url, timeout=PATIENCE) as answer:
             return str(answer.read().decode())
 
     def count_versions(self) -> int:
@@ -121,7 +121,7 @@ def test_the_demo_remembers_messages_and_stops_at_a_signal(demo: Demo) -> None:
     )
     sessions = sessions_of(descendants(demo.process.pid))
     demo.process.send_signal(signal.SIGINT)
-    assert demo.process.wait(timeout=60) == 0, demo.read_log()
+    assert demo.process.wait(timeout=PATIENCE) == 0, demo.read_log()
     wait_until(lambda: not alive_in_sessions(sessions), "nothing left")
     assert "Traceback" not in demo.read_log()
 
@@ -142,7 +142,7 @@ def test_a_folder_with_other_files_is_refused(tmp_path: Path) -> None:
     (tmp_path / "letters.txt").write_text("mine")
     command = [sys.executable, "-m", "tests.slack.demo_slack", "--var", str(tmp_path)]
     done = subprocess.run(
-        command, cwd=ROOT, env=clean_environment(), capture_output=True, text=True, timeout=60
+        command, cwd=ROOT, env=clean_environment(), capture_output=True, text=True, timeout=PATIENCE
     )
     assert done.returncode == 1
     assert "holds something else" in done.stderr
