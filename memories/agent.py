@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shlex
 import sys
 import tempfile
 import time
@@ -255,8 +256,9 @@ def install(hub: Hub, options: Namespace) -> str:
         entries = settings.setdefault("hooks", {}).setdefault(event, [])
     except (ValueError, AttributeError) as error:
         raise HubError(f"{path} is no JSON object: nothing was changed.") from error
-    command = f"python3 {Path(__file__).resolve()} hook {options.agent}"
-    if command in json.dumps(entries):
+    program = shlex.quote(Path(__file__).resolve().as_posix())
+    command = f"python3 {program} hook {options.agent}"
+    if json.dumps(command)[1:-1] in json.dumps(entries):
         return f"{path} has this hook already."
     if options.agent == "cursor":
         settings.setdefault("version", 1)

@@ -67,7 +67,9 @@ def laptop(transactional_db: None, live_server: Any, settings: Any, tmp_path: Pa
     _, token = ApiKey.objects.issue(
         workspace, name="laptop", by=None, user=editor, scopes=[ApiKey.Scope.NOTES]
     )
-    return Laptop(tmp_path, live_server.url, token)
+    folder = tmp_path / "Zoë's laptop"  # a shell or JSON would change this name
+    folder.mkdir()
+    return Laptop(folder, live_server.url, token)
 
 
 def test_it_reads_searches_and_writes(laptop: Laptop) -> None:
