@@ -10,6 +10,7 @@ from django.http import HttpRequest
 from ninja import Router, Schema, Status
 from pydantic import Field
 
+from memories.api.idempotency import HEADER, add_once
 from memories.api.problems import Problem, ProblemOut
 from memories.api.queries import get_or_404
 from memories.api.schemas import Id
@@ -38,7 +39,7 @@ class WebhookOut(Schema):
 
 
 class NewWebhookOut(WebhookOut):
-    """``secret`` verifies the signatures. It is shown once."""
+    """``secret`` verifies the signatures. No other response contains it."""
 
     secret: str
 
@@ -55,16 +56,14 @@ def webhooks(request: HttpRequest) -> WebhooksOut:
 
 @router.post(
     "",
-    response={201: NewWebhookOut, 403: ProblemOut, 409: ProblemOut} | ERRORS,
+    response={201: NewWebhookOut, 403: ProblemOut, 404: ProblemOut, 409: ProblemOut} | ERRORS,
     summary="Send the ids of new versions to an address",
+    openapi_extra={"parameters": [HEADER]},
 )
 def add_webhook(request: HttpRequest, given: WebhookIn) -> Status[NewWebhookOut]:
     key: ApiKey = request.auth  # type: ignore[attr-defined]
-    if not _may_call(given.url):
-        raise Problem(403, "This host is not public. An operator can allow it in the settings.")
-    if key.webhooks.count() >= MOST_WEBHOOKS:
-        raise Problem(409, f"A key has at most {MOST_WEBHOOKS} webhooks.")
-    row = Webhook.objects.register(key, given.url)
+    pk = add_once(request, lambda: _register(key, given.url))
+    row: Webhook = get_or_404(key.webhooks.all(), pk=pk)
     secret = f"whsec_{base64.b64encode(row.signing_keys()[0]).decode()}"
     return Status(201, NewWebhookOut(secret=secret, **_shown(row).dict()))
 
@@ -74,6 +73,15 @@ def remove_webhook(request: HttpRequest, pk: Id) -> Status[None]:
     key: ApiKey = request.auth  # type: ignore[attr-defined]
     get_or_404(key.webhooks.all(), pk=pk).delete()
     return Status(204, None)
+
+
+def _register(key: ApiKey, url: str) -> Webhook:
+    """Add a webhook. Raises Problem 403 for a host that is not public, and 409 for one too many."""
+    if not _may_call(url):
+        raise Problem(403, "This host is not public. An operator can allow it in the settings.")
+    if key.webhooks.count() >= MOST_WEBHOOKS:
+        raise Problem(409, f"A key has at most {MOST_WEBHOOKS} webhooks.")
+    return Webhook.objects.register(key, url)
 
 
 def _may_call(url: str) -> bool:

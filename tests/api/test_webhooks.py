@@ -12,8 +12,15 @@ pytestmark = pytest.mark.django_db
 URL = "https://bot.example.com/memory"
 
 
-def add(ask: Ask, token: str, url: str = URL) -> Any:
-    return ask(token, "webhooks", "post", data={"url": url}, content_type="application/json")
+def add(ask: Ask, token: str, url: str = URL, **headers: str) -> Any:
+    return ask(
+        token,
+        "webhooks",
+        "post",
+        data={"url": url},
+        content_type="application/json",
+        headers=headers,
+    )
 
 
 def test_its_secret_is_shown_once(ask: Ask, token: Callable[..., str]) -> None:
@@ -62,3 +69,17 @@ def test_a_key_has_at_most_ten(ask: Ask, token: Callable[..., str]) -> None:
     key = token("member")
     statuses = [add(ask, key).status_code for _ in range(11)]
     assert statuses == [201] * 10 + [409]
+
+
+def test_a_repeated_request_adds_nothing(ask: Ask, token: Callable[..., str]) -> None:
+    key, header = token("member"), {"Idempotency-Key": "first"}
+    first = add(ask, key, **header)
+    for _ in range(9):
+        add(ask, key)
+    # The tenth one does not refuse the repeated request, which adds no eleventh.
+    again = add(ask, key, **header)
+    assert (again.status_code, again.json()) == (201, first.json())
+    assert Webhook.objects.count() == 10
+    assert add(ask, key, f"{URL}/2", **header).status_code == 422
+    assert ask(key, f"webhooks/{first.json()['id']}", "delete").status_code == 204
+    assert add(ask, key, **header).status_code == 404
