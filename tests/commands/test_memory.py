@@ -120,6 +120,20 @@ def test_a_note_as_json(as_json):
     assert note.channel == channel
 
 
+def test_a_note_of_an_own_type_is_shown_and_edited(memory, as_json):
+    WorkspaceFactory().change_settings({"note_types": "runbook"})
+    added = as_json("add", "Restart it.\x1b", "-t", "runbook", "--tags", "a")
+    pk = str(added["id"])
+    assert added["type"] == "runbook" and as_json("show", pk) == added
+    assert "\x1b" not in memory("show", pk)
+    edited = as_json("edit", pk, "Restart it twice.")
+    assert edited == added | {"title": "Restart it twice.", "content": "Restart it twice."}
+    assert memory("edit", pk, "Restart it twice.") == f"Note {pk} has this text already.\n"
+    assert memory("edit", pk, "Wait.", "--tags", "b") == f"Note {pk} is at version 3.\n"
+    shown = as_json("show", pk)
+    assert (shown["content"], shown["tags"]) == ("Wait.", ["b"])
+
+
 @pytest.mark.parametrize(
     ("query", "results"),
     [("TRY", True), ("handling", True), ("ERROR-", True), ("nothing", False)],
@@ -188,15 +202,27 @@ class TestDisabled:
         assert memory(*arguments) == "Notes are switched off in this workspace.\n"
         assert as_json(*arguments) == []
 
-    @pytest.mark.parametrize("action", ["add", "delete", "delete unknown", "export", "import"])
+    @pytest.mark.parametrize(
+        "action",
+        [
+            *("add", "show", "edit", "delete", "delete unknown"),
+            *("export", "import", "sync", "promote"),
+        ],
+    )
     def test_actions_except_list_print_a_warning(self, folder, capsys, action):
         arguments = {
             "add": ("add", "new"),
+            "show": ("show", str(self.note.pk)),
+            "edit": ("edit", str(self.note.pk), "new"),
             "delete": ("delete", str(self.note.pk)),
             "delete unknown": ("delete", "12345"),
             "export": ("export", "notes.md"),
             "import": ("import", "notes.md"),
+            "sync": ("sync", "notes.md"),
+            "promote": ("promote",),
         }[action]
+        call_command("memory", "add", "staged", "--staged")
+        staged = (folder / ".agent" / "staged.md").read_text()
         capsys.readouterr()
         call_command("memory", *arguments, "--format", "json")
         output = capsys.readouterr()
@@ -204,6 +230,7 @@ class TestDisabled:
         assert output.out == "null\n"
         assert [note.content for note in Note.objects.all()] == ["kept"]
         assert (folder / "notes.md").read_text() == self.exported
+        assert (folder / ".agent" / "staged.md").read_text() == staged
 
 
 class TestAudience:
@@ -267,6 +294,54 @@ class TestFiles:
         with pytest.raises(CommandError, match="line 1: no such channel: C9"):
             memory("import", "notes.md")
         assert [note.content for note in Note.objects.all()] == ["b"]
+
+    def test_sync_carries_the_changes_of_both_sides(self, memory, as_json, folder, capsys):
+        kept = as_json("add", "kept")["id"]
+        deleted = as_json("add", "deleted")["id"]
+        assert memory("sync", "notes.md") == "notes.md: nothing changed.\n"
+        file = folder / "notes.md"
+        file.write_text(file.read_text().replace("Content: kept", "Content: changed"))
+        memory("delete", str(deleted))
+        with file.open("a") as text:
+            text.write("\n## new\n- Content: new\n")
+        reply = as_json("sync", "notes.md")
+        assert (reply["added"], reply["updated"], reply["conflicts"]) == (1, 1, [])
+        assert {note["content"] for note in as_json("list")} == {"changed", "new"}
+        assert "deleted" not in file.read_text()
+        # Both sides change a note: the text of the file becomes a note of its own.
+        memory("edit", str(kept), "of the hub")
+        file.write_text(file.read_text().replace("Content: changed", "Content: of the file"))
+        call_command("memory", "sync", "notes.md")
+        assert f"note {kept} was changed in the file" in capsys.readouterr().err
+        contents = {note["content"] for note in as_json("list")}
+        assert contents == {"new", "of the hub", "of the file"}
+        file.write_text("# Memories\n")
+        assert memory("sync", "notes.md") == "notes.md: 3 deleted.\n"
+        assert as_json("list") == []
+
+    def test_staged_notes_wait_for_their_promotion(self, memory, as_json, folder):
+        WorkspaceFactory()
+        staged = folder / ".agent" / "staged.md"
+        words = ("add", "On a branch.\nSecond line.", "-t", "pattern", "--tags", "a", "--staged")
+        with pytest.raises(CommandError):
+            memory("promote")
+        assert as_json(*words) == {"file": ".agent/staged.md"}
+        assert memory("add", "Another.", "--staged") == "Staged in .agent/staged.md.\n"
+        assert as_json("list") == []
+        assert memory("promote") == ".agent/staged.md: 2 added.\n"
+        notes = {note["content"]: note["tags"] for note in as_json("list")}
+        assert notes == {"On a branch.\nSecond line.": ["pattern", "a"], "Another.": []}
+        assert staged.read_text() == ""
+        assert memory("promote") == ".agent/staged.md: no notes.\n"
+
+    def test_a_conflict_keeps_the_staged_notes(self, memory, folder):
+        WorkspaceFactory()
+        memory("add", "kept", "--staged")
+        staged = folder / ".agent" / "staged.md"
+        staged.write_text(before := staged.read_text() + "## a\n- Channel: C9\n- Content: a\n")
+        with pytest.raises(CommandError, match="no such channel: C9"):
+            memory("promote")
+        assert staged.read_text() == before
 
     def test_a_link_leads_to_the_default_file(self, memory, folder):
         memory("add", "one")

@@ -102,7 +102,7 @@ class Command(BaseCommand):
     def _add(self, workspace: Workspace, reader: Reader, options: dict[str, Any]) -> None:
         if options["staged"]:
             stage(options["content"], ",".join(filter(None, (options["type"], options["tags"]))))
-            self.stdout.write(f"Staged in {STAGED_FILE}.")
+            self._print({"file": str(STAGED_FILE)}, f"Staged in {STAGED_FILE}.")
             return
         channel = None
         if options["channel"]:
