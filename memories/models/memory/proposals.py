@@ -11,8 +11,9 @@ from django.utils.translation import gettext_lazy as _
 from memories.models.access.api_keys import ApiKey
 from memories.models.access.readers import AudienceQuerySet
 from memories.models.access.users import User
+from memories.models.ingest.channels import Channel
 from memories.models.ingest.messages import Message
-from memories.models.memory.lines import Line
+from memories.models.memory.lines import Audience, Line
 from memories.models.memory.memories import Memory
 from memories.models.memory.versions import MemoryVersion
 from memories.models.notes.note_versions import kind_words
@@ -182,7 +183,9 @@ class Proposal(models.Model):
 
     @transaction.atomic
     def approve_as_note(self, *, by: User | None, text: str = "") -> Note | None:
-        """Write the proposed note, or ``text`` in its place, for the readers of the memory.
+        """Write the proposed note, or ``text`` in its place, for the readers of the proposal.
+
+        The note keeps the first source that all of them may read.
 
         Return None if the proposal was decided already. Raise the errors of `NoteQuerySet.write`.
         """
@@ -194,6 +197,8 @@ class Proposal(models.Model):
             kind=self.note_type,
             channel=self.memory.channel,
             author=by,
+            source=self._find_note_source(),
+            was_private=self._is_for_members,
         )
         self.record("proposal_accept", by, note=note.pk)
         return note
@@ -205,6 +210,17 @@ class Proposal(models.Model):
         if is_rejected:
             self.record("proposal_reject", by)
         return is_rejected
+
+    @property
+    def _is_for_members(self) -> bool:
+        return self.version.audience != Audience.SCOPE
+
+    def _find_note_source(self) -> Message | None:
+        """Return the first message of the channel that all readers of the proposal may read."""
+        messages = self.sources.rememberable().filter(channel=self.memory.channel)
+        if not self._is_for_members:
+            messages = messages.exclude(was_private=True, channel__kind=Channel.Kind.PUBLIC)
+        return messages.in_order().first()
 
     def _decide(self, state: "Proposal.State", by: User | None) -> bool:
         now = timezone.now()

@@ -97,9 +97,12 @@ class NoteQuerySet(SearchableQuerySet["Note"]):
         review_on: date | None = None,
         author: User | None = None,
         source: Message | None = None,
+        was_private: bool = False,
         now: datetime | None = None,
     ) -> "Note":
         """Save a new note. With a ``source`` its readers are those of that message.
+
+        With ``was_private`` only members of the channel may read it.
 
         A missing title is made from the content. A missing date is today in the workspace's zone.
         Raises NotesDisabled, and InvalidNote for a blank or too long content.
@@ -108,7 +111,8 @@ class NoteQuerySet(SearchableQuerySet["Note"]):
         if not settings.notes_enabled:
             raise NotesDisabled
         note = Note(workspace=workspace, channel=channel, author=author, worded_by=author)
-        note.source, note.was_private = source, source is not None and source.was_private
+        note.source = source
+        note.was_private = was_private or (source is not None and source.was_private)
         note.date = date or rules.today(now or timezone.now(), settings.zone)
         note.review_on = review_on
         note.set_wording(content, tags=tags, kind=kind, title=title)

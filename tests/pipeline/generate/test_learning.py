@@ -3,6 +3,7 @@
 import pytest
 
 from memories.models import Note, Proposal
+from memories.pipeline.access.channel_audience import publish
 from memories.pipeline.generate.learning import propose_notes
 from memories.pipeline.generate.passes import run_pass
 from memories.pipeline.memory import review
@@ -46,12 +47,44 @@ def test_a_lasting_line_is_proposed_once_with_its_sources(channel):
 
 
 def test_an_approved_note_belongs_to_the_channel(channel):
-    [proposal] = learn(channel)
+    later, first = (MessageFactory(channel=channel, ts=f"{n}.000100") for n in (200, 100))
+    [proposal] = learn(channel, sources=[later, first])
     anna = UserFactory()
     assert review.approve(proposal, by=anna, text="Deploys run at noon")
     note = Note.objects.get()
     assert (note.content, note.kind, note.channel) == ("Deploys run at noon", "pattern", channel)
+    assert (note.source, note.was_private) == (first, False)
     assert note.author == anna and not review.approve(proposal, by=anna)
+
+
+def test_a_note_keeps_no_source_that_some_of_its_readers_may_not_read(channel):
+    private = MessageFactory(channel=channel, was_private=True)
+    elsewhere = MessageFactory(channel__workspace=channel.workspace)
+    deleted = MessageFactory(channel=channel, state="deleted")
+    [proposal] = learn(channel)
+    proposal.sources.set([private, elsewhere, deleted])
+    assert review.approve(proposal, by=UserFactory())
+    note = Note.objects.get()
+    assert (note.source, note.was_private) == (None, False)
+
+
+def test_a_note_is_for_the_members_if_its_proposal_is(channel):
+    message = MessageFactory(channel=channel)
+    [proposal] = learn(channel, sources=[message])
+    publish(channel)  # the channel was private until now
+    proposal = Proposal.objects.get()
+    assert review.approve(proposal, by=UserFactory())
+    message.refresh_from_db()
+    note = Note.objects.get()
+    assert (note.source, note.was_private, message.was_private) == (message, True, True)
+
+
+def test_a_note_of_members_without_a_source_is_for_them_alone(channel):
+    learn(channel)
+    publish(channel)  # the channel was private until now
+    assert review.approve(Proposal.objects.get(), by=UserFactory())
+    note = Note.objects.get()
+    assert (note.source, note.was_private) == (None, True)
 
 
 @pytest.mark.parametrize(
