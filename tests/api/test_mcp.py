@@ -11,6 +11,7 @@ from typing import Any
 
 import httpx2
 import pytest
+from django.core.management import CommandError, call_command
 from django.utils import timezone
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters
@@ -18,15 +19,19 @@ from mcp.client.streamable_http import streamable_http_client
 
 from memories.models import ApiKey, Line, Note, Proposal
 from memories.pipeline.search import indexing
+from memories.rules.ingest.timestamps import from_micros
 from tests.factories import (
     MemberFactory,
     MessageFactory,
     UserFactory,
     WorkspaceFactory,
     make_channel_memory,
+    make_reply,
 )
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+READS = ["get_context", "search", "fetch", "whats_new"]
+WRITES = ["add_note", "propose_correction"]
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
 
@@ -35,7 +40,9 @@ def team(transactional_db):
     workspace = WorkspaceFactory(slug="team")
     user = UserFactory(username="editor")
     MemberFactory(workspace=workspace, user=user, role="editor")
-    message = MessageFactory(channel__workspace=workspace, text="We launch on Monday")
+    message = MessageFactory(
+        channel__workspace=workspace, channel__name="launches", text="We launch on Monday"
+    )
     make_channel_memory(channel=message.channel, texts=["- We launch on Monday"])
     indexing.catch_up()
     return workspace, user, message
@@ -56,6 +63,22 @@ def over_http(url: str, token: str, mode: str, use: Callable[[Client], Awaitable
     return asyncio.run(run())
 
 
+def over_stdio(
+    environment: dict[str, str], token: str, mode: str, use: Callable[[Client], Awaitable[Any]]
+) -> Any:
+    async def run() -> Any:
+        server = StdioServerParameters(
+            command=sys.executable,
+            args=["manage.py", "mcp"],
+            env=os.environ | environment | {"MEMORYHUB_KEY": token},
+            cwd=ROOT,
+        )
+        async with Client(server, mode=mode) as client:  # type: ignore[arg-type]
+            return await use(client)
+
+    return asyncio.run(run())
+
+
 def text_of(result: Any) -> str:
     return "".join(part.text for part in result.content)
 
@@ -69,7 +92,14 @@ async def use_everything(client: Client) -> dict[str, Any]:
     )
     news = await client.call_tool("whats_new", {"since": "2020-01-01"})
     unknown = await client.call_tool("fetch", {"id": "message-999999"})
-    resource = await client.read_resource("memory://workspace")
+    resources = [row.uri for row in (await client.list_resources()).resources]
+    templates = (await client.list_resource_templates()).resource_templates
+    note = await client.call_tool("add_note", {"text": "Deploys run at noon"})
+    correction = {
+        "line_id": fetched["metadata"]["lines"][0]["id"],
+        "text": "We launch on Tuesday",
+        "reason": "It was moved.",
+    }
     return {
         "tools": tools,
         "context": text_of(context),
@@ -78,13 +108,22 @@ async def use_everything(client: Client) -> dict[str, Any]:
         "fetched": fetched,
         "news": text_of(news),
         "unknown": (unknown.is_error, text_of(unknown)),
-        "resource": resource.contents[0].text,
+        "resources": [*resources, *(template.uri_template for template in templates)],
+        "workspace": await read(client, "memory://workspace"),
+        "channel": await read(client, "memory://channel/launches"),
+        "note": json.loads(text_of(note)),
+        "proposal": json.loads(text_of(await client.call_tool("propose_correction", correction))),
     }
 
 
+async def read(client: Client, uri: str) -> str:
+    return (await client.read_resource(uri)).contents[0].text  # type: ignore[union-attr]
+
+
 def check(answers: dict[str, Any]) -> None:
-    assert list(answers["tools"]) == ["get_context", "search", "fetch", "whats_new"]
-    assert all(tool.annotations.read_only_hint for tool in answers["tools"].values())
+    assert list(answers["tools"]) == READS + WRITES
+    for name, tool in answers["tools"].items():
+        assert tool.annotations.read_only_hint is (name in READS)
     assert "We launch on Monday" in answers["context"]
     version = Line.objects.get().version_id
     last = answers["context"].splitlines()[-1]
@@ -94,41 +133,41 @@ def check(answers: dict[str, Any]) -> None:
     assert "We launch on Monday" in answers["fetched"]["text"]
     assert "We launch on Monday" in answers["news"]
     assert answers["unknown"][0] and "may not read" in answers["unknown"][1]
-    assert "We launch on Monday" in answers["resource"]
+    assert answers["resources"] == ["memory://workspace", "memory://channel/{channel}"]
+    for name in ("workspace", "channel"):
+        assert "We launch on Monday" in answers[name]
+        assert ("# Conversation" in answers[name]) is (name == "channel")
+    note, proposal = Note.objects.get(), Proposal.objects.get()
+    assert (answers["note"]["id"], note.content) == (f"note-{note.pk}", "Deploys run at noon")
+    assert answers["proposal"]["id"] == f"proposal-{proposal.pk}"
+    assert proposal.text == "We launch on Tuesday"
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 def test_the_official_client_uses_everything_over_http(team, live_server, settings, mode):
     settings.MEMORYHUB_URL = live_server.url
-    check(over_http(live_server.url, make_key(team), mode, use_everything))
+    key = make_key(team, scopes=["notes", "propose"])
+    check(over_http(live_server.url, key, mode, use_everything))
 
 
 @pytest.mark.cluster
-@pytest.mark.parametrize("mode", ["auto", "legacy"])
-def test_the_official_client_uses_everything_over_stdio(team, process_environment, mode):
-    async def run() -> dict[str, Any]:
-        server = StdioServerParameters(
-            command=sys.executable,
-            args=["manage.py", "mcp"],
-            env=os.environ | process_environment | {"MEMORYHUB_KEY": key},
-            cwd=ROOT,
-        )
-        async with Client(server, mode=mode) as client:
-            return await use_everything(client)
+@pytest.mark.parametrize("mode, field", [("auto", "revoked_at"), ("legacy", "expires_at")])
+def test_the_official_client_uses_everything_over_stdio_until_its_key_ends(
+    team, process_environment, mode, field
+):
+    async def use(client: Client) -> list[Any]:
+        answers = await use_everything(client)
+        await ApiKey.objects.aupdate(is_narrowed=True)
+        narrowed = await read_all(client)
+        await ApiKey.objects.aupdate(**{field: timezone.now()})
+        return [answers, narrowed, await client.call_tool("search", {"query": "launch"})]
 
-    key = make_key(team)
-    check(asyncio.run(run()))
-
-
-def test_a_key_with_the_scope_writes_notes(team, live_server, settings):
-    settings.MEMORYHUB_URL = live_server.url
-
-    async def use(client: Client) -> str:
-        return text_of(await client.call_tool("add_note", {"text": "Deploys run at noon"}))
-
-    added = json.loads(over_http(live_server.url, make_key(team, scopes=["notes"]), "auto", use))
-    assert Note.objects.get().content == "Deploys run at noon"
-    assert added["id"] == f"note-{Note.objects.get().pk}"
+    read_all, key = make_reads(team), make_key(team, scopes=["notes", "propose"])
+    ApiKey.objects.get().channels.add(MessageFactory(channel__workspace=team[0]).channel)
+    answers, narrowed, refused = over_stdio(process_environment, key, mode, use)
+    check(answers)
+    check_nothing(narrowed)
+    assert refused.is_error and "revoked or has expired" in text_of(refused)
 
 
 def test_a_note_has_its_source_and_its_readers(team, live_server, settings):
@@ -215,16 +254,15 @@ def test_a_key_with_the_scope_proposes_corrections(team, live_server, settings):
     assert list(proposal.sources.all()) == [message]
     assert "is not an id" in wrong and "no such thing" in unknown and "is empty" in empty
 
-    async def names(client: Client) -> set[str]:
-        return {tool.name for tool in (await client.list_tools()).tools}
+    async def names(client: Client) -> list[str]:
+        return [tool.name for tool in (await client.list_tools()).tools]
 
-    assert "propose_correction" not in over_http(live_server.url, make_key(team), "auto", names)
+    assert over_http(live_server.url, make_key(team), "auto", names) == READS
 
 
-def test_a_foreign_or_narrowed_key_reads_nothing_else(team, live_server, settings):
-    settings.MEMORYHUB_URL = live_server.url
+def make_reads(team: Any) -> Callable[[Client], Awaitable[list[str]]]:
+    """Return a function that reads the memory of the team by every tool and resource."""
     line, message = Line.objects.select_related("version").get(), team[2]
-    quiet = MessageFactory(channel__workspace=team[0], text="A quiet day").channel
     ids = (
         f"line-{line.pk}",
         f"version-{line.version_id}",
@@ -239,16 +277,59 @@ def test_a_foreign_or_narrowed_key_reads_nothing_else(team, live_server, setting
             await client.call_tool("whats_new", {"since": "2020-01-01"}),
             *[await client.call_tool("fetch", {"id": id}) for id in ids],
         ]
-        resource = await client.read_resource("memory://workspace")
-        return [*map(text_of, answers), resource.contents[0].text]
+        return [*map(text_of, answers), await read(client, "memory://workspace")]
 
+    return use
+
+
+def check_nothing(texts: list[str]) -> None:
+    assert len(texts) == 8 and "Monday" not in "".join(texts)
+    assert all("no such thing" in text for text in texts[3:7])
+
+
+def make_foreign_key() -> str:
     abroad = MemberFactory(workspace=WorkspaceFactory(), role="admin")
-    foreign = make_key((abroad.workspace, abroad.user))
-    for key in (foreign, make_key(team, channels=[quiet])):
-        texts = over_http(live_server.url, key, "auto", use)
-        assert len(texts) == 8 and "Monday" not in "".join(texts)
-        assert all("no such thing" in text for text in texts[3:7])
+    return make_key((abroad.workspace, abroad.user))
+
+
+def test_a_foreign_or_narrowed_key_reads_nothing_else(team, live_server, settings):
+    settings.MEMORYHUB_URL = live_server.url
+    quiet = MessageFactory(channel__workspace=team[0], text="A quiet day").channel
+    use = make_reads(team)
+    for key in (make_foreign_key(), make_key(team, channels=[quiet])):
+        check_nothing(over_http(live_server.url, key, "auto", use))
     assert "Monday" in over_http(live_server.url, make_key(team), "auto", use)[0]
+
+
+@pytest.mark.cluster
+def test_a_foreign_key_reads_nothing_else_over_stdio(team, process_environment):
+    key = make_foreign_key()
+    check_nothing(over_stdio(process_environment, key, "auto", make_reads(team)))
+
+
+def test_a_context_has_the_text_of_the_http_api(team, live_server, settings):
+    settings.MEMORYHUB_URL = live_server.url
+    root, key = team[2], make_key(team)
+    for text in ("Is the text ready?", "It is, " + "and it is long " * 40):
+        reply = make_reply(root=root, text=text)
+    sent_at = from_micros(reply.micros)
+    make_reply(root=root, text="We know this later", at=sent_at + timedelta(days=1))
+    place = {
+        "channel": "launches",
+        "thread": root.ts,
+        "budget": 100,
+        "at": (sent_at + timedelta(hours=1)).isoformat(),
+    }
+
+    async def use(client: Client) -> str:
+        return text_of(await client.call_tool("get_context", place))
+
+    text = over_http(live_server.url, key, "auto", use)
+    headers = {"Authorization": f"Bearer {key}"}
+    answer = httpx2.get(f"{live_server.url}/api/v1/context", params=place, headers=headers)
+    assert text.rpartition("\n")[0].encode() == answer.content
+    assert f"#launches, thread {root.ts}" in text and "It is" in text
+    assert "characters left out" in text and "later" not in text
 
 
 def test_whats_new_tells_new_lines_and_those_that_are_no_longer_true(
@@ -277,24 +358,32 @@ def test_whats_new_tells_new_lines_and_those_that_are_no_longer_true(
             outcome_us=line.at_us + ended * day if outcome else 0,
         )
     start = datetime.fromtimestamp(line.at_us // 1_000_000, UTC)
+    quiet = MessageFactory(channel__workspace=team[0]).channel
+    memory = make_channel_memory(channel=quiet, texts=["- A quiet day"])
+    Line.objects.filter(version__memory=memory).update(at_us=line.at_us + 3 * day)
 
-    async def use(client: Client) -> str:
-        since = (start + timedelta(days=2)).isoformat()
-        return text_of(await client.call_tool("whats_new", {"since": since}))
+    async def use(client: Client) -> list[str]:
+        since = {"since": (start + timedelta(days=2)).isoformat()}
+        places = ({}, {"channel": "launches"}, {"channel": quiet.slack_id}, {"channel": "nowhere"})
+        return [text_of(await client.call_tool("whats_new", since | place)) for place in places]
 
-    name = version.memory.channel
-    assert over_http(live_server.url, make_key(team), "auto", use).splitlines() == [
-        f"{start + timedelta(days=5):%Y-%m-%d} {name}: no longer true: We launch on Friday",
-        f"{start + timedelta(days=4):%Y-%m-%d} {name}: We launch on Tuesday",
+    everywhere, there, here, nowhere = over_http(live_server.url, make_key(team), "auto", use)
+    assert there.splitlines() == [
+        f"{start + timedelta(days=5):%Y-%m-%d} #launches: no longer true: We launch on Friday",
+        f"{start + timedelta(days=4):%Y-%m-%d} #launches: We launch on Tuesday",
     ]
+    assert here == f"{start + timedelta(days=3):%Y-%m-%d} {quiet}: A quiet day"
+    assert everywhere.splitlines() == [*there.splitlines(), here]
+    assert "no channel 'nowhere'" in nowhere
     assert "MCP: whats_new by agent (mhr_" in caplog.text and "Tuesday" not in caplog.text
 
 
 @pytest.mark.parametrize("how", ["revoked", "expired"])
 def test_a_key_that_ended_is_refused(team, live_server, settings, how):
     settings.MEMORYHUB_URL = live_server.url
+    key = make_key(team)
     headers = {
-        "Authorization": f"Bearer {make_key(team)}",
+        "Authorization": f"Bearer {key}",
         "Accept": "application/json, text/event-stream",
     }
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
@@ -307,6 +396,9 @@ def test_a_key_that_ended_is_refused(team, live_server, settings, how):
     field = "revoked_at" if how == "revoked" else "expires_at"
     ApiKey.objects.update(**{field: timezone.now()})
     assert send().status_code == 401
+    settings.MEMORYHUB_KEY = key
+    with pytest.raises(CommandError, match="no usable key"):
+        call_command("mcp")
 
 
 @pytest.mark.parametrize(
