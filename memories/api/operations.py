@@ -6,6 +6,7 @@ from typing import Annotated, Any
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from ninja import Query
+from pydantic import BeforeValidator
 
 from memories.api.problems import ProblemOut
 from memories.models import ApiKey, Workspace
@@ -14,7 +15,20 @@ PAGE = 100
 
 Cursor = Annotated[int | None, Query(None, ge=0, le=2**63 - 1)]
 Limit = Annotated[int, Query(PAGE, ge=1, le=PAGE)]
-Moment = Annotated[datetime | None, Query(None, description="as of this past time")]
+
+
+def _refuse_numbers(value: Any) -> Any:
+    """Refuse a number, which pydantic reads as seconds since 1970. Times and dates are in ISO 8601."""
+    if isinstance(value, int | float) or (isinstance(value, str) and "-" not in value[1:]):
+        raise ValueError("not a time in ISO 8601")
+    return value
+
+
+Moment = Annotated[
+    datetime | None,
+    BeforeValidator(_refuse_numbers),
+    Query(None, description="as of this past time"),
+]
 
 READS = {400: ProblemOut, 401: ProblemOut, 404: ProblemOut, 422: ProblemOut, 429: ProblemOut}
 WRITES = READS | {403: ProblemOut, 409: ProblemOut, 412: ProblemOut, 428: ProblemOut}

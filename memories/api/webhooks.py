@@ -20,7 +20,7 @@ from memories.rules.access.webhooks import host_of, is_public
 
 MOST_WEBHOOKS = 10  # of a key
 
-ERRORS = {401: ProblemOut, 422: ProblemOut, 429: ProblemOut}
+ERRORS = {400: ProblemOut, 401: ProblemOut, 422: ProblemOut, 429: ProblemOut}
 router = Router()
 
 

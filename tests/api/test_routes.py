@@ -384,38 +384,58 @@ def one_connection():
 
 @pytest.mark.nightly("thousands of requests")
 @pytest.mark.timeout(0)
-def test_no_request_breaks_the_contract(cast, token, one_connection):
+@pytest.mark.parametrize(
+    ("mode", "scopes"), [("positive", None), ("negative", None), ("positive", []), ("positive", "")]
+)
+def test_no_request_breaks_the_contract(cast, token, one_connection, mode, scopes):
     """Generated requests to every operation of the OpenAPI document, in process.
 
-    A change of a note may fail without If-Match, which no schema can require, and a new note for its type:
-    the workspace defines these. No two requests have one Idempotency-Key.
+    ``scopes`` are None for a key with all of them, [] for one that only reads, and "" without a
+    usable key. A change of a note may fail since its ETag is unknown, and a new note for its type: the
+    workspace defines these. No two requests have one Idempotency-Key.
     """
     import schemathesis
     from hypothesis import HealthCheck, given, settings
-    from schemathesis.specs.openapi.checks import positive_data_acceptance
+    from schemathesis.generation.modes import GenerationMode
+    from schemathesis.specs.openapi.checks import (
+        ignored_auth,
+        negative_data_rejection,
+        positive_data_acceptance,
+    )
 
     from memoryhub.wsgi import application
 
-    key = token("editor", scopes=list(ApiKey.Scope), requests_per_minute=10**6)
+    given_scopes = list(ApiKey.Scope) if scopes is None else list(scopes)
+    key = token("editor", scopes=given_scopes, requests_per_minute=10**6)
+    headers = {"Authorization": f"Bearer {key if scopes != '' else 'mhr_00000000_no'}"}
     schema = schemathesis.openapi.from_wsgi("/api/v1/openapi.json", application)
+    statuses = set()
     for result in schema.get_all_operations():
         operation = result.ok()
 
         @settings(
-            max_examples=100,
+            max_examples=100 if scopes is None else 10,
             deadline=None,
             database=None,
             derandomize=True,
             suppress_health_check=list(HealthCheck),
         )
-        @given(case=operation.as_strategy())
+        @given(case=operation.as_strategy(generation_mode=GenerationMode(mode)))
         def request(case):
             body = case.body if isinstance(case.body, dict) else {}
             is_type = body.get("type", "pattern") in ("pattern", "architecture", "solution")
-            may_fail = case.method in ("PATCH", "DELETE") or not is_type
-            excluded = [positive_data_acceptance] if may_fail else []
-            headers = {"Authorization": f"Bearer {key}", "Accept-Encoding": "identity"}
-            headers["Idempotency-Key"] = uuid4().hex
-            case.call_and_validate(headers=headers, excluded_checks=excluded)
+            may_fail = case.method in ("PATCH", "DELETE") or not is_type or scopes is not None
+            excluded = [ignored_auth, *([positive_data_acceptance] if may_fail else [])]
+            if "Authorization" not in case.headers:  # the test adds it
+                excluded.append(negative_data_rejection)
+            if mode == "positive":
+                headers["Idempotency-Key"] = uuid4().hex
+            response = case.call_and_validate(
+                headers=headers | {"Accept-Encoding": "identity"}, excluded_checks=excluded
+            )
+            statuses.add(response.status_code)
 
         request()
+    assert 500 not in statuses
+    assert statuses == {401} if scopes == "" else statuses >= {200, 404}
+    assert (403 in statuses) == (scopes == [])
