@@ -186,6 +186,9 @@ def write_note(key: ApiKey, fields: NoteIn, now: datetime) -> Note:
             author=key.user,
             source=source,
             now=now,
+            is_pinned=fields.is_pinned,
+            in_context=fields.in_context,
+            review_on=fields.review_on,
         )
     except NotesDisabled as error:
         raise Problem(409, str(error)) from error

@@ -176,6 +176,9 @@ class NoteIn(Schema):
     tags: list[Text] = []
     channel: Text = ""
     source: Id | None = None
+    is_pinned: bool = False
+    in_context: bool = True
+    review_on: date | None = None
 
 
 # A file is blank, or begins with the heading ``# Memories``, or contains a note (``## ``).

@@ -316,6 +316,19 @@ def test_a_key_writes_no_note_where_it_reads_none(cast, token, ask, reason):
     assert not Note.objects.exists()
 
 
+def test_a_new_note_has_the_flags_of_the_request(cast, token, ask):
+    key, body = token("editor", scopes=NOTES), {"content": "Deploys run at noon"}
+    flags = {"is_pinned": True, "in_context": False, "review_on": "2027-01-05"}
+    plain = ask(key, "notes", "post", data=body, content_type="application/json").json()
+    made = ask(key, "notes", "post", data=body | flags, content_type="application/json").json()
+    assert plain | {"is_pinned": False, "in_context": True, "review_on": None} == plain
+    assert made | flags == made and made["version"] == 1
+    assert ask(key, f"notes/{made['id']}").json() == made
+    late = {"review_on": "tomorrow"}
+    refused = ask(key, "notes", "post", data=body | late, content_type="application/json")
+    assert refused.status_code == 422 and Note.objects.count() == 2
+
+
 def test_no_note_is_written_while_notes_are_switched_off(cast, token, ask):
     cast.workspace.change_settings({"notes_enabled": False})
     assert MemorySettings().notes_enabled

@@ -115,6 +115,9 @@ def test_a_note_as_json(as_json):
         "date": str(note.date),
         "content": "x" * 51,
         "channel": "C1",
+        "is_pinned": False,
+        "in_context": True,
+        "review_on": None,
     }
     assert as_json("list") == [given]
     assert note.channel == channel
@@ -367,3 +370,57 @@ class TestFiles:
         for action in ("export", "import"):
             call_command("memory", action, "notes.md")
             assert "more than 10" in capsys.readouterr().err
+
+
+class TestFlags:
+    """Pins, contexts and days of review, which have no versions."""
+
+    DEFAULTS = {"is_pinned": False, "in_context": True, "review_on": None}
+    OPTIONS = ("--pinned", "--not-in-context", "--review-on", "2027-01-05")
+    FLAGS = {"is_pinned": True, "in_context": False, "review_on": "2027-01-05"}
+
+    def test_a_note_is_added_with_flags(self, as_json, context):
+        plain = as_json("add", "Ship behind a flag")
+        added = as_json("add", "Deploys run at noon", *self.OPTIONS)
+        assert plain | self.DEFAULTS == plain
+        assert added | self.FLAGS == added
+        assert as_json("list") == [plain, added]
+        assert as_json("show", str(added["id"])) == added
+        text = context()
+        assert "Ship behind a flag" in text and "Deploys run at noon" not in text
+
+    def test_flags_change_without_a_version(self, memory, as_json):
+        pk = str(as_json("add", "Deploys run at noon", "--tags", "ops")["id"])
+        edited = as_json("edit", pk, *self.OPTIONS)
+        assert edited | self.FLAGS == edited
+        assert (edited["content"], edited["tags"]) == ("Deploys run at noon", ["ops"])
+        assert as_json("edit", pk, "Deploys run at one") | self.FLAGS == as_json("show", pk)
+        reset = as_json("edit", pk, "--not-pinned", "--in-context", "--review-on", "")
+        assert reset | self.DEFAULTS == reset == as_json("show", pk)
+        assert "is changed" in memory("edit", pk, "--pinned")
+        assert Note.objects.get().number == 2  # of the text alone
+
+    def test_an_edit_changes_the_type(self, as_json):
+        pk = str(as_json("add", "Retry twice", "-t", "pattern", "--tags", "ops")["id"])
+        edited = as_json("edit", pk, "--type", "solution")
+        assert (edited["type"], edited["tags"]) == ("solution", ["solution", "ops"])
+        assert as_json("edit", pk, "Retry thrice")["tags"] == ["solution", "ops"]
+        with pytest.raises(CommandError, match="The type must be one of"):
+            as_json("edit", pk, "--type", "rumour")
+
+    @pytest.mark.parametrize(
+        "words, reason",
+        [
+            (("edit", "{}"), "nothing is changed"),
+            (("edit", "{}", "--review-on", "tomorrow"), "--review-on: Invalid isoformat"),
+            (("add", "x", "--review-on", "2027-02-30"), "--review-on: day"),
+            (("add", "x", "--staged", "--pinned"), "A staged note has no pin"),
+        ],
+    )
+    def test_a_refused_command_changes_nothing(self, memory, folder, words, reason):
+        note = NoteFactory()
+        before = list(Note.objects.values_list())
+        with pytest.raises(CommandError, match=reason):
+            memory(*(word.format(note.pk) for word in words))
+        assert list(Note.objects.values_list()) == before
+        assert not (folder / ".agent").exists()

@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Iterable, Sequence
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from memories.rules.notes.fields import InvalidNote
 from memories.rules.notes.notes_file import LARGE, Outcome
 
 COLUMNS = ("id", "date", "type", "tags", "channel", "title")
+FLAGS = ("is_pinned", "in_context", "review_on")
 
 
 class Command(BaseCommand):
@@ -43,9 +45,6 @@ class Command(BaseCommand):
 
         add = action("add", "Add a note. Its title is the first 50 characters.")
         add.add_argument("content", help="the text")
-        add.add_argument(
-            *("-t", "--type"), default="", help="the type, also the first tag; see note_types"
-        )
         add.add_argument("--tags", default="", help="tags, separated by commas")
         add.add_argument(
             "--channel",
@@ -60,12 +59,17 @@ class Command(BaseCommand):
         search.add_argument("query", help="words of the note, without regard to case")
         action("list", "List all notes.")
         show = action("show", "Show a note with its complete text.")
-        edit = action("edit", "Replace the text of a note. The old text stays as a version.")
+        edit = action("edit", "Change a note. The old text stays as a version.")
         delete = action("delete", "Move a note to the trash.")
         for sub in (show, edit, delete):
             sub.add_argument("id", type=int, help="the number from `list`")
-        edit.add_argument("content", help="the new text")
+        edit.add_argument("content", nargs="?", help="the new text; default: the same text")
         edit.add_argument("--tags", help="tags, separated by commas; default: the same tags")
+        for sub in (add, edit):
+            sub.add_argument(
+                *("-t", "--type"), default="", help="the type, also the first tag; see note_types"
+            )
+            _add_flags(sub)
         export = action("export", "Write all notes into a file.")
         load = action("import", "Import the notes of a file. No note is deleted.")
         sync = action(
@@ -100,7 +104,10 @@ class Command(BaseCommand):
             raise CommandError(str(error)) from error
 
     def _add(self, workspace: Workspace, reader: Reader, options: dict[str, Any]) -> None:
+        flags = _flags_from(options)
         if options["staged"]:
+            if flags:
+                raise CommandError("A staged note has no pin and no day of review: add them later.")
             stage(options["content"], ",".join(filter(None, (options["type"], options["tags"]))))
             self._print({"file": str(STAGED_FILE)}, f"Staged in {STAGED_FILE}.")
             return
@@ -117,8 +124,9 @@ class Command(BaseCommand):
             channel=channel,
             author=arguments.user_of(reader),
             now=timezone.now(),
+            **flags,
         )
-        self._print(note.value.as_json(), f"Note {note.pk} added: {mark_invisible(note.title)}")
+        self._print(_document(note), f"Note {note.pk} added: {mark_invisible(note.title)}")
 
     def _search(self, workspace: Workspace, reader: Reader, options: dict[str, Any]) -> None:
         notes = Note.objects.in_use(workspace).visible_to(reader)
@@ -130,16 +138,32 @@ class Command(BaseCommand):
     def _show(self, workspace: Workspace, reader: Reader, options: dict[str, Any]) -> None:
         note = _get_note(workspace, reader, options["id"])
         text = f"{_table([note])}\n\n{mark_invisible(note.content)}"
-        self._print(note.value.as_json(), text)
+        self._print(_document(note), text)
 
     def _edit(self, workspace: Workspace, reader: Reader, options: dict[str, Any]) -> None:
         note = _get_note(workspace, reader, options["id"])
-        tags = note.tags if options["tags"] is None else options["tags"].split(",")
-        if note.rewrite(options["content"], tags=tags, by=arguments.user_of(reader)):
+        flags = _flags_from(options)
+        if options["content"] is options["tags"] is None and not (options["type"] or flags):
+            raise CommandError("Give a new text or an option: nothing is changed.")
+        if options["tags"] is not None:
+            tags = options["tags"].split(",")
+        else:  # a new type replaces the old one, which is a tag too
+            tags = [tag for tag in note.tags if not options["type"] or tag != note.kind]
+        is_new = note.rewrite(
+            note.content if options["content"] is None else options["content"],
+            tags=tags,
+            kind=options["type"],
+            by=arguments.user_of(reader),
+        )
+        if flags:
+            note.set_flags(**flags)
+        if is_new:
             text = f"Note {note.pk} is at version {note.number}."
+        elif flags:
+            text = f"Note {note.pk} is changed."
         else:
             text = f"Note {note.pk} has this text already."
-        self._print(note.value.as_json(), text)
+        self._print(_document(note), text)
 
     def _delete(self, workspace: Workspace, reader: Reader, options: dict[str, Any]) -> None:
         _get_note(workspace, reader, options["id"]).remove(by=arguments.user_of(reader))
@@ -202,7 +226,7 @@ class Command(BaseCommand):
             text = "There are no such notes."
         else:
             text = "Notes are switched off in this workspace."
-        self._print([note.value.as_json() for note in notes], text)
+        self._print([_document(note) for note in notes], text)
 
     def _warn(self, message: str) -> None:
         self.stderr.write(self.style.WARNING(f"Warning: {message}"))
@@ -212,6 +236,45 @@ class Command(BaseCommand):
             self._warn(
                 f"the file has {size / 1024 / 1024:.1f} MiB, more than 10: delete notes from it."
             )
+
+
+def _add_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `Note.set_flags`. One that is left out is not in the options."""
+    for option, name, summary in (
+        ("pinned", "is_pinned", "first in lists and contexts"),
+        ("in-context", "in_context", "in the contexts of bots and agents"),
+    ):
+        for prefix, value in (("", True), ("not-", False)):
+            parser.add_argument(
+                f"--{prefix}{option}",
+                dest=name,
+                action="store_const",
+                const=value,
+                default=argparse.SUPPRESS,
+                help=f"{prefix.replace('-', ' ')}{summary}",
+            )
+    parser.add_argument(
+        "--review-on",
+        metavar="DATE",
+        default=argparse.SUPPRESS,
+        help="the day to review the note, YYYY-MM-DD; an empty one removes it",
+    )
+
+
+def _flags_from(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the given flags of a note. Raise ``CommandError`` for an invalid day."""
+    flags = {name: options[name] for name in FLAGS if name in options}
+    if "review_on" in flags:
+        day = flags["review_on"]
+        try:
+            flags["review_on"] = date.fromisoformat(day) if day else None
+        except ValueError as error:
+            raise CommandError(f"--review-on: {error}") from error
+    return flags
+
+
+def _document(note: Note) -> dict[str, Any]:
+    return note.value.as_json() | {name: getattr(note, name) for name in FLAGS}
 
 
 def _get_note(workspace: Workspace, reader: Reader, pk: int) -> Note:

@@ -94,27 +94,25 @@ class NoteQuerySet(SearchableQuerySet["Note"]):
         title: str = "",
         channel: Channel | None = None,
         date: date | None = None,
-        review_on: date | None = None,
         author: User | None = None,
         source: Message | None = None,
         was_private: bool = False,
         now: datetime | None = None,
+        **flags: Any,
     ) -> "Note":
         """Save a new note. With a ``source`` its readers are those of that message.
 
-        With ``was_private`` only members of the channel may read it.
-
-        A missing title is made from the content. A missing date is today in the workspace's zone.
+        With ``was_private`` only members of the channel may read it. A missing title is made from the
+        content. A missing date is today in the workspace's zone. The flags are those of `set_flags`.
         Raises NotesDisabled, and InvalidNote for a blank or too long content.
         """
         settings = workspace.memory_settings
         if not settings.notes_enabled:
             raise NotesDisabled
-        note = Note(workspace=workspace, channel=channel, author=author, worded_by=author)
+        note = Note(workspace=workspace, channel=channel, author=author, worded_by=author, **flags)
         note.source = source
         note.was_private = was_private or (source is not None and source.was_private)
         note.date = date or rules.today(now or timezone.now(), settings.zone)
-        note.review_on = review_on
         note.set_wording(content, tags=tags, kind=kind, title=title)
         note.save()
         return note
