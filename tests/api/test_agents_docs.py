@@ -8,6 +8,7 @@ import shlex
 import subprocess
 import sys
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,16 @@ import httpx2
 import pytest
 from django.core.management import call_command
 from mcp import Client
+from mcp.client.stdio import StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
-from memories.models import ApiKey
+from memories.demo.create import SLUG
+from memories.demo.workspace import DEMO_USER, scripts
+from memories.models import ApiKey, User, Workspace
 from memories.models.access.webhooks import Webhook
 from memories.pipeline.search import indexing
 from tests.factories import (
+    ChannelFactory,
     MemberFactory,
     MessageFactory,
     UserFactory,
@@ -67,6 +72,7 @@ class Hub:
     folder: Path
     model_url: str
     requests: list[Any]
+    process_environment: dict[str, str]
 
     def shell(self, script: str) -> str:
         return self.run(["bash", "-euc", HUB.sub(self.url, script)])
@@ -101,7 +107,7 @@ class Hub:
 
 
 @pytest.fixture
-def hub(transactional_db, live_server, httpserver, tmp_path, settings):
+def hub(live_server, httpserver, tmp_path, settings, process_environment):
     settings.MEMORYHUB_URL, settings.MEMORYHUB_OAUTH = live_server.url, True
     workspace = WorkspaceFactory(slug="team")
     user = UserFactory(username="mika")
@@ -124,7 +130,31 @@ def hub(transactional_db, live_server, httpserver, tmp_path, settings):
     adapter.mkdir()
     (adapter / "__init__.py").touch()
     (adapter / "socket_mode.py").write_text("from slack_bolt import SocketModeHandler\n")
-    return Hub(live_server.url, token, tmp_path, httpserver.url_for(""), httpserver.log)
+    model = httpserver.url_for(""), httpserver.log
+    return Hub(live_server.url, token, tmp_path, *model, process_environment)
+
+
+def start_demo(hub: Hub, text: str) -> None:
+    """The word of the Makefile runs the command that makes the demo and serves it."""
+    words = [*shlex.split(text), "--dry-run"]
+    made = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert made.splitlines()[-1].endswith("manage.py demo")
+
+
+def run_first(hub: Hub, text: str) -> None:
+    """The account, the workspace and the channels are those of the demo."""
+    Workspace.objects.update(slug=SLUG)
+    User.objects.filter(username="mika").update(username=DEMO_USER)
+    workspace = Workspace.objects.get()
+    for name in {script.name for script in scripts()} - {"launch"}:
+        ChannelFactory(workspace=workspace, name=name)
+    [command] = re.findall(r"\$\(\.venv/bin/python manage\.py (.+)\)$", text, re.MULTILINE)
+    output = StringIO()
+    call_command(*shlex.split(command), stdout=output)
+    key = ApiKey.objects.get(name="agent")
+    assert {str(channel) for channel in key.channels.all()} == {"#launch", "#dev"}
+    script = re.sub(r"\$\(.+\)$", output.getvalue().strip(), text, flags=re.MULTILINE)
+    assert FACT in hub.shell(script)
 
 
 def make_key(hub: Hub, text: str) -> None:
@@ -170,6 +200,30 @@ def connect_claude(hub: Hub, text: str) -> None:
     assert "get_context" in hub.tools(words[6], {name: value})
 
 
+def connect_over_stdio(hub: Hub, text: str) -> None:
+    """Only the key comes from the environment of the client, as in the example."""
+    [server] = json.loads(text)["mcpServers"].values()
+    command, *arguments = (
+        word.replace("/path/to/memory-hub", str(ROOT))
+        for word in [server["command"], *server["args"]]
+    )
+    env = {
+        name: value.replace("${MEMORYHUB_KEY}", hub.token) for name, value in server["env"].items()
+    }
+
+    async def read() -> set[str]:
+        process = StdioServerParameters(
+            command=command,
+            args=arguments,
+            env=hub.process_environment | env,
+            cwd=hub.folder,
+        )
+        async with Client(process) as client:
+            return {tool.name for tool in (await client.list_tools()).tools}
+
+    assert "get_context" in asyncio.run(read())
+
+
 def connect_cursor(hub: Hub, text: str) -> None:
     [server] = json.loads(text)["mcpServers"].values()
     headers = {"Authorization": re.sub("mh[rw]_…", hub.token, server["headers"]["Authorization"])}
@@ -191,14 +245,17 @@ def find_tokens(hub: Hub, text: str) -> None:
 
 RUNNERS = {
     ".well-known/oauth": find_tokens,
-    "manage.py api_key create": make_key,
-    "/api/v1/context?": read_context,
+    "make demo": start_demo,
+    "export MEMORYHUB_URL": run_first,
+    "manage.py api_key create laptop": make_key,
+    '"http://localhost:8000/api/v1/context?': read_context,
     'params={"query":': ask_model,
     "from slack_bolt": reply_as_bot,
     "/api/v1/webhooks": add_webhook,
     "memory.version_added": parse_delivery,
     "claude mcp add": connect_claude,
-    "mcpServers": connect_cursor,
+    '"args":': connect_over_stdio,
+    '"headers":': connect_cursor,
     "curl -o memoryhub-agent": run_client,
 }
 
