@@ -103,11 +103,9 @@ class NoteQuerySet(SearchableQuerySet["Note"]):
         """Save a new note. With a ``source`` its readers are those of that message.
 
         With ``was_private`` only members of the channel may read it. A missing title is made from the
-        content. A missing date is today in the workspace's zone. The flags are those of `set_flags`.
-        Raises NotesDisabled, and InvalidNote for a blank or too long content.
+        content. A missing date is today in the workspace's zone. Raises NotesDisabled and InvalidNote.
         """
-        settings = workspace.memory_settings
-        if not settings.notes_enabled:
+        if not (settings := workspace.memory_settings).notes_enabled:
             raise NotesDisabled
         note = Note(workspace=workspace, channel=channel, author=author, worded_by=author, **flags)
         note.source = source
