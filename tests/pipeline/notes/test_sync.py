@@ -144,12 +144,33 @@ class Side:
     def __init__(self, folder: Path, workspace: Workspace, chance: random.Random) -> None:
         self.path = folder / "memories.md"
         self.workspace, self.chance = workspace, chance
+        self.synced: dict[int | None, str] = {}  # the contents that the last sync wrote, by id
+        self.conflicts = 0
 
     def entries(self) -> list[notes_file.Entry]:
         return notes_file.read(agent.read_text(self.path))
 
     def edit(self, change: Callable[[str], str]) -> None:
         agent.replace(self.path, change(agent.read_text(self.path) or "# Memories\n\n"))
+
+    def find_conflicts(self, text: str) -> dict[int, str]:
+        """Return the texts by line that the file changed, and the hub changed or deleted too."""
+        notes = dict(Note.objects.live().values_list("pk", "content"))
+        return {
+            entry.line: entry.content
+            for entry in notes_file.read(text)
+            if entry.id is not None
+            and entry.content not in (self.synced[entry.id], notes.get(entry.id))
+            and self.synced[entry.id] != notes.get(entry.id)
+        }
+
+    def check_conflicts(self, expected: dict[int, str], done: ImportResult) -> None:
+        """Each conflict is in the reply, and its text is in the file with the tag conflict."""
+        lines = [text for text in done.conflicts if "separate note" in text]
+        assert [text.partition(":")[0] for text in lines] == [f"line {line}" for line in expected]
+        tagged = {e.content for e in notes_file.read(done.text) if "conflict" in e.tags}
+        assert set(expected.values()) <= tagged
+        self.conflicts += len(expected)
 
     def sync(self, monkeypatch: pytest.MonkeyPatch, *, may_end: bool) -> None:
         end_at = self.chance.choice([1, 2, 3, 99]) if may_end else 99
@@ -160,7 +181,9 @@ class Side:
                 raise Killed
 
         def exchange(text: str, base: str) -> dict[str, object]:
+            expected = self.find_conflicts(text)
             done = sync(self.workspace, text, base)
+            self.check_conflicts(expected, done)
             step()  # the hub has stored the changes, and the client never learns of it
             return {"text": done.text, "conflicts": done.conflicts}
 
@@ -168,6 +191,8 @@ class Side:
 
         def replace(path: Path, text: str) -> None:
             write(path, text)
+            if path == self.path:
+                self.synced = {entry.id: entry.content for entry in notes_file.read(text)}
             step()
 
         with monkeypatch.context() as patch:
@@ -192,7 +217,10 @@ class Side:
 def test_nothing_is_lost_or_doubled_among_three_files_and_the_hub(
     rounds: int, workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each text is unique. At the end every text that was not replaced or deleted exists once."""
+    """Each text is unique. At the end every text that was not replaced or deleted exists once.
+
+    Each conflict is shown.
+    """
     chance = random.Random(rounds)
     sides = []
     for name in ("worktree", "other-worktree", "laptop"):
@@ -213,8 +241,14 @@ def test_nothing_is_lost_or_doubled_among_three_files_and_the_hub(
         if action == "add":
             side.edit(lambda text, new=new: f"{text}## {new}\n- Tags: \n- Content: {new}\n\n")
         elif action == "change" and entries:
-            old = chance.choice(entries).content
+            entry = chance.choice(entries)
+            old = entry.content
             replaced.add(old)
+            note = next((note for note in notes if note.pk == entry.id), None)
+            if note is not None and chance.random() < 0.5:  # both sides change it
+                replaced.add(note.content)
+                note.rewrite(f"{new} of the hub")
+                written.add(note.content)
             side.edit(
                 lambda text, old=old, new=new: text.replace(
                     f"- Content: {old}\n", f"- Content: {new}\n"
@@ -250,3 +284,4 @@ def test_nothing_is_lost_or_doubled_among_three_files_and_the_hub(
     assert sorted(final) == sorted(contents())
     assert len(final) == len(set(final))
     assert written - replaced <= set(final)
+    assert sum(side.conflicts for side in sides) >= rounds // 20
