@@ -9,24 +9,16 @@ from ninja import Query
 from pydantic import BeforeValidator
 
 from memories.api.problems import ProblemOut
+from memories.api.schemas import refuse_numbers
 from memories.models import ApiKey, Workspace
 
 PAGE = 100
 
 Cursor = Annotated[int | None, Query(None, ge=0, le=2**63 - 1)]
 Limit = Annotated[int, Query(PAGE, ge=1, le=PAGE)]
-
-
-def _refuse_numbers(value: Any) -> Any:
-    """Refuse a number, which pydantic reads as seconds since 1970. Times and dates are in ISO 8601."""
-    if isinstance(value, int | float) or (isinstance(value, str) and "-" not in value[1:]):
-        raise ValueError("not a time in ISO 8601")
-    return value
-
-
 Moment = Annotated[
     datetime | None,
-    BeforeValidator(_refuse_numbers),
+    BeforeValidator(refuse_numbers),
     Query(None, description="as of this past time"),
 ]
 

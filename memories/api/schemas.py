@@ -4,11 +4,21 @@ from datetime import date, datetime
 from typing import Annotated, Any
 
 from ninja import Schema
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 Text = Annotated[str, Field(pattern=r"^[^\x00]*$")]
 NoteText = Annotated[str, Field(pattern=r"^[^\x00]*[^\s\x00][^\x00]*$", max_length=20_000)]
 Id = Annotated[int, Field(ge=1, le=2**63 - 1)]
+
+
+def refuse_numbers(value: Any) -> Any:
+    """Refuse a number, which pydantic reads as seconds since 1970. Times and dates are in ISO 8601."""
+    if isinstance(value, int | float) or (isinstance(value, str) and "-" not in value[1:]):
+        raise ValueError("not a time in ISO 8601")
+    return value
+
+
+Day = Annotated[date | None, BeforeValidator(refuse_numbers)]
 
 
 class OmissionOut(Schema):
@@ -178,7 +188,7 @@ class NoteIn(Schema):
     source: Id | None = None
     is_pinned: bool = False
     in_context: bool = True
-    review_on: date | None = None
+    review_on: Day = None
 
 
 # A file is blank, or begins with the heading ``# Memories``, or contains a note (``## ``).
@@ -216,7 +226,7 @@ class NotePatch(Schema):
     tags: list[Text] | None = None
     is_pinned: bool = False
     in_context: bool = True
-    review_on: date | None = None
+    review_on: Day = None
 
 
 class NoteOut(Schema):

@@ -122,6 +122,8 @@ def test_an_unchanged_context_is_not_sent_again(cast, token, ask):
         ("context?budget=20001", 422),
         ("context?at=2026-01-06T09:00:00", 422),
         ("context?at=yesterday", 422),
+        ("context?at=1767690000", 422),
+        ("memories/1?at=-5", 422),
         ("context?query=%00", 400),
         ("nowhere", 404),
         ("channels/C0PRIVATE", 404),
@@ -277,6 +279,7 @@ def test_a_note_is_added_changed_and_deleted(cast, token, ask):
         ("", {"scopes": NOTES}, {"content": "x"}, 201),
         ("editor", {"scopes": NOTES}, {"content": " "}, 422),
         ("editor", {"scopes": NOTES}, {"content": "x\0"}, 422),
+        ("editor", {"scopes": NOTES}, {"content": "x", "review_on": 86400}, 422),
         ("editor", {"scopes": NOTES}, {"content": "x", "channel": "salaries"}, 404),
         ("editor", {"scopes": NOTES, "channels": "public"}, {"content": "x"}, 422),
         (
