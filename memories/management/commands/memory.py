@@ -47,9 +47,7 @@ class Command(BaseCommand):
         add.add_argument("content", help="the text")
         add.add_argument("--tags", default="", help="tags, separated by commas")
         add.add_argument(
-            "--channel",
-            metavar="ID_OR_NAME",
-            help="add the note to this channel instead of the workspace",
+            "--channel", metavar="ID_OR_NAME", help="add it to this channel, not the workspace"
         )
         add.add_argument(
             "--staged", action="store_true", help=f"only write it to {STAGED_FILE}; see promote"
