@@ -29,7 +29,7 @@ class NoteForm(forms.ModelForm):  # type: ignore[type-arg]
         help_texts = {"kind": _("One of the types in the settings of the workspace, or empty.")}
         fields = (
             *("workspace", "channel", "content", "title", "kind", "tags", "date"),
-            *("is_pinned", "in_context", "review_on"),
+            *rules.FLAGS,
         )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

@@ -23,7 +23,7 @@ from memories.api.schemas import (
 )
 from memories.models import ApiKey, Note, NotesDisabled, StaleNote
 from memories.pipeline.notes.files import NotesFileError, sync_text
-from memories.rules.notes.fields import InvalidNote
+from memories.rules.notes.fields import FLAGS, InvalidNote
 from memories.rules.notes.notes_file import Outcome
 
 router = Router()
@@ -107,9 +107,7 @@ def change_note(request: HttpRequest, pk: Id, given: NotePatch, response: HttpRe
             based_on=row.number,
             revision=row.revision,
         )
-        flags = given.model_dump(
-            include={"is_pinned", "in_context", "review_on"}, exclude_unset=True
-        )
+        flags = given.model_dump(include={*FLAGS}, exclude_unset=True)
         if flags:
             row.set_flags(**flags)
     except StaleNote as error:

@@ -30,7 +30,7 @@ from memories.pipeline.search.finding import find
 from memories.rules.context.blocks import Part
 from memories.rules.context.contents import DEFAULT_BUDGET, Context, NoSuchChannel, NoThread
 from memories.rules.memory.lines import words_of
-from memories.rules.notes.fields import InvalidNote
+from memories.rules.notes.fields import FLAGS, InvalidNote
 from memories.rules.search.query import parse
 
 MOST_TOKENS = 20_000
@@ -186,9 +186,7 @@ def write_note(key: ApiKey, fields: NoteIn, now: datetime) -> Note:
             author=key.user,
             source=source,
             now=now,
-            is_pinned=fields.is_pinned,
-            in_context=fields.in_context,
-            review_on=fields.review_on,
+            **fields.model_dump(include={*FLAGS}),
         )
     except NotesDisabled as error:
         raise Problem(409, str(error)) from error

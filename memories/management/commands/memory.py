@@ -15,11 +15,10 @@ from memories.models import Note, NotesDisabled, Reader, Workspace
 from memories.models.access.audience import readable_workspaces
 from memories.pipeline.notes import files
 from memories.rules.ingest.invisible import mark_invisible
-from memories.rules.notes.fields import InvalidNote
+from memories.rules.notes.fields import FLAGS, InvalidNote
 from memories.rules.notes.notes_file import LARGE, Outcome
 
 COLUMNS = ("id", "date", "type", "tags", "channel", "title")
-FLAGS = ("is_pinned", "in_context", "review_on")
 
 
 class Command(BaseCommand):

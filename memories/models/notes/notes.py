@@ -312,9 +312,9 @@ class Note(models.Model):
         )
 
     def set_flags(self, **flags: Any) -> None:
-        """Set ``is_pinned``, ``in_context`` or ``review_on``. There is no new version."""
+        """Set some of `rules.FLAGS`. There is no new version."""
         self._check_enabled()
-        assert flags.keys() <= {"is_pinned", "in_context", "review_on"}
+        assert flags.keys() <= {*rules.FLAGS}
         Note.objects.filter(pk=self.pk).live().update(**flags)
         for name, value in flags.items():
             setattr(self, name, value)

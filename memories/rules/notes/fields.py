@@ -17,6 +17,10 @@ class InvalidNote(ValueError):
     """The note cannot be written. The message has the reason."""
 
 
+# Fields of a note that change without a new version.
+FLAGS = ("is_pinned", "in_context", "review_on")
+
+
 @dataclass(frozen=True)
 class NoteText:
     """A note as contexts and files show it. ``channel_id`` is "" for a note of the workspace.
