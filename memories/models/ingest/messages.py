@@ -22,6 +22,7 @@ def author_name(person: str, username: str) -> str:
     return username or person
 
 
+PRIVATE_DAYS = Q(was_private=True, channel__kind=Channel.Kind.PUBLIC)
 # The fields of a deleted, forgotten or expired message. Its place in the conversation stays.
 PURGED: dict[str, Any] = {
     **dict.fromkeys(["is_notice", "is_bot", "broadcast"], False),
@@ -70,6 +71,13 @@ class MessageQuerySet(SearchableQuerySet["Message"]):
     def existing_in_slack(self) -> "MessageQuerySet":
         """Messages that were not deleted in Slack, with those that are too old to keep here."""
         return self.filter(state__in=(Message.State.LIVE, Message.State.EXPIRED))
+
+    def from_private_days(self) -> "MessageQuerySet":
+        """Messages of public channels from days when these were private. Only members read them."""
+        return self.filter(PRIVATE_DAYS)
+
+    def without_private_days(self) -> "MessageQuerySet":
+        return self.exclude(PRIVATE_DAYS)
 
     def rememberable(self) -> "MessageQuerySet":
         """Messages that a summary may use: no notices, deletions or excluded bots (rule 3)."""

@@ -11,7 +11,6 @@ from django.utils.translation import gettext_lazy as _
 from memories.models.access.api_keys import ApiKey
 from memories.models.access.readers import AudienceQuerySet
 from memories.models.access.users import User
-from memories.models.ingest.channels import Channel
 from memories.models.ingest.messages import Message
 from memories.models.memory.lines import Audience, Line
 from memories.models.memory.memories import Memory
@@ -219,7 +218,7 @@ class Proposal(models.Model):
         """Return the first message of the channel that all readers of the proposal may read."""
         messages = self.sources.rememberable().filter(channel=self.memory.channel)
         if not self._is_for_members:
-            messages = messages.exclude(was_private=True, channel__kind=Channel.Kind.PUBLIC)
+            messages = messages.without_private_days()
         return messages.in_order().first()
 
     def _decide(self, state: "Proposal.State", by: User | None) -> bool:

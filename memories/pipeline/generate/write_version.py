@@ -7,7 +7,6 @@ from typing import Any
 from django.utils import timezone
 
 from memories.models import (
-    Channel,
     Job,
     JobInput,
     Memory,
@@ -259,9 +258,7 @@ def _audience(job_request: JobRequest, grown_from: MemoryVersion | None) -> str:
     if grown_from is not None and grown_from.audience != MemoryVersion.Audience.SCOPE:
         return grown_from.audience
     read = [key for keys in job_request.sources for key in keys]
-    private = Message.objects.filter(
-        pk__in=read, was_private=True, channel__kind=Channel.Kind.PUBLIC
-    )
+    private = Message.objects.filter(pk__in=read).from_private_days()
     is_restricted = bool(job_request.request.messages) and private.exists()
     return MemoryVersion.Audience.MEMBERS if is_restricted else MemoryVersion.Audience.SCOPE
 

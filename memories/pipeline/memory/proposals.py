@@ -10,7 +10,6 @@ from django.utils import timezone
 
 from memories.models import (
     AuditEvent,
-    Channel,
     Job,
     Memory,
     MemoryVersion,
@@ -40,7 +39,7 @@ def shareable_messages(memory: Memory, reader: Reader) -> MessageQuerySet:
         channels = memory.workspace.channels.feeding_workspace_memory()
         of_memory = Q(channel__in=channels.values("pk"))
     readable = Message.objects.visible_to(reader).filter(of_memory, state=Message.State.LIVE)
-    return readable.exclude(was_private=True, channel__kind=Channel.Kind.PUBLIC)
+    return readable.without_private_days()
 
 
 def find_sources(memory: Memory, text: str, reader: Reader) -> list[Message]:
