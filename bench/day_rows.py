@@ -30,9 +30,9 @@ from memories.pipeline.generate.followups import channels_with_unmerged
 from memories.pipeline.generate.plan import threads_to_plan
 from memories.rules.ingest.timestamps import SECOND, from_micros, to_micros
 from memories.rules.memory.identity import MemoryType
+from memories.rules.settings import MemorySettings
 
 TEAM = "T0DAY"
-IDLE_SECONDS, WINDOW_HOURS = 7200, 24  # the defaults
 SEARCHES = ("release", "invoice", "確認", "予算")
 PAGE_CHANNELS = 20  # whose pages are requested in turns
 SETTLED = (Segment.Outcome.REMEMBERED, Segment.Outcome.NOTHING, Segment.Outcome.SKIPPED)
@@ -43,7 +43,7 @@ def make(size: Size, share: float) -> "DayRows":
 
     Its messages are older than the start marks: the hub read them before it began to remember.
     """
-    rows = fill(size)
+    rows, usual = fill(size), MemorySettings()
     begin_us = to_micros(timezone.now())
     Channel.objects.update(start_us=begin_us)
     Member.objects.update(role=Member.Role.ADMIN)  # for the page of the settings
@@ -52,8 +52,8 @@ def make(size: Size, share: float) -> "DayRows":
     workspace.change_settings(
         {
             "read_private_channels": True,
-            "conversation_idle_seconds": max(1, round(IDLE_SECONDS * share)),
-            "short_term_window_hours": max(1, round(WINDOW_HOURS * share)),
+            "conversation_idle_seconds": max(1, round(usual.conversation_idle_seconds * share)),
+            "short_term_window_hours": max(1, round(usual.short_term_window_hours * share)),
         }
     )
     return DayRows(rows, begin_us)

@@ -78,13 +78,12 @@ def channels_to_plan(workspace: Workspace, now_us: int) -> list[ChannelToPlan]:
     threads = threads_to_plan(workspace, now_us) if settings.thread_memories else set()
     with_threads = {channel for channel, _ in threads}
     segments = Segment.objects.filter(channel=OuterRef("pk"))
-    stale = Exists(segments.filter(stale=True))
     channels = (
         workspace.channels.past_first_sync()
         .annotate(
             **{name: Subquery(counts.values(name)) for name in ("first", "latest", "new")},
             has_memory=Exists(segments.of_channel()),
-            is_stale=stale,
+            is_stale=Exists(segments.filter(stale=True)),
         )
         # PostgreSQL turns EXISTS into a scan of all old messages that are in no segment.
         .filter(
