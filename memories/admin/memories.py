@@ -24,6 +24,7 @@ from memories.admin.audience import (
 )
 from memories.admin.memory_form import MemoryForm
 from memories.models import Line, Memory, MemoryVersion, StaleBase, Unchanged
+from memories.models.memory.new_version import numbers_of
 from memories.rules.memory.lines import Origin
 
 ORIGINS = {Origin.MODEL: _("model"), Origin.PERSON: _("person"), Origin.RESTORE: _("restore")}
@@ -205,7 +206,7 @@ class MemoryVersionAdmin(ReadOnlyAdmin):
             return
         (version,) = versions
         current = version.memory.current
-        based_on, revision = (current.number, current.revision) if current else (0, 0)
+        based_on, revision = numbers_of(current)
         if not was_seen(current, request.POST.get("drawn_at", "")):
             based_on = -1  # no version has this number
         try:

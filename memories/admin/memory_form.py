@@ -11,6 +11,7 @@ from django.utils.text import normalize_newlines
 from django.utils.translation import gettext_lazy as _
 
 from memories.models import Draft, Memory, Reader, StaleBase, Unchanged, User
+from memories.models.memory.new_version import numbers_of
 from memories.rules.memory.lines import words_of
 
 
@@ -59,13 +60,14 @@ class MemoryForm(forms.ModelForm):  # type: ignore[type-arg]
         lines = list(current.lines.all()) if current else []
         pins: Any = self.fields["pinned"]
         pins.choices = [(str(line.position), words_of(line.text)) for line in lines]
+        based_on, revision = numbers_of(current)
         pinned = [str(line.position) for line in lines if line.pinned]
         return {
             "text": current.content if current else "",
             "pinned": pinned,
             "were_pinned": " ".join(pinned),
-            "based_on": current.number if current else 0,
-            "revision": current.revision if current else 0,
+            "based_on": based_on,
+            "revision": revision,
         }
 
     def clean(self) -> dict[str, Any]:

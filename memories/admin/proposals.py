@@ -10,6 +10,7 @@ from django.utils.translation import gettext_lazy as _
 
 from memories.admin.audience import OfMemory, needs_attention, row_action, user_of
 from memories.models import Member, Proposal, Reader, User
+from memories.models.memory.new_version import numbers_of
 from memories.models.memory.proposals import MAX_LENGTH
 from memories.pipeline.memory import review
 
@@ -56,11 +57,8 @@ class ProposalForm(forms.ModelForm):  # type: ignore[type-arg]
         self.initial = {**self.initial, **self._current_version()}
 
     def _current_version(self) -> dict[str, int]:
-        current = self.instance.memory.current
-        return {
-            "based_on": current.number if current else 0,
-            "revision": current.revision if current else 0,
-        }
+        based_on, revision = numbers_of(self.instance.memory.current)
+        return {"based_on": based_on, "revision": revision}
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}

@@ -16,6 +16,11 @@ if TYPE_CHECKING:
     from memories.models.memory.versions import MemoryVersion
 
 
+def numbers_of(version: "MemoryVersion | None") -> tuple[int, int]:
+    """Return the number and the revision of a memory's current version, (0, 0) without one."""
+    return (version.number, version.revision) if version else (0, 0)
+
+
 class StaleBase(Exception):
     """Another version was saved after the base of this change."""
 

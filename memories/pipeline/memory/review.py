@@ -13,6 +13,7 @@ from memories.models import (
     Workspace,
 )
 from memories.models.generate.jobs import REBUILD
+from memories.models.memory.new_version import numbers_of
 from memories.models.memory.proposals import ProposalQuerySet
 from memories.pipeline.memory import proposals
 
@@ -54,8 +55,7 @@ def approve(
         if proposal.note_type:
             return proposal.approve_as_note(by=by, text=text) is not None
         proposal.memory.refresh_from_db()
-        base = proposal.memory.current
-        number, revision = seen or ((base.number, base.revision) if base else (0, 0))
+        number, revision = seen or numbers_of(proposal.memory.current)
         version = proposal.approve(by=by, based_on=number, revision=revision, text=text)
         return version is not None
     except (StaleBase, Unchanged, NotesDisabled, ValueError, LookupError):

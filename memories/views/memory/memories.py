@@ -16,6 +16,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
 from memories.models import Draft, Memory, MemoryVersion, StaleBase, Unchanged
+from memories.models.memory.new_version import numbers_of
 from memories.models.memory.versions import MAX_NAME_LENGTH
 from memories.rules.memory import compare, conflicts
 from memories.rules.memory.identity import MemoryType
@@ -331,8 +332,7 @@ def _render_conflict(
 
 
 def _current_base(memory: Memory) -> Base:
-    current = memory.current
-    return Base(current.number, current.revision) if current else Base(0, 0)
+    return Base(*numbers_of(memory.current))
 
 
 def _read_text(request: UserRequest) -> str:
