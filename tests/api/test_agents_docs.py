@@ -136,7 +136,7 @@ def hub(live_server, httpserver, tmp_path, settings, process_environment):
 
 def start_demo(hub: Hub, text: str) -> None:
     """The word of the Makefile runs the command that makes the demo and serves it."""
-    words = [*shlex.split(text), "--dry-run"]
+    words = [*shlex.split(text), "--dry-run", "--no-print-directory"]
     made = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     assert made.splitlines()[-1].endswith("manage.py demo")
 
