@@ -1,13 +1,13 @@
-"""Jobs with their calls and costs, and actions to retry, cancel, accept and reject them."""
+"""Jobs with their calls and costs, to retry and cancel. Editors decide about proposed texts."""
 
 from typing import Any, cast
 
 from django.contrib import admin
 from django.db.models import QuerySet
+from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
 from memories.admin.audience import (
-    ReadOnlyAdmin,
     ReadOnlyInline,
     ValueFilter,
     VisibleFilter,
@@ -15,9 +15,11 @@ from memories.admin.audience import (
     needs_attention,
     row_action,
 )
+from memories.admin.decisions import DecisionAdmin, DecisionForm, approve, reject, text_field
 from memories.models import Job, JobInput, ModelCall, Reader, User
 from memories.pipeline.generate import job_control
 from memories.pipeline.memory import proposals, review
+from memories.rules.memory.lines import MAX_TEXT_LENGTH
 
 
 class InputInline(ReadOnlyInline):
@@ -51,22 +53,27 @@ def retry(job: Job, *, by: User) -> int:
     return job_control.retry_jobs([job], by)
 
 
-def approve(job: Any, *, by: User) -> bool:
-    """Approve a proposal whose text the user may read."""
-    return job.is_readable and review.approve(job, by=by)
+class JobForm(DecisionForm):
+    text = text_field(MAX_TEXT_LENGTH, rows=20)
 
+    class Meta:
+        model = Job
+        fields = ()
 
-def reject(job: Any, *, by: User) -> bool:
-    return job.is_readable and review.reject(job, by=by)
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if self.instance.state == Job.State.PROPOSED:
+            self.initial["text"] = proposals.proposed_text(self.instance)
 
 
 @admin.register(Job)
-class JobAdmin(ReadOnlyAdmin):
+class JobAdmin(DecisionAdmin):
     """Operators see every row. Only readers of the memory see its name and the message of the endpoint.
 
-    Nobody sees a reply here.
+    Only editors see the text of a reply, if it waits for their approval.
     """
 
+    form = JobForm
     list_display = (
         "id",
         "state",
@@ -119,6 +126,17 @@ class JobAdmin(ReadOnlyAdmin):
         "seconds",
         "input_key",
     )
+
+    def is_waiting(self, request: HttpRequest, obj: Job) -> bool:
+        """Return whether the review page lists the job."""
+        reader, workspace = Reader.of(request.user), obj.memory.workspace
+        return super().is_waiting(request, obj) and obj in review.find_proposed_jobs(
+            workspace, reader
+        )
+
+    def get_inline_instances(self, request: HttpRequest, obj: Job | None = None) -> Any:
+        """Return no inlines for a decision. They send nothing, and would be invalid after it."""
+        return [] if request.method == "POST" else super().get_inline_instances(request, obj)
 
     def filter_for(self, reader: Reader, rows: QuerySet[Any]) -> QuerySet[Any]:
         rows = cast(Any, rows).with_is_readable(reader)

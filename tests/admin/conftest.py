@@ -8,8 +8,16 @@ from django.db.models import Model
 from django.test import Client
 from django.urls import reverse
 
-from memories.models import User
-from tests.factories import UserFactory
+from memories.models import Channel, Job, Memory, User
+from memories.rules.memory.identity import MemoryType
+from memories.rules.summariser import Reply
+from tests.factories import (
+    ChannelFactory,
+    MessageFactory,
+    UserFactory,
+    make_segment,
+    make_version,
+)
 
 
 @pytest.fixture
@@ -49,3 +57,26 @@ def sent_data(form: Any) -> dict[str, Any]:
     return {
         name: value for name, value in values.items() if value is not None and value is not False
     }
+
+
+def proposed_merge(channel: Channel | None = None) -> Job:
+    """Return a merge that may be accepted."""
+    channel = channel or ChannelFactory()
+    message = MessageFactory(channel=channel)
+    short = Memory.objects.of_channel(channel, MemoryType.SHORT_TERM)
+    segment = make_segment(messages=[message], outcome="remembered")
+    added = make_version(memory=short, text="- new", sources=[message], segment=segment)
+    memory = Memory.objects.of_channel(channel, MemoryType.LONG_TERM)
+    base = make_version(memory=memory, text="- one\n- two\n- three", sources=[message])
+    reply = Reply("- L1, L2, L3 [4]\n+ Ben ships the beta [4]", "stop", "tiny", "p").as_json()
+    row = Job.objects.create(
+        memory=memory,
+        as_of_us=0,
+        input_key=f"merge {memory.pk}",
+        state="proposed",
+        base=base,
+        reply=reply,
+        reply_sources=[[message.pk]] * 4,
+    )
+    row.add_inputs([added])
+    return row

@@ -24,7 +24,7 @@ from memories.models import (
 )
 from memories.rules.memory.identity import MemoryType
 from memories.rules.summariser import Reply
-from tests.admin.conftest import act, page_of
+from tests.admin.conftest import act, page_of, proposed_merge
 from tests.factories import (
     ChannelFactory,
     MemberFactory,
@@ -33,7 +33,6 @@ from tests.factories import (
     UserFactory,
     WorkspaceFactory,
     make_channel_memory,
-    make_segment,
     make_version,
 )
 
@@ -67,29 +66,6 @@ def proposed_text(channel: Any = None) -> Job:
     return Job.objects.create(
         memory=memory, as_of_us=0, input_key="p", state="proposed", base=base, reply=reply
     )
-
-
-def proposed_merge() -> Job:
-    """Return a merge that may be accepted."""
-    channel = ChannelFactory()
-    message = MessageFactory(channel=channel)
-    short = Memory.objects.of_channel(channel, MemoryType.SHORT_TERM)
-    segment = make_segment(messages=[message], outcome="remembered")
-    added = make_version(memory=short, text="- new", sources=[message], segment=segment)
-    memory = Memory.objects.of_channel(channel, MemoryType.LONG_TERM)
-    base = make_version(memory=memory, text="- one\n- two\n- three", sources=[message])
-    reply = Reply("- L1, L2, L3 [4]\n+ Ben ships the beta [4]", "stop", "tiny", "p").as_json()
-    row = Job.objects.create(
-        memory=memory,
-        as_of_us=0,
-        input_key="m",
-        state="proposed",
-        base=base,
-        reply=reply,
-        reply_sources=[[message.pk]] * 4,
-    )
-    row.add_inputs([added])
-    return row
 
 
 def proposal() -> Proposal:

@@ -37,7 +37,7 @@ TABLE = {
     "memories.channel": ("change", "change", "visible ones; only whether bots are summarized"),
     "memories.channelmember": (NOTHING, NOTHING, "who reads a private channel: Slack says so"),
     "memories.endpoint": (NOTHING, NOTHING, "allow calls again"),
-    "memories.job": (NOTHING, NOTHING, "retry and cancel; visible proposals"),
+    "memories.job": ("change", "change", "retry, cancel; editors decide about visible proposals"),
     "memories.heartbeat": (NOTHING, NOTHING, "heartbeats of workers"),
     "memories.member": (NOTHING, NOTHING, "roles are given on the page of people, by its admins"),
     "memories.memory": ("change", "change", "a new version of a visible one"),

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.utils import timezone
 
@@ -15,6 +15,7 @@ from memories.models import (
     NewVersion,
     Segment,
     StaleBase,
+    User,
 )
 from memories.models import Line as LineRow
 from memories.pipeline.generate import followups
@@ -24,12 +25,26 @@ from memories.pipeline.safety import quarantine
 from memories.rules.generate.faults import is_sudden_shrink
 from memories.rules.ingest.timestamps import micros, to_micros
 from memories.rules.memory.identity import MemoryScope, MemoryType
-from memories.rules.memory.lines import Line, MergeResult, Origin, merge_lines, words_of
+from memories.rules.memory.lines import (
+    Line,
+    MergeResult,
+    Origin,
+    merge_lines,
+    revise_lines,
+    words_of,
+)
 from memories.rules.summariser import MAX_SOURCES, ParsedReply
 
 
 class NeedsApproval(Exception):
     """A person has to approve the text: it lost most of its content, or each merge is reviewed."""
+
+
+class Approval(NamedTuple):
+    """The approval of a proposed text by a person, who may have edited it: then with ``text``."""
+
+    by: User | None
+    text: str = ""
 
 
 @dataclass(frozen=True)
@@ -42,12 +57,13 @@ class Closed:
 
 
 def write_version(
-    job: Job, job_request: JobRequest, parsed: ParsedReply, *, accepted: bool = False
+    job: Job, job_request: JobRequest, parsed: ParsedReply, *, approval: Approval | None = None
 ) -> Closed:
     """Write what the safety rules let through, and quarantine the other lines.
 
-    Raises StaleBase when the memory or its inputs changed. Raises NothingLeft when every line of a
-    merge was stopped. Raises NeedsApproval unless a person ``accepted`` the text.
+    Raises StaleBase when the memory or its inputs changed. Raises AllLinesStopped when every line of
+    a merge was stopped. Raises NeedsApproval without an ``approval``, and ValueError if forgotten
+    text is all that its text has.
     """
     if parsed.is_nothing:
         settle_segments(job, Segment.Outcome.NOTHING)
@@ -66,7 +82,7 @@ def write_version(
     if memory.scope == MemoryScope.CHANNEL and memory.memory_type == MemoryType.SHORT_TERM:
         version = _write_segment(job, job_request, lines)
     else:
-        version = _write_merge(job, job_request, checked.parsed, lines, accepted=accepted)
+        version = _write_merge(job, job_request, checked.parsed, lines, approval)
     settle_segments(job, Segment.Outcome.REMEMBERED)
     return Closed(version, "" if version else "unchanged")
 
@@ -166,16 +182,17 @@ def _write_merge(
     job_request: JobRequest,
     parsed: ParsedReply,
     lines: Sequence[Line],
-    *,
-    accepted: bool,
+    approval: Approval | None,
 ) -> MemoryVersion | None:
-    """Write a text that grew from its base. Raises StaleBase and NeedsApproval."""
+    """Write a text that grew from its base. Raises the errors of `write_version`."""
     memory, base = job.memory, job.base
     if memory.current_id != job.base_id or not followups.has_allowed_inputs(job):
         raise StaleBase(memory.current)
     result = merge_lines(_base_lines(job, job_request), lines)
     if job.is_rebuild:  # the model did not get these lines, so it has lost none
         result = result._replace(put_back=[], kept=[*result.kept, *result.put_back])
+    if edited := _edited_lines(result.lines, base, approval):
+        result = MergeResult(edited, put_back=[], kept=[])
     message_count, latest_ts = _source_facts(job, job_request)
     new_version = _new_version(
         job,
@@ -186,10 +203,11 @@ def _write_merge(
         base=base,
         dropped=[f"{reason}: {text}" for text, reason in parsed.dropped],
         audience=_audience(job_request, base),
+        author=approval.by if approval and edited else None,
     )
     if base is not None and new_version.text == base.content:
         return None
-    if not accepted and _needs_approval(memory, base, new_version.text):
+    if approval is None and _needs_approval(memory, base, new_version.text):
         raise NeedsApproval
     if base is None:
         version = memory.add_version(new_version, expected_head=memory.head)
@@ -206,6 +224,19 @@ def _write_merge(
     _record_superseded_lines(job, job_request, parsed)
     propose_notes(version)
     return version
+
+
+def _edited_lines(
+    lines: Sequence[Line], base: MemoryVersion | None, approval: Approval | None
+) -> list[Line]:
+    """Return the lines of an approval that changes the proposed ``lines``, else none."""
+    if approval is None or not approval.text:
+        return []
+    text = base.without_redacted(approval.text) if base else approval.text
+    edited = revise_lines(lines, text, approval.by.pk if approval.by else None)
+    if not edited:
+        raise ValueError("The text contains only forgotten text.")
+    return edited if [line.text for line in edited] != [line.text for line in lines] else []
 
 
 def _needs_approval(memory: Memory, base: MemoryVersion | None, text: str) -> bool:

@@ -22,12 +22,12 @@ from memories.models.ingest.messages import MessageQuerySet
 from memories.pipeline.generate import followups
 from memories.pipeline.generate.close import lock_readers, supersede
 from memories.pipeline.generate.requests import RequestBuilder
-from memories.pipeline.generate.write_version import build_lines, write_version
+from memories.pipeline.generate.write_version import Approval, build_lines, write_version
 from memories.pipeline.safety import quarantine
 from memories.rules.generate.reply import parse_reply
 from memories.rules.ingest.permalinks import find_messages
 from memories.rules.memory.drift import Drift, find_drift
-from memories.rules.memory.lines import Line, merge_lines
+from memories.rules.memory.lines import Line, merge_lines, split_text
 from memories.rules.summariser import MAX_SOURCES
 from memories.rules.tokens import estimate_tokens
 
@@ -86,6 +86,15 @@ def proposed_lines(job: Job) -> list[Line]:
     return merge_lines(base.line_values() if base else [], new_lines).lines
 
 
+def proposed_text(job: Job) -> str:
+    return "\n".join(line.text for line in proposed_lines(job))
+
+
+def is_edited(job: Job, text: str) -> bool:
+    """Return whether a typed text has other lines than the proposed one. An empty text has not."""
+    return bool(text) and split_text(text) != split_text(proposed_text(job))
+
+
 def proposal_drift(job: Job) -> list[Drift]:
     """Return the facts that only one of the base and the proposed text has."""
     base = get_base(job)
@@ -98,11 +107,13 @@ def proposal_drift(job: Job) -> list[Drift]:
     )
 
 
-def accept(job: Job, *, by: User | None) -> MemoryVersion | None:
+def accept(job: Job, *, by: User | None, text: str = "") -> MemoryVersion | None:
     """Write a proposal as the next version. Return None if it was decided already.
 
+    A ``text`` takes the place of the proposed one. Lines that differ are those of ``by``.
+
     Raise StaleBase if the memory or an input has changed. The job is then superseded, and a new
-    merge follows.
+    merge follows. Raise ValueError if the text contains only forgotten text.
     """
     now = timezone.now()
     reply = job.saved_reply if job.state == Job.State.PROPOSED else None
@@ -120,7 +131,7 @@ def accept(job: Job, *, by: User | None) -> MemoryVersion | None:
             parsed = parse_reply(reply, job_request.request)
             if parsed.fault:
                 raise quarantine.AllLinesStopped(())
-            closed = write_version(job, job_request, parsed, accepted=True)
+            closed = write_version(job, job_request, parsed, approval=Approval(by, text))
             if job.is_rebuild:
                 followups.unmerge_unread(job)
             followups.schedule_followups(job)

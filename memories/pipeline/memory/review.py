@@ -43,19 +43,20 @@ def open_proposals(workspace: Workspace, reader: Reader) -> ProposalQuerySet:
 def approve(
     proposal: Proposal | Job, *, by: User, text: str = "", seen: tuple[int, int] | None = None
 ) -> bool:
-    """Approve a proposal; of a line or a note with ``text`` in place of the proposed one.
+    """Approve a proposal, with ``text`` in place of the proposed one if it is not empty.
 
-    ``seen`` are the number and the revision of the version that the person saw. Return False, and
-    change nothing, if the proposal was decided already, if a line is for another version than
-    ``seen``, or if the memory cannot have the text.
+    ``seen`` are the number and the revision of the version that the person saw. Notes do not depend
+    on it. Return False, and change nothing, if the proposal was decided already, if the memory has
+    another version now, or if it cannot have the text.
     """
     try:
-        if isinstance(proposal, Job):
-            return proposals.accept(proposal, by=by) is not None
-        if proposal.note_type:
+        if isinstance(proposal, Proposal) and proposal.note_type:
             return proposal.approve_as_note(by=by, text=text) is not None
         proposal.memory.refresh_from_db()
         number, revision = seen or numbers_of(proposal.memory.current)
+        if isinstance(proposal, Job):
+            is_seen = (number, revision) == numbers_of(proposal.memory.current)
+            return is_seen and proposals.accept(proposal, by=by, text=text) is not None
         version = proposal.approve(by=by, based_on=number, revision=revision, text=text)
         return version is not None
     except (StaleBase, Unchanged, NotesDisabled, ValueError, LookupError):

@@ -18,6 +18,7 @@ from memories.rules.redaction.shingles import MARK
 AnyLine = TypeVar("AnyLine")
 
 _BULLET = re.compile(r"^\s*(?:[-*•・]\s+|・)?")
+MAX_TEXT_LENGTH = 20_000  # characters that a person writes; memories have a few hundred words
 _TEXTS = 20_000  # whose words a process keeps
 
 

@@ -222,8 +222,7 @@ def find_proposal(version: MemoryVersion) -> ProposalDisplay | None:
     job = proposals.find_proposal(version.memory)
     if job is None or proposals.get_base(job) != version:
         return None
-    text = "\n".join(line.text for line in proposals.proposed_lines(job))
-    return ProposalDisplay(job, version, text)
+    return ProposalDisplay(job, version, proposals.proposed_text(job))
 
 
 def _with_titles(lines: Iterable[LineDisplay]) -> list[tuple[str, list[LineDisplay]]]:
@@ -251,6 +250,8 @@ def who_wrote(version: MemoryVersion) -> str:
         return with_words(_("Restored by %(name)s"), name=name) if name else _("Restored")
     model = _model_name(version)
     words = _("highlights") if model == OFFLINE else model or _("model")
+    if name:  # a person edited the proposal before approving it
+        words = with_words(_("%(model)s, edited by %(name)s"), model=words, name=name)
     return _("Provisional") + _(", ") + words if shape == "provisional" else words
 
 

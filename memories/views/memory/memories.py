@@ -20,7 +20,7 @@ from memories.models.memory.new_version import numbers_of
 from memories.models.memory.versions import MAX_NAME_LENGTH
 from memories.rules.memory import compare, conflicts
 from memories.rules.memory.identity import MemoryType
-from memories.rules.memory.lines import split_text
+from memories.rules.memory.lines import MAX_TEXT_LENGTH, split_text
 from memories.views.access.access import (
     UserRequest,
     WorkspaceContext,
@@ -39,7 +39,6 @@ from memories.views.memory.rail import Rail, build_rail, card_context, find_edit
 from memories.views.pages import render_page_or_part, wants_part
 from memories.views.paths import card_path
 
-MAX_TEXT_LENGTH = 20_000  # characters; memories have a few hundred words
 VERSIONS_AT_ONCE = 50
 
 
@@ -72,9 +71,9 @@ def edit(request: UserRequest, pk: int) -> HttpResponse:
                 context["replaced"] = text
             return _render_conflict(request, context, status=200)
         text = conflicts.resolved_text(request.POST, context["hunks"], text)
-        if error := _text_error(text):
+        if error := text_error(text):
             return _render_conflict(request, context | {"error": error}, text=text, status=422)
-    error = _text_error(text) or name_error(_read_summary(request))
+    error = text_error(text) or name_error(_read_summary(request))
     if error:
         save_draft(place, memory, text, base)
     else:
@@ -85,7 +84,7 @@ def edit(request: UserRequest, pk: int) -> HttpResponse:
                 return _answer_already_saved(request, place, memory)
             error = _("No differences from version %(number)s.") % {"number": base.number}
         except ValueError:  # only redacted lines were left
-            error = _empty_error()
+            error = empty_error()
         except StaleBase:
             save_draft(place, memory, text, base)
             memory.refresh_from_db()
@@ -159,11 +158,11 @@ def _open_editor(request: UserRequest, place: WorkspaceContext, memory: Memory) 
     text = memory.current.content if memory.current else ""
     draft = Draft.objects.find(place.reader, memory, timezone.now())
     if draft is None or draft.text == text:
-        return _render_editor(request, place, memory, text=text, base=_current_base(memory))
+        return _render_editor(request, place, memory, text=text, base=current_base(memory))
     if request.GET.get("draft") == "take":
         base = Base(draft.based_on, draft.revision)
         return _render_editor(request, place, memory, text=draft.text, base=base)
-    base = _current_base(memory)
+    base = current_base(memory)
     return _render_editor(request, place, memory, text=text, base=base, draft=draft)
 
 
@@ -260,7 +259,7 @@ def answer_conflict(
     request: UserRequest, place: WorkspaceContext, memory: Memory, *, yours: str, seen: Base
 ) -> HttpResponse:
     """Answer 409 with both texts, unless they are equal and no lines are to be pinned."""
-    base = _current_base(memory)
+    base = current_base(memory)
     context = _conflict_context(request, place, memory, yours=yours, seen=seen, base=base)
     if conflicts.is_saved_already(context["hunks"]) and not context["ticked"]:
         return _answer_already_saved(request, place, memory)
@@ -273,7 +272,7 @@ def _resolution_context(
     request: UserRequest, place: WorkspaceContext, memory: Memory, base: Base
 ) -> dict[str, Any]:
     """Return the context of a conflict that was shown before, with its choices."""
-    yours = _clean(request.POST.get("yours", ""))
+    yours = clean_text(request.POST.get("yours", ""))
     seen = read_base(request, "seen", "seen_revision")
     context = _conflict_context(request, place, memory, yours=yours, seen=seen, base=base)
     context["choices"] = conflicts.read_choices(request.POST, context["hunks"])
@@ -331,12 +330,12 @@ def _render_conflict(
     return render_page_or_part(request, page, part, context, status=status)
 
 
-def _current_base(memory: Memory) -> Base:
+def current_base(memory: Memory) -> Base:
     return Base(*numbers_of(memory.current))
 
 
 def _read_text(request: UserRequest) -> str:
-    return _clean(request.POST.get("text", ""))
+    return clean_text(request.POST.get("text", ""))
 
 
 def read_base(request: UserRequest, number: str, revision: str) -> Base:
@@ -347,9 +346,9 @@ def _read_summary(request: UserRequest) -> str:
     return clean_name(request.POST.get("summary", ""))
 
 
-def _text_error(text: str) -> str:
+def text_error(text: str) -> str:
     if not split_text(text):
-        return _empty_error()
+        return empty_error()
     if len(text) > MAX_TEXT_LENGTH:
         return _("The text has %(n)s characters. The limit is %(limit)s.") % {
             "n": len(text),
@@ -358,10 +357,10 @@ def _text_error(text: str) -> str:
     return ""
 
 
-def _empty_error() -> str:
+def empty_error() -> str:
     return _("A memory cannot be empty. Restore an older version to undo its changes.")
 
 
-def _clean(text: str) -> str:
+def clean_text(text: str) -> str:
     """Normalize the line ends of a browser, and remove NUL, which PostgreSQL cannot store."""
     return normalize_newlines(text).replace("\0", "")

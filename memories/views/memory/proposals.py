@@ -1,7 +1,6 @@
 """The proposals for a memory: a new text, and corrections of lines. Editors decide them."""
 
 from contextlib import suppress
-from typing import Any
 
 from django.contrib import messages as toasts
 from django.contrib.auth.decorators import login_required
@@ -13,11 +12,12 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_POST, require_safe
 
-from memories.models import Job, Memory, Message, Proposal, StaleBase, Unchanged
+from memories.models import Draft, Job, Memory, Message, Proposal, StaleBase, Unchanged
 from memories.models.memory.proposals import MAX_LENGTH
 from memories.pipeline.memory import proposals
 from memories.rules.memory.compare import DiffRow, changed_rows, compare_lines
 from memories.rules.memory.drift import DriftKind
+from memories.rules.memory.lines import MAX_TEXT_LENGTH
 from memories.views.access.access import (
     UserRequest,
     WorkspaceContext,
@@ -26,7 +26,14 @@ from memories.views.access.access import (
     number_or_none,
     open_memory,
 )
-from memories.views.memory.display import ProposalDisplay, display_version, find_proposal
+from memories.views.memory.display import display_version, find_proposal
+from memories.views.memory.memories import (
+    clean_text,
+    current_base,
+    empty_error,
+    save_draft,
+    text_error,
+)
 from memories.views.pages import render_page
 from memories.views.paths import card_path, message_path
 
@@ -44,28 +51,32 @@ DRIFT_NAMES: dict[DriftKind, str | Promise] = {
 def detail(request: UserRequest, pk: int) -> HttpResponse:
     """Compare the current text with its proposals. 404 if there are none."""
     place, memory = open_memory(request, pk)
-    proposal = find_proposal(memory.current) if memory.current else None
-    corrections = _load_corrections(place, memory)
-    if proposal is None and not corrections:
-        raise Http404
-    return _render(request, place, memory, proposal, corrections)
+    return _render(request, place, memory)
 
 
 @login_required
 @require_POST
 def accept(request: UserRequest, pk: int) -> HttpResponse:
-    """Make the proposal (``job``) the current text.
+    """Make the proposal (``job``) the current text, or ``text`` in its place.
 
-    The status is 409 if the memory has changed, or if there is another proposal now.
+    The status is 422 for an invalid text. It is 409 if the memory has changed, or if there is
+    another proposal now: the text is then saved as a draft.
     """
     place, memory = open_memory(request, pk)
     must_edit(place)
     job = _find_seen_job(request, memory)
+    text = clean_text(request.POST.get("text", ""))
+    if job and "text" in request.POST and (error := text_error(text)):
+        return _render(request, place, memory, text=text, error=error)
     version = None
-    with suppress(StaleBase):
-        version = proposals.accept(job, by=request.user) if job else None
+    try:
+        version = proposals.accept(job, by=request.user, text=text) if job else None
+    except ValueError:
+        return _render(request, place, memory, text=text, error=empty_error())
+    except StaleBase:
+        pass
     if version is None:
-        return _answer_moved_on(request, place, memory)
+        return _answer_moved_on(request, place, memory, text=text)
     toasts.success(request, _("Approved. It is version %(number)s.") % {"number": version.number})
     return redirect(card_path(memory))
 
@@ -148,22 +159,32 @@ def _find_seen_job(request: UserRequest, memory: Memory) -> Job | None:
     return job if seen == (job.pk, base.number) else None
 
 
-def _answer_moved_on(request: UserRequest, place: WorkspaceContext, memory: Memory) -> HttpResponse:
+def _answer_moved_on(
+    request: UserRequest, place: WorkspaceContext, memory: Memory, *, text: str = ""
+) -> HttpResponse:
+    """Answer 409. The typed text of an edited proposal is saved as a draft."""
     memory.refresh_from_db()
-    proposal = find_proposal(memory.current) if memory.current else None
-    corrections = _load_corrections(place, memory)
-    return _render(request, place, memory, proposal, corrections, moved_on=True)
+    job = memory.jobs.filter(pk=number_or_none(request.POST.get("job", "")) or 0).first()
+    is_edited = job is not None and proposals.is_edited(job, text)
+    draft = save_draft(place, memory, text, current_base(memory)) if is_edited else None
+    return _render(request, place, memory, moved_on=True, draft=draft)
 
 
 def _render(
     request: UserRequest,
     place: WorkspaceContext,
     memory: Memory,
-    proposal: ProposalDisplay | None,
-    corrections: list[Any],
     *,
+    text: str | None = None,
+    error: str = "",
     moved_on: bool = False,
+    draft: Draft | None = None,
 ) -> HttpResponse:
+    """Render all open proposals. ``text`` is the typed one, by default that of the proposal."""
+    proposal = find_proposal(memory.current) if memory.current else None
+    corrections = _load_corrections(place, memory)
+    if proposal is None and not corrections and not moved_on:
+        raise Http404
     rows = compare_lines(proposal.base.content, proposal.text) if proposal else []
     drifts = proposals.proposal_drift(proposal.job) if proposal and proposal.job.is_rebuild else []
     return render_page(
@@ -180,6 +201,10 @@ def _render(
             "changes": changed_rows(rows),
             "drift": [(DRIFT_NAMES[drift.kind], drift) for drift in drifts],
             "moved_on": moved_on,
+            "draft": draft,
+            "text": proposal.text if proposal and text is None else text,
+            "max_text_length": MAX_TEXT_LENGTH,
+            "error": error,
         },
-        status=409 if moved_on else 200,
+        status=422 if error else 409 if moved_on else 200,
     )

@@ -16,7 +16,20 @@ from memories.models import Job, Memory, Message, Proposal
 from memories.models.memory.proposals import MAX_LENGTH
 from memories.pipeline.memory import proposals, review
 from memories.rules.memory.compare import DiffRow, changed_rows, compare_lines
-from memories.views.access.access import UserRequest, WorkspaceContext, must_edit, open_workspace
+from memories.rules.memory.lines import MAX_TEXT_LENGTH
+from memories.views.access.access import (
+    UserRequest,
+    WorkspaceContext,
+    must_edit,
+    number_or_none,
+    open_workspace,
+)
+from memories.views.memory.memories import (
+    clean_text,
+    current_base,
+    save_draft,
+    text_error,
+)
 from memories.views.pages import render_page
 from memories.views.paths import message_path
 
@@ -27,12 +40,14 @@ SHOWN = 50
 class ReviewItem:
     """A proposal: of a text by a ``job``, or of a line or note by a person, a key or a merge.
 
-    ``key`` names it in the form. ``rows`` compares the texts.
+    ``key`` names it in the form. ``rows`` compares the texts. ``text`` is the proposed one.
     """
 
     key: str
     memory: Memory
     rows: list[DiffRow]
+    text: str
+    max_length: int
     job: Job | None = None
     proposal: Proposal | None = None
     sources: list[tuple[Message, str]] = field(default_factory=list)
@@ -63,7 +78,6 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
         "items": [_item(key, row, place) for key, row in list(rows.items())[:SHOWN]],
         "has_more": len(rows) > SHOWN,
         "has_several": len(rows) > 1,
-        "max_length": MAX_LENGTH,
     }
     return render_page(request, "memory/review/index.html", context)
 
@@ -89,13 +103,13 @@ def _decide(request: UserRequest, place: WorkspaceContext) -> None:
     rows = _rows(place)
     for key in chosen:
         row = rows.get(key)
-        if row is None:
-            continue
-        text = request.POST.get(f"text-of-{key}", "").replace("\0", "")[:MAX_LENGTH]
-        if action == "approve":
-            decided += review.approve(row, by=request.user, text=text)
-        else:
+        text = clean_text(request.POST.get(f"text-of-{key}", ""))
+        if row is not None and action == "reject":
             decided += review.reject(row, by=request.user)
+        elif row is not None and _approve(request, row, text):
+            decided += 1
+        elif action == "approve":
+            _save_draft(place, key, text)
     if decided:
         news = (
             ngettext("%(n)s proposal approved.", "%(n)s proposals approved.", decided)
@@ -115,14 +129,28 @@ def _decide(request: UserRequest, place: WorkspaceContext) -> None:
         toasts.error(request, text % {"n": skipped})
 
 
+def _approve(request: UserRequest, row: Job | Proposal, text: str) -> bool:
+    if isinstance(row, Proposal):
+        return review.approve(row, by=request.user, text=text[:MAX_LENGTH])
+    return not (text and text_error(text)) and review.approve(row, by=request.user, text=text)
+
+
+def _save_draft(place: WorkspaceContext, key: str, text: str) -> None:
+    """Save the edited text of a job that could not be approved."""
+    kind, _hyphen, number = key.partition("-")
+    jobs = Job.objects.of_workspace(place.workspace).visible_to(place.reader).with_memory()
+    job = jobs.filter(pk=number_or_none(number) or 0).first() if kind == "text" else None
+    if job is not None and proposals.is_edited(job, text):
+        save_draft(place, job.memory, text, current_base(job.memory))
+
+
 def _item(key: str, row: Job | Proposal, place: WorkspaceContext) -> ReviewItem:
     if isinstance(row, Job):
         base = proposals.get_base(row)
-        text = "\n".join(line.text for line in proposals.proposed_lines(row))
-        return ReviewItem(
-            key, row.memory, compare_lines(base.content if base else "", text), job=row
-        )
+        text = proposals.proposed_text(row)
+        rows = compare_lines(base.content if base else "", text)
+        return ReviewItem(key, row.memory, rows, text, MAX_TEXT_LENGTH, job=row)
     slug = place.workspace.slug
     sources = [(message, message_path(slug, message)) for message in row.sources.all()]
     rows = compare_lines(row.line_text, row.text)
-    return ReviewItem(key, row.memory, rows, proposal=row, sources=sources)
+    return ReviewItem(key, row.memory, rows, row.text, MAX_LENGTH, proposal=row, sources=sources)

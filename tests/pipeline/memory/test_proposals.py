@@ -116,3 +116,32 @@ def test_a_small_text_may_shrink(channel):
     talk(channel, 3, MONDAY + hours(24), words="Later")
     run_pass(channel.workspace, MONDAY + hours(27), Forgetful())
     assert Memory.objects.of_channel(channel, MemoryType.LONG_TERM).head == 2
+
+
+def test_an_edited_proposal_is_one_version(channel, proposal):
+    anna = UserFactory(username="anna")
+    shown = proposals.proposed_text(proposal)
+    version = proposals.accept(proposal, by=anna, text=f"- Anna decides about it\n\n{shown}\n")
+    assert version.content == f"- Anna decides about it\n{shown}"
+    assert [line.author_id for line in version.lines.all()] == [anna.pk, None]
+    assert (version.author, version.job, version.origin) == (anna, proposal, "model")
+    memory = long(channel)
+    assert (memory.current, memory.head, memory.versions.count()) == (version, 2, 2)
+
+
+def test_an_unchanged_text_is_no_edit(channel, proposal):
+    shown = proposals.proposed_text(proposal)
+    version = proposals.accept(proposal, by=UserFactory(), text=shown.replace("\n", "\n\n"))
+    assert (version.content, version.author) == (shown, None)
+
+
+def test_forgotten_text_does_not_return_by_an_edit(channel, proposal):
+    memory = long(channel)
+    line = memory.current.lines.first()
+    memory.current.lines.filter(pk=line.pk).update(redacted=True)
+    with pytest.raises(ValueError, match="forgotten"):
+        proposals.accept(proposal, by=None, text=line.text)
+    proposal.refresh_from_db()
+    assert (proposal.state, long(channel).head) == (Job.State.PROPOSED, 1)
+    version = proposals.accept(proposal, by=None, text=f"{line.text}\n- Anna decides")
+    assert version.content == "- Anna decides"

@@ -9,6 +9,7 @@ from django.http import HttpResponse
 from memories.models import AuditEvent
 from memories.pipeline.generate.passes import run_pass
 from memories.pipeline.memory import proposals
+from memories.rules.memory.lines import MAX_TEXT_LENGTH
 from tests.factories import MONDAY, make_version
 from tests.pipeline.memory.test_proposals import Forgetful
 from tests.views.conftest import Cast
@@ -89,6 +90,43 @@ def test_an_accepted_proposal_is_the_next_version(proposed: Cast) -> None:
     assert AuditEvent.objects.get(action="proposal_accept").actor == "editor"
     page = proposed.clients["editor"].get(proposed.path("c/C0PUBLIC/")).content.decode()
     assert "Approved. It is version 4." in page and "needs your approval" not in page
+
+
+def test_an_edited_text_takes_the_place_of_the_proposed_one(proposed: Cast) -> None:
+    text = "- Mika wrote this in its place\r\n- And this"
+    assert decide(proposed, "accept", text=text).status_code == 302
+    proposed.memory.refresh_from_db()
+    version = proposed.memory.current
+    assert (version.number, version.content) == (4, text.replace("\r", ""))
+    page = proposed.clients["member"].get(proposed.path("c/C0PUBLIC/")).content.decode()
+    assert "Approved" not in page and 'edited by <span lang="en">editor</span>' in page
+
+
+@pytest.mark.parametrize("text", [" \r\n", "x" * (MAX_TEXT_LENGTH + 1)])
+def test_an_invalid_text_stays_in_the_form(proposed: Cast, text: str) -> None:
+    response = decide(proposed, "accept", text=text)
+    assert response.status_code == 422
+    assert 'id="text-error"' in response.content.decode()
+    assert f">{text.strip()}" in response.content.decode().replace("\n", "")
+    proposed.memory.refresh_from_db()
+    assert proposed.memory.head == 3 and proposals.find_proposal(proposed.memory)
+
+
+@pytest.mark.parametrize("is_edited", [True, False])
+def test_an_edit_of_a_stale_proposal_is_kept_as_a_draft(proposed: Cast, is_edited: bool) -> None:
+    job = proposals.find_proposal(proposed.memory)
+    assert job
+    text = "- Written by the editor" if is_edited else proposals.proposed_text(job)
+    proposed.memory.revise("- By hand", by=None, based_on=3)
+    response = decide(proposed, "accept", job=job.pk, text=text)
+    assert response.status_code == 409
+    page = response.content.decode()
+    assert ("Your edited text is saved as a draft." in page) == is_edited
+    path = f"/m/{proposed.memory.pk}/edit/?draft=take"
+    opened = proposed.clients["editor"].get(path).content.decode()
+    assert ("- Written by the editor" in opened) == is_edited
+    proposed.memory.refresh_from_db()
+    assert proposed.memory.current.content == "- By hand"
 
 
 @pytest.mark.slow

@@ -2,7 +2,10 @@
 
 import pytest
 
-from memories.models import Note, Proposal
+from memories.models import Draft, Job, Memory, Note, Proposal
+from memories.pipeline.memory import proposals
+from tests.admin.conftest import proposed_merge
+from tests.factories import ChannelFactory
 from tests.views.conftest import Cast
 
 
@@ -84,3 +87,49 @@ def test_a_proposal_for_an_unreadable_memory_is_not_there(cast: Cast) -> None:
     post(cast, "approve", proposal)
     proposal.refresh_from_db()
     assert proposal.state == "open"
+
+
+@pytest.fixture
+def merges(cast: Cast) -> list[Job]:
+    """Merges of two channels that wait for approval."""
+    return [proposed_merge(ChannelFactory(workspace=cast.workspace)) for _ in range(2)]
+
+
+def approve_texts(cast: Cast, *jobs: Job, **data: str) -> str:
+    chosen = [f"text-{job.pk}" for job in jobs]
+    answer = cast.clients["editor"].post(
+        cast.path("proposals/"), {"do": "approve", "chosen": chosen, **data}, follow=True
+    )
+    return answer.content.decode()
+
+
+def content_of(job: Job) -> str:
+    return Memory.objects.get(pk=job.memory_id).current.content
+
+
+def test_whole_texts_are_edited_and_approved_at_once(cast: Cast, merges: list[Job]) -> None:
+    edited, unchanged = merges
+    page = cast.clients["editor"].get(cast.path("proposals/")).content.decode()
+    assert page.count("Ben ships the beta</textarea>") == 2
+    texts = {
+        f"text-of-text-{edited.pk}": "- Cleo ships the beta\r\n",
+        f"text-of-text-{unchanged.pk}": proposals.proposed_text(unchanged),
+    }
+    assert "2 proposals approved." in approve_texts(cast, edited, unchanged, **texts)
+    assert content_of(edited) == "- Cleo ships the beta"
+    assert content_of(unchanged) == "- Ben ships the beta"
+    assert Memory.objects.get(pk=unchanged.memory_id).current.author is None
+
+
+@pytest.mark.parametrize("has_changed", [True, False])
+def test_an_edited_text_that_is_not_saved_is_a_draft(
+    cast: Cast, merges: list[Job], has_changed: bool
+) -> None:
+    job = merges[0]
+    if has_changed:
+        job.memory.revise("- by hand", by=None, based_on=1)
+    before, text = content_of(job), "- Cleo ships" if has_changed else "x" * 20_001
+    page = approve_texts(cast, job, **{f"text-of-text-{job.pk}": text})
+    assert "1 proposal was not decided." in page
+    assert content_of(job) == before
+    assert [draft.text for draft in Draft.objects.all()] == [text]

@@ -1,0 +1,156 @@
+"""The form that decides about a proposal, as the pages do: approve the text or another, or reject."""
+
+from typing import Any, ClassVar
+
+from django import forms
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext_lazy as _
+
+from memories.admin.audience import ReadOnlyAdmin, user_of
+from memories.models import Job, Member, Proposal, Reader, User
+from memories.models.memory.new_version import numbers_of
+from memories.pipeline.memory import review
+
+WAITING = (Proposal.State.OPEN, Job.State.PROPOSED)
+DECIDED = (
+    *(Proposal.State.APPROVED, Proposal.State.REJECTED),
+    *(Job.State.DONE, Job.State.REJECTED, Job.State.SUPERSEDED),
+)
+
+
+def may_decide(user: User, proposal: Proposal | Job) -> bool:
+    """Return whether the user may read the proposal and is an editor, as on the pages."""
+    reader = Reader.of(user)
+    is_readable = type(proposal).objects.visible_to(reader).filter(pk=proposal.pk).exists()
+    return is_readable and proposal.memory.workspace.role_of(reader) in Member.EDITING
+
+
+def approve(proposal: Proposal | Job, *, by: User) -> bool:
+    return may_decide(by, proposal) and review.approve(proposal, by=by)
+
+
+def reject(proposal: Proposal | Job, *, by: User) -> bool:
+    return may_decide(by, proposal) and review.reject(proposal, by=by)
+
+
+def text_field(max_length: int, rows: int) -> forms.CharField:
+    return forms.CharField(
+        label=_("text"),
+        required=False,
+        max_length=max_length,
+        help_text=_("Approving saves this text. Empty: the proposed text."),
+        widget=forms.Textarea(attrs={"rows": rows, "cols": 100}),
+    )
+
+
+class DecisionForm(forms.ModelForm):  # type: ignore[type-arg]
+    """The proposed ``text``, and the version of the memory when the page was opened.
+
+    Cleaning the form approves the proposal with the text, or rejects it. If somebody else decided
+    about it or changed the memory, the form changes nothing, and shows the typed text again.
+    """
+
+    based_on = forms.IntegerField(min_value=0, widget=forms.HiddenInput)
+    revision = forms.IntegerField(min_value=0, widget=forms.HiddenInput)
+
+    user: User  # set by DecisionAdmin
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.is_stale = False
+        self.initial = {**self.initial, **self._current_version()}
+
+    def _current_version(self) -> dict[str, int]:
+        based_on, revision = numbers_of(self.instance.memory.current)
+        return {"based_on": based_on, "revision": revision}
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or {}
+        if not self.errors and not self._decide(cleaned):
+            self._show_conflict(cleaned)
+        return cleaned
+
+    def _decide(self, cleaned: dict[str, Any]) -> bool:
+        if "_reject" in self.data:
+            return review.reject(self.instance, by=self.user)
+        seen = (cleaned["based_on"], cleaned["revision"])
+        return review.approve(self.instance, by=self.user, text=cleaned["text"], seen=seen)
+
+    def _show_conflict(self, cleaned: dict[str, Any]) -> None:
+        """Add the reason as an error. From then on, the form is based on the current version."""
+        self.is_stale = True
+        self.instance.refresh_from_db()
+        current = self._current_version()
+        self.data = {**self.data.dict(), **current}  # type: ignore[attr-defined]
+        if self.instance.state not in WAITING:
+            text = gettext(
+                "Nothing was changed. This proposal was decided already: %(state)s. "
+                "Your text is still below."
+            ) % {"state": self.instance.get_state_display()}
+        elif any(cleaned[name] != number for name, number in current.items()):
+            text = gettext(
+                "Nothing was changed. The memory has changed since you opened this form. Your text "
+                "is still below. Check the memory, then approve again."
+            )
+        else:
+            text = gettext(
+                "Nothing was changed. The memory cannot have this text, or has it already."
+            )
+        self.add_error(None, text)
+
+
+class DecisionAdmin(ReadOnlyAdmin):
+    """Proposals. Editors of the workspace decide about those that are waiting."""
+
+    change_form_template = "admin/memories/decide.html"
+    form_fields: ClassVar[tuple[str, ...]] = ("text", "based_on", "revision")
+
+    def is_waiting(self, request: HttpRequest, obj: Any) -> bool:
+        return obj.state in WAITING
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Allow decisions about waiting proposals.
+
+        A form that was opened earlier may be sent later. It refuses the decision with a reason.
+        """
+        if not (self.has_view_permission(request, obj) and self.has_operate_permission(request)):
+            return False
+        if obj is None:
+            return True
+        if request.method == "POST":
+            is_decidable = obj.state in (*WAITING, *DECIDED)
+        else:
+            is_decidable = self.is_waiting(request, obj)
+        return is_decidable and may_decide(user_of(request), obj)
+
+    def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        fields = super().get_fields(request, obj)
+        if not self.has_change_permission(request, obj):
+            return fields
+        return (*(name for name in fields if name not in self.form_fields), *self.form_fields)
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        fields = super().get_fields(request, obj)
+        if not self.has_change_permission(request, obj):
+            return fields
+        return [name for name in fields if name not in self.form_fields]
+
+    def get_form(self, request: HttpRequest, obj: Any = None, *args: Any, **kwargs: Any) -> Any:
+        if not self.has_change_permission(request, obj):
+            return super().get_form(request, obj, *args, form=forms.ModelForm, **kwargs)
+        form = super().get_form(request, obj, *args, **kwargs)
+        return type("DecisionForm", (form,), {"user": user_of(request)})
+
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: Any) -> None:
+        pass  # the form has decided about the proposal
+
+    def response_change(self, request: HttpRequest, obj: Any) -> HttpResponse:
+        text = (
+            ngettext("%(n)s proposal rejected.", "%(n)s proposals rejected.", 1)
+            if "_reject" in request.POST
+            else ngettext("%(n)s proposal approved.", "%(n)s proposals approved.", 1)
+        )
+        self.message_user(request, text % {"n": 1}, messages.SUCCESS)
+        return self.response_post_save_change(request, obj)

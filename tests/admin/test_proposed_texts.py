@@ -1,0 +1,123 @@
+"""Proposed texts of memories on the pages of jobs: editors change, approve and reject them."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Permission
+from django.test import Client
+
+from memories.models import Job, User
+from memories.pipeline.memory import proposals
+from tests.admin.conftest import change_page, proposed_merge, sent_data
+from tests.factories import ChannelFactory, MemberFactory, PersonFactory, UserFactory
+
+pytestmark = pytest.mark.django_db
+
+BEFORE = "- one\n- two\n- three"
+
+
+@pytest.fixture
+def job() -> Job:
+    return proposed_merge()
+
+
+def opened(client: Client, job: Job) -> dict[str, Any]:
+    return sent_data(client.get(change_page(job)).context["adminform"].form)
+
+
+def content_of(job: Job) -> str:
+    job.memory.refresh_from_db()
+    assert job.memory.current is not None
+    return job.memory.current.content
+
+
+@pytest.mark.parametrize(
+    ("text", "button", "state", "content"),
+    [
+        ("- Ben ships the beta", "_save", "done", "- Ben ships the beta"),
+        ("- Cleo ships\r\n- Ben tests", "_save", "done", "- Cleo ships\n- Ben tests"),
+        ("", "_save", "done", "- Ben ships the beta"),
+        ("- Cleo ships", "_reject", "rejected", BEFORE),
+    ],
+)
+def test_the_form_decides_about_a_text(
+    client: Client, operator: User, job: Job, text: str, button: str, state: str, content: str
+) -> None:
+    form = opened(client, job)
+    assert form["text"] == "- Ben ships the beta"
+    assert client.post(change_page(job), form | {"text": text, button: ""}).status_code == 302
+    job.refresh_from_db()
+    assert (job.state, content_of(job)) == (state, content)
+    is_edited = "Cleo" in content
+    assert job.memory.current and job.memory.current.author == (operator if is_edited else None)
+    page = client.get(change_page(job)).content.decode()
+    assert "<textarea" not in page and "ships" not in page
+
+
+def approve_elsewhere(job: Job) -> None:
+    assert proposals.accept(Job.objects.get(pk=job.pk), by=None)
+
+
+def edit_elsewhere(job: Job) -> None:
+    job.memory.revise("- By hand", by=None, based_on=1)
+
+
+@pytest.mark.parametrize(
+    ("change", "words", "content"),
+    [
+        (approve_elsewhere, "decided already: done.", "- Ben ships the beta"),
+        (edit_elsewhere, "has changed", "- By hand"),
+    ],
+)
+def test_a_conflict_keeps_the_typed_text(
+    client: Client,
+    operator: User,
+    job: Job,
+    change: Callable[[Job], None],
+    words: str,
+    content: str,
+) -> None:
+    form = opened(client, job) | {"text": "- Cleo ships", "_save": ""}
+    change(job)
+    response = client.post(change_page(job), form)
+    page = response.content.decode()
+    assert response.status_code == 409 and words in page and "- Cleo ships</textarea>" in page
+    assert content_of(job) == content
+
+
+@pytest.mark.parametrize(
+    ("role", "codename", "is_allowed"),
+    [
+        ("editor", "change_job", True),
+        ("editor", "view_job", False),
+        ("member", "change_job", False),
+        ("guest", "change_job", False),
+        ("", "change_job", False),
+    ],
+)
+def test_only_editors_see_and_change_the_text(
+    client: Client, job: Job, role: str, codename: str, is_allowed: bool
+) -> None:
+    user = UserFactory(is_staff=True)
+    user.user_permissions.set(Permission.objects.filter(codename__in=["view_job", codename]))
+    if role:
+        MemberFactory(user=user, workspace=job.memory.workspace, role=role)
+    client.force_login(user)
+    assert ("Ben ships" in client.get(change_page(job)).content.decode()) == is_allowed
+    form = {"text": "- Cleo ships", "based_on": "1", "revision": "0", "_save": ""}
+    client.post(change_page(job), form)
+    assert (content_of(job) == "- Cleo ships") == is_allowed
+
+
+def test_an_operator_reads_no_text_of_a_private_channel(client: Client, operator: User) -> None:
+    person = PersonFactory()
+    private = ChannelFactory(workspace=person.workspace, kind="private", members=[person])
+    job = proposed_merge(private)
+    assert "Ben ships" not in client.get(change_page(job)).content.decode()
+    form = {"text": "- Cleo ships", "based_on": "1", "revision": "0"}
+    for button in ("_save", "_reject"):
+        assert client.post(change_page(job), form | {button: ""}).status_code == 403
+    assert (content_of(job), Job.objects.get().state) == (BEFORE, "proposed")
+    person.link(operator, "slack")
+    assert "Ben ships" in client.get(change_page(job)).content.decode()
