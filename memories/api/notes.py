@@ -126,7 +126,8 @@ def change_note(request: HttpRequest, pk: Id, given: NotePatch, response: HttpRe
 @needs(ApiKey.Scope.NOTES)
 def delete_note(request: HttpRequest, pk: Id) -> Status[None]:
     key: ApiKey = request.auth  # type: ignore[attr-defined]
-    _matching_note(request, pk).remove(by=key.user)
+    if not _matching_note(request, pk).remove(by=key.user, is_unchanged=True):
+        raise Problem(412, "The note has changed since: read it again.")
     return Status(204, None)
 
 

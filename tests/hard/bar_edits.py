@@ -12,7 +12,6 @@ import json
 import os
 import random
 import select
-import socket
 import subprocess
 import sys
 import time
@@ -36,6 +35,8 @@ LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"
 
 
 def run(*, full: bool, seed: int, work: Path, database_url: str) -> dict[str, Any]:
+    from tests.hard.web import served
+
     rounds = ROUNDS[full]
     if database_url.startswith("sqlite"):
         rounds //= 5
@@ -45,7 +46,8 @@ def run(*, full: bool, seed: int, work: Path, database_url: str) -> dict[str, An
         model = stack.enter_context(fake_model(work, seed=seed, latency=thinking, faults=forgets))
         job = stack.enter_context(Child.started(work, "bar_edits", "job", model.url, str(seed)))
         world = json.loads(job.say("begin"))
-        url = stack.enter_context(_web(work, seed))
+        _add_people()
+        url = stack.enter_context(served(work))
         ledgers = [work / f"{name}.jsonl" for name in PEOPLE]
         people = [
             stack.enter_context(Child.started(work, "person", url, name, str(ledger), str(seed)))
@@ -209,15 +211,11 @@ class Child:
         return self.hear()
 
 
-@contextlib.contextmanager
-def _web(work: Path, seed: int) -> Iterator[str]:
-    """The web server as `serve` runs it, without a worker; people who may edit."""
+def _add_people() -> None:
     from django.contrib.auth.hashers import make_password
     from django.utils import timezone
 
     from memories.models import Channel, ChannelMember, Member, Person, User, Workspace
-    from memoryhub.static import collect_static_when_changed
-    from memoryhub.web import PROCESSES
     from tests.hard.person import PASSWORD
 
     secret, team, channel = make_password(PASSWORD), Workspace.objects.get(), Channel.objects.get()
@@ -228,29 +226,6 @@ def _web(work: Path, seed: int) -> Iterator[str]:
         person.link(user, "slack")
         ChannelMember.objects.create(channel=channel, person=person)
     Channel.objects.update(members_known_at=timezone.now())
-    collect_static_when_changed()
-    with (
-        socket.create_server(("127.0.0.1", 0), backlog=128) as listener,
-        (work / "web.log").open("w") as output,
-    ):
-        address = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        processes = [
-            subprocess.Popen(
-                [sys.executable, "-m", "memoryhub.web", str(listener.fileno())],
-                cwd=ROOT,
-                stdout=output,
-                stderr=output,
-                pass_fds=(listener.fileno(),),
-            )
-            for _ in range(PROCESSES)
-        ]
-    try:
-        yield address
-    finally:
-        for process in processes:
-            process.terminate()
-        for process in processes:
-            process.wait()
 
 
 # -- the job, in a process of its own: `python -m tests.hard.bar_edits job MODEL_URL SEED`

@@ -327,22 +327,20 @@ class Note(models.Model):
         explanation = gettext("[…] replaces words of a deleted message.")
         if explanation not in content:
             content = f"{content}\n\n{explanation}"
-        Note.objects.filter(pk=self.pk).update(
-            content=content,
-            title=title,
-            tags=tags,
-            revision=F("revision") + 1,
-            updated_at=timezone.now(),
-        )
+        changes = {"content": content, "title": title, "tags": tags, "updated_at": timezone.now()}
+        Note.objects.filter(pk=self.pk).update(**changes, revision=F("revision") + 1)
 
-    def remove(self, *, by: User | None = None, now: datetime | None = None) -> bool:
-        """Move the note to the trash. Returns False if it is there. Raises NotesDisabled."""
+    def remove(
+        self, *, by: User | None = None, now: datetime | None = None, is_unchanged: bool = False
+    ) -> bool:
+        """Move the note to the trash. Raises NotesDisabled.
+
+        Returns False if it is there or, with ``is_unchanged``, if another wording was saved since.
+        """
         self._check_enabled()
-        return bool(
-            Note.objects.filter(pk=self.pk)
-            .live()
-            .update(deleted_at=now or timezone.now(), deleted_by=by)
-        )
+        same_wording = {"number": self.number, "revision": self.revision} if is_unchanged else {}
+        rows = Note.objects.live().filter(pk=self.pk, **same_wording)
+        return bool(rows.update(deleted_at=now or timezone.now(), deleted_by=by))
 
     def undelete(self) -> bool:
         """Restore the note from the trash. Returns False if it is not there."""

@@ -137,12 +137,16 @@ def _store(
     now: datetime,
     copies_conflicts: bool = False,
 ) -> ImportResult:
-    """Save the new and changed entries in one transaction."""
+    """Save the new and changed entries in one transaction.
+
+    The lock of the workspace keeps two simultaneous imports from adding the same entry twice.
+    """
     if not workspace.memory_settings.notes_enabled:
         raise NotesDisabled
     done = ImportResult()
     channels = _writable_channels(workspace, reader)
     with transaction.atomic():
+        Workspace.objects.select_for_update(no_key=True).get(pk=workspace.pk)
         notes = Note.objects.in_use(workspace).visible_to(reader)
         rows = {note.pk: note for note in notes.select_for_update(of=("self",))}
         existing = notes_file.fingerprints(note.value for note in rows.values())

@@ -7,11 +7,14 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from django.db.models import Q
 from time_machine import TimeMachineFixture
 
-from memories.demo.workspace import build_export
+from memories.demo.ids import person_id
+from memories.demo.workspace import DEMO_PERSON, build_export
 from memories.llm.offline import OfflineSummariser
 from memories.models import Line, Memory, Message, NewVersion, Note, Reader, User, Workspace
+from memories.models.ingest.people import IN_DEMO
 from memories.pipeline.access.channel_audience import update_audience
 from memories.pipeline.context.build import build_context
 from memories.pipeline.generate.passes import run_pass
@@ -38,18 +41,16 @@ from tests.factories import (
 pytestmark = [pytest.mark.slow, pytest.mark.django_db]
 NOW = datetime(2026, 11, 24, 9, tzinfo=UTC)
 DAYS = 24
-CHANNELS = ("", "general", "launch", "dev")
+CHANNELS = ("general", "launch", "dev")
 QUESTION = "When does the launch take place?"
 
 
-def contexts(workspace: Workspace, **when: datetime) -> list[str]:
-    """The contexts of a reader of public channels, as JSON: whole, and within budgets."""
-    reader = Reader.public()
-    names = set(workspace.channels.values_list("name", flat=True))
+def contexts(workspace: Workspace, reader: Reader, **when: datetime) -> list[str]:
+    """The contexts of a reader, as JSON: whole, and within budgets."""
+    visible = workspace.channels.visible_to(reader).order_by("slack_id")
+    shown = visible.filter(Q(name__in=CHANNELS) | Q(kind="private"))
     texts = []
-    for channel in CHANNELS:
-        if channel and channel not in names:
-            continue
+    for channel in ("", *shown.values_list("name", flat=True)):
         for options in ({"budget": 0}, {"budget": 1_000}, {"budget": 2_000, "question": QUESTION}):
             built = build_context(
                 workspace, reader, channel=channel or None, **options, **{"now": NOW, **when}
@@ -79,10 +80,17 @@ class GrowingDemo:
             target.write_text(json.dumps(rows), "utf-8")
         with Export(part) as export:
             import_export(self.workspace, export, moment, backfill="all" if step == 2 else None)
+        if not step:
+            person = self.workspace.people.get(slack_id=person_id(DEMO_PERSON))
+            person.link(self.user, IN_DEMO)
         run_pass(self.workspace, moment, OfflineSummariser())
         for _ in range(2):
             self.random.choice((self.revise, self.pin, self.add_note, self.rewrite_note))()
         indexing.catch_up()
+
+    def readers(self) -> list[Reader]:
+        """A reader of public channels, and a person who is in a private one."""
+        return [Reader.public(), Reader.of(self.user)]
 
     def _memory(self) -> Memory | None:
         memories = Memory.objects.filter(current__isnull=False).order_by("pk")
@@ -121,13 +129,15 @@ def test_a_past_context_equals_the_context_at_that_time(
         time_machine.move_to(moment - timedelta(minutes=1), tick=False)
         demo.grow(moment - timedelta(minutes=1), step)
         time_machine.move_to(moment, tick=False)
-        then[moment] = contexts(demo.workspace, now=moment)
+        then[moment] = [contexts(demo.workspace, who, now=moment) for who in demo.readers()]
     time_machine.move_to(NOW, tick=False)
     demo.grow(NOW, count)
     for moment in moments:
-        for past, before in zip(contexts(demo.workspace, at=moment), then[moment], strict=True):
-            assert past == before, moment
-    assert len({texts[0] for texts in then.values()}) > 0.9 * count
+        for who, before in zip(demo.readers(), then[moment], strict=True):
+            assert contexts(demo.workspace, who, at=moment) == before, (moment, who)
+    assert len({of_public[0] for of_public, _ in then.values()}) > 0.9 * count
+    last_of_public, last_of_person = then[moments[-1]]
+    assert len(last_of_person) > len(last_of_public)
 
 
 def rewrite(memory: Memory, text: str) -> None:

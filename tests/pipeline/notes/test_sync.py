@@ -2,16 +2,20 @@
 
 import random
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
+from threading import Barrier
 
 import pytest
+from django.db import connection
 
 from memories import agent
 from memories.models import Note, NoteVersion, Reader, Workspace
 from memories.pipeline.notes.files import ImportResult, NotesFileError, sync_text
 from memories.rules.notes import notes_file
 from tests.factories import ChannelFactory, WorkspaceFactory
+from tests.processes import PATIENCE
 
 pytestmark = pytest.mark.django_db
 NOW = datetime(2026, 1, 4, 20, tzinfo=UTC)
@@ -285,3 +289,22 @@ def test_nothing_is_lost_or_doubled_among_three_files_and_the_hub(
     assert len(final) == len(set(final))
     assert written - replaced <= set(final)
     assert sum(side.conflicts for side in sides) >= rounds // 20
+
+
+@pytest.mark.postgres("SQLite has one writer at a time")
+@pytest.mark.django_db(transaction=True)
+def test_the_same_new_note_of_two_simultaneous_syncs_is_stored_once() -> None:
+    """A client was killed, and the next one sends the file while the hub stores the first."""
+    workspace = WorkspaceFactory()
+    barrier = Barrier(4)
+
+    def send(_number: int) -> str:
+        try:
+            barrier.wait(timeout=PATIENCE)
+            return sync(workspace, ADDED).text
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(4) as pool:
+        texts = set(pool.map(send, range(4)))
+    assert (contents(), len(texts)) == (["b"], 1)
