@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlencode
-from urllib.request import Request, urlopen
+from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 try:
     import fcntl
@@ -41,6 +41,16 @@ HOOKS = {
     "codex": (Path(".codex") / "hooks.json", "SessionStart"),
     "cursor": (Path(".cursor") / "hooks.json", "sessionStart"),
 }
+
+
+class NoRedirects(HTTPRedirectHandler):
+    """A redirect is an error, because the key would be sent to another address."""
+
+    def redirect_request(self, *_args: Any, **_kwargs: Any) -> None:
+        return None
+
+
+open_url = build_opener(NoRedirects).open
 
 
 class HubError(Exception):
@@ -70,7 +80,7 @@ class Hub:
         request.add_header("Authorization", f"Bearer {self.key}")
         for left in reversed(range(tries)):
             try:
-                with urlopen(request, timeout=TIMEOUT) as response:
+                with open_url(request, timeout=TIMEOUT) as response:
                     return str(response.read().decode())
             except HTTPError as error:
                 wait = error.headers.get("Retry-After", "")

@@ -12,6 +12,7 @@ from memories.admin.audience import ReadOnlyAdmin, user_of
 from memories.models import Job, Member, Proposal, Reader, User
 from memories.models.memory.new_version import numbers_of
 from memories.pipeline.memory import review
+from memories.rules.memory.lines import digest_of
 
 WAITING = (Proposal.State.OPEN, Job.State.PROPOSED)
 DECIDED = (
@@ -54,17 +55,22 @@ class DecisionForm(forms.ModelForm):  # type: ignore[type-arg]
 
     based_on = forms.IntegerField(min_value=0, widget=forms.HiddenInput)
     revision = forms.IntegerField(min_value=0, widget=forms.HiddenInput)
+    shown = forms.CharField(widget=forms.HiddenInput)
 
     user: User  # set by DecisionAdmin
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.is_stale = False
-        self.initial = {**self.initial, **self._current_version()}
+        self.initial = {**self.initial, "text": self.proposed_text(), **self._current_values()}
 
-    def _current_version(self) -> dict[str, int]:
+    def proposed_text(self) -> str:
+        return str(self.instance.text)
+
+    def _current_values(self) -> dict[str, Any]:
         based_on, revision = numbers_of(self.instance.memory.current)
-        return {"based_on": based_on, "revision": revision}
+        shown = digest_of(self.proposed_text())
+        return {"based_on": based_on, "revision": revision, "shown": shown}
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
@@ -75,21 +81,27 @@ class DecisionForm(forms.ModelForm):  # type: ignore[type-arg]
     def _decide(self, cleaned: dict[str, Any]) -> bool:
         if "_reject" in self.data:
             return review.reject(self.instance, by=self.user)
-        seen = (cleaned["based_on"], cleaned["revision"])
-        return review.approve(self.instance, by=self.user, text=cleaned["text"], seen=seen)
+        is_edited = digest_of(cleaned["text"]) != cleaned["shown"]
+        return review.approve(
+            self.instance,
+            by=self.user,
+            text=cleaned["text"] if is_edited else "",
+            shown=cleaned["shown"],
+            seen=(cleaned["based_on"], cleaned["revision"]),
+        )
 
     def _show_conflict(self, cleaned: dict[str, Any]) -> None:
         """Add the reason as an error. From then on, the form is based on the current version."""
         self.is_stale = True
         self.instance.refresh_from_db()
-        current = self._current_version()
+        current = self._current_values()
         self.data = {**self.data.dict(), **current}  # type: ignore[attr-defined]
         if self.instance.state not in WAITING:
             text = gettext(
                 "Nothing was changed. This proposal was decided already: %(state)s. "
                 "Your text is still below."
             ) % {"state": self.instance.get_state_display()}
-        elif any(cleaned[name] != number for name, number in current.items()):
+        elif any(cleaned[name] != value for name, value in current.items()):
             text = gettext(
                 "Nothing was changed. The memory has changed since you opened this form. Your text "
                 "is still below. Check the memory, then approve again."
@@ -105,7 +117,7 @@ class DecisionAdmin(ReadOnlyAdmin):
     """Proposals. Editors of the workspace decide about those that are waiting."""
 
     change_form_template = "admin/memories/decide.html"
-    form_fields: ClassVar[tuple[str, ...]] = ("text", "based_on", "revision")
+    form_fields: ClassVar[tuple[str, ...]] = ("text", "based_on", "revision", "shown")
 
     def is_waiting(self, request: HttpRequest, obj: Any) -> bool:
         return obj.state in WAITING

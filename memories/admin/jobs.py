@@ -60,10 +60,9 @@ class JobForm(DecisionForm):
         model = Job
         fields = ()
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        if self.instance.state == Job.State.PROPOSED:
-            self.initial["text"] = proposals.proposed_text(self.instance)
+    def proposed_text(self) -> str:
+        is_proposed = self.instance.state == Job.State.PROPOSED
+        return proposals.proposed_text(self.instance) if is_proposed else ""
 
 
 @admin.register(Job)

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from ninja import Router, Status
@@ -94,6 +95,7 @@ def add_note(request: HttpRequest, given: NoteIn, response: HttpResponse) -> Sta
     openapi_extra={"parameters": [IF_MATCH]},
 )
 @needs(ApiKey.Scope.NOTES)
+@transaction.atomic
 def change_note(request: HttpRequest, pk: Id, given: NotePatch, response: HttpResponse) -> NoteOut:
     row = _matching_note(request, pk)
     key: ApiKey = request.auth  # type: ignore[attr-defined]
@@ -126,19 +128,19 @@ def change_note(request: HttpRequest, pk: Id, given: NotePatch, response: HttpRe
 @needs(ApiKey.Scope.NOTES)
 def delete_note(request: HttpRequest, pk: Id) -> Status[None]:
     key: ApiKey = request.auth  # type: ignore[attr-defined]
-    if not _matching_note(request, pk).remove(by=key.user, is_unchanged=True):
-        raise Problem(412, "The note has changed since: read it again.")
+    with transaction.atomic():
+        _matching_note(request, pk).remove(by=key.user)
     return Status(204, None)
 
 
 def _matching_note(request: HttpRequest, pk: int) -> Note:
-    """Return the note of a conditional write.
+    """Lock and return the note of a conditional write.
 
     Raises Problem 403 for an account that may not edit, 428 without If-Match, and 412 if the note
     has changed.
     """
     check_edits(request.auth, timezone.now())  # type: ignore[attr-defined]
-    row: Note = get_or_404(_notes(request), pk=pk)
+    row: Note = get_or_404(_notes(request).select_for_update(of=("self",)), pk=pk)
     etag = request.headers.get("If-Match")
     if not etag:
         raise Problem(428, "Send the note's ETag in If-Match.")

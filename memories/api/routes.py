@@ -158,19 +158,20 @@ def channel(request: HttpRequest, slack_id: Text) -> ChannelOut:
 
 
 def _with_memories(request: HttpRequest, rows: list[Channel]) -> list[ChannelOut]:
-    """Return the channels with the ids of their memories by type, and their coverage."""
+    """Return the channels with their memories by type, and their coverage."""
     place = _place(request)
     rows = place.with_workspace(rows)
     shares = shares_of(place, rows, to_micros(place.now), remembering=())
-    memories: dict[int, dict[str, int]] = {}
+    heads: dict[int, dict[str, tuple[int, int | None]]] = {}
     readable = Memory.objects.visible_to(reader_of(request))
     own = readable.filter(channel__in=rows, scope="channel")
-    for pk, channel_pk, memory_type in own.values_list("pk", "channel", "memory_type"):
-        memories.setdefault(channel_pk, {})[memory_type] = pk
+    columns = ("pk", "channel", "memory_type", "current__number")
+    for pk, channel_pk, memory_type, number in own.values_list(*columns):
+        heads.setdefault(channel_pk, {})[memory_type] = (pk, number)
     return [
         serialize.channel_out(
             row,
-            memories.get(row.pk, {}),
+            heads.get(row.pk, {}),
             serialize.coverage_out(shares[row.pk][0], find_coverage(place, row, place.now)),
         )
         for row in rows

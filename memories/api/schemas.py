@@ -73,13 +73,14 @@ class CoverageOut(Schema):
 
 
 class ChannelOut(Schema):
-    """A channel. ``memories`` has the ids of its memories by type."""
+    """A channel. ``memories`` has the ids of its memories, ``versions`` their current numbers."""
 
     id: str
     name: str
     kind: str
     is_archived: bool
     memories: dict[str, int]
+    versions: dict[str, int]
     coverage: CoverageOut
 
 

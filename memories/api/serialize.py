@@ -158,13 +158,17 @@ def coverage_out(share: Share, coverage: Coverage | None) -> CoverageOut:
     return out
 
 
-def channel_out(channel: Channel, memories: dict[str, int], coverage: CoverageOut) -> ChannelOut:
+def channel_out(
+    channel: Channel, heads: dict[str, tuple[int, int | None]], coverage: CoverageOut
+) -> ChannelOut:
+    """``heads`` has the id and the current number of each memory, by type."""
     return ChannelOut(
         id=channel.slack_id,
         name=channel.name,
         kind=channel.kind,
         is_archived=channel.is_archived,
-        memories=memories,
+        memories={name: pk for name, (pk, _number) in heads.items()},
+        versions={name: number for name, (_pk, number) in heads.items() if number is not None},
         coverage=coverage,
     )
 

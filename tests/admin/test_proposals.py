@@ -191,7 +191,7 @@ def test_only_editors_decide(
     client.force_login(user)
     may_decide = role in ("admin", "editor") and permissions == EDIT
     if way == "form":
-        form = {"text": "Cleo leads", "based_on": "1", "revision": "0", "_save": ""}
+        form = {"text": "Cleo leads", "based_on": "1", "revision": "0", "shown": "x", "_save": ""}
         assert ("_reject" in client.get(change_page(proposal)).content.decode()) == may_decide
         assert client.post(change_page(proposal), form).status_code == status
     elif status == 302:
@@ -204,7 +204,7 @@ def test_only_editors_decide(
 def test_an_operator_decides_nothing_in_a_private_channel(client: Client, operator: User) -> None:
     person = PersonFactory()
     proposal = propose(workspace=person.workspace, kind="private", members=[person])
-    form = {"text": "Cleo leads", "based_on": "1", "revision": "0"}
+    form = {"text": "Cleo leads", "based_on": "1", "revision": "0", "shown": "x"}
     for button in ("_save", "_reject"):
         assert client.post(change_page(proposal), form | {button: ""}).status_code == 302
     assert Proposal.objects.get().state == "open"

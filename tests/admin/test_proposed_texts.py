@@ -9,6 +9,7 @@ from django.test import Client
 
 from memories.models import Job, User
 from memories.pipeline.memory import proposals
+from memories.rules.memory.lines import digest_of
 from tests.admin.conftest import change_page, proposed_merge, sent_data
 from tests.factories import ChannelFactory, MemberFactory, PersonFactory, UserFactory
 
@@ -63,11 +64,16 @@ def edit_elsewhere(job: Job) -> None:
     job.memory.revise("- By hand", by=None, based_on=1)
 
 
+def pin_elsewhere(job: Job) -> None:
+    job.memory.pin(1, by=None, based_on=1)
+
+
 @pytest.mark.parametrize(
     ("change", "words", "content"),
     [
         (approve_elsewhere, "decided already: done.", "- Ben ships the beta"),
         (edit_elsewhere, "has changed", "- By hand"),
+        (pin_elsewhere, "has changed", BEFORE),
     ],
 )
 def test_a_conflict_keeps_the_typed_text(
@@ -105,7 +111,8 @@ def test_only_editors_see_and_change_the_text(
         MemberFactory(user=user, workspace=job.memory.workspace, role=role)
     client.force_login(user)
     assert ("Ben ships" in client.get(change_page(job)).content.decode()) == is_allowed
-    form = {"text": "- Cleo ships", "based_on": "1", "revision": "0", "_save": ""}
+    shown = digest_of("- Ben ships the beta")
+    form = {"text": "- Cleo ships", "based_on": "1", "revision": "0", "shown": shown, "_save": ""}
     client.post(change_page(job), form)
     assert (content_of(job) == "- Cleo ships") == is_allowed
 
@@ -115,7 +122,8 @@ def test_an_operator_reads_no_text_of_a_private_channel(client: Client, operator
     private = ChannelFactory(workspace=person.workspace, kind="private", members=[person])
     job = proposed_merge(private)
     assert "Ben ships" not in client.get(change_page(job)).content.decode()
-    form = {"text": "- Cleo ships", "based_on": "1", "revision": "0"}
+    shown = digest_of("- Ben ships the beta")
+    form = {"text": "- Cleo ships", "based_on": "1", "revision": "0", "shown": shown}
     for button in ("_save", "_reject"):
         assert client.post(change_page(job), form | {button: ""}).status_code == 403
     assert (content_of(job), Job.objects.get().state) == (BEFORE, "proposed")

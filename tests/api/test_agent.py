@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pytest_httpserver import HTTPServer
 
 from memories.models import ApiKey, Note
 from memories.pipeline.search import indexing
@@ -155,3 +156,11 @@ def test_errors_are_explained(laptop: Laptop) -> None:
     offline = laptop.run("hook", "claude", MEMORYHUB_URL="http://127.0.0.1:9")
     assert (offline.returncode, offline.stdout) == (0, "")
     assert "cannot be reached" in offline.stderr
+
+
+def test_a_redirect_does_not_get_the_key(laptop: Laptop, httpserver: HTTPServer) -> None:
+    elsewhere = {"Location": httpserver.url_for("/elsewhere")}
+    httpserver.expect_request("/api/v1/context").respond_with_data("", 302, elsewhere)
+    refused = laptop.run("context", MEMORYHUB_URL=httpserver.url_for(""))
+    assert (refused.returncode, "The hub answered 302" in refused.stderr) == (1, True)
+    assert [request.path for request, _ in httpserver.log] == ["/api/v1/context"]

@@ -148,6 +148,7 @@ def test_errors_are_problem_details(cast, token, ask, path, status):
 def test_memories_their_versions_lines_and_sources(cast, token, ask):
     key = token("member")
     channel = ask(key, "channels/C0PUBLIC").json()
+    assert channel["versions"]["long_term"] == cast.memory.current.number
     pk = channel["memories"]["long_term"]
     memory = ask(key, f"memories/{pk}").json()
     assert memory["channel"] == "C0PUBLIC"

@@ -2,7 +2,8 @@
 
 Each round somebody changes a file or the hub, and up to four syncs run side by side with one more
 change of the hub. Worktrees sync with memoryhub-agent or with `manage.py memory sync`, the laptop with
-memoryhub-agent alone. A third of the syncs is killed. Each text is unique. Oracle: the own record of
+memoryhub-agent alone. A third worktree has a link to the file of the first one, so some syncs of a
+file wait for each other. A third of the syncs is killed. Each text is unique. Oracle: the own record of
 what was written, and of what was replaced or deleted on purpose.
 """
 
@@ -15,6 +16,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -85,9 +87,20 @@ class Side:
 
     def __init__(self, folder: Path, hub: Hub, program: Path) -> None:
         folder.mkdir()
-        self.path = folder / "memories.md"
+        self.folder, self.path = folder, folder / agent.DEFAULT_FILE
+        self.path.parent.mkdir()
         self.hub, self.program = hub, program
         self.is_worktree = "worktree" in folder.name
+
+    def link(self, folder: Path) -> "Side":
+        """Return a worktree with a link to the file of this one."""
+        folder.mkdir()
+        linked = copy(self)
+        linked.path = folder / agent.DEFAULT_FILE
+        command = [sys.executable, "-I", str(self.program), "link", str(folder)]
+        own = {"MEMORYHUB_URL": self.hub.url, "MEMORYHUB_KEY": self.hub.token}
+        subprocess.run(command, cwd=self.folder, env=os.environ | own, check=True)
+        return linked
 
     def entries(self) -> list[notes_file.Entry]:
         entries = notes_file.read(agent.read_text(self.path) or "# Memories\n")
@@ -95,20 +108,20 @@ class Side:
 
     def add(self, text: str) -> None:
         before = agent.read_text(self.path) or "# Memories\n\n"
-        agent.replace(self.path, f"{before}## {text}\n- Tags: \n- Content: {text}\n\n")
+        agent.replace(self.path.resolve(), f"{before}## {text}\n- Tags: \n- Content: {text}\n\n")
         self.hub.written.add(text)
 
     def change(self, entry: notes_file.Entry, text: str) -> None:
         before = agent.read_text(self.path)
         after = before.replace(f"- Content: {entry.content}\n", f"- Content: {text}\n")
-        agent.replace(self.path, after)
+        agent.replace(self.path.resolve(), after)
         self.hub.written.add(text)
         self.hub.replaced.add(entry.content)
 
     def delete(self, entry: notes_file.Entry) -> None:
         parts = agent.read_text(self.path).split("## ")
         kept = [part for part in parts if f"- Id: {entry.id}\n" not in part]
-        agent.replace(self.path, "## ".join(kept))
+        agent.replace(self.path.resolve(), "## ".join(kept))
         self.hub.replaced.add(entry.content)
 
     def sync(self, *, by_command: bool) -> "subprocess.Popen[str]":
@@ -141,6 +154,7 @@ def run(*, full: bool, seed: int, work: Path, database_url: str) -> dict[str, An
         program = work / "memoryhub-agent"
         program.write_text(Path(agent.__file__).read_text())
         sides = [Side(work / name, hub, program) for name in SIDES]
+        sides.append(sides[0].link(work / "linked-worktree"))
         conflicts: set[str] = set()
         killed, errors = 0, []
         for number in range(ROUNDS[full]):
@@ -214,7 +228,8 @@ def _judge(
     tagged = {entry.content for entry in entries if "conflict" in entry.tags}
     hidden = conflicts - hub.replaced - tagged
     passed = not (lost or doubled or differing or hidden or errors)
-    passed = passed and len(set(texts)) == 1 and len(conflicts) > rounds // 20
+    passed = passed and len(set(texts)) == 1 and sides[-1].path.is_symlink()
+    passed = passed and len(conflicts) > rounds // 20
     return {
         "pass": bool(passed and killed > rounds // 20),
         "n": rounds,

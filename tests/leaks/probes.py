@@ -322,6 +322,7 @@ def _proposals(name: str) -> Any:
                 "based_on": job.base.number if job.base else 0,
             }
             yield reverse(name, args=[job.memory_id]), data
+            yield reverse(name, args=[job.memory_id]), data | {"text": TYPED}
             yield reverse(name, args=[job.memory_id]), {}
 
     return asks
@@ -332,7 +333,9 @@ def _review(world: World) -> Iterator[Ask]:
         yield path, None
         for key in _keys(Proposal):
             yield path, {"do": "approve", "chosen": [f"line-{key}"]}
-        yield path, {"do": "approve", "chosen": [f"text-{key}" for key in _keys(Job)]}
+        chosen = [f"text-{key}" for key in _keys(Job)]
+        yield path, {"do": "approve", "chosen": chosen, **{f"text-of-{x}": TYPED for x in chosen}}
+        yield path, {"do": "approve", "chosen": chosen}
 
 
 def _lines(world: World) -> Iterator[Ask]:
@@ -650,9 +653,12 @@ def admin_asks(world: World) -> Iterator[Ask]:
         yield f"{listed}?memory__id__exact={memory.pk}", None
         change = reverse("admin:memories_memory_change", args=[memory.pk])
         yield change, {"text": "mine", "based_on": "1", "revision": "0", "were_pinned": ""}
-    for proposal in Proposal.objects.all():
-        change = reverse("admin:memories_proposal_change", args=[proposal.pk])
-        form = {"text": "mine", "based_on": "1", "revision": "0"}
+    proposed = Job.objects.proposed().values_list("pk", flat=True)
+    changes = [reverse("admin:memories_job_change", args=[pk]) for pk in proposed]
+    for pk in Proposal.objects.values_list("pk", flat=True):
+        changes.append(reverse("admin:memories_proposal_change", args=[pk]))
+    for change in changes:
+        form = {"text": "mine", "based_on": "1", "revision": "0", "shown": "x"}
         yield from ((change, form | {button: ""}) for button in ("_save", "_reject"))
     for channel in world.channels.values():
         grant = {"channel": channel.pk, "reason": "to look"}

@@ -34,7 +34,7 @@ class Unchanged(Exception):
 
 
 class ChangedSince(Exception):
-    """The lines of a change to undo are different now."""
+    """The lines of a change to undo, or of a proposal to edit, are different now."""
 
 
 @dataclass(frozen=True)

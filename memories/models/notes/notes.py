@@ -330,16 +330,10 @@ class Note(models.Model):
         changes = {"content": content, "title": title, "tags": tags, "updated_at": timezone.now()}
         Note.objects.filter(pk=self.pk).update(**changes, revision=F("revision") + 1)
 
-    def remove(
-        self, *, by: User | None = None, now: datetime | None = None, is_unchanged: bool = False
-    ) -> bool:
-        """Move the note to the trash. Raises NotesDisabled.
-
-        Returns False if it is there or, with ``is_unchanged``, if another wording was saved since.
-        """
+    def remove(self, *, by: User | None = None, now: datetime | None = None) -> bool:
+        """Move the note to the trash. Returns False if it is there. Raises NotesDisabled."""
         self._check_enabled()
-        same_wording = {"number": self.number, "revision": self.revision} if is_unchanged else {}
-        rows = Note.objects.live().filter(pk=self.pk, **same_wording)
+        rows = Note.objects.live().filter(pk=self.pk)
         return bool(rows.update(deleted_at=now or timezone.now(), deleted_by=by))
 
     def undelete(self) -> bool:

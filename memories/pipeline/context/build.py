@@ -117,7 +117,7 @@ def build_context(
         reader,
         channel,
         thread_ts,
-        to_micros(at or now),
+        to_micros(min(at or now, now)),
         at,
         question,
         persona,

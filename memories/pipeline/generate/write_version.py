@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from django.utils import timezone
 
 from memories.models import (
+    ChangedSince,
     Job,
     JobInput,
     Memory,
@@ -29,6 +30,7 @@ from memories.rules.memory.lines import (
     Line,
     MergeResult,
     Origin,
+    digest_of,
     merge_lines,
     revise_lines,
     words_of,
@@ -41,10 +43,14 @@ class NeedsApproval(Exception):
 
 
 class Approval(NamedTuple):
-    """The approval of a proposed text by a person, who may have edited it: then with ``text``."""
+    """The approval of a proposed text by a person, or of their edit of it: then with ``text``.
+
+    ``shown`` is the digest of the text that the person edited.
+    """
 
     by: User | None
     text: str = ""
+    shown: str = ""
 
 
 @dataclass(frozen=True)
@@ -62,8 +68,8 @@ def write_version(
     """Write what the safety rules let through, and quarantine the other lines.
 
     Raises StaleBase when the memory or its inputs changed. Raises AllLinesStopped when every line of
-    a merge was stopped. Raises NeedsApproval without an ``approval``, and ValueError if forgotten
-    text is all that its text has.
+    a merge was stopped. Raises NeedsApproval without an ``approval``. Raises ChangedSince if the
+    approval edits another text, and ValueError if its text contains only forgotten text.
     """
     if parsed.is_nothing:
         settle_segments(job, Segment.Outcome.NOTHING)
@@ -232,6 +238,8 @@ def _edited_lines(
     """Return the lines of an approval that changes the proposed ``lines``, else none."""
     if approval is None or not approval.text:
         return []
+    if digest_of("\n".join(line.text for line in lines)) != approval.shown:
+        raise ChangedSince
     text = base.without_redacted(approval.text) if base else approval.text
     edited = revise_lines(lines, text, approval.by.pk if approval.by else None)
     if not edited:

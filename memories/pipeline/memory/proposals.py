@@ -27,7 +27,7 @@ from memories.pipeline.safety import quarantine
 from memories.rules.generate.reply import parse_reply
 from memories.rules.ingest.permalinks import find_messages
 from memories.rules.memory.drift import Drift, find_drift
-from memories.rules.memory.lines import Line, merge_lines, split_text
+from memories.rules.memory.lines import Line, merge_lines
 from memories.rules.summariser import MAX_SOURCES
 from memories.rules.tokens import estimate_tokens
 
@@ -90,11 +90,6 @@ def proposed_text(job: Job) -> str:
     return "\n".join(line.text for line in proposed_lines(job))
 
 
-def is_edited(job: Job, text: str) -> bool:
-    """Return whether a typed text has other lines than the proposed one. An empty text has not."""
-    return bool(text) and split_text(text) != split_text(proposed_text(job))
-
-
 def proposal_drift(job: Job) -> list[Drift]:
     """Return the facts that only one of the base and the proposed text has."""
     base = get_base(job)
@@ -107,13 +102,15 @@ def proposal_drift(job: Job) -> list[Drift]:
     )
 
 
-def accept(job: Job, *, by: User | None, text: str = "") -> MemoryVersion | None:
+def accept(job: Job, *, by: User | None, text: str = "", shown: str = "") -> MemoryVersion | None:
     """Write a proposal as the next version. Return None if it was decided already.
 
-    A ``text`` takes the place of the proposed one. Lines that differ are those of ``by``.
+    A ``text`` takes the place of the proposed one, whose digest is ``shown``. Lines that differ are
+    those of ``by``.
 
     Raise StaleBase if the memory or an input has changed. The job is then superseded, and a new
-    merge follows. Raise ValueError if the text contains only forgotten text.
+    merge follows. Raise ChangedSince if the proposed text is not the shown one any more. Raise
+    ValueError if ``text`` contains only forgotten text.
     """
     now = timezone.now()
     reply = job.saved_reply if job.state == Job.State.PROPOSED else None
@@ -131,7 +128,7 @@ def accept(job: Job, *, by: User | None, text: str = "") -> MemoryVersion | None
             parsed = parse_reply(reply, job_request.request)
             if parsed.fault:
                 raise quarantine.AllLinesStopped(())
-            closed = write_version(job, job_request, parsed, approval=Approval(by, text))
+            closed = write_version(job, job_request, parsed, approval=Approval(by, text, shown))
             if job.is_rebuild:
                 followups.unmerge_unread(job)
             followups.schedule_followups(job)

@@ -3,6 +3,7 @@
 from django.db.models import F, Q
 
 from memories.models import (
+    ChangedSince,
     Job,
     NotesDisabled,
     Proposal,
@@ -41,13 +42,20 @@ def open_proposals(workspace: Workspace, reader: Reader) -> ProposalQuerySet:
 
 
 def approve(
-    proposal: Proposal | Job, *, by: User, text: str = "", seen: tuple[int, int] | None = None
+    proposal: Proposal | Job,
+    *,
+    by: User,
+    text: str = "",
+    shown: str = "",
+    seen: tuple[int, int] | None = None,
 ) -> bool:
     """Approve a proposal, with ``text`` in place of the proposed one if it is not empty.
 
-    ``seen`` are the number and the revision of the version that the person saw. Notes do not depend
-    on it. Return False, and change nothing, if the proposal was decided already, if the memory has
-    another version now, or if it cannot have the text.
+    ``shown`` is the digest of the whole text that the person edited. ``seen`` are the number and the
+    revision of the version that the person saw. Notes do not depend on it.
+
+    Return False, and change nothing, if the proposal was decided already, if the memory or the
+    proposed text has changed, or if the memory cannot have the text.
     """
     try:
         if isinstance(proposal, Proposal) and proposal.note_type:
@@ -55,11 +63,12 @@ def approve(
         proposal.memory.refresh_from_db()
         number, revision = seen or numbers_of(proposal.memory.current)
         if isinstance(proposal, Job):
-            is_seen = (number, revision) == numbers_of(proposal.memory.current)
-            return is_seen and proposals.accept(proposal, by=by, text=text) is not None
+            if (number, revision) != numbers_of(proposal.memory.current):
+                return False
+            return proposals.accept(proposal, by=by, text=text, shown=shown) is not None
         version = proposal.approve(by=by, based_on=number, revision=revision, text=text)
         return version is not None
-    except (StaleBase, Unchanged, NotesDisabled, ValueError, LookupError):
+    except (StaleBase, ChangedSince, Unchanged, NotesDisabled, ValueError, LookupError):
         return False
 
 

@@ -128,6 +128,7 @@ def sync_text(
     return done
 
 
+@transaction.atomic
 def _store(
     workspace: Workspace,
     reader: Reader,
@@ -137,58 +138,54 @@ def _store(
     now: datetime,
     copies_conflicts: bool = False,
 ) -> ImportResult:
-    """Save the new and changed entries in one transaction.
-
-    The lock of the workspace keeps two simultaneous imports from adding the same entry twice.
-    """
+    """Save the new and changed entries in one transaction."""
     if not workspace.memory_settings.notes_enabled:
         raise NotesDisabled
     done = ImportResult()
     channels = _writable_channels(workspace, reader)
-    with transaction.atomic():
-        Workspace.objects.select_for_update(no_key=True).get(pk=workspace.pk)
-        notes = Note.objects.in_use(workspace).visible_to(reader)
-        rows = {note.pk: note for note in notes.select_for_update(of=("self",))}
-        existing = notes_file.fingerprints(note.value for note in rows.values())
-        deleted = Note.objects.deleted_keys(workspace)
-        for entry in entries:
-            note = rows.get(entry.id) if entry.id is not None else None
-            current = note.value if note else None
-            outcome = notes_file.import_outcome(entry, current, existing, deleted)
-            if outcome is Outcome.CONFLICT and copies_conflicts:
-                done.conflicts.append(
-                    f"line {entry.line}: note {entry.id} was changed in the file, and changed or "
-                    "deleted here; the text of the file is now a separate note with the tag conflict"
-                )
-                entry = notes_file.as_new_note(entry)
-                outcome = notes_file.import_outcome(entry, None, existing, deleted)
-            if outcome is Outcome.CONFLICT:
-                done.conflicts.append(
-                    f"line {entry.line}: note {entry.id} was changed in the file, and changed or "
-                    "deleted here; remove its Id line to add it as a new note"
-                )
-            if outcome in _STORED and (problem := _find_problem(entry, channels)):
-                outcome = Outcome.CONFLICT
-                done.conflicts.append(f"line {entry.line}: {problem}")
-            if outcome is Outcome.CONFLICT:
-                done.unstored.append(entry)
-            done.outcomes[outcome] += 1
-            channel = channels.get(entry.channel_id)
-            if outcome is Outcome.ADDED:
-                written = Note.objects.write(
-                    workspace,
-                    entry.content,
-                    tags=entry.tags,
-                    title=entry.title,
-                    channel=channel,
-                    date=entry.date,
-                    author=author,
-                    source=_find_source(entry, channel, reader),
-                    now=now,
-                )
-                existing |= notes_file.fingerprints([written.value])
-            elif outcome is Outcome.UPDATED and note is not None:
-                _update(note, entry, channel, author=author, now=now)
+    Workspace.objects.select_for_update(no_key=True).get(pk=workspace.pk)  # one at a time
+    notes = Note.objects.in_use(workspace).visible_to(reader)
+    rows = {note.pk: note for note in notes.select_for_update(of=("self",))}
+    existing = notes_file.fingerprints(note.value for note in rows.values())
+    deleted = Note.objects.deleted_keys(workspace)
+    for entry in entries:
+        note = rows.get(entry.id) if entry.id is not None else None
+        current = note.value if note else None
+        outcome = notes_file.import_outcome(entry, current, existing, deleted)
+        if outcome is Outcome.CONFLICT and copies_conflicts:
+            done.conflicts.append(
+                f"line {entry.line}: note {entry.id} was changed in the file, and changed or "
+                "deleted here; the text of the file is now a separate note with the tag conflict"
+            )
+            entry = notes_file.as_new_note(entry)
+            outcome = notes_file.import_outcome(entry, None, existing, deleted)
+        if outcome is Outcome.CONFLICT:
+            done.conflicts.append(
+                f"line {entry.line}: note {entry.id} was changed in the file, and changed or "
+                "deleted here; remove its Id line to add it as a new note"
+            )
+        if outcome in _STORED and (problem := _find_problem(entry, channels)):
+            outcome = Outcome.CONFLICT
+            done.conflicts.append(f"line {entry.line}: {problem}")
+        if outcome is Outcome.CONFLICT:
+            done.unstored.append(entry)
+        done.outcomes[outcome] += 1
+        channel = channels.get(entry.channel_id)
+        if outcome is Outcome.ADDED:
+            written = Note.objects.write(
+                workspace,
+                entry.content,
+                tags=entry.tags,
+                title=entry.title,
+                channel=channel,
+                date=entry.date,
+                author=author,
+                source=_find_source(entry, channel, reader),
+                now=now,
+            )
+            existing |= notes_file.fingerprints([written.value])
+        elif outcome is Outcome.UPDATED and note is not None:
+            _update(note, entry, channel, author=author, now=now)
     counts = {str(outcome): count for outcome, count in done.outcomes.items()}
     logger.info("workspace %s: notes imported: %s", workspace.pk, counts)
     return done

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from enum import StrEnum
 from functools import lru_cache
+from hashlib import sha256
 from typing import NamedTuple, TypeVar
 
 from memories.rules.memory.kinds import Kind
@@ -109,6 +110,11 @@ def redacted_line(text: str) -> str:
 def split_text(text: str) -> list[str]:
     """Return the lines of a text that are not empty."""
     return [line.rstrip() for line in text.splitlines() if words_of(line)]
+
+
+def digest_of(text: str) -> str:
+    """Return a digest of the lines of a text. A form sends it for the text that it showed."""
+    return sha256("\n".join(split_text(text)).encode()).hexdigest()
 
 
 def revise_lines(base: Sequence[Line], text: str, author: int | None = None) -> list[Line]:

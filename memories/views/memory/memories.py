@@ -158,11 +158,11 @@ def _open_editor(request: UserRequest, place: WorkspaceContext, memory: Memory) 
     text = memory.current.content if memory.current else ""
     draft = Draft.objects.find(place.reader, memory, timezone.now())
     if draft is None or draft.text == text:
-        return _render_editor(request, place, memory, text=text, base=current_base(memory))
+        return _render_editor(request, place, memory, text=text, base=_current_base(memory))
     if request.GET.get("draft") == "take":
         base = Base(draft.based_on, draft.revision)
         return _render_editor(request, place, memory, text=draft.text, base=base)
-    base = current_base(memory)
+    base = _current_base(memory)
     return _render_editor(request, place, memory, text=text, base=base, draft=draft)
 
 
@@ -259,7 +259,7 @@ def answer_conflict(
     request: UserRequest, place: WorkspaceContext, memory: Memory, *, yours: str, seen: Base
 ) -> HttpResponse:
     """Answer 409 with both texts, unless they are equal and no lines are to be pinned."""
-    base = current_base(memory)
+    base = _current_base(memory)
     context = _conflict_context(request, place, memory, yours=yours, seen=seen, base=base)
     if conflicts.is_saved_already(context["hunks"]) and not context["ticked"]:
         return _answer_already_saved(request, place, memory)
@@ -330,7 +330,7 @@ def _render_conflict(
     return render_page_or_part(request, page, part, context, status=status)
 
 
-def current_base(memory: Memory) -> Base:
+def _current_base(memory: Memory) -> Base:
     return Base(*numbers_of(memory.current))
 
 
@@ -346,13 +346,13 @@ def _read_summary(request: UserRequest) -> str:
     return clean_name(request.POST.get("summary", ""))
 
 
-def text_error(text: str) -> str:
+def text_error(text: str, limit: int = MAX_TEXT_LENGTH) -> str:
     if not split_text(text):
         return empty_error()
-    if len(text) > MAX_TEXT_LENGTH:
+    if len(text) > limit:
         return _("The text has %(n)s characters. The limit is %(limit)s.") % {
             "n": len(text),
-            "limit": MAX_TEXT_LENGTH,
+            "limit": limit,
         }
     return ""
 

@@ -12,12 +12,12 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_POST, require_safe
 
-from memories.models import Draft, Job, Memory, Message, Proposal, StaleBase, Unchanged
+from memories.models import ChangedSince, Job, Memory, Message, Proposal, StaleBase, Unchanged
 from memories.models.memory.proposals import MAX_LENGTH
 from memories.pipeline.memory import proposals
 from memories.rules.memory.compare import DiffRow, changed_rows, compare_lines
 from memories.rules.memory.drift import DriftKind
-from memories.rules.memory.lines import MAX_TEXT_LENGTH
+from memories.rules.memory.lines import MAX_TEXT_LENGTH, digest_of
 from memories.views.access.access import (
     UserRequest,
     WorkspaceContext,
@@ -27,13 +27,7 @@ from memories.views.access.access import (
     open_memory,
 )
 from memories.views.memory.display import display_version, find_proposal
-from memories.views.memory.memories import (
-    clean_text,
-    current_base,
-    empty_error,
-    save_draft,
-    text_error,
-)
+from memories.views.memory.memories import clean_text, empty_error, text_error
 from memories.views.pages import render_page
 from memories.views.paths import card_path, message_path
 
@@ -59,24 +53,24 @@ def detail(request: UserRequest, pk: int) -> HttpResponse:
 def accept(request: UserRequest, pk: int) -> HttpResponse:
     """Make the proposal (``job``) the current text, or ``text`` in its place.
 
-    The status is 422 for an invalid text. It is 409 if the memory has changed, or if there is
-    another proposal now: the text is then saved as a draft.
+    ``shown`` is the digest of the text that the form showed. The status is 422 for an invalid text.
+    It is 409 if the memory or the proposed text has changed. The page then has the typed text.
     """
     place, memory = open_memory(request, pk)
     must_edit(place)
-    job = _find_seen_job(request, memory)
-    text = clean_text(request.POST.get("text", ""))
-    if job and "text" in request.POST and (error := text_error(text)):
-        return _render(request, place, memory, text=text, error=error)
-    version = None
+    job, typed = _find_seen_job(request, memory), read_typed_text(request)
+    if job and typed is not None and (error := text_error(typed)):
+        return _render(request, place, memory, text=typed, error=error)
+    version, shown = None, request.POST.get("shown", "")
     try:
-        version = proposals.accept(job, by=request.user, text=text) if job else None
+        if job:
+            version = proposals.accept(job, by=request.user, text=typed or "", shown=shown)
     except ValueError:
-        return _render(request, place, memory, text=text, error=empty_error())
-    except StaleBase:
+        return _render(request, place, memory, text=typed, error=empty_error())
+    except (StaleBase, ChangedSince):
         pass
     if version is None:
-        return _answer_moved_on(request, place, memory, text=text)
+        return _answer_moved_on(request, place, memory, typed)
     toasts.success(request, _("Approved. It is version %(number)s.") % {"number": version.number})
     return redirect(card_path(memory))
 
@@ -99,21 +93,24 @@ def reject(request: UserRequest, pk: int) -> HttpResponse:
 def decide(request: UserRequest, pk: int, proposal: int) -> HttpResponse:
     """Approve the correction of a line (``do=approve``, with ``text`` as the line), or reject it.
 
-    The status is 409 if the correction was decided already, or if there is another text than
-    ``based_on``, ``revision``.
+    The status is 422 for an invalid text. It is 409 if the correction was decided already, or if
+    there is another text than ``based_on``, ``revision``. The page then has the typed text.
     """
     place, memory = open_memory(request, pk)
     must_edit(place)
     corrections = Proposal.objects.corrections().visible_to(place.reader).filter(memory=memory)
     correction = get_object_or_404(corrections.with_memory(), pk=proposal)
     news, is_decided = _("Rejected. The text is unchanged."), False
+    typed = read_typed_text(request)
     if request.POST.get("do") == "approve":
+        if typed is not None and (error := text_error(typed, MAX_LENGTH)):
+            return _render(request, place, memory, unsaved=typed, problem=error)
         with suppress(StaleBase, Unchanged):
             version = correction.approve(
                 by=request.user,
                 based_on=number_in(request, "based_on"),
                 revision=number_in(request, "revision"),
-                text=request.POST.get("text", "").replace("\0", "")[:MAX_LENGTH],
+                text=typed or "",
             )
             if version is not None:
                 news = _("Approved. It is version %(number)s.") % {"number": version.number}
@@ -121,7 +118,7 @@ def decide(request: UserRequest, pk: int, proposal: int) -> HttpResponse:
     else:
         is_decided = correction.reject(by=request.user)
     if not is_decided:
-        return _answer_moved_on(request, place, memory)
+        return _answer_moved_on(request, place, memory, typed)
     toasts.success(request, news)
     if corrections.open().exists():
         return redirect("proposals-detail", pk)
@@ -159,15 +156,18 @@ def _find_seen_job(request: UserRequest, memory: Memory) -> Job | None:
     return job if seen == (job.pk, base.number) else None
 
 
+def read_typed_text(request: UserRequest, suffix: str = "") -> str | None:
+    """Return the ``text`` of a form, None if it is the one that the form showed."""
+    text = clean_text(request.POST.get(f"text{suffix}", ""))
+    is_shown = digest_of(text) == request.POST.get(f"shown{suffix}")
+    return None if is_shown or f"text{suffix}" not in request.POST else text
+
+
 def _answer_moved_on(
-    request: UserRequest, place: WorkspaceContext, memory: Memory, *, text: str = ""
+    request: UserRequest, place: WorkspaceContext, memory: Memory, typed: str | None = None
 ) -> HttpResponse:
-    """Answer 409. The typed text of an edited proposal is saved as a draft."""
     memory.refresh_from_db()
-    job = memory.jobs.filter(pk=number_or_none(request.POST.get("job", "")) or 0).first()
-    is_edited = job is not None and proposals.is_edited(job, text)
-    draft = save_draft(place, memory, text, current_base(memory)) if is_edited else None
-    return _render(request, place, memory, moved_on=True, draft=draft)
+    return _render(request, place, memory, unsaved=typed or "", status=409)
 
 
 def _render(
@@ -177,13 +177,18 @@ def _render(
     *,
     text: str | None = None,
     error: str = "",
-    moved_on: bool = False,
-    draft: Draft | None = None,
+    unsaved: str = "",
+    problem: str = "",
+    status: int = 200,
 ) -> HttpResponse:
-    """Render all open proposals. ``text`` is the typed one, by default that of the proposal."""
+    """Render all open proposals.
+
+    ``text`` is the typed text of the proposal, by default the proposed one, with its ``error``.
+    ``unsaved`` is a typed text without a form, with its ``problem``.
+    """
     proposal = find_proposal(memory.current) if memory.current else None
     corrections = _load_corrections(place, memory)
-    if proposal is None and not corrections and not moved_on:
+    if proposal is None and not corrections and request.method != "POST":
         raise Http404
     rows = compare_lines(proposal.base.content, proposal.text) if proposal else []
     drifts = proposals.proposal_drift(proposal.job) if proposal and proposal.job.is_rebuild else []
@@ -200,11 +205,12 @@ def _render(
             "max_length": MAX_LENGTH,
             "changes": changed_rows(rows),
             "drift": [(DRIFT_NAMES[drift.kind], drift) for drift in drifts],
-            "moved_on": moved_on,
-            "draft": draft,
+            "moved_on": status == 409,
+            "unsaved": unsaved,
+            "problem": problem,
             "text": proposal.text if proposal and text is None else text,
             "max_text_length": MAX_TEXT_LENGTH,
             "error": error,
         },
-        status=422 if error else 409 if moved_on else 200,
+        status=422 if error or problem else status,
     )

@@ -21,15 +21,10 @@ from memories.views.access.access import (
     UserRequest,
     WorkspaceContext,
     must_edit,
-    number_or_none,
     open_workspace,
 )
-from memories.views.memory.memories import (
-    clean_text,
-    current_base,
-    save_draft,
-    text_error,
-)
+from memories.views.memory.memories import text_error
+from memories.views.memory.proposals import read_typed_text
 from memories.views.pages import render_page
 from memories.views.paths import message_path
 
@@ -65,21 +60,26 @@ class ReviewItem:
 def index(request: UserRequest, slug: str) -> HttpResponse:
     """List the open proposals, for editors.
 
-    POST ``do``: approve or reject those in ``chosen``. ``only`` is an action and one key.
+    POST ``do``: approve or reject those in ``chosen``. ``only`` is an action and one key. The status
+    is 409 if a typed text could not be saved. The page then has the text.
     """
     place = open_workspace(request, slug)
     must_edit(place)
+    unsaved = []
     if request.method == "POST":
-        _decide(request, place)
-        return redirect("review-index", slug)
+        unsaved = _decide(request, place)
+        if not unsaved:
+            return redirect("review-index", slug)
     rows = _rows(place)
     context: dict[str, Any] = {
         "place": place,
         "items": [_item(key, row, place) for key, row in list(rows.items())[:SHOWN]],
         "has_more": len(rows) > SHOWN,
         "has_several": len(rows) > 1,
+        "unsaved": unsaved,
     }
-    return render_page(request, "memory/review/index.html", context)
+    status = 409 if unsaved else 200
+    return render_page(request, "memory/review/index.html", context, status=status)
 
 
 def _rows(place: WorkspaceContext) -> dict[str, Job | Proposal]:
@@ -92,24 +92,24 @@ def _rows(place: WorkspaceContext) -> dict[str, Job | Proposal]:
     }
 
 
-def _decide(request: UserRequest, place: WorkspaceContext) -> None:
+def _decide(request: UserRequest, place: WorkspaceContext) -> list[str]:
+    """Decide about the chosen proposals. Return the typed texts that were not saved."""
     chosen, action = request.POST.getlist("chosen"), request.POST.get("do")
     if "only" in request.POST:
         action, _space, key = request.POST["only"].partition(" ")
         chosen = [key]
     if action not in ("approve", "reject"):
         raise Http404
-    decided = 0
+    decided, unsaved = 0, []
     rows = _rows(place)
     for key in chosen:
-        row = rows.get(key)
-        text = clean_text(request.POST.get(f"text-of-{key}", ""))
+        row, typed = rows.get(key), read_typed_text(request, f"-of-{key}")
         if row is not None and action == "reject":
             decided += review.reject(row, by=request.user)
-        elif row is not None and _approve(request, row, text):
+        elif row is not None and _approve(request, row, key, typed):
             decided += 1
-        elif action == "approve":
-            _save_draft(place, key, text)
+        elif typed and action == "approve":
+            unsaved.append(typed)
     if decided:
         news = (
             ngettext("%(n)s proposal approved.", "%(n)s proposals approved.", decided)
@@ -121,27 +121,22 @@ def _decide(request: UserRequest, place: WorkspaceContext) -> None:
         toasts.error(request, _("Nothing was changed. Select at least one proposal."))
     elif skipped := len(chosen) - decided:
         text = ngettext(
-            "%(n)s proposal was not decided. It was decided already, or its text has changed.",
-            "%(n)s proposals were not decided. They were decided already, or their texts have "
-            "changed.",
+            "%(n)s proposal was not decided. It was decided already, its text has changed, or the "
+            "text that you typed is not possible.",
+            "%(n)s proposals were not decided. They were decided already, their texts have changed, "
+            "or the texts that you typed are not possible.",
             skipped,
         )
         toasts.error(request, text % {"n": skipped})
+    return unsaved
 
 
-def _approve(request: UserRequest, row: Job | Proposal, text: str) -> bool:
-    if isinstance(row, Proposal):
-        return review.approve(row, by=request.user, text=text[:MAX_LENGTH])
-    return not (text and text_error(text)) and review.approve(row, by=request.user, text=text)
-
-
-def _save_draft(place: WorkspaceContext, key: str, text: str) -> None:
-    """Save the edited text of a job that could not be approved."""
-    kind, _hyphen, number = key.partition("-")
-    jobs = Job.objects.of_workspace(place.workspace).visible_to(place.reader).with_memory()
-    job = jobs.filter(pk=number_or_none(number) or 0).first() if kind == "text" else None
-    if job is not None and proposals.is_edited(job, text):
-        save_draft(place, job.memory, text, current_base(job.memory))
+def _approve(request: UserRequest, row: Job | Proposal, key: str, typed: str | None) -> bool:
+    limit = MAX_LENGTH if isinstance(row, Proposal) else MAX_TEXT_LENGTH
+    if typed is not None and text_error(typed, limit):
+        return False
+    shown = request.POST.get(f"shown-of-{key}", "")
+    return review.approve(row, by=request.user, text=typed or "", shown=shown)
 
 
 def _item(key: str, row: Job | Proposal, place: WorkspaceContext) -> ReviewItem:

@@ -189,15 +189,6 @@ class TestAudience:
         assert NoteVersion.objects.visible_to(Reader.public()).count() == 1
 
 
-def test_only_an_unchanged_note_is_removed_on_request():
-    note = NoteFactory(content="one")
-    Note.objects.get(pk=note.pk).rewrite("two")
-    assert not note.remove(is_unchanged=True)
-    assert Note.objects.get().deleted_at is None
-    assert Note.objects.get().remove(is_unchanged=True)
-    assert not note.remove()
-
-
 @pytest.mark.django_db(transaction=True)
 def test_the_first_of_concurrent_saves_wins():
     note = NoteFactory(content="begin")

@@ -289,3 +289,16 @@ def test_before_the_first_import_messages_count_from_their_own_time() -> None:
         channel.workspace, Reader.public(), channel=channel.name, now=NOW, at=at
     ).text
     assert "4711" in text and "changed" not in text
+
+
+@pytest.mark.parametrize("question", ["", "launch"])
+def test_a_future_time_is_now(clock: Callable, question: str) -> None:
+    now = clock(1)
+    channel = ChannelFactory(start_us=0)
+    MessageFactory(channel=channel, text="We launch in Ulm", at=MONDAY)
+    make_channel_memory(channel=channel, texts=["- The launch is in Ulm"])
+    indexing.catch_up()
+    options = {"channel": channel.slack_id, "question": question}
+    future = context_at(channel.workspace, datetime(9999, 12, 31, tzinfo=UTC), **options)
+    assert "We launch in Ulm" in future
+    assert future == context_at(channel.workspace, now, **options)

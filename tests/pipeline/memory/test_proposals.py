@@ -2,10 +2,11 @@
 
 import pytest
 
-from memories.models import AuditEvent, Job, Memory, QuarantinedLine, StaleBase
+from memories.models import AuditEvent, ChangedSince, Job, Memory, QuarantinedLine, StaleBase
 from memories.pipeline.generate.passes import run_pass
 from memories.pipeline.memory import proposals
 from memories.rules.memory.identity import MemoryType
+from memories.rules.memory.lines import digest_of
 from tests.factories import MONDAY, UserFactory
 from tests.pipeline.conversations import Scribe, hours, remembering, removals, talk
 from tests.pipeline.current import long
@@ -121,7 +122,8 @@ def test_a_small_text_may_shrink(channel):
 def test_an_edited_proposal_is_one_version(channel, proposal):
     anna = UserFactory(username="anna")
     shown = proposals.proposed_text(proposal)
-    version = proposals.accept(proposal, by=anna, text=f"- Anna decides about it\n\n{shown}\n")
+    text = f"- Anna decides about it\n\n{shown}\n"
+    version = proposals.accept(proposal, by=anna, text=text, shown=digest_of(shown))
     assert version.content == f"- Anna decides about it\n{shown}"
     assert [line.author_id for line in version.lines.all()] == [anna.pk, None]
     assert (version.author, version.job, version.origin) == (anna, proposal, "model")
@@ -131,7 +133,8 @@ def test_an_edited_proposal_is_one_version(channel, proposal):
 
 def test_an_unchanged_text_is_no_edit(channel, proposal):
     shown = proposals.proposed_text(proposal)
-    version = proposals.accept(proposal, by=UserFactory(), text=shown.replace("\n", "\n\n"))
+    text = shown.replace("\n", "\n\n")
+    version = proposals.accept(proposal, by=UserFactory(), text=text, shown=digest_of(shown))
     assert (version.content, version.author) == (shown, None)
 
 
@@ -139,9 +142,23 @@ def test_forgotten_text_does_not_return_by_an_edit(channel, proposal):
     memory = long(channel)
     line = memory.current.lines.first()
     memory.current.lines.filter(pk=line.pk).update(redacted=True)
+    shown = digest_of(proposals.proposed_text(proposal))
     with pytest.raises(ValueError, match="forgotten"):
-        proposals.accept(proposal, by=None, text=line.text)
+        proposals.accept(proposal, by=None, text=line.text, shown=shown)
     proposal.refresh_from_db()
     assert (proposal.state, long(channel).head) == (Job.State.PROPOSED, 1)
-    version = proposals.accept(proposal, by=None, text=f"{line.text}\n- Anna decides")
+    text = f"{line.text}\n- Anna decides"
+    version = proposals.accept(proposal, by=None, text=text, shown=shown)
     assert version.content == "- Anna decides"
+
+
+def test_an_edit_does_not_drop_a_line_that_was_pinned_meanwhile(channel, proposal):
+    memory, shown = long(channel), digest_of(proposals.proposed_text(proposal))
+    line = memory.current.lines.first()
+    memory.pin(line.position, by=None, based_on=1)
+    with pytest.raises(ChangedSince):
+        proposals.accept(proposal, by=None, text="- Anna decides", shown=shown)
+    proposal.refresh_from_db()
+    assert proposal.state == Job.State.PROPOSED
+    version = proposals.accept(proposal, by=None)
+    assert line.text in version.content and version.author is None

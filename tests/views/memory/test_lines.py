@@ -127,6 +127,23 @@ def decide(
     return cast.clients[name].post(path, seen | {"do": word} | given)
 
 
+@pytest.mark.parametrize(
+    ("text", "status"), [("", 422), ("x" * 2_001, 422), ("We launch on 1 May", 409)]
+)
+def test_a_typed_text_that_is_not_saved_stays_on_the_page(
+    cast: Cast, text: str, status: int
+) -> None:
+    line = cast.memory.current.lines.get(position=0)
+    proposal = Proposal.objects.propose(cast.memory.current, line, "We launch in May")
+    response = decide(cast, proposal, "approve", text=text, based_on=0)
+    assert response.status_code == status
+    page = response.content.decode()
+    assert ("Your text was not saved:" in page) == bool(text)
+    assert not text or f"{text}</textarea>" in page
+    proposal.refresh_from_db()
+    assert proposal.state == "open"
+
+
 @pytest.mark.slow
 def test_readers_alone_may_act(cast: Cast) -> None:
     line = cast.memory.current.lines.get(position=0)

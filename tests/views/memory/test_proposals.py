@@ -1,6 +1,7 @@
 """The page of a proposal."""
 
 import re
+from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
@@ -92,19 +93,36 @@ def test_an_accepted_proposal_is_the_next_version(proposed: Cast) -> None:
     assert "Approved. It is version 4." in page and "needs your approval" not in page
 
 
+def shown(cast: Cast) -> str:
+    match = re.search('name="shown" [^>]*value="([^"]+)"', compared(cast, "editor"))
+    assert match
+    return match[1]
+
+
 def test_an_edited_text_takes_the_place_of_the_proposed_one(proposed: Cast) -> None:
     text = "- Mika wrote this in its place\r\n- And this"
-    assert decide(proposed, "accept", text=text).status_code == 302
+    assert decide(proposed, "accept", text=text, shown=shown(proposed)).status_code == 302
     proposed.memory.refresh_from_db()
     version = proposed.memory.current
     assert (version.number, version.content) == (4, text.replace("\r", ""))
     page = proposed.clients["member"].get(proposed.path("c/C0PUBLIC/")).content.decode()
-    assert "Approved" not in page and 'edited by <span lang="en">editor</span>' in page
+    assert 'edited by <span lang="en">editor</span>' in page
+
+
+def test_a_form_with_the_shown_text_edits_nothing(proposed: Cast) -> None:
+    job = proposals.find_proposal(proposed.memory)
+    assert job
+    text, digest = proposals.proposed_text(job), shown(proposed)
+    proposed.memory.pin(6, by=None, based_on=3)
+    assert decide(proposed, "accept", text=text, shown=digest).status_code == 302
+    proposed.memory.refresh_from_db()
+    assert PLANS[6] in proposed.memory.current.content
+    assert proposed.memory.current.author is None
 
 
 @pytest.mark.parametrize("text", [" \r\n", "x" * (MAX_TEXT_LENGTH + 1)])
 def test_an_invalid_text_stays_in_the_form(proposed: Cast, text: str) -> None:
-    response = decide(proposed, "accept", text=text)
+    response = decide(proposed, "accept", text=text, shown=shown(proposed))
     assert response.status_code == 422
     assert 'id="text-error"' in response.content.decode()
     assert f">{text.strip()}" in response.content.decode().replace("\n", "")
@@ -112,21 +130,34 @@ def test_an_invalid_text_stays_in_the_form(proposed: Cast, text: str) -> None:
     assert proposed.memory.head == 3 and proposals.find_proposal(proposed.memory)
 
 
+def edit(cast: Cast) -> None:
+    cast.memory.revise("- By hand", by=None, based_on=3)
+
+
+def pin(cast: Cast) -> None:
+    cast.memory.pin(6, by=None, based_on=3)
+
+
+@pytest.mark.parametrize("change", [edit, pin])
 @pytest.mark.parametrize("is_edited", [True, False])
-def test_an_edit_of_a_stale_proposal_is_kept_as_a_draft(proposed: Cast, is_edited: bool) -> None:
-    job = proposals.find_proposal(proposed.memory)
+def test_a_typed_text_stays_on_the_page_of_a_conflict(
+    proposed: Cast, change: Callable[[Cast], None], is_edited: bool
+) -> None:
+    job, digest = proposals.find_proposal(proposed.memory), shown(proposed)
     assert job
     text = "- Written by the editor" if is_edited else proposals.proposed_text(job)
-    proposed.memory.revise("- By hand", by=None, based_on=3)
-    response = decide(proposed, "accept", job=job.pk, text=text)
+    change(proposed)
+    before = proposed.memory.current.content
+    response = decide(proposed, "accept", job=job.pk, text=text, shown=digest)
+    if change is pin and not is_edited:
+        assert response.status_code == 302
+        return
     assert response.status_code == 409
     page = response.content.decode()
-    assert ("Your edited text is saved as a draft." in page) == is_edited
-    path = f"/m/{proposed.memory.pk}/edit/?draft=take"
-    opened = proposed.clients["editor"].get(path).content.decode()
-    assert ("- Written by the editor" in opened) == is_edited
+    assert ("Your text was not saved:" in page) == is_edited
+    assert ("- Written by the editor</textarea>" in page) == is_edited
     proposed.memory.refresh_from_db()
-    assert proposed.memory.current.content == "- By hand"
+    assert proposed.memory.current.content == before
 
 
 @pytest.mark.slow

@@ -1,9 +1,14 @@
 """The page of all open proposals: several are decided at once."""
 
-import pytest
+from collections.abc import Callable
 
-from memories.models import Draft, Job, Memory, Note, Proposal
+import pytest
+from django.utils import timezone
+
+from memories.models import Job, Memory, Note, Proposal, Reader
+from memories.pipeline.context.build import build_context
 from memories.pipeline.memory import proposals
+from memories.rules.memory.lines import digest_of
 from tests.admin.conftest import proposed_merge
 from tests.factories import ChannelFactory
 from tests.views.conftest import Cast
@@ -107,29 +112,65 @@ def content_of(job: Job) -> str:
     return Memory.objects.get(pk=job.memory_id).current.content
 
 
+def texts(job: Job, text: str) -> dict[str, str]:
+    shown = digest_of(proposals.proposed_text(job))
+    return {f"text-of-text-{job.pk}": text, f"shown-of-text-{job.pk}": shown}
+
+
 def test_whole_texts_are_edited_and_approved_at_once(cast: Cast, merges: list[Job]) -> None:
     edited, unchanged = merges
     page = cast.clients["editor"].get(cast.path("proposals/")).content.decode()
     assert page.count("Ben ships the beta</textarea>") == 2
-    texts = {
-        f"text-of-text-{edited.pk}": "- Cleo ships the beta\r\n",
-        f"text-of-text-{unchanged.pk}": proposals.proposed_text(unchanged),
-    }
-    assert "2 proposals approved." in approve_texts(cast, edited, unchanged, **texts)
+    assert page.count(digest_of("- Ben ships the beta")) == 2
+    data = texts(edited, "- Cleo ships the beta\r\n") | texts(unchanged, "- Ben ships the beta")
+    assert "2 proposals approved." in approve_texts(cast, edited, unchanged, **data)
     assert content_of(edited) == "- Cleo ships the beta"
     assert content_of(unchanged) == "- Ben ships the beta"
     assert Memory.objects.get(pk=unchanged.memory_id).current.author is None
 
 
-@pytest.mark.parametrize("has_changed", [True, False])
-def test_an_edited_text_that_is_not_saved_is_a_draft(
-    cast: Cast, merges: list[Job], has_changed: bool
+def edit(job: Job) -> None:
+    job.memory.revise("- by hand", by=None, based_on=1)
+
+
+def pin(job: Job) -> None:
+    job.memory.pin(1, by=None, based_on=1)
+
+
+def nothing(_job: Job) -> None:
+    pass
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [(edit, "- Cleo ships"), (pin, "- Cleo ships"), (nothing, "x" * 20_001)],
+)
+def test_a_typed_text_that_is_not_saved_stays_on_the_page(
+    cast: Cast, merges: list[Job], change: Callable[[Job], None], text: str
 ) -> None:
     job = merges[0]
-    if has_changed:
-        job.memory.revise("- by hand", by=None, based_on=1)
-    before, text = content_of(job), "- Cleo ships" if has_changed else "x" * 20_001
-    page = approve_texts(cast, job, **{f"text-of-text-{job.pk}": text})
-    assert "1 proposal was not decided." in page
+    data = texts(job, text)
+    change(job)
+    before = content_of(job)
+    page = approve_texts(cast, job, **data)
+    assert "1 proposal was not decided." in page and f"{text}</textarea>" in page
     assert content_of(job) == before
-    assert [draft.text for draft in Draft.objects.all()] == [text]
+
+
+@pytest.mark.parametrize("text", ["", "x" * 2_001])
+def test_a_line_is_not_approved_with_an_impossible_text(cast: Cast, text: str) -> None:
+    proposal = propose(cast, "Anna leads")
+    page = post(cast, "approve", proposal, **{f"text-of-line-{proposal.pk}": text})
+    assert "1 proposal was not decided." in page.content.decode()
+    assert page.status_code == (409 if text else 200)
+    proposal.refresh_from_db()
+    assert proposal.state == "open"
+
+
+def test_texts_from_before_the_review_stay_in_contexts(cast: Cast) -> None:
+    before = build_context(cast.workspace, Reader.public(), now=timezone.now()).text
+    cast.workspace.settings = {**cast.workspace.settings, "review_merges": "all"}
+    cast.workspace.save()
+    assert cast.memory.current.content in before
+    after = build_context(cast.workspace, Reader.public(), now=timezone.now()).text
+    assert cast.memory.current.content in after
