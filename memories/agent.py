@@ -99,6 +99,10 @@ class Hub:
 
 def _detail(error: HTTPError) -> str:
     """The sentence of a problem document, else the status."""
+    if 300 <= error.code < 400:
+        return (
+            f"The hub redirects to {error.headers['Location']}: set MEMORYHUB_URL to that address."
+        )
     try:
         return f"{json.loads(error.read())['detail']} ({error.code})"
     except (ValueError, KeyError, TypeError):

@@ -136,12 +136,15 @@ def django_db_setup(
     """This process's own copy of a migrated database, which one process of the run migrates."""
     run = pytestconfig.stash[RUN]
     name = os.environ.get("PYTEST_XDIST_WORKER", "main")
+    copy = template.connected_to_copy(run, name, "migrated")
     with django_db_blocker.unblock():
         template.make_migrated(run)
-        with template.connected_to_copy(run, name, "migrated"):
-            # Django asks SQLite for this once a process: not within a test that counts queries.
-            assert connection.features.supports_json_field
-            yield
+        copy.__enter__()
+        # Django asks SQLite for this once a process: not within a test that counts queries.
+        assert connection.features.supports_json_field
+    yield  # while tests without a database have none
+    with django_db_blocker.unblock():
+        copy.__exit__(None, None, None)
 
 
 @pytest.fixture

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from memories.models import Workspace
+
 ROOT = Path(__file__).resolve().parent.parent
 
 SLACK = ("slack_sdk", "memories.slack")
@@ -341,3 +343,8 @@ def test_a_meaningless_name_is_refused(source: str) -> None:
 )
 def test_a_plain_name_is_not_refused(source: str) -> None:
     assert refused_names(source) == []
+
+
+def test_a_test_without_a_mark_has_no_database(django_db_setup: None) -> None:
+    with pytest.raises(RuntimeError, match="Database access not allowed"):
+        Workspace.objects.exists()

@@ -4,6 +4,7 @@ from typing import Any, ClassVar
 
 from django import forms
 from django.contrib import messages
+from django.core.validators import MaxLengthValidator
 from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
@@ -36,11 +37,11 @@ def reject(proposal: Proposal | Job, *, by: User) -> bool:
     return may_decide(by, proposal) and review.reject(proposal, by=by)
 
 
-def text_field(max_length: int, rows: int) -> forms.CharField:
+def text_field(rows: int) -> forms.CharField:
     return forms.CharField(
         label=_("text"),
         required=False,
-        max_length=max_length,
+        strip=False,
         help_text=_("Approving saves this text. Empty: the proposed text."),
         widget=forms.Textarea(attrs={"rows": rows, "cols": 100}),
     )
@@ -57,6 +58,7 @@ class DecisionForm(forms.ModelForm):  # type: ignore[type-arg]
     revision = forms.IntegerField(min_value=0, widget=forms.HiddenInput)
     shown = forms.CharField(widget=forms.HiddenInput)
 
+    max_length: ClassVar[int]  # of an edited text
     user: User  # set by DecisionAdmin
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -74,33 +76,46 @@ class DecisionForm(forms.ModelForm):  # type: ignore[type-arg]
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
-        if not self.errors and not self._decide(cleaned):
-            self._show_conflict(cleaned)
+        if not self.errors:
+            self.is_edited = digest_of(cleaned["text"]) != cleaned["shown"]
+            if self.is_edited and len(cleaned["text"]) > self.max_length:
+                self.add_error("text", MaxLengthValidator(self.max_length).message)
+            elif not self._decide(cleaned):
+                self._show_conflict(cleaned)
         return cleaned
 
     def _decide(self, cleaned: dict[str, Any]) -> bool:
         if "_reject" in self.data:
             return review.reject(self.instance, by=self.user)
-        is_edited = digest_of(cleaned["text"]) != cleaned["shown"]
         return review.approve(
             self.instance,
             by=self.user,
-            text=cleaned["text"] if is_edited else "",
+            text=cleaned["text"] if self.is_edited else "",
             shown=cleaned["shown"],
             seen=(cleaned["based_on"], cleaned["revision"]),
         )
 
     def _show_conflict(self, cleaned: dict[str, Any]) -> None:
-        """Add the reason as an error. From then on, the form is based on the current version."""
+        """Add the reason as an error. From then on, the form is based on the current version.
+
+        It has the proposed text of now, or the edit of the text that it showed before.
+        """
         self.is_stale = True
         self.instance.refresh_from_db()
         current = self._current_values()
-        self.data = {**self.data.dict(), **current}  # type: ignore[attr-defined]
+        is_same_text = current["shown"] == cleaned["shown"]
+        kept = {"shown": cleaned["shown"]} if self.is_edited else {"text": self.proposed_text()}
+        self.data = {**self.data.dict(), **current, **kept}  # type: ignore[attr-defined]
         if self.instance.state not in WAITING:
             text = gettext(
                 "Nothing was changed. This proposal was decided already: %(state)s. "
                 "Your text is still below."
             ) % {"state": self.instance.get_state_display()}
+        elif not is_same_text:
+            text = gettext(
+                "Nothing was changed. The proposed text has changed since you opened this form. If "
+                "you edited it, copy your text and open the form again."
+            )
         elif any(cleaned[name] != value for name, value in current.items()):
             text = gettext(
                 "Nothing was changed. The memory has changed since you opened this form. Your text "

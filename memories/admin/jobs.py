@@ -54,7 +54,8 @@ def retry(job: Job, *, by: User) -> int:
 
 
 class JobForm(DecisionForm):
-    text = text_field(MAX_TEXT_LENGTH, rows=20)
+    text = text_field(rows=20)
+    max_length = MAX_TEXT_LENGTH
 
     class Meta:
         model = Job

@@ -10,7 +10,8 @@ from memories.models.memory.proposals import MAX_LENGTH
 
 
 class ProposalForm(DecisionForm):
-    text = text_field(MAX_LENGTH, rows=4)
+    text = text_field(rows=4)
+    max_length = MAX_LENGTH
 
     class Meta:
         model = Proposal

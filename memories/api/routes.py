@@ -1,7 +1,7 @@
 """The operations of `/api/v1/`. Each reads with the access rules of the key's reader."""
 
 import difflib
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 from django.db.models import Max
@@ -87,9 +87,13 @@ api.add_router("/webhooks", webhooks.router)
 
 
 def _with_zone(at: datetime | None) -> datetime | None:
+    """Return a time with a zone, at most now. Raise Problem 422 for another one."""
     if at is not None and timezone.is_naive(at):
         raise Problem(422, "`at` needs a time zone, such as 2026-11-24T09:00:00Z.")
-    return at
+    try:
+        return min(at.astimezone(UTC), timezone.now()) if at is not None else None
+    except OverflowError:
+        raise Problem(422, "`at` is not a possible time.") from None
 
 
 # ---- contexts

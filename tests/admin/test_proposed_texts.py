@@ -7,6 +7,7 @@ import pytest
 from django.contrib.auth.models import Permission
 from django.test import Client
 
+from memories.admin.jobs import JobForm
 from memories.models import Job, User
 from memories.pipeline.memory import proposals
 from memories.rules.memory.lines import digest_of
@@ -90,6 +91,30 @@ def test_a_conflict_keeps_the_typed_text(
     page = response.content.decode()
     assert response.status_code == 409 and words in page and "- Cleo ships</textarea>" in page
     assert content_of(job) == content
+
+
+@pytest.mark.parametrize("text", ["- Ben ships the beta", "- Cleo ships"])
+def test_a_second_click_does_not_drop_a_line_that_was_pinned(
+    client: Client, operator: User, job: Job, text: str
+) -> None:
+    form = opened(client, job) | {"text": text, "_save": ""}
+    client.post(change_page(job), form | {"revision": "7"})
+    pin_elsewhere(job)
+    bound = client.post(change_page(job), form | {"revision": "7"}).context["adminform"].form
+    is_edited = "Cleo" in text
+    status = client.post(change_page(job), sent_data(bound) | {"_save": ""}).status_code
+    assert status == (409 if is_edited else 302)
+    assert "- two" in content_of(job)
+
+
+def test_a_long_text_is_approved_unless_it_is_edited(
+    client: Client, operator: User, job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(JobForm, "max_length", 5)
+    form = opened(client, job)
+    edited = client.post(change_page(job), form | {"text": "- Cleo ships", "_save": ""})
+    assert edited.context["adminform"].form.errors.keys() == {"text"}
+    assert client.post(change_page(job), form | {"_save": ""}).status_code == 302
 
 
 @pytest.mark.parametrize(

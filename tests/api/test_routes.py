@@ -127,6 +127,8 @@ def test_an_unchanged_context_is_not_sent_again(cast, token, ask):
         ("context?query=%00", 400),
         ("nowhere", 404),
         ("channels/C0PRIVATE", 404),
+        ("context?at=9999-12-31T23:59:59-12:00", 422),
+        ("context?at=0001-01-01T00:00:00%2B12:00", 422),
         ("channels?cursor=-1", 422),
         ("channels?cursor=99999999999999999999", 422),
         ("memories/0", 422),

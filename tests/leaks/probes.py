@@ -46,8 +46,10 @@ from memories.models import (
     Upload,
     Workspace,
 )
+from memories.pipeline.memory import proposals
 from memories.pipeline.search import indexing
 from memories.rules.ingest.timestamps import to_micros, ts_from_micros
+from memories.rules.memory.lines import digest_of
 from memories.rules.slack_app.payloads import AppRequest
 from tests.leaks.slack import see, slack_asks
 from tests.leaks.world import ROLES, WORD, World, word
@@ -321,11 +323,16 @@ def _proposals(name: str) -> Any:
                 "job": job.pk,
                 "based_on": job.base.number if job.base else 0,
             }
+            yield reverse(name, args=[job.memory_id]), data | {"text": TYPED, "shown": _shown(job)}
             yield reverse(name, args=[job.memory_id]), data
-            yield reverse(name, args=[job.memory_id]), data | {"text": TYPED}
             yield reverse(name, args=[job.memory_id]), {}
 
     return asks
+
+
+def _shown(job: Job) -> str:
+    """Return the digest that a form with the proposed text sends."""
+    return digest_of(proposals.proposed_text(job)) if job.state == Job.State.PROPOSED else ""
 
 
 def _review(world: World) -> Iterator[Ask]:
@@ -333,8 +340,11 @@ def _review(world: World) -> Iterator[Ask]:
         yield path, None
         for key in _keys(Proposal):
             yield path, {"do": "approve", "chosen": [f"line-{key}"]}
-        chosen = [f"text-{key}" for key in _keys(Job)]
-        yield path, {"do": "approve", "chosen": chosen, **{f"text-of-{x}": TYPED for x in chosen}}
+        jobs = Job.objects.order_by("pk")
+        texts = {f"text-of-text-{job.pk}": TYPED for job in jobs}
+        shown = {f"shown-of-text-{job.pk}": _shown(job) for job in jobs}
+        chosen = [f"text-{job.pk}" for job in jobs]
+        yield path, {"do": "approve", "chosen": chosen, **texts, **shown}
         yield path, {"do": "approve", "chosen": chosen}
 
 
@@ -653,12 +663,12 @@ def admin_asks(world: World) -> Iterator[Ask]:
         yield f"{listed}?memory__id__exact={memory.pk}", None
         change = reverse("admin:memories_memory_change", args=[memory.pk])
         yield change, {"text": "mine", "based_on": "1", "revision": "0", "were_pinned": ""}
-    proposed = Job.objects.proposed().values_list("pk", flat=True)
-    changes = [reverse("admin:memories_job_change", args=[pk]) for pk in proposed]
+    proposed = Job.objects.proposed()
+    changes = {reverse("admin:memories_job_change", args=[job.pk]): _shown(job) for job in proposed}
     for pk in Proposal.objects.values_list("pk", flat=True):
-        changes.append(reverse("admin:memories_proposal_change", args=[pk]))
-    for change in changes:
-        form = {"text": "mine", "based_on": "1", "revision": "0", "shown": "x"}
+        changes[reverse("admin:memories_proposal_change", args=[pk])] = "x"
+    for change, shown in changes.items():
+        form = {"text": "mine", "based_on": "1", "revision": "0", "shown": shown}
         yield from ((change, form | {button: ""}) for button in ("_save", "_reject"))
     for channel in world.channels.values():
         grant = {"channel": channel.pk, "reason": "to look"}

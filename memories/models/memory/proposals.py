@@ -171,7 +171,9 @@ class Proposal(models.Model):
         else:
             content = f"{base.content if base else ''}\n- {words}"
             version = self.memory.revise(content, by=by, based_on=based_on, revision=revision)
-        new_line = next(line for line in version.lines.all() if words_of(line.text) == words)
+        new_line = next((x for x in version.lines.all() if words_of(x.text) == words), None)
+        if new_line is None:
+            raise ValueError("The memory cannot have a line with this text.")
         if sources := list(self.sources.all()):
             new_line.sources.set(sources)
         if self.author is not None:

@@ -105,11 +105,11 @@ def build_context(
     the text to DEFAULT_BUDGET and nothing else. With a ``question``, lines and messages about it
     come first.
 
-    Raises NoSuchChannel for an unknown and for an unreadable channel. Raises NoThread for a thread
-    that has no valid ts, no channel or no messages.
+    Raises NoSuchChannel for an unknown or unreadable channel, NoThread for an unknown thread.
     """
     if thread_ts is not None:
         _check_thread(thread_ts, channel)
+    at = min(at, now) if at else None
     if at is not None and precedes_messages(workspace, at):
         now, at = at, None
     rows = _Rows(
@@ -117,7 +117,7 @@ def build_context(
         reader,
         channel,
         thread_ts,
-        to_micros(min(at or now, now)),
+        to_micros(at or now),
         at,
         question,
         persona,

@@ -348,7 +348,7 @@ def _read_summary(request: UserRequest) -> str:
 
 def text_error(text: str, limit: int = MAX_TEXT_LENGTH) -> str:
     if not split_text(text):
-        return empty_error()
+        return empty_error() if limit == MAX_TEXT_LENGTH else _("The text is empty.")
     if len(text) > limit:
         return _("The text has %(n)s characters. The limit is %(limit)s.") % {
             "n": len(text),

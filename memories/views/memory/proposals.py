@@ -59,7 +59,8 @@ def accept(request: UserRequest, pk: int) -> HttpResponse:
     place, memory = open_memory(request, pk)
     must_edit(place)
     job, typed = _find_seen_job(request, memory), read_typed_text(request)
-    if job and typed is not None and (error := text_error(typed)):
+    error = text_error(typed) if typed is not None else ""
+    if error and job and proposals.get_base(job) == memory.current:
         return _render(request, place, memory, text=typed, error=error)
     version, shown = None, request.POST.get("shown", "")
     try:
@@ -105,7 +106,7 @@ def decide(request: UserRequest, pk: int, proposal: int) -> HttpResponse:
     if request.POST.get("do") == "approve":
         if typed is not None and (error := text_error(typed, MAX_LENGTH)):
             return _render(request, place, memory, unsaved=typed, problem=error)
-        with suppress(StaleBase, Unchanged):
+        with suppress(StaleBase, Unchanged, ValueError, LookupError):
             version = correction.approve(
                 by=request.user,
                 based_on=number_in(request, "based_on"),
@@ -190,7 +191,8 @@ def _render(
     corrections = _load_corrections(place, memory)
     if proposal is None and not corrections and request.method != "POST":
         raise Http404
-    rows = compare_lines(proposal.base.content, proposal.text) if proposal else []
+    proposal_text = proposal.text if proposal else ""
+    rows = compare_lines(proposal.base.content, proposal_text) if proposal else []
     drifts = proposals.proposal_drift(proposal.job) if proposal and proposal.job.is_rebuild else []
     return render_page(
         request,
@@ -208,8 +210,9 @@ def _render(
             "moved_on": status == 409,
             "unsaved": unsaved,
             "problem": problem,
-            "text": proposal.text if proposal and text is None else text,
+            "text": proposal_text if text is None else text,
             "max_text_length": MAX_TEXT_LENGTH,
+            "shown": request.POST.get("shown", "") if error else digest_of(proposal_text),
             "error": error,
         },
         status=422 if error or problem else status,

@@ -16,7 +16,7 @@ from memories.models import Job, Memory, Message, Proposal
 from memories.models.memory.proposals import MAX_LENGTH
 from memories.pipeline.memory import proposals, review
 from memories.rules.memory.compare import DiffRow, changed_rows, compare_lines
-from memories.rules.memory.lines import MAX_TEXT_LENGTH
+from memories.rules.memory.lines import MAX_TEXT_LENGTH, digest_of
 from memories.views.access.access import (
     UserRequest,
     WorkspaceContext,
@@ -31,18 +31,21 @@ from memories.views.paths import message_path
 SHOWN = 50
 
 
-@dataclass(frozen=True)
+@dataclass
 class ReviewItem:
     """A proposal: of a text by a ``job``, or of a line or note by a person, a key or a merge.
 
-    ``key`` names it in the form. ``rows`` compares the texts. ``text`` is the proposed one.
+    ``key`` names it in the form. ``rows`` compares the texts. ``text`` is the proposed or the typed
+    one, and ``shown`` the digest of the proposed text that the form shows.
     """
 
     key: str
     memory: Memory
     rows: list[DiffRow]
     text: str
+    shown: str
     max_length: int
+    is_edited: bool = False
     job: Job | None = None
     proposal: Proposal | None = None
     sources: list[tuple[Message, str]] = field(default_factory=list)
@@ -60,25 +63,31 @@ class ReviewItem:
 def index(request: UserRequest, slug: str) -> HttpResponse:
     """List the open proposals, for editors.
 
-    POST ``do``: approve or reject those in ``chosen``. ``only`` is an action and one key. The status
-    is 409 if a typed text could not be saved. The page then has the text.
+    POST ``do``: approve or reject those in ``chosen``. ``only`` is an action and one key. The page
+    then has the typed texts that were not saved. The status is 409 if a chosen one is among them.
     """
     place = open_workspace(request, slug)
     must_edit(place)
-    unsaved = []
+    typed: dict[str, str] = {}
+    status = 200
     if request.method == "POST":
-        unsaved = _decide(request, place)
-        if not unsaved:
+        typed, is_complete = _decide(request, place)
+        if not typed:
             return redirect("review-index", slug)
+        status = 200 if is_complete else 409
     rows = _rows(place)
+    items = [_item(key, row, place) for key, row in list(rows.items())[:SHOWN]]
+    for item in items:
+        if item.key in typed:
+            item.text, item.is_edited = typed.pop(item.key), True
+            item.shown = request.POST.get(f"shown-of-{item.key}", "")
     context: dict[str, Any] = {
         "place": place,
-        "items": [_item(key, row, place) for key, row in list(rows.items())[:SHOWN]],
+        "items": items,
         "has_more": len(rows) > SHOWN,
         "has_several": len(rows) > 1,
-        "unsaved": unsaved,
+        "unsaved": list(typed.values()),
     }
-    status = 409 if unsaved else 200
     return render_page(request, "memory/review/index.html", context, status=status)
 
 
@@ -92,34 +101,39 @@ def _rows(place: WorkspaceContext) -> dict[str, Job | Proposal]:
     }
 
 
-def _decide(request: UserRequest, place: WorkspaceContext) -> list[str]:
-    """Decide about the chosen proposals. Return the typed texts that were not saved."""
+def _decide(request: UserRequest, place: WorkspaceContext) -> tuple[dict[str, str], bool]:
+    """Decide about the chosen proposals.
+
+    Return the typed texts of the others by key, and whether all chosen ones were decided.
+    """
     chosen, action = request.POST.getlist("chosen"), request.POST.get("do")
     if "only" in request.POST:
         action, _space, key = request.POST["only"].partition(" ")
         chosen = [key]
     if action not in ("approve", "reject"):
         raise Http404
-    decided, unsaved = 0, []
-    rows = _rows(place)
+    rows, decided = _rows(place), set()
     for key in chosen:
-        row, typed = rows.get(key), read_typed_text(request, f"-of-{key}")
-        if row is not None and action == "reject":
-            decided += review.reject(row, by=request.user)
-        elif row is not None and _approve(request, row, key, typed):
-            decided += 1
-        elif typed and action == "approve":
-            unsaved.append(typed)
+        row = rows.get(key)
+        if row is None:
+            continue
+        if (
+            review.reject(row, by=request.user)
+            if action == "reject"
+            else _approve(request, key, row)
+        ):
+            decided.add(key)
+    count = len(decided)
     if decided:
         news = (
-            ngettext("%(n)s proposal approved.", "%(n)s proposals approved.", decided)
+            ngettext("%(n)s proposal approved.", "%(n)s proposals approved.", count)
             if action == "approve"
-            else ngettext("%(n)s proposal rejected.", "%(n)s proposals rejected.", decided)
+            else ngettext("%(n)s proposal rejected.", "%(n)s proposals rejected.", count)
         )
-        toasts.success(request, news % {"n": decided})
+        toasts.success(request, news % {"n": count})
     if not chosen:
         toasts.error(request, _("Nothing was changed. Select at least one proposal."))
-    elif skipped := len(chosen) - decided:
+    elif skipped := len(set(chosen)) - count:
         text = ngettext(
             "%(n)s proposal was not decided. It was decided already, its text has changed, or the "
             "text that you typed is not possible.",
@@ -128,10 +142,13 @@ def _decide(request: UserRequest, place: WorkspaceContext) -> list[str]:
             skipped,
         )
         toasts.error(request, text % {"n": skipped})
-    return unsaved
+    keys = [name.removeprefix("text-of-") for name in request.POST if name.startswith("text-of-")]
+    typed = {key: read_typed_text(request, f"-of-{key}") for key in keys if key not in decided}
+    return {key: text for key, text in typed.items() if text}, decided >= set(chosen)
 
 
-def _approve(request: UserRequest, row: Job | Proposal, key: str, typed: str | None) -> bool:
+def _approve(request: UserRequest, key: str, row: Job | Proposal) -> bool:
+    typed = read_typed_text(request, f"-of-{key}")
     limit = MAX_LENGTH if isinstance(row, Proposal) else MAX_TEXT_LENGTH
     if typed is not None and text_error(typed, limit):
         return False
@@ -144,8 +161,11 @@ def _item(key: str, row: Job | Proposal, place: WorkspaceContext) -> ReviewItem:
         base = proposals.get_base(row)
         text = proposals.proposed_text(row)
         rows = compare_lines(base.content if base else "", text)
-        return ReviewItem(key, row.memory, rows, text, MAX_TEXT_LENGTH, job=row)
+        return ReviewItem(key, row.memory, rows, text, digest_of(text), MAX_TEXT_LENGTH, job=row)
     slug = place.workspace.slug
     sources = [(message, message_path(slug, message)) for message in row.sources.all()]
     rows = compare_lines(row.line_text, row.text)
-    return ReviewItem(key, row.memory, rows, row.text, MAX_LENGTH, proposal=row, sources=sources)
+    shown = digest_of(row.text)
+    return ReviewItem(
+        key, row.memory, rows, row.text, shown, MAX_LENGTH, proposal=row, sources=sources
+    )

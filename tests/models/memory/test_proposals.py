@@ -151,3 +151,12 @@ def test_redaction_deletes_the_proposals_that_repeat_words(memory):
     assert set(Proposal.objects.all()) == {second, resting}, about_line
     Proposal.objects.all().delete_quoting(QuoteMatcher(frozenset()), {message.pk})
     assert list(Proposal.objects.all()) == [second]
+
+
+def test_a_text_that_makes_no_line_is_refused():
+    memory = make_channel_memory(channel=ChannelFactory(), texts=["Anna leads"])
+    proposal = propose(memory)
+    with pytest.raises(ValueError, match="cannot have a line"):
+        proposal.approve(by=None, based_on=1, text="- - x")
+    proposal.refresh_from_db()
+    assert proposal.state == "open"

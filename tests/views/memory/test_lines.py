@@ -128,7 +128,8 @@ def decide(
 
 
 @pytest.mark.parametrize(
-    ("text", "status"), [("", 422), ("x" * 2_001, 422), ("We launch on 1 May", 409)]
+    ("text", "status"),
+    [("", 422), ("x" * 2_001, 422), ("We launch on 1 May", 409)],
 )
 def test_a_typed_text_that_is_not_saved_stays_on_the_page(
     cast: Cast, text: str, status: int

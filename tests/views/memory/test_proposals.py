@@ -11,6 +11,7 @@ from memories.models import AuditEvent
 from memories.pipeline.generate.passes import run_pass
 from memories.pipeline.memory import proposals
 from memories.rules.memory.lines import MAX_TEXT_LENGTH
+from memories.views.memory import memories
 from tests.factories import MONDAY, make_version
 from tests.pipeline.memory.test_proposals import Forgetful
 from tests.views.conftest import Cast
@@ -122,12 +123,25 @@ def test_a_form_with_the_shown_text_edits_nothing(proposed: Cast) -> None:
 
 @pytest.mark.parametrize("text", [" \r\n", "x" * (MAX_TEXT_LENGTH + 1)])
 def test_an_invalid_text_stays_in_the_form(proposed: Cast, text: str) -> None:
-    response = decide(proposed, "accept", text=text, shown=shown(proposed))
+    digest = shown(proposed)
+    proposed.memory.pin(6, by=None, based_on=3)
+    response = decide(proposed, "accept", text=text, shown=digest)
     assert response.status_code == 422
+    assert digest in response.content.decode()
     assert 'id="text-error"' in response.content.decode()
     assert f">{text.strip()}" in response.content.decode().replace("\n", "")
     proposed.memory.refresh_from_db()
     assert proposed.memory.head == 3 and proposals.find_proposal(proposed.memory)
+
+
+def test_an_unchanged_text_may_be_longer_than_an_edited_one(
+    proposed: Cast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = proposals.find_proposal(proposed.memory)
+    assert job
+    text, digest = proposals.proposed_text(job), shown(proposed)
+    monkeypatch.setattr(memories, "MAX_TEXT_LENGTH", 1)
+    assert decide(proposed, "accept", text=text, shown=digest).status_code == 302
 
 
 def edit(cast: Cast) -> None:
@@ -187,7 +201,7 @@ def test_a_changed_memory_is_not_overwritten(proposed: Cast) -> None:
     assert "needs your approval" not in page
     response = decide(proposed, "accept")
     assert response.status_code == 409
-    assert "The memory was updated" in response.content.decode()
+    assert "The memory or the proposal has changed" in response.content.decode()
     proposed.memory.refresh_from_db()
     assert (proposed.memory.head, proposals.find_proposal(proposed.memory)) == (4, None)
 

@@ -157,6 +157,17 @@ def test_a_typed_text_that_is_not_saved_stays_on_the_page(
     assert content_of(job) == before
 
 
+def test_texts_that_were_not_chosen_stay_in_their_forms(cast: Cast, merges: list[Job]) -> None:
+    chosen, only_typed = merges
+    data = texts(chosen, "- Cleo ships") | texts(only_typed, "- Dan ships")
+    page = approve_texts(cast, chosen, **data)
+    assert "1 proposal approved." in page and "not decided" not in page
+    assert "<details open>" in page and ">- Dan ships</textarea>" in page
+    assert (content_of(chosen), content_of(only_typed)) == ("- Cleo ships", "- one\n- two\n- three")
+    page = approve_texts(cast, **texts(only_typed, "- Dan ships"))
+    assert "Select at least one proposal." in page and ">- Dan ships</textarea>" in page
+
+
 @pytest.mark.parametrize("text", ["", "x" * 2_001])
 def test_a_line_is_not_approved_with_an_impossible_text(cast: Cast, text: str) -> None:
     proposal = propose(cast, "Anna leads")
