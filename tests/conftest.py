@@ -4,6 +4,7 @@ On SQLite it is a file, as in production, so that threads and other processes us
 `database_url` is its address for other processes.
 """
 
+import contextlib
 import gc
 import itertools
 import os
@@ -136,15 +137,15 @@ def django_db_setup(
     """This process's own copy of a migrated database, which one process of the run migrates."""
     run = pytestconfig.stash[RUN]
     name = os.environ.get("PYTEST_XDIST_WORKER", "main")
-    copy = template.connected_to_copy(run, name, "migrated")
-    with django_db_blocker.unblock():
-        template.make_migrated(run)
-        copy.__enter__()
-        # Django asks SQLite for this once a process: not within a test that counts queries.
-        assert connection.features.supports_json_field
-    yield  # while tests without a database have none
-    with django_db_blocker.unblock():
-        copy.__exit__(None, None, None)
+    with contextlib.ExitStack() as stack:
+        with django_db_blocker.unblock():
+            template.make_migrated(run)
+            stack.enter_context(template.connected_to_copy(run, name, "migrated"))
+            # Django asks SQLite for this once a process: not within a test that counts queries.
+            assert connection.features.supports_json_field
+        yield  # while tests without a database have none
+        with django_db_blocker.unblock():
+            stack.close()
 
 
 @pytest.fixture

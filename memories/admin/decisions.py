@@ -4,8 +4,8 @@ from typing import Any, ClassVar
 
 from django import forms
 from django.contrib import messages
-from django.core.validators import MaxLengthValidator
 from django.http import HttpRequest, HttpResponse
+from django.utils.text import normalize_newlines
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
@@ -29,8 +29,18 @@ def may_decide(user: User, proposal: Proposal | Job) -> bool:
     return is_readable and proposal.memory.workspace.role_of(reader) in Member.EDITING
 
 
+def is_listed(proposal: Proposal | Job, user: User) -> bool:
+    """Return whether the review page lists the proposal."""
+    if isinstance(proposal, Proposal):
+        return proposal.state == Proposal.State.OPEN
+    if proposal.state != Job.State.PROPOSED:
+        return False
+    return proposal in review.find_proposed_jobs(proposal.memory.workspace, Reader.of(user))
+
+
 def approve(proposal: Proposal | Job, *, by: User) -> bool:
-    return may_decide(by, proposal) and review.approve(proposal, by=by)
+    is_allowed = may_decide(by, proposal) and is_listed(proposal, by)
+    return is_allowed and review.approve(proposal, by=by)
 
 
 def reject(proposal: Proposal | Job, *, by: User) -> bool:
@@ -48,10 +58,10 @@ def text_field(rows: int) -> forms.CharField:
 
 
 class DecisionForm(forms.ModelForm):  # type: ignore[type-arg]
-    """The proposed ``text``, and the version of the memory when the page was opened.
+    """The proposed ``text`` with its digest, and the version of the memory when the page was opened.
 
     Cleaning the form approves the proposal with the text, or rejects it. If somebody else decided
-    about it or changed the memory, the form changes nothing, and shows the typed text again.
+    about it or changed the memory, the form changes nothing. It shows an edited text again.
     """
 
     based_on = forms.IntegerField(min_value=0, widget=forms.HiddenInput)
@@ -76,18 +86,23 @@ class DecisionForm(forms.ModelForm):  # type: ignore[type-arg]
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
-        if not self.errors:
-            self.is_edited = digest_of(cleaned["text"]) != cleaned["shown"]
-            if self.is_edited and len(cleaned["text"]) > self.max_length:
-                self.add_error("text", MaxLengthValidator(self.max_length).message)
-            elif not self._decide(cleaned):
-                self._show_conflict(cleaned)
+        if self.errors:
+            return cleaned
+        text = cleaned["text"] = normalize_newlines(cleaned["text"])
+        self.is_edited = bool(text.strip()) and digest_of(text) != cleaned["shown"]
+        is_approval = "_reject" not in self.data
+        if is_approval and self.is_edited and len(text) > self.max_length:
+            values = {"n": len(text), "limit": self.max_length}
+            message = gettext("The text has %(n)s characters. The limit is %(limit)s.") % values
+            self.add_error("text", message)
+        elif not self._decide(cleaned):
+            self._show_conflict(cleaned)
         return cleaned
 
     def _decide(self, cleaned: dict[str, Any]) -> bool:
         if "_reject" in self.data:
             return review.reject(self.instance, by=self.user)
-        return review.approve(
+        return is_listed(self.instance, self.user) and review.approve(
             self.instance,
             by=self.user,
             text=cleaned["text"] if self.is_edited else "",
@@ -98,14 +113,17 @@ class DecisionForm(forms.ModelForm):  # type: ignore[type-arg]
     def _show_conflict(self, cleaned: dict[str, Any]) -> None:
         """Add the reason as an error. From then on, the form is based on the current version.
 
-        It has the proposed text of now, or the edit of the text that it showed before.
+        It has the current proposed text, or the edit of the one that it showed before.
         """
         self.is_stale = True
         self.instance.refresh_from_db()
         current = self._current_values()
         is_same_text = current["shown"] == cleaned["shown"]
-        kept = {"shown": cleaned["shown"]} if self.is_edited else {"text": self.proposed_text()}
-        self.data = {**self.data.dict(), **current, **kept}  # type: ignore[attr-defined]
+        if self.is_edited:
+            current["shown"] = cleaned["shown"]
+        else:
+            current["text"] = self.proposed_text() or cleaned["text"]
+        self.data = {**self.data.dict(), **current}  # type: ignore[attr-defined]
         if self.instance.state not in WAITING:
             text = gettext(
                 "Nothing was changed. This proposal was decided already: %(state)s. "
@@ -134,9 +152,6 @@ class DecisionAdmin(ReadOnlyAdmin):
     change_form_template = "admin/memories/decide.html"
     form_fields: ClassVar[tuple[str, ...]] = ("text", "based_on", "revision", "shown")
 
-    def is_waiting(self, request: HttpRequest, obj: Any) -> bool:
-        return obj.state in WAITING
-
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Allow decisions about waiting proposals.
 
@@ -149,7 +164,7 @@ class DecisionAdmin(ReadOnlyAdmin):
         if request.method == "POST":
             is_decidable = obj.state in (*WAITING, *DECIDED)
         else:
-            is_decidable = self.is_waiting(request, obj)
+            is_decidable = is_listed(obj, user_of(request))
         return is_decidable and may_decide(user_of(request), obj)
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:

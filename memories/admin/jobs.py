@@ -15,10 +15,17 @@ from memories.admin.audience import (
     needs_attention,
     row_action,
 )
-from memories.admin.decisions import DecisionAdmin, DecisionForm, approve, reject, text_field
+from memories.admin.decisions import (
+    DecisionAdmin,
+    DecisionForm,
+    approve,
+    is_listed,
+    reject,
+    text_field,
+)
 from memories.models import Job, JobInput, ModelCall, Reader, User
 from memories.pipeline.generate import job_control
-from memories.pipeline.memory import proposals, review
+from memories.pipeline.memory import proposals
 from memories.rules.memory.lines import MAX_TEXT_LENGTH
 
 
@@ -62,8 +69,8 @@ class JobForm(DecisionForm):
         fields = ()
 
     def proposed_text(self) -> str:
-        is_proposed = self.instance.state == Job.State.PROPOSED
-        return proposals.proposed_text(self.instance) if is_proposed else ""
+        is_shown = is_listed(self.instance, self.user)
+        return proposals.proposed_text(self.instance) if is_shown else ""
 
 
 @admin.register(Job)
@@ -126,13 +133,6 @@ class JobAdmin(DecisionAdmin):
         "seconds",
         "input_key",
     )
-
-    def is_waiting(self, request: HttpRequest, obj: Job) -> bool:
-        """Return whether the review page lists the job."""
-        reader, workspace = Reader.of(request.user), obj.memory.workspace
-        return super().is_waiting(request, obj) and obj in review.find_proposed_jobs(
-            workspace, reader
-        )
 
     def get_inline_instances(self, request: HttpRequest, obj: Job | None = None) -> Any:
         """Return no inlines for a decision. They send nothing, and would be invalid after it."""

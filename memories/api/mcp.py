@@ -33,7 +33,7 @@ from memories.api.schemas import MessageOut, NoteIn, ProposalIn
 from memories.api.slackbot import ReadsAs
 from memories.models import ApiKey, Line, Memory, MemoryVersion, Message, Note
 from memories.rules.context.contents import DEFAULT_BUDGET
-from memories.rules.ingest.timestamps import from_micros, to_micros
+from memories.rules.ingest.timestamps import from_micros, in_utc, to_micros
 from memories.views import paths
 from memoryhub import __version__
 
@@ -122,7 +122,7 @@ class _Tools:
         time in ISO 8601: what was known then.
         """
         now = timezone.now()
-        moment = _parse_moment(at) if at else None
+        moment = min(_parse_moment(at), now) if at else None
         if not 1 <= budget <= MOST_TOKENS:
             raise Problem(422, f"budget must be from 1 to {MOST_TOKENS}.")
         built = context_for(
@@ -322,11 +322,11 @@ def _parse_id(kind: str, text: str) -> int:
 
 
 def _parse_moment(text: str) -> datetime:
-    """Return an ISO 8601 time, in UTC without a zone. Raises Problem 422."""
+    """Return an ISO 8601 time in UTC, its zone by default. Raises Problem 422."""
     try:
         moment = parse_datetime(text)
+        if moment is not None:
+            return in_utc(moment if timezone.is_aware(moment) else moment.replace(tzinfo=UTC))
     except ValueError:
-        moment = None
-    if moment is None:
-        raise Problem(422, f"{text!r} is not a time. Write it as 2026-11-24T09:00:00Z.")
-    return moment if timezone.is_aware(moment) else moment.replace(tzinfo=UTC)
+        pass
+    raise Problem(422, f"{text!r} is not a time. Write it as 2026-11-24T09:00:00Z.")

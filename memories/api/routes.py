@@ -1,7 +1,7 @@
 """The operations of `/api/v1/`. Each reads with the access rules of the key's reader."""
 
 import difflib
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated, Any
 
 from django.db.models import Max
@@ -50,7 +50,7 @@ from memories.models.memory.versions import MemoryVersionQuerySet
 from memories.rules.context.blocks import Part
 from memories.rules.context.contents import DEFAULT_BUDGET
 from memories.rules.health import find_problems
-from memories.rules.ingest.timestamps import from_micros, to_micros
+from memories.rules.ingest.timestamps import from_micros, in_utc, to_micros
 from memories.views.access.access import WorkspaceContext
 from memories.views.sync.coverage import find_coverage, shares_of
 
@@ -87,13 +87,13 @@ api.add_router("/webhooks", webhooks.router)
 
 
 def _with_zone(at: datetime | None) -> datetime | None:
-    """Return a time with a zone, at most now. Raise Problem 422 for another one."""
+    """Return the time in UTC, at most now. Raise Problem 422 for one without a zone or in no year."""
     if at is not None and timezone.is_naive(at):
         raise Problem(422, "`at` needs a time zone, such as 2026-11-24T09:00:00Z.")
     try:
-        return min(at.astimezone(UTC), timezone.now()) if at is not None else None
-    except OverflowError:
-        raise Problem(422, "`at` is not a possible time.") from None
+        return min(in_utc(at), timezone.now()) if at is not None else None
+    except ValueError as error:
+        raise Problem(422, f"`at`: {error}") from error
 
 
 # ---- contexts

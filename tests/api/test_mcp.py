@@ -332,6 +332,20 @@ def test_a_context_has_the_text_of_the_http_api(team, live_server, settings):
     assert "characters left out" in text and "later" not in text
 
 
+def test_a_context_is_never_of_the_future(team, live_server, settings):
+    settings.MEMORYHUB_URL = live_server.url
+    times = ("9999-12-31T00:00:00Z", "2026-01-01T09:00:00+09:00", "0001-01-01T00:00:00+12:00")
+
+    async def use(client: Client) -> list[str]:
+        answers = [await client.call_tool("get_context", {"at": time}) for time in times]
+        return [text_of(answer).rpartition("\n")[2] for answer in answers]
+
+    future, tokyo, impossible = over_http(live_server.url, make_key(team), "auto", use)
+    assert future.startswith(f"As of {timezone.now():%Y-%m-%d}")
+    assert tokyo.startswith("As of 2026-01-01T00:00Z")
+    assert "is not a time" in impossible
+
+
 def test_whats_new_tells_new_lines_and_those_that_are_no_longer_true(
     team, live_server, settings, caplog
 ):

@@ -79,7 +79,7 @@ def test_a_time_without_zone_is_utc(channel):
     assert json.loads(run(now="2026-01-05T12:00:00", json=True))["now"].endswith("12:00:00+00:00")
 
 
-@pytest.mark.parametrize("now", ["yesterday", "2026-13-45T00:00:00Z"])
+@pytest.mark.parametrize("now", ["yesterday", "2026-13-45T00:00:00Z", "9999-12-31T23:00:00-12:00"])
 def test_an_invalid_time_is_refused(channel, now):
     with pytest.raises(CommandError, match="--now"):
         run(now=now)

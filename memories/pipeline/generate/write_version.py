@@ -45,7 +45,7 @@ class NeedsApproval(Exception):
 class Approval(NamedTuple):
     """The approval of a proposed text by a person, or of their edit of it: then with ``text``.
 
-    ``shown`` is the digest of the text that the person edited.
+    ``shown`` is the digest of the text that the person saw, "" if it is not to be compared.
     """
 
     by: User | None
@@ -69,7 +69,7 @@ def write_version(
 
     Raises StaleBase when the memory or its inputs changed. Raises AllLinesStopped when every line of
     a merge was stopped. Raises NeedsApproval without an ``approval``. Raises ChangedSince if the
-    approval edits another text, and ValueError if its text contains only forgotten text.
+    approval is for another text, and ValueError if its text contains only forgotten text.
     """
     if parsed.is_nothing:
         settle_segments(job, Segment.Outcome.NOTHING)
@@ -236,10 +236,13 @@ def _edited_lines(
     lines: Sequence[Line], base: MemoryVersion | None, approval: Approval | None
 ) -> list[Line]:
     """Return the lines of an approval that changes the proposed ``lines``, else none."""
-    if approval is None or not approval.text:
+    if approval is None:
         return []
-    if digest_of("\n".join(line.text for line in lines)) != approval.shown:
+    proposed = digest_of("\n".join(line.text for line in lines))
+    if (approval.shown or approval.text) and proposed != approval.shown:
         raise ChangedSince
+    if not approval.text:
+        return []
     text = base.without_redacted(approval.text) if base else approval.text
     edited = revise_lines(lines, text, approval.by.pk if approval.by else None)
     if not edited:

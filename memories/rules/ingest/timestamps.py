@@ -38,6 +38,14 @@ def to_micros(moment: datetime) -> int:
     return (moment - EPOCH) // timedelta(microseconds=1)
 
 
+def in_utc(moment: datetime) -> datetime:
+    """Return an aware time in UTC. Raise ValueError if UTC has no such time."""
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError as error:
+        raise ValueError(f"{moment.isoformat()} is not a possible time.") from error
+
+
 def from_micros(us: int) -> datetime:
     """Convert microseconds since 1970 to an aware datetime in UTC."""
     return EPOCH + timedelta(microseconds=us)

@@ -346,9 +346,9 @@ def _read_summary(request: UserRequest) -> str:
     return clean_name(request.POST.get("summary", ""))
 
 
-def text_error(text: str, limit: int = MAX_TEXT_LENGTH) -> str:
+def text_error(text: str, limit: int = MAX_TEXT_LENGTH, empty: str = "") -> str:
     if not split_text(text):
-        return empty_error() if limit == MAX_TEXT_LENGTH else _("The text is empty.")
+        return empty or empty_error()
     if len(text) > limit:
         return _("The text has %(n)s characters. The limit is %(limit)s.") % {
             "n": len(text),

@@ -1,7 +1,5 @@
 """The proposals for a memory: a new text, and corrections of lines. Editors decide them."""
 
-from contextlib import suppress
-
 from django.contrib import messages as toasts
 from django.contrib.auth.decorators import login_required
 from django.db.models import Prefetch
@@ -104,9 +102,10 @@ def decide(request: UserRequest, pk: int, proposal: int) -> HttpResponse:
     news, is_decided = _("Rejected. The text is unchanged."), False
     typed = read_typed_text(request)
     if request.POST.get("do") == "approve":
-        if typed is not None and (error := text_error(typed, MAX_LENGTH)):
+        empty = _("The text is empty.")
+        if typed is not None and (error := text_error(typed, MAX_LENGTH, empty)):
             return _render(request, place, memory, unsaved=typed, problem=error)
-        with suppress(StaleBase, Unchanged, ValueError, LookupError):
+        try:
             version = correction.approve(
                 by=request.user,
                 based_on=number_in(request, "based_on"),
@@ -116,6 +115,11 @@ def decide(request: UserRequest, pk: int, proposal: int) -> HttpResponse:
             if version is not None:
                 news = _("Approved. It is version %(number)s.") % {"number": version.number}
                 is_decided = True
+        except (StaleBase, Unchanged):
+            pass
+        except (ValueError, LookupError):
+            problem = _("The memory cannot have this text.")
+            return _render(request, place, memory, unsaved=typed or "", problem=problem)
     else:
         is_decided = correction.reject(by=request.user)
     if not is_decided:

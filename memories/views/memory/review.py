@@ -78,9 +78,9 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
     rows = _rows(place)
     items = [_item(key, row, place) for key, row in list(rows.items())[:SHOWN]]
     for item in items:
-        if item.key in typed:
+        # An edit of a text that has changed since is shown above the forms.
+        if item.key in typed and request.POST.get(f"shown-of-{item.key}") == item.shown:
             item.text, item.is_edited = typed.pop(item.key), True
-            item.shown = request.POST.get(f"shown-of-{item.key}", "")
     context: dict[str, Any] = {
         "place": place,
         "items": items,
@@ -104,7 +104,7 @@ def _rows(place: WorkspaceContext) -> dict[str, Job | Proposal]:
 def _decide(request: UserRequest, place: WorkspaceContext) -> tuple[dict[str, str], bool]:
     """Decide about the chosen proposals.
 
-    Return the typed texts of the others by key, and whether all chosen ones were decided.
+    Return the typed texts of the others by key, and whether none of these was chosen.
     """
     chosen, action = request.POST.getlist("chosen"), request.POST.get("do")
     if "only" in request.POST:
@@ -144,7 +144,8 @@ def _decide(request: UserRequest, place: WorkspaceContext) -> tuple[dict[str, st
         toasts.error(request, text % {"n": skipped})
     keys = [name.removeprefix("text-of-") for name in request.POST if name.startswith("text-of-")]
     typed = {key: read_typed_text(request, f"-of-{key}") for key in keys if key not in decided}
-    return {key: text for key, text in typed.items() if text}, decided >= set(chosen)
+    unsaved = {key: text for key, text in typed.items() if text}
+    return unsaved, unsaved.keys().isdisjoint(chosen)
 
 
 def _approve(request: UserRequest, key: str, row: Job | Proposal) -> bool:

@@ -154,6 +154,7 @@ def test_a_typed_text_that_is_not_saved_stays_on_the_page(
     before = content_of(job)
     page = approve_texts(cast, job, **data)
     assert "1 proposal was not decided." in page and f"{text}</textarea>" in page
+    assert ("Your text was not saved:" in page) == (change is not nothing)
     assert content_of(job) == before
 
 
