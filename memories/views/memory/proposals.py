@@ -57,7 +57,7 @@ def accept(request: UserRequest, pk: int) -> HttpResponse:
     place, memory = open_memory(request, pk)
     must_edit(place)
     job, typed = _find_seen_job(request, memory), read_typed_text(request)
-    error = text_error(typed) if typed is not None else ""
+    error = text_error(typed, empty=_("The text is empty.")) if typed is not None else ""
     if error and job and proposals.get_base(job) == memory.current:
         return _render(request, place, memory, text=typed, error=error)
     version, shown = None, request.POST.get("shown", "")
