@@ -327,6 +327,8 @@ def test_versions_are_readable_and_unique() -> None:
         re.fullmatch(r"(channel|thread|workspace)-(short|long)(-simple)?-(ja|en)-[0-9a-f]{8}", v)
         for v in versions
     )
+    is_simple = [form is PromptForm.SIMPLE for form in PromptForm for _ in range(15)]
+    assert ["-simple-" in version for version in versions] == is_simple
 
 
 @pytest.mark.parametrize("name", ["channel_short", "form", "nothing", "role", "parts"])
