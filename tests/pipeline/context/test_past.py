@@ -23,6 +23,7 @@ from memories.pipeline.redaction.redactor import redact_messages
 from memories.pipeline.redaction.removed import RemovedMessage
 from memories.pipeline.search import indexing
 from memories.rules.ingest.timestamps import to_micros
+from memories.rules.memory.identity import MemoryType
 from memories.rules.memory.lines import Line as LineValue
 from memories.rules.memory.lines import Origin
 from memories.slack.export import Export
@@ -195,6 +196,26 @@ def test_deleted_words_are_in_no_past_context(clock: Callable) -> None:
     redact_messages(channel.workspace, [removed])
     options["thread_ts"] = None
     assert "seven" not in context_at(channel.workspace, early, **options)
+
+
+@pytest.mark.parametrize("history_enabled", [True, False])
+def test_one_text_of_all_segments_has_no_past_after_a_deletion(
+    clock: Callable, history_enabled: bool
+) -> None:
+    early = clock(1)
+    workspace = WorkspaceFactory(settings={"history_enabled": history_enabled})
+    channel = ChannelFactory(workspace=workspace, start_us=0)
+    secret = MessageFactory(channel=channel, text="The vault opens with seven nine two", at=MONDAY)
+    make_segment(messages=[secret], outcome="remembered")
+    kind = MemoryType.SHORT_TERM
+    memory = make_channel_memory(channel=channel, memory_type=kind, texts=["- They hide things"])
+    clock(2)
+    rewrite(memory, "- They like animals")
+    removed = RemovedMessage.of(secret)
+    secret.purge()
+    secret.save()
+    redact_messages(workspace, [removed])
+    assert ("They hide things" in context_at(workspace, early)) == history_enabled
 
 
 def test_words_from_private_days_are_in_no_past_context(clock: Callable) -> None:
