@@ -76,6 +76,12 @@ class Worker:
         with ThreadPoolExecutor(settings.MEMORYHUB_LLM_CONCURRENCY) as pool:
             try:
                 self._run(pool, until)
+            except KeyboardInterrupt:
+                # It may have come between BEGIN and Django's note of it: then nothing ends that
+                # transaction, and no reply could be saved.
+                if not connection.in_atomic_block:
+                    connection.close()
+                raise
             finally:
                 self._receive_all()
 

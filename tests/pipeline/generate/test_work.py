@@ -191,3 +191,30 @@ def test_waiting_replies_need_a_constant_number_of_queries(channel):
         return len(captured)
 
     assert queries(20) < 10
+
+
+@pytest.mark.sqlite("PostgreSQL gets BEGIN with the first statement")
+@pytest.mark.django_db(transaction=True)
+def test_an_interrupt_after_begin_does_not_lose_a_running_call(workspace, monkeypatch):
+    """The transaction has begun in SQLite, but not in Django."""
+    for _ in range(2):
+        talk(remembering(workspace), 10)
+    both, saving, receive = threading.Barrier(2), [], work.Worker._receive
+
+    def note_and_receive(worker, future):
+        saving.append(future)
+        receive(worker, future)
+
+    def interrupt(execute, sql, *arguments):
+        result = execute(sql, *arguments)
+        if sql.startswith("BEGIN") and len(saving) == 1:
+            saving.append(None)
+            raise KeyboardInterrupt
+        return result
+
+    monkeypatch.setattr(work.Worker, "_receive", note_and_receive)
+    scribe = Noting(before=lambda request: both.wait(PATIENCE))
+    with pytest.raises(KeyboardInterrupt), connection.execute_wrapper(interrupt):
+        run_pass(workspace, NOW, scribe)
+    # The reply that was being saved is lost.
+    assert sorted(Job.objects.values_list("state", flat=True)) == ["claimed", "replied"]
