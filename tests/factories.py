@@ -32,6 +32,7 @@ from memories.rules.generate.segments import Trigger
 from memories.rules.ingest.timestamps import micros, to_micros, ts_from_micros
 from memories.rules.memory.identity import MemoryType
 from memories.rules.memory.lines import Line, Origin
+from memories.rules.summariser import Reply
 
 PASSWORD = "correct horse battery"
 MONDAY = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)  # the default time of the first message
@@ -210,6 +211,29 @@ def make_job(*, memory: Memory, inputs: Sequence[MemoryVersion] = (), **given: A
     job = Job.objects.create(memory=memory, **fields)
     job.add_inputs(inputs)
     return job
+
+
+def make_proposed_merge(channel: Channel | None = None) -> Job:
+    """Return a merge that may be accepted."""
+    channel = channel or ChannelFactory()
+    message = MessageFactory(channel=channel)
+    short = Memory.objects.of_channel(channel, MemoryType.SHORT_TERM)
+    segment = make_segment(messages=[message], outcome="remembered")
+    added = make_version(memory=short, text="- new", sources=[message], segment=segment)
+    memory = Memory.objects.of_channel(channel, MemoryType.LONG_TERM)
+    base = make_version(memory=memory, text="- one\n- two\n- three", sources=[message])
+    reply = Reply("- L1, L2, L3 [4]\n+ Ben ships the beta [4]", "stop", "tiny", "p").as_json()
+    row = Job.objects.create(
+        memory=memory,
+        as_of_us=0,
+        input_key=f"merge {memory.pk}",
+        state="proposed",
+        base=base,
+        reply=reply,
+        reply_sources=[[message.pk]] * 4,
+    )
+    row.add_inputs([added])
+    return row
 
 
 def make_channel_memory(

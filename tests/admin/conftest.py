@@ -8,16 +8,8 @@ from django.db.models import Model
 from django.test import Client
 from django.urls import reverse
 
-from memories.models import Channel, Job, Memory, User
-from memories.rules.memory.identity import MemoryType
-from memories.rules.summariser import Reply
-from tests.factories import (
-    ChannelFactory,
-    MessageFactory,
-    UserFactory,
-    make_segment,
-    make_version,
-)
+from memories.models import Job, Proposal, User
+from tests.factories import UserFactory
 
 
 @pytest.fixture
@@ -59,24 +51,13 @@ def sent_data(form: Any) -> dict[str, Any]:
     }
 
 
-def proposed_merge(channel: Channel | None = None) -> Job:
-    """Return a merge that may be accepted."""
-    channel = channel or ChannelFactory()
-    message = MessageFactory(channel=channel)
-    short = Memory.objects.of_channel(channel, MemoryType.SHORT_TERM)
-    segment = make_segment(messages=[message], outcome="remembered")
-    added = make_version(memory=short, text="- new", sources=[message], segment=segment)
-    memory = Memory.objects.of_channel(channel, MemoryType.LONG_TERM)
-    base = make_version(memory=memory, text="- one\n- two\n- three", sources=[message])
-    reply = Reply("- L1, L2, L3 [4]\n+ Ben ships the beta [4]", "stop", "tiny", "p").as_json()
-    row = Job.objects.create(
-        memory=memory,
-        as_of_us=0,
-        input_key=f"merge {memory.pk}",
-        state="proposed",
-        base=base,
-        reply=reply,
-        reply_sources=[[message.pk]] * 4,
-    )
-    row.add_inputs([added])
-    return row
+def opened(client: Client, row: Model) -> dict[str, Any]:
+    """Open the page of a row, and return what its unchanged form sends."""
+    return sent_data(client.get(change_page(row)).context["adminform"].form)
+
+
+def content_of(row: Job | Proposal) -> str:
+    """Return the current text of the memory of a proposal."""
+    row.memory.refresh_from_db()
+    assert row.memory.current is not None
+    return row.memory.current.content

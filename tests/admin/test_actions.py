@@ -24,7 +24,7 @@ from memories.models import (
 )
 from memories.rules.memory.identity import MemoryType
 from memories.rules.summariser import Reply
-from tests.admin.conftest import act, page_of, proposed_merge
+from tests.admin.conftest import act, page_of
 from tests.factories import (
     ChannelFactory,
     MemberFactory,
@@ -33,6 +33,7 @@ from tests.factories import (
     UserFactory,
     WorkspaceFactory,
     make_channel_memory,
+    make_proposed_merge,
     make_version,
 )
 
@@ -95,7 +96,7 @@ ACTIONS: list[tuple[Callable[[], Model], str, dict[str, Any], str]] = [
     (backfill, "cancel", {"state": "cancelled"}, "backfill_cancel"),
     (job, "retry", {"state": "waiting", "attempts": 0}, "job_retry"),
     (lambda: job("waiting"), "cancel", {"state": "cancelled"}, "job_cancel"),
-    (proposed_merge, "accept", {"state": "done"}, "proposal_accept"),
+    (make_proposed_merge, "accept", {"state": "done"}, "proposal_accept"),
     (proposed_text, "reject", {"state": "rejected"}, "proposal_reject"),
     (proposal, "approve", {"state": "approved"}, "proposal_accept"),
     (proposal, "reject", {"state": "rejected"}, "proposal_reject"),

@@ -10,7 +10,7 @@ from django.test import Client
 from memories.models import AuditEvent, Note, Proposal, User
 from memories.models.memory.proposals import MAX_LENGTH
 from memories.pipeline.memory import review
-from tests.admin.conftest import act, change_page, sent_data
+from tests.admin.conftest import act, change_page, content_of, opened, sent_data
 from tests.factories import (
     ChannelFactory,
     MemberFactory,
@@ -31,16 +31,6 @@ def propose(note_type: str = "", **channel: object) -> Proposal:
 @pytest.fixture
 def proposal() -> Proposal:
     return propose()
-
-
-def opened(client: Client, proposal: Proposal) -> dict[str, object]:
-    return sent_data(client.get(change_page(proposal)).context["adminform"].form)
-
-
-def content_of(proposal: Proposal) -> str:
-    proposal.memory.refresh_from_db()
-    assert proposal.memory.current is not None
-    return proposal.memory.current.content
 
 
 @pytest.mark.parametrize(

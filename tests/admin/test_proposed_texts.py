@@ -1,7 +1,6 @@
 """Proposed texts of memories on the pages of jobs: editors change, approve and reject them."""
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 from django.contrib.auth.models import Permission
@@ -11,8 +10,14 @@ from memories.admin.jobs import JobForm
 from memories.models import Job, User
 from memories.pipeline.memory import proposals
 from memories.rules.memory.lines import digest_of
-from tests.admin.conftest import change_page, proposed_merge, sent_data
-from tests.factories import ChannelFactory, MemberFactory, PersonFactory, UserFactory
+from tests.admin.conftest import change_page, content_of, opened, sent_data
+from tests.factories import (
+    ChannelFactory,
+    MemberFactory,
+    PersonFactory,
+    UserFactory,
+    make_proposed_merge,
+)
 
 pytestmark = pytest.mark.django_db
 
@@ -21,17 +26,7 @@ BEFORE = "- one\n- two\n- three"
 
 @pytest.fixture
 def job() -> Job:
-    return proposed_merge()
-
-
-def opened(client: Client, job: Job) -> dict[str, Any]:
-    return sent_data(client.get(change_page(job)).context["adminform"].form)
-
-
-def content_of(job: Job) -> str:
-    job.memory.refresh_from_db()
-    assert job.memory.current is not None
-    return job.memory.current.content
+    return make_proposed_merge()
 
 
 @pytest.mark.parametrize(
@@ -146,7 +141,7 @@ def test_only_editors_see_and_change_the_text(
 def test_an_operator_reads_no_text_of_a_private_channel(client: Client, operator: User) -> None:
     person = PersonFactory()
     private = ChannelFactory(workspace=person.workspace, kind="private", members=[person])
-    job = proposed_merge(private)
+    job = make_proposed_merge(private)
     assert "Ben ships" not in client.get(change_page(job)).content.decode()
     shown = digest_of("- Ben ships the beta")
     form = {"text": "- Cleo ships", "based_on": "1", "revision": "0", "shown": shown}

@@ -24,6 +24,7 @@ from tests.factories import (
     MessageFactory,
     UserFactory,
     WorkspaceFactory,
+    make_proposed_merge,
     make_segment,
     make_version,
 )
@@ -269,22 +270,7 @@ class TestProposals:
     @pytest.fixture
     def proposed(self, channel):
         """A merge whose reply is much shorter than the old text."""
-        message = MessageFactory(channel=channel)
-        short = Memory.objects.of_channel(channel, MemoryType.SHORT_TERM)
-        segment = make_segment(messages=[message], outcome="remembered")
-        added = make_version(memory=short, text="- new", sources=[message], segment=segment)
-        memory = Memory.objects.of_channel(channel, MemoryType.LONG_TERM)
-        base = make_version(memory=memory, text="- one\n- two\n- three", sources=[message])
-        made = job(
-            channel,
-            "proposed",
-            MemoryType.LONG_TERM,
-            base=base,
-            reply=reply("- L1, L2, L3 [4]\n+ Ben ships the beta [4]"),
-            reply_sources=[[message.pk]] * 4,
-        )
-        made.add_inputs([added])
-        return made
+        return make_proposed_merge(channel)
 
     def test_an_accepted_proposal_is_the_next_version(self, run, proposed):
         assert run("accept", str(proposed.pk)) == "Version 2 was created from it.\n"

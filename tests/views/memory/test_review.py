@@ -9,8 +9,7 @@ from memories.models import Job, Memory, Note, Proposal, Reader
 from memories.pipeline.context.build import build_context
 from memories.pipeline.memory import proposals
 from memories.rules.memory.lines import digest_of
-from tests.admin.conftest import proposed_merge
-from tests.factories import ChannelFactory
+from tests.factories import ChannelFactory, make_proposed_merge
 from tests.views.conftest import Cast
 
 
@@ -97,7 +96,7 @@ def test_a_proposal_for_an_unreadable_memory_is_not_there(cast: Cast) -> None:
 @pytest.fixture
 def merges(cast: Cast) -> list[Job]:
     """Merges of two channels that wait for approval."""
-    return [proposed_merge(ChannelFactory(workspace=cast.workspace)) for _ in range(2)]
+    return [make_proposed_merge(ChannelFactory(workspace=cast.workspace)) for _ in range(2)]
 
 
 def approve_texts(cast: Cast, *jobs: Job, **data: str) -> str:
