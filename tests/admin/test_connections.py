@@ -120,6 +120,6 @@ def test_admins_see_their_own_connection_and_viewers_change_nothing(
     assert "new_token" not in shown and f"…{TOKEN[-4:]}" in shown
     assert client.get(change_page(foreign)).status_code == 302
     assert client.post(change_page(own), {"new_token": PASTED}).status_code == 403
-    assert act(client, "forget_it", own) == [] or own.has_token
+    act(client, "forget_it", own)
     own.refresh_from_db()
     assert own.decrypt_token() == TOKEN

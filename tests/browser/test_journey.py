@@ -11,7 +11,6 @@ from playwright.sync_api import Page, Request, expect
 from memories.models import Note, Seen
 from tests.browser.conftest import enter, sign_in
 from tests.browser.measures import look_at
-from tests.browser.page_states import STATES
 from tests.browser.states import data_version
 from tests.browser.story import Story, fail_a_job
 from tests.factories import PASSWORD
@@ -19,7 +18,6 @@ from tests.factories import PASSWORD
 pytestmark = pytest.mark.browser
 
 PARTS = 3  # for several processes to share
-NO_ANSWER = re.compile("ERR_FAILED|htmx:")  # of the state in which a save fails
 
 
 @pytest.mark.parametrize("part", range(PARTS))
@@ -34,15 +32,6 @@ def test_every_page(page: Page, story: Story, complaints: list[str], part: int) 
         faults[name] = look_at(page)
     assert {name: problems for name, problems in faults.items() if problems} == {}
     assert data_version() == before
-
-
-@pytest.mark.nightly("what pages look like in rarer states; test_every_page opens all of them")
-@pytest.mark.parametrize("group", STATES)
-def test_every_state(page: Page, story: Story, complaints: list[str], group: str) -> None:
-    enter(page.context, story.url, story.user)
-    faults = {name: look_at(page) for name in STATES[group](page, story)}
-    assert {name: problems for name, problems in faults.items() if problems} == {}
-    complaints[:] = [line for line in complaints if not NO_ANSWER.search(line)]
 
 
 def test_a_day_of_work(page: Page, story: Story, complaints: list[str]) -> None:

@@ -1,5 +1,7 @@
 """Every page and state in every look: axe finds nothing, it fits, it keeps still, and the console is
-silent. test_journey.py looks at each once."""
+silent. test_journey.py looks at each page once."""
+
+import re
 
 import pytest
 from playwright.sync_api import Page
@@ -7,14 +9,21 @@ from pytest_playwright.pytest_playwright import CreateContextCallback
 
 from tests.browser.conftest import enter, listen_to_console
 from tests.browser.looks import LANGUAGES, WIDTHS
-from tests.browser.measures import WATCH, axe_in_all_looks, shifts, too_narrow, too_small
+from tests.browser.measures import (
+    WATCH,
+    axe_in_all_looks,
+    shifts,
+    sideways,
+    too_narrow,
+    too_small,
+)
 from tests.browser.page_states import EMPTY, STATES, open_new
 from tests.browser.story import Story, fail_a_job
-from tests.browser.test_journey import NO_ANSWER
 
 pytestmark = [pytest.mark.browser, pytest.mark.nightly("every look"), pytest.mark.timeout(600)]
 
 PARTS = 8  # for several processes to share
+NO_ANSWER = re.compile("ERR_FAILED|htmx:")  # of the state in which a save fails
 
 
 @pytest.mark.parametrize("part", range(PARTS))
@@ -52,7 +61,7 @@ def test_every_state_in_every_look(
     page = new_context(locale=language).new_page()
     messages = listen_to_console(page)
     enter(page.context, story.url, story.user)
-    faults = {name: axe_in_all_looks(page) for name in STATES[group](page, story)}
+    faults = {name: axe_in_all_looks(page) + sideways(page) for name in STATES[group](page, story)}
     assert {name: problems for name, problems in faults.items() if problems} == {}
     assert [line for line in messages if not NO_ANSWER.search(line)] == []
 

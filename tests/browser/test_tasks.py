@@ -1,6 +1,7 @@
 """Tasks of people: read, correct, open the source, catch up, compare, restore."""
 
 import re
+import time
 
 import pytest
 from playwright.sync_api import BrowserContext, Page, Route, expect
@@ -9,6 +10,7 @@ from memories.models import Job, Note, Seen
 from tests.browser.conftest import enter, sign_in
 from tests.browser.story import Story, fail_a_job
 from tests.browser.team import Team
+from tests.processes import PATIENCE
 
 pytestmark = pytest.mark.browser
 
@@ -278,7 +280,9 @@ def test_typing_on_while_a_note_is_added_loses_nothing(page: Page, story: Story)
 
     def let_through(number: int) -> None:
         """Wait for the request with this number, and send it on."""
+        deadline = time.monotonic() + PATIENCE
         while len(routes) <= number:
+            assert time.monotonic() < deadline
             page.wait_for_timeout(10)
         routes[number].continue_()
 

@@ -1,8 +1,5 @@
 import io
 import json
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -10,12 +7,11 @@ from typing import Any
 import pytest
 import time_machine
 from django.core.management import CommandError, call_command
-from django.db import connection
 
 from memories.management import progress
 from memories.models import Channel, Message, Person, Reader, Workspace
-from memories.pipeline.locks import lock_workspace
 from tests.factories import UserFactory
+from tests.holding import being_stored
 from tests.slackexports import (
     START,
     channel,
@@ -258,31 +254,10 @@ def test_a_repaired_export_completes_a_partial_import(tmp_path: Path) -> None:
     assert (status, counts["stored"], counts["duplicate"]) == (0, 1, 2)
 
 
-@contextmanager
-def storing_elsewhere(workspace: Workspace) -> Iterator[None]:
-    """Hold the lock in a thread, which has a database connection of its own."""
-    began, done = threading.Event(), threading.Event()
-
-    def work() -> None:
-        with lock_workspace(workspace):
-            began.set()
-            done.wait(60)
-        connection.close()
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    began.wait(60)
-    try:
-        yield
-    finally:
-        done.set()
-        thread.join()
-
-
 def test_two_imports_at_once_are_refused(export: Path) -> None:
     workspace = Workspace.objects.create(slug="default", name="x")
     with (
-        storing_elsewhere(workspace),
+        being_stored(workspace),
         pytest.raises(CommandError, match="An import or a sync"),
     ):
         call_command("import_slack", str(export))

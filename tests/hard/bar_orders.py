@@ -122,7 +122,7 @@ class _Run:
 
     def _sync(self, evening: int, now: Any, *, full: bool = False) -> None:
         server = self.slack.servers[evening]
-        client = SlackClient(TOKEN, server.url, timeout=10, pause=0.001)
+        client = SlackClient(TOKEN, server.url, timeout=60, pause=0.001)
         report = sync_workspace(self.workspace, client, now, full=full)
         failed = [line for channel in report.channels for line in channel.failures]
         if report.error or failed:

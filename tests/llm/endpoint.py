@@ -10,6 +10,7 @@ from werkzeug import Request as HttpRequest
 from werkzeug import Response
 
 from memories.llm import ModelSummariser
+from tests.processes import PATIENCE
 
 PATH = "/v1/chat/completions"
 
@@ -56,7 +57,7 @@ class FakeEndpoint:
         )
 
     def summariser(self, **options: Any) -> ModelSummariser:
-        values = {"api_key": "sk-test", "model": "tiny", "timeout": 5.0}
+        values = {"api_key": "sk-test", "model": "tiny", "timeout": PATIENCE}
         return ModelSummariser(base_url=self.server.url_for("/v1"), **{**values, **options})
 
     def prompt(self, call: int = -1) -> tuple[str, str]:

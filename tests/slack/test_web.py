@@ -295,18 +295,10 @@ def test_each_page_uses_a_call_of_the_limiter(fake: FakeSlack) -> None:
     assert limiter.taken_calls == [("conversations.history", False)] * 3
 
 
-def test_each_retry_uses_a_call_of_the_limiter(fake: FakeSlack) -> None:
-    limiter = Calls(2)
-    client = SlackClient(TOKEN, fake.url, limiter=limiter, pause=0.001)
-    fake.inject_fault("conversations.history", Fault.dropped(), times=3)
-    with pytest.raises(SlackError) as raised:
-        history(client)
-    assert raised.value.code == "ratelimited"
-    assert fake.count("conversations.history") == 2
-
-
-@pytest.mark.parametrize("fault", [Fault(502), Fault(200, "")], ids=["502", "nothing"])
-def test_retries_of_server_errors_use_calls_of_the_limiter(fake: FakeSlack, fault: Fault) -> None:
+@pytest.mark.parametrize(
+    "fault", [Fault.dropped(), Fault(502), Fault(200, "")], ids=["dropped", "502", "nothing"]
+)
+def test_each_retry_uses_a_call_of_the_limiter(fake: FakeSlack, fault: Fault) -> None:
     client = SlackClient(TOKEN, fake.url, limiter=Calls(2), pause=0.001)
     fake.inject_fault("conversations.history", fault, times=3)
     with pytest.raises(SlackError) as raised:

@@ -3,7 +3,7 @@
 from itertools import accumulate
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from memories.rules.generate.segments import (
@@ -137,8 +137,7 @@ def test_messages_that_have_to_wait_are_not_cut(gaps, settings, wait_us, earlier
     """``earlier``: after how many of them the last segment ended, None without a segment."""
     times = list(accumulate(gaps))
     now_us = times[-1] + wait_us
-    if find_wait(times[0], times[-1], len(times), now_us, settings) is None:
-        return
+    assume(find_wait(times[0], times[-1], len(times), now_us, settings) is not None)
     frontier = None if earlier is None else times[min(earlier, len(times) - 1)] + 1
     latest_us = max(times[-1], frontier or 0)
     decision = should_update_short_term_memory(
