@@ -290,6 +290,14 @@ def slack_request(event_id: int) -> None:
     process_request(event_id, answer_request, timezone.now())
 
 
+def schedule_received(event: slack_events.ReceivedEvent) -> None:
+    """Queue the processing and the answer that a received event needs."""
+    if event.workspace_id is not None:
+        schedule_events(event.workspace_id)
+    if event.request_id is not None:
+        schedule_request(event.request_id)
+
+
 def schedule_pass(workspace_id: int) -> None:
     """Queue a pass, unless one is queued already."""
     if Workspace.objects.filter(pk=workspace_id).mark_pass_queued(timezone.now(), PASS_LOST_AFTER):

@@ -27,7 +27,7 @@ def context_state(request: HttpRequest, now: datetime) -> str:
     return _digest(repr(built_from).encode())
 
 
-def etag_of(content: bytes, state: str = "") -> str:
+def etag_of(content: bytes, state: str) -> str:
     """Return the ETag of an answer, with the state of a context."""
     return quote_etag(".".join(filter(None, (_digest(content), state))))
 

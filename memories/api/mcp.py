@@ -52,7 +52,7 @@ MOST_CHANGES = 100
 MOST_SOURCES = 50  # of a version
 
 
-def build_server(load_key: Callable[[], ReadsAs], scopes: Collection[str] = ()) -> MCPServer:
+def build_server(load_key: Callable[[], ReadsAs], scopes: Collection[str]) -> MCPServer:
     """Return a server whose tools read as the loaded key does. A tool that writes needs its scope."""
     server = MCPServer(
         "memory-hub", title="Memory Hub", version=__version__, instructions=INSTRUCTIONS
@@ -167,7 +167,7 @@ class _Tools:
             "note": self._note,
             "line": self._line,
         }
-        if kind not in readers or not (number.isascii() and number.isdigit() and len(number) < 19):
+        if kind not in readers or not _is_key(number):
             raise Problem(
                 422, "An id looks like message-12, memory-2, version-3, note-4 or line-5."
             )
@@ -316,9 +316,13 @@ def _sources(messages: Sequence[MessageOut], withheld: int) -> dict[str, Any]:
 def _parse_id(kind: str, text: str) -> int:
     """Return the number of an id such as "line-5". Raises Problem 422."""
     prefix, _, number = text.partition("-")
-    if prefix != kind or not (number.isascii() and number.isdigit() and len(number) < 19):
+    if prefix != kind or not _is_key(number):
         raise Problem(422, f"{text!r} is not an id such as {kind}-5.")
     return int(number)
+
+
+def _is_key(number: str) -> bool:
+    return number.isascii() and number.isdigit() and len(number) < 19
 
 
 def _parse_moment(text: str) -> datetime:

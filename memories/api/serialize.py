@@ -65,7 +65,7 @@ def find_successors(
     return {(version or 0, position): text for version, position, text in rows}
 
 
-def line_out(line: Line, superseded_by: str | None = None) -> LineOut:
+def line_out(line: Line, superseded_by: str | None) -> LineOut:
     return LineOut(
         id=line.pk,
         text=line.text,

@@ -40,21 +40,24 @@ def add_workspace(parser: argparse.ArgumentParser, summary: str = ONLY_WORKSPACE
     parser.add_argument("--workspace", metavar="SLUG", help=summary)
 
 
-def workspace_from(options: dict[str, Any]) -> Workspace:
-    """Return the workspace that the options name, or the only one.
-
-    Raise ``CommandError`` if it is unknown, or if there are several and the options name none.
-    """
+@contextmanager
+def needs_database() -> Iterator[None]:
+    """Raise ``CommandError`` if the database cannot be read."""
     try:
-        return _workspace(options.get("workspace"))
+        yield
     except DatabaseError as error:
         raise CommandError(
             f"The database cannot be read: run `{PROGRAM} migrate` first, or see DATABASE_URL."
         ) from error
 
 
-def _workspace(slug: str | None) -> Workspace:
-    if slug:
+@needs_database()
+def workspace_from(options: dict[str, Any]) -> Workspace:
+    """Return the workspace that the options name, or the only one.
+
+    Raise ``CommandError`` if it is unknown, or if there are several and the options name none.
+    """
+    if slug := options.get("workspace"):
         workspace = Workspace.objects.filter(slug=slug).first()
         if workspace is None:
             raise CommandError(

@@ -1,8 +1,6 @@
 """The settings of a workspace (rule 9) and their changes, for its admins."""
 
 import re
-from dataclasses import dataclass
-from datetime import datetime
 
 from django import forms
 from django.contrib import messages as toasts
@@ -18,6 +16,7 @@ from memories import tasks
 from memories.forms import SETTING_WORDS, SettingsForm, focus_first_wrong, value_words
 from memories.models import AuditEvent, Cap, User
 from memories.pipeline.generate import probing
+from memories.rules.ingest.permalinks import domain_in
 from memories.views.access.access import (
     UserRequest,
     WorkspaceContext,
@@ -30,24 +29,6 @@ from memories.views.pages import render_page
 
 SAVES_SHOWN = 20
 MOST_TOKENS = 10**15
-
-
-@dataclass(frozen=True)
-class Change:
-    """A setting with its old and new value."""
-
-    name: str
-    before: str
-    after: str
-
-
-@dataclass(frozen=True)
-class Save:
-    """Changes that were saved together. ``by`` is "" for the command line."""
-
-    at: datetime
-    by: str
-    changes: list[Change]
 
 
 class WorkspaceForm(forms.Form):
@@ -69,8 +50,7 @@ class WorkspaceForm(forms.Form):
         super().__init__(data, initial=initial, prefix="workspace")
 
     def clean_domain(self) -> str:
-        text: str = self.cleaned_data["domain"].strip().lower()
-        domain = text.removeprefix("https://").rstrip("/").removesuffix(".slack.com")
+        domain = domain_in(self.cleaned_data["domain"])
         if not re.fullmatch("[a-z0-9-]*", domain):
             raise forms.ValidationError(_("Enter the part before .slack.com, such as acme."))
         return domain
@@ -174,7 +154,7 @@ def _page(
 ) -> HttpResponse:
     """Render the page. ``days`` asks to confirm the deletion of messages that are older.
 
-    ``other`` is a form of `OTHER_FORMS` with errors.
+    ``wrong_form`` is a form of `OTHER_FORMS` with errors.
     """
     costs = add_costs(form, place, timezone.now())
     is_operator = place.reader.is_operator
@@ -194,16 +174,22 @@ def _page(
     return render_page(request, "settings/edit.html", context, status=status)
 
 
-def _saves(place: WorkspaceContext) -> list[Save]:
+def _saves(place: WorkspaceContext) -> list[tuple[AuditEvent, list[tuple[str, str, str]]]]:
+    """Return the last saves, each with its changes: the setting, its old and its new value."""
     events = AuditEvent.objects.visible_to(place.reader)
     events = events.filter(workspace=place.workspace.slug, action="settings")
     return [
-        Save(event.at, event.actor, [_change(key, *pair) for key, pair in sorted(changed.items())])
+        (
+            event,
+            [
+                (_setting_name(key), str(value_words(key, before)), str(value_words(key, after)))
+                for key, (before, after) in sorted(changed.items())
+            ],
+        )
         for event in events[:SAVES_SHOWN]
         if (changed := event.details.get("changed"))
     ]
 
 
-def _change(key: str, before: object, after: object) -> Change:
-    name = str(SETTING_WORDS[key][0]) if key in SETTING_WORDS else key
-    return Change(name, str(value_words(key, before)), str(value_words(key, after)))
+def _setting_name(key: str) -> str:
+    return str(SETTING_WORDS[key][0]) if key in SETTING_WORDS else key

@@ -8,7 +8,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
 from memories.management import arguments
-from memories.models import ApiKey, Channel, User, Workspace
+from memories.models import ApiKey, Channel, Workspace
 
 
 class Command(BaseCommand):
@@ -19,12 +19,7 @@ class Command(BaseCommand):
         create = arguments.add_action(actions, "create", "Create a key, and print its token.")
         arguments.add_workspace(create)
         create.add_argument("name", help="the purpose of the key, such as `laptop` or `ci`")
-        create.add_argument(
-            "--as",
-            dest="username",
-            metavar="USER",
-            help="the account whose access rules apply; default: public channels only",
-        )
+        arguments.add_reader(create)
         create.add_argument(
             "--channel",
             metavar="ID_OR_NAME",
@@ -57,11 +52,7 @@ class Command(BaseCommand):
         )
 
     def create(self, workspace: Workspace, options: dict[str, Any]) -> None:
-        user = None
-        if options["username"]:
-            user = User.objects.filter(username=options["username"], is_active=True).first()
-            if user is None:
-                raise CommandError(f"There is no active account {options['username']!r}.")
+        user = arguments.user_of(arguments.reader_from(options))
         if options["days"] is not None and not 1 <= options["days"] <= 3650:
             raise CommandError("--days must be from 1 to 3650.")
         if not 1 <= options["rate"] <= 100_000:

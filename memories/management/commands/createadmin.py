@@ -9,11 +9,12 @@ from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError
 from django.core.validators import validate_email
-from django.db import DatabaseError, transaction
+from django.db import transaction
 
+from memories.management import arguments
 from memories.models import User
 from memories.pipeline.access import operators
-from memoryhub.env import PROGRAM, env
+from memoryhub.env import env
 
 
 class Command(BaseCommand):
@@ -31,12 +32,8 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         name, email = options["username"].strip(), options["email"].strip()
-        try:
+        with arguments.needs_database():
             user = User.objects.filter(username=name).first()
-        except DatabaseError as error:
-            raise CommandError(
-                f"The database cannot be read: run `{PROGRAM} migrate` first, or see DATABASE_URL."
-            ) from error
         is_new = user is None
         user = user or _valid_account(User(username=name, email=email))
         needs_password = is_new or not user.has_usable_password()

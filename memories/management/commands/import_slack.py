@@ -15,7 +15,7 @@ from memories.pipeline.ingest.importing import Backfill, ImportReport, WrongTeam
 from memories.pipeline.search import indexing
 from memories.rules.ingest.invisible import mark_invisible
 from memories.rules.ingest.outcomes import ObjectType, Result
-from memories.rules.ingest.permalinks import DOMAIN
+from memories.rules.ingest.permalinks import DOMAIN, domain_in
 from memories.slack.export import Export, NotAnExport
 
 PARTIAL = 2  # exit status: done, but an object is quarantined
@@ -32,8 +32,7 @@ def backfill(text: str) -> Backfill:
 
 
 def slack_domain(text: str) -> str:
-    """Return ``acme`` of ``acme``, ``acme.slack.com`` or ``https://acme.slack.com/``."""
-    name = text.strip().lower().removeprefix("https://").rstrip("/").removesuffix(".slack.com")
+    name = domain_in(text)
     if not DOMAIN.fullmatch(name):
         raise ArgumentTypeError(f"{text!r} is not a Slack domain, such as acme.slack.com")
     return name

@@ -7,6 +7,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
 from memories.management import arguments
+from memories.management.commands.slack_token import token_words
 from memories.pipeline.sync.connecting import Findings, TokenSource, check_connection
 
 
@@ -35,9 +36,7 @@ class Command(BaseCommand):
     def _print(self, findings: Findings) -> None:
         write = self.stdout.write
         if findings.source is not TokenSource.NONE:
-            where = "kept here" if findings.source is TokenSource.STORED else "SLACK_BOT_TOKEN"
-            end = f" (ends in {findings.token_end})" if findings.token_end else ""
-            write(f"token: {where}{end}")
+            write(f"token: {token_words(findings.source, findings.token_end)}")
         if identity := findings.identity:
             write(f"team: {identity.team_name} ({identity.team_id})")
             write(f"bot: {identity.bot_id or 'none'}")

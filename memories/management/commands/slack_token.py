@@ -53,9 +53,8 @@ class Command(BaseCommand):
                 f"{workspace.slug}: no token. `{PROGRAM} slack_token set` stores one."
             )
             return
-        where = "kept here" if source is TokenSource.STORED else "SLACK_BOT_TOKEN"
-        end = f" (ends in {connection.token_end})" if connection and connection.token_end else ""
-        self.stdout.write(f"{workspace.slug}: {where}{end}")
+        token = token_words(source, connection.token_end if connection else "")
+        self.stdout.write(f"{workspace.slug}: {token}")
         if connection and not connection.is_live:
             self.stdout.write(f"{connection.get_state_display()}: {connection.trouble}")
 
@@ -65,6 +64,11 @@ class Command(BaseCommand):
         self.stdout.write(
             f"{workspace.slug}: the token is removed here. Slack still accepts it: revoke it there."
         )
+
+
+def token_words(source: TokenSource, token_end: str) -> str:
+    where = "kept here" if source is TokenSource.STORED else "SLACK_BOT_TOKEN"
+    return f"{where} (ends in {token_end})" if token_end else where
 
 
 def _read_token() -> str:

@@ -18,7 +18,7 @@ from memories.pipeline.ingest.requests import store_request
 from memories.rules.slack_app.payloads import COMMAND, parse_request
 from memories.slack.socket import Socket
 from memories.slack.web import SlackError
-from memories.tasks import schedule_events, schedule_request
+from memories.tasks import schedule_received, schedule_request
 
 logger = logging.getLogger(__name__)
 
@@ -86,10 +86,7 @@ def take(body: object) -> dict[str, Any] | None:
         if received is None:
             logger.warning("an event of an unknown kind")
             return None
-        if received.workspace_id is not None:
-            schedule_events(received.workspace_id)
-        if received.request_id is not None:
-            schedule_request(received.request_id)
+        schedule_received(received)
         return None
     finally:
         close_old_connections()

@@ -15,6 +15,11 @@ _DOMAIN = re.compile(r"https://([a-z0-9][a-z0-9-]{0,62})\.slack\.com/(?:files|ar
 DOMAIN = re.compile(r"[a-z0-9][a-z0-9-]{0,62}", re.ASCII)
 
 
+def domain_in(text: str) -> str:
+    """Return ``acme`` of ``acme``, ``acme.slack.com`` or ``https://acme.slack.com/``."""
+    return text.strip().lower().removeprefix("https://").rstrip("/").removesuffix(".slack.com")
+
+
 def permalink(domain: str, channel_id: str, ts: str, thread_ts: str = "") -> str:
     """Return the address that "Copy link" gives in Slack, "" without a ``domain``.
 

@@ -10,7 +10,7 @@ from django.views.decorators.http import require_POST
 
 from memories.pipeline.ingest.events import is_signed_by_slack, receive_event
 from memories.rules.ingest.events import MAX_BODY_BYTES
-from memories.tasks import schedule_events, schedule_request
+from memories.tasks import schedule_received
 
 logger = logging.getLogger(__name__)
 
@@ -33,10 +33,7 @@ def receive(request: HttpRequest) -> HttpResponse:
         return HttpResponse(status=503)
     if received is None:
         return HttpResponse(status=401)
-    if received.workspace_id is not None:
-        schedule_events(received.workspace_id)
-    if received.request_id is not None:
-        schedule_request(received.request_id)
+    schedule_received(received)
     return HttpResponse(received.challenge, content_type="text/plain; charset=utf-8")
 
 
