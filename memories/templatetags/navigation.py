@@ -3,6 +3,7 @@
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from django import template
 from django.template import Context
@@ -26,16 +27,9 @@ class NavPage:
     key: str = ""
 
 
-@dataclass(frozen=True)
-class NavPages:
-    read: list[NavPage]
-    manage: list[NavPage]
-    is_managing: bool  # whether the current page belongs to the second area
-
-
 @register.simple_tag(takes_context=True)
-def nav_pages(context: Context) -> NavPages:
-    """Return the pages that the reader may open."""
+def nav_pages(context: Context) -> dict[str, Any]:
+    """Return the pages that the reader may open, and if the current one is for managing."""
     place: WorkspaceContext = context["place"]
     request = context["request"]
 
@@ -64,7 +58,7 @@ def nav_pages(context: Context) -> NavPages:
         manage.append(NavPage("setup-index", reverse("setup-index"), "down", _("First steps")))
     paths = [managed.path for managed in manage] + [page("invitations-index", "", "").path]
     is_managing = request.path.startswith(tuple(paths))
-    return NavPages(read, manage, is_managing)
+    return {"read": read, "manage": manage, "is_managing": is_managing}
 
 
 @register.simple_tag

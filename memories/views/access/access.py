@@ -165,9 +165,6 @@ class WorkspaceContext:
         )
         return dict(rows.values_list("channel", "choice"))
 
-    def channels_with(self, choice: str) -> list[int]:
-        return [channel for channel, given in self.preferences.items() if given == choice]
-
     @cached_property
     def unseen(self) -> int:
         """The number of followed memories with news, exact up to `UNSEEN_COUNTED`."""
@@ -311,6 +308,11 @@ def number_or_none(given: str) -> int | None:
 def number_in(request: HttpRequest, name: str) -> int:
     """Return a number from a form, or 0."""
     return number_or_none(request.POST.get(name, "")) or 0
+
+
+def numbers_in(request: HttpRequest, *names: str) -> list[int | None]:
+    """Return numbers from a form, None for missing ones."""
+    return [number_or_none(request.POST.get(name, "")) for name in names]
 
 
 def moment_or_404(ts: str) -> int:

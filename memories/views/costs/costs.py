@@ -55,12 +55,6 @@ class ModelRow:
     sums: Sums
 
 
-@dataclass(frozen=True)
-class CapGauge:
-    use: CapUse
-    percent: int | None
-
-
 @login_required
 @require_safe
 def index(request: UserRequest, slug: str) -> HttpResponse:
@@ -97,8 +91,8 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
     return render_page(request, "costs/index.html", context)
 
 
-def caps_of(place: WorkspaceContext, calls: ModelCallQuerySet) -> list[CapGauge]:
-    """Return the caps that bind this workspace, with the use by these calls.
+def caps_of(place: WorkspaceContext, calls: ModelCallQuerySet) -> list[tuple[CapUse, int | None]]:
+    """Return the use of the caps that bind this workspace by these calls, and its percentage.
 
     For an operator all calls count, also those of other workspaces.
     """
@@ -111,7 +105,7 @@ def caps_of(place: WorkspaceContext, calls: ModelCallQuerySet) -> list[CapGauge]
             for used, limit in ((use.tokens, cap.tokens), (use.micros, cap.micros))
             if limit
         ]
-        gauges.append(CapGauge(use, min(100, max(shares)) if shares else None))
+        gauges.append((use, min(100, max(shares)) if shares else None))
     return gauges
 
 

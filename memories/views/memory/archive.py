@@ -15,6 +15,7 @@ from memories.views.access.access import (
     WorkspaceContext,
     must_edit,
     number_or_none,
+    numbers_in,
     open_memory,
 )
 from memories.views.memory.display import display_lines
@@ -47,8 +48,7 @@ def restore(request: UserRequest, pk: int) -> HttpResponse:
     """
     place, memory = open_memory(request, pk)
     must_edit(place)
-    fields = ("line", "based_on", "revision")
-    key, based_on, revision = (number_or_none(request.POST.get(name, "")) for name in fields)
+    key, based_on, revision = numbers_in(request, "line", "based_on", "revision")
     if key is None or based_on is None:
         raise Http404
     line = get_object_or_404(Line.objects.select_related("version"), version__memory=memory, pk=key)

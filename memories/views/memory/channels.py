@@ -1,6 +1,5 @@
 """The page of a channel: its memories, its activity, and its waiting messages."""
 
-from dataclasses import dataclass
 from datetime import datetime
 
 from django.contrib import messages as toasts
@@ -30,15 +29,6 @@ from memories.views.sync.coverage import find_coverage, reading_bar, share_bar, 
 THREADS_SHOWN = 3
 JOBS_SHOWN = 5
 BAR_WIDTH = 272
-
-
-@dataclass(frozen=True)
-class ThreadLink:
-    """A thread with a memory. ``words`` are the start of its root message, "" without one."""
-
-    memory: Memory
-    path: str
-    words: str
 
 
 @login_required
@@ -159,7 +149,8 @@ def _update_path(
     return update_path(memory or Memory(workspace=place.workspace, channel=channel))
 
 
-def _load_threads(place: WorkspaceContext, channel: Channel) -> list[ThreadLink]:
+def _load_threads(place: WorkspaceContext, channel: Channel) -> list[tuple[Memory, str, str]]:
+    """Return memories of threads, with the page and the first words of the thread, "" without any."""
     memories = list(
         Memory.objects.filter(channel=channel, scope=MemoryScope.THREAD, current__isnull=False)
         .select_related("current")
@@ -172,7 +163,7 @@ def _load_threads(place: WorkspaceContext, channel: Channel) -> list[ThreadLink]
     )
     words = first_words(roots, place)
     return [
-        ThreadLink(
+        (
             memory,
             thread_path(place.workspace.slug, channel.slack_id, memory.thread_ts),
             words.get(memory.thread_ts, ""),

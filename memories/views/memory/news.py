@@ -153,9 +153,9 @@ def load_news(
         changed = place.followed.filter(Exists(lines))
     if folded is not None:
         changed |= place.followed.filter(pk=folded)
-    keys = load_keys(
-        changed.filter(channel__isnull=False), place.channels_with(ChannelPreference.Choice.FOLLOW)
-    )
+    choices = place.preferences.items()
+    follows = [channel for channel, choice in choices if choice == ChannelPreference.Choice.FOLLOW]
+    keys = load_keys(changed.filter(channel__isnull=False), follows)
     if cursor is not None:
         keys = [key for key in keys if key < cursor]
     digest = changed.filter(channel__isnull=True)
@@ -331,11 +331,9 @@ def _count_messages(
 
 
 def with_channels(memories: Iterable[Memory], place: WorkspaceContext) -> list[Memory]:
-    """Set the workspace and channel of memories, for their names. One query."""
+    """Set the workspace and channel of memories, for their names. At most one query."""
     loaded = list(memories)
-    keys = {memory.channel_id for memory in loaded if memory.channel_id}
-    rows = place.with_workspace(place.readable_channels.filter(pk__in=keys))
-    channels = {channel.pk: channel for channel in rows}
+    channels = place.channels_by_key({m.channel_id for m in loaded if m.channel_id})
     for memory in loaded:
         memory.workspace = place.workspace
         memory.channel = channels.get(memory.channel_id or 0)

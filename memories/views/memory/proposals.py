@@ -21,7 +21,7 @@ from memories.views.access.access import (
     WorkspaceContext,
     must_edit,
     number_in,
-    number_or_none,
+    numbers_in,
     open_memory,
 )
 from memories.views.memory.display import display_version, find_proposal
@@ -157,8 +157,8 @@ def _find_seen_job(request: UserRequest, memory: Memory) -> Job | None:
     base = proposals.get_base(job) if job else None
     if job is None or base is None:
         return None
-    seen = tuple(number_or_none(request.POST.get(name, "")) for name in ("job", "based_on"))
-    return job if seen == (job.pk, base.number) else None
+    seen = numbers_in(request, "job", "based_on")
+    return job if seen == [job.pk, base.number] else None
 
 
 def read_typed_text(request: UserRequest, suffix: str = "") -> str | None:

@@ -7,7 +7,6 @@ from django.shortcuts import redirect
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from memories.models import Memory
 from memories.pipeline.generate.followups import rebuild_inputs
 from memories.pipeline.generate.update_now import rebuild
 from memories.rules.memory.identity import MemoryType
@@ -26,19 +25,17 @@ def detail(request: UserRequest, pk: int) -> HttpResponse:
         raise Http404
     must_edit(place)
     if request.method != "POST":
-        return render_page(
-            request,
-            "memory/rebuilds/detail.html",
-            {"place": place, "memory": memory, **_source_counts(memory)},
-        )
+        texts = list(rebuild_inputs(memory).values_list("content", flat=True))
+        context = {
+            "place": place,
+            "memory": memory,
+            "texts": len(texts),
+            "tokens": sum(map(estimate_tokens, texts)),
+        }
+        return render_page(request, "memory/rebuilds/detail.html", context)
     job = rebuild(memory, request.user, timezone.now())
     if job is None:
         toasts.info(request, _("There are no texts to rebuild it from."))
         return redirect(card_path(memory))
     schedule_pass(place.workspace.pk)
     return redirect("jobs-detail", place.workspace.slug, job.pk)
-
-
-def _source_counts(memory: Memory) -> dict[str, int]:
-    contents = list(rebuild_inputs(memory).values_list("content", flat=True))
-    return {"texts": len(contents), "tokens": sum(map(estimate_tokens, contents))}

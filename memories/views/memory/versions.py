@@ -27,6 +27,7 @@ from memories.views.access.access import (
     WorkspaceContext,
     must_edit,
     number_or_none,
+    numbers_in,
     open_version,
     place_of,
 )
@@ -63,7 +64,7 @@ def restore(request: UserRequest, pk: int) -> HttpResponse:
     place, version = open_version(request, pk)
     must_edit(place)
     memory = version.memory
-    based_on, revision = _read_numbers(request, "based_on", "revision")
+    based_on, revision = numbers_in(request, "based_on", "revision")
     try:
         restored = memory.restore(
             version,
@@ -121,7 +122,7 @@ def undo(request: UserRequest, older: int, newer: int) -> HttpResponse:
     if old.memory_id != new.memory_id:
         raise Http404
     must_edit(place)
-    change, based_on, revision = _read_numbers(request, "change", "based_on", "revision")
+    change, based_on, revision = numbers_in(request, "change", "based_on", "revision")
     if change is None:
         raise Http404
     memory = new.memory
@@ -166,7 +167,7 @@ def pin(request: UserRequest, pk: int) -> HttpResponse:
     place, version = open_version(request, pk)
     must_edit(place)
     pinned = "pin" in request.POST
-    position, revision = _read_numbers(request, "pin" if pinned else "unpin", "revision")
+    position, revision = numbers_in(request, "pin" if pinned else "unpin", "revision")
     if position is None or revision is None:
         raise Http404
     memory = version.memory
@@ -360,10 +361,6 @@ def _render(
     }
     page, part = "memory/versions/detail.html", "memory/versions/_version.html"
     return render_page_or_part(request, page, part, context, status=status)
-
-
-def _read_numbers(request: UserRequest, *names: str) -> list[int | None]:
-    return [number_or_none(request.POST.get(name, "")) for name in names]
 
 
 def _find_job(place: WorkspaceContext, version: MemoryVersion) -> tuple[int, Sums | None] | None:

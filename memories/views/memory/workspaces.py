@@ -1,7 +1,5 @@
 """The page of a workspace: its memories, its channels and its notes."""
 
-from dataclasses import dataclass
-
 from django.contrib.auth.decorators import login_required
 from django.core.paginator import Page, Paginator
 from django.http import HttpResponse
@@ -26,14 +24,6 @@ from memories.views.pages import render_page
 from memories.views.sync.coverage import shares_of
 
 CHANNELS_AT_ONCE = 50
-
-
-@dataclass(frozen=True)
-class ChannelRow:
-    channel: Channel
-    share: Share
-    latest: MemoryVersion | None
-    choice: str  # of the reader: follow, mute or ""
 
 
 @login_required
@@ -99,7 +89,8 @@ def _opted_in_channels(place: WorkspaceContext) -> list[Channel]:
 
 def _channel_rows(
     place: WorkspaceContext, channels: list[Channel], now_us: int
-) -> list[ChannelRow]:
+) -> list[tuple[Channel, Share, MemoryVersion | None, str]]:
+    """Return the channels with their share, their newest memory, and the reader's choice or ""."""
     latest = {
         memory.channel_id: memory.current
         for memory in Memory.objects.filter(
@@ -111,7 +102,7 @@ def _channel_rows(
     }
     shares = shares_of(place, channels, now_us, remembering=latest)
     return [
-        ChannelRow(
+        (
             channel,
             shares[channel.pk][0],
             latest.get(channel.pk),

@@ -172,9 +172,9 @@ def restore(request: UserRequest, slug: str, pk: int, number: int) -> HttpRespon
     check_notes_enabled(place)
     must_edit(place)
     version = get_object_or_404(_versions(place, note), number=number)
-    seen = [number_or_none(request.POST.get(name, "")) for name in ("based_on", "revision")]
+    based_on, revision = number_in(request, "based_on"), number_in(request, "revision")
     try:
-        done = note.restore(version, by=request.user, based_on=seen[0] or 0, revision=seen[1] or 0)
+        done = note.restore(version, by=request.user, based_on=based_on, revision=revision)
     except StaleNote as error:
         moved_on = _("Nothing was restored. v%(n)s was saved after you opened this page.")
         news = moved_on % {"n": error.current.number}

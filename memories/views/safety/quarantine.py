@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from django.contrib import messages as toasts
 from django.contrib.auth.decorators import login_required
@@ -23,7 +23,7 @@ from memories.views.access.access import (
     UserRequest,
     WorkspaceContext,
     must_edit,
-    number_or_none,
+    numbers_in,
     open_workspace,
 )
 from memories.views.pages import render_page_or_part, wants_part
@@ -45,34 +45,24 @@ RULE_TEXTS = {
 
 
 @dataclass
-class ShownSource:
-    """A message that a line probably rests on, with the address of its page."""
-
-    message: Message
-    href: str
-
-    @property
-    def person(self) -> Person | None:
-        return self.message.author
-
-
-@dataclass
 class ShownLine:
+    """A line, with the messages that it probably rests on and the addresses of their pages."""
+
     line: QuarantinedLine
     text: str
     why: str
     based_on: int
     revision: int
-    sources: list[ShownSource] = field(default_factory=list)
+    sources: list[tuple[Message, str]]
 
     @property
-    def excludable(self) -> list[ShownSource]:
-        return [source for source in self.sources if not source.message.is_revoked]
+    def excludable(self) -> list[Message]:
+        return [message for message, _href in self.sources if not message.is_revoked]
 
     @property
     def people(self) -> list[Person]:
-        authors = (s.person for s in self.sources if s.person and not s.person.is_revoked)
-        return list(dict.fromkeys(authors))
+        authors = (message.author for message, _href in self.sources)
+        return list(dict.fromkeys(a for a in authors if a and not a.is_revoked))
 
 
 @login_required
@@ -93,12 +83,11 @@ def accept(request: UserRequest, slug: str, pk: int) -> HttpResponse:
     text, the response has status 409.
     """
     place, line = _open(request, slug, pk)
-    numbers = [number_or_none(request.POST.get(name, "")) for name in ("based_on", "revision")]
-    if None in numbers:
+    based_on, revision = numbers_in(request, "based_on", "revision")
+    if based_on is None or revision is None:
         raise Http404
-    based_on, revision = numbers
     try:
-        version = line.accept(by=request.user, based_on=based_on or 0, revision=revision)
+        version = line.accept(by=request.user, based_on=based_on, revision=revision)
     except StaleBase:
         moved_on = _("Nothing was changed. The memory has a newer text. Check it, then try again.")
         return _page(request, place, moved_on=moved_on)
@@ -230,10 +219,10 @@ def _shown(lines: Iterable[QuarantinedLine], place: WorkspaceContext) -> list[Sh
     readable = Message.objects.visible_to(place.reader).select_related("author", "channel")
     rows = readable.in_bulk({message for _, message in pairs})
     slug = place.workspace.slug
-    sources: dict[int, list[ShownSource]] = defaultdict(list)
+    sources: dict[int, list[tuple[Message, str]]] = defaultdict(list)
     for line_id, key in pairs:
         if (row := rows.get(key)) is not None:
-            sources[line_id].append(ShownSource(row, message_path(slug, row)))
+            sources[line_id].append((row, message_path(slug, row)))
     shown = []
     for line in loaded:
         current = line.memory.current
