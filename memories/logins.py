@@ -219,7 +219,7 @@ class SocialLogins(DefaultSocialAccountAdapter):  # type: ignore[misc]
         From then on the link is proven. If an operator named the account's person or set its
         password, others may know the password or hold API keys, so both end.
         """
-        people = _people(sociallogin)
+        people = _people_of(sociallogin.account)
         if not people:
             raise _refused(request, "unknown", sociallogin)
         signed_in = request.user if isinstance(request.user, User) else None
@@ -258,26 +258,22 @@ class SocialLogins(DefaultSocialAccountAdapter):  # type: ignore[misc]
             _link(people, account)
 
     def is_open_for_signup(self, request: HttpRequest, sociallogin: Any) -> bool:
-        return sociallogin.account.provider != SLACK or bool(_people(sociallogin))
+        return sociallogin.account.provider != SLACK or bool(_people_of(sociallogin.account))
 
     def save_user(self, request: HttpRequest, sociallogin: Any, form: Any = None) -> Any:
         with transaction.atomic():
             user = super().save_user(request, sociallogin, form)
             AuditEvent.objects.record("account_made", by=user, subject=user.get_username())
             if sociallogin.account.provider == SLACK:
-                _link(_people(sociallogin), user)
+                _link(_people_of(sociallogin.account), user)
             else:
                 single_sign_on.update_roles(user, sociallogin.account.extra_data)
         return user
 
 
-def _people(sociallogin: Any) -> list[Person]:
+def _people_of(account: SocialAccount) -> list[Person]:
     """Return the people of a sign-in. A team with two workspaces here has one in each."""
-    return _people_of(sociallogin.account.extra_data)
-
-
-def _people_of(extra_data: dict[str, Any]) -> list[Person]:
-    claims = linking.claims(extra_data)
+    claims = linking.claims(account.extra_data)
     team, slack_id = claims.get(linking.TEAM), claims.get(linking.PERSON)
     if not (isinstance(team, str) and team and isinstance(slack_id, str) and slack_id):
         return []
@@ -297,9 +293,7 @@ def _may_join(people: list[Person], account: User, *, is_signed_in: bool) -> boo
     if others.unproven().exists():
         return False
     logins = SocialAccount.objects.filter(user=account, provider=SLACK)
-    return all(
-        any(person.user == account for person in _people_of(login.extra_data)) for login in logins
-    )
+    return all(any(person.user == account for person in _people_of(login)) for login in logins)
 
 
 def _end_password(request: HttpRequest, account: User) -> None:

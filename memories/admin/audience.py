@@ -183,12 +183,10 @@ class AudienceAdmin(VisibleChoices, CheckedLookups):
         return entries
 
 
-def row_action(
-    name: str, description: Any, change: Callable[..., Any], permission: str = "operate"
-) -> Callable[..., None]:
+def row_action(name: str, description: Any, change: Callable[..., Any]) -> Callable[..., None]:
     """Return an action that calls ``change(row, by=user)`` for each row, and reports how many changed."""
 
-    @admin.action(description=description, permissions=[permission])
+    @admin.action(description=description, permissions=["operate"])
     def act(model_admin: AudienceAdmin, request: HttpRequest, queryset: QuerySet[Any]) -> None:
         rows = list(queryset.order_by("pk"))
         count = sum(bool(change(row, by=user_of(request))) for row in rows)

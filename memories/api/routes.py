@@ -54,8 +54,6 @@ from memories.rules.ingest.timestamps import from_micros, in_utc, to_micros
 from memories.views.access.access import WorkspaceContext
 from memories.views.sync.coverage import find_coverage, shares_of
 
-PAGE = 100
-
 
 class API(NinjaAPI):
     """A `NinjaAPI` whose OpenAPI document declares the media type of problem details."""

@@ -51,7 +51,7 @@ class WebhooksOut(Schema):
 @router.get("", response={200: WebhooksOut} | ERRORS, summary="The webhooks of this key")
 def webhooks(request: HttpRequest) -> WebhooksOut:
     key: ApiKey = request.auth  # type: ignore[attr-defined]
-    return WebhooksOut(items=[_shown(row) for row in key.webhooks.all()])
+    return WebhooksOut(items=[WebhookOut.from_orm(row) for row in key.webhooks.all()])
 
 
 @router.post(
@@ -65,7 +65,7 @@ def add_webhook(request: HttpRequest, given: WebhookIn) -> Status[NewWebhookOut]
     pk = add_once(request, lambda: _register(key, given.url))
     row: Webhook = get_or_404(key.webhooks.all(), pk=pk)
     secret = f"whsec_{base64.b64encode(row.signing_keys()[0]).decode()}"
-    return Status(201, NewWebhookOut(secret=secret, **_shown(row).dict()))
+    return Status(201, NewWebhookOut(secret=secret, **WebhookOut.from_orm(row).dict()))
 
 
 @router.delete("/{pk}", response={204: None, 404: ProblemOut} | ERRORS, summary="Remove a webhook")
@@ -97,7 +97,3 @@ def _may_call(url: str) -> bool:
     except ValueError:
         return host != "localhost" and not host.endswith((".localhost", ".local", ".internal"))
     return is_public(host)
-
-
-def _shown(row: Webhook) -> WebhookOut:
-    return WebhookOut(id=row.pk, url=row.url, created_at=row.created_at)

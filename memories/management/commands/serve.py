@@ -1,7 +1,6 @@
 """`manage.py serve`: web and worker in one terminal."""
 
 import errno
-import logging
 import shutil
 import socket
 import sys
@@ -23,7 +22,6 @@ from memoryhub.web import PROCESSES
 from memoryhub.worker import worker_child
 
 METRICS_DIR = settings.MEMORYHUB_VAR / "metrics"
-logger = logging.getLogger(__name__)
 
 
 class Command(BaseCommand):

@@ -37,7 +37,6 @@ from memories.rules.memory.identity import MemoryScope
 
 _KEPT_TIME = datetime(1970, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)  # in SQL that is kept
 _EVERY_ROW = Q()
-_NO_ROW = Q(pk__in=())
 
 
 def people_of(reader: Reader) -> PersonQuerySet:

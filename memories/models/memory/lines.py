@@ -1,6 +1,5 @@
 """Lines: the statements of a version, with their origin, kind, time and sources."""
 
-from collections.abc import Collection
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -187,12 +186,11 @@ class Line(models.Model):
         by: User | None,
         based_on: int,
         revision: int | None = None,
-        sources: Collection[int] = (),
     ) -> "MemoryVersion":
         """Add a version with these words in place of the line. They are the person's from now on.
 
-        ``sources`` are primary keys of messages. Without any, the line keeps its own. Raise the
-        errors of `Memory.revise`, and LookupError if the current version does not have the line.
+        Raise the errors of `Memory.revise`, and LookupError if the current version does not have
+        the line.
         """
         words = line_rules.words_of(text)
         if not words:
@@ -210,7 +208,7 @@ class Line(models.Model):
         if words == old_words:
             raise Unchanged
         author = by.pk if by else None
-        lines = line_rules.correct_line(current, index, words, sources, author)
+        lines = line_rules.correct_line(current, index, words, author)
         rows = base.without_redacted(base.content).split("\n")
         at = next(i for i, row in enumerate(rows) if row.rstrip() == current[index].text)
         content = "\n".join([*rows[:at], lines[index].text, *rows[at + 1 :]])

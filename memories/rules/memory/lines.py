@@ -154,12 +154,10 @@ def revise_lines(base: Sequence[Line], text: str, author: int | None = None) -> 
     return lines
 
 
-def correct_line(
-    lines: Sequence[Line], index: int, text: str, sources: Iterable[int], author: int | None
-) -> list[Line]:
+def correct_line(lines: Sequence[Line], index: int, text: str, author: int | None) -> list[Line]:
     """Return the lines with the words of ``text`` at ``index``, as a person's line.
 
-    It keeps the bullet, kind, time and pin. It keeps the sources, unless new ones are given.
+    It keeps the bullet, kind, time, pin and sources.
     """
     old = lines[index]
     bullet = _BULLET.match(old.text)
@@ -168,7 +166,6 @@ def correct_line(
         text=f"{bullet[0] if bullet else ''}{words_of(text)}",
         origin=Origin.PERSON,
         since=None,
-        sources=tuple(sources) or old.sources,
         unverified=False,
         author=author,
     )

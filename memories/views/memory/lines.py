@@ -124,7 +124,7 @@ def _save(
 def _text_with(line: Line, text: str) -> str:
     """Return the text of the line's version with these words in its place."""
     values = line.version.lines.order_by("position").as_values()
-    corrected = correct_line(values, line.position, text, (), None)[line.position].text
+    corrected = correct_line(values, line.position, text, None)[line.position].text
     rows = line.version.content.split("\n")
     return "\n".join(corrected if row.rstrip() == line.text else row for row in rows)
 
