@@ -92,14 +92,12 @@ def demo_questions(now: datetime = NOW) -> list[Question]:
     return sorted(questions, key=lambda question: question.at)
 
 
-def ask_demo(
-    now: datetime = NOW, budgets: Sequence[int] = BUDGETS, summariser: Any = None
-) -> Scores:
+def ask_demo(budgets: Sequence[int] = BUDGETS, summariser: Any = None) -> Scores:
     """Return the scores of the demo's questions, each at its time."""
-    workspace = make_demo(now)
+    workspace = make_demo(NOW)
     scores: Scores = {}
     at = None
-    for question in demo_questions(now):
+    for question in demo_questions(NOW):
         if question.at != at:
             at = question.at
             remember(workspace, at, summariser)

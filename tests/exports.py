@@ -74,10 +74,10 @@ def rewrite(path: Path, change: Callable[[dict[str, bytes]], None], *, honest: b
             zipped.writestr(name, data)
 
 
-def owner_of(workspace: Workspace, name: str = "owner") -> User:
+def owner_of(workspace: Workspace) -> User:
     """Return a superuser who is a member of every channel."""
-    user = User.objects.filter(username=name).first()
-    user = user or UserFactory(username=name, is_superuser=True)
+    user = User.objects.filter(username="owner").first()
+    user = user or UserFactory(username="owner", is_superuser=True)
     person = PersonFactory(workspace=workspace, user=user, email="owner@example.org")
     for channel in workspace.channels.all():
         channel.people.add(person)

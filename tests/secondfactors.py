@@ -18,18 +18,18 @@ from tests.factories import PASSWORD
 SECRET = "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP"
 
 
-def code_of(secret: str = SECRET, at: float | None = None) -> str:
+def code_of(secret: str = SECRET) -> str:
     """Return the current code of an authenticator app."""
-    counter = struct.pack(">Q", int(time.time() if at is None else at) // 30)
+    counter = struct.pack(">Q", int(time.time()) // 30)
     digest = hmac.new(base64.b32decode(secret), counter, hashlib.sha1).digest()
     start = digest[-1] & 15
     number = struct.unpack(">I", digest[start : start + 4])[0] & 0x7FFFFFFF
     return f"{number % 1_000_000:06d}"
 
 
-def give_factor(user: User, secret: str = SECRET) -> list[str]:
+def give_factor(user: User) -> list[str]:
     """An app in use, as if set up on its page; returns the recovery codes."""
-    TOTP.activate(user, secret)
+    TOTP.activate(user, SECRET)
     return list(RecoveryCodes.activate(user).get_unused_codes())
 
 

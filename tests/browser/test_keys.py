@@ -16,10 +16,6 @@ PRESS = """(init) => document.activeElement.dispatchEvent(
     new KeyboardEvent("keydown", { bubbles: true, cancelable: true, ...init }))"""
 
 
-def focused(page: Page) -> str:
-    return page.evaluate("document.activeElement.textContent")
-
-
 def test_a_morning_by_keys(page: Page, story: Story, complaints: list[str]) -> None:
     sign_in(page, story)
     page.keyboard.press("m")  # of several entries none is meant

@@ -21,7 +21,6 @@ SMALL_DATABASES = ()
 PEOPLE, CHANNELS, MEMBERS, WHO = (
     *("users.list", "conversations.list", "conversations.members", "auth.test"),
 )
-LISTS = (PEOPLE, CHANNELS, MEMBERS)
 # way → the methods whose answers it breaks; at small size only the first
 WAYS: dict[str, tuple[str, ...]] = {
     "timeout": (CHANNELS, PEOPLE),

@@ -5,7 +5,7 @@ import hmac
 import http.client
 import json
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
@@ -71,12 +71,6 @@ def send_event(
             break
         reason = "http_error" if delivery.statuses[-1] else "http_timeout"
     return delivery
-
-
-def send_events(
-    url: str, bodies: Iterable[Any], secret: str = SIGNING_SECRET, **options: Any
-) -> list[Delivery]:
-    return [send_event(url, body, secret, **options) for body in bodies]
 
 
 def url_verification(challenge: str = "3eZbrw1aBm2rZgRNFdxV2595E9CY") -> dict[str, str]:

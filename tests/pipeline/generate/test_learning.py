@@ -30,9 +30,9 @@ def channel():
     return channel
 
 
-def learn(channel, text=TEXT, **values):
+def learn(channel, **values):
     memory = make_channel_memory(channel=channel, texts=["- old"])
-    version = make_version(memory=memory, text=text, **values)
+    version = make_version(memory=memory, text=TEXT, **values)
     propose_notes(version)
     return list(Proposal.objects.notes())
 

@@ -9,7 +9,6 @@ from memories.rules.sync import rate_limits
 from memories.rules.sync.rate_limits import Bucket
 
 NOW = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
-METHODS = ["users.list", "conversations.history", "conversations.members"]
 
 
 @pytest.mark.parametrize(

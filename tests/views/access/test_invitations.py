@@ -14,9 +14,10 @@ from tests.views.conftest import Cast
 NEW = {"username": "nina", "password1": "a long phrase", "password2": "a long phrase"}
 
 
-def invite(cast: Cast, role: str = "editor", name: str = "insider") -> str:
+def invite(cast: Cast) -> str:
     """Return the path of a new link."""
-    page = cast.clients[name].post(cast.path("invitations/"), {"role": role}).content.decode()
+    response = cast.clients["insider"].post(cast.path("invitations/"), {"role": "editor"})
+    page = response.content.decode()
     [path] = re.findall(r"<code>http://[^/]+(/invitations/[\w-]+/)</code>", page)
     return path
 

@@ -14,7 +14,6 @@ from memories.models import (
     Channel,
     Line,
     Memory,
-    MemoryVersion,
     Seen,
     Workspace,
 )
@@ -65,8 +64,8 @@ def mark(
     return cast.clients[name].post(path, {"number": number, **more}, headers=headers)
 
 
-def mark_seen(cast: Cast, memory: Memory, number: int, name: str = "member") -> Seen:
-    seen = Seen.objects.of(cast.users[name], memory)
+def mark_seen(cast: Cast, memory: Memory, number: int) -> Seen:
+    seen = Seen.objects.of(cast.users["member"], memory)
     seen.mark(number, timezone.now())
     return seen
 
@@ -167,11 +166,6 @@ def test_among_equals_the_newest_channel_comes_first(cast: Cast) -> None:
 
 
 # -- since when
-
-
-def long_ago(version: MemoryVersion, days: int) -> None:
-    at = timezone.now() - timedelta(days=days)
-    MemoryVersion.objects.filter(pk=version.pk).update(created_at=at)
 
 
 def sent(memory: Memory, days: int) -> None:

@@ -14,10 +14,9 @@ from tests.views.memory.test_memories import HTMX, THEIRS, YOURS, edit, hidden_i
 pytestmark = pytest.mark.slow
 
 
-def open_editor(cast: Cast, name: str = "editor", query: str = "", htmx: str = "") -> str:
+def open_editor(cast: Cast, name: str = "editor", query: str = "") -> str:
     path = f"/m/{cast.memory.pk}/edit/{query}"
-    response = cast.clients[name].get(path, headers=HTMX if htmx else {})
-    page: str = response.content.decode()
+    page: str = cast.clients[name].get(path).content.decode()
     return page
 
 
