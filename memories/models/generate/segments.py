@@ -7,6 +7,7 @@ from django.utils.translation import gettext_lazy as _
 
 from memories.models.access.readers import AudienceQuerySet
 from memories.models.ingest.channels import Channel
+from memories.rules.batches import in_batches
 from memories.rules.generate.segments import Trigger
 
 
@@ -25,9 +26,8 @@ class SegmentQuerySet(AudienceQuerySet["Segment"]):
                 segment.settle_read(outcome, before)
             else:
                 of_channels.append(segment.pk)
-        for begin in range(0, len(of_channels), 500):
-            rows = self.filter(pk__in=of_channels[begin : begin + 500], outcome=before)
-            rows.update(outcome=outcome)
+        for keys in in_batches(of_channels):
+            self.filter(pk__in=keys, outcome=before).update(outcome=outcome)
 
 
 class Segment(models.Model):

@@ -22,6 +22,7 @@ from memories.models import (
 )
 from memories.pipeline.generate import followups
 from memories.pipeline.generate.input_keys import provisional_key, segment_key
+from memories.rules.batches import in_batches
 from memories.rules.generate.segments import (
     Trigger,
     UpdateDecision,
@@ -239,9 +240,8 @@ class _Planner:
         )
         column = "thread_segment" if thread_ts else "segment"
         for segment, window in zip(segments, closed, strict=True):
-            for begin in range(0, len(window.messages), 500):
-                pks = [m.pk for m in window.messages[begin : begin + 500]]
-                Message.objects.filter(pk__in=pks).update(**{column: segment})
+            for keys in in_batches(m.pk for m in window.messages):
+                Message.objects.filter(pk__in=keys).update(**{column: segment})
         return segments
 
     def _schedule_segment(

@@ -13,6 +13,7 @@ from memories.models import Channel, Message, Workspace
 from memories.pipeline.ingest.roster import store_channels, store_people
 from memories.pipeline.ingest.store import store_messages
 from memories.pipeline.locks import lock_workspace
+from memories.rules.batches import in_batches
 from memories.rules.ingest.message_text import as_dict
 from memories.rules.ingest.messages import parse_ts
 from memories.rules.ingest.outcomes import ObjectType, Outcome, Result, Tally, quarantined, skipped
@@ -27,7 +28,6 @@ Backfill = Literal["all"] | int | None
 Progress = Callable[[str, int], None]
 
 REPORT_EVERY = 200  # objects
-KEYS_PER_QUERY = 500
 UNLISTED = quarantined("of a channel in no list")
 NOT_CHOSEN = skipped("not chosen")
 _T = TypeVar("_T")
@@ -185,8 +185,8 @@ def _store_private_messages(channel: Channel, raws: Iterator[object], now: datet
         roots = list(missing.values_list("pk", flat=True))
         tally = store_messages(channel, raws, now)
         channel.messages.filter(pk__gt=before).update(was_private=True)
-        for begin in range(0, len(roots), KEYS_PER_QUERY):
-            filled = channel.messages.filter(pk__in=roots[begin : begin + KEYS_PER_QUERY])
+        for keys in in_batches(roots):
+            filled = channel.messages.filter(pk__in=keys)
             filled.exclude(state=Message.State.MISSING).update(was_private=True)
     return tally
 

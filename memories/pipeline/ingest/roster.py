@@ -4,17 +4,17 @@ Objects may come twice, in any order, and storing may stop anywhere. Each batch 
 and an older object does not overwrite a newer row.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from itertools import islice
-from typing import Any, TypeVar
+from typing import Any
 
 from django.db import transaction
 
 from memories.models import Channel, ChannelMember, Person, Workspace
 from memories.pipeline.access import channel_audience
 from memories.pipeline.access.linking import link_people
+from memories.rules.batches import in_batches
 from memories.rules.ingest.outcomes import (
     DUPLICATE,
     STORED,
@@ -43,7 +43,6 @@ _PERSON_FIELDS = (
 _NARROWING_FIELDS = ("is_guest", "is_external", "is_deleted")
 _TEXT_FIELDS = ("topic", "purpose")
 _CHANNEL_FIELDS = ("name", "is_archived", "is_shared", *_TEXT_FIELDS)
-_T = TypeVar("_T")
 
 
 def store_people(workspace: Workspace, raws: Iterable[object], *, live: bool = False) -> Tally:
@@ -55,7 +54,7 @@ def store_people(workspace: Workspace, raws: Iterable[object], *, live: bool = F
     """
     with_emails = workspace.connected_at is None or workspace.memory_settings.read_emails
     tally = Tally()
-    for batch in _batches(raws, PEOPLE_PER_BATCH):
+    for batch in in_batches(raws, PEOPLE_PER_BATCH):
         tally.count_seen(ObjectType.PERSON, len(batch))
         profiles: list[PersonIn] = []
         for raw in batch:
@@ -136,7 +135,7 @@ def demote_unlisted_people(workspace: Workspace, listed: Collection[str]) -> int
     unlisted = [
         pk for pk, slack_id in members.values_list("pk", "slack_id") if slack_id not in listed
     ]
-    for keys in _batches(unlisted, PEOPLE_PER_BATCH):
+    for keys in in_batches(unlisted, PEOPLE_PER_BATCH):
         workspace.people.filter(pk__in=keys).update(is_placeholder=True)
     return len(unlisted)
 
@@ -190,7 +189,7 @@ def store_channels(
     private. Without ``admits``, lists of members add nobody to a known private channel.
     """
     tally = Tally()
-    for batch in _batches(raws, CHANNELS_PER_BATCH):
+    for batch in in_batches(raws, CHANNELS_PER_BATCH):
         tally.count_seen(ObjectType.CHANNEL, len(batch))
         with transaction.atomic():
             for raw, kind in batch:
@@ -290,9 +289,3 @@ def set_members(
         if not only_narrows:
             channel.set_members_known(known_at)
     return member_ids != stored_ids
-
-
-def _batches(items: Iterable[_T], size: int) -> Iterator[list[_T]]:
-    source = iter(items)
-    while batch := list(islice(source, size)):
-        yield batch

@@ -33,7 +33,8 @@ from memories.models import (
 from memories.models.ingest.names import Names
 from memories.models.memory.versions import MemoryVersionQuerySet
 from memories.pipeline.redaction import slack_copies, workspace_texts
-from memories.pipeline.redaction.removed import RedactionResult, RemovedMessage, in_batches
+from memories.pipeline.redaction.removed import RedactionResult, RemovedMessage
+from memories.rules.batches import in_batches
 from memories.rules.ingest.markup import render_plain
 from memories.rules.memory.identity import MemoryScope, MemoryType
 from memories.rules.memory.lines import Origin
@@ -93,9 +94,8 @@ class Redactor:
         self.threads = {message.thread_ts for message in removed if message.thread_ts}
         self.unsourced: dict[int, int] = {}  # line → version
         self.result = RedactionResult(messages=len(removed))
-        channels = Channel.objects.filter(pk__in=self.channels)
-        own_names = dict(channels.values_list("slack_id", "name"))
-        self.names = Names(names.people, {**names.channels, **own_names})
+        own_names = Channel.objects.filter(pk__in=self.channels).values_list("slack_id", "name")
+        self.names = Names(names.people, {**names.channels, **dict(own_names)})
         self.matcher = QuoteMatcher(frozenset().union(*map(self._runs_of, removed)), person_names)
         short = {message.pk: self._short_texts_of(message) for message in removed}
         self.short = {pk: texts for pk, texts in short.items() if texts}

@@ -1,14 +1,9 @@
 """Removed messages, and the result of their redaction."""
 
-from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 from memories.models import Message
-
-Key = TypeVar("Key")
-
-KEYS_PER_QUERY = 500
 
 
 @dataclass(frozen=True)
@@ -64,9 +59,3 @@ class RedactionResult:
 
     def as_json(self) -> dict[str, Any]:
         return {**asdict(self), "memories": sorted(self.memories)}
-
-
-def in_batches(keys: Iterable[Key]) -> Iterator[list[Key]]:
-    """Split keys into lists that fit into one query."""
-    keys = list(keys)
-    return (keys[begin : begin + KEYS_PER_QUERY] for begin in range(0, len(keys), KEYS_PER_QUERY))

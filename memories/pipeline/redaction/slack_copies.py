@@ -4,7 +4,8 @@ import json
 from collections.abc import Collection, Iterable, Sequence
 
 from memories.models import Channel, Message, SlackEvent, Workspace
-from memories.pipeline.redaction.removed import RemovedMessage, in_batches
+from memories.pipeline.redaction.removed import RemovedMessage
+from memories.rules.batches import in_batches
 from memories.rules.ingest import references
 from memories.rules.ingest.characters import make_storable
 from memories.rules.ingest.message_text import message_text

@@ -13,7 +13,7 @@ from memories.models import (
     QuarantinedLine,
     Workspace,
 )
-from memories.pipeline.redaction.removed import in_batches
+from memories.rules.batches import in_batches
 from memories.rules.memory.identity import MemoryType
 from memories.rules.notes.fields import LONGEST_TITLE
 from memories.rules.redaction.shingles import MARK, QuoteMatcher

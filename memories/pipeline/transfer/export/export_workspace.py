@@ -26,9 +26,10 @@ from memories.models.memory.versions import MemoryVersionQuerySet
 from memories.pipeline.generate.input_keys import PROMPTS
 from memories.pipeline.transfer.export import schemas
 from memories.pipeline.transfer.export.exporter import Exporter, ExportReport
-from memories.pipeline.transfer.export.files import ExportWriter, Progress, chunks, no_progress
+from memories.pipeline.transfer.export.files import ExportWriter, Progress, no_progress
 from memories.pipeline.transfer.export.job_keys import current_input_key
 from memories.pipeline.transfer.new_file import new_file
+from memories.rules.batches import in_batches
 from memories.rules.redaction.shingles import MARK
 from memories.rules.transfer import export_format
 from memories.rules.transfer.schema import to_json
@@ -128,7 +129,7 @@ class MemoryExporter(Exporter):
         }
         self.writer.text(f"{folder}/memory.json", to_json(row) + "\n")
         self.report.counts["memories"] += 1
-        for chunk in chunks(numbers, CHUNK):
+        for chunk in in_batches(numbers, CHUNK):
             versions = memory.versions.filter(number__gte=chunk[0], number__lte=chunk[-1])
             self._write_versions(folder, versions)
 
@@ -181,7 +182,7 @@ class MemoryExporter(Exporter):
 
     def _jobs(self) -> Iterator[dict[str, Any]]:
         rows = self.jobs.select_related("memory", "segment", "base").order_by("pk")
-        for chunk in chunks(self.iterate(rows, CHUNK), CHUNK):
+        for chunk in in_batches(self.iterate(rows, CHUNK), CHUNK):
             inputs: dict[int, list[JobInput]] = defaultdict(list)
             all_inputs = JobInput.objects.filter(job__in=chunk).order_by("pk")
             for job_input in all_inputs.select_related("version__memory"):

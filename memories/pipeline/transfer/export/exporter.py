@@ -19,7 +19,8 @@ from memories.models import (
 from memories.models.access.audience import notes_with_trash
 from memories.models.sync.channel_sync import sync_of
 from memories.pipeline.transfer.export import schemas
-from memories.pipeline.transfer.export.files import PROGRESS_ROWS, ExportWriter, Progress, chunks
+from memories.pipeline.transfer.export.files import PROGRESS_ROWS, ExportWriter, Progress
+from memories.rules.batches import in_batches
 from memories.rules.ingest.markup import strip_channel_labels
 from memories.rules.transfer import export_format
 from memories.rules.transfer.schema import to_json
@@ -177,7 +178,7 @@ class Exporter:
         notes = notes_with_trash(self.reader).filter(workspace=self.workspace).order_by("pk")
         source = ("source__channel", "source__ts")
         rows = notes.values(*schemas.NOTE.columns, "pk", *source, *NOTE_RELATIONS.values())
-        for chunk in chunks(self.iterate(rows), CHUNK):
+        for chunk in in_batches(self.iterate(rows), CHUNK):
             versions = self._note_versions([row["pk"] for row in chunk])
             for row in chunk:
                 row["versions"] = versions[row.pop("pk")]

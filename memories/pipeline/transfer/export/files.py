@@ -1,9 +1,8 @@
 """The files of an exported workspace: texts, and JSON objects one a line."""
 
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from memories.pipeline.transfer.archive import MANIFEST, ArchiveError, ArchiveReader, ArchiveWriter
 from memories.rules.transfer import export_format
@@ -15,18 +14,10 @@ MAX_BYTES = 64 * 1024**3
 PROGRESS_ROWS = 500  # between two calls of a `Progress`
 
 Progress = Callable[[str, int], None]  # (file, rows so far)
-_T = TypeVar("_T")
 
 
 def no_progress(name: str, rows: int) -> None:
     """Report nothing."""
-
-
-def chunks(rows: Iterable[_T], size: int) -> Iterator[list[_T]]:
-    """Yield lists of at most ``size`` rows."""
-    rows = iter(rows)
-    while chunk := list(islice(rows, size)):
-        yield chunk
 
 
 class ExportWriter(ArchiveWriter):

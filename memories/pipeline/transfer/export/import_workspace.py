@@ -13,9 +13,10 @@ from memories.models import AuditEvent, Job, JobInput, Line, Memory, MemoryVersi
 from memories.pipeline.generate.input_keys import PROMPTS
 from memories.pipeline.transfer.archive import ArchiveError
 from memories.pipeline.transfer.export import schemas
-from memories.pipeline.transfer.export.files import ExportReader, Progress, chunks, no_progress
+from memories.pipeline.transfer.export.files import ExportReader, Progress, no_progress
 from memories.pipeline.transfer.export.importer import Importer, ImportReport, create_with_times
 from memories.pipeline.transfer.export.job_keys import current_input_key, imported_input_key
+from memories.rules.batches import in_batches
 from memories.rules.transfer import export_format
 from memories.rules.transfer.schema import SchemaError, parse_json
 
@@ -79,7 +80,7 @@ class MemoryImporter(Importer):
         self.report.counts["memories"] += 1
         self.memories[row["scope"], row["scope_id"], row["memory_type"]] = memory
         relations: list[tuple[str, int, int | None, int | None]] = []
-        for chunk in chunks(numbers, CHUNK):
+        for chunk in in_batches(numbers, CHUNK):
             relations += self._create_versions(folder, memory, chunk)
         self._relate_versions(memory, relations)
         if current is not None:

@@ -27,7 +27,8 @@ from memories.models import (
 )
 from memories.pipeline.transfer.archive import MANIFEST, ArchiveError
 from memories.pipeline.transfer.export import schemas
-from memories.pipeline.transfer.export.files import PROGRESS_ROWS, ExportReader, Progress, chunks
+from memories.pipeline.transfer.export.files import PROGRESS_ROWS, ExportReader, Progress
+from memories.rules.batches import in_batches
 from memories.rules.ingest.timestamps import micros
 from memories.rules.settings import InvalidSetting, parse_settings
 from memories.rules.transfer import export_format
@@ -135,7 +136,7 @@ class Importer:
                 yield made
 
         with self.file(name):
-            for chunk in chunks(make_each(), CHUNK):
+            for chunk in in_batches(make_each(), CHUNK):
                 save(chunk)
 
     def count(self, kind: str, name: str) -> None:
@@ -189,7 +190,7 @@ class Importer:
             by_channel.setdefault(slack_id, {})[ts] = None
         for slack_id, all_ts in by_channel.items():
             rows = Message.objects.filter(channel=self.channel(slack_id))
-            for chunk in chunks(all_ts, 500):
+            for chunk in in_batches(all_ts):
                 pairs = rows.filter(ts__in=chunk).values_list("ts", "pk")
                 ids |= {(slack_id, ts): pk for ts, pk in pairs}
             for ts in all_ts:
