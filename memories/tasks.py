@@ -212,7 +212,8 @@ def retention() -> None:
     indexing.erase()
     uploads.remove_stale_files(timezone.now())
     for workspace in Workspace.objects.all():
-        if not delete_expired(workspace, timezone.now(), seconds=WORK_SECONDS).is_done:
+        _count, is_done = delete_expired(workspace, timezone.now(), seconds=WORK_SECONDS)
+        if not is_done:
             async_task("memories.tasks.retention")
             return
 

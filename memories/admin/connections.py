@@ -130,8 +130,9 @@ class SlackConnectionAdmin(AudienceAdmin):
     def missing(self, connection: SlackConnection) -> str:
         if connection.checked_at is None or not connection.scopes:
             return display_value(None)
-        grant = scopes.compare_scopes(connection.scopes, connection.workspace.memory_settings)
-        return display_value(", ".join(grant.missing))
+        workspace = connection.workspace
+        missing, _surplus = scopes.compare_scopes(connection.scopes, workspace.memory_settings)
+        return display_value(", ".join(missing))
 
     @admin.display(description=_("test, choose channels"))
     def own_page(self, connection: SlackConnection) -> str:

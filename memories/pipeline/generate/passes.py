@@ -57,8 +57,8 @@ def run_pass(
                 continue
             if plan is None:
                 continue
-            report.closed.update(segment.reason for segment in plan.segments)
-            due = plan.due
+            segments, due = plan
+            report.closed.update(segment.reason for segment in segments)
         if due.new_count and not due.is_due:
             look_again = due.recheck_us
             report.waiting.append(

@@ -55,22 +55,13 @@ class Window(NamedTuple):
     closed_us: int
 
 
-class ChannelPlan(NamedTuple):
-    """New segments of a channel, and whether its open messages are due."""
+def channels_to_plan(
+    workspace: Workspace, now_us: int
+) -> list[tuple[Channel, UpdateDecision | None]]:
+    """Return channels with something new, and the decision of those that have to wait.
 
-    segments: Sequence[Segment]
-    due: UpdateDecision
-
-
-class ChannelToPlan(NamedTuple):
-    """A channel with something new, and the decision if it has to wait: then nothing can be closed."""
-
-    channel: Channel
-    wait: UpdateDecision | None
-
-
-def channels_to_plan(workspace: Workspace, now_us: int) -> list[ChannelToPlan]:
-    """Return channels with something new. A quiet one, or one that has to wait, costs no other query."""
+    Of these nothing can be closed. A quiet one, or one that has to wait, costs no other query.
+    """
     settings = workspace.memory_settings
     waiting = Message.objects.waiting().until(now_us).filter(channel=OuterRef("pk")).order_by()
     counts = waiting.values("channel").annotate(
@@ -95,7 +86,7 @@ def channels_to_plan(workspace: Workspace, now_us: int) -> list[ChannelToPlan]:
         )
     )
     return [
-        ChannelToPlan(
+        (
             channel,
             None if channel.pk in with_threads else _find_wait(channel, now_us, settings),
         )
@@ -136,7 +127,7 @@ def threads_to_plan(workspace: Workspace, now_us: int, **place: Channel) -> set[
 @transaction.atomic
 def plan_channel(
     channel_id: int, now: datetime, *, close_now: str | None = None
-) -> ChannelPlan | None:
+) -> tuple[list[Segment], UpdateDecision] | None:
     """Close the segments of a channel that are due as of ``now``, and schedule their jobs.
 
     ``close_now`` closes this thread, or the channel itself with "", though it is not due. Returns
@@ -159,7 +150,7 @@ class _Planner:
     now_us: int
     close_now: str | None
 
-    def plan(self) -> ChannelPlan:
+    def plan(self) -> tuple[list[Segment], UpdateDecision]:
         channel = self.channel
         self.settings = channel.workspace.memory_settings
         if channel.start_us is None:
@@ -188,7 +179,7 @@ class _Planner:
             self._plan_threads()
         if channel.segments_from_us != channel.start_us:
             channel.mark_cut_from_start()
-        return ChannelPlan(segments, due)
+        return segments, due
 
     def _find_due(self, waiting: Sequence[WaitingMessage], frontier: int | None) -> UpdateDecision:
         times = [m.micros for m in waiting]

@@ -5,7 +5,6 @@ Tombstones and the memories made from the messages stay. No import brings the wo
 
 import logging
 import time
-from dataclasses import dataclass
 from datetime import datetime
 
 from memories.models import Message, Workspace
@@ -16,18 +15,13 @@ logger = logging.getLogger(__name__)
 BATCH = 2000
 
 
-@dataclass(frozen=True)
-class Expired:
-    """The number of deleted messages, and whether none is left."""
-
-    messages: int
-    is_done: bool = True
-
-
-def delete_expired(workspace: Workspace, now: datetime, *, seconds: float | None = None) -> Expired:
+def delete_expired(
+    workspace: Workspace, now: datetime, *, seconds: float | None = None
+) -> tuple[int, bool]:
     """Delete the words of expired messages, one batch in a transaction.
 
     After ``seconds`` no further batch starts. The next call continues.
+    Return the number of deleted messages, and whether none is left.
     """
     days = workspace.memory_settings.retention_days
     began, done = time.monotonic(), 0
@@ -37,10 +31,10 @@ def delete_expired(workspace: Workspace, now: datetime, *, seconds: float | None
         last = 0  # else each batch would scan the deleted messages
         while rows := list(old.filter(micros__gte=last).values_list("pk", "micros")[:BATCH]):
             if seconds is not None and time.monotonic() - began >= seconds:
-                return Expired(done, is_done=False)
+                return done, False
             last = rows[-1][1]
             messages = Message.objects.filter(pk__in=[pk for pk, _ in rows])
             done += messages.purge(Message.State.EXPIRED)
     if done:
         logger.info("workspace %s: %s messages are older than kept", workspace.pk, done)
-    return Expired(done)
+    return done, True

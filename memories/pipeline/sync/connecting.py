@@ -130,18 +130,16 @@ def client_for(workspace: Workspace, *, allow_stopped: bool = False, **options: 
 
 def disconnect_if_rejected(
     workspace: Workspace, client: SlackClient, error: SlackError, now: datetime
-) -> bool:
+) -> None:
     """Stop the connection if the error means that Slack rejects the client's token.
 
-    Return False for other errors, and if the connection has another token by now.
+    Do nothing for other errors, and if the connection has another token by now.
     """
     if error.code not in _REJECTIONS:
-        return False
+        return
     connection = SlackConnection.objects.of(workspace)
-    if connection.token_end not in ("", client.token_end):
-        return False
-    connection.stop(_REJECTIONS[error.code], error.message, now)
-    return True
+    if connection.token_end in ("", client.token_end):
+        connection.stop(_REJECTIONS[error.code], error.message, now)
 
 
 def has_usable_token(workspace: Workspace) -> bool:
@@ -293,15 +291,13 @@ def last_check(workspace: Workspace) -> Findings:
 
 def _scope_findings(connection: SlackConnection, workspace: Workspace) -> dict[str, Any]:
     """Compare the scopes of the last check with the scopes that the settings need."""
-    difference = scopes.compare_scopes(connection.scopes, workspace.memory_settings)
+    missing, surplus = scopes.compare_scopes(connection.scopes, workspace.memory_settings)
     return {
         "scopes": tuple(connection.scopes),
-        "missing": tuple(
-            MissingScope(scope, feature) for scope, feature in difference.missing.items()
-        ),
-        "surplus": tuple(difference.surplus),
+        "missing": tuple(MissingScope(scope, feature) for scope, feature in missing.items()),
+        "surplus": tuple(surplus),
         "slow_plan": connection.slow_plan,
-        "notes": tuple(_notes(difference.surplus, slow_plan=connection.slow_plan)),
+        "notes": tuple(_notes(surplus, slow_plan=connection.slow_plan)),
     }
 
 

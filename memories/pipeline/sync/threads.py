@@ -43,23 +43,25 @@ class ThreadReader:
     def resync(self) -> None:
         """Read the threads that are due, those with the oldest read first."""
         roots, sync = self.channel.messages.roots(), self.sync
-        due = resync_schedule.due_threads(roots.count(), sync.threads_resynced_to, self.now)
+        due_count, interval = resync_schedule.due_threads(
+            roots.count(), sync.threads_resynced_to, self.now
+        )
         if sync.threads_resynced_to is None:
             sync.set_threads_resynced_to(self.now)
-        if not due.count:
+        if not due_count:
             return
         latest = self.now - resync_schedule.THREAD_REST
         rested = roots.filter(Q(replies_read_at=None) | Q(replies_read_at__lt=latest))
         oldest = rested.order_by(F("replies_read_at").asc(nulls_first=True), "micros")
-        chosen = list(oldest.defer("raw")[: due.count])
+        chosen = list(oldest.defer("raw")[:due_count])
         for root in chosen:
             has_replies = root.reply_count and root.state != Message.State.DELETED
             if has_replies or self._replies(root).exists():
                 self._read(root, is_resync=True)
             else:
                 root.record_thread_read(self.now)
-            sync.set_threads_resynced_to((sync.threads_resynced_to or self.now) + due.interval)
-        if len(chosen) < due.count:
+            sync.set_threads_resynced_to((sync.threads_resynced_to or self.now) + interval)
+        if len(chosen) < due_count:
             sync.set_threads_resynced_to(self.now)  # the others were read a moment ago
 
     def _read(self, root: Message, *, is_resync: bool = False) -> None:

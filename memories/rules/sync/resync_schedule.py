@@ -5,7 +5,6 @@
 - Within 30 days it reads the replies of every thread, because Slack reports no edit of a reply.
 """
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from zlib import crc32
 
@@ -43,25 +42,17 @@ def is_fresh(at: datetime | None, now: datetime) -> bool:
     return at is not None and now - at < FRESH_FOR
 
 
-@dataclass(frozen=True)
-class DueThreads:
-    """The number of due threads, and the time between two threads."""
+def due_threads(threads: int, resynced_to: datetime | None, now: datetime) -> tuple[int, timedelta]:
+    """Return how many of a channel's threads are due, and the time between two threads.
 
-    count: int
-    interval: timedelta
-
-
-def due_threads(threads: int, resynced_to: datetime | None, now: datetime) -> DueThreads:
-    """Return how many of a channel's threads are due since ``resynced_to``.
-
-    All are due after THREAD_PERIOD, and none if ``resynced_to`` is None.
+    They are due since ``resynced_to``: all are due after THREAD_PERIOD, and none if ``resynced_to`` is None.
     """
     if not threads:
-        return DueThreads(0, timedelta())
+        return 0, timedelta()
     interval = THREAD_PERIOD / threads
     if resynced_to is None:
-        return DueThreads(0, interval)
-    return DueThreads(min(threads, max(0, int((now - resynced_to) / interval))), interval)
+        return 0, interval
+    return min(threads, max(0, int((now - resynced_to) / interval))), interval
 
 
 def starts_with_resync(now: datetime) -> bool:

@@ -1,7 +1,6 @@
 """OAuth scopes that the Slack app needs, and the feature that needs each."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import StrEnum
 
 from memories.rules.settings import MemorySettings
@@ -54,16 +53,11 @@ def required_scopes(settings: MemorySettings) -> dict[str, Feature]:
     return scopes
 
 
-@dataclass(frozen=True)
-class ScopeDifference:
-    """Required scopes that were not granted, with their features, and granted ones to remove."""
-
-    missing: dict[str, Feature]
-    surplus: list[str]
-
-
-def compare_scopes(granted: Iterable[str], settings: MemorySettings) -> ScopeDifference:
+def compare_scopes(
+    granted: Iterable[str], settings: MemorySettings
+) -> tuple[dict[str, Feature], list[str]]:
+    """Return required scopes that were not granted, with their features, and ones to remove."""
     granted_scopes = set(granted)
     required = required_scopes(settings)
     missing = {scope: feature for scope, feature in required.items() if scope not in granted_scopes}
-    return ScopeDifference(missing, sorted(granted_scopes - set(required)))
+    return missing, sorted(granted_scopes - set(required))

@@ -10,7 +10,7 @@ from memories.models import MemoryVersion, Message, Segment
 from memories.pipeline.generate.passes import run_pass
 from memories.pipeline.ingest.store import store_messages
 from memories.pipeline.redaction import forget, retention
-from memories.pipeline.redaction.retention import Expired, delete_expired
+from memories.pipeline.redaction.retention import delete_expired
 from memories.rules.ingest.timestamps import to_micros
 from tests.factories import MONDAY, ChannelFactory, MessageFactory, ts_at
 from tests.pipeline.current import long, short
@@ -36,8 +36,8 @@ def say(channel, at, text=TEXT):
 def test_words_go_and_memories_stay(channel):
     old, young = say(channel, MONDAY), say(channel, MONDAY + 20 * DAY, "And the lamps are green")
     run_pass(channel.workspace, MONDAY + 21 * DAY)
-    assert delete_expired(channel.workspace, MONDAY + 30 * DAY) == Expired(0)
-    assert delete_expired(channel.workspace, MONDAY + 31 * DAY) == Expired(1)
+    assert delete_expired(channel.workspace, MONDAY + 30 * DAY) == (0, True)
+    assert delete_expired(channel.workspace, MONDAY + 31 * DAY) == (1, True)
     old.refresh_from_db()
     young.refresh_from_db()
     assert (old.state, old.text, old.raw, old.username) == ("expired", "", "", "")
@@ -45,12 +45,12 @@ def test_words_go_and_memories_stay(channel):
     run_pass(channel.workspace, MONDAY + 32 * DAY)
     assert "copper gate" in short(channel).versions.get(number=1).content
     assert "copper gate" in long(channel).current.content
-    assert delete_expired(channel.workspace, MONDAY + 31 * DAY) == Expired(0)
+    assert delete_expired(channel.workspace, MONDAY + 31 * DAY) == (0, True)
 
 
 def test_nothing_is_deleted_without_a_retention_setting(channel):
     message = say(ChannelFactory(), MONDAY)
-    assert delete_expired(message.channel.workspace, MONDAY + 3000 * DAY) == Expired(0)
+    assert delete_expired(message.channel.workspace, MONDAY + 3000 * DAY) == (0, True)
 
 
 def test_an_import_does_not_restore_expired_messages(channel):
@@ -117,8 +117,8 @@ def test_batches_are_bounded_and_continue(channel, monkeypatch):
         say(channel, MONDAY + timedelta(minutes=n))
     monkeypatch.setattr(retention, "BATCH", 3)
     now = MONDAY + 31 * DAY
-    assert delete_expired(channel.workspace, now, seconds=0) == Expired(0, is_done=False)
-    assert delete_expired(channel.workspace, now) == Expired(7)
+    assert delete_expired(channel.workspace, now, seconds=0) == (0, False)
+    assert delete_expired(channel.workspace, now) == (7, True)
 
 
 def test_the_daily_task(channel):

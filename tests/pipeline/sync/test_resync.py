@@ -130,7 +130,7 @@ def test_a_channel_in_its_first_sync_is_not_planned() -> None:
     late = to_micros(MONDAY + timedelta(days=1))
     assert channels_to_plan(channel.workspace, late) == []
     set_sync(channel, synced_ts="1767603600.000100", history_newest_ts="")
-    assert [row.channel for row in channels_to_plan(channel.workspace, late)] == [channel]
+    assert [row for row, _ in channels_to_plan(channel.workspace, late)] == [channel]
 
 
 # Resync

@@ -57,17 +57,18 @@ def test_a_resync_and_members_are_due_after_their_time(due, limit):
 )
 def test_number_of_due_threads(threads, since, count):
     resynced_to = NOW - since if since is not None else None
-    assert resync_schedule.due_threads(threads, resynced_to, NOW).count == count
+    due_count, _ = resync_schedule.due_threads(threads, resynced_to, NOW)
+    assert due_count == count
 
 
 def test_frequent_syncs_read_each_thread_once_a_period():
     resynced_to, read, now = NOW, 0, NOW
     while now - NOW < resync_schedule.THREAD_PERIOD:
         now += resync_schedule.SYNC_INTERVAL
-        due = resync_schedule.due_threads(700, resynced_to, now)
-        assert due.count <= 1
-        read += due.count
-        resynced_to += due.count * due.interval
+        due_count, interval = resync_schedule.due_threads(700, resynced_to, now)
+        assert due_count <= 1
+        read += due_count
+        resynced_to += due_count * interval
     assert read in (699, 700)
 
 
