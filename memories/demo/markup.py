@@ -4,6 +4,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from memories.rules.ingest.markup import escape
+
 _CODE = re.compile(r"(```.+?```|`[^`\n]+`)", re.DOTALL)
 _TOKEN = re.compile(
     r"\[(?P<label>[^\]\n]+)\]\((?P<target>https?://[^)\s]+)\)"
@@ -20,10 +22,6 @@ Element = dict[str, Any]
 
 class UnknownName(ValueError):
     """An `@name` that is not in people.toml."""
-
-
-def escape(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 class Markup:

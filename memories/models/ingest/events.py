@@ -60,8 +60,11 @@ class SlackEventQuerySet(models.QuerySet["SlackEvent"]):
 
         A sync brings back what may stay.
         """
-        events = self.with_body().filter(body__contains=text)
-        return events.update(state=SlackEvent.State.SKIPPED, reason="forgotten", body="")
+        return self.with_body().filter(body__contains=text).forget()
+
+    def forget(self) -> int:
+        """Skip these events and empty their bodies; return their number."""
+        return self.update(state=SlackEvent.State.SKIPPED, reason="forgotten", body="")
 
     def prune(self, before: datetime) -> int:
         """Delete events received before then, the oldest first, at most 10,000 of them."""

@@ -2,7 +2,7 @@
 
 from django.conf import settings
 from django.db import transaction
-from django.utils.crypto import constant_time_compare, salted_hmac
+from django.utils.crypto import salted_hmac
 
 from memories.models import AuditEvent, Person, User
 from memories.pipeline.access import operators
@@ -27,10 +27,6 @@ def setup_token() -> str:
     """
     digest = salted_hmac("memories.setup", "first account", algorithm="sha256").hexdigest()
     return digest[:32]
-
-
-def is_setup_token(token: str) -> bool:
-    return constant_time_compare(token, setup_token())
 
 
 @transaction.atomic

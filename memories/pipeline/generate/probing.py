@@ -30,12 +30,6 @@ class Prober:
     def __post_init__(self) -> None:
         self.budget = CallBudget(None, self.summariser)
 
-    @property
-    def endpoint(self) -> Endpoint:
-        if self.budget.endpoint is None:
-            raise ValueError("no endpoint was called")
-        return self.budget.endpoint
-
     def findings(self) -> ProbeResult:
         """Raises CallRefused and SummariserError."""
         english = probe.build_conversation(japanese=False)
@@ -99,7 +93,9 @@ def probe_model(summariser: ModelSummariser) -> ProbeResult:
     """Save and return the findings. Raises CallRefused and SummariserError."""
     prober = Prober(summariser)
     findings = prober.findings()
-    prober.endpoint.record_findings(findings, timezone.now())
+    endpoint = prober.budget.endpoint
+    assert endpoint is not None  # a model has one
+    endpoint.record_findings(findings, timezone.now())
     return findings
 
 

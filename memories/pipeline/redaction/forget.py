@@ -162,9 +162,8 @@ def _clean_messages_of_others(person: Person) -> int:
     for talk in Channel.objects.filter(kind=Channel.Kind.IM, memberships__person=person):
         names = Person.objects.filter(memberships__channel=talk).names().values()
         talk.describe({"name": ", ".join(sorted(names))[:200]})
-    SlackEvent.objects.filter(body__contains=person.slack_id, kind__startswith="user_").update(
-        body="", state=SlackEvent.State.SKIPPED, reason="forgotten"
-    )
+    about = SlackEvent.objects.filter(body__contains=person.slack_id, kind__startswith="user_")
+    about.forget()
     return cleaned
 
 

@@ -1,6 +1,6 @@
 """Removed messages, and the result of their redaction."""
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self
 
 from memories.models import Message
@@ -32,9 +32,7 @@ class RemovedMessage:
     @classmethod
     def edited(cls, row: Message, old_text: str) -> Self:
         """Return the value of a stored message that has its new text already."""
-        segments = tuple(pk for pk in (row.segment_id, row.thread_segment_id) if pk)
-        address = (row.pk, row.channel_id, row.ts, row.thread_ts)
-        return cls(*address, old_text, segments, new_text=row.text, is_edit=True)
+        return replace(cls.of(row), text=old_text, new_text=row.text, is_edit=True)
 
 
 @dataclass

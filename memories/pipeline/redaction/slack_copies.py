@@ -81,9 +81,7 @@ def skip_events(removed: Sequence[RemovedMessage], matcher: QuoteMatcher) -> int
         about = [by_address[key] for key in references.event_messages(event) & by_address.keys()]
         quotes = about and any(map(matcher.spans, references.iter_strings(event)))
         if quotes or not all(message.is_edit for message in about):
-            SlackEvent.objects.filter(pk=pk).update(
-                body="", state=SlackEvent.State.SKIPPED, reason="forgotten"
-            )
+            SlackEvent.objects.filter(pk=pk).forget()
             skipped += 1
     return skipped
 

@@ -73,7 +73,8 @@ class HistoryReader:
         for page in self._pages(reached_ts, "" if is_resync else until_ts):
             with transaction.atomic():
                 reached_ts = page.save()
-                newest_ts = newest_ts or _highest(page.times.moments)
+                if not newest_ts and page.times.moments:
+                    newest_ts = ts_from_micros(max(page.times.moments))
                 passed = bool(until_ts and reached_ts) and (
                     micros_or_0(reached_ts) <= micros_or_0(until_ts)
                 )
@@ -213,7 +214,3 @@ class _Page:
         return set(
             replies.exclude(ts=F("thread_ts")).values_list("thread_ts", flat=True).distinct()
         )
-
-
-def _highest(moments: Sequence[int]) -> str:
-    return ts_from_micros(max(moments)) if moments else ""

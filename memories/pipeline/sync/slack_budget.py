@@ -37,11 +37,8 @@ class SharedLimiter:
     @contextmanager
     def _locked_row(self, method: str, rate: int) -> Iterator[SlackBudget]:
         with transaction.atomic():
-            full = rate_limits.full_bucket(rate, self._now())
-            SlackBudget.objects.get_or_create(
-                token_key=self._token_key,
-                method=method,
-                defaults={"calls_left": full.calls_left, "counted_at": full.counted_at},
+            full = {"calls_left": rate_limits.burst(rate), "counted_at": self._now()}
+            row, _is_new = SlackBudget.objects.select_for_update().get_or_create(
+                token_key=self._token_key, method=method, defaults=full
             )
-            rows = SlackBudget.objects.select_for_update()
-            yield rows.get(token_key=self._token_key, method=method)
+            yield row

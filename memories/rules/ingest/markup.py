@@ -7,6 +7,7 @@ renamed after a message was written.
 Every pattern is linear in the length of the text: none may match past its own closing mark.
 """
 
+import html
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -100,7 +101,7 @@ def unescape(text: str) -> str:
 
 def escape(text: str) -> str:
     """Escape ``& < >`` as Slack does: the reverse of `unescape`."""
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return html.escape(text, quote=False)
 
 
 def mentions_in(texts: Iterable[str]) -> tuple[set[str], set[str]]:

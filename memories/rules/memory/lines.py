@@ -136,21 +136,11 @@ def revise_lines(base: Sequence[Line], text: str, author: int | None = None) -> 
                 old = base[i1 + offset] if tag == "equal" else same
                 lines.append(replace(old, text=new, pinned=same.pinned))
                 continue
-            replaced = base[i1 + offset] if i1 + offset < i2 else None
-            if replaced is not None and _are_similar(replaced.text, new):
-                lines.append(
-                    Line(
-                        new,
-                        Origin.PERSON,
-                        None,
-                        replaced.sources,
-                        replaced.pinned,
-                        replaced.kind,
-                        author=author,
-                    )
-                )
-            else:
-                lines.append(Line(new, Origin.PERSON, author=author))
+            was = base[i1 + offset] if i1 + offset < i2 else None
+            line = Line(new, Origin.PERSON, author=author)
+            if was is not None and _are_similar(was.text, new):
+                line = replace(line, sources=was.sources, pinned=was.pinned, kind=was.kind)
+            lines.append(line)
     return lines
 
 

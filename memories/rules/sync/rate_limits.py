@@ -52,10 +52,6 @@ def burst(rate: int) -> int:
     return max(1, rate // 4)
 
 
-def full_bucket(rate: int, now: datetime) -> Bucket:
-    return Bucket(burst(rate), now)
-
-
 def take(bucket: Bucket, rate: int, now: datetime) -> tuple[Bucket, float]:
     """Take one call. Return the new bucket, and 0.0 or the seconds to wait for a call.
 

@@ -12,6 +12,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.crypto import constant_time_compare
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST
 from django_htmx.http import HttpResponseClientRedirect
@@ -19,7 +20,7 @@ from django_htmx.http import HttpResponseClientRedirect
 from memories.demo.create import SLUG, create_demo
 from memories.forms import focus_first_wrong
 from memories.models import AuditEvent, ModelServer, Upload, Workspace
-from memories.pipeline.access.first_account import create_operator, is_new, is_setup_token
+from memories.pipeline.access.first_account import create_operator, is_new, setup_token
 from memories.pipeline.generate.trial import try_model
 from memories.pipeline.sync.connecting import FEATURE_NAMES
 from memories.rules.settings import MemorySettings
@@ -53,7 +54,7 @@ def _first_account(request: UserRequest) -> HttpResponse:
     """Create the first account with the token that the server printed, so no stranger can be first."""
     token = request.POST.get("token") or request.GET.get("token", "")
     form, status = None, 200
-    if is_setup_token(token):
+    if constant_time_compare(token, setup_token()):
         form = NewAccountForm(request.POST if request.method == "POST" else None)
         if form.is_valid() and create_operator(form.save(commit=False)):
             login(request, form.instance, settings.AUTHENTICATION_BACKENDS[0])

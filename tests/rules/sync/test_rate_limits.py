@@ -31,7 +31,7 @@ def test_calls_per_minute_of_each_method(method, slow, calls):
 
 def calls_by(rate: int, seconds: float, step: float, chance: random.Random | None = None):
     """Return the times of calls that are tried every ``step`` seconds, or at random."""
-    bucket, now, times = rate_limits.full_bucket(rate, NOW), 0.0, []
+    bucket, now, times = Bucket(rate_limits.burst(rate), NOW), 0.0, []
     while now < seconds:
         bucket, wait = rate_limits.take(bucket, rate, NOW + timedelta(seconds=now))
         if wait == 0:
@@ -70,7 +70,7 @@ def test_a_clock_that_was_set_back_does_not_shorten_the_wait():
 
 
 def test_a_refusal_by_slack_blocks_calls_until_its_end():
-    bucket = rate_limits.block(rate_limits.full_bucket(50, NOW), 90, NOW)
+    bucket = rate_limits.block(Bucket(rate_limits.burst(50), NOW), 90, NOW)
     assert rate_limits.take(bucket, 50, NOW + timedelta(seconds=30))[1] == pytest.approx(60)
     shorter = rate_limits.block(bucket, 1, NOW)
     assert shorter.paused_until == bucket.paused_until

@@ -26,7 +26,7 @@ from memories.models.memory.versions import MemoryVersionQuerySet
 from memories.pipeline.generate.input_keys import PROMPTS
 from memories.pipeline.transfer.export import schemas
 from memories.pipeline.transfer.export.exporter import Exporter, ExportReport
-from memories.pipeline.transfer.export.files import ExportWriter, Progress, no_progress
+from memories.pipeline.transfer.export.files import ExportWriter, Progress
 from memories.pipeline.transfer.export.job_keys import current_input_key
 from memories.pipeline.transfer.new_file import new_file
 from memories.rules.batches import in_batches
@@ -50,7 +50,7 @@ def export_workspace(
     *,
     by: User | None,
     force: bool = False,
-    on_progress: Progress = no_progress,
+    on_progress: Progress = lambda name, rows: None,
 ) -> ExportReport:
     """Write the workspace as of one moment and record it in the audit log. Nobody has to wait.
 

@@ -16,10 +16,6 @@ PROGRESS_ROWS = 500  # between two calls of a `Progress`
 Progress = Callable[[str, int], None]  # (file, rows so far)
 
 
-def no_progress(name: str, rows: int) -> None:
-    """Report nothing."""
-
-
 class ExportWriter(ArchiveWriter):
     def text(self, name: str, content: str) -> None:
         with self.add(name) as write:

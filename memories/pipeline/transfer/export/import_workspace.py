@@ -10,12 +10,12 @@ from typing import Any
 from django.db import transaction
 
 from memories.models import AuditEvent, Job, JobInput, Line, Memory, MemoryVersion, Segment
-from memories.pipeline.generate.input_keys import PROMPTS
+from memories.pipeline.generate.input_keys import PROMPTS, input_key
 from memories.pipeline.transfer.archive import ArchiveError
 from memories.pipeline.transfer.export import schemas
-from memories.pipeline.transfer.export.files import ExportReader, Progress, no_progress
+from memories.pipeline.transfer.export.files import ExportReader, Progress
 from memories.pipeline.transfer.export.importer import Importer, ImportReport, create_with_times
-from memories.pipeline.transfer.export.job_keys import current_input_key, imported_input_key
+from memories.pipeline.transfer.export.job_keys import current_input_key
 from memories.rules.batches import in_batches
 from memories.rules.transfer import export_format
 from memories.rules.transfer.schema import SchemaError, parse_json
@@ -25,7 +25,7 @@ Identity = tuple[str, str, str]  # scope, scope id, type
 
 
 def import_workspace(
-    path: Path, *, slug: str | None = None, on_progress: Progress = no_progress
+    path: Path, *, slug: str | None = None, on_progress: Progress = lambda name, rows: None
 ) -> ImportReport:
     """Create the workspace, as ``slug`` if given, and record it in the audit log.
 
@@ -219,7 +219,7 @@ class MemoryImporter(Importer):
             segment=segment,
             base_id=base_id,
             backfill=self.backfills[backfill - 1] if backfill else None,
-            input_key=key or imported_input_key(memory, self.job_line),
+            input_key=key or input_key(memory.pk, "imported", self.job_line),  # no pass creates it
             reply_sources=reply_sources,
             **row,
         )

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from memories.models import Memory, Message, Segment
 from memories.pipeline.generate.input_keys import (
     BaseKey,
-    input_key,
     merge_key,
     provisional_key,
     segment_key,
@@ -53,8 +52,3 @@ def _thread_messages(memory: Memory, segment: Segment | None) -> list[tuple[str,
     )
     messages = Message.objects.filter(channel=memory.channel_id, thread_segment__in=waiting)
     return list(messages.order_by("micros").values_list("ts", "edited_ts", "state"))
-
-
-def imported_input_key(memory: Memory, line: int) -> str:
-    """Return a key that no pass creates, for the job on this line of the file."""
-    return input_key(memory.pk, "imported", line)
