@@ -22,7 +22,7 @@ from django.utils.translation import gettext_lazy as _
 
 from memories.admin.lookups import CheckedAutocomplete, CheckedLookups, is_valid_lookup
 from memories.models import AuditEvent, Reader, User
-from memories.models.access.readers import key_is
+from memories.models.access.readers import OUTER_ROW
 
 PREVIEW_CHARACTERS = 80
 MAX_COUNT = 1_000  # rows of a list
@@ -134,7 +134,7 @@ class AudienceAdmin(VisibleChoices, CheckedLookups):
         is_search = bool(request.GET.keys() & {SEARCH_VAR, "term"})
         if is_search or type(self).filter_for is not AudienceAdmin.filter_for:
             return visible
-        return rows.filter(Exists(visible.filter(key_is("pk"))))
+        return rows.filter(Exists(visible.filter(OUTER_ROW)))
 
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
         """Allow filters in a URL only by visible columns of the row itself.

@@ -101,8 +101,8 @@ def _workspaces(now: datetime) -> Iterator[GaugeMetricFamily]:
     lag = _gauge("sync_lag_seconds", "Age of the last complete sync with Slack.", "workspace")
     wait = _gauge("pass_wait_seconds", "Time for which a queued pass has waited.", "workspace")
     for workspace in Workspace.objects.all():
-        last = workspace.synced_at or workspace.connected_at
-        if workspace.connected_at is not None and last is not None:
+        if workspace.connected_at is not None:
+            last = workspace.synced_at or workspace.connected_at
             lag.add_metric([workspace.slug], (now - last).total_seconds())
         queued_at = workspace.pass_queued_at or now
         wait.add_metric([workspace.slug], (now - queued_at).total_seconds())

@@ -27,8 +27,8 @@ class DigestQuerySet(models.QuerySet["Digest"]):
         rows = self.filter(feed_digest__in=token_digests(SALT, token), user__is_active=True)
         return rows.select_related("user").first()
 
-    def stop_mails(self) -> int:
-        return self.exclude(frequency="").update(frequency="", next_at=None)
+    def stop_mails(self) -> None:
+        self.exclude(frequency="").update(frequency="", next_at=None)
 
     def revoke_feeds(self) -> int:
         return self.exclude(feed_digest=None).update(feed_digest=None)

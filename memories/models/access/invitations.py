@@ -11,7 +11,6 @@ from memories.models.access.audit import AuditEvent
 from memories.models.access.readers import Reader
 from memories.models.access.users import User
 from memories.models.access.workspaces import Member, Workspace
-from memories.rules.access.roles import RANKS
 
 INVITATION_LASTS = timedelta(days=7)
 
@@ -27,10 +26,10 @@ class InvitationQuerySet(models.QuerySet["Invitation"]):
     ) -> tuple["Invitation", str]:
         """Return an invitation and its token, which is shown once and never stored.
 
-        Raises ValueError for a role above that of the inviter.
+        Raises ValueError if the inviter is no admin.
         """
-        if not _may_give(by, workspace, role, now):
-            raise ValueError("An invitation gives no role above the inviter's.")
+        if not _may_invite(by, workspace, now):
+            raise ValueError("Only an admin may invite.")
         token = secrets.token_urlsafe(32)
         invitation = self.create(
             workspace=workspace,
@@ -47,22 +46,21 @@ class InvitationQuerySet(models.QuerySet["Invitation"]):
         return self.filter(closed_at__isnull=True, expires_at__gt=now)
 
     def find(self, token: str, now: datetime) -> "Invitation | None":
-        """Return the open invitation of a token whose inviter may still give its role."""
+        """Return the open invitation of a token whose inviter is still an admin."""
         rows = self.open(now).select_related("workspace", "created_by")
         invitation = rows.filter(digest=_digest(token)).first()
         if invitation is None:
             return None
         inviter, workspace = invitation.created_by, invitation.workspace
-        return invitation if _may_give(inviter, workspace, invitation.role, now) else None
+        return invitation if _may_invite(inviter, workspace, now) else None
 
 
 def _digest(token: str) -> str:
     return hashlib.sha256(token.encode()).hexdigest()
 
 
-def _may_give(user: User, workspace: Workspace, role: str, now: datetime) -> bool:
-    own_role = workspace.role_of(Reader.of(user, now)) if user.is_active else ""
-    return own_role == Member.Role.ADMIN and RANKS.index(role) <= RANKS.index(own_role)
+def _may_invite(user: User, workspace: Workspace, now: datetime) -> bool:
+    return workspace.role_of(Reader.of(user, now)) == Member.Role.ADMIN
 
 
 class Invitation(models.Model):

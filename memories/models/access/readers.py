@@ -42,14 +42,14 @@ class Reader:
         return cls(user.pk, user.is_superuser, now=now or timezone.now())
 
     @classmethod
-    def of_person(cls, person: Any, now: datetime | None = None) -> Self:
+    def of_person(cls, person: Any, now: datetime) -> Self:
         """Return the reader of a person whose identity Slack has proven, by a signature.
 
         With a proven link the person reads as their account, else what they read in Slack.
         """
         if person.user is not None and person.link_valid_until is None:
             return cls.of(person.user, now)
-        return cls(person_id=person.pk, now=now or timezone.now())
+        return cls(person_id=person.pk, now=now)
 
     @classmethod
     def public(cls, now: datetime | None = None) -> Self:
@@ -80,12 +80,9 @@ def is_readable(model: type[models.Model], reader: Reader) -> Q:
     return RULES[model](reader)
 
 
-def key_is(outer: str) -> Q:
-    """Match the row whose key is this column of the outer query, for ``Exists``.
-
-    For the equality alone PostgreSQL may read all rows into a hash table, also for a page of twenty.
-    """
-    return Q(pk=models.OuterRef(outer), pk__lte=models.OuterRef(outer))
+# The row of the outer query, for ``Exists``. For the equality alone PostgreSQL may read all rows into
+# a hash table, also for a page of twenty.
+OUTER_ROW = Q(pk=models.OuterRef("pk"), pk__lte=models.OuterRef("pk"))
 
 
 class AudienceQuerySet(models.QuerySet[Row], Generic[Row]):

@@ -5,6 +5,7 @@ A row is also the outbox of its own messages: `next_at` is the time of the next 
 
 import uuid
 from datetime import datetime, tzinfo
+from typing import Any
 
 from django.db import models
 from django.db.models import Q
@@ -31,18 +32,17 @@ class SlackDigestQuerySet(models.QuerySet["SlackDigest"]):
         return rows.select_related("channel").order_by("channel__name", "pk")
 
     def of(self, owner: Person | Channel) -> "SlackDigestQuerySet":
-        if isinstance(owner, Channel):
-            return self.filter(channel=owner)
-        return self.filter(person=owner)
+        return self.filter(**_owner_column(owner))
 
     def choose(self, owner: Person | Channel, frequency: str, now: datetime, zone: tzinfo) -> None:
         """Save how often the digest of a person or a channel is sent."""
-        if isinstance(owner, Channel):
-            self.get_or_create(channel=owner)
-        else:
-            self.get_or_create(person=owner)
         next_at = next_end(frequency, now, zone) if frequency else None
-        self.of(owner).update(frequency=frequency, next_at=next_at, problem="")
+        choice = {"frequency": frequency, "next_at": next_at, "problem": ""}
+        self.update_or_create(**_owner_column(owner), defaults=choice)
+
+
+def _owner_column(owner: Person | Channel) -> dict[str, Any]:
+    return {"channel" if isinstance(owner, Channel) else "person": owner}
 
 
 class SlackDigest(models.Model):

@@ -202,10 +202,10 @@ class Cap(models.Model):
 
     def ends_at(self, today: date) -> datetime:
         """Return the end of the current period."""
-        day = today if self.period == self.Period.DAY else today.replace(day=28) + timedelta(days=4)
-        following = (
-            day + timedelta(days=1) if self.period == self.Period.DAY else day.replace(day=1)
-        )
+        if self.period == self.Period.DAY:
+            following = today + timedelta(days=1)
+        else:
+            following = (today.replace(day=28) + timedelta(days=4)).replace(day=1)
         return datetime.combine(following, time(), UTC)
 
 

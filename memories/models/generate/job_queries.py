@@ -7,7 +7,7 @@ from django.db import models
 from django.db.models import Case, Exists, F, OuterRef, Q, When
 from django.utils import timezone
 
-from memories.models.access.readers import AudienceQuerySet, Reader, key_is
+from memories.models.access.readers import OUTER_ROW, AudienceQuerySet, Reader
 from memories.models.access.workspaces import Workspace
 from memories.models.generate.backfills import Backfill
 from memories.models.generate.job_states import UNFINISHED, JobState
@@ -33,7 +33,7 @@ def _is_due(now: datetime) -> Q:
 class JobQuerySet(AudienceQuerySet["Job"]):
     def with_is_readable(self, reader: Reader) -> "JobQuerySet":
         """Annotate ``is_readable``: more people may see that a job exists than may read its texts."""
-        readable = self.model.objects.visible_to(reader).filter(key_is("pk"))
+        readable = self.model.objects.visible_to(reader).filter(OUTER_ROW)
         return self.annotate(is_readable=Exists(readable))
 
     def shown_to(self, reader: Reader) -> "JobQuerySet":
@@ -159,18 +159,18 @@ class JobQuerySet(AudienceQuerySet["Job"]):
 
     # Changes of several rows. Each raises the fence, so a worker of such a row writes nothing.
 
-    def make_due(self) -> int:
-        return self.update(retry_at=None)
+    def make_due(self) -> None:
+        self.update(retry_at=None)
 
-    def restart(self) -> int:
+    def restart(self) -> None:
         """Discard running calls and saved replies, whose prompts held text that is removed now.
 
         A proposal is superseded: what it read is merged again.
         """
         values = {"fence": F("fence") + 1, "reply": None, "attempts": 0, "lease_until": None}
         called = self.filter(state__in=(JobState.CLAIMED, JobState.REPLIED))
-        count = called.update(state=JobState.WAITING, retry_at=None, **values)
-        return count + self.proposed().update(state=JobState.SUPERSEDED, **values)
+        called.update(state=JobState.WAITING, retry_at=None, **values)
+        self.proposed().update(state=JobState.SUPERSEDED, **values)
 
     def cancel(self) -> int:
         """Cancel these, and leave their segments out until a retry.

@@ -80,10 +80,10 @@ class Segment(models.Model):
         self.outcome = outcome
         self.save(update_fields=["outcome"])
 
-    def settle_read(self, outcome: str, before: str | None = None) -> None:
+    def settle_read(self, outcome: str, before: str | None) -> None:
         """Set the outcome of this segment or, in a thread, of all its segments so far.
 
-        ``before``: only where the outcome is this one.
+        ``before``: only where the outcome is this one, None for any.
         """
         read = Segment.objects.filter(pk=self.pk)
         if self.thread_ts:

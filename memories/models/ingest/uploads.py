@@ -154,8 +154,8 @@ class Upload(models.Model):
             and self.heartbeat_at < now - HEARTBEAT_TIMEOUT
         )
 
-    def finish_inspection(self, findings: dict[str, Any], now: datetime) -> bool:
-        return self._move((self.State.LOOKING,), self.State.READY, now, contents=findings)
+    def finish_inspection(self, findings: dict[str, Any], now: datetime) -> None:
+        self._move((self.State.LOOKING,), self.State.READY, now, contents=findings)
 
     def finish_import(self, report: dict[str, Any], now: datetime) -> bool:
         return self._move((self.State.STORING,), self.State.DONE, now, report=report)

@@ -386,7 +386,7 @@ class Memory(models.Model):
             action, by=by, workspace=self.workspace, subject=f"memory {self.pk}", **details
         )
 
-    def get_seen_version(self, number: int, revision: int | None = None) -> "MemoryVersion | None":
+    def get_seen_version(self, number: int, revision: int | None) -> "MemoryVersion | None":
         """Lock the memory and return its current version, None for a memory without a text.
 
         Raise StaleBase if it is not the one that a person saw. The current version is compared, not

@@ -183,7 +183,7 @@ class Proposal(models.Model):
         return version
 
     @transaction.atomic
-    def approve_as_note(self, *, by: User | None, text: str = "") -> Note | None:
+    def approve_as_note(self, *, by: User | None, text: str) -> Note | None:
         """Write the proposed note, or ``text`` in its place, for the readers of the proposal.
 
         The note keeps the first source that all of them may read.

@@ -13,7 +13,7 @@ from memories.pipeline.search.finding import (
     question_hits,
     question_words,
 )
-from memories.rules.ask.ranking import MOST, Candidate, choose
+from memories.rules.ask.ranking import Candidate, choose
 from memories.rules.ingest.invisible import strip_invisible
 from memories.rules.ingest.markup import render_plain
 from memories.rules.ingest.names import safe_name
@@ -53,7 +53,7 @@ class Passage:
 
 
 def find_passages(
-    question: str, workspace: Workspace, reader: Reader, now: datetime, most: int = MOST
+    question: str, workspace: Workspace, reader: Reader, now: datetime
 ) -> list[Passage]:
     """Return the readable texts that are most about a question, best first. No model is involved.
 
@@ -72,7 +72,7 @@ def find_passages(
     best = most_relevant(question, hits)[:MESSAGES]
     passages = _load(lines, notes, messages.filter(pk__in=best), workspace, reader)
     candidates = [passage.candidate for passage in passages]
-    chosen = choose(question, candidates, now_us, most)
+    chosen = choose(question, candidates, now_us)
     return [passages[i] for i in chosen]
 
 

@@ -26,7 +26,7 @@ class ReadableChannels:
     memories are those of that time, which takes another query.
     """
 
-    def __init__(self, workspace: Workspace, reader: Reader, at: datetime | None = None) -> None:
+    def __init__(self, workspace: Workspace, reader: Reader, at: datetime | None) -> None:
         self.by_key: dict[int, tuple[str, str]] = {}
         opted_in: dict[int, str] = {}
         self._heads: list[tuple[int, int, bool]] = []  # current version, channel, is protected

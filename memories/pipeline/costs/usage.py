@@ -192,17 +192,13 @@ def cap_uses(reader: Reader, workspace: Workspace | None, now: datetime) -> list
     if not reader.is_operator:
         visible = Workspace.objects.visible_to(reader).values("pk")
         caps = caps.filter(Q(workspace=None) | Q(workspace__in=visible))
-    return [cap_use(cap, now) for cap in caps.select_related("workspace")]
+    return [cap_use(cap, now, ModelCall.objects.all()) for cap in caps.select_related("workspace")]
 
 
-def cap_use(cap: Cap, now: datetime, calls: ModelCallQuerySet | None = None) -> CapUse:
-    """Return the use of a cap, by these calls alone if given."""
+def cap_use(cap: Cap, now: datetime, calls: ModelCallQuerySet) -> CapUse:
+    """Return the use of a cap by these calls."""
     today = now.astimezone(UTC).date()
-    used = (
-        (ModelCall.objects.all() if calls is None else calls)
-        .counting_against(cap, today)
-        .committed()
-    )
+    used = calls.counting_against(cap, today).committed()
     return CapUse(cap, cap.first_day(today), *used, cap.ends_at(today))
 
 

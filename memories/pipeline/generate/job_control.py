@@ -48,10 +48,9 @@ def find_workspace_blocker(workspace: Workspace, now: datetime) -> Blocker | Non
     """
     capped = Job.objects.over_cap().filter(memory__workspace=workspace)
     capped = capped.filter(retry_at__gt=now).order_by("retry_at")
-    endpoints = endpoint_in_use().annotate(capped_until=Subquery(capped.values("retry_at")[:1]))
-    for endpoint in endpoints:
-        return find_blocker(endpoint.breaker, endpoint.capped_until, now)
-    return None
+    capped_until = Subquery(capped.values("retry_at")[:1])
+    endpoint = endpoint_in_use().annotate(capped_until=capped_until).first()
+    return find_blocker(endpoint.breaker, endpoint.capped_until, now) if endpoint else None
 
 
 def find_wait(job: Job, now: datetime, *, endpoint_closed: bool) -> WaitReason | None:

@@ -4,7 +4,6 @@ A page and the position after it are saved in one transaction, so a read may sto
 continue later. No transaction spans a call to Slack.
 """
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -56,7 +55,7 @@ class ChannelFetcher:
         channel: Channel,
         client: SlackClient,
         now: datetime,
-        has_time: Callable[[], bool] = lambda: True,
+        has_time: Callable[[], bool],
     ) -> None:
         self.channel = channel
         self.sync = ChannelSync.objects.of(channel)
@@ -106,9 +105,7 @@ class ChannelFetcher:
             self.store({"subtype": "message_deleted", "deleted_ts": ts} for ts in deleted)
 
 
-def time_limit(
-    seconds: float | None, clock: Callable[[], float] = time.monotonic
-) -> Callable[[], bool]:
+def time_limit(seconds: float | None, clock: Callable[[], float]) -> Callable[[], bool]:
     """Return a function that returns False after so many seconds. None: no limit."""
     if seconds is None:
         return lambda: True

@@ -78,8 +78,8 @@ class Coverage:
 
 def is_late(workspace: Workspace, now: datetime) -> bool:
     """Return if the last sync of a connected workspace is older than SYNC_MAX_AGE."""
-    last = workspace.synced_at or workspace.connected_at
-    return workspace.connected_at is not None and last is not None and now - last > SYNC_MAX_AGE
+    connected_at = workspace.connected_at
+    return connected_at is not None and now - (workspace.synced_at or connected_at) > SYNC_MAX_AGE
 
 
 def coverage_of(channel: Channel, now: datetime) -> Coverage:

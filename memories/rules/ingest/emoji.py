@@ -23,7 +23,7 @@ def _by_name() -> dict[str, tuple[str, dict[str, str]]]:
     }
 
 
-def emoji_character(name: str, tone: str | None = None) -> str | None:
+def emoji_character(name: str, tone: str | None) -> str | None:
     """Return ``clap`` with the tone ``"2"`` to ``"6"`` as one emoji, or None for an unknown name."""
     if emoji := _by_name().get(name):
         character, tones = emoji

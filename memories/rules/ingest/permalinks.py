@@ -20,7 +20,7 @@ def domain_in(text: str) -> str:
     return text.strip().lower().removeprefix("https://").rstrip("/").removesuffix(".slack.com")
 
 
-def permalink(domain: str, channel_id: str, ts: str, thread_ts: str = "") -> str:
+def permalink(domain: str, channel_id: str, ts: str, thread_ts: str) -> str:
     """Return the address that "Copy link" gives in Slack, "" without a ``domain``.
 
     ``domain`` is the part before .slack.com. The address of a reply also names its thread.
