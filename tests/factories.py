@@ -21,6 +21,7 @@ from memories.models import (
     Memory,
     MemoryVersion,
     Message,
+    ModelCall,
     NewVersion,
     Note,
     Person,
@@ -213,6 +214,14 @@ def make_job(*, memory: Memory, inputs: Sequence[MemoryVersion] = (), **given: A
     return job
 
 
+def make_call(*, job: Job | None, **given: Any) -> ModelCall:
+    """Create a model call of today. It runs and reserves 100 tokens by default."""
+    now = timezone.now()
+    fields = {"fence": 1, "model": "tiny", "day": now.date(), "began_at": now, "tokens": 100}
+    workspace = job.memory.workspace if job else None
+    return ModelCall.objects.create(**{"job": job, "workspace": workspace, **fields, **given})
+
+
 def make_proposed_merge(channel: Channel | None = None) -> Job:
     """Return a merge that may be accepted."""
     channel = channel or ChannelFactory()
@@ -223,17 +232,14 @@ def make_proposed_merge(channel: Channel | None = None) -> Job:
     memory = Memory.objects.of_channel(channel, MemoryType.LONG_TERM)
     base = make_version(memory=memory, text="- one\n- two\n- three", sources=[message])
     reply = Reply("- L1, L2, L3 [4]\n+ Ben ships the beta [4]", "stop", "tiny", "p").as_json()
-    row = Job.objects.create(
+    return make_job(
         memory=memory,
-        as_of_us=0,
-        input_key=f"merge {memory.pk}",
+        inputs=[added],
         state="proposed",
         base=base,
         reply=reply,
         reply_sources=[[message.pk]] * 4,
     )
-    row.add_inputs([added])
-    return row
 
 
 def make_channel_memory(

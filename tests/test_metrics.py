@@ -15,12 +15,13 @@ from django.utils import timezone
 from django_q.models import OrmQ, Task
 from prometheus_client.parser import text_string_to_metric_families
 
-from memories.models import Heartbeat, Job, ModelCall, Workspace
+from memories.models import Heartbeat, Job, Workspace
 from memories.models.generate.endpoints import Endpoint
 from tests.factories import (
     ChannelFactory,
     UserFactory,
     WorkspaceFactory,
+    make_call,
     make_channel_memory,
     make_job,
     set_sync,
@@ -68,9 +69,7 @@ def test_metrics_are_404_without_a_key(client: Client, settings: Any) -> None:
 def test_the_guide_lists_every_metric(client: Client) -> None:
     team = connected()
     make_dead(team)
-    ModelCall.objects.create(
-        fence=1, model="m", day=timezone.now().date(), began_at=timezone.now(), tokens=1
-    )
+    make_call(job=None)
     Heartbeat.objects.beat("worker", timezone.now())
     client.get("/login/")
     names = {re.sub(r"_(bucket|count|sum)$", "", name) for name, _ in scrape(client)}
@@ -82,9 +81,7 @@ def test_the_guide_lists_every_metric(client: Client) -> None:
 
 def test_the_queries_do_not_grow(client: Client) -> None:
     def queries() -> int:
-        with CaptureQueriesContext(
-            connection,
-        ) as captured:
+        with CaptureQueriesContext(connection) as captured:
             scrape(client)
         return len(captured)
 
@@ -98,10 +95,8 @@ def test_the_queries_do_not_grow(client: Client) -> None:
 def test_sums_of_today(client: Client) -> None:
     now = timezone.now()
     for day, fault in ((now, ""), (now, "timeout"), (now - timedelta(days=1), "")):
-        ModelCall.objects.create(
-            **{"fence": 1, "model": "gpt", "day": day.date(), "began_at": now, "fault": fault},
-            **{"tokens": 30, "micros": 250_000, "prompt_tokens": 20, "completion_tokens": 10},
-        )
+        used = {"tokens": 30, "micros": 250_000, "prompt_tokens": 20, "completion_tokens": 10}
+        make_call(job=None, model="gpt", day=day.date(), fault=fault, **used)
     samples = scrape(client)
     model = (("model", "gpt"),)
     assert samples["memoryhub_model_calls_today", model] == 2

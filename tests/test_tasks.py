@@ -22,7 +22,13 @@ from memories.models.context.revisions import MOST_ROWS
 from memories.pipeline.ingest import events
 from memories.pipeline.search import indexing
 from memories.rules.generate.faults import MAX_ATTEMPTS
-from tests.factories import ChannelFactory, MessageFactory, WorkspaceFactory, make_channel_memory
+from tests.factories import (
+    ChannelFactory,
+    MessageFactory,
+    WorkspaceFactory,
+    make_channel_memory,
+    make_job,
+)
 from tests.slack.fake_slack import TOKEN, FakeSlack
 
 pytestmark = [pytest.mark.django_db, pytest.mark.postgres("tasks are rows of the broker")]
@@ -206,9 +212,8 @@ def test_a_beat_queues_a_pass_for_jobs_that_wait(
 ):
     now = timezone.now()
     memory = make_channel_memory(channel=ChannelFactory())
-    Job.objects.create(
+    make_job(
         memory=memory,
-        as_of_us=0,
         state=state,
         lease_until=lease and now + lease,
         retry_at=pause and now + pause,

@@ -33,6 +33,7 @@ from tests.factories import (
     UserFactory,
     WorkspaceFactory,
     make_channel_memory,
+    make_job,
     make_proposed_merge,
     make_version,
 )
@@ -57,16 +58,14 @@ def backfill(state: str = "running") -> Backfill:
 
 def job(state: str = "dead", kind: str = "public") -> Job:
     memory = make_channel_memory(channel=ChannelFactory(kind=kind), texts=["- one"])
-    return Job.objects.create(memory=memory, as_of_us=0, input_key="k", state=state, attempts=5)
+    return make_job(memory=memory, state=state, attempts=5)
 
 
 def proposed_text(channel: Any = None) -> Job:
     memory = Memory.objects.of_channel(channel or ChannelFactory(), MemoryType.LONG_TERM)
     base = make_version(memory=memory, text="- " + "x" * 398)
     reply = Reply("- " + "y" * 38, "stop", "tiny", "p").as_json()
-    return Job.objects.create(
-        memory=memory, as_of_us=0, input_key="p", state="proposed", base=base, reply=reply
-    )
+    return make_job(memory=memory, state="proposed", base=base, reply=reply)
 
 
 def proposal() -> Proposal:

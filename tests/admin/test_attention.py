@@ -6,7 +6,7 @@ import pytest
 
 from memories.models import Job, Memory
 from memories.rules.memory.identity import MemoryType
-from tests.factories import ChannelFactory, make_channel_memory, make_thread_memory
+from tests.factories import ChannelFactory, make_channel_memory, make_job, make_thread_memory
 
 pytestmark = pytest.mark.django_db
 
@@ -17,10 +17,7 @@ JOBS = "/admin/memories/job/"
 def jobs() -> dict[str, Job]:
     memory = make_channel_memory(channel=ChannelFactory(name="launch"), texts=["- one"])
     states = ("dead", "proposed", "waiting", "done")
-    return {
-        state: Job.objects.create(memory=memory, as_of_us=0, input_key=state, state=state)
-        for state in states
-    }
+    return {state: make_job(memory=memory, input_key=state, state=state) for state in states}
 
 
 def listed(client, query: str = "") -> set[str]:

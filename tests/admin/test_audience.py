@@ -52,6 +52,7 @@ from tests.factories import (
     PersonFactory,
     UserFactory,
     WorkspaceFactory,
+    make_call,
     make_job,
     make_reply,
     make_segment,
@@ -91,15 +92,7 @@ def fill(channel, word):
             fault_text=f"{word} fault",
             reply={"text": f"{word} {REPLY}"},
         )
-        ModelCall.objects.create(
-            job=job,
-            fence=1,
-            workspace=channel.workspace,
-            model="tiny",
-            day=timezone.now().date(),
-            began_at=timezone.now(),
-            tokens=100,
-        )
+        make_call(job=job)
     memory.refresh_from_db()
     Proposal.objects.propose(memory.current, memory.current.lines.get(), f"{word} proposal")
     line = QuarantinedLine.objects.create(memory=memory, text=f"{word} stopped", rule="link")

@@ -29,6 +29,8 @@ from tests.factories import (
     PersonFactory,
     UserFactory,
     WorkspaceFactory,
+    make_call,
+    make_job,
 )
 
 pytestmark = pytest.mark.django_db
@@ -93,12 +95,8 @@ class TestCaps:
         memory = Memory.objects.of_channel(
             ChannelFactory(workspace=workspace), MemoryType.SHORT_TERM
         )
-        waiting = Job.objects.create(
-            memory=memory,
-            as_of_us=0,
-            input_key="k",
-            fault="over_cap",
-            retry_at=timezone.now() + timedelta(hours=3),
+        waiting = make_job(
+            memory=memory, fault="over_cap", retry_at=timezone.now() + timedelta(hours=3)
         )
         add = page_of(Cap, "add")
         data = {"workspace": workspace.pk, "period": "day", "tokens": "1000", "money": ""}
@@ -168,16 +166,8 @@ def test_a_probe_is_queued(client, operator, settings, django_capture_on_commit_
 
 def test_calls_are_shown_with_their_job_and_in_a_list(client, operator):
     memory = Memory.objects.of_channel(ChannelFactory(), MemoryType.LONG_TERM)
-    job = Job.objects.create(memory=memory, as_of_us=0, input_key="k", state="done")
-    ModelCall.objects.create(
-        job=job,
-        fence=1,
-        workspace=memory.workspace,
-        model="tiny",
-        day=timezone.now().date(),
-        began_at=timezone.now(),
-        tokens=54321,
-    )
+    job = make_job(memory=memory, state="done")
+    make_call(job=job, tokens=54321)
     assert b"54321" in client.get(change_page(job)).content
     alone = client.get(page_of(ModelCall)).content.decode()
     assert "54321" in alone and "unpriced" in alone

@@ -9,7 +9,6 @@ from memories.models import (
     Cap,
     Job,
     Memory,
-    ModelCall,
     Price,
     QuarantinedLine,
     SlackConnection,
@@ -17,6 +16,7 @@ from memories.models import (
     Workspace,
 )
 from memories.rules.sync.scopes import ALWAYS
+from tests.factories import make_call
 
 
 def operate(workspace: Workspace, memory: Memory, by: User) -> None:
@@ -33,11 +33,9 @@ def operate(workspace: Workspace, memory: Memory, by: User) -> None:
     Price.objects.change("tiny", Decimal("0.25"), Decimal("2"), by=by)
     Cap.objects.change(workspace, "month", tokens=2_000_000, money=None, by=by)
     for minutes, job in enumerate(Job.objects.order_by("pk")[:3]):
-        ModelCall.objects.create(
-            workspace=workspace,
+        make_call(
             job=job,
             fence=job.fence,
-            model="tiny",
             day=now.date(),
             tokens=4200,
             micros=9100,

@@ -40,6 +40,7 @@ from tests.factories import (
     PersonFactory,
     UserFactory,
     WorkspaceFactory,
+    make_job,
     make_reply,
     make_segment,
     make_thread_memory,
@@ -346,14 +347,7 @@ def remember(
 
 
 def write(memory: Memory, lines: list[Line], trigger: dict[str, object], **given: object):
-    job = Job.objects.create(
-        memory=memory,
-        as_of_us=0,
-        input_key=f"{memory.pk}-{memory.head}",
-        state="done",
-        model="offline",
-        prompt_version="offline-1",
-    )
+    job = make_job(memory=memory, state="done", model="offline", prompt_version="offline-1")
     segment = given.get("segment")
     draft = NewVersion(
         lines=lines,
@@ -376,17 +370,15 @@ def propose(memory: Memory) -> None:
     Proposal.objects.propose(
         memory.current, line, text, reason="時刻が変わりました", source_text="朝会"
     )
-    job = Job.objects.create(
+    short = Memory.objects.of_channel(memory.channel, MemoryType.SHORT_TERM)
+    make_job(
         memory=memory,
+        inputs=short.versions.in_order()[:1],
         base=memory.current,
-        as_of_us=0,
-        input_key=f"{memory.pk}-proposal",
         state="proposed",
         reply=Reply(f"{LINES_JA[0]} [1]", "stop", "tiny", "short-1").as_json(),
         trigger={"reason": "merge", "new": 1},
     )
-    short = Memory.objects.of_channel(memory.channel, MemoryType.SHORT_TERM)
-    job.add_inputs(list(short.versions.in_order()[:1]))
 
 
 def first_look(channel: Channel, messages: list[Message]) -> None:
@@ -419,10 +411,8 @@ def remember_thread(channel: Channel, people: list[Person]) -> str:
 
 def fail_a_job(memory: Memory) -> Job:
     """A job that was given up ten minutes ago."""
-    failed: Job = Job.objects.create(
+    failed: Job = make_job(
         memory=memory,
-        as_of_us=0,
-        input_key="failed",
         state="dead",
         fault="timeout",
         attempts=5,

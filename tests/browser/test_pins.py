@@ -12,6 +12,7 @@ from memories.rules.summariser import Reply
 from tests.browser.conftest import sign_in
 from tests.browser.measures import look_at
 from tests.browser.story import Story
+from tests.factories import make_job
 
 pytestmark = [pytest.mark.browser, pytest.mark.nightly("no script of ours takes part")]
 
@@ -46,11 +47,9 @@ def test_a_shorter_text_is_compared_and_rejected(
     reply = Reply(
         text="- Little is left [1]", finish_reason="stop", model="tiny", prompt_version="p"
     )
-    Job.objects.create(
+    make_job(
         memory=story.memory,
         base=story.memory.current,
-        as_of_us=0,
-        input_key="proposed",
         state=Job.State.PROPOSED,
         reply=reply.as_json(),
         reply_sources=[[]],

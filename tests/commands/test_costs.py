@@ -16,6 +16,8 @@ from tests.factories import (
     MessageFactory,
     UserFactory,
     WorkspaceFactory,
+    make_call,
+    make_job,
 )
 from tests.llm.endpoint import FakeEndpoint
 
@@ -58,8 +60,7 @@ def channel(workspace):
 def call(channel, used=(100, 20), micros=40, day=TODAY, model="tiny", **given):
     """Create a finished call with its usage."""
     memory = Memory.objects.of_channel(channel, MemoryType.SHORT_TERM)
-    key = f"{ModelCall.objects.count()}"
-    job = Job.objects.create(memory=memory, as_of_us=0, input_key=key, state="done", fence=1)
+    job = make_job(memory=memory, state="done", fence=1)
     values = {
         "tokens": sum(used),
         "micros": micros,
@@ -68,15 +69,7 @@ def call(channel, used=(100, 20), micros=40, day=TODAY, model="tiny", **given):
         "requests": 1,
         "ended_at": NOW,
     }
-    return ModelCall.objects.create(
-        **values | given,
-        job=job,
-        fence=1,
-        workspace=channel.workspace,
-        model=model,
-        day=day,
-        began_at=NOW,
-    )
+    return make_call(job=job, model=model, day=day, began_at=NOW, **values | given)
 
 
 def bound(channel, state, tokens=1000, micros=300, **given):

@@ -10,7 +10,7 @@ from allauth.socialaccount.models import SocialAccount
 from django.core.management import CommandError, call_command
 from django.utils import timezone
 
-from memories.models import AuditEvent, Channel, Job, Memory, Message, Note, Person
+from memories.models import AuditEvent, Channel, Memory, Message, Note, Person
 from memories.pipeline.ingest.roster import store_people
 from memories.pipeline.ingest.store import store_messages
 from memories.rules.ingest.names import safe_name
@@ -24,6 +24,7 @@ from tests.factories import (
     PersonFactory,
     UserFactory,
     make_channel_memory,
+    make_job,
     make_reply,
     make_segment,
     make_version,
@@ -142,9 +143,7 @@ class TestAPerson:
         )  # fmt: skip
         elsewhere = make_channel_memory(channel=ChannelFactory(), texts=["- Quillon Vane"])
         note = NoteFactory(workspace=channel.workspace, content="Quillon Vane knows")
-        row = Job.objects.create(
-            memory=memory, as_of_us=0, input_key="1", state="claimed", fence=1, attempts=1
-        )
+        row = make_job(memory=memory, state="claimed", fence=1, attempts=1)
         run("--person", "UGONE", "--workspace", channel.workspace.slug)
         assert memory.versions.get(number=2).content == (
             "- @[…] will see to it\n- Ask […], or Vane Quist"

@@ -14,7 +14,6 @@ from memories.models import (
     Heartbeat,
     Job,
     Memory,
-    ModelCall,
 )
 from memories.rules.memory.identity import MemoryType
 from memories.rules.summariser import Reply
@@ -24,6 +23,8 @@ from tests.factories import (
     MessageFactory,
     UserFactory,
     WorkspaceFactory,
+    make_call,
+    make_job,
     make_proposed_merge,
     make_segment,
     make_version,
@@ -60,10 +61,7 @@ def private(workspace):
 
 def job(channel, state="waiting", memory_type=MemoryType.SHORT_TERM, **given):
     memory = Memory.objects.of_channel(channel, memory_type)
-    key = f"{Job.objects.count()}"
-    return Job.objects.create(
-        **{"memory": memory, "as_of_us": 0, "input_key": key, "state": state, **given}
-    )
+    return make_job(memory=memory, state=state, **given)
 
 
 def reply(text):
@@ -178,17 +176,7 @@ class TestShow:
         )
         version = make_version(memory=made.memory)
         made.add_inputs([version])
-        ModelCall.objects.create(
-            job=made,
-            fence=3,
-            workspace=channel.workspace,
-            model="tiny",
-            day=timezone.now().date(),
-            began_at=timezone.now(),
-            tokens=1234,
-            micros=2_500_000,
-            fault="timeout",
-        )
+        make_call(job=made, fence=3, tokens=1234, micros=2_500_000, fault="timeout")
         row = json.loads(run("show", str(made.pk), "--json"))
         assert row["what_happened"] == "The model did not reply in time."
         assert row["reply"] == "- it was decided"

@@ -35,7 +35,9 @@ from tests.factories import (
     MessageFactory,
     NoteFactory,
     WorkspaceFactory,
+    make_call,
     make_channel_memory,
+    make_job,
     make_segment,
     make_thread_memory,
     make_version,
@@ -184,18 +186,8 @@ def test_backfill(
     paused = run("backfill", "--cap", "$0.003", "--json", status=2)
     resumed = run("backfill", "--resume", "--cap", "900000", "--json")
     for job in Job.objects.exclude(backfill=None):
-        ModelCall.objects.create(
-            job=job,
-            fence=99,
-            workspace=workspace,
-            backfill=job.backfill,
-            model="tiny",
-            day=now.date(),
-            began_at=now - timedelta(minutes=1),
-            ended_at=now,
-            tokens=9,
-            micros=9,
-        )
+        times = {"began_at": now - timedelta(minutes=1), "ended_at": now}
+        make_call(job=job, fence=99, backfill=job.backfill, tokens=9, micros=9, **times)
     report = run("backfill", "--status", "--json")
     since = run("backfill", "--estimate", "--since", "1", "--json")
     assert none["estimate"] is None and report["progress"]["minutes_left"]
@@ -271,11 +263,10 @@ def test_jobs(run: Run, workspace: Workspace) -> None:
     segment = make_segment(messages=[channel.messages.get()])
     shown = [run("jobs", "list", "--json")]
     for state in ("done", "proposed", "dead"):
-        made = Job.objects.create(
+        made = make_job(
             memory=memory,
+            inputs=memory.versions.all(),
             base=memory.current,
-            as_of_us=0,
-            input_key=state,
             state=state,
             reply=reply,
             trigger={"reason": "merge", "new": 1},
@@ -285,9 +276,8 @@ def test_jobs(run: Run, workspace: Workspace) -> None:
             segment=segment if state == "dead" else None,
             backfill=backfill if state == "dead" else None,
         )
-        made.add_inputs(memory.versions.all())
-        make_call(made, ended_at=now if state == "done" else None, micros=5)
-        make_call(made, fence=2, micros=None)
+        make_call(job=made, ended_at=now if state == "done" else None, micros=5)
+        make_call(job=made, fence=2, micros=None)
     channel.kind = "private"
     channel.save()
     shown += [run("jobs", "show", f"{made.pk}", "--json")]
@@ -308,31 +298,16 @@ def test_jobs(run: Run, workspace: Workspace) -> None:
 
 def test_costs(run: Run, workspace: Workspace) -> None:
     memory = Memory.objects.of_channel(workspace.channels.get(), MemoryType.LONG_TERM)
-    for number, (state, micros) in enumerate((("done", 5), ("claimed", 6), ("dead", 7))):
-        made = Job.objects.create(
-            memory=memory, as_of_us=0, input_key=f"{number}", state=state, fence=1
-        )
+    for state, micros in (("done", 5), ("claimed", 6), ("dead", 7)):
+        made = make_job(memory=memory, state=state, fence=1)
         ended = timezone.now() if state == "done" else None
-        make_call(made, ended_at=ended, micros=micros, prompt_tokens=100)
+        make_call(job=made, ended_at=ended, micros=micros, prompt_tokens=100)
     Cap.objects.change(workspace, "day", tokens=1, by=None)
     Cap.objects.change(None, "month", money=Decimal("0.5"), by=None)
     Price.objects.change("tiny", Decimal(1), Decimal(2), by=None)
     priced = run("costs", "--json", "--workspace", "team")
     ModelCall.objects.update(micros=None)
     assert_documented("costs", priced, run("costs", "--json", "--by", "channel"))
-
-
-def make_call(job: Job, **given: Any) -> ModelCall:
-    values = {
-        "job": job,
-        "fence": 1,
-        "workspace": job.memory.workspace,
-        "model": "tiny",
-        "day": timezone.now().date(),
-        "began_at": timezone.now(),
-        "tokens": 100,
-    }
-    return ModelCall.objects.create(**values | given)
 
 
 def test_prompt(run: Run) -> None:

@@ -57,6 +57,7 @@ from memories.pipeline.generate.requests import JobRequest, RequestBuilder
 from memories.pipeline.ingest.store import store_messages
 from memories.rules.memory.identity import MemoryType
 from memories.rules.summariser import Reply
+from tests.factories import make_job
 from tests.hard.model_client import ROOT, FakeModel, fake_model
 from tests.slackexports import channel, export_files, person, write_zip
 
@@ -390,9 +391,8 @@ class Town:
             memory = long_term[number % len(long_term)]
             memory.refresh_from_db()
             for state in ("proposed", "dead", "done"):
-                Job.objects.create(
-                    memory=memory, base=memory.current, as_of_us=0, state=state,
-                    input_key=f"{state} {number}", cites=[[row.pk]],
+                make_job(
+                    memory=memory, base=memory.current, state=state, reply_sources=[[row.pk]],
                     reply={"text": f"- {row.text} [1]", "finish_reason": "stop", "model": "fake",
                            "prompt_version": "1"},
                     fault_text=f"The endpoint would not say: {row.text}",
@@ -466,9 +466,7 @@ class Town:
                 break
         builder, questions = RequestBuilder(self.workspace), []
         for memory, segment in places:
-            job = Job.objects.create(
-                memory=memory, segment=segment, as_of_us=0, input_key=f"under way {memory.pk}"
-            )
+            job = make_job(memory=memory, segment=segment)
             job.claim(timezone.now(), timedelta(hours=1))
             questions.append((job, builder.build(job)))
         return questions

@@ -16,7 +16,6 @@ from memories.models import (
     Heartbeat,
     Job,
     Member,
-    ModelCall,
     Person,
     Price,
     SlackConnection,
@@ -24,6 +23,7 @@ from memories.models import (
     User,
 )
 from memories.pipeline.search import indexing
+from tests.factories import make_call
 from tests.leaks.world import NOTICE, WORKSPACE, World
 from tests.workers import package
 
@@ -82,15 +82,7 @@ class AttackedTeam(World):
         )
         for place in (PRIVATE, PUBLIC):
             job = Job.objects.filter(memory__channel=self.channels[place]).first()
-            ModelCall.objects.create(
-                workspace=self.team,
-                job=job,
-                fence=1,
-                model="fake",
-                day=self.now.date(),
-                began_at=self.now,
-                tokens=1,
-            )
+            make_call(job=job, model="fake", day=self.now.date(), began_at=self.now, tokens=1)
         Cap.objects.create(workspace=self.team, period="day", tokens=1)
         ApiKey.objects.issue(
             self.team, name="laptop", by=None, user=victim, scopes=[ApiKey.Scope.READ]

@@ -22,7 +22,6 @@ from memories.models import (
     BackfillChannel,
     Channel,
     ChannelSync,
-    Job,
     Member,
     Memory,
     MemoryVersion,
@@ -44,7 +43,7 @@ from memories.rules.ingest.timestamps import to_micros, ts_from_micros
 from memories.rules.memory.identity import MemoryType
 from memories.rules.memory.lines import Line, Origin
 from memories.rules.summariser import Reply
-from tests.factories import make_segment, make_version
+from tests.factories import make_job, make_segment, make_version
 from tests.slackexports import channel, export_files, slack_message, write_zip
 
 ROLES = ("outsider", "guest", "member", "editor", "admin", "operator")
@@ -246,14 +245,13 @@ class World:
         note.remove()
 
     def _jobs(self, place: str, memory: Memory, segment: Any, first: Any) -> None:
-        number = memory.jobs.count()
         for state in ("dead", "waiting", "proposed"):
-            job = Job.objects.create(
+            job = make_job(
                 memory=memory,
+                inputs=[first],
                 segment=segment if memory.memory_type == MemoryType.SHORT_TERM else None,
                 base=memory.current,
                 as_of_us=to_micros(self.now),
-                input_key=f"{memory.pk} {state} {number}",
                 state=state,
                 retry_at=self.now + timedelta(days=1),
                 fault="timeout" if state != "proposed" else "",
@@ -262,7 +260,6 @@ class World:
                 reply=reply(place) if state == "proposed" else None,
                 reply_sources=[[]],
             )
-            job.add_inputs([first])
         line = memory.current.lines.first()
         correction = word(place, "correction")
         Proposal.objects.propose(memory.current, line, correction, reason=word(place, "reason"))

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from memories.models import AuditEvent, Endpoint, Job, Memory, Workspace
 from memories.rules.memory.identity import MemoryType
-from tests.factories import WorkspaceFactory
+from tests.factories import WorkspaceFactory, make_job
 from tests.views.conftest import Cast
 
 pytestmark = pytest.mark.slow
@@ -39,14 +39,8 @@ def endpoint(**state: object) -> Endpoint:
 
 def over_cap(workspace: Workspace, until: datetime, **given: object) -> Job:
     memory = Memory.objects.of_workspace(workspace, MemoryType.LONG_TERM)
-    return Job.objects.create(
-        memory=memory,
-        as_of_us=0,
-        input_key=f"{workspace.pk}-{memory.jobs.count()}",
-        fault="over_cap",
-        fault_text="said to readers only",
-        retry_at=until,
-        **given,
+    return make_job(
+        memory=memory, fault="over_cap", fault_text="said to readers only", retry_at=until, **given
     )
 
 

@@ -19,6 +19,7 @@ from tests.factories import (
     MessageFactory,
     UserFactory,
     WorkspaceFactory,
+    make_job,
     make_version,
 )
 
@@ -161,7 +162,7 @@ class TestCaps:
             ChannelFactory(workspace=workspace), MemoryType.SHORT_TERM
         )
         values = {"fault": "over_cap", "retry_at": timezone.now(), "state": "waiting"} | given
-        return Job.objects.create(memory=memory, as_of_us=0, input_key=f"{memory.pk}", **values)
+        return make_job(memory=memory, **values)
 
     def waiting_ids(self):
         return set(Job.objects.exclude(retry_at=None).values_list("pk", flat=True))
@@ -231,14 +232,7 @@ def test_no_text_of_messages_or_memories_is_in_it():
     make_version(memory=memory, text=f"- {word} old", sources=[message])
     memory.revise(f"- {word} new", by=user, based_on=1)
     memory.restore(memory.versions.get(number=1), by=user, based_on=2)
-    job = Job.objects.create(
-        memory=memory,
-        as_of_us=0,
-        input_key="k",
-        state="dead",
-        fault_text=f"{word} fault",
-        reply={"text": word},
-    )
+    job = make_job(memory=memory, state="dead", fault_text=f"{word} fault", reply={"text": word})
     job.retry(user)
     job.cancel(user)
     assert len(recorded()) == 4

@@ -11,7 +11,7 @@ from memories.rules.generate.faults import MAX_ATTEMPTS
 from memories.rules.memory.identity import MemoryType
 from memories.rules.summariser import Reply, RequestStrategy, SummariserError
 from tests.factories import MONDAY as NOW
-from tests.factories import ChannelFactory, make_version
+from tests.factories import ChannelFactory, make_job, make_version
 
 pytestmark = [
     pytest.mark.django_db,
@@ -96,9 +96,7 @@ class TestClaim:
         assert not Job.objects.claimable(now + 99 * LEASE).exists()
 
     def test_jobs_that_lost_a_worker_are_claimed_last(self, job):
-        rows = [job]
-        for key in "bcd":
-            rows.append(Job.objects.create(memory=job.memory, as_of_us=0, input_key=key))
+        rows = [job, *(make_job(memory=job.memory) for _ in range(3))]
         expired = {"state": State.CLAIMED, "lease_until": NOW - LEASE}
         Job.objects.filter(pk=rows[0].pk).update(**expired)
         Job.objects.filter(pk=rows[1].pk).update(workers_lost=2)
@@ -108,7 +106,7 @@ class TestClaim:
 
     def test_a_backfills_jobs_are_claimed_after_all_others(self, job):
         memory = job.memory
-        later = Job.objects.create(memory=memory, as_of_us=0, input_key="l", workers_lost=2)
+        later = make_job(memory=memory, workers_lost=2)
         backfill = Backfill.objects.create(workspace=memory.workspace, since_us=0, until_us=1)
         Job.objects.filter(pk=job.pk).update(backfill=backfill)
         assert list(Job.objects.claimable(NOW)) == [later, job]
@@ -263,7 +261,7 @@ class TestCancel:
         free = Segment.objects.get()
         free.pk, free.number = None, free.number + 1
         free.save()
-        Job.objects.create(memory=of_segment.memory, segment=free, as_of_us=0, input_key="free")
+        make_job(memory=of_segment.memory, segment=free)
         with connection.execute_wrapper(claim_first):
             assert Job.objects.filter(state="waiting").cancel() == 1
         outcomes = Segment.objects.order_by("number").values_list("outcome", flat=True)

@@ -12,6 +12,7 @@ from tests.factories import (
     ChannelFactory,
     MessageFactory,
     UserFactory,
+    make_job,
     make_segment,
     make_version,
 )
@@ -37,13 +38,7 @@ class TestNotMerged:
         return make_version(memory=short, text="- one", segment=segment)
 
     def merge(self, memory, *versions, state=Job.State.DONE):
-        job = Job.objects.create(
-            memory=memory,
-            as_of_us=0,
-            input_key=f"key {Job.objects.count()}",
-            state=Job.State.CLAIMED,
-        )
-        job.add_inputs(versions)
+        job = make_job(memory=memory, inputs=versions, state=Job.State.CLAIMED)
         job.close(state, timezone.now())
         return job
 
@@ -69,8 +64,7 @@ class TestNotMerged:
         assert self.unmerged_texts(short, long) == ["- one"]
 
     def test_a_rewrite_during_a_merge_is_not_merged(self, short, long, version):
-        job = Job.objects.create(memory=long, as_of_us=0, input_key="k", state=Job.State.CLAIMED)
-        job.add_inputs([version])
+        job = make_job(memory=long, inputs=[version], state=Job.State.CLAIMED)
         version.rewrite(draft("- again", segment=version.segment))
         job.close(Job.State.DONE, timezone.now())
         assert self.unmerged_texts(short, long) == ["- again"]

@@ -19,7 +19,7 @@ from memories.models import (
 from memories.pipeline.costs.spending import CallBudget, Refused
 from memories.rules.memory.identity import MemoryType
 from memories.rules.summariser import SummariserError, Usage
-from tests.factories import ChannelFactory
+from tests.factories import ChannelFactory, make_job
 
 pytestmark = [pytest.mark.django_db, pytest.mark.postgres("reservations under row locks")]
 
@@ -46,9 +46,7 @@ def budget_of(workspace: Workspace) -> CallBudget:
 
 def claimed(channel: Channel, now: datetime = NOON, **values: object) -> Job:
     memory = Memory.objects.of_channel(channel, MemoryType.SHORT_TERM)
-    job = Job.objects.create(
-        memory=memory, as_of_us=0, input_key=f"{Job.objects.count()}", **values
-    )
+    job = make_job(memory=memory, **values)
     assert job.claim(now, LEASE)
     return job
 

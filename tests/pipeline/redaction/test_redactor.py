@@ -263,12 +263,8 @@ class TestOtherPlaces:
         for memory in memories:
             make_version(memory=memory, text="- old")
             read = texts[1:]
-            for number, text in enumerate(texts_read):
-                row = Job.objects.create(
-                    memory=memory, as_of_us=0, input_key=f"{memory.pk} {number}", state="done",
-                    reply={"text": text},
-                )  # fmt: skip
-                row.add_inputs(read)
+            for text in texts_read:
+                row = make_job(memory=memory, inputs=read, state="done", reply={"text": text})
                 version = make_version(memory=memory, text=text, job=row)
                 version.lines.filter(text="- old").update(since=1)
                 version.lines.filter(text__contains="gate").update(since=2)
@@ -315,9 +311,7 @@ class TestOtherPlaces:
         deleted, edited = say(channel, SECRET), say(channel, BESIDE, 1)
         second = ChannelFactory(workspace=channel.workspace)
         memory = make_channel_memory(channel=second, texts=[f"- {SECRET}", f"- {BESIDE}"])
-        row = Job.objects.create(
-            memory=memory, as_of_us=0, input_key="1", state="done", reply={"text": f"- {SECRET}"}
-        )
+        row = make_job(memory=memory, state="done", reply={"text": f"- {SECRET}"})
         delete(deleted)
         edit(edited, "never mind")
         texts = memory.versions.order_by("number").values_list("content", flat=True)
@@ -362,18 +356,14 @@ class TestOtherPlaces:
         memory = make_channel_memory(channel=channel)
         rows = {}
         for number, state in enumerate(["done", "proposed", "dead", "replied"]):
-            rows[state] = Job.objects.create(
+            rows[state] = make_job(
                 memory=memory,
-                as_of_us=0,
-                input_key=str(number),
                 state=state,
                 reply={"text": f"- {SECRET} [1]"} if number % 2 else {"text": "- gate [1]"},
                 reply_sources=[[deleted.pk]],
                 fault_text=f"The endpoint said: {SECRET}",
             )
-        unrelated = Job.objects.create(
-            memory=memory, as_of_us=0, input_key="o", state="done", reply={"text": "- fine"}
-        )
+        unrelated = make_job(memory=memory, state="done", reply={"text": "- fine"})
         delete(deleted)
         states = {"done": "done", "proposed": "superseded", "dead": "dead", "replied": "waiting"}
         for state, row in rows.items():
@@ -388,12 +378,15 @@ class TestOtherPlaces:
         deleted, stays = say(channel, SECRET), say(channel, BESIDE, 500)
         memory = Memory.objects.of_channel(channel, MemoryType.SHORT_TERM)
         about = [
-            Job.objects.create(
-                memory=memory, as_of_us=0, input_key=str(i), state="claimed", fence=1, attempts=1,
+            make_job(
+                memory=memory,
+                state="claimed",
+                fence=1,
+                attempts=1,
                 segment=make_segment(messages=[message]),
             )
-            for i, message in enumerate([deleted, stays])
-        ]  # fmt: skip
+            for message in (deleted, stays)
+        ]
         delete(deleted)
         states = []
         for row in about:

@@ -47,10 +47,7 @@ from memories.models import (
     Endpoint,
     Heartbeat,
     Invitation,
-    Job,
-    JobInput,
     Memory,
-    ModelCall,
     ModelServer,
     Note,
     Price,
@@ -86,7 +83,9 @@ from tests.factories import (
     MessageFactory,
     NoteFactory,
     PersonFactory,
+    make_call,
     make_channel_memory,
+    make_job,
     make_segment,
     make_version,
 )
@@ -123,19 +122,10 @@ def everything() -> Memory:
     WebhookDelivery.objects.enqueue(webhook, [version], now)
     backfill = Backfill.objects.create(workspace=workspace, since_us=0, until_us=9, author=user)
     BackfillChannel.objects.create(backfill=backfill, channel=channel)
-    job = Job.objects.create(
-        memory=memory, as_of_us=1, input_key="a key", reply={"text": HARD}, backfill=backfill
+    job = make_job(
+        memory=memory, inputs=[version], as_of_us=1, reply={"text": HARD}, backfill=backfill
     )
-    JobInput.objects.create(job=job, version=version, revision=0)
-    ModelCall.objects.create(
-        job=job,
-        fence=1,
-        workspace=workspace,
-        model="tiny",
-        day=now.date(),
-        began_at=now,
-        tokens=2**40,
-    )
+    make_call(job=job, tokens=2**40)
     Price.objects.create(model="tiny", input_price=Decimal("0.1"), output_price=Decimal("0.3"))
     Cap.objects.create(workspace=workspace, period=Cap.Period.DAY, tokens=5)
     Endpoint.objects.create(fingerprint="f", name="tiny", worst_ratio=1.1, fault_text=HARD)

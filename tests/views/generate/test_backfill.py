@@ -6,10 +6,10 @@ from datetime import timedelta
 import pytest
 from django.urls import reverse
 
-from memories.models import AuditEvent, Backfill, Channel, Endpoint, Job, Memory, Segment
+from memories.models import AuditEvent, Backfill, Channel, Endpoint, Memory, Segment
 from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory.identity import MemoryType
-from tests.factories import MONDAY, MessageFactory
+from tests.factories import MONDAY, MessageFactory, make_job
 from tests.views.conftest import Cast
 
 pytestmark = pytest.mark.slow
@@ -214,10 +214,8 @@ def test_only_admins_see_the_link(older: Cast) -> None:
 def test_an_admin_retries_dead_jobs(older: Cast) -> None:
     backfill = order(older)
     memory = Memory.objects.of_channel(older.public, MemoryType.SHORT_TERM)
-    given = {"memory": memory, "segment": Segment.objects.first(), "as_of_us": 0}
-    failed = Job.objects.create(
-        **given, input_key="x", state="dead", fault="timeout", backfill=backfill
-    )
+    given = {"segment": Segment.objects.first(), "backfill": backfill}
+    failed = make_job(memory=memory, state="dead", fault="timeout", **given)
     assert "Retry the failed one" in page(older, f"{backfill.pk}/")
     assert change(older, backfill, "editor", do="retry") == 403
     assert change(older, backfill, do="retry") == 302

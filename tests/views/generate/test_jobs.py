@@ -25,7 +25,14 @@ from memories.models import (
 from memories.rules.memory.identity import MemoryType
 from memories.views.access.access import NAV_RECENT
 from memories.views.generate import jobs
-from tests.factories import ChannelFactory, all_is_well, make_segment, make_version
+from tests.factories import (
+    ChannelFactory,
+    all_is_well,
+    make_call,
+    make_job,
+    make_segment,
+    make_version,
+)
 from tests.views.conftest import Cast
 
 pytestmark = pytest.mark.slow
@@ -36,30 +43,21 @@ PART = {"HX-Request": "true"}
 
 def job(channel: Channel, state: str = "waiting", **values: Any) -> Job:
     memory = Memory.objects.of_channel(channel, MemoryType.SHORT_TERM)
-    key = f"{Job.objects.count()}"
-    return Job.objects.create(
-        **{"memory": memory, "as_of_us": 0, "input_key": key, "state": state, **values}
-    )
+    return make_job(memory=memory, state=state, **values)
 
 
 def call(job: Job, **values: Any) -> ModelCall:
     now = timezone.now()
-    return ModelCall.objects.create(
-        **{
-            "job": job,
-            "fence": job.claims.count() + 1,
-            "workspace": job.memory.workspace,
-            "model": "tiny",
-            "day": now.date(),
-            "began_at": now - timedelta(seconds=4),
-            "ended_at": now,
-            "tokens": 120,
-            "prompt_tokens": 100,
-            "completion_tokens": 20,
-            "requests": 1,
-            **values,
-        }
-    )
+    fields = {
+        "fence": job.claims.count() + 1,
+        "began_at": now - timedelta(seconds=4),
+        "ended_at": now,
+        "tokens": 120,
+        "prompt_tokens": 100,
+        "completion_tokens": 20,
+        "requests": 1,
+    }
+    return make_call(job=job, **fields | values)
 
 
 def page(cast: Cast, suffix: str = "", name: str = "member", **headers: str) -> str:

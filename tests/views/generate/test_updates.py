@@ -19,7 +19,7 @@ from memories.pipeline.generate.passes import run_pass
 from memories.pipeline.generate.plan import plan_channel
 from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory.identity import MemoryType
-from tests.factories import ChannelFactory, MessageFactory, make_reply, make_thread_memory
+from tests.factories import ChannelFactory, MessageFactory, make_job, make_reply, make_thread_memory
 from tests.views.conftest import Cast
 
 PART = {"HX-Request": "true"}
@@ -247,6 +247,6 @@ def test_only_editors_update(talking: Cast, name: str, status: int) -> None:
 
 @pytest.mark.slow
 def test_a_job_of_another_channel_is_not_shown(talking: Cast) -> None:
-    job = Job.objects.create(memory=talking.private_memory, as_of_us=0, input_key="k")
+    job = make_job(memory=talking.private_memory)
     path = f"/m/{short(talking).pk}/generate/?job={job.pk}"
     assert talking.clients["insider"].get(path).status_code == 404

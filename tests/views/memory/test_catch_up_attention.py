@@ -9,7 +9,6 @@ from django.utils import timezone
 from memories.models import (
     Channel,
     Heartbeat,
-    Job,
     Memory,
     MemoryVersion,
     QuarantinedLine,
@@ -24,6 +23,7 @@ from tests.factories import (
     MessageFactory,
     UserFactory,
     WorkspaceFactory,
+    make_job,
     make_version,
     mark_channels_synced,
 )
@@ -123,8 +123,7 @@ def test_a_stopped_worker_and_failed_jobs_have_warnings(cast: Cast) -> None:
     Heartbeat.objects.beat("one", now)
     assert 'class="band warn"' not in page(cast)
     memory = Memory.objects.of_channel(cast.private, MemoryType.SHORT_TERM)
-    given = {"memory": memory, "as_of_us": 0, "input_key": "x"}
-    Job.objects.create(**given, state=Job.State.DEAD, fault="timeout")
+    make_job(memory=memory, state="dead", fault="timeout")
     text = page(cast, "insider")
     assert "1 job failed." in texts(text) and f'href="{cast.path("jobs/")}"' in main_of(text)
 

@@ -9,7 +9,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from memories.models import Channel, ChannelSync, Job, Memory, ModelCall, Seen, Workspace
+from memories.models import Channel, ChannelSync, Memory, ModelCall, Seen, Workspace
 from memories.pipeline.sync.coverage import coverage_of
 from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory.identity import MemoryType
@@ -20,6 +20,8 @@ from tests.factories import (
     MONDAY,
     MessageFactory,
     NoteFactory,
+    make_call,
+    make_job,
     make_reply,
     make_segment,
     make_thread_memory,
@@ -200,7 +202,7 @@ def test_a_period_shows_the_new_lines_first(cast: Cast) -> None:
 
 def test_highlights_and_provisional_versions_are_marked(cast: Cast) -> None:
     short = Memory.objects.of_channel(cast.public, MemoryType.SHORT_TERM)
-    job = Job.objects.create(memory=short, as_of_us=0, input_key="k", model="offline", state="done")
+    job = make_job(memory=short, model="offline", state="done")
     make_version(
         memory=short,
         text="- first look",
@@ -288,16 +290,14 @@ def test_gaps_in_the_sync_are_drawn(mark: str, at: str, parts: list[tuple[str, i
     ],
 )
 def test_waiting_and_failed_jobs_are_listed(cast: Cast, state: str, fault: str, words: str) -> None:
-    Job.objects.create(memory=cast.memory, as_of_us=0, input_key="k", state=state, fault=fault)
+    make_job(memory=cast.memory, state=state, fault=fault)
     assert words in page_of(cast)
 
 
 def test_jobs_with_private_messages_are_for_members(cast: Cast) -> None:
     message = MessageFactory(channel=cast.public, author=cast.author, was_private=True)
     segment = make_segment(messages=[message])
-    Job.objects.create(
-        memory=cast.memory, as_of_us=0, input_key="k", state="dead", fault="length", segment=segment
-    )
+    make_job(memory=cast.memory, state="dead", fault="length", segment=segment)
     assert "failed" in page_of(cast, "guest")
     assert "given up" not in page_of(cast) + page_of(cast, "operator")
 
@@ -328,20 +328,10 @@ def test_the_timeline_is_a_chart_and_a_table(cast: Cast) -> None:
 def test_the_cost_of_this_month_is_shown(cast: Cast) -> None:
     assert "Cost this month" not in page_of(cast)
     today = timezone.now().astimezone(UTC).date()
-    for fence, day in enumerate((today, today.replace(day=1), today - timedelta(days=32))):
-        job = Job.objects.create(
-            memory=cast.memory, as_of_us=0, input_key=f"cost {fence}", state="done", fence=1
-        )
-        ModelCall.objects.create(
-            job=job,
-            fence=1,
-            workspace=cast.workspace,
-            model="tiny",
-            day=day,
-            began_at=timezone.now(),
-            ended_at=timezone.now(),
-            **{"tokens": 120, "prompt_tokens": 100, "completion_tokens": 20},
-        )
+    for day in (today, today.replace(day=1), today - timedelta(days=32)):
+        job = make_job(memory=cast.memory, state="done", fence=1)
+        used = {"tokens": 120, "prompt_tokens": 100, "completion_tokens": 20}
+        make_call(job=job, day=day, ended_at=timezone.now(), **used)
     page = page_of(cast)
     assert "tokens in</dt><dd>200<" in page and "tokens out</dt><dd>40<" in page
     assert "unpriced" in page and "$0" not in page

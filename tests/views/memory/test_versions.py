@@ -8,12 +8,13 @@ from django.db import connection
 from django.http import HttpResponse
 from django.test.utils import CaptureQueriesContext
 
-from memories.models import Job, Memory, MemoryVersion, Message, NewVersion
+from memories.models import Memory, MemoryVersion, Message, NewVersion
 from memories.rules.memory.identity import MemoryType
 from memories.rules.memory.lines import Line, Origin
 from tests.factories import (
     MONDAY,
     MessageFactory,
+    make_job,
     make_segment,
     make_version,
     make_workspace_memory,
@@ -71,16 +72,14 @@ def test_the_provenance_of_a_version(cast: Cast) -> None:
     short = Memory.objects.of_channel(cast.public, MemoryType.SHORT_TERM).current
     secret = cast.private_memory.current
     memory = make_workspace_memory(workspace=cast.workspace, texts=["- x"])
-    job = Job.objects.create(
+    job = make_job(
         memory=memory,
-        as_of_us=0,
-        input_key="k",
+        inputs=[short, secret],
         model="gpt-of-the-day",
         prompt_version="merge-7",
         prompt_tokens=1234,
         completion_tokens=56,
     )
-    job.add_inputs([short, secret])
     version = make_version(
         memory=memory,
         text="- y",

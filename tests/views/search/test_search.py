@@ -8,11 +8,11 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from memories.models import Job, Memory
+from memories.models import Memory
 from memories.pipeline.search import indexing
 from memories.rules.memory.identity import MemoryType
 from memories.rules.summariser import OFFLINE
-from tests.factories import MONDAY, MessageFactory, NoteFactory, make_version
+from tests.factories import MONDAY, MessageFactory, NoteFactory, make_job, make_version
 from tests.views.conftest import Cast
 
 pytestmark = [pytest.mark.slow, pytest.mark.postgres("full-text search")]
@@ -164,9 +164,7 @@ def test_a_hit_in_a_memory_shows_its_writer_by_icon_and_word(cast: Cast) -> None
     assert re.search(
         r'<span class="writer model"><svg class="knot knot-model".*?</svg>model<', page
     )
-    job = Job.objects.create(
-        memory=cast.memory, as_of_us=0, input_key="offline", state="done", model=OFFLINE
-    )
+    job = make_job(memory=cast.memory, state="done", model=OFFLINE)
     cast.memory.versions.update(job=job)
     assert "</svg>highlights<" in page_of(cast, "Aya iOS", **{"in": "memories"})
     cast.memory.revise("- Aya owns iOS still", by=cast.users["editor"], based_on=2, revision=0)
