@@ -8,8 +8,8 @@ from django.db.models import Model
 from django.test import Client
 from django.urls import reverse
 
-from memories.models import Job, Proposal, User
-from tests.factories import UserFactory
+from memories.models import Job, Proposal, User, Workspace
+from tests.factories import MemberFactory, UserFactory
 
 
 @pytest.fixture
@@ -25,6 +25,18 @@ def clerk() -> User:
     """Staff with every permission of Django."""
     user: User = UserFactory(username="clerk", is_staff=True)
     user.user_permissions.set(Permission.objects.all())
+    return user
+
+
+def staff(
+    client: Client, *permissions: str, workspace: Workspace | None = None, role: str = "member"
+) -> User:
+    """Sign in staff with these permissions, with this role in the workspace unless it is empty."""
+    user: User = UserFactory(is_staff=True)
+    user.user_permissions.set(Permission.objects.filter(codename__in=permissions))
+    if workspace and role:
+        MemberFactory(workspace=workspace, user=user, role=role)
+    client.force_login(user)
     return user
 
 

@@ -3,7 +3,6 @@
 from datetime import timedelta
 
 import pytest
-from django.contrib.auth.models import Permission
 from django.urls import reverse
 from django.utils import timezone
 
@@ -95,17 +94,15 @@ def test_a_public_channel_cannot_be_opened(client, operator):
     assert not AccessGrant.objects.exists()
 
 
-def test_only_operators_open_channels(client, channel):
-    user = UserFactory(is_staff=True)
-    user.user_permissions.set(Permission.objects.all())
-    MemberFactory(workspace=channel.workspace, user=user, role="admin")
-    client.force_login(user)
+def test_only_operators_open_channels(client, clerk, channel):
+    MemberFactory(workspace=channel.workspace, user=clerk, role="admin")
+    client.force_login(clerk)
     assert client.get(reverse(ADD)).status_code == 403
     assert add_grant(client, channel).status_code == 403
     with pytest.raises(ValueError, match="operator"):
-        AccessGrant.objects.open(channel, by=user, reason="because", now=timezone.now())
+        AccessGrant.objects.open(channel, by=clerk, reason="because", now=timezone.now())
     AccessGrant.objects.create(
-        user=user, channel=channel, reason="", until=timezone.now() + timedelta(hours=1)
+        user=clerk, channel=channel, reason="", until=timezone.now() + timedelta(hours=1)
     )
     assert client.get(path(channel)).status_code == 404
 

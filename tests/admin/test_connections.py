@@ -4,14 +4,13 @@ from collections.abc import Iterator
 
 import pytest
 from django.contrib.admin.models import LogEntry
-from django.contrib.auth.models import Permission
 from django.test import Client
 from django.urls import reverse
 from pytest_django import Settings
 
 from memories.models import AuditEvent, SlackConnection, User, Workspace
-from tests.admin.conftest import act, change_page, page_of
-from tests.factories import MemberFactory, UserFactory, WorkspaceFactory
+from tests.admin.conftest import act, change_page, page_of, staff
+from tests.factories import MemberFactory, WorkspaceFactory
 from tests.slack.fake_slack import TOKEN, FakeSlack
 
 pytestmark = pytest.mark.django_db
@@ -31,13 +30,6 @@ def slack(settings: Settings) -> Iterator[FakeSlack]:
 @pytest.fixture
 def workspace() -> Workspace:
     return WorkspaceFactory(slug="team")
-
-
-def staff(client: Client, *permissions: str) -> User:
-    user = UserFactory(is_staff=True)
-    user.user_permissions.set(Permission.objects.filter(codename__in=permissions))
-    client.force_login(user)
-    return user
 
 
 def kept(workspace: Workspace, token: str = TOKEN) -> SlackConnection:

@@ -10,10 +10,9 @@ from django.utils import timezone
 
 from memories.models import AuditEvent, Memory, MemoryVersion, NewVersion
 from memories.rules.memory.lines import Line, Origin
-from tests.admin.conftest import act
+from tests.admin.conftest import act, staff
 from tests.factories import (
     ChannelFactory,
-    MemberFactory,
     MessageFactory,
     UserFactory,
     make_channel_memory,
@@ -131,10 +130,7 @@ class TestEdit:
         assert (memory.head, memory.current.content) == (1, "- by hand")
 
     def test_a_viewer_gets_no_form(self, client, memory):
-        user = UserFactory(is_staff=True)
-        user.user_permissions.add(Permission.objects.get(codename="view_memory"))
-        MemberFactory(user=user, workspace=memory.workspace)
-        client.force_login(user)
+        staff(client, "view_memory", workspace=memory.workspace)
         response = client.get(page_of(memory))
         assert "- two" in response.content.decode()
         assert "<textarea" not in response.content.decode()
@@ -223,10 +219,7 @@ class TestRestore:
         assert memory.versions.count() == 2
 
     def test_a_viewer_cannot_restore(self, client, memory):
-        user = UserFactory(is_staff=True)
-        user.user_permissions.add(Permission.objects.get(codename="view_memoryversion"))
-        MemberFactory(user=user, workspace=memory.workspace)
-        client.force_login(user)
+        user = staff(client, "view_memoryversion", workspace=memory.workspace)
         old = memory.versions.get(number=1)
         self.act(client, old)
         assert memory.versions.count() == 2

@@ -3,13 +3,12 @@
 import re
 
 import pytest
-from django.contrib.auth.models import Permission
 from django.urls import reverse
 from time_machine import travel
 
 from memories.models import Channel, Note, Reader, Workspace
 from memories.rules.settings import KEYS, MemorySettings
-from tests.admin.conftest import sent_data
+from tests.admin.conftest import sent_data, staff
 from tests.factories import (
     ChannelFactory,
     MemberFactory,
@@ -110,9 +109,7 @@ class TestSettings:
         assert Workspace.objects.get(slug="crew").memory_settings == MemorySettings()
 
     def test_a_viewer_sees_the_settings(self, client, workspace, address):
-        user = UserFactory(is_staff=True)
-        user.user_permissions.add(Permission.objects.get(codename="view_workspace"))
-        client.force_login(user)
+        user = staff(client, "view_workspace")
         assert client.get(address).status_code == 302  # not a member: no such workspace
         MemberFactory(workspace=workspace, user=user)
         page = client.get(address).content.decode()

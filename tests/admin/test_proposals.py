@@ -4,16 +4,14 @@ from collections.abc import Callable
 
 import pytest
 from django.contrib.admin.models import LogEntry
-from django.contrib.auth.models import Permission
 from django.test import Client
 
 from memories.models import AuditEvent, Note, Proposal, User
 from memories.models.memory.proposals import MAX_LENGTH
 from memories.pipeline.memory import review
-from tests.admin.conftest import act, change_page, content_of, opened, sent_data
+from tests.admin.conftest import act, change_page, content_of, opened, sent_data, staff
 from tests.factories import (
     ChannelFactory,
-    MemberFactory,
     PersonFactory,
     UserFactory,
     make_channel_memory,
@@ -174,11 +172,7 @@ def test_only_editors_decide(
     status: int,
     way: str,
 ) -> None:
-    user = UserFactory(is_staff=True)
-    user.user_permissions.set(Permission.objects.filter(codename__in=permissions))
-    if role:
-        MemberFactory(user=user, workspace=proposal.memory.workspace, role=role)
-    client.force_login(user)
+    staff(client, *permissions, workspace=proposal.memory.workspace, role=role)
     may_decide = role in ("admin", "editor") and permissions == EDIT
     if way == "form":
         form = {"text": "Cleo leads", "based_on": "1", "revision": "0", "shown": "x", "_save": ""}

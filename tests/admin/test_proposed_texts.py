@@ -3,19 +3,16 @@
 from collections.abc import Callable
 
 import pytest
-from django.contrib.auth.models import Permission
 from django.test import Client
 
 from memories.admin.jobs import JobForm
 from memories.models import Job, User
 from memories.pipeline.memory import proposals
 from memories.rules.memory.lines import digest_of
-from tests.admin.conftest import change_page, content_of, opened, sent_data
+from tests.admin.conftest import change_page, content_of, opened, sent_data, staff
 from tests.factories import (
     ChannelFactory,
-    MemberFactory,
     PersonFactory,
-    UserFactory,
     make_proposed_merge,
 )
 
@@ -126,11 +123,7 @@ def test_a_long_text_is_approved_unless_it_is_edited(
 def test_only_editors_see_and_change_the_text(
     client: Client, job: Job, role: str, codename: str, is_allowed: bool
 ) -> None:
-    user = UserFactory(is_staff=True)
-    user.user_permissions.set(Permission.objects.filter(codename__in=["view_job", codename]))
-    if role:
-        MemberFactory(user=user, workspace=job.memory.workspace, role=role)
-    client.force_login(user)
+    staff(client, "view_job", codename, workspace=job.memory.workspace, role=role)
     assert ("Ben ships" in client.get(change_page(job)).content.decode()) == is_allowed
     shown = digest_of("- Ben ships the beta")
     form = {"text": "- Cleo ships", "based_on": "1", "revision": "0", "shown": shown, "_save": ""}

@@ -4,7 +4,6 @@ from datetime import timedelta
 from decimal import Decimal
 
 import pytest
-from django.contrib.auth.models import Permission
 from django.utils import timezone
 from django_q.models import OrmQ
 
@@ -22,10 +21,9 @@ from memories.models import (
 from memories.pipeline.generate.probing import configured_model
 from memories.rules.memory.identity import MemoryType
 from memoryhub.task_guard import check_package
-from tests.admin.conftest import act, change_page, page_of, sent_data
+from tests.admin.conftest import act, change_page, page_of, sent_data, staff
 from tests.factories import (
     ChannelFactory,
-    MemberFactory,
     PersonFactory,
     UserFactory,
     WorkspaceFactory,
@@ -34,16 +32,6 @@ from tests.factories import (
 )
 
 pytestmark = pytest.mark.django_db
-
-
-def staff(client, *permissions, workspace=None):
-    """Sign in staff with these permissions, as an admin of the workspace."""
-    user = UserFactory(username="ada", is_staff=True)
-    user.user_permissions.set(Permission.objects.filter(codename__in=permissions))
-    if workspace:
-        MemberFactory(workspace=workspace, user=user, role="admin")
-    client.force_login(user)
-    return user
 
 
 def audit_log():
@@ -136,7 +124,8 @@ class TestCaps:
     def test_staff_set_only_budgets_of_their_workspace(self, client):
         workspace, foreign = WorkspaceFactory(), WorkspaceFactory()
         of_all = Cap.objects.change(None, "day", tokens=10, by=None)
-        staff(client, "view_cap", "add_cap", "change_cap", "delete_cap", workspace=workspace)
+        rights = ("view_cap", "add_cap", "change_cap", "delete_cap")
+        staff(client, *rights, workspace=workspace, role="admin")
         add = page_of(Cap, "add")
         for given, status in ((workspace.pk, 302), (foreign.pk, 200), ("", 200)):
             data = {"workspace": given, "period": "month", "tokens": "5"}
@@ -176,7 +165,7 @@ def test_calls_are_shown_with_their_job_and_in_a_list(client, operator):
 class TestAuditLog:
     def test_an_admin_sees_the_events_of_the_workspace(self, client):
         workspace = WorkspaceFactory()
-        staff(client, "view_auditevent", workspace=workspace)
+        staff(client, "view_auditevent", workspace=workspace, role="admin")
         for name, where in (("ours", workspace), ("theirs", WorkspaceFactory()), ("all", None)):
             AuditEvent.objects.record("settings", by=None, workspace=where, subject=f"{name}-x")
         shown = client.get(page_of(AuditEvent)).content.decode()

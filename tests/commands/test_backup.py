@@ -3,7 +3,6 @@
 import errno
 import json
 import os
-from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -16,26 +15,15 @@ from memories.models import AuditEvent, Heartbeat, Note, Reader, Workspace
 from memories.pipeline.search import indexing
 from memories.pipeline.search.finding import find
 from memories.rules.search.query import parse
+from tests.commands.conftest import Run
 from tests.factories import NoteFactory
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-Run = Callable[..., str]
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "of today.zip"
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    def run(*words: object) -> str:
-        capsys.readouterr()
-        call_command(*map(str, words))
-        return capsys.readouterr().out
-
-    return run
 
 
 def refused(*words: object) -> str:

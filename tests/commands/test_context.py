@@ -3,6 +3,7 @@
 import json
 import re
 from datetime import timedelta
+from functools import partial
 
 import pytest
 from django.core.management import CommandError, call_command
@@ -52,13 +53,8 @@ def workspace() -> Workspace:
 
 
 @pytest.fixture
-def run(capsys):
-    def run(*words: str) -> str:
-        capsys.readouterr()
-        call_command("context", *words)
-        return capsys.readouterr().out
-
-    return run
+def run(run):
+    return partial(run, "context")
 
 
 def test_the_context_as_text(workspace, run):

@@ -3,6 +3,7 @@
 import json
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from functools import partial
 
 import pytest
 from django.core.management import CommandError, call_command
@@ -33,13 +34,8 @@ def clock():
 
 
 @pytest.fixture
-def run(capsys):
-    def run(*arguments: str) -> str:
-        capsys.readouterr()
-        call_command("costs", *arguments)
-        return capsys.readouterr().out
-
-    return run
+def run(run):
+    return partial(run, "costs")
 
 
 @pytest.fixture

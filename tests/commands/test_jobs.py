@@ -2,9 +2,10 @@
 
 import json
 from datetime import timedelta
+from functools import partial
 
 import pytest
-from django.core.management import CommandError, call_command
+from django.core.management import CommandError
 from django.utils import timezone
 
 from memories.models import (
@@ -35,13 +36,8 @@ SECRET = "canaryyellow"
 
 
 @pytest.fixture
-def run(capsys):
-    def run(*arguments: str) -> str:
-        capsys.readouterr()
-        call_command("jobs", *arguments)
-        return capsys.readouterr().out
-
-    return run
+def run(run):
+    return partial(run, "jobs")
 
 
 @pytest.fixture

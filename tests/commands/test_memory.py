@@ -2,6 +2,7 @@
 
 import json
 import os
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -27,15 +28,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def memory(capsys):
-    """Run the command, and return its stdout."""
-
-    def run(*arguments: str) -> str:
-        capsys.readouterr()
-        call_command("memory", *arguments)
-        return capsys.readouterr().out
-
-    return run
+def memory(run):
+    return partial(run, "memory")
 
 
 @pytest.fixture
@@ -44,13 +38,8 @@ def as_json(memory):
 
 
 @pytest.fixture
-def context(capsys):
-    def run(*arguments: str) -> str:
-        capsys.readouterr()
-        call_command("context", *arguments)
-        return capsys.readouterr().out
-
-    return run
+def context(run):
+    return partial(run, "context")
 
 
 class TestAddSearchDelete:

@@ -1,7 +1,9 @@
 """`manage.py settings` (rule 9)."""
 
+from functools import partial
+
 import pytest
-from django.core.management import CommandError, call_command
+from django.core.management import CommandError
 
 from memories.models import Workspace
 from memories.rules.settings import KEYS
@@ -11,13 +13,8 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def run(capsys):
-    def run(*arguments: str) -> str:
-        capsys.readouterr()
-        call_command("settings", *arguments)
-        return capsys.readouterr().out
-
-    return run
+def run(run):
+    return partial(run, "settings")
 
 
 def test_all_of_them_with_their_defaults(run):

@@ -6,7 +6,7 @@ from memories.llm import OfflineSummariser
 from memories.models import Channel, Memory, Segment
 from memories.pipeline.generate.requests import RequestBuilder
 from memories.rules.ingest.timestamps import to_micros
-from memories.rules.summariser import Reply, RequestStrategy
+from memories.rules.summariser import Reply, RequestStrategy, SummariserError
 from tests.factories import (
     MONDAY,
     ChannelFactory,
@@ -72,6 +72,12 @@ class Scribe(OfflineSummariser):
             prompt_version="scribe-1",
             calls=1,
         )
+
+
+def no_merges(request):
+    """Fail each merge. For ``Scribe(no_merges)``."""
+    if request.additions:
+        raise SummariserError("server_error", "no")
 
 
 def edit(message, text="It was all different.", edited_at=MONDAY + timedelta(days=9)):

@@ -11,7 +11,6 @@ from memories.pipeline.generate.passes import run_pass
 from memories.pipeline.generate.plan import plan_channel
 from memories.pipeline.generate.requests import RequestBuilder
 from memories.rules.memory.identity import MemoryType
-from memories.rules.summariser import SummariserError
 from tests.factories import MONDAY
 from tests.pipeline.conversations import (
     Scribe,
@@ -20,6 +19,7 @@ from tests.pipeline.conversations import (
     edit,
     hours,
     is_merge_of,
+    no_merges,
     remembering,
     talk,
 )
@@ -109,11 +109,6 @@ def test_a_segment_with_only_deleted_messages_makes_no_call(channel):
 @pytest.mark.slow
 def test_an_input_that_changes_before_the_call_is_merged_once(channel):
     first = talk(channel, 3)[0]
-
-    def no_merges(request):
-        if request.additions:
-            raise SummariserError("server_error", "no")
-
     run_pass(channel.workspace, MONDAY + hours(3), Scribe(no_merges))
     edit(first)
     run_pass(channel.workspace, MONDAY + hours(3), Scribe(no_merges))

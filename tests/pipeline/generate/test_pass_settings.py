@@ -6,9 +6,8 @@ import pytest
 
 from memories.models import Job, Message, Segment
 from memories.pipeline.generate.passes import run_pass
-from memories.rules.summariser import SummariserError
 from tests.factories import MONDAY
-from tests.pipeline.conversations import Scribe, edit, hours, remembering, talk
+from tests.pipeline.conversations import Scribe, edit, hours, no_merges, remembering, talk
 from tests.pipeline.current import long, short
 
 pytestmark = pytest.mark.django_db
@@ -23,11 +22,6 @@ def channel(workspace):
 @pytest.mark.slow
 def test_without_history_an_unmerged_version_is_not_overwritten(channel):
     channel.workspace.change_settings({"history_enabled": False})
-
-    def no_merges(request):
-        if request.additions:
-            raise SummariserError("server_error", "no")
-
     talk(channel, 3, words="Early")
     run_pass(channel.workspace, MONDAY + hours(1), Scribe(no_merges))
     talk(channel, 3, MONDAY + hours(72), words="Later")
