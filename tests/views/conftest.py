@@ -1,11 +1,14 @@
 """A workspace with a public and a private channel, and readers of every role."""
 
 import copy
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 
 from memories.models import Channel, Memory, Message, Person, User, Workspace
 from memories.rules.memory.identity import MemoryType
@@ -40,6 +43,19 @@ class Cast:
 
     def path(self, suffix: str = "") -> str:
         return f"/w/{self.workspace.slug}/{suffix}"
+
+
+def assert_same_queries(
+    grow: Callable[[int], object], look: Callable[[], object], sizes: tuple[int, int] = (10, 100)
+) -> None:
+    """Look after ``grow`` has added some rows, and after it has added more."""
+    counts = []
+    for size in sizes:
+        grow(size)
+        with CaptureQueriesContext(connection) as queries:
+            look()
+        counts.append(len(queries))
+    assert counts[0] == counts[1]
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -76,28 +76,22 @@ def test_members_see_the_banner_and_guests_do_not(cast: Cast, state: str) -> Non
 
 
 @pytest.mark.parametrize(
-    "state",
+    "states",
     [
-        {},
-        {"failures": 4, "fault": "timeout"},
-        {"retry_at": timedelta(seconds=30), "fault": "rate_limited"},
-        {"retry_at": timedelta(minutes=-3), "fault": "rate_limited"},
-        {"failures": 5, "open_until": timedelta(minutes=-3), "fault": "timeout"},
+        pytest.param([], id="no endpoint"),
+        [{}],
+        [{"failures": 4, "fault": "timeout"}],
+        [{"retry_at": timedelta(seconds=30), "fault": "rate_limited"}],
+        [{"retry_at": timedelta(minutes=-3), "fault": "rate_limited"}],
+        [{"failures": 5, "open_until": timedelta(minutes=-3), "fault": "timeout"}],
+        pytest.param([STATES["needs_person"], {}], id="an endpoint of an earlier key"),
     ],
 )
-def test_there_is_no_banner_while_calls_work(cast: Cast, state: dict[str, object]) -> None:
-    endpoint(**state)
-    assert banner(cast.clients["insider"], cast.path()) == ""
-
-
-def test_there_is_no_banner_without_an_endpoint(cast: Cast) -> None:
-    assert banner(cast.clients["insider"], cast.path()) == ""
-
-
-def test_an_endpoint_of_an_earlier_key_has_no_banner(cast: Cast) -> None:
-    endpoint(**STATES["needs_person"])
-    endpoint()
-    assert banner(cast.clients["member"], cast.path()) == ""
+def test_there_is_no_banner_while_calls_work(cast: Cast, states: list[dict[str, object]]) -> None:
+    for state in states:
+        endpoint(**state)
+    for name in ("insider", "member"):
+        assert banner(cast.clients[name], cast.path()) == ""
 
 
 @pytest.mark.nightly("quicker tests run the same lines")

@@ -95,19 +95,20 @@ def test_a_channel_is_identified_by_its_id(run_import: Any) -> None:
     ]
 
 
-def test_an_older_export_of_a_private_channel_is_for_its_members(run_import: Any) -> None:
+@pytest.mark.parametrize(
+    "thread",
+    [
+        pytest.param({}, id="a message"),
+        pytest.param({"thread_ts": ts(1)}, id="a root of which a reply has made a placeholder"),
+    ],
+)
+def test_an_older_export_of_a_private_channel_is_for_its_members(
+    run_import: Any, thread: dict[str, str]
+) -> None:
     """A later export has it as a public channel."""
-    run_import({"general/2023-11-16": [slack_message(200_000, "to all")]})
+    run_import({"general/2023-11-16": [slack_message(200_000, "to all", **thread)]})
     run_import({DAY: [slack_message(1, "canary")]}, channels=[], groups=[channel("C1", "general")])
     assert Channel.objects.get().is_public
-    messages = Message.objects.in_order().values_list("text", "was_private")
-    assert list(messages) == [("canary", True), ("to all", False)]
-
-
-def test_a_root_from_an_export_of_a_private_channel_is_for_its_members(run_import: Any) -> None:
-    """A reply had created its placeholder."""
-    run_import({"general/2023-11-16": [slack_message(200_000, "to all", thread_ts=ts(1))]})
-    run_import({DAY: [slack_message(1, "canary")]}, channels=[], groups=[channel("C1", "general")])
     messages = Message.objects.in_order().values_list("text", "was_private")
     assert list(messages) == [("canary", True), ("to all", False)]
 

@@ -91,27 +91,18 @@ def test_a_japanese_line_with_the_name_of_another_speaker(
 
 
 @pytest.mark.parametrize(
-    ("text", "is_doubtful"),
+    ("finder", "text", "is_doubtful"),
     [
-        ("Is the old server switched off on 20 November?", True),
-        ("The old server is switched off on 20 November.", False),
-        ("Did everybody read the plan for the backups?", False),
+        (ENGLISH, "Is the old server switched off on 20 November?", True),
+        (ENGLISH, "The old server is switched off on 20 November.", False),
+        (ENGLISH, "Did everybody read the plan for the backups?", False),
+        (JAPANESE, "古いサーバーは11月20日の14時に停止しますか。", True),
+        (JAPANESE, "古いサーバーは11月20日の14時に停止する。", False),
+        (JAPANESE, "バックアップの計画は読みましたか。", False),
     ],
 )
-def test_a_question_that_no_source_asks(text: str, is_doubtful: bool) -> None:
-    assert ENGLISH.add_sources(ReplyLine(text)).unverified == ((text,) if is_doubtful else ())
-
-
-@pytest.mark.parametrize(
-    ("text", "is_doubtful"),
-    [
-        ("古いサーバーは11月20日の14時に停止しますか。", True),
-        ("古いサーバーは11月20日の14時に停止する。", False),
-        ("バックアップの計画は読みましたか。", False),
-    ],
-)
-def test_a_japanese_question_that_no_source_asks(text: str, is_doubtful: bool) -> None:
-    assert JAPANESE.add_sources(ReplyLine(text)).unverified == ((text,) if is_doubtful else ())
+def test_a_question_that_no_source_asks(finder: SourceFinder, text: str, is_doubtful: bool) -> None:
+    assert finder.add_sources(ReplyLine(text)).unverified == ((text,) if is_doubtful else ())
 
 
 @pytest.mark.parametrize(

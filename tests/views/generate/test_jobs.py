@@ -6,9 +6,7 @@ from typing import Any
 
 import pytest
 import time_machine
-from django.db import connection
 from django.db.models.signals import post_init
-from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
@@ -33,7 +31,7 @@ from tests.factories import (
     make_segment,
     make_version,
 )
-from tests.views.conftest import Cast
+from tests.views.conftest import Cast, assert_same_queries
 
 pytestmark = pytest.mark.slow
 
@@ -374,13 +372,8 @@ def test_more_jobs_need_no_more_queries(well: Cast, suffix: str) -> None:
             made = job(ChannelFactory(workspace=well.workspace), state, model="tiny")
             call(made)
 
-    counts = []
-    for many in (10, 60):
-        make(many)
-        with CaptureQueriesContext(connection) as queries:
-            well.clients["insider"].get(well.path(suffix))
-        counts.append(len(queries))
-    assert counts[0] == counts[1], counts
+    path = well.path(suffix)
+    assert_same_queries(make, lambda: well.clients["insider"].get(path), sizes=(10, 60))
 
 
 def test_it_loads_the_channels_that_it_shows(well: Cast, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,8 +5,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from django.db import connection
-from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from memories.models import Channel, ChannelSync, Memory, ModelCall, Seen, Workspace
@@ -29,7 +27,7 @@ from tests.factories import (
     mark_channels_synced,
     set_sync,
 )
-from tests.views.conftest import Cast
+from tests.views.conftest import Cast, assert_same_queries
 
 pytestmark = pytest.mark.slow
 
@@ -342,13 +340,7 @@ def test_the_cost_of_this_month_is_shown(cast: Cast) -> None:
 
 @pytest.mark.nightly("growth: fills tables, and counts again")
 def test_queries_do_not_grow_with_rows(cast: Cast) -> None:
-    counts = []
-    for many in (10, 100):
-        fill(cast, many)
-        with CaptureQueriesContext(connection) as queries:
-            page_of(cast)
-        counts.append(len(queries))
-    assert counts[0] == counts[1]
+    assert_same_queries(lambda size: fill(cast, size), lambda: page_of(cast))
 
 
 def fill(cast: Cast, many: int) -> None:
