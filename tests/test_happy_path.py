@@ -25,6 +25,7 @@ from memories.models import Channel, Memory, Person
 from memories.rules.generate.prompt_texts import PERSON_MARK
 from memories.rules.memory.identity import MemoryType
 from tests.factories import MemberFactory, UserFactory, ts_at
+from tests.llm.endpoint import use_model
 from tests.llm.forgetful import ForgetfulModel
 from tests.slack.fake_slack import TOKEN, FakeSlack
 
@@ -63,8 +64,7 @@ def slack(settings: Settings) -> Iterator[FakeSlack]:
 
 @pytest.fixture
 def model(settings: Settings, httpserver: HTTPServer) -> ForgetfulModel:
-    settings.MEMORYHUB_MODEL, settings.OPENAI_API_KEY = "tiny", "sk-test"
-    settings.OPENAI_BASE_URL = httpserver.url_for("/v1")
+    use_model(settings, httpserver)
     return ForgetfulModel(httpserver)
 
 

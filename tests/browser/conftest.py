@@ -14,7 +14,6 @@ from pytest_django.live_server_helper import LiveServer
 from pytest_playwright.pytest_playwright import CreateContextCallback
 
 from memories.models import User
-from tests import chromium
 from tests.browser.states import States
 from tests.browser.story import Story, tell
 from tests.browser.team import Team, grow
@@ -33,11 +32,7 @@ MEANT = ("status of 409", "status of 422", "status of 403", "status of 404")
 
 @pytest.fixture(scope="session")
 def browser_type_launch_args(browser_type_launch_args: dict[str, Any]) -> dict[str, Any]:
-    return {
-        **browser_type_launch_args,
-        "executable_path": chromium.find(),
-        "args": ["--no-sandbox", "--disable-dev-shm-usage"],
-    }
+    return {**browser_type_launch_args, "args": ["--no-sandbox", "--disable-dev-shm-usage"]}
 
 
 @pytest.fixture(scope="session")

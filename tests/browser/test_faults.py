@@ -33,7 +33,7 @@ from tests.browser.conftest import enter, sign_in
 from tests.browser.page_states import running
 from tests.browser.story import LINES, Story, fail_a_job
 from tests.factories import ChannelFactory, all_is_well
-from tests.llm.endpoint import FakeEndpoint
+from tests.llm.endpoint import FakeEndpoint, use_model
 from tests.pipeline.generate.test_backfill import talk
 from tests.pipeline.metered import Metered
 from tests.processes import clean_environment, wait_until
@@ -171,8 +171,7 @@ def test_a_save_that_failed_is_tried_again(page: Page, story: Story) -> None:
 
 @pytest.fixture
 def model(settings: Settings, httpserver: HTTPServer) -> FakeEndpoint:
-    settings.MEMORYHUB_MODEL, settings.OPENAI_API_KEY = "of-no-price", "sk-test"
-    settings.OPENAI_BASE_URL = httpserver.url_for("/v1")
+    use_model(settings, httpserver, "of-no-price")
     return FakeEndpoint(httpserver)
 
 
@@ -224,10 +223,9 @@ def test_remaining_time_is_shown_correctly(
     No time is shown in the first half minute. At least eight runs end within the first shown range.
     The clock is moved, so the test does not wait.
     """
-    settings.MEMORYHUB_MODEL, settings.OPENAI_API_KEY = "tiny", "sk-test"
+    use_model(settings, httpserver)
     settings.MEMORYHUB_LLM_CONCURRENCY = 1
     model = Metered(httpserver)
-    settings.OPENAI_BASE_URL = model.url
     time_machine.move_to(timezone.now())
     client.force_login(story.user)
     chance = random.Random(25)

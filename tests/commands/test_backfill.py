@@ -23,6 +23,7 @@ from tests.factories import (
     UserFactory,
     WorkspaceFactory,
 )
+from tests.llm.endpoint import use_model
 from tests.pipeline.metered import Metered
 from tests.processes import PATIENCE, wait_until
 
@@ -44,10 +45,8 @@ def channel(db):
 
 @pytest.fixture
 def model(httpserver, settings):
-    metered = Metered(httpserver)
-    settings.MEMORYHUB_MODEL, settings.OPENAI_API_KEY = "tiny", "sk-test"
-    settings.OPENAI_BASE_URL = metered.url
-    return metered
+    use_model(settings, httpserver)
+    return Metered(httpserver)
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from tests.factories import (
     make_call,
     make_job,
 )
-from tests.llm.endpoint import FakeEndpoint
+from tests.llm.endpoint import FakeEndpoint, use_model
 
 pytestmark = pytest.mark.django_db
 NOW = datetime(2026, 3, 15, 23, 30, tzinfo=UTC)
@@ -284,8 +284,7 @@ class TestPrices:
 @pytest.mark.slow
 def test_a_raised_budget_releases_waiting_jobs(run, channel, settings, httpserver, client):
     """From a message to a banner, a higher budget, a memory and its cost."""
-    settings.MEMORYHUB_MODEL, settings.OPENAI_API_KEY = "tiny", "sk-test"
-    settings.OPENAI_BASE_URL = httpserver.url_for("/v1")
+    use_model(settings, httpserver)
     FakeEndpoint(httpserver).reply_with("- The launch is on Friday [1]")
     client.force_login(UserFactory(username="boss", is_superuser=True))
     MessageFactory(channel=channel, at=NOW - timedelta(hours=3), text="We launch on Friday.")

@@ -43,7 +43,7 @@ from tests.factories import (
     make_version,
     make_workspace_memory,
 )
-from tests.llm.endpoint import FakeEndpoint
+from tests.llm.endpoint import FakeEndpoint, use_model
 from tests.slack.fake_slack import TOKEN, FakeSlack, Fault
 from tests.slackexports import channel, export_files, person, slack_message, write_zip
 
@@ -158,8 +158,7 @@ def test_run_pass(
         return (now - timedelta(hours=hours)).isoformat()
 
     made = run("run_pass", "--now", at(6), "--json")
-    settings.MEMORYHUB_MODEL, settings.OPENAI_API_KEY = "tiny", "sk-test"
-    settings.OPENAI_BASE_URL = httpserver.url_for("/v1")
+    use_model(settings, httpserver)
     FakeEndpoint(httpserver).reply_with("NOTHING")
     skipped = run("run_pass", "--now", at(2.8), "--json")
     httpserver.clear()
@@ -178,8 +177,7 @@ def test_backfill(
     for hours in range(5, 50, 5):
         MessageFactory(channel=general, at=now - timedelta(hours=hours))
     none = run("backfill", "--status", "--json")
-    settings.MEMORYHUB_MODEL, settings.OPENAI_API_KEY = "tiny", "sk-test"
-    settings.OPENAI_BASE_URL = httpserver.url_for("/v1")
+    use_model(settings, httpserver)
     FakeEndpoint(httpserver).reply_with("NOTHING")
     estimate = run("backfill", "--estimate", "--json")
     Price.objects.create(model="tiny", input_price="2", output_price="8")

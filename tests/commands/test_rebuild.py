@@ -21,7 +21,7 @@ from tests.factories import (
     make_segment,
     make_version,
 )
-from tests.llm.endpoint import FakeEndpoint
+from tests.llm.endpoint import FakeEndpoint, use_model
 
 pytestmark = pytest.mark.django_db
 
@@ -79,8 +79,7 @@ def test_a_model_writes_the_proposal(
     endpoint = FakeEndpoint(httpserver)
     launch, plan = "- decision: The launch is on 26 November. [1]", "- status: Ben plans it. [1]"
     endpoint.reply_by(lambda user: plan if "whole workspace" in user else launch)
-    settings.OPENAI_API_KEY, settings.OPENAI_BASE_URL = "k", httpserver.url_for("/v1")
-    settings.MEMORYHUB_MODEL = "tiny"
+    use_model(settings, httpserver)
     [report] = json.loads(run("--memory", "C1", "--json", capsys=capsys))["rebuilds"]
     assert (report["memory"], report["state"], report["based_on"]) == ("C1", "proposed", 1)
     assert report["drift"]["date"] == {"lost": [], "gained": ["26 november"]}
@@ -96,8 +95,7 @@ def test_a_model_that_fails_leaves_the_job_to_the_worker(
     memory: Memory, httpserver: HTTPServer, settings: pytest.FixtureRequest
 ) -> None:
     FakeEndpoint(httpserver).fail_with(401)
-    settings.OPENAI_API_KEY, settings.OPENAI_BASE_URL = "k", httpserver.url_for("/v1")
-    settings.MEMORYHUB_MODEL = "tiny"
+    use_model(settings, httpserver)
     with pytest.raises(CommandError, match="Not finished yet"):
         call_command("rebuild", "--memory", "general")
     assert Job.objects.rebuilds().get().state == Job.State.WAITING

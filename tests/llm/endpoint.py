@@ -26,6 +26,12 @@ def completion(
     return {**body, "choices": [choice], "usage": usage} | parts
 
 
+def use_model(settings: Any, server: HTTPServer, model: str = "tiny") -> None:
+    """Configure this model on the server, with a key."""
+    settings.MEMORYHUB_MODEL, settings.OPENAI_API_KEY = model, "sk-test"
+    settings.OPENAI_BASE_URL = server.url_for("/v1")
+
+
 @dataclass
 class FakeEndpoint:
     server: HTTPServer

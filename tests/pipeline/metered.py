@@ -9,6 +9,7 @@ from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
 from memories.rules.tokens import estimate_tokens
+from tests.llm.endpoint import completion
 
 
 class Metered:
@@ -41,12 +42,8 @@ class Metered:
         with self._lock:
             self.prompts.append(user)
             self.tokens += used["total_tokens"]
-        message = {"role": "assistant", "content": text}
-        choice = {"index": 0, "finish_reason": "stop", "message": message}
-        answer = {"id": "x", "object": "chat.completion", "created": 0, "model": body["model"]}
-        return Response(
-            json.dumps(answer | {"choices": [choice], "usage": used}), mimetype="application/json"
-        )
+        answer = completion(text, model=body["model"], usage=used)
+        return Response(json.dumps(answer), mimetype="application/json")
 
     @staticmethod
     def _summary(user: str, most: int) -> str:

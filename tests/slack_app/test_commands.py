@@ -13,7 +13,7 @@ from memories.pipeline.slack_app.answering import process_request
 from memories.slack_app.answers import answer_request
 from memories.slack_app.commands import SHARE
 from tests.factories import MemberFactory, MessageFactory
-from tests.llm.endpoint import FakeEndpoint
+from tests.llm.endpoint import FakeEndpoint, use_model
 from tests.slack.fake_app import signed_form
 from tests.slack_app.conftest import OPEN, SECRET, Team
 
@@ -39,7 +39,7 @@ def test_ask_says_whether_the_model_does_not_know_or_does_not_answer(
     team: Team, settings: Any, httpserver: HTTPServer
 ) -> None:
     endpoint = FakeEndpoint(httpserver)
-    settings.OPENAI_BASE_URL, settings.MEMORYHUB_MODEL = httpserver.url_for("/v1"), "tiny"
+    use_model(settings, httpserver)
     endpoint.reply_with("We launch on Monday [1].", "We launch on Friday [1].", "")
     question = "ask When do we launch?"
     assert "• We launch on Monday [" in team.say("mika", question).text

@@ -46,6 +46,7 @@ from tests.factories import (
     make_version,
     make_workspace_memory,
 )
+from tests.llm.endpoint import use_model
 from tests.pipeline.current import long, short, workspace_memory
 from tests.pipeline.metered import Metered
 
@@ -581,8 +582,8 @@ def test_a_change_while_a_model_thinks(httpserver, settings, team, way):
     if way == "opts out":
         channel_audience.set_opt_in(channel, by=None, on=True)
     model = Metered(httpserver)
-    settings.OPENAI_BASE_URL, settings.OPENAI_API_KEY = model.url, "none"
-    settings.MEMORYHUB_MODEL, settings.MEMORYHUB_LLM_CONCURRENCY = "fake", 1
+    use_model(settings, httpserver, "fake")
+    settings.MEMORYHUB_LLM_CONCURRENCY = 1
     changed = []
 
     def change(user):

@@ -7,21 +7,15 @@ from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
 from memories.llm import ModelSummariser
+from tests.llm.endpoint import completion
 from tests.processes import PATIENCE
 
 GOOD = "- Steps 0 to 9 are done. [1 10]"
 
 
 def answer(text: str | None = GOOD, finish: str = "stop", refusal: str | None = None) -> Response:
-    message = {"role": "assistant", "content": text, "refusal": refusal}
-    body = {
-        "id": "x",
-        "object": "chat.completion",
-        "created": 0,
-        "model": "test-1",
-        "choices": [{"index": 0, "finish_reason": finish, "message": message}],
-        "usage": {"prompt_tokens": 100, "completion_tokens": 7, "total_tokens": 107},
-    }
+    usage = {"prompt_tokens": 100, "completion_tokens": 7, "total_tokens": 107}
+    body = completion(text, finish, refusal=refusal, model="test-1", usage=usage)
     return Response(json.dumps(body), 200, mimetype="application/json")
 
 

@@ -41,6 +41,7 @@ from tests.factories import (
     make_reply,
     ts_at,
 )
+from tests.llm.endpoint import use_model
 from tests.pipeline.current import long, short, workspace_memory
 from tests.pipeline.metered import Metered
 
@@ -83,10 +84,8 @@ def channel(workspace):
 
 @pytest.fixture
 def model(httpserver, settings):
-    metered = Metered(httpserver)
-    settings.MEMORYHUB_MODEL, settings.OPENAI_API_KEY = "tiny", "sk-test"
-    settings.OPENAI_BASE_URL = metered.url
-    return metered
+    use_model(settings, httpserver)
+    return Metered(httpserver)
 
 
 def estimate_of(channels, since_us=0, now=NOW):

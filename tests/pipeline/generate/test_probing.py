@@ -21,6 +21,7 @@ from memories.pipeline.locks import lock_probe
 from memories.rules.generate.probe import LONG_PROMPT_LINES, build_long_prompt
 from memories.rules.summariser import PromptForm
 from tests.factories import WorkspaceFactory
+from tests.llm.endpoint import use_model
 from tests.llm.requests import added, long, memory, messages, short
 from tests.pipeline.generate.model_server import answer
 from tests.processes import PATIENCE
@@ -64,7 +65,7 @@ class Model:
 
         server.expect_request("/v1/chat/completions").respond_with_handler(complete)
         self.summariser = ModelSummariser(
-            api_key="k", base_url=server.url_for("/v1"), model="tiny", timeout=PATIENCE
+            api_key="sk-test", base_url=server.url_for("/v1"), model="tiny", timeout=PATIENCE
         )
 
 
@@ -159,8 +160,7 @@ def test_a_new_model_needs_a_probe_once_it_has_answered(
     httpserver: HTTPServer, settings: pytest.FixtureRequest
 ) -> None:
     model = Model(httpserver, GOOD).summariser
-    settings.OPENAI_API_KEY, settings.OPENAI_BASE_URL = "k", httpserver.url_for("/v1")
-    settings.MEMORYHUB_MODEL = "tiny"
+    use_model(settings, httpserver)
     assert not needs_probe(), "it was never called"
     endpoint = Endpoint.objects.get_or_create_for(model.endpoint, model.endpoint_name)
     assert needs_probe()
@@ -176,8 +176,7 @@ def test_two_workers_do_not_probe_at_once(
     httpserver: HTTPServer, settings: pytest.FixtureRequest
 ) -> None:
     Model(httpserver, GOOD)
-    settings.OPENAI_API_KEY, settings.OPENAI_BASE_URL = "k", httpserver.url_for("/v1")
-    settings.MEMORYHUB_MODEL = "tiny"
+    use_model(settings, httpserver)
     with ThreadPoolExecutor(1) as another, ExitStack() as lock:
         another.submit(lock.enter_context, lock_probe()).result()
         tasks.probe(by=1)
@@ -194,8 +193,7 @@ def test_the_command_probes_the_configured_model(
     with pytest.raises(CommandError, match="names no model"):
         call_command("probe_model")
     Model(httpserver, WEAK)
-    settings.OPENAI_API_KEY, settings.OPENAI_BASE_URL = "k", httpserver.url_for("/v1")
-    settings.MEMORYHUB_MODEL = "tiny"
+    use_model(settings, httpserver)
     call_command("probe_model")
     assert "simple prompts" in capsys.readouterr().out
     call_command("probe_model", "--json")

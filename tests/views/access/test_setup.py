@@ -15,7 +15,7 @@ from memories.rules.safety.encryption import new_key
 from memories.templatetags.navigation import manage_py
 from memoryhub.env import BASE_DIR
 from tests.factories import UserFactory, WorkspaceFactory
-from tests.llm.endpoint import FakeEndpoint
+from tests.llm.endpoint import FakeEndpoint, use_model
 
 pytestmark = pytest.mark.django_db
 
@@ -125,8 +125,7 @@ def test_a_button_creates_the_demo(boss: Client) -> None:
 
 @pytest.fixture
 def named(settings: Settings, httpserver: HTTPServer) -> FakeEndpoint:
-    settings.MEMORYHUB_MODEL, settings.OPENAI_API_KEY = "tiny", "sk-1"
-    settings.OPENAI_BASE_URL = httpserver.url_for("/v1")
+    use_model(settings, httpserver)
     return FakeEndpoint(httpserver)
 
 

@@ -6,7 +6,7 @@ import pytest
 from pytest_httpserver import HTTPServer
 
 from memories.pipeline.search import indexing
-from tests.llm.endpoint import FakeEndpoint
+from tests.llm.endpoint import FakeEndpoint, use_model
 from tests.views.conftest import Cast
 
 pytestmark = pytest.mark.django_db
@@ -27,7 +27,7 @@ def test_only_a_post_calls_the_model(cast: Cast, settings: Any, httpserver: HTTP
     indexing.catch_up()
     endpoint = FakeEndpoint(httpserver)
     endpoint.reply_with("We launch on Monday [1].")
-    settings.OPENAI_BASE_URL, settings.MEMORYHUB_MODEL = httpserver.url_for("/v1"), "tiny"
+    use_model(settings, httpserver)
     client, path = cast.clients["member"], cast.path("ask/")
     page = client.get(f"{path}?q=When+do+we+launch").content.decode()
     assert "Answer with the model" in page and not endpoint.requests
@@ -47,7 +47,7 @@ def test_without_a_supported_sentence_the_page_says_why(
 ) -> None:
     indexing.catch_up()
     FakeEndpoint(httpserver).reply_with(reply)
-    settings.OPENAI_BASE_URL, settings.MEMORYHUB_MODEL = httpserver.url_for("/v1"), "tiny"
+    use_model(settings, httpserver)
     response = cast.clients["member"].post(cast.path("ask/"), {"q": "When do we launch?"})
     page = response.content.decode()
     assert shown in page and "We launch on Monday" in page and "on Friday" not in page
