@@ -26,6 +26,7 @@ from memories.models import (
     Note,
     Person,
     Segment,
+    SlackConnection,
     User,
     Workspace,
 )
@@ -34,6 +35,7 @@ from memories.rules.ingest.timestamps import micros, to_micros, ts_from_micros
 from memories.rules.memory.identity import MemoryType
 from memories.rules.memory.lines import Line, Origin
 from memories.rules.summariser import Reply
+from tests.slack.fake_workspace import TOKEN
 
 PASSWORD = "correct horse battery"
 MONDAY = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)  # the default time of the first message
@@ -287,6 +289,13 @@ class NoteFactory(DjangoModelFactory):
     tags = factory.LazyAttribute(lambda o: [o.kind] if o.kind else [])
     kind = ""
     date = MONDAY.date()
+
+
+def store_token(workspace: Workspace, token: str = TOKEN) -> SlackConnection:
+    """Store a token of Slack by hand."""
+    connection = SlackConnection.objects.of(workspace)
+    connection.set_token(token, by=None)
+    return connection
 
 
 def all_is_well() -> None:

@@ -25,6 +25,7 @@ from tests.factories import (
     UserFactory,
     WorkspaceFactory,
 )
+from tests.openid import openid_apps
 from tests.secondfactors import give_factor
 
 pytestmark = pytest.mark.django_db
@@ -96,19 +97,7 @@ def person(slack_id="U0001", team=TEAM, email="mika@example.com", **given):
 @pytest.fixture
 def slack(httpserver, settings):
     slack = Slack(httpserver)
-    settings.SOCIALACCOUNT_PROVIDERS = {
-        "openid_connect": {
-            "APPS": [
-                {
-                    "provider_id": "slack",
-                    "name": "Slack",
-                    "client_id": "client",
-                    "secret": "hush",
-                    "settings": {"server_url": slack.url},
-                }
-            ]
-        }
-    }
+    settings.SOCIALACCOUNT_PROVIDERS = openid_apps(slack.url, "slack")
     return slack
 
 

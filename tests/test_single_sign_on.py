@@ -20,6 +20,7 @@ from tests.factories import (
     UserFactory,
     WorkspaceFactory,
 )
+from tests.openid import openid_apps
 from tests.test_logins import Slack as Provider
 from tests.test_logins import account_of
 
@@ -74,20 +75,7 @@ def test_roles_from_claims(claims: dict[str, Any], rights: tuple[str, bool]) -> 
 def provider(db: None, httpserver: Any, settings: Any) -> Provider:
     provider = Provider(httpserver)
     settings.MEMORYHUB_OIDC_ROLES = parse_claim_roles(RULES)
-    settings.SOCIALACCOUNT_PROVIDERS = {
-        "openid_connect": {
-            "APPS": [
-                {
-                    "provider_id": name,
-                    "name": name.title(),
-                    "client_id": "client",
-                    "secret": "hush",
-                    "settings": {"server_url": provider.url},
-                }
-                for name in ("slack", "sso")
-            ]
-        }
-    }
+    settings.SOCIALACCOUNT_PROVIDERS = openid_apps(provider.url, "slack", "sso")
     provider.claims = claims()
     return provider
 

@@ -10,8 +10,8 @@ from pytest_django import Settings
 
 from memories.models import AuditEvent, SlackConnection, User, Workspace
 from tests.admin.conftest import act, change_page, page_of, staff
-from tests.factories import MemberFactory, WorkspaceFactory
-from tests.slack.fake_slack import TOKEN, FakeSlack
+from tests.factories import MemberFactory, WorkspaceFactory, store_token
+from tests.slack.fake_slack import LEAST_SCOPES, TOKEN, FakeSlack
 
 pytestmark = pytest.mark.django_db
 
@@ -23,19 +23,13 @@ PASTED = "xoxb-1234-pasted-SECRETpart"
 def slack(settings: Settings) -> Iterator[FakeSlack]:
     with FakeSlack() as fake:
         settings.SLACK_BASE_URL = fake.url
-        fake.scopes = {"channels:history", "channels:read", "users:read"}
+        fake.scopes = {*LEAST_SCOPES}
         yield fake
 
 
 @pytest.fixture
 def workspace() -> Workspace:
     return WorkspaceFactory(slug="team")
-
-
-def kept(workspace: Workspace, token: str = TOKEN) -> SlackConnection:
-    connection = SlackConnection.objects.of(workspace)
-    connection.set_token(token, by=None)
-    return connection
 
 
 def test_a_token_is_stored_and_not_shown(
@@ -60,7 +54,7 @@ def test_a_token_is_stored_and_not_shown(
 def test_a_form_without_a_token_keeps_the_old_token(
     client: Client, operator: User, workspace: Workspace
 ) -> None:
-    connection = kept(workspace)
+    connection = store_token(workspace)
     assert client.post(change_page(connection), {"new_token": ""}).status_code == 302
     connection.refresh_from_db()
     assert connection.decrypt_token() == TOKEN
@@ -82,7 +76,7 @@ def test_a_wrong_token_is_refused_and_not_shown(
 def test_a_token_can_be_tested(
     client: Client, operator: User, workspace: Workspace, slack: FakeSlack
 ) -> None:
-    connection = kept(workspace)
+    connection = store_token(workspace)
     assert act(client, "test_it", connection) == [
         "team: The connection works. All required data can be read."
     ]
@@ -99,7 +93,7 @@ def test_a_token_can_be_tested(
 def test_admins_see_their_own_connection_and_viewers_change_nothing(
     client: Client, workspace: Workspace
 ) -> None:
-    own, foreign = kept(workspace), kept(WorkspaceFactory(slug="other"), PASTED)
+    own, foreign = store_token(workspace), store_token(WorkspaceFactory(slug="other"), PASTED)
     user = staff(client, "view_slackconnection")
     assert (
         client.get(change_page(own)).status_code == 302

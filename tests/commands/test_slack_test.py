@@ -8,7 +8,7 @@ from django.core.management import CommandError, call_command
 from pytest_django import Settings
 
 from tests.factories import WorkspaceFactory
-from tests.slack.fake_slack import TOKEN, FakeSlack
+from tests.slack.fake_slack import LEAST_SCOPES, TOKEN, FakeSlack
 
 pytestmark = pytest.mark.django_db
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.django_db
 def slack(settings: Settings) -> Iterator[FakeSlack]:
     with FakeSlack() as fake:
         settings.SLACK_BASE_URL, settings.SLACK_BOT_TOKEN = fake.url, TOKEN
-        fake.scopes = {"channels:history", "channels:read", "users:read"}
+        fake.scopes = {*LEAST_SCOPES}
         yield fake
 
 

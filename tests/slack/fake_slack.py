@@ -23,6 +23,7 @@ from tests.slack.fake_workspace import APP_TOKEN, TEAM_ID, TOKEN
 
 __all__ = [
     "APP_TOKEN",
+    "LEAST_SCOPES",
     "TEAM_ID",
     "TOKEN",
     "Call",
@@ -31,6 +32,8 @@ __all__ = [
     "VirtualClock",
     "RandomFaults",
 ]
+
+LEAST_SCOPES = frozenset({"channels:history", "channels:read", "users:read"})
 
 
 @dataclass(frozen=True)

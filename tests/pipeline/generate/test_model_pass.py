@@ -9,9 +9,8 @@ from memories.models import Endpoint, Job, Memory
 from memories.pipeline.generate import work
 from memories.pipeline.generate.passes import run_pass
 from memories.rules.generate.probe import ProbeResult
-from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory.identity import MemoryType
-from tests.factories import MONDAY, ChannelFactory, MessageFactory, PersonFactory
+from tests.factories import MONDAY, MessageFactory, PersonFactory
 from tests.pipeline.current import short
 from tests.pipeline.generate.model_server import ModelServer, answer, error
 
@@ -21,11 +20,8 @@ NOW = MONDAY + timedelta(hours=3)
 
 
 @pytest.fixture
-def channel():
-    # Calls are counted: one for the segment, one for each long-term memory.
-    settings = {"thread_memories": False, "workspace_short_term": False}
-    channel = ChannelFactory(workspace__settings=settings, name="launch")
-    channel.remember_from(to_micros(MONDAY))
+def channel(channel):
+    """A channel for which a pass makes a call for the segment and for each long-term memory."""
     talk(channel, MONDAY)
     return channel
 

@@ -10,17 +10,16 @@ import pytest
 from memories.llm import OfflineSummariser
 from memories.models import Channel
 from memories.pipeline.generate.passes import run_pass
-from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory.identity import MemoryScope, MemoryType
 from memories.rules.summariser import Reply, Request, RequestStrategy
 from tests.factories import (
     MONDAY,
-    ChannelFactory,
     MessageFactory,
     PersonFactory,
     WorkspaceFactory,
     make_reply,
 )
+from tests.pipeline.conversations import remembering
 
 pytestmark = pytest.mark.django_db
 SHORT, LONG = MemoryType.SHORT_TERM, MemoryType.LONG_TERM
@@ -62,13 +61,7 @@ def recorder() -> Recorder:
 @pytest.fixture
 def launch() -> Channel:
     workspace = WorkspaceFactory(name="Harbour", settings={"workspace_short_term": True})
-    return a_channel(workspace, "launch")
-
-
-def a_channel(workspace, name):
-    channel = ChannelFactory(workspace=workspace, name=name)
-    channel.remember_from(to_micros(MONDAY))
-    return channel
+    return remembering(workspace, name="launch")
 
 
 def say(channel, text, hours=0.0):
@@ -219,7 +212,7 @@ class TestWorkspace:
     @pytest.fixture
     def two_channels(self, launch):
         say(launch, "hello")
-        say(a_channel(launch.workspace, "ops"), "hello")
+        say(remembering(launch.workspace, name="ops"), "hello")
         return launch
 
     @pytest.mark.slow

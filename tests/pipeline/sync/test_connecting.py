@@ -32,13 +32,13 @@ from tests.factories import (
     PersonFactory,
     UserFactory,
     WorkspaceFactory,
+    store_token,
 )
-from tests.slack.fake_slack import TEAM_ID, TOKEN, FakeSlack, Fault
+from tests.slack.fake_slack import LEAST_SCOPES, TEAM_ID, TOKEN, FakeSlack, Fault
 
 pytestmark = pytest.mark.django_db
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
-LEAST = {"channels:history", "channels:read", "users:read"}
 State = SlackConnection.State
 
 
@@ -46,19 +46,13 @@ State = SlackConnection.State
 def slack(settings: Settings) -> Iterator[FakeSlack]:
     with FakeSlack() as fake:
         settings.SLACK_BASE_URL = fake.url
-        fake.scopes = set(LEAST)
+        fake.scopes = {*LEAST_SCOPES}
         yield fake
 
 
 @pytest.fixture
 def workspace() -> Workspace:
     return WorkspaceFactory(slug="team")
-
-
-def store_token(workspace: Workspace, token: str = TOKEN) -> SlackConnection:
-    connection = SlackConnection.objects.of(workspace)
-    connection.set_token(token, by=None)
-    return connection
 
 
 def audit_events() -> list[tuple[str, str, str]]:
@@ -141,14 +135,14 @@ class TestCheck:
         connection = store_token(workspace)
         findings = check_client(workspace, client_for(workspace), NOW)
         assert findings.is_ok and not findings.notes
-        assert findings.scopes == tuple(sorted(LEAST))
+        assert findings.scopes == tuple(sorted(LEAST_SCOPES))
         connection.refresh_from_db()
-        assert connection.scopes == sorted(LEAST)
+        assert connection.scopes == sorted(LEAST_SCOPES)
         assert connection.bot_id and connection.checked_at == NOW
         assert slack.counts() == {"auth.test": 1}
         assert TOKEN not in str(findings) + str(findings.as_json())
 
-    @pytest.mark.parametrize("scope", sorted(LEAST))
+    @pytest.mark.parametrize("scope", sorted(LEAST_SCOPES))
     def test_each_missing_scope_has_its_effect_and_remedy(
         self, workspace: Workspace, slack: FakeSlack, scope: str
     ) -> None:
@@ -190,20 +184,21 @@ class TestCheck:
         workspace.refresh_from_db()
         assert workspace.connected_at is None
 
-    def test_the_token_of_a_person_is_refused(self, workspace: Workspace, slack: FakeSlack) -> None:
-        store_token(workspace)
-        answer = {"ok": True, "team_id": TEAM_ID, "team": "Fake Team", "user_id": "U1"}
-        slack.inject_fault("auth.test", Fault.answer(answer))
-        assert check_connection(workspace, NOW).code == "not_a_bot"
-
-    def test_unreported_scopes_are_not_assumed(
-        self, workspace: Workspace, slack: FakeSlack
+    @pytest.mark.parametrize(
+        ("identity", "code"),
+        [
+            pytest.param({"user_id": "U1"}, "not_a_bot", id="the token of a person"),
+            pytest.param({"bot_id": "B1"}, "no_scopes", id="scopes are not assumed"),
+        ],
+    )
+    def test_an_incomplete_identity_is_refused(
+        self, workspace: Workspace, slack: FakeSlack, identity: dict[str, str], code: str
     ) -> None:
         store_token(workspace)
-        answer = {"ok": True, "team_id": TEAM_ID, "team": "Fake Team", "bot_id": "B1"}
+        answer = {"ok": True, "team_id": TEAM_ID, "team": "Fake Team", **identity}
         slack.inject_fault("auth.test", Fault.answer(answer))
         findings = check_connection(workspace, NOW)
-        assert (findings.code, findings.scopes, findings.is_ok) == ("no_scopes", None, False)
+        assert (findings.code, findings.scopes, findings.is_ok) == (code, None, False)
 
     @pytest.mark.parametrize(
         ("error", "state"),

@@ -33,6 +33,13 @@ def text_in(page: str) -> str:
     return unescape(match[1])
 
 
+def chosen(page: str, choice: str) -> dict[str, str]:
+    """Return what the page of a conflict sends when this is chosen everywhere."""
+    made = dict(re.findall(r'name="(made-\d+)" value="(\w+)"', page))
+    choices = dict.fromkeys((name.replace("made", "choice") for name in made), choice)
+    return {"yours": YOURS, "seen": "2", "seen_revision": "0", **made, **choices}
+
+
 def hidden_in(page: str, name: str) -> str:
     match = re.search(rf'name="{name}" value="([^"]*)"', page)
     assert match
@@ -204,10 +211,8 @@ def test_a_result_that_cannot_be_saved_leaves_the_conflict_open(cast: Cast, resu
 def test_choices_count_without_joining_them(cast: Cast, typed: str, saved: str) -> None:
     cast.memory.revise(THEIRS, by=cast.users["insider"], based_on=2)
     page = edit(cast, YOURS).content.decode()
-    made = dict(re.findall(r'name="(made-\d+)" value="(\w+)"', page))
-    assert sorted(made.values()) == ["both", "theirs"]
-    chosen = dict.fromkeys((name.replace("made", "choice") for name in made), "yours")
-    sent = {"yours": YOURS, "seen": "2", "seen_revision": "0", **made, **chosen}
+    sent = chosen(page, "yours")
+    assert sorted(sent[name] for name in sent if name.startswith("made")) == ["both", "theirs"]
     assert edit(cast, typed or text_in(page), base=3, do="save", **sent).status_code == 302
     assert cast.memory.versions.get(number=4).content == saved
 
@@ -255,10 +260,7 @@ def test_choosing_only_saved_lines_needs_no_version(cast: Cast) -> None:
     cast.memory.revise(THEIRS, by=cast.users["insider"], based_on=2)
     page = edit(cast, YOURS).content.decode()
     assert Draft.objects.exists()
-    made = dict(re.findall(r'name="(made-\d+)" value="(\w+)"', page))
-    chosen = dict.fromkeys((name.replace("made", "choice") for name in made), "theirs")
-    sent = {"yours": YOURS, "seen": "2", "seen_revision": "0", **made, **chosen}
-    response = edit(cast, text_in(page), base=3, do="save", **sent)
+    response = edit(cast, text_in(page), base=3, do="save", **chosen(page, "theirs"))
     assert response.status_code == 302
     assert STANDS in cast.clients["editor"].get(response["Location"]).content.decode()
     assert cast.memory.versions.count() == 3

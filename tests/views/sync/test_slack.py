@@ -8,9 +8,9 @@ from django.db import connection as database
 from django.test.utils import CaptureQueriesContext
 from pytest_django import Settings
 
-from memories.models import AuditEvent, Channel, Message, SlackConnection, Workspace
-from tests.factories import ChannelFactory
-from tests.slack.fake_slack import TOKEN, FakeSlack
+from memories.models import AuditEvent, Channel, Message, Workspace
+from tests.factories import ChannelFactory, store_token
+from tests.slack.fake_slack import LEAST_SCOPES, TOKEN, FakeSlack
 from tests.views.conftest import Cast
 
 pytestmark = pytest.mark.slow
@@ -23,14 +23,8 @@ HTMX = {"HX-Request": "true"}
 def slack(settings: Settings) -> Iterator[FakeSlack]:
     with FakeSlack() as fake:
         settings.SLACK_BASE_URL = fake.url
-        fake.scopes = {"channels:history", "channels:read", "users:read"}
+        fake.scopes = {*LEAST_SCOPES}
         yield fake
-
-
-def connect(cast: Cast) -> SlackConnection:
-    connection = SlackConnection.objects.of(cast.workspace)
-    connection.set_token(TOKEN, by=None)
-    return connection
 
 
 def page(cast: Cast, name: str = "insider", path_end: str = "", **more: object) -> str:
@@ -69,7 +63,7 @@ def test_no_channel_is_selected_at_first_and_private_ones_are_marked(cast: Cast)
     assert "private channels are turned off in the settings" in shown
     cast.workspace.change_settings({"read_private_channels": True})
     assert "private channels are turned off" not in page(cast)
-    connect(cast)
+    store_token(cast.workspace)
     assert page(cast).count("without the bot") == 2
 
 
@@ -132,7 +126,7 @@ def test_queries_do_not_grow_with_channels(cast: Cast) -> None:
             page(cast)
         return len(caught)
 
-    connect(cast)
+    store_token(cast.workspace)
     before = queries()
     for n in range(40):
         ChannelFactory(workspace=cast.workspace, slack_id=f"CX{n}")
@@ -151,7 +145,7 @@ def test_an_empty_workspace_shows_the_next_step(cast: Cast, db: None) -> None:
 
 class TestTest:
     def test_a_successful_check_is_shown(self, cast: Cast, slack: FakeSlack) -> None:
-        connect(cast)
+        store_token(cast.workspace)
         assert "Not tested yet" in page(cast)
         answer = cast.clients["insider"].post(cast.path("slack/test/"), follow=True)
         assert "The connection works. All required data can be read." in answer.content.decode()
@@ -161,7 +155,7 @@ class TestTest:
         assert slack.counts() == {"auth.test": 1}, "pages make no call"
 
     def test_a_missing_scope_is_shown_with_its_remedy(self, cast: Cast, slack: FakeSlack) -> None:
-        connect(cast)
+        store_token(cast.workspace)
         slack.scopes.discard("channels:history")
         answer = cast.clients["insider"].post(cast.path("slack/test/"), headers=HTMX)
         part = answer.content.decode()
@@ -173,7 +167,7 @@ class TestTest:
         assert "users:read.email</code>" in page(cast), "for the current settings"
 
     def test_a_rejected_token_is_shown(self, cast: Cast, slack: FakeSlack) -> None:
-        connect(cast)
+        store_token(cast.workspace)
         slack.token_error = "token_revoked"
         answer = cast.clients["insider"].post(cast.path("slack/test/"), follow=True)
         assert answer.content.decode().count("The token was revoked") == 2
@@ -185,7 +179,7 @@ class TestTest:
         tasks_at_once: None,
         django_capture_on_commit_callbacks: object,
     ) -> None:
-        connect(cast)
+        store_token(cast.workspace)
         for person in cast.workspace.people.all():  # unlisted people read nothing
             slack.add_user(person.slack_id, person.name)
         slack.add_channel("CNEW", "brand-new", members=[cast.author.slack_id])
@@ -200,7 +194,7 @@ class TestTest:
         assert not Message.objects.filter(channel__slack_id="CNEW").exists(), "it is not followed"
 
     def test_after_a_failed_check_no_sync_starts(self, cast: Cast, slack: FakeSlack) -> None:
-        connect(cast)
+        store_token(cast.workspace)
         slack.scopes.discard("users:read")
         cast.clients["insider"].post(cast.path("slack/test/"), {"begin": "1"})
         assert Workspace.objects.get(pk=cast.workspace.pk).connected_at is None
