@@ -128,7 +128,8 @@ class Run:
         command += ["--dist=worksteal", f"--junitxml={results}", "-m", marks, *files]
         if self.level == "nightly":
             variables["FULL"] = "1"
-            command += ["-o", "faulthandler_timeout=7200"]  # some tests take half an hour
+            # Some tests take half an hour.
+            command += ["-o", "timeout=3600", "-o", "faulthandler_timeout=7200"]
         failed = self.execute(name, command, variables)
         tests, not_run = read_results(results)
         return {"tests": tests, "failed": failed, "not_run": not_run}

@@ -98,7 +98,7 @@ class Hub:
         """The names of the tools that MCP offers at an address of the documentation."""
 
         async def read() -> set[str]:
-            async with httpx2.AsyncClient(headers=headers) as http:
+            async with httpx2.AsyncClient(headers=headers, timeout=PATIENCE) as http:
                 transport = streamable_http_client(HUB.sub(self.url, url), http_client=http)
                 async with Client(transport) as client:
                     return {tool.name for tool in (await client.list_tools()).tools}

@@ -28,6 +28,7 @@ from tests.factories import (
     make_channel_memory,
     make_reply,
 )
+from tests.processes import PATIENCE
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 READS = ["get_context", "search", "fetch", "whats_new"]
@@ -55,7 +56,7 @@ def make_key(team: Any, **options: Any) -> str:
 def over_http(url: str, token: str, mode: str, use: Callable[[Client], Awaitable[Any]]) -> Any:
     async def run() -> Any:
         headers = {"Authorization": f"Bearer {token}"}
-        async with httpx2.AsyncClient(headers=headers) as http:
+        async with httpx2.AsyncClient(headers=headers, timeout=PATIENCE) as http:
             transport = streamable_http_client(f"{url}/mcp", http_client=http)
             async with Client(transport, mode=mode) as client:  # type: ignore[arg-type]
                 return await use(client)
@@ -326,7 +327,9 @@ def test_a_context_has_the_text_of_the_http_api(team, live_server, settings):
 
     text = over_http(live_server.url, key, "auto", use)
     headers = {"Authorization": f"Bearer {key}"}
-    answer = httpx2.get(f"{live_server.url}/api/v1/context", params=place, headers=headers)
+    answer = httpx2.get(
+        f"{live_server.url}/api/v1/context", params=place, headers=headers, timeout=PATIENCE
+    )
     assert text.rpartition("\n")[0].encode() == answer.content
     assert f"#launches, thread {root.ts}" in text and "It is" in text
     assert "characters left out" in text and "later" not in text
@@ -403,7 +406,7 @@ def test_a_key_that_ended_is_refused(team, live_server, settings, how):
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
 
     def send() -> httpx2.Response:
-        return httpx2.post(f"{live_server.url}/mcp", headers=headers, json=body)
+        return httpx2.post(f"{live_server.url}/mcp", headers=headers, json=body, timeout=PATIENCE)
 
     answer = send()
     assert (answer.status_code, answer.headers["RateLimit-Remaining"]) == (200, "119")
@@ -430,5 +433,5 @@ def test_requests_without_a_key_or_from_another_origin_are_refused(
     sent = {name: value.format(token=make_key(team)) for name, value in headers.items()}
     sent |= {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
-    answer = httpx2.post(f"{live_server.url}/mcp", headers=sent, json=body)
+    answer = httpx2.post(f"{live_server.url}/mcp", headers=sent, json=body, timeout=PATIENCE)
     assert answer.status_code == status

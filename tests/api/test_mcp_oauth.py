@@ -27,6 +27,7 @@ from tests.factories import (
     make_channel_memory,
 )
 from tests.oauth import CALLBACK, CONSENT, hidden_fields
+from tests.processes import PATIENCE
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
@@ -63,7 +64,9 @@ class Person:
 
     async def open(self, address: str) -> None:
         self.asked_times += 1
-        async with httpx2.AsyncClient(base_url=self.url, follow_redirects=True) as browser:
+        async with httpx2.AsyncClient(
+            base_url=self.url, follow_redirects=True, timeout=PATIENCE
+        ) as browser:
             await browser.get("/login/")
             sign_in = {
                 "username": self.name,
@@ -119,7 +122,7 @@ def sign_in(url: str, person: Person, storage: Storage) -> OAuthClientProvider:
 
 async def call(auth: OAuthClientProvider, tool: str, **arguments: Any) -> tuple[set[str], str]:
     """Return the names of the tools, and the text of a call."""
-    async with httpx2.AsyncClient(auth=auth) as http:
+    async with httpx2.AsyncClient(auth=auth, timeout=PATIENCE) as http:
         transport = streamable_http_client(auth.context.server_url, http_client=http)
         async with Client(transport) as client:
             names = {each.name for each in (await client.list_tools()).tools}

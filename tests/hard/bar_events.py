@@ -411,7 +411,7 @@ def _netloc(log: Path) -> str:
 
 
 def _is_ready(netloc: str) -> bool:
-    connection = HTTPConnection(netloc, timeout=10)
+    connection = HTTPConnection(netloc, timeout=60)
     try:
         connection.request("GET", "/readyz")
         return connection.getresponse().status == 200
