@@ -47,6 +47,7 @@ def test_the_summary(
     output = capsys.readouterr().out
     assert text in output
     assert "not run" in output.split("bars")[1]
+    assert ("as far as it ran" in output) is (status == 0)
 
 
 def test_an_unknown_part_is_refused(
