@@ -50,6 +50,11 @@ def test_the_summary(
     assert ("as far as it ran" in output) is (status == 0)
 
 
+def test_a_whole_run_passed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run.summarize(["sqlite"], {"sqlite": PASSED}) == 0
+    assert capsys.readouterr().out.endswith("\nPassed.\n")
+
+
 def test_an_unknown_part_is_refused(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

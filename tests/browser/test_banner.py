@@ -1,4 +1,4 @@
-"""The banner as people meet it; its button works. (test_journey.py looks at how it looks.)"""
+"""The banner as people meet it; its button works. (test_pages.py looks at how it looks.)"""
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -9,7 +9,7 @@ from tests.browser.story import Story
 
 pytestmark = [
     pytest.mark.browser,
-    pytest.mark.nightly("the state is in test_journey.py, the answer in tests/views"),
+    pytest.mark.nightly("the state is in test_pages.py, the answer in tests/views"),
 ]
 
 

@@ -1,4 +1,4 @@
-"""One journey over every page and state: axe finds nothing, all of it fits, the console is silent.
+"""One journey over every page: axe finds nothing, all of it fits, the console is silent.
 
 The journey has one look: light, English, 1280 px. The tests of `make nightly` cover the others.
 """

@@ -32,16 +32,16 @@ class SlackDigestQuerySet(models.QuerySet["SlackDigest"]):
         return rows.select_related("channel").order_by("channel__name", "pk")
 
     def of(self, owner: Person | Channel) -> "SlackDigestQuerySet":
-        return self.filter(**_owner_column(owner))
+        return self.filter(**_owner_filter(owner))
 
     def choose(self, owner: Person | Channel, frequency: str, now: datetime, zone: tzinfo) -> None:
         """Save how often the digest of a person or a channel is sent."""
         next_at = next_end(frequency, now, zone) if frequency else None
         choice = {"frequency": frequency, "next_at": next_at, "problem": ""}
-        self.update_or_create(**_owner_column(owner), defaults=choice)
+        self.update_or_create(**_owner_filter(owner), defaults=choice)
 
 
-def _owner_column(owner: Person | Channel) -> dict[str, Any]:
+def _owner_filter(owner: Person | Channel) -> dict[str, Any]:
     return {"channel" if isinstance(owner, Channel) else "person": owner}
 
 

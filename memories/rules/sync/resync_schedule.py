@@ -43,9 +43,9 @@ def is_fresh(at: datetime | None, now: datetime) -> bool:
 
 
 def due_threads(threads: int, resynced_to: datetime | None, now: datetime) -> tuple[int, timedelta]:
-    """Return how many of a channel's threads are due, and the time between two threads.
+    """Return how many of a channel's threads became due since a time, and the time between two threads.
 
-    They are due since ``resynced_to``: all are due after THREAD_PERIOD, and none if ``resynced_to`` is None.
+    All are due after THREAD_PERIOD, and none if ``resynced_to`` is None.
     """
     if not threads:
         return 0, timedelta()
