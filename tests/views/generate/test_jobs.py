@@ -40,8 +40,8 @@ PART = {"HX-Request": "true"}
 
 
 def job(channel: Channel, state: str = "waiting", **values: Any) -> Job:
-    memory = Memory.objects.of_channel(channel, MemoryType.SHORT_TERM)
-    return make_job(memory=memory, state=state, **values)
+    values.setdefault("memory", Memory.objects.of_channel(channel, MemoryType.SHORT_TERM))
+    return make_job(state=state, **values)
 
 
 def call(job: Job, **values: Any) -> ModelCall:
