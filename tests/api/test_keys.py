@@ -146,6 +146,7 @@ def test_the_command_creates_lists_and_revokes_keys(cast, capsys, ask):
         call_command("api_key", *arguments)
         return capsys.readouterr().out
 
+    assert run("list") == "There is no API key.\n"
     key = run("create", "ci", "--channel", "#launch", "--scope", "notes", "--days", "30").strip()
     assert key.startswith("mhw_") and ask(key, "status").json()["channels"] == 1
     assert "usable\tpublic channels\tnotes read\t#launch" in run("list")
@@ -156,6 +157,8 @@ def test_the_command_creates_lists_and_revokes_keys(cast, capsys, ask):
     for wrong in (
         ["create", "x", "--as", "nobody"],
         ["create", "x", "--channel", "no"],
+        ["create", "x", "--days", "0"],
+        ["create", "x", "--rate", "0"],
         ["revoke", "0"],
     ):
         with pytest.raises(CommandError):

@@ -139,6 +139,23 @@ class TestEdit:
         assert run(*arguments)[0] == 1
         assert current(memory)[0] == 2
 
+    @pytest.mark.parametrize(
+        ("arguments", "reason"),
+        [
+            (["--thread", "5.000001", "--show"], "--thread needs --channel"),
+            (["--channel", "C1", "--type", "short_term", "--show"], "There is no such memory yet"),
+            (["--channel", "C1", "--based-on", "two", "-"], "'two' is no version: 3, or 3.1"),
+        ],
+    )
+    def test_what_names_no_version_is_refused(self, memory, run, arguments, reason):
+        status, out, err = run(*arguments, channel=())
+        assert (status, out) == (1, "") and reason in err
+
+    def test_a_memory_as_json(self, memory, run):
+        status, out, _err = run("--show", "--json")
+        report = json.loads(out)
+        assert (status, report["done"], report["version"]) == (0, "shown", "2")
+
     def test_no_text_is_refused(self, memory, run, tmp_path):
         (tmp_path / "empty").write_text("- \n")
         assert run("--based-on", "2", str(tmp_path / "empty"))[0] == 1

@@ -13,9 +13,10 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 from django.db.migrations.recorder import MigrationRecorder
 
-from memories.models import AuditEvent
+from memories.models import AuditEvent, Line
 from memories.rules.transfer.upgrade import find_upgrade_problems
 from tests.databases import MIGRATE_TO, manage
+from tests.factories import ChannelFactory, make_channel_memory
 
 NOW = datetime(2026, 11, 25, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -49,6 +50,21 @@ def test_a_current_database_needs_nothing() -> None:
     call_command("upgrade_check", stdout=out)
     assert "Migrations to run: 0" in out.getvalue()
     assert out.getvalue().endswith("Nothing to do.\n")
+
+
+@pytest.mark.django_db
+def test_an_older_database_shows_what_changes() -> None:
+    make_channel_memory(channel=ChannelFactory(), texts=["- We launch on Monday", "- Or later"])
+    MigrationRecorder(connection).record_unapplied("memories", "0019_line_outcome")
+    out = StringIO()
+    with pytest.raises(CommandError, match="There is no backup yet"):
+        call_command("upgrade_check", stdout=out)
+    assert "Migrations to run: 1\n" in out.getvalue()
+    rows = Line.objects.count()
+    assert f"memories.0019_line_outcome: {rows} rows in the tables" in out.getvalue()
+    AuditEvent.objects.record("backup", by=None)
+    call_command("upgrade_check", stdout=out)
+    assert out.getvalue().endswith("Ready: run `migrate`.\n")
 
 
 @pytest.mark.django_db

@@ -71,6 +71,13 @@ def words(text: str, **style: bool) -> dict[str, Any]:
             },
             "Title &lt;1&gt;\nby <@U1>\n*f*\nsmall\n[image: a chart]\n[Go]",
         ),
+        ({"blocks": [{"type": "markdown", "text": "1 < 2"}]}, "1 &lt; 2"),
+        ({"blocks": [{"type": "image", "title": "Our plan"}]}, "[image: Our plan]"),
+        (
+            {"blocks": [{"type": "context", "elements": [{"type": "image", "alt_text": "<us>"}]}]},
+            "[image: &lt;us&gt;]",
+        ),
+        ({"files": [{"name": "plan", "is_external": True}]}, "[file: plan (kept elsewhere)]"),
         ({"blocks": [{"type": "table", "fallback": "2 rows"}]}, "[unsupported: table] 2 rows"),
         ({"blocks": [{"type": "next_years"}]}, "[unsupported: next_years]"),
         ({"blocks": [{}]}, "[unsupported: block]"),

@@ -13,13 +13,16 @@ from memories.rules.transfer.export_format import format_version, parse_version
 from memories.rules.transfer.schema import (
     Schema,
     SchemaError,
+    boolean,
     integer,
     json_object,
+    list_of,
     number,
     parse_json,
     text,
     to_json,
     ts,
+    tuple_of,
 )
 
 MOMENT, DAY = (
@@ -93,6 +96,11 @@ def test_json_is_one_line_and_can_be_parsed_again(value: object) -> None:
     assert parse_json(line) == value
 
 
+def test_what_json_does_not_have_is_an_error() -> None:
+    with pytest.raises(TypeError, match="object is not JSON"):
+        to_json({"a": object()})
+
+
 def test_half_a_surrogate_pair_becomes_a_question_mark() -> None:
     assert parse_json(to_json({"reply": "a\ud83d b"})) == {"reply": "a? b"}
 
@@ -128,7 +136,15 @@ def test_invalid_json_is_refused(line: str) -> None:
         (DAY, "soon"),
         (MOMENT, "2026-01-05"),
         (json_object, {"a": [1e400]}),
+        (json_object, ["a"]),
         (number, 10**400),
+        (number, True),
+        (number, "1"),
+        (boolean, 1),
+        (list_of(COUNT), 5),
+        (list_of(COUNT), [1, -1]),
+        (tuple_of(COUNT, COUNT), [1]),
+        (tuple_of(COUNT, COUNT), 5),
         (Schema({"a": integer()}), {}),
         (Schema({"a": integer()}), {"a": 1, "b": 2}),
         (Schema({"a": integer()}), []),
