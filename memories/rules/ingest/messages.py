@@ -104,7 +104,7 @@ def parse_message(raw: object, now_us: int) -> MessageIn | Outcome:
         broadcast=subtype in ("thread_broadcast", "reply_broadcast"),
     )
     incoming.edited_ts = _ts_or_blank(as_dict(raw.get("edited")).get("ts"), now_us)
-    if "reply_count" in raw:
+    if "reply_count" in raw or "latest_reply" in raw:
         incoming.reply_count, incoming.latest_reply = parse_reply_info(raw)
         if incoming.reply_count and not incoming.thread_ts:
             incoming.thread_ts = incoming.ts

@@ -193,6 +193,7 @@ def test_thread(raw: dict[str, Any], thread: str) -> None:
     ("raw", "expected"),
     [
         ({"reply_count": 2, "latest_reply": ts(20)}, (2, ts(20))),
+        ({"latest_reply": ts(20)}, (0, ts(20))),
         ({"reply_count": 2, "latest_reply": "0000000000.000000"}, (0, "")),
         ({"reply_count": "many", "latest_reply": None}, (0, "")),
         ({"reply_count": -1, "latest_reply": "x"}, (0, "")),
