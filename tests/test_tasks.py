@@ -10,12 +10,16 @@ from django_q.models import OrmQ, Schedule
 
 from memories import tasks
 from memories.models import (
+    ApiKey,
     Heartbeat,
     Job,
     MemoryVersion,
+    Message,
     Revision,
     SlackConnection,
     SlackEvent,
+    Upload,
+    Webhook,
     Workspace,
 )
 from memories.models.context.revisions import MOST_ROWS
@@ -24,6 +28,7 @@ from memories.pipeline.search import indexing
 from memories.rules.generate.faults import MAX_ATTEMPTS
 from tests.factories import (
     ChannelFactory,
+    MemberFactory,
     MessageFactory,
     WorkspaceFactory,
     make_channel_memory,
@@ -78,6 +83,18 @@ def test_a_tick_prunes_the_revision(talk):
     Revision.objects.bulk_create(Revision(number=0) for _ in range(MOST_ROWS))
     tasks.tick()
     assert Revision.objects.count() == 1
+
+
+def test_a_tick_queues_what_waits_for_a_worker(django_capture_on_commit_callbacks):
+    member = MemberFactory(role="editor")
+    request = SlackEvent.objects.create(team_id="T0TEAM", event_id="Rq1", kind="slash_command")
+    upload = Upload.objects.begin("f" * 32, slug="team", name="a.zip", size=7, by=member.user)
+    key, _token = ApiKey.objects.issue(member.workspace, name="bot", by=None, user=member.user)
+    Webhook.objects.register(key, "https://bot.example.com/")
+    with django_capture_on_commit_callbacks(execute=True):
+        tasks.tick()
+    waiting = {("slack_request", (request.pk,)), ("import_upload", (upload.pk,)), ("webhooks", ())}
+    assert waiting <= set(queued())
 
 
 def test_tasks_do_not_index_at_the_same_time(talk):
@@ -244,6 +261,31 @@ def test_a_workspace_is_synced_when_it_is_connected_and_due(connected, again_in_
     again = now + timedelta(minutes=again_in_min) if again_in_min is not None else None
     WorkspaceFactory(connected_at=now if connected else None, next_sync_at=again)
     assert Workspace.objects.due_for_sync(now).exists() is due
+
+
+def test_the_next_task_continues_a_sync(settings, monkeypatch, django_capture_on_commit_callbacks):
+    monkeypatch.setattr(tasks, "WORK_SECONDS", 0)
+    with FakeSlack() as slack:
+        settings.SLACK_BOT_TOKEN, settings.SLACK_BASE_URL = TOKEN, slack.url
+        slack.add_channel("C1", "general")
+        slack.say("C1", "U1", "hello", "1700000000.000100")
+        workspace = WorkspaceFactory(connected_at=timezone.now(), listed_at=None)
+        ChannelFactory(workspace=workspace, slack_id="C1", is_followed=True)
+        with django_capture_on_commit_callbacks(execute=True):
+            tasks.sync(workspace.pk)
+    assert ("sync", (workspace.pk,)) in queued()
+
+
+def test_the_next_task_continues_the_retention(talk, monkeypatch):
+    talk.workspace.change_settings({"retention_days": 1})
+    old = MessageFactory(channel=talk, at=timezone.now() - timedelta(days=3))
+    monkeypatch.setattr(tasks, "WORK_SECONDS", 0)
+    tasks.retention()
+    assert queued() == [("retention", ())]
+    monkeypatch.undo()
+    tasks.retention()
+    old.refresh_from_db()
+    assert (old.state, len(queued())) == (Message.State.EXPIRED, 1)
 
 
 def test_a_rate_limited_sync_continues_after_the_limit(

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 from django.core.management import CommandError, call_command
 from django.db import connections
+from django_q.models import OrmQ
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
@@ -164,6 +165,8 @@ def test_a_new_model_needs_a_probe_once_it_has_answered(
     assert not needs_probe(), "it was never called"
     endpoint = Endpoint.objects.get_or_create_for(model.endpoint, model.endpoint_name)
     assert needs_probe()
+    tasks.tick()
+    assert [task.task["func"] for task in OrmQ.objects.all()] == ["memories.tasks.probe"]
     Endpoint.objects.update(failures=1, fault="timeout")
     assert not needs_probe(), "it does not answer"
     Endpoint.objects.update(failures=0, fault="")
@@ -185,6 +188,9 @@ def test_two_workers_do_not_probe_at_once(
         another.submit(connections.close_all).result()
     tasks.probe(by=1)
     assert Endpoint.objects.get().probed_at is not None
+    calls = len(httpserver.log)
+    tasks.probe()
+    assert len(httpserver.log) == calls, "it was probed, and nobody asked for another probe"
 
 
 def test_the_command_probes_the_configured_model(

@@ -8,6 +8,7 @@ import pytest
 from memories.llm import OfflineSummariser
 from memories.models import Channel, Job, Message, QuarantinedLine, Segment
 from memories.pipeline.generate.passes import run_pass
+from memories.pipeline.generate.update_now import rebuild
 from memories.pipeline.memory import proposals
 from memories.rules.memory.identity import MemoryScope, MemoryType
 from memories.rules.summariser import Reply, Request, RequestStrategy
@@ -112,6 +113,18 @@ def test_a_segment_of_which_nothing_is_left_is_covered(channel: Channel) -> None
     calls = len(model.requests)
     remember(channel, model, 4)
     assert len(model.requests) == calls, "it is not paid again"
+
+
+@pytest.mark.slow
+def test_a_rebuild_of_which_nothing_is_left_is_no_proposal(channel: Channel) -> None:
+    say(channel, "We ship on Friday")
+    remember(channel, Obeys(lambda request: None))
+    before = long(channel).current
+    job = rebuild(long(channel), None, MONDAY + hours(4))
+    remember(channel, Obeys(lambda request: ["See https://evil.example/x [1]"]), 4)
+    job.refresh_from_db()
+    assert (job.state, job.fault) == (Job.State.DEAD, "quarantined")
+    assert proposals.find_proposal(long(channel)) is None and long(channel).current == before
 
 
 @pytest.mark.slow
