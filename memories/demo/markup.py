@@ -9,7 +9,6 @@ from memories.rules.ingest.markup import escape
 _CODE = re.compile(r"(```.+?```|`[^`\n]+`)", re.DOTALL)
 _TOKEN = re.compile(
     r"\[(?P<label>[^\]\n]+)\]\((?P<target>https?://[^)\s]+)\)"
-    r"|(?P<url>https?://[^\s)]+)"
     r"|(?<![\w.])@(?P<person>[a-z]+)"
     r"|(?<!\w)#(?P<channel>[\w-]+)"
     r"|(?<![\w:]):(?P<emoji>[a-z0-9_+-]+(?:::skin-tone-[2-6])?):"
@@ -64,8 +63,6 @@ class Markup:
     def _text_token(self, match: re.Match[str]) -> str:
         if match["target"]:
             return f"<{match['target']}|{escape(match['label'])}>"
-        if match["url"]:
-            return f"<{match['url']}>"
         if match["person"]:
             name = match["person"]
             return f"<!{name}>" if name in _BROADCASTS else f"<@{self._person(name)}>"
@@ -99,8 +96,6 @@ class Markup:
     def _element_token(self, match: re.Match[str]) -> list[Element]:
         if match["target"]:
             return [{"type": "link", "url": match["target"], "text": match["label"]}]
-        if match["url"]:
-            return [{"type": "link", "url": match["url"]}]
         if match["person"]:
             name = match["person"]
             if name in _BROADCASTS:
