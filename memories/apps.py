@@ -1,4 +1,4 @@
-"""The Django app."""
+"""The Django app. Its functions import models, which is possible after the apps are loaded."""
 
 from typing import Any
 
@@ -14,11 +14,10 @@ class MemoriesConfig(AppConfig):
     verbose_name = _("Memory Hub")
 
     def ready(self) -> None:
-        # Models exist only now.
         from memories import checks, factors, logins  # noqa: F401  # registers checks and signals
         from memoryhub import task_guard
 
-        task_guard.install()
+        task_guard.install()  # closes ways of django-q2 around the broker
         post_migrate.connect(create_cache_table, sender=self)
         post_migrate.connect(create_search_index, sender=self)
         pre_migrate.connect(remove_memory_triggers, sender=self)
@@ -33,28 +32,29 @@ def create_cache_table(using: str, **kwargs: Any) -> None:
 
 
 def create_search_index(using: str, **kwargs: Any) -> None:
-    """Create the triggers and the index of searches (`search_triggers`)."""
-    from memories.models.search.search_triggers import install  # models exist only now
+    """Create the search index and its triggers if a trigger is missing. Then all texts are pending."""
+    from memories.models.search.search_triggers import install  # after the apps are loaded
 
     install(connections[using])
 
 
 def remove_memory_triggers(using: str, **kwargs: Any) -> None:
-    """Remove the triggers, because a migration cannot rebuild tables that have some."""
-    from memories.models.memory.memory_triggers import remove  # models exist only now
+    """Remove the triggers, because SQLite cannot rename a table that a trigger reads."""
+    from memories.models.memory.memory_triggers import remove  # after the apps are loaded
 
     remove(connections[using])
 
 
 def create_memory_triggers(using: str, **kwargs: Any) -> None:
-    from memories.models.memory.memory_triggers import install  # models exist only now
+    """Create the triggers that check the scope id of a memory."""
+    from memories.models.memory.memory_triggers import install  # after the apps are loaded
 
     install(connections[using])
 
 
 def remove_revision_triggers(using: str, plan: list[Any], **kwargs: Any) -> None:
-    """Remove the triggers if a migration runs. Other processes rely on them until then."""
-    from memories.models.context.revision_triggers import remove  # models exist only now
+    """Remove the triggers only if a migration will run. Other processes rely on them."""
+    from memories.models.context.revision_triggers import remove  # after the apps are loaded
 
     if plan:
         remove(connections[using])
@@ -62,6 +62,6 @@ def remove_revision_triggers(using: str, plan: list[Any], **kwargs: Any) -> None
 
 def create_revision_triggers(using: str, **kwargs: Any) -> None:
     """Create the triggers of the revision (`revision_triggers`), after those of the search."""
-    from memories.models.context.revision_triggers import install  # models exist only now
+    from memories.models.context.revision_triggers import install  # after the apps are loaded
 
     install(connections[using])

@@ -34,7 +34,7 @@ from memories.admin.audience import (
     VisibleFilter,
     user_of,
 )
-from memories.admin.forgetting import ForgetAction
+from memories.admin.forgetting import ForgettingAdmin
 from memories.admin.workspaces import MemberInline
 from memories.models import AuditEvent, Digest, Member, Person, User, Workspace
 from memories.models.access.users import no_operator_except
@@ -94,7 +94,7 @@ class PersonForm(ReasonForm, forms.ModelForm):  # type: ignore[type-arg]
 
 
 @admin.register(Person)
-class PersonAdmin(ForgetAction, ChangeOnly, AudienceAdmin):
+class PersonAdmin(ForgettingAdmin, ChangeOnly, AudienceAdmin):
     """People come from Slack. Operators link them to accounts."""
 
     form = PersonForm

@@ -19,7 +19,7 @@ from memories.admin.audience import (
     display_value,
     preview,
 )
-from memories.admin.forgetting import ForgetAction
+from memories.admin.forgetting import ForgettingAdmin
 from memories.models import Channel, ChannelMember, Memory, Message, Reader, Segment
 from memories.models.sync.channel_sync import sync_of
 from memories.pipeline.sync.coverage import coverage_of
@@ -28,7 +28,7 @@ from memories.rules.ingest.timestamps import from_micros
 
 
 @admin.register(Channel)
-class ChannelAdmin(ForgetAction, AuditedChanges, ChangeOnly, AudienceAdmin):
+class ChannelAdmin(ForgettingAdmin, AuditedChanges, ChangeOnly, AudienceAdmin):
     """Channels that the user may read. The name of a private channel is private text."""
 
     list_display = (
@@ -118,7 +118,7 @@ class ChannelMemberAdmin(ReadOnlyAdmin):
 
 
 @admin.register(Message)
-class MessageAdmin(ForgetAction, ReadOnlyAdmin):
+class MessageAdmin(ForgettingAdmin, ReadOnlyAdmin):
     list_display = ("sent", "channel", "written_by", "beginning", "thread_ts", "state", "subtype")
     list_filter = ("state", "is_bot", "is_notice", "broadcast", ("channel", VisibleFilter))
     list_select_related = ("channel", "author")

@@ -1,4 +1,4 @@
-"""The action that redacts messages, people or channels, after a page of confirmation."""
+"""The action that forgets messages, people or channels, after a page of confirmation."""
 
 from typing import Any
 
@@ -26,16 +26,21 @@ def forget_row(row: Any, by: User) -> ForgetReport:
     return forget_one(row, timezone.now(), by=by)
 
 
-class ForgetAction(admin.ModelAdmin):  # type: ignore[type-arg]
-    """The user may forget the rows that they may read."""
+class ForgettingAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
+    """A base class with the action. It needs the permission to delete messages.
 
-    actions = ("forget_for_good",)
+    It applies to the rows that the user may read.
+    """
+
+    actions = ("forget_permanently",)
 
     def has_forget_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm("memories.delete_message")
 
     @admin.action(description=gettext_lazy("Forget permanently…"), permissions=["forget"])
-    def forget_for_good(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
+    def forget_permanently(
+        self, request: HttpRequest, queryset: QuerySet[Any]
+    ) -> HttpResponse | None:
         rows = list(queryset[: MAX_ROWS + 1])
         if len(rows) > MAX_ROWS:
             text = _("At most %(count)d at once.") % {"count": MAX_ROWS}
@@ -67,8 +72,8 @@ class ForgetAction(admin.ModelAdmin):  # type: ignore[type-arg]
             self.message_user(request, text, messages.ERROR)
             return
         text = ngettext(
-            "%(count)d message was forgotten. %(versions)d versions contained its words.",
-            "%(count)d messages were forgotten. %(versions)d versions contained their words.",
+            "%(count)d message was forgotten. %(versions)d versions were changed or deleted.",
+            "%(count)d messages were forgotten. %(versions)d versions were changed or deleted.",
             count,
         )
         self.message_user(request, text % {"count": count, "versions": versions})

@@ -1,5 +1,6 @@
 """Memories and their versions. An edit or a restore adds a version, as on the pages."""
 
+from datetime import datetime
 from typing import Any
 
 from django import forms
@@ -9,7 +10,6 @@ from django.db.models import Count, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils import timezone
-from django.utils.dateparse import parse_datetime
 from django.utils.html import format_html
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
@@ -89,7 +89,7 @@ class MemoryAdmin(ChangeOnly, AudienceAdmin):
         return type("MemoryForm", (form,), {"user": request.user})
 
     def save_model(self, request: HttpRequest, obj: Memory, form: Any, change: Any) -> None:
-        # The form has added the version.
+        # The form has saved the version and the pins.
         if form.are_pins_saved and form.is_unchanged:
             self.message_user(request, gettext("Pins saved."), messages.SUCCESS)
 
@@ -129,17 +129,20 @@ class LineInline(ReadOnlyInline):
 class RestoreForm(ActionForm):
     """The time when the list was rendered, to find out which text the user saw."""
 
-    drawn_at = forms.CharField(label="", widget=forms.HiddenInput, required=False)
+    rendered_at = forms.CharField(label="", widget=forms.HiddenInput, required=False)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.fields["drawn_at"].initial = timezone.now().isoformat()
+        self.fields["rendered_at"].initial = timezone.now().isoformat()
 
 
-def was_seen(current: MemoryVersion | None, drawn_at: str) -> bool:
-    """Return whether a list that was rendered then showed the current text."""
-    moment = parse_datetime(drawn_at) if len(drawn_at) < 40 else None
-    return moment is not None and (current is None or current.updated_at <= moment)
+def is_unchanged_since(current: MemoryVersion | None, rendered_at: str) -> bool:
+    """Return whether the current text is older than the list. False for an unreadable time."""
+    try:
+        moment = datetime.fromisoformat(rendered_at)
+    except ValueError:
+        return False
+    return moment.tzinfo is not None and (current is None or current.updated_at <= moment)
 
 
 @admin.register(MemoryVersion)
@@ -194,10 +197,10 @@ class MemoryVersionAdmin(ReadOnlyAdmin):
     def is_current(self, version: MemoryVersion) -> bool:
         return version.memory.current_id == version.pk
 
-    def has_operate_permission(self, request: HttpRequest) -> bool:
+    def has_edit_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm("memories.change_memory")
 
-    @admin.action(description=_("Restore as new version"), permissions=["operate"])
+    @admin.action(description=_("Restore as new version"), permissions=["edit"])
     def restore(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
         versions = list(queryset.select_related("memory__current")[:2])
         if len(versions) != 1:
@@ -207,8 +210,8 @@ class MemoryVersionAdmin(ReadOnlyAdmin):
         (version,) = versions
         current = version.memory.current
         based_on, revision = numbers_of(current)
-        if not was_seen(current, request.POST.get("drawn_at", "")):
-            based_on = -1  # no version has this number
+        if not is_unchanged_since(current, request.POST.get("rendered_at", "")):
+            based_on = -1  # no version has this number, so `restore` raises StaleBase
         try:
             restored = version.memory.restore(
                 version, by=request.user, based_on=based_on, revision=revision

@@ -65,7 +65,7 @@ class CapForm(forms.ModelForm):  # type: ignore[type-arg]
 @admin.register(Cap)
 class CapAdmin(AudienceAdmin):
     form = CapForm
-    list_display = ("whose", "period", "tokens", "money")
+    list_display = ("workspace_name", "period", "tokens", "money")
     list_filter = ("period", ("workspace", VisibleFilter))
     list_select_related = ("workspace",)
     search_fields = ("workspace__slug", "workspace__name", "period")
@@ -78,7 +78,7 @@ class CapAdmin(AudienceAdmin):
         return rows.filter(workspace__in=Workspace.objects.visible_to(reader).values("pk"))
 
     @admin.display(description=_("workspace"), ordering="workspace")
-    def whose(self, cap: Cap) -> Any:
+    def workspace_name(self, cap: Cap) -> Any:
         return cap.workspace or _("the whole installation")
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
@@ -95,18 +95,18 @@ class CapAdmin(AudienceAdmin):
         obj.pk = cap.pk if cap else obj.pk
 
     def delete_model(self, request: HttpRequest, obj: Cap) -> None:
-        none = {"tokens": None, "money": None}
-        Cap.objects.change(obj.workspace, obj.period, **none, by=user_of(request))
+        no_limits = {"tokens": None, "money": None}
+        Cap.objects.change(obj.workspace, obj.period, **no_limits, by=user_of(request))
 
 
 @admin.register(ModelCall)
 class CallAdmin(ReadOnlyAdmin):
-    """Until a call ends, tokens and dollars are its reservation."""
+    """Tokens and dollars are the reserved amounts until the used ones are known."""
 
     list_display = (
         "id",
         "workspace",
-        "job_key",
+        "job_number",
         "model",
         "began_at",
         "ended_at",
@@ -124,17 +124,17 @@ class CallAdmin(ReadOnlyAdmin):
     list_select_related = ("workspace",)
     search_fields = ("=id", "=job__id", "model", "fault")
     ordering = ("-pk",)
-    details = ("fence", "backfill_key", "day", "prompt_tokens", "completion_tokens")
+    details = ("fence", "backfill_number", "day", "prompt_tokens", "completion_tokens")
 
     def filter_for(self, reader: Reader, rows: QuerySet[Any]) -> QuerySet[Any]:
         return cast(ModelCallQuerySet, rows).readable_by(reader)
 
     @admin.display(description=_("job"), ordering="job")
-    def job_key(self, call: ModelCall) -> str:
+    def job_number(self, call: ModelCall) -> str:
         return display_value(call.job_id)
 
     @admin.display(description=_("backfill"))
-    def backfill_key(self, call: ModelCall) -> str:
+    def backfill_number(self, call: ModelCall) -> str:
         return display_value(call.backfill_id)
 
     @admin.display(description=_("dollars"), ordering="micros")

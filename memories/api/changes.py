@@ -10,7 +10,7 @@ from django.utils import timezone
 from ninja import Query, Router
 
 from memories.api.auth import reader_of
-from memories.api.operations import READS, Limit, workspace_of
+from memories.api.operations import READ_ERRORS, Limit, workspace_of
 from memories.api.schemas import ChangeOut, ChangesOut
 from memories.models import MemoryVersion, Note, Proposal
 from memories.models.access.audience import notes_with_trash
@@ -26,7 +26,7 @@ Since = Annotated[
 Position = tuple[datetime, str, int]  # time, kind of row, primary key: the order of the feed
 
 
-@router.get("", response={200: ChangesOut} | READS, summary="What changed since a cursor")
+@router.get("", response={200: ChangesOut} | READ_ERRORS, summary="What changed since a cursor")
 def changes(request: HttpRequest, since: Since, limit: Limit) -> ChangesOut:
     """List changed versions, changed and deleted notes, and decided proposals, oldest first.
 

@@ -12,7 +12,7 @@ from memories.models import ApiKey
 
 KEPT_FOR = 24 * 3600  # seconds
 LONGEST = 200  # characters
-HEADER = {
+IDEMPOTENCY_PARAMETER = {
     "in": "header",
     "name": "Idempotency-Key",
     "required": False,

@@ -9,8 +9,8 @@ from ninja import Router, Status
 
 from memories.api import serialize
 from memories.api.auth import needs, reader_of
-from memories.api.idempotency import HEADER, add_once
-from memories.api.operations import READS, WRITES, Cursor, Limit, page_of, workspace_of
+from memories.api.idempotency import IDEMPOTENCY_PARAMETER, add_once
+from memories.api.operations import READ_ERRORS, WRITE_ERRORS, Cursor, Limit, page_of, workspace_of
 from memories.api.problems import Problem
 from memories.api.queries import check_edits, get_or_404, write_note
 from memories.api.schemas import (
@@ -41,13 +41,13 @@ def _notes(request: HttpRequest) -> Any:
     return Note.objects.in_use(workspace_of(request)).visible_to(reader_of(request))
 
 
-@router.get("", response={200: NotesOut} | READS, summary="Notes, oldest first")
+@router.get("", response={200: NotesOut} | READ_ERRORS, summary="Notes, oldest first")
 def notes(request: HttpRequest, cursor: Cursor, limit: Limit) -> NotesOut:
     page, following = page_of(_notes(request), cursor, limit)
     return NotesOut(items=[serialize.note_out(note) for note in page], next=following)
 
 
-@router.post("/sync", response={200: NotesSyncOut} | WRITES, summary="Sync a notes file")
+@router.post("/sync", response={200: NotesSyncOut} | WRITE_ERRORS, summary="Sync a notes file")
 @needs(ApiKey.Scope.NOTES)
 def sync_notes(request: HttpRequest, given: NotesSyncIn) -> NotesSyncOut:
     key: ApiKey = request.auth  # type: ignore[attr-defined]
@@ -70,16 +70,16 @@ def sync_notes(request: HttpRequest, given: NotesSyncIn) -> NotesSyncOut:
     )
 
 
-@router.get("/{pk}", response={200: NoteOut} | READS, summary="A note")
+@router.get("/{pk}", response={200: NoteOut} | READ_ERRORS, summary="A note")
 def note(request: HttpRequest, pk: Id, response: HttpResponse) -> NoteOut:
     return _answer(get_or_404(_notes(request), pk=pk), response)
 
 
 @router.post(
     "",
-    response={201: NoteOut} | WRITES,
+    response={201: NoteOut} | WRITE_ERRORS,
     summary="Add a note",
-    openapi_extra={"parameters": [HEADER]},
+    openapi_extra={"parameters": [IDEMPOTENCY_PARAMETER]},
 )
 @needs(ApiKey.Scope.NOTES)
 def add_note(request: HttpRequest, given: NoteIn, response: HttpResponse) -> Status[NoteOut]:
@@ -90,7 +90,7 @@ def add_note(request: HttpRequest, given: NoteIn, response: HttpResponse) -> Sta
 
 @router.patch(
     "/{pk}",
-    response={200: NoteOut} | WRITES,
+    response={200: NoteOut} | WRITE_ERRORS,
     summary="Change a note",
     openapi_extra={"parameters": [IF_MATCH]},
 )
@@ -121,7 +121,7 @@ def change_note(request: HttpRequest, pk: Id, given: NotePatch, response: HttpRe
 
 @router.delete(
     "/{pk}",
-    response={204: None} | WRITES,
+    response={204: None} | WRITE_ERRORS,
     summary="Put into the trash",
     openapi_extra={"parameters": [IF_MATCH]},
 )

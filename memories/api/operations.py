@@ -1,4 +1,4 @@
-"""Types and functions that the operations of the API share."""
+"""Parameters, error responses and paging that several routes of the API share."""
 
 from datetime import datetime
 from typing import Annotated, Any
@@ -12,18 +12,18 @@ from memories.api.problems import ProblemOut
 from memories.api.schemas import refuse_numbers
 from memories.models import ApiKey, Workspace
 
-PAGE = 100
+MAX_PAGE_SIZE = 100
 
 Cursor = Annotated[int | None, Query(None, ge=0, le=2**63 - 1)]
-Limit = Annotated[int, Query(PAGE, ge=1, le=PAGE)]
-Moment = Annotated[
+Limit = Annotated[int, Query(MAX_PAGE_SIZE, ge=1, le=MAX_PAGE_SIZE)]
+AsOf = Annotated[
     datetime | None,
     BeforeValidator(refuse_numbers),
-    Query(None, description="as of this past time"),
+    Query(None, description="the data as of this time; default: now"),
 ]
 
-READS = {400: ProblemOut, 401: ProblemOut, 404: ProblemOut, 422: ProblemOut, 429: ProblemOut}
-WRITES = READS | {403: ProblemOut, 409: ProblemOut, 412: ProblemOut, 428: ProblemOut}
+READ_ERRORS = {400: ProblemOut, 401: ProblemOut, 404: ProblemOut, 422: ProblemOut, 429: ProblemOut}
+WRITE_ERRORS = READ_ERRORS | {403: ProblemOut, 409: ProblemOut, 412: ProblemOut, 428: ProblemOut}
 
 
 def workspace_of(request: HttpRequest) -> Workspace:
@@ -32,7 +32,7 @@ def workspace_of(request: HttpRequest) -> Workspace:
 
 
 def page_of(rows: QuerySet[Any], cursor: int | None, limit: int) -> tuple[list[Any], str | None]:
-    """Return a page in the order of keys, and the cursor of the next page."""
+    """Return a page, ordered by primary key, and the cursor of the next page."""
     if cursor is not None:
         rows = rows.filter(pk__gt=cursor)
     page = list(rows.order_by("pk")[: limit + 1])

@@ -8,8 +8,8 @@ from ninja import Router, Status
 
 from memories.api import serialize
 from memories.api.auth import needs, reader_of
-from memories.api.idempotency import HEADER, add_once
-from memories.api.operations import READS, WRITES, Cursor, Limit, page_of, workspace_of
+from memories.api.idempotency import IDEMPOTENCY_PARAMETER, add_once
+from memories.api.operations import READ_ERRORS, WRITE_ERRORS, Cursor, Limit, page_of, workspace_of
 from memories.api.queries import get_or_404, propose
 from memories.api.schemas import Id, ProposalIn, ProposalOut, ProposalsOut
 from memories.models import ApiKey, Proposal
@@ -25,9 +25,9 @@ def _proposals(request: HttpRequest) -> Any:
 
 @router.post(
     "/memories/{pk}/proposals",
-    response={202: ProposalOut} | WRITES,
+    response={202: ProposalOut} | WRITE_ERRORS,
     summary="Propose a correction of a line. A person decides.",
-    openapi_extra={"parameters": [HEADER]},
+    openapi_extra={"parameters": [IDEMPOTENCY_PARAMETER]},
 )
 @needs(ApiKey.Scope.PROPOSE)
 def add_proposal(request: HttpRequest, pk: Id, given: ProposalIn) -> Status[ProposalOut]:
@@ -36,12 +36,14 @@ def add_proposal(request: HttpRequest, pk: Id, given: ProposalIn) -> Status[Prop
     return Status(202, serialize.proposal_out(get_or_404(_proposals(request), pk=added)))
 
 
-@router.get("/proposals", response={200: ProposalsOut} | READS, summary="The proposals of this key")
+@router.get(
+    "/proposals", response={200: ProposalsOut} | READ_ERRORS, summary="The proposals of this key"
+)
 def proposals(request: HttpRequest, cursor: Cursor, limit: Limit) -> ProposalsOut:
     page, following = page_of(_proposals(request), cursor, limit)
     return ProposalsOut(items=[serialize.proposal_out(row) for row in page], next=following)
 
 
-@router.get("/proposals/{pk}", response={200: ProposalOut} | READS, summary="A proposal")
+@router.get("/proposals/{pk}", response={200: ProposalOut} | READ_ERRORS, summary="A proposal")
 def proposal(request: HttpRequest, pk: Id) -> ProposalOut:
     return serialize.proposal_out(get_or_404(_proposals(request), pk=pk))

@@ -12,7 +12,7 @@ from ninja import NinjaAPI, Query
 from memories.api import changes, notes, proposals, serialize, webhooks
 from memories.api.auth import KeyAuth, reader_of
 from memories.api.etags import context_state, find_etag_with, not_modified
-from memories.api.operations import READS, Cursor, Limit, Moment, page_of, workspace_of
+from memories.api.operations import READ_ERRORS, AsOf, Cursor, Limit, page_of, workspace_of
 from memories.api.problems import Problem, add_handlers
 from memories.api.queries import (
     MOST_TOKENS,
@@ -99,7 +99,7 @@ def _with_zone(at: datetime | None) -> datetime | None:
 
 @api.get(
     "/context",
-    response={200: ContextOut} | READS,
+    response={200: ContextOut} | READ_ERRORS,
     summary="The context for an agent",
     openapi_extra={
         "responses": {
@@ -119,7 +119,7 @@ def context(
     ],
     query: Annotated[Text, Query("", max_length=2_000, description="a question")],
     budget: Annotated[int, Query(DEFAULT_BUDGET, ge=1, le=MOST_TOKENS)],
-    at: Moment,
+    at: AsOf,
     without: Annotated[list[Part], Query([])],
     format: Annotated[str, Query("text", pattern="^(text|json)$")],
 ) -> HttpResponse | ContextOut:
@@ -146,14 +146,14 @@ def context(
 # ---- channels and memories
 
 
-@api.get("/channels", response={200: ChannelsOut} | READS, summary="Channels, by id")
+@api.get("/channels", response={200: ChannelsOut} | READ_ERRORS, summary="Channels, by id")
 def channels(request: HttpRequest, cursor: Cursor, limit: Limit) -> ChannelsOut:
     rows = workspace_of(request).channels.visible_to(reader_of(request)).select_related("sync")
     page, following = page_of(rows, cursor, limit)
     return ChannelsOut(items=_with_memories(request, page), next=following)
 
 
-@api.get("/channels/{slack_id}", response={200: ChannelOut} | READS, summary="A channel")
+@api.get("/channels/{slack_id}", response={200: ChannelOut} | READ_ERRORS, summary="A channel")
 def channel(request: HttpRequest, slack_id: Text) -> ChannelOut:
     rows = workspace_of(request).channels.visible_to(reader_of(request))
     return _with_memories(request, [get_or_404(rows, slack_id=slack_id)])[0]
@@ -184,18 +184,22 @@ def _place(request: HttpRequest) -> WorkspaceContext:
     return WorkspaceContext(workspace_of(request), reader_of(request))
 
 
-@api.get("/memories/{pk}", response={200: MemoryOut} | READS, summary="A memory, with its lines")
-def memory(request: HttpRequest, pk: Id, at: Moment) -> MemoryOut:
+@api.get(
+    "/memories/{pk}", response={200: MemoryOut} | READ_ERRORS, summary="A memory, with its lines"
+)
+def memory(request: HttpRequest, pk: Id, at: AsOf) -> MemoryOut:
     row, moment = _memory(request, pk), _with_zone(at)
     versions = _versions(request, row)
     if moment is None:
         return serialize.memory_out(row, versions.filter(pk=row.current_id or 0).first())
     past = list(versions.current_at(Memory.objects.filter(pk=row.pk), moment))
-    EarlierWording.objects.restore_into(past, moment)
+    EarlierWording.objects.load_into(past, moment)
     return serialize.memory_out(row, past[0] if past else None)
 
 
-@api.get("/memories/{pk}/versions", response={200: VersionsOut} | READS, summary="Newest first")
+@api.get(
+    "/memories/{pk}/versions", response={200: VersionsOut} | READ_ERRORS, summary="Newest first"
+)
 def versions(request: HttpRequest, pk: Id, cursor: Cursor, limit: Limit) -> VersionsOut:
     rows = _versions(request, _memory(request, pk))
     if cursor is not None:
@@ -206,7 +210,7 @@ def versions(request: HttpRequest, pk: Id, cursor: Cursor, limit: Limit) -> Vers
     return VersionsOut(items=items, next=following)
 
 
-@api.get("/memories/{pk}/versions/{number}", response={200: VersionOut} | READS)
+@api.get("/memories/{pk}/versions/{number}", response={200: VersionOut} | READ_ERRORS)
 def version(request: HttpRequest, pk: Id, number: Id) -> VersionOut:
     row = get_or_404(_versions(request, _memory(request, pk)), number=number)
     return _with_successors(request, [row])[0]
@@ -219,7 +223,9 @@ def _with_successors(request: HttpRequest, rows: list[MemoryVersion]) -> list[Ve
     return [serialize.version_out(row, successors=successors) for row in rows]
 
 
-@api.get("/memories/{pk}/diff", response={200: DiffOut} | READS, summary="Two versions compared")
+@api.get(
+    "/memories/{pk}/diff", response={200: DiffOut} | READ_ERRORS, summary="Two versions compared"
+)
 def diff(
     request: HttpRequest,
     pk: Id,
@@ -245,12 +251,14 @@ def _versions(request: HttpRequest, memory: Memory) -> MemoryVersionQuerySet:
     return rows.prefetch_related("lines__author")
 
 
-@api.get("/lines/{pk}/sources", response={200: SourcesOut} | READS, summary="What a line rests on")
+@api.get(
+    "/lines/{pk}/sources", response={200: SourcesOut} | READ_ERRORS, summary="What a line rests on"
+)
 def sources(request: HttpRequest, pk: Id) -> SourcesOut:
     return sources_for(request.auth, pk, timezone.now())[1]  # type: ignore[attr-defined]
 
 
-@api.get("/messages/{pk}", response={200: MessageOut} | READS, summary="A message")
+@api.get("/messages/{pk}", response={200: MessageOut} | READ_ERRORS, summary="A message")
 def message(request: HttpRequest, pk: Id) -> MessageOut:
     reader, workspace = reader_of(request), workspace_of(request)
     row = get_or_404(readable_messages(reader, workspace), pk=pk)
@@ -260,7 +268,7 @@ def message(request: HttpRequest, pk: Id) -> MessageOut:
 # ---- search
 
 
-@api.get("/search", response={200: SearchOut} | READS, summary="Notes, memories and messages")
+@api.get("/search", response={200: SearchOut} | READ_ERRORS, summary="Notes, memories and messages")
 def search(
     request: HttpRequest,
     q: Annotated[Text, Query(..., min_length=1, max_length=500)],
@@ -273,7 +281,9 @@ def search(
 # ---- how the workspace does
 
 
-@api.get("/status", response={200: StatusOut} | READS, summary="What this key reads, and how fresh")
+@api.get(
+    "/status", response={200: StatusOut} | READ_ERRORS, summary="What this key reads, and how fresh"
+)
 def status(request: HttpRequest) -> StatusOut:
     key: ApiKey = request.auth  # type: ignore[attr-defined]
     reader, workspace = reader_of(request), workspace_of(request)

@@ -10,7 +10,7 @@ from django.http import HttpRequest
 from ninja import Router, Schema, Status
 from pydantic import Field
 
-from memories.api.idempotency import HEADER, add_once
+from memories.api.idempotency import IDEMPOTENCY_PARAMETER, add_once
 from memories.api.problems import Problem, ProblemOut
 from memories.api.queries import get_or_404
 from memories.api.schemas import Id
@@ -25,10 +25,10 @@ router = Router()
 
 
 class WebhookIn(Schema):
-    """``url`` is an http or https address on a public host."""
+    """``url`` is an http or https address. Its host is public or in MEMORYHUB_WEBHOOK_HOSTS."""
 
     url: Annotated[
-        str, Field(pattern=r"^https?://[a-zA-Z0-9.-]+(:[0-9]{1,4})?(/[!-~]*)?$", max_length=500)
+        str, Field(pattern=r"^https?://[a-zA-Z0-9.-]+(:[0-9]{1,5})?(/[!-~]*)?$", max_length=500)
     ]
 
 
@@ -39,7 +39,7 @@ class WebhookOut(Schema):
 
 
 class NewWebhookOut(WebhookOut):
-    """``secret`` verifies the signatures. No other response contains it."""
+    """``secret`` verifies the signatures. Only this response and its repetitions contain it."""
 
     secret: str
 
@@ -57,8 +57,8 @@ def webhooks(request: HttpRequest) -> WebhooksOut:
 @router.post(
     "",
     response={201: NewWebhookOut, 403: ProblemOut, 404: ProblemOut, 409: ProblemOut} | ERRORS,
-    summary="Send the ids of new versions to an address",
-    openapi_extra={"parameters": [HEADER]},
+    summary="Add a webhook, which receives the ids of new versions",
+    openapi_extra={"parameters": [IDEMPOTENCY_PARAMETER]},
 )
 def add_webhook(request: HttpRequest, given: WebhookIn) -> Status[NewWebhookOut]:
     key: ApiKey = request.auth  # type: ignore[attr-defined]
@@ -76,7 +76,7 @@ def remove_webhook(request: HttpRequest, pk: Id) -> Status[None]:
 
 
 def _register(key: ApiKey, url: str) -> Webhook:
-    """Add a webhook. Raises Problem 403 for a host that is not public, and 409 for one too many."""
+    """Add a webhook. Raises Problem 403 for a host that is not public, and 409 if the key has MOST_WEBHOOKS."""
     if not _may_call(url):
         raise Problem(403, "This host is not public. An operator can allow it in the settings.")
     if key.webhooks.count() >= MOST_WEBHOOKS:
@@ -85,7 +85,7 @@ def _register(key: ApiKey, url: str) -> Webhook:
 
 
 def _may_call(url: str) -> bool:
-    """False for a host that is certainly not public. Names are looked up when something is sent."""
+    """Return whether the host is allowed or may be public. Its IP address is checked at each send."""
     try:
         host = host_of(url)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Convert the text of the scripts to Slack's markup and rich_text blocks."""
+"""Convert the text of the demo's conversations to Slack's markup and rich_text blocks."""
 
 import re
 from collections.abc import Mapping
@@ -20,11 +20,11 @@ Element = dict[str, Any]
 
 
 class UnknownName(ValueError):
-    """An `@name` that is not in people.toml."""
+    """An `@name` that is no key of `[people]` in people.toml."""
 
 
 class Markup:
-    """A converter with the ids of people by their key, and of channels by their name."""
+    """A converter with the ids of people by their key, and of public channels by their name."""
 
     def __init__(self, people: Mapping[str, str], channels: Mapping[str, str]) -> None:
         self.people = people

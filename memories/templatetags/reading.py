@@ -24,7 +24,7 @@ from memories.rules.tokens import estimate_tokens
 from memories.views import paths
 from memories.views.ingest.messages import topic_words
 from memories.views.keys import KEYS
-from memories.views.memory.display import shape_of, who_wrote
+from memories.views.memory.display import author_kind, who_wrote
 from memories.views.memory.line_display import user_name
 from memories.views.texts import in_its_language, line_text, message_text, text_lang
 
@@ -284,17 +284,17 @@ def icon(name: str, label: str = "") -> SafeString:
 
 @register.simple_tag
 @lru_cache(maxsize=50)
-def author_icon(shape: str) -> SafeString:
-    """Return the icon of a version's author. ``shape`` is from `shape_of`."""
+def author_icon(kind: str) -> SafeString:
+    """Return the icon of a version's author. ``kind`` is from `author_kind`."""
     return format_html(
         '<svg class="knot knot-{0}" aria-hidden="true"><use href="{1}#knot-{0}"></use></svg>',
-        shape,
+        kind,
         static("memories/icons.svg"),
     )
 
 
 register.filter("account_name", user_name)
-register.filter(shape_of)
+register.filter(author_kind)
 register.filter(who_wrote)
 
 

@@ -191,16 +191,18 @@ class TestPins:
 
 
 class TestRestore:
-    def act(self, client, *versions, drawn_at=None):
-        return act(client, "restore", *versions, drawn_at=drawn_at or timezone.now().isoformat())
+    def act(self, client, *versions, rendered_at=None):
+        return act(
+            client, "restore", *versions, rendered_at=rendered_at or timezone.now().isoformat()
+        )
 
     def test_a_list_that_is_older_than_the_text_is_stale(self, client, operator, memory):
         page = client.get(reverse("admin:memories_memoryversion_changelist"))
         assert "Drawn at" not in page.content.decode()  # to itself, not to people
-        drawn_at = page.context["action_form"]["drawn_at"].value()
+        rendered_at = page.context["action_form"]["rendered_at"].value()
         memory.revise("- meanwhile", by=None, based_on=2)
         stale = "Somebody saved another text in the meantime. Check it, then try again."
-        assert self.act(client, memory.versions.get(number=1), drawn_at=drawn_at) == [stale]
+        assert self.act(client, memory.versions.get(number=1), rendered_at=rendered_at) == [stale]
         assert memory.versions.count() == 3
 
     def test_a_restore_adds_a_version_with_the_old_text(self, client, operator, memory):

@@ -242,7 +242,7 @@ CHANGES: dict[str, tuple[str, str, Callable[[Scene], object]]] = {
     "a past wording withdrawn": (
         "member",
         "context?at={at}",
-        lambda x: EarlierWording.objects.withdraw(),
+        lambda x: EarlierWording.objects.remove_texts(),
     ),
     "a past note purged": ("member", "context?at={at}", lambda x: x.note.versions.all().delete()),
 }

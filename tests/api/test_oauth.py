@@ -293,6 +293,8 @@ def test_a_new_consent_replaces_the_earlier_one(app, browser, ask):
         {"client_id": "unknown"},
         {"client_id": "\x00"},
         {"code": "unknown"},
+        {"code": "no\r\ncode"},
+        {"code": "x" * 300},
         {"grant_type": "client_credentials"},
         {"grant_type": "password"},
         {"grant_type": "urn:ietf:params:oauth:grant-type:device_code", "device_code": "x"},

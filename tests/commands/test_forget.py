@@ -310,7 +310,7 @@ def test_forgetting_in_the_admin_needs_confirmation(client, channel, kind):
     client.force_login(operator)
     row = {"message": message, "person": message.author, "channel": channel}[kind]
     address = f"/admin/memories/{kind}/"
-    post = {"action": "forget_for_good", "_selected_action": [row.pk]}
+    post = {"action": "forget_permanently", "_selected_action": [row.pk]}
     response = client.post(address, post)
     assert "This cannot be undone" in response.content.decode()
     message.refresh_from_db()

@@ -316,7 +316,7 @@ class Learner:
         ours = {"resubmit_task"} if self.is_full or name.startswith("django_q.") else set()
         for action in sorted(own | ours | {"delete_selected"}):
             for key in rows:
-                data = {"action": action, ACTION: [key], "drawn_at": NEVER.isoformat()}
+                data = {"action": action, ACTION: [key], "rendered_at": NEVER.isoformat()}
                 posts = (
                     [data | {"post": "yes"}]
                     if action not in own

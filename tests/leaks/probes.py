@@ -631,8 +631,8 @@ ADMIN = {
 
 ALONE = 20  # rows on which each action is tried one by one
 CONFIRMED: dict[str, dict[str, Any]] = {  # what an action asks for before it does anything
-    "forget_for_good": {"confirmed": "yes"},
-    "restore": {"drawn_at": "2100-01-01T00:00:00+00:00"},  # whatever stands there was seen
+    "forget_permanently": {"confirmed": "yes"},
+    "restore": {"rendered_at": "2100-01-01T00:00:00+00:00"},  # whatever stands there was seen
 }
 
 

@@ -16,7 +16,7 @@ INVITATION_LASTS = timedelta(days=7)
 
 
 class InvitationExpired(Exception):
-    """The invitation was used, revoked or replaced, or its time is over."""
+    """The invitation was used or revoked, or its time is over."""
 
 
 class InvitationQuerySet(models.QuerySet["Invitation"]):

@@ -22,9 +22,9 @@ _LINE_FIELDS = (
 
 class EarlierWordingQuerySet(models.QuerySet["EarlierWording"]):
     def keep(self, version: "MemoryVersion") -> None:
-        """Store the text of a version, of which the caller changes the text or the lines.
+        """Store the text of a version before the caller changes its text or its lines.
 
-        A text that not all readers of the memory may read is not stored.
+        If some readers of the memory may not read it, the row holds MARK and no lines.
         """
         is_for_all = version.audience == Audience.SCOPE
         self.create(
@@ -36,20 +36,20 @@ class EarlierWordingQuerySet(models.QuerySet["EarlierWording"]):
         )
 
     def replaced_after(self, at: datetime) -> "EarlierWordingQuerySet":
-        """Filter the wordings that ended after ``at``. The first one of a version held then."""
+        """Filter the wordings that ended after ``at``. The first one of a version is its text at ``at``."""
         return self.filter(replaced_at__gt=at).order_by("replaced_at", "pk")
 
-    def withdraw(self) -> None:
+    def remove_texts(self) -> None:
         """Remove the texts. Contexts of the time of such a wording leave the version out."""
         self.update(content=MARK, lines=[])
 
-    def restore_into(self, versions: Sequence["MemoryVersion"], at: datetime) -> None:
+    def load_into(self, versions: Sequence["MemoryVersion"], at: datetime) -> None:
         """Give each of these instances the text, the period and the lines that it had at a time.
 
-        Sets ``lines_then``: None for a version that has not changed since. One query.
+        Nothing is saved. ``lines_then`` is None for a version that has not changed since. One query.
         """
         rows = self.replaced_after(at).filter(version__in=[version.pk for version in versions])
-        wordings = {wording.version_id: wording for wording in rows.reverse()}
+        wordings = {wording.version_id: wording for wording in rows.reverse()}  # the oldest stays
         for version in versions:
             wording = wordings.get(version.pk)
             version.lines_then = None
@@ -59,9 +59,10 @@ class EarlierWordingQuerySet(models.QuerySet["EarlierWording"]):
 
 
 class EarlierWording(models.Model):
-    """The text of a version until a job rewrote it in place, or a person pinned or unpinned a line.
+    """The text of a version before a job replaced it in place, or a person pinned or unpinned a line.
 
-    ``lines`` has the fields of the lines. A redaction withdraws the whole row.
+    ``lines`` has the fields of the lines. ``until_us`` is the end of the version's period. A redaction
+    replaces the text by MARK and removes the lines.
     """
 
     version = models.ForeignKey(

@@ -123,7 +123,7 @@ class MemoryVersion(models.Model):
     Origin = Origin
     Audience = Audience
 
-    lines_then: list[Line] | None  # set by `EarlierWordingQuerySet.restore_into`
+    lines_then: list[Line] | None  # set by `EarlierWordingQuerySet.load_into`
 
     memory = models.ForeignKey("Memory", on_delete=models.CASCADE, related_name="versions")
     number = models.PositiveIntegerField(_("version"))

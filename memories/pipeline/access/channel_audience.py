@@ -77,7 +77,7 @@ def publish(channel: Channel) -> None:
     if since is not None:
         versions = versions.filter(pk__in=_versions_from_private_days(channel, since))
         wordings = wordings.filter(replaced_at__gte=since)
-    wordings.withdraw()
+    wordings.remove_texts()
     _restrict(versions, Audience.MEMBERS)
     ChannelSync.objects.filter(channel=channel).update(error_code="", error_text="")
     channel.describe({"private_since": None})

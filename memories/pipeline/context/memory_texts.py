@@ -89,7 +89,7 @@ def published(versions: Sequence[MemoryVersion], settings: MemorySettings) -> li
 
 def restore_versions(versions: list[MemoryVersion], at: datetime) -> list[MemoryVersion]:
     """Give the versions the text and the line facts that they had at a time. Two queries."""
-    EarlierWording.objects.restore_into(versions, at)
+    EarlierWording.objects.load_into(versions, at)
     lines_then = [line for version in versions for line in version.lines_then or ()]
     authors = User.objects.in_bulk({line.author_id for line in lines_then if line.author_id})
     at_us = to_micros(at)

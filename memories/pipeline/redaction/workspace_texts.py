@@ -65,10 +65,10 @@ def withdraw_wordings(
     if not workspace.memory_settings.history_enabled:  # one text is of all segments
         may_rest |= in_channels & Q(version__memory__memory_type=MemoryType.SHORT_TERM)
     wordings = EarlierWording.objects.filter(version__memory__workspace=workspace)
-    wordings.filter(may_rest).withdraw()
+    wordings.filter(may_rest).remove_texts()
     texts = wordings.values_list("pk", "content").iterator(ROWS_PER_FETCH)
     quoting = [pk for pk, content in texts if matcher.find_in(content)]
-    wordings.filter(pk__in=quoting).withdraw()
+    wordings.filter(pk__in=quoting).remove_texts()
 
 
 def redact_notes(workspace: Workspace, matcher: QuoteMatcher) -> int:

@@ -57,7 +57,7 @@ UNSEEN_COUNTED = 100  # memories
 
 
 class UserRequest(HttpRequest):
-    """A request behind `login_required`, with the attribute of django-htmx."""
+    """A request with the attribute of django-htmx. Behind `login_required` its user is a `User`."""
 
     user: User
     htmx: HtmxDetails

@@ -28,9 +28,10 @@ from memories.views.paths import full_url
 
 @login_required
 def index(request: UserRequest, slug: str) -> HttpResponse:
-    """List the open invitations, for admins. POST creates one with ``role``, or ends ``revoke``.
+    """List the open invitations, for admins.
 
-    Only the response to the form shows the link.
+    POST with ``role`` creates one, and POST with ``revoke``, a primary key, revokes one. The link is
+    shown once, in the response to the POST that creates it.
     """
     place = open_workspace(request, slug)
     must_administer(place)
@@ -45,7 +46,7 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
         role = request.POST.get("role", "")
         if role not in Member.Role.values:
             raise Http404
-        context["made"], token = Invitation.objects.issue(
+        context["new_invitation"], token = Invitation.objects.issue(
             place.workspace, role, by=request.user, now=place.now
         )
         path = reverse("invitations-accept", args=[token])
@@ -55,7 +56,10 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
 
 
 def accept(request: UserRequest, token: str) -> HttpResponse:
-    """Create the account of an invitation. 404: the link was used or revoked, or is too old."""
+    """Create the account of an invitation.
+
+    404 if the link was used, revoked or has expired, or if its author is no admin any more.
+    """
     now = timezone.now()
     invitation = Invitation.objects.find(token, now)
     if invitation is None:

@@ -5,6 +5,7 @@ PKCE (S256), exact redirect addresses and tokens for this hub. An operator switc
 MEMORYHUB_OAUTH, else each of these addresses responds 404.
 """
 
+import re
 from collections.abc import Callable
 from datetime import timedelta
 from functools import wraps
@@ -38,6 +39,7 @@ from memories.views.pages import bad_request
 from memories.views.paths import full_url
 
 SCOPES = list(ApiKey.Scope.values)
+_CODE = re.compile(r"[\w-]{0,100}", re.ASCII)
 GRANTS = ["authorization_code", "refresh_token"]
 MOST_ADDRESSES = 10  # of an app
 UNUSED_FOR = timedelta(days=7)  # until an app that nobody connected is deleted
@@ -240,6 +242,8 @@ class IssueToken(provider.TokenView):  # type: ignore[misc]
     def post(self, request: HttpRequest) -> Any:
         if refusal := _refuse_secret(request):
             return refusal
+        if not _CODE.fullmatch(request.POST.get("code", "")):  # allauth makes it a key of the cache
+            return JsonResponse({"error": "invalid_grant"}, status=400)
         with transaction.atomic():
             # A second request with the same code waits for the first one.
             Client.objects.select_for_update().filter(pk=request.POST.get("client_id", "")).first()

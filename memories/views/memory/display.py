@@ -1,7 +1,6 @@
 """Versions for templates: their lines in reading order, and their authors.
 
-Any number of versions takes five queries: lines, sources, first versions of lines, earlier wordings
-and open proposals. Two more find the next versions and the wordings, if lines were replaced.
+The number of queries does not depend on the number of versions (`LineBuilder`).
 """
 
 from collections.abc import Iterable
@@ -49,25 +48,26 @@ class ProposalDisplay:
     text: str
 
     @property
-    def kept(self) -> int:
+    def kept_count(self) -> int:
         """How many lines of the base are in the proposed text."""
         return compare.count_kept(self.base.content, self.text)[0]
 
     @property
     def is_short(self) -> bool:
-        """Whether it loses most of the text. Otherwise the workspace reviews all merges."""
+        """Whether the text is much shorter. Other proposals are rebuilds or reviewed merges."""
         return is_sudden_shrink(self.base.content, self.text)
 
     @property
-    def of(self) -> int:
+    def base_count(self) -> int:
         """How many lines the base has."""
         return len(split_text(self.base.content))
 
 
 @dataclass
 class VersionDisplay:
-    """A version with its lines. ``author`` is a person or a model, ``person`` is "" for a model.
+    """A version with its lines.
 
+    ``author`` says in words who wrote or restored it. ``person`` is the user who did, "" for a model.
     ``new_lines`` are the lines of a requested period, None without one.
     """
 
@@ -76,7 +76,7 @@ class VersionDisplay:
     new_lines: list[LineDisplay] | None = None
 
     def __post_init__(self) -> None:
-        self.shape = shape_of(self.version)
+        self.author_kind = author_kind(self.version)
         self.author = who_wrote(self.version)
         self.person = user_name(self.version.author) if self.version.is_by_person else ""
         self.is_offline = _model_name(self.version) == OFFLINE
@@ -88,20 +88,20 @@ class VersionDisplay:
         return [chip for _, chip in sorted(chips.items())]
 
     @property
-    def expired_sources(self) -> int:
+    def expired_source_count(self) -> int:
         """How many sources were deleted by retention."""
         return sum(chip.state == Message.State.EXPIRED for chip in self.sources)
 
     @property
-    def now(self) -> list[tuple[str, list[LineDisplay]]]:
-        """The lines that hold now: by kind in a long-term memory, else in one group."""
+    def current_groups(self) -> list[tuple[str, list[LineDisplay]]]:
+        """The lines that are neither new nor events, by kind. In a short-term memory: one group."""
         if not self.is_long_term:
             return [("", self.other_lines)]
         return _with_titles(line for line in self.other_lines if line.kind != Kind.EVENT)
 
     @property
-    def months(self) -> list[tuple[str, list[LineDisplay]]]:
-        """The events of a long-term memory by month, the newest month first."""
+    def event_months(self) -> list[tuple[str, list[LineDisplay]]]:
+        """The events of a long-term memory that are not new, by month, the newest month first."""
         events = [line for line in self.other_lines if line.kind == Kind.EVENT]
         if not self.is_long_term:
             return []
@@ -112,7 +112,7 @@ class VersionDisplay:
         return list(reversed(months.items()))
 
     @property
-    def news(self) -> list[tuple[str, list[LineDisplay]]]:
+    def new_groups(self) -> list[tuple[str, list[LineDisplay]]]:
         """The new lines by kind."""
         return _with_titles(self.new_lines or ())
 
@@ -131,7 +131,7 @@ class VersionDisplay:
         return self.lines[:2]
 
     @property
-    def more_lines(self) -> int:
+    def more_line_count(self) -> int:
         return max(0, len(self.lines) - 2)
 
     @cached_property
@@ -140,7 +140,7 @@ class VersionDisplay:
 
     @cached_property
     def proposal(self) -> ProposalDisplay | None:
-        return find_proposal(self.version)
+        return display_proposal(self.version)
 
 
 def for_display(versions: MemoryVersionQuerySet) -> MemoryVersionQuerySet:
@@ -189,7 +189,7 @@ def display_version(
 
 
 def display_lines(lines: list[Line], place: WorkspaceContext) -> list[tuple[Line, LineDisplay]]:
-    """Load the sources of lines of any versions of one memory."""
+    """Return lines with their display. They may be of several versions of one memory."""
     builder = LineBuilder([line.version for line in lines], lines, place)
     numbers: dict[int, int] = {}
     return [(line, builder.build(line, line.version, numbers)) for line in lines]
@@ -215,7 +215,7 @@ def add_lines(
     ]
 
 
-def find_proposal(version: MemoryVersion) -> ProposalDisplay | None:
+def display_proposal(version: MemoryVersion) -> ProposalDisplay | None:
     """Return the waiting proposal that would replace this version."""
     if version.memory.memory_type != MemoryType.LONG_TERM:
         return None
@@ -236,23 +236,23 @@ def _with_titles(lines: Iterable[LineDisplay]) -> list[tuple[str, list[LineDispl
     return [(titles[kind], group) for kind, group in group_by_kind(lines, lambda line: line.kind)]
 
 
-def shape_of(version: MemoryVersion) -> str:
-    """Return the icon of a version: model, person, restore or provisional."""
+def author_kind(version: MemoryVersion) -> str:
+    """Return who wrote a version: model, person, restore or provisional."""
     return "provisional" if version.provisional else str(version.origin)
 
 
 def who_wrote(version: MemoryVersion) -> str:
     """Return the author in words: a person, or a model by its name."""
-    shape, name = shape_of(version), user_name(version.author)
-    if shape == "person":
+    kind, name = author_kind(version), user_name(version.author)
+    if kind == "person":
         return in_its_language(name) if name else _("A person")
-    if shape == "restore":
+    if kind == "restore":
         return with_words(_("Restored by %(name)s"), name=name) if name else _("Restored")
     model = _model_name(version)
     words = _("highlights") if model == OFFLINE else model or _("model")
     if name:  # a person edited the proposal before approving it
         words = with_words(_("%(model)s, edited by %(name)s"), model=words, name=name)
-    return _("Provisional") + _(", ") + words if shape == "provisional" else words
+    return _("Provisional") + _(", ") + words if kind == "provisional" else words
 
 
 def _model_name(version: MemoryVersion) -> str:

@@ -24,7 +24,7 @@ from memories.views.access.access import (
     numbers_in,
     open_memory,
 )
-from memories.views.memory.display import display_version, find_proposal
+from memories.views.memory.display import display_proposal, display_version
 from memories.views.memory.memories import clean_text, empty_error, text_error
 from memories.views.pages import render_page
 from memories.views.paths import card_path, message_path
@@ -191,7 +191,7 @@ def _render(
     ``text`` is the typed text of the proposal, by default the proposed one, with its ``error``.
     ``unsaved`` is a typed text without a form, with its ``problem``.
     """
-    proposal = find_proposal(memory.current) if memory.current else None
+    proposal = display_proposal(memory.current) if memory.current else None
     corrections = _load_corrections(place, memory)
     if proposal is None and not corrections and request.method != "POST":
         raise Http404

@@ -22,13 +22,13 @@ from memories.rules.search.snippet import Piece, snippet
 from memories.views import paths
 from memories.views.access.access import WorkspaceContext
 from memories.views.ingest.messages import names_in
-from memories.views.memory.display import shape_of, who_wrote
+from memories.views.memory.display import author_kind, who_wrote
 from memories.views.memory.line_display import user_name
 
 
 @dataclass(frozen=True)
 class Hit:
-    """A hit on the page. Only versions have a ``shape``, a ``number`` and ``older`` versions."""
+    """A hit on the page. Only versions have an ``author_kind``, a ``number`` and ``older`` versions."""
 
     href: str
     where: str
@@ -36,7 +36,7 @@ class Hit:
     who: str
     pieces: Sequence[Piece]
     is_private: bool = False
-    shape: str = ""
+    author_kind: str = ""
     number: int = 0
     older: Sequence["Hit"] = ()
 
@@ -263,7 +263,7 @@ def _version(row: MemoryVersion, query: Query, older: dict[int, list[Hit]]) -> H
         who_wrote(row),
         snippet(strip_invisible(row.content), query.terms),
         is_private=memory.channel is not None and not memory.channel.is_public,
-        shape=shape_of(row),
+        author_kind=author_kind(row),
         number=row.number,
         older=older.get(memory.pk, []) if is_current else [],
     )

@@ -33,7 +33,7 @@ def archive(cast: Cast) -> Cast:
     for memory, text in ((cast.memory, ARCHIVED), (cast.private_memory, SECRET)):
         channel = memory.channel
         assert channel is not None
-        _archive(memory, text, sources=channel.messages.all()[:2])
+        _archive(memory, text, sources=channel.messages.in_order()[:2])
         memory.refresh_from_db()
     return cast
 

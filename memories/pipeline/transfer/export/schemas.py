@@ -120,6 +120,7 @@ def _parsed(field: "models.Field[Any, Any]") -> Check:
 
 
 ID = text(32, min_length=1)
+NUMBER = integer(1, 2**31 - 1)  # of a version
 USER = nullable(text(150, min_length=1))
 SEGMENT_KEY = tuple_of(ID, ts_or_empty, integer())  # channel, thread, number
 MEMORY_KEY = tuple_of(one_of(MemoryScope), text(60, min_length=1), one_of(MemoryType))
@@ -171,8 +172,8 @@ MEMORY = model_schema(
     Memory,
     scope_id=text(60, min_length=1),
     channel=nullable(ID),
-    current=nullable(integer(1)),
-    versions=list_of(integer(1)),
+    current=nullable(NUMBER),
+    versions=list_of(NUMBER),
 )
 LINE = model_schema(Line, "position", "outcome_us", author=USER, sources=list_of(MESSAGE_KEY))
 # Columns of a job that its versions repeat as ``made_by``.
@@ -184,10 +185,10 @@ MADE_BY = {
 VERSION = model_schema(
     MemoryVersion,
     "content",  # follows the front
-    number=integer(1),
+    number=NUMBER,
     author=USER,
-    base=nullable(integer(1)),
-    restored_from=nullable(integer(1)),
+    base=nullable(NUMBER),
+    restored_from=nullable(NUMBER),
     segment=nullable(SEGMENT_KEY),
     job=nullable(integer(1)),  # its line in jobs.jsonl
     made_by=nullable(Schema(MADE_BY)),
@@ -199,8 +200,8 @@ JOB = model_schema(
     "input_key",  # computed anew, see job_keys.py
     memory=MEMORY_KEY,
     segment=nullable(SEGMENT_KEY),
-    base=nullable(integer(1)),
-    inputs=list_of(tuple_of(MEMORY_KEY, integer(1), integer())),  # and its revision at that time
+    base=nullable(NUMBER),
+    inputs=list_of(tuple_of(MEMORY_KEY, NUMBER, integer())),  # and its revision at that time
     backfill=nullable(integer(1)),  # its line in backfills.jsonl
     inputs_hold=boolean,
     state=one_of(set(Job.State) - {Job.State.CLAIMED}),
@@ -208,16 +209,16 @@ JOB = model_schema(
 )
 NOTE_VERSION = model_schema(
     NoteVersion,
-    number=integer(1),
+    number=NUMBER,
     channel=nullable(ID),
-    restored_from=nullable(integer(1)),
+    restored_from=nullable(NUMBER),
     written_by=USER,
 )
 NOTE = model_schema(
     Note,
     "revision",  # the base of an open form
-    number=integer(1),
-    restored_from=nullable(integer(1)),
+    number=NUMBER,
+    restored_from=nullable(NUMBER),
     channel=nullable(ID),
     source=nullable(MESSAGE_KEY),
     **dict.fromkeys(("author", "worded_by", "deleted_by"), USER),
