@@ -36,9 +36,12 @@ NOT_WORDS = re.compile(
 )
 # Names are the same in every language.
 NAMES = {
-    *"Memory Hub Slack Ctrl Alt Command Enter Escape English API LLM JSON USD UTC Kazoe New Tokyo Asia".split(),
+    *"Memory Hub Slack Ctrl Alt Command Enter Escape English API LLM JSON QR USD UTC Kazoe New Tokyo Asia".split(),
     *("in from by model person restore after before has link file code thread messages".split()),
     *("memories older notes threads mika me design".split()),
+    *"Claude MCP API v1 docs memoryhub agent PC CI ID Slackbot memory digest memo slack com".split(),
+    *"Remember this This is wrong api docs slack token set import gpt mini OpenAI lanch kind".split(),
+    *"decision Who told the press Missing client id parameter".split(),  # a question, and words of oauthlib
     *("PIN ts Shift JIS make demo python manage py import_slack export zip tiny offline".split()),
 }
 IN_JAPANESE = re.compile(r"年|月|日|前|たった今|\d{1,2}:\d\d")

@@ -67,7 +67,13 @@ def test_every_state_in_every_look(
 
 
 # Where nothing is to be done but on the form, or by the next pass, which the words say.
-ITSELF = {"/w/new/context/", "/w/new/invitations/", "/w/new/keys/", "/w/new/slack/"}
+ITSELF = {
+    "/w/new/ask/?q=news",
+    "/w/new/context/",
+    "/w/new/invitations/",
+    "/w/new/keys/",
+    "/w/new/slack/",
+}
 
 
 def test_every_empty_page_has_a_reason_and_a_next_step(page: Page, story: Story) -> None:
@@ -77,11 +83,15 @@ def test_every_empty_page_has_a_reason_and_a_next_step(page: Page, story: Story)
     enter(page.context, story.url, story.user)
     open_new(story)
     # The list of people is never empty.
-    paths = [f"/w/new/{suffix}" for suffix in EMPTY if suffix != "people/"]
+    suffixes = {"people/": None, "ask/": "ask/?q=news"}
+    paths = [
+        f"/w/new/{suffix}" for name in EMPTY if (suffix := suffixes.get(name, name)) is not None
+    ]
     lists = ("messages-empty", "threads-none", "notes-none", "search-none")
     for path in [*paths, *(story.pages()[name] for name in lists)]:
         page.goto(story.at(path))
         empty = page.locator("main .empty")
+        assert (path, empty.count() > 0) == (path, True)
         assert (path, len(empty.first.inner_text()) > 25) == (path, True)
         where = page.locator("main") if path in ITSELF else empty
         offered = where.locator("a, button, code").locator("visible=true")

@@ -44,6 +44,7 @@ def test_a_shorter_text_is_compared_and_rejected(
 ) -> None:
     if look == "narrow":
         page.set_viewport_size({"width": 320, "height": 640})
+    story.memory.workspace.change_settings({"merge_mode": "rewrite"})
     reply = Reply(
         text="- Little is left [1]", finish_reason="stop", model="tiny", prompt_version="p"
     )

@@ -89,7 +89,7 @@ def test_every_address_that_is_pushed_is_a_page(page: Page, story: Story) -> Non
     sign_in(page, story)
 
     page.get_by_label("7 days").check()
-    page.get_by_role("button", name="Go").click()
+    page.get_by_role("button", name="Go", exact=True).click()
     expect(page).to_have_url(re.compile("since=7d"))
     page.goto(story.at("/w/kazoe/search/"))
     expect(page.get_by_role("searchbox")).to_be_focused()

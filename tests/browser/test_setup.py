@@ -178,4 +178,4 @@ def upload_some(page: Page, operator: Story, export: Path) -> None:
         if steps >= 3:
             import_upload(imported.pk)
     Upload.objects.filter(slug="a").update(state="failed", fault="wrong_team")
-    Upload.objects.filter(slug="e").update(state="paused", seen=14, parts={"C1": 12})
+    Upload.objects.filter(slug="e").update(state="paused", seen=14, objects_read={"C1": 12})

@@ -229,6 +229,7 @@ def test_everything_works_without_javascript(plain: BrowserContext, story: Story
     expect(page.locator("#notes article")).to_have_count(1)
 
     job = fail_a_job(story.memory)
+    page.click("nav >> text=Manage")
     page.click("nav >> text=Jobs")
     page.locator(f"#retry-{job.pk}").click()
     expect(page.locator("#toast")).to_contain_text("1 job will be retried.")

@@ -216,11 +216,10 @@ class WorkspaceContext:
     @cached_property
     def nav(self) -> list[NavChannel]:
         """The channels in the navigation: the followed ones, else those that changed last."""
-        for channels, limit in (
-            (preferred_channels, NAV_FOLLOWED),
-            (recent_channels, NAV_RECENT),
-            (first_channels, NAV_RECENT),
-        ):
+        choices = [(recent_channels, NAV_RECENT), (first_channels, NAV_RECENT)]
+        if ChannelPreference.Choice.FOLLOW in self.preferences.values():
+            choices.insert(0, (preferred_channels, NAV_FOLLOWED))
+        for channels, limit in choices:
             if rows := fetch(channels, self.reader, self.workspace.pk, limit):
                 return [NavChannel(*row) for row in rows]
         return []
