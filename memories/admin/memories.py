@@ -197,10 +197,11 @@ class MemoryVersionAdmin(ReadOnlyAdmin):
     def is_current(self, version: MemoryVersion) -> bool:
         return version.memory.current_id == version.pk
 
-    def has_edit_permission(self, request: HttpRequest) -> bool:
+    def has_operate_permission(self, request: HttpRequest) -> bool:
+        """To restore a version changes its memory."""
         return request.user.has_perm("memories.change_memory")
 
-    @admin.action(description=_("Restore as new version"), permissions=["edit"])
+    @admin.action(description=_("Restore as new version"), permissions=["operate"])
     def restore(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
         versions = list(queryset.select_related("memory__current")[:2])
         if len(versions) != 1:

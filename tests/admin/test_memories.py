@@ -198,12 +198,17 @@ class TestRestore:
 
     def test_a_list_that_is_older_than_the_text_is_stale(self, client, operator, memory):
         page = client.get(reverse("admin:memories_memoryversion_changelist"))
-        assert "Drawn at" not in page.content.decode()  # to itself, not to people
+        assert "Rendered at" not in page.content.decode()  # to itself, not to people
         rendered_at = page.context["action_form"]["rendered_at"].value()
         memory.revise("- meanwhile", by=None, based_on=2)
         stale = "Somebody saved another text in the meantime. Check it, then try again."
         assert self.act(client, memory.versions.get(number=1), rendered_at=rendered_at) == [stale]
         assert memory.versions.count() == 3
+
+    @pytest.mark.parametrize("time", ["x", "2100-01-01T00:00:00", "2100-13-01T00:00:00+00:00"])
+    def test_an_unreadable_time_is_stale(self, client, operator, memory, time):
+        [text] = self.act(client, memory.versions.get(number=1), rendered_at=time)
+        assert text.startswith("Somebody saved another text") and memory.versions.count() == 2
 
     def test_a_restore_adds_a_version_with_the_old_text(self, client, operator, memory):
         old = memory.versions.get(number=1)

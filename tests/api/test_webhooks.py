@@ -45,7 +45,7 @@ def test_another_key_sees_and_removes_nothing(ask: Ask, token: Callable[..., str
     "url",
     [
         "http://localhost/x",
-        "http://127.0.0.1:6379/",
+        "http://127.0.0.1:65379/",
         "http://169.254.169.254/latest",
         "http://db.internal/",
         "http://10.1.2.3/",

@@ -315,7 +315,9 @@ def test_a_waiting_job_shows_its_time(page: Page, story: Story) -> None:
     job = Job.objects.get(input_key="waiting")
     sign_in(page, story)
     page.goto(story.at("/w/kazoe/jobs/"))
-    expect(row_of(page, job)).to_contain_text(re.compile(r"until .*\d\d:\d\d"))
+    expect(row_of(page, job)).to_contain_text(
+        re.compile(r"^\s*waiting\b.*until .*\d\d:\d\d", re.DOTALL)
+    )
 
 
 @pytest.mark.nightly("no script of ours takes part")
