@@ -28,6 +28,8 @@ POOLS: list[ThreadPoolExecutor] = []
 SIDE_BY_SIDE = 2 * min(2, os.cpu_count() or 2)
 # The others take less time, and follow in the order of their numbers.
 LONGEST_FIRST = (
+    "bar_orders",
+    "bar_leaks",
     "bar_redis_kill",
     "bar_kill",
     "bar_redis",
@@ -35,7 +37,6 @@ LONGEST_FIRST = (
     "bar_poison",
     "bar_freeze",
     "bar_events",
-    "bar_leaks",
     "bar_backup",
     "bar_edits",
 )

@@ -137,7 +137,7 @@ def _judged(
         posted.update(share["counts"])
     gained = {
         kind: [what for share in posts for what in share[kind]]
-        for kind in ("leaks", "gains", "functions")
+        for kind in ("leaks", "gains", "functions", "refused")
     }
     probed = sums.pop("probes")
     return {
@@ -153,7 +153,7 @@ def _judged(
         "seconds_of_shares": [share["seconds"] for share in (*probes, *posts) if full],
         "pass": not (leaks or sums["words_in_logs"] or sums["words_in_records"])
         and not any(gained.values())
-        and (not full or posted["posts"] > 500)
+        and (not full or posted["posts"] > 500 and posted["opened on the record"])
         and probed >= (5000 if full else 100)
         and sums["seen"] > probed / 100
         and sums["lost"] >= (1000 if full else 1)
@@ -181,6 +181,7 @@ def _posts(number: int, of: int, *, full: bool, seed: int, work: Path) -> dict[s
         "leaks": report.leaks,
         "gains": report.gains,
         "functions": report.functions,
+        "refused": report.refused,
     }
 
 

@@ -57,7 +57,7 @@ class Report:
 
     @property
     def is_clean(self) -> bool:
-        return not (self.leaks or self.gains or self.functions)
+        return not (self.leaks or self.gains or self.functions or self.refused)
 
     def __str__(self) -> str:
         lines = [f"{len(self.forms)} forms and actions, {dict(self.counts)}"]
