@@ -161,11 +161,13 @@ class DecisionAdmin(ReadOnlyAdmin):
             return False
         if obj is None:
             return True
-        if request.method == "POST":
-            is_decidable = obj.state in (*WAITING, *DECIDED)
-        else:
-            is_decidable = is_listed(obj, user_of(request))
-        return is_decidable and may_decide(user_of(request), obj)
+        # Django calls this method about ten times for a page.
+        cached: dict[Any, bool] = request.__dict__.setdefault("decidable_proposals", {})
+        if (key := (obj.pk, obj.state)) not in cached:
+            user, is_post = user_of(request), request.method == "POST"
+            is_open = obj.state in (*WAITING, *DECIDED) if is_post else is_listed(obj, user)
+            cached[key] = is_open and may_decide(user, obj)
+        return cached[key]
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         fields = super().get_fields(request, obj)

@@ -1,6 +1,7 @@
 """Proposed texts of memories on the pages of jobs: editors change, approve and reject them."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from django.test import Client
@@ -47,6 +48,14 @@ def test_the_form_decides_about_a_text(
     assert job.memory.current and job.memory.current.author == (operator if is_edited else None)
     page = client.get(change_page(job)).content.decode()
     assert "<textarea" not in page and "ships" not in page
+
+
+def test_the_page_queries_once_who_may_decide(
+    client: Client, operator: User, job: Job, django_assert_max_num_queries: Any
+) -> None:
+    client.get(change_page(job))
+    with django_assert_max_num_queries(40):
+        client.get(change_page(job))
 
 
 def approve_elsewhere(job: Job) -> None:

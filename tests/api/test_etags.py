@@ -175,6 +175,7 @@ def scene(team: Cast, token: Any, minute: datetime) -> Callable[[str], tuple[Sce
     return make
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CHANGES)
 def test_a_change_ends_the_304(name: str, scene: Any, ask: Any) -> None:
     user, path, change = CHANGES[name]

@@ -45,6 +45,7 @@ def listening(
         client.close()
 
 
+@pytest.mark.slow
 def test_an_event_is_heard_and_acknowledged(fake: FakeSocket) -> None:
     heard: list[SocketModeRequest] = []
     long = "長い話" * 30_000

@@ -101,6 +101,7 @@ def test_a_requested_new_connection_is_opened(fake: FakeSocket, receiver: Receiv
     assert fake.deliver({"event_id": "Ev3"}).acknowledged.wait(PATIENCE)
 
 
+@pytest.mark.slow
 def test_a_connection_that_just_began_is_closed(fake: FakeSocket) -> None:
     """slack_sdk's thread begins to read after it was told to end."""
     socket = Receiver(fake).socket

@@ -114,6 +114,7 @@ def test_nothing_that_is_left_quotes(words, text, between, separator):
     assert matcher.redact(left) == left
 
 
+@pytest.mark.slow
 @given(st.text(max_size=80), st.text(max_size=80), st.text(max_size=80))
 def test_any_text_is_found_in_another(before, message, after):
     text = f"{before}\n{message}\n{after}"
