@@ -3,14 +3,13 @@
 import json
 import logging
 from collections.abc import Callable, Collection, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import wraps
 from typing import Annotated, Any
 
 from asgiref.sync import sync_to_async
 from django.db.models import Exists, OuterRef
 from django.utils import timezone
-from django.utils.dateparse import parse_datetime
 from mcp import types
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
@@ -33,7 +32,7 @@ from memories.api.schemas import MessageOut, NoteIn, ProposalIn
 from memories.api.slackbot import ReadsAs
 from memories.models import ApiKey, Line, Memory, MemoryVersion, Message, Note
 from memories.rules.context.contents import DEFAULT_BUDGET
-from memories.rules.ingest.timestamps import from_micros, in_utc, to_micros
+from memories.rules.ingest.timestamps import from_micros, parse_utc, to_micros
 from memories.views import paths
 from memoryhub import __version__
 
@@ -327,10 +326,6 @@ def _is_key(number: str) -> bool:
 
 def _parse_moment(text: str) -> datetime:
     """Return an ISO 8601 time in UTC, its zone by default. Raises Problem 422."""
-    try:
-        moment = parse_datetime(text)
-        if moment is not None:
-            return in_utc(moment if timezone.is_aware(moment) else moment.replace(tzinfo=UTC))
-    except ValueError:
-        pass
+    if moment := parse_utc(text):
+        return moment
     raise Problem(422, f"{text!r} is not a time. Write it as 2026-11-24T09:00:00Z.")

@@ -5,19 +5,18 @@ import json
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from django.core.management.base import CommandError
 from django.db import DatabaseError
 from django.utils import timezone
-from django.utils.dateparse import parse_datetime
 
 from memories.models import Channel, Member, Reader, User, Workspace
 from memories.pipeline.locks import Busy
 from memories.pipeline.transfer.backup import migrations
 from memories.rules.context.contents import NoSuchChannel, find_channel
-from memories.rules.ingest.timestamps import in_utc
+from memories.rules.ingest.timestamps import parse_utc
 from memories.rules.transfer.upgrade import newer_database
 from memoryhub.env import PROGRAM
 from memoryhub.health import unapplied_migrations
@@ -153,12 +152,8 @@ def refuse_busy() -> Iterator[None]:
 
 def parse_time(text: str, option: str) -> datetime:
     """Parse a time in ISO 8601, in UTC without an offset. Raise ``CommandError`` otherwise."""
-    try:
-        parsed = parse_datetime(text)
-        if parsed is not None:
-            return in_utc(parsed if timezone.is_aware(parsed) else parsed.replace(tzinfo=UTC))
-    except ValueError as error:
-        raise CommandError(f"{option}: {error}") from error
+    if moment := parse_utc(text):
+        return moment
     raise CommandError(f"{option} wants ISO 8601, such as 2026-11-20T18:05:00Z, not {text!r}.")
 
 

@@ -46,6 +46,15 @@ def in_utc(moment: datetime) -> datetime:
         raise ValueError(f"{moment.isoformat()} is not a possible time.") from error
 
 
+def parse_utc(text: str) -> datetime | None:
+    """Parse a time in ISO 8601, in UTC without an offset. Return None if it is not one."""
+    try:
+        moment = datetime.fromisoformat(text)
+        return in_utc(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
+    except ValueError:
+        return None
+
+
 def from_micros(us: int) -> datetime:
     """Convert microseconds since 1970 to an aware datetime in UTC."""
     return EPOCH + timedelta(microseconds=us)
