@@ -40,6 +40,7 @@ class ApiKeyForm(forms.Form):
         ],
         initial=90,
     )
+    # Named like the values of `ApiKey.Scope`.
     notes = forms.BooleanField(label=_("Can write notes"), required=False)
     propose = forms.BooleanField(
         label=_("Can propose corrections"),
@@ -72,7 +73,7 @@ class ApiKeyForm(forms.Form):
         return [field for field in self if field.name in FOLDED_FIELDS]
 
     def clean_channels(self) -> list[Channel]:
-        """Return the readable channels. Each name must belong to exactly one of them."""
+        """Return the channels that the form names. Each name must match exactly one readable channel."""
         readable = Channel.objects.visible_to(self.reader).filter(workspace=self.key_workspace)
         channels = []
         for name in self.cleaned_data["channels"].split():

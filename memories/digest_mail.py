@@ -28,7 +28,7 @@ from memories.views.paths import full_url
 logger = logging.getLogger(__name__)
 
 UNSUBSCRIBE_SALT = "memories.unsubscribe"
-AT_ONCE = 100  # e-mails of one run
+MAX_PER_RUN = 100  # digests that are queued, and e-mails that are sent
 
 
 @dataclass(frozen=True)
@@ -96,8 +96,8 @@ def build_digest(
     return DigestText(workspace, since, briefing.opening_lines, briefing.entries)
 
 
-def in_language_of(user: User, zone: tzinfo) -> ExitStack:
-    """Return a context with the person's language and time zone."""
+def use_locale_of(user: User, zone: tzinfo) -> ExitStack:
+    """Return a context manager that activates the person's language and the time zone."""
     stack = ExitStack()
     stack.enter_context(translation.override(user.language or settings.LANGUAGE_CODE))
     stack.enter_context(timezone.override(zone))
@@ -107,25 +107,25 @@ def in_language_of(user: User, zone: tzinfo) -> ExitStack:
 def fill_outbox(now: datetime) -> None:
     """Add a delivery for each person and workspace whose period is over.
 
-    Without a server for e-mail, the periods wait.
+    Without a server for e-mail nothing is added. Later only the newest period is.
     """
     if not settings.EMAIL_HOST:
         return
-    for digest in Digest.objects.due(now)[:AT_ONCE]:
+    for digest in Digest.objects.due(now)[:MAX_PER_RUN]:
         workspaces = workspaces_for(digest.user, now)
         zone = zone_for(digest.user, workspaces)
         _start, end = last_period(digest.frequency, now, zone)
         with transaction.atomic():
             DigestDelivery.objects.enqueue(digest, workspaces, end.date(), now)
-            same = Digest.objects.filter(pk=digest.pk, frequency=digest.frequency)
-            same.update(next_at=next_end(digest.frequency, now, zone))
+            unchanged = Digest.objects.filter(pk=digest.pk, frequency=digest.frequency)
+            unchanged.update(next_at=next_end(digest.frequency, now, zone))
 
 
 def send_due(now: datetime) -> int:
-    """Send the e-mails that are due, and return their number. Without a server nothing is sent."""
+    """Send the e-mails that are due, and return how many were sent. Without a server none are."""
     if not settings.EMAIL_HOST:
         return 0
-    return sum(_send(delivery, now) for delivery in DigestDelivery.objects.due(now)[:AT_ONCE])
+    return sum(_send(delivery, now) for delivery in DigestDelivery.objects.due(now)[:MAX_PER_RUN])
 
 
 def _send(delivery: DigestDelivery, now: datetime) -> bool:
@@ -137,7 +137,7 @@ def _send(delivery: DigestDelivery, now: datetime) -> bool:
         return False
     try:
         message.send()
-    except OSError as error:  # also of smtplib
+    except OSError as error:  # SMTPException is one, too
         logger.warning("%s was not sent: %s", delivery, type(error).__name__)
         return False
     delivery.finish(now)
@@ -153,7 +153,7 @@ def _message(delivery: DigestDelivery, now: datetime) -> EmailMultiAlternatives 
         return None
     zone = workspace.zone_for(user)
     since = period_start(digest.frequency, delivery.period, zone)
-    with in_language_of(user, zone):
+    with use_locale_of(user, zone):
         text = build_digest(user, workspace, since, now)
         if text is None:
             return None

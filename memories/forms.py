@@ -22,8 +22,8 @@ SETTING_WORDS: dict[str, tuple[_Text, _Text]] = {
     "short_term_window_hours": (
         _("Look back (hours)"),
         _(
-            "How far back the first summary of a channel, its threads and a memory without "
-            "history reach."
+            "How far back the first summary of a channel or thread reaches, and each summary "
+            "without a history."
         ),
     ),
     "short_term_max_tokens": (
@@ -58,7 +58,7 @@ SETTING_WORDS: dict[str, tuple[_Text, _Text]] = {
         _("Long threads get their own memory."),
     ),
     "thread_min_messages": (
-        _("Minimum replies to summarize a thread"),
+        _("Minimum messages to summarize a thread"),
         _("Threads with at least this many messages get their own memory."),
     ),
     "workspace_short_term": (
@@ -75,8 +75,8 @@ SETTING_WORDS: dict[str, tuple[_Text, _Text]] = {
     "review_merges": (
         _("Review before publishing"),
         _(
-            "Updates of these memories wait for an editor. With channels, contexts leave out "
-            "summaries of conversations and threads."
+            "Updates of these memories wait for an editor. If channels are reviewed, contexts "
+            "leave out summaries of conversations and threads."
         ),
     ),
     "notes_enabled": (
@@ -93,7 +93,10 @@ SETTING_WORDS: dict[str, tuple[_Text, _Text]] = {
     ),
     "propose_notes": (
         _("Propose notes from conversations"),
-        _("Ways of working and solutions in the memories of channels. An editor decides."),
+        _(
+            "Proposes new lines about ways of working and solutions as notes. An editor approves "
+            "or rejects them."
+        ),
     ),
     "time_zone": (
         _("Time zone"),
@@ -113,7 +116,7 @@ SETTING_WORDS: dict[str, tuple[_Text, _Text]] = {
     ),
     "slack_commands": (
         _("Command /memory in Slack"),
-        _("Catch up, ask and note in any channel."),
+        _("Catch up, ask a question, or add a note in any channel."),
     ),
     "slack_shortcuts": (
         _("Message shortcuts in Slack"),
@@ -150,7 +153,7 @@ SETTING_WORDS: dict[str, tuple[_Text, _Text]] = {
     ),
 }
 
-# Settings that forms show in another unit: how many stored units it has, and its decimal places.
+# Settings that forms show in another unit: the stored units in one of these, and the decimal places.
 UNITS: dict[str, tuple[float, int]] = {
     "short_term_max_tokens": (4 / 3, 0),  # words
     "long_term_max_tokens": (4 / 3, 0),
@@ -180,7 +183,7 @@ PRESET_WORDS: dict[str, tuple[_Text, _Text]] = {
         _("Quiet team"),
         _(
             "Channels with a few messages a day. Shorter summaries after 20 messages or 8 quiet "
-            "hours: more calls for each message, few in total."
+            "hours: more calls for each message, but few in all."
         ),
     ),
     rules.CUSTOM: (
@@ -213,8 +216,8 @@ CHOICE_WORDS: dict[str, dict[str, _Text]] = {
 }
 
 
-def focus_first_wrong(form: forms.BaseForm) -> None:
-    """Set the focus to the first field with an error. The error describes the field."""
+def focus_first_error(form: forms.BaseForm) -> None:
+    """Set the focus to the first field with an error."""
     for field in form.visible_fields():
         if field.errors:
             field.field.widget.attrs["autofocus"] = True
@@ -222,9 +225,10 @@ def focus_first_wrong(form: forms.BaseForm) -> None:
 
 
 def is_field_changed(form: forms.Form, name: str) -> bool:
-    """Return whether the user changed a field with ``show_hidden_initial``.
+    """Return whether the user changed a field that has ``show_hidden_initial``.
 
-    Unchanged fields keep what others saved since. A field without its hidden initial is changed.
+    Other fields keep the values that somebody else saved meanwhile. A field counts as changed if the
+    form data lacks its hidden initial value.
     """
     return name in form.changed_data or form.add_initial_prefix(name) not in form.data
 
@@ -249,7 +253,7 @@ class ScaledField(forms.FloatField):
 
 
 class ZoneInput(forms.TextInput):
-    """A text field that suggests time zones, which browsers search."""
+    """A text field with a list of all time zones. Browsers filter it while the user types."""
 
     def render(self, name: str, value: Any, attrs: Any = None, renderer: Any = None) -> Any:
         field = super().render(name, value, {**(attrs or {}), "list": "zones"}, renderer)
@@ -282,7 +286,7 @@ def setting_field(key: str) -> forms.Field:
 
 
 def value_words(key: str, value: Any) -> _Text:
-    """Return the text of a setting's value, also of a former setting."""
+    """Return a value of a setting as text. The setting may be one that no longer exists."""
     if isinstance(value, bool):
         return _("on") if value else _("off")
     if key in UNITS:
@@ -327,7 +331,7 @@ class SettingsForm(forms.Form):
         return [self[key] for key in KEYS if key not in BASIC_KEYS]
 
     @property
-    def is_advanced_wrong(self) -> bool:
+    def has_advanced_errors(self) -> bool:
         return any(field.errors for field in self.advanced_fields)
 
     @property
@@ -343,7 +347,7 @@ class SettingsForm(forms.Form):
         }
 
     @property
-    def removes_after(self) -> int:
+    def shorter_retention_days(self) -> int:
         """The new number of days that messages are kept, if it is lower than the current one, else 0."""
         days: int = self.changed_values.get("retention_days", 0)
         kept = self.workspace.memory_settings.retention_days
@@ -362,5 +366,5 @@ class SettingsForm(forms.Form):
         return cleaned
 
     def save(self, *, by: User | None = None) -> dict[str, tuple[Any, Any]]:
-        """Save the changed values at once. Returns ``{key: (before, after)}``."""
+        """Save the changed values together. Returns ``{key: (before, after)}``."""
         return self.workspace.change_settings(self.changed_values, by=by)

@@ -46,13 +46,13 @@ class AccessGrantAdmin(OperatorAdmin):
     """Adding a row opens the channel. Old rows stay."""
 
     form = AccessGrantForm
-    list_display = ("at", "user", "place", "reason", "until", "is_open")
+    list_display = ("at", "user", "channel_name", "reason", "until", "is_open")
     list_select_related = ("user", "channel__workspace")
     search_fields = ("user__username", "reason")
     ordering = ("-pk",)
 
     @admin.display(description=_("channel"))
-    def place(self, grant: AccessGrant) -> str:
+    def channel_name(self, grant: AccessGrant) -> str:
         return channel_label(grant.channel)
 
     @admin.display(description=_("open"), boolean=True)

@@ -322,7 +322,7 @@ class OfMemory(ReadOnlyAdmin):
         return preview(row.text)
 
     @admin.display(description=_("memory"), ordering="memory")
-    def place(self, row: Any) -> str:
+    def memory_name(self, row: Any) -> str:
         return str(row.memory)
 
     def has_operate_permission(self, request: HttpRequest) -> bool:

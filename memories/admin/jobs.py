@@ -31,12 +31,12 @@ from memories.rules.memory.lines import MAX_TEXT_LENGTH
 
 class InputInline(ReadOnlyInline):
     model = JobInput
-    fields = readonly_fields = ("version_key", "revision")
+    fields = readonly_fields = ("version_pk", "revision")
     verbose_name_plural = _("input versions")
 
     @admin.display(description=_("version"))
-    def version_key(self, read: JobInput) -> int:
-        return read.version_id
+    def version_pk(self, job_input: JobInput) -> int:
+        return job_input.version_id
 
 
 class CallInline(ReadOnlyInline):
@@ -75,7 +75,7 @@ class JobForm(DecisionForm):
 
 @admin.register(Job)
 class JobAdmin(DecisionAdmin):
-    """Operators see every row. Only readers of the memory see its name and the message of the endpoint.
+    """Operators see every row. Only readers of the memory see its name and the text of the fault.
 
     Only editors see the text of a reply, if it waits for their approval.
     """
@@ -84,11 +84,11 @@ class JobAdmin(DecisionAdmin):
     list_display = (
         "id",
         "state",
-        "place",
+        "memory_name",
         "attempts",
         "fault",
         "retry_at",
-        "sizes",
+        "token_counts",
         "model",
         "created_at",
         "finished_at",
@@ -114,12 +114,12 @@ class JobAdmin(DecisionAdmin):
     )
     hidden_fields = ("reply", "reply_sources", "fault_text")
     inlines = (CallInline, InputInline)
-    list_only = ("id", "sizes")
+    list_only = ("id", "token_counts")
     details = (
         "trigger",
         "provisional",
-        "segment_key",
-        "base_key",
+        "segment_pk",
+        "base_version_pk",
         "workers_lost",
         "strategy",
         "backfill",
@@ -135,7 +135,7 @@ class JobAdmin(DecisionAdmin):
     )
 
     def get_inline_instances(self, request: HttpRequest, obj: Job | None = None) -> Any:
-        """Return no inlines for a decision. They send nothing, and would be invalid after it."""
+        """Leave out the inlines for a decision. The form does not send their fields, so they would be invalid."""
         return [] if request.method == "POST" else super().get_inline_instances(request, obj)
 
     def filter_for(self, reader: Reader, rows: QuerySet[Any]) -> QuerySet[Any]:
@@ -143,17 +143,17 @@ class JobAdmin(DecisionAdmin):
         return rows if reader.is_operator else rows.filter(is_readable=True)
 
     @admin.display(description=_("memory"), ordering="memory")
-    def place(self, job: Any) -> Any:
+    def memory_name(self, job: Any) -> Any:
         if not job.is_readable:
             return _("private")
         return str(job.memory)
 
     @admin.display(description=_("segment"))
-    def segment_key(self, job: Job) -> str:
+    def segment_pk(self, job: Job) -> str:
         return display_value(job.segment_id)
 
     @admin.display(description=_("based on version"))
-    def base_key(self, job: Job) -> str:
+    def base_version_pk(self, job: Job) -> str:
         return display_value(job.base_id)
 
     @admin.display(description=_("outcome"))
@@ -161,6 +161,6 @@ class JobAdmin(DecisionAdmin):
         return job.fault_text if job.is_readable else ""
 
     @admin.display(description=_("proposed"))
-    def sizes(self, job: Job) -> str:
+    def token_counts(self, job: Job) -> str:
         """Return the tokens of the current and of the proposed text."""
         return " → ".join(map(str, proposals.token_counts(job) or ()))

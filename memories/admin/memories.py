@@ -90,13 +90,13 @@ class MemoryAdmin(ChangeOnly, AudienceAdmin):
 
     def save_model(self, request: HttpRequest, obj: Memory, form: Any, change: Any) -> None:
         # The form has saved the version and the pins.
-        if form.are_pins_saved and form.is_unchanged:
+        if form.has_changed_pins and form.is_unchanged:
             self.message_user(request, gettext("Pins saved."), messages.SUCCESS)
 
     def construct_change_message(
         self, request: HttpRequest, form: Any, formsets: Any, *args: Any
     ) -> list[dict[str, dict[str, list[str]]]]:
-        if form.is_unchanged and not form.are_pins_saved:
+        if form.is_unchanged and not form.has_changed_pins:
             return []
         return super().construct_change_message(request, form, formsets, *args)
 

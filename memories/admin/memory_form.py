@@ -16,17 +16,17 @@ from memories.rules.memory.lines import words_of
 
 
 class PinField(forms.MultipleChoiceField):
-    """Positions of lines. They are checked with the version when they are saved."""
+    """Positions of lines. Saving a pin checks that the version has a line at this position."""
 
     def valid_value(self, value: Any) -> bool:
         return str(value).isascii() and str(value).isdigit() and len(str(value)) < 6
 
 
 class MemoryForm(forms.ModelForm):  # type: ignore[type-arg]
-    """The current text, and its version when the page was opened.
+    """The text of a memory, with the number and revision that it had when the page was opened.
 
-    Cleaning the form saves it by a compare-and-swap. If another version was saved since, the form saves
-    the text as a draft, and is based on that version from then on.
+    Cleaning the form saves it by a compare-and-swap. If the memory has changed since, the form keeps the
+    text as a draft, and takes the new version as its base.
     """
 
     text = forms.CharField(
@@ -39,7 +39,7 @@ class MemoryForm(forms.ModelForm):  # type: ignore[type-arg]
         # The class gives each line the whole width in the admin's own style.
         widget=forms.CheckboxSelectMultiple(attrs={"class": "radiolist"}),
     )
-    were_pinned = forms.CharField(required=False, widget=forms.HiddenInput)
+    initial_pins = forms.CharField(required=False, widget=forms.HiddenInput)
     based_on = forms.IntegerField(min_value=0, widget=forms.HiddenInput)
     revision = forms.IntegerField(min_value=0, widget=forms.HiddenInput)
 
@@ -51,10 +51,10 @@ class MemoryForm(forms.ModelForm):  # type: ignore[type-arg]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.is_unchanged = self.are_pins_saved = self.is_stale = False
-        self.initial = self._fill()
+        self.is_unchanged = self.has_changed_pins = self.is_stale = False
+        self.initial = self._load_current_values()
 
-    def _fill(self) -> dict[str, Any]:
+    def _load_current_values(self) -> dict[str, Any]:
         """Set the choices of pins, and return the values of the fields."""
         current = self.instance.current
         lines = list(current.lines.all()) if current else []
@@ -65,7 +65,7 @@ class MemoryForm(forms.ModelForm):  # type: ignore[type-arg]
         return {
             "text": current.content if current else "",
             "pinned": pinned,
-            "were_pinned": " ".join(pinned),
+            "initial_pins": " ".join(pinned),
             "based_on": based_on,
             "revision": revision,
         }
@@ -80,7 +80,7 @@ class MemoryForm(forms.ModelForm):  # type: ignore[type-arg]
     def _save(self, text: str, cleaned: dict[str, Any], base: dict[str, int]) -> None:
         try:
             with transaction.atomic():
-                self.are_pins_saved = self._save_pins(cleaned, base)
+                self.has_changed_pins = self._save_pins(cleaned, base)
                 try:
                     self.instance.revise(text, by=self.user, **base)
                 except Unchanged:
@@ -90,13 +90,16 @@ class MemoryForm(forms.ModelForm):  # type: ignore[type-arg]
         except LookupError:
             self.add_error("pinned", _("This line does not exist."))
         except ValueError:
-            empty = _("A memory cannot be empty. Restore an older version to undo its changes.")
+            empty = _("A memory cannot be empty. To undo changes, restore an older version.")
             self.add_error("text", empty)
 
     def _save_pins(self, cleaned: dict[str, Any], base: dict[str, int]) -> bool:
-        """Save changed pins before the text, because they are of its old lines. Return if any changed."""
+        """Save changed pins before the text, because they belong to lines of the old text.
+
+        Return whether a pin changed.
+        """
         after = {*cleaned["pinned"]}
-        before = {word for word in cleaned["were_pinned"].split() if word.isdecimal()}
+        before = {word for word in cleaned["initial_pins"].split() if word.isdecimal()}
         for position in after ^ before:
             pinned = position in after
             self.instance.pin(int(position), by=self.user, pinned=pinned, **base)
@@ -108,7 +111,7 @@ class MemoryForm(forms.ModelForm):  # type: ignore[type-arg]
         Draft.objects.save_text(reader, self.instance, text, now=now, **base)
         self.is_stale = True
         self.instance.refresh_from_db()
-        self.data = self._fill() | {"text": text}
+        self.data = self._load_current_values() | {"text": text}
         page = f"{reverse('memories-edit', args=[self.instance.pk])}?draft=take"
         stale = _("Somebody saved another text in the meantime. Your text is kept.")
         link = format_html('<a href="{}">{}</a>', page, _("Combine both texts by paragraph"))

@@ -15,10 +15,10 @@ from memories.rules.notes import fields as rules
 
 
 class NoteForm(forms.ModelForm):  # type: ignore[type-arg]
-    """A note. An empty title becomes the beginning of the text, and an empty date today.
+    """A note. Without a title it gets the beginning of the text, and without a date it gets today.
 
-    ``based_on`` is the version in the form. If another version was saved since, the form saves nothing,
-    shows that version, and is based on it from then on.
+    ``based_on`` is the version with which the form was opened. If the note has changed since, the form
+    saves nothing, shows the new version, and takes that as ``based_on``.
     """
 
     based_on = forms.CharField(required=False, widget=forms.HiddenInput)
@@ -26,7 +26,12 @@ class NoteForm(forms.ModelForm):  # type: ignore[type-arg]
 
     class Meta:
         model = Note
-        help_texts = {"kind": _("One of the types in the settings of the workspace, or empty.")}
+        help_texts = {
+            "kind": _(
+                "pattern, architecture, solution, or a type from the settings of the workspace. It "
+                "may be empty."
+            )
+        }
         fields = (
             *("workspace", "channel", "content", "title", "kind", "tags", "date"),
             *rules.FLAGS,
@@ -38,7 +43,7 @@ class NoteForm(forms.ModelForm):  # type: ignore[type-arg]
             if name in self.fields:
                 self.fields[name].required = False
         self.initial["tags"] = ", ".join(self.instance.tags)
-        self.initial["based_on"] = _version_of(self.instance)
+        self.initial["based_on"] = _version_key(self.instance)
         self.is_stale = False
 
     def clean_tags(self) -> list[str]:
@@ -63,11 +68,11 @@ class NoteForm(forms.ModelForm):  # type: ignore[type-arg]
         if self.instance.pk is None:
             return
         newest = Note.objects.select_for_update(of=("self",)).get(pk=self.instance.pk)
-        if cleaned.get("based_on") == _version_of(newest):
+        if cleaned.get("based_on") == _version_key(newest):
             return
         self.is_stale = True
         data: Any = self.data.copy()  # type: ignore[attr-defined]
-        data["based_on"] = _version_of(newest)
+        data["based_on"] = _version_key(newest)
         self.data = data
         details = {
             "number": newest.number,
@@ -78,13 +83,14 @@ class NoteForm(forms.ModelForm):  # type: ignore[type-arg]
             None,
             _(
                 "Nothing was saved. %(name)s saved version %(number)s after you opened this form. "
-                "Your text is still below. Saving again replaces this text: %(text)s"
+                "Your text is still below. Saving again replaces the text of version %(number)s: "
+                "%(text)s"
             )
             % details,
         )
 
 
-def _version_of(note: Note) -> str:
+def _version_key(note: Note) -> str:
     return f"{note.number}.{note.revision}"
 
 
@@ -128,23 +134,25 @@ class NoteAdmin(AudienceAdmin):
         return queryset.filter(pk__in=[note.pk for note in matches]), False
 
     def has_change_permission(self, request: HttpRequest, obj: Note | None = None) -> bool:
-        return super().has_change_permission(request, obj) and self._is_enabled(obj)
+        return super().has_change_permission(request, obj) and self._has_notes_enabled(obj)
 
     def has_delete_permission(self, request: HttpRequest, obj: Note | None = None) -> bool:
-        return super().has_delete_permission(request, obj) and self._is_enabled(obj)
+        return super().has_delete_permission(request, obj) and self._has_notes_enabled(obj)
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
         """Count only the notes. Their versions stay with them in the trash."""
-        rows, _counts, refused, _protected = super().get_deleted_objects(objs, request)
+        rows, _counts, perms_needed, _protected = super().get_deleted_objects(objs, request)
         counts = {str(Note._meta.verbose_name_plural): len(objs)}
-        names = [row for row in rows if isinstance(row, str)]  # a list contains related rows
-        return names, counts, refused & {str(Note._meta.verbose_name)}, []
+        names = [
+            row for row in rows if isinstance(row, str)
+        ]  # Django nests the related rows in lists
+        return names, counts, perms_needed & {str(Note._meta.verbose_name)}, []
 
     def delete_model(self, request: HttpRequest, obj: Note) -> None:
         obj.remove(by=user_of(request))
 
     @staticmethod
-    def _is_enabled(note: Note | None) -> bool:
+    def _has_notes_enabled(note: Note | None) -> bool:
         return note is None or note.workspace.memory_settings.notes_enabled
 
     def save_model(self, request: HttpRequest, obj: Note, form: Any, change: Any) -> None:

@@ -25,7 +25,7 @@ class ProposalAdmin(OfMemory, DecisionAdmin):
         "id",
         "beginning",
         "note_type",
-        "place",
+        "memory_name",
         "state",
         "author",
         "api_key",

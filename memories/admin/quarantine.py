@@ -20,7 +20,7 @@ from memories.rules.ingest.timestamps import from_micros
 
 @admin.register(QuarantinedLine)
 class QuarantinedLineAdmin(OfMemory):
-    list_display = ("id", "beginning", "rule", "place", "state", "decided_by", "created_at")
+    list_display = ("id", "beginning", "rule", "memory_name", "state", "decided_by", "created_at")
     details = ("text", "traced_to", "decided_at")
     list_display_links = ("id", "beginning")
     list_filter = (

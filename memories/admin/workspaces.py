@@ -55,7 +55,7 @@ class WorkspaceForm(forms.ModelForm):  # type: ignore[type-arg]
             for name, errors in self.settings_form.errors.items():
                 if name not in self.errors:
                     self.add_error(name, list(errors))
-            if self.settings_form.is_valid() and self.settings_form.removes_after:
+            if self.settings_form.is_valid() and self.settings_form.shorter_retention_days:
                 text = _(
                     "To shorten this period, use the settings page. It shows a confirmation first."
                 )

@@ -27,10 +27,10 @@ class MessageBuilder:
         timestamps = self._timestamps(script)
         rows: list[Row] = []
         for message in script.messages:
-            ts = timestamps[message.where]
+            ts = timestamps[message.location]
             row = self._row(script, message, ts)
             if message.root is not None:
-                row["thread_ts"] = timestamps[message.root.where]
+                row["thread_ts"] = timestamps[message.root.location]
                 row["parent_user_id"] = self._author(message.root).get("user", "USLACKBOT")
                 if "broadcast" in message.marks:
                     row["subtype"] = "thread_broadcast"
@@ -60,14 +60,14 @@ class MessageBuilder:
             minute = int(message.moment.at(self.now).timestamp())
             index = used_seconds[minute] = used_seconds.get(minute, -1) + 1
             if index > 4:
-                raise ScriptError(f"{message.where}: more than five lines in one minute")
-            number = digest(script.name, message.where, message.text)
+                raise ScriptError(f"{message.location}: more than five lines in one minute")
+            number = digest(script.name, message.location, message.text)
             ts = f"{minute + index * 11 + number % 9}.{number % 1_000_000:06}"
             if ts_key(ts) > ts_key(f"{int(self.now.timestamp())}.0"):
-                raise ScriptError(f"{message.where}: said in the future")
-            if message.root is not None and ts_key(ts) <= ts_key(timestamps[message.root.where]):
-                raise ScriptError(f"{message.where}: a reply older than its message")
-            timestamps[message.where] = ts
+                raise ScriptError(f"{message.location}: said in the future")
+            if message.root is not None and ts_key(ts) <= ts_key(timestamps[message.root.location]):
+                raise ScriptError(f"{message.location}: a reply older than its message")
+            timestamps[message.location] = ts
         return timestamps
 
     def _author(self, message: ScriptMessage) -> Row:
@@ -91,7 +91,7 @@ class MessageBuilder:
                 }
             return {"subtype": "bot_message", "bot_id": slack_id("B", key), "username": name}
         if key not in self.people:
-            raise ScriptError(f"{message.where}: {key} is nobody in people.toml")
+            raise ScriptError(f"{message.location}: {key} is nobody in people.toml")
         return {"user": person_id(key)}
 
     def _row(self, script: Script, message: ScriptMessage, ts: str) -> Row:
@@ -109,11 +109,11 @@ class MessageBuilder:
             written = with_dates(message.text, self.now)
             text = self.markup.text(written)
         except UnknownName as error:
-            raise ScriptError(f"{message.where}: {error}") from None
-        number = digest(script.name, message.where, "blocks")
+            raise ScriptError(f"{message.location}: {error}") from None
+        number = digest(script.name, message.location, "blocks")
         row: Row = {"type": "message", "text": text, "ts": ts, "team": TEAM, **author}
         if message.author in self.people:
-            row["client_msg_id"] = str(UUID(int=digest(script.name, message.where) % 2**128))
+            row["client_msg_id"] = str(UUID(int=digest(script.name, message.location) % 2**128))
             if "join" in message.marks:
                 row |= {"subtype": "channel_join", "text": f"<@{author['user']}> {text}"}
             elif "topic" in message.marks:
@@ -141,12 +141,12 @@ class MessageBuilder:
 
     def _thread(self, root: ScriptMessage, timestamps: dict[str, str]) -> Row:
         replies = [
-            {"user": self._author(reply).get("user"), "ts": timestamps[reply.where]}
-            for reply in sorted(root.replies, key=lambda reply: ts_key(timestamps[reply.where]))
+            {"user": self._author(reply).get("user"), "ts": timestamps[reply.location]}
+            for reply in sorted(root.replies, key=lambda reply: ts_key(timestamps[reply.location]))
         ]
         users = list(dict.fromkeys(reply["user"] for reply in replies))
         return {
-            "thread_ts": timestamps[root.where],
+            "thread_ts": timestamps[root.location],
             "reply_count": len(replies),
             "reply_users_count": len(users),
             "reply_users": users,
@@ -160,7 +160,9 @@ class MessageBuilder:
         head, _, text = message.marks["attach"].partition(" | ")
         colour, _, title = head.partition(" ")
         if not title or not text:
-            raise ScriptError(f"{message.where}: an attachment is `* attach COLOUR TITLE | TEXT`")
+            raise ScriptError(
+                f"{message.location}: an attachment is `* attach COLOUR TITLE | TEXT`"
+            )
         return {
             "id": 1,
             "color": colour,
@@ -172,9 +174,9 @@ class MessageBuilder:
     def _file(self, message: ScriptMessage, ts: str) -> Row:
         parts = message.marks["file"].split(" ", 3)
         if len(parts) != 4 or not parts[2].isdigit():
-            raise ScriptError(f"{message.where}: a file is `* file NAME TYPE BYTES TITLE`")
+            raise ScriptError(f"{message.location}: a file is `* file NAME TYPE BYTES TITLE`")
         name, kind, size, title = parts
-        key = slack_id("F", message.where)
+        key = slack_id("F", message.location)
         return {
             "id": key,
             "created": int(ts.partition(".")[0]),
@@ -192,7 +194,9 @@ class MessageBuilder:
     def _reaction(self, message: ScriptMessage, name: str, keys: tuple[str, ...]) -> Row:
         unknown = set(keys) - set(self.people)
         if unknown:
-            raise ScriptError(f"{message.where}: reaction by unknown {', '.join(sorted(unknown))}")
+            raise ScriptError(
+                f"{message.location}: reaction by unknown {', '.join(sorted(unknown))}"
+            )
         return {"name": name, "users": [person_id(key) for key in keys], "count": len(keys)}
 
 
@@ -200,7 +204,7 @@ def _changed_ts(ts: str, message: ScriptMessage) -> str:
     """Return the ts of an edit or deletion: `Nm` minutes after the message."""
     mark = message.marks.get("edited") or message.marks.get("deleted") or ""
     if not (mark.endswith("m") and mark[:-1].isdigit()):
-        raise ScriptError(f"{message.where}: edited and deleted say after how long: `3m`")
+        raise ScriptError(f"{message.location}: edited and deleted say after how long: `3m`")
     seconds, _, fraction = ts.partition(".")
     return f"{int(seconds) + 60 * int(mark[:-1])}.{fraction[::-1]}"
 

@@ -7,13 +7,13 @@ A file starts with `key: value` lines up to the first empty line. Then:
     now-45 mika: text      45 minutes before `now`
     09:14 "Form": text     by a bot that is known only by this name
     > 09:20 tom: text      a reply to the last message without `>`; on another day: `> -2/09:20 …`
-    + tada mika tom        a reaction to the line above
-    * edited 3m            a mark on the line above: `edited Nm`, `deleted Nm`, `broadcast`, `me`,
-                           `join`, `topic TEXT`, `file NAME TYPE BYTES TITLE`,
+    + tada mika tom        a reaction to the message above
+    * edited 3m            a mark on the message above: `edited Nm` and `deleted Nm` (N minutes later),
+                           `broadcast`, `me`, `join`, `topic TEXT`, `file NAME TYPE BYTES TITLE`,
                            `attach COLOUR TITLE | TEXT`
     # …                    a comment
 
-Dates inside texts move with `now`, in working days: `{d+2}` is written as Thu 26 Nov, `{w+2}` as
+A date in a text is counted from `now` in working days: `{d+2}` is written as Thu 26 Nov, `{w+2}` as
 Thursday, `{j+2}` as 11月26日(木), `{i+2}` as 2026-11-26.
 """
 
@@ -23,9 +23,9 @@ from datetime import date, datetime, timedelta, timezone
 from pathlib import Path
 
 TOKYO = timezone(timedelta(hours=9), "JST")  # no summer time, so a fixed offset is exact
-LATEST_MINUTES = 20  # age of the last message, so that some segments are still open
-LATEST_HOUR_BEFORE_TODAY = 18  # so that messages of today (at most 4 h old) begin a new segment
-EARLIEST_MINUTES = 240
+MIN_MINUTES_AGO = 20  # of every message, exclusive; some segments are still open then
+END_OF_PREVIOUS_DAY = 18  # the hour; messages of today (at most 4 h old) begin a new segment
+MAX_MINUTES_AGO = 240
 
 _HEAD = re.compile(r"(channel|kind|topic|purpose|creator|members): (.+)")
 _DAY = re.compile(r"== (?:(-\d+)|sat-(\d+))")
@@ -48,8 +48,8 @@ class Moment:
     """A time relative to `now`: minutes ago, or a day and a local time."""
 
     minutes_ago: int | None = None
-    workday: int | None = None
-    saturday: int | None = None
+    workday_offset: int | None = None
+    saturdays_ago: int | None = None
     hour: int = 0
     minute: int = 0
 
@@ -58,10 +58,10 @@ class Moment:
         local = now.astimezone(TOKYO).replace(second=0, microsecond=0)
         if self.minutes_ago is not None:
             return local - timedelta(minutes=self.minutes_ago)
-        if self.saturday is not None:
-            day = saturday_before(local.date(), self.saturday)
+        if self.saturdays_ago is not None:
+            day = saturday_before(local.date(), self.saturdays_ago)
         else:
-            day = workday(local.date(), self.workday or 0)
+            day = workday(local.date(), self.workday_offset or 0)
         return datetime(day.year, day.month, day.day, self.hour, self.minute, tzinfo=TOKYO)
 
 
@@ -69,7 +69,7 @@ class Moment:
 class ScriptMessage:
     """A message. `author` is a key of people.toml, or None if there is only a `username`."""
 
-    where: str
+    location: str
     moment: Moment
     author: str | None
     username: str | None
@@ -98,7 +98,7 @@ class Script:
 
 
 def workday(today: date, offset: int) -> date:
-    """Return the `offset`-th working day (Monday to Friday) before or after `today`, which is 0."""
+    """Return the day that is `offset` working days (Monday to Friday) after `today`, or before it."""
     day, step = today, 1 if offset > 0 else -1
     for _ in range(abs(offset)):
         day += timedelta(days=step)
@@ -131,10 +131,10 @@ def with_dates(text: str, now: datetime) -> str:
 
 def read_script(path: Path) -> Script:
     """Read a script. ``ScriptError`` names an invalid line."""
-    return _Reader(path).read()
+    return _ScriptParser(path).read()
 
 
-class _Reader:
+class _ScriptParser:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.number = 0
@@ -184,7 +184,8 @@ class _Reader:
             self._last().marks[mark[1]] = mark[2] or ""
         elif day := _DAY.fullmatch(line):
             self.day = Moment(
-                workday=int(day[1]) if day[1] else None, saturday=int(day[2]) if day[2] else None
+                workday_offset=int(day[1]) if day[1] else None,
+                saturdays_ago=int(day[2]) if day[2] else None,
             )
         elif match := _MESSAGE.fullmatch(line):
             self._read_message(match)
@@ -200,7 +201,7 @@ class _Reader:
         if match["reply"] and self.root is None:
             raise self._error("a reply before any message")
         message = ScriptMessage(
-            where=f"{self.path.name}:{self.number}",
+            location=f"{self.path.name}:{self.number}",
             moment=self._moment(match),
             author=match["author"],
             username=match["username"],
@@ -216,15 +217,19 @@ class _Reader:
     def _moment(self, match: re.Match[str]) -> Moment:
         if match["ago"]:
             ago = int(match["ago"])
-            if not LATEST_MINUTES < ago <= EARLIEST_MINUTES:
-                raise self._error(f"now-{ago} is outside {LATEST_MINUTES + 1}..{EARLIEST_MINUTES}")
+            if not MIN_MINUTES_AGO < ago <= MAX_MINUTES_AGO:
+                raise self._error(f"now-{ago} is outside {MIN_MINUTES_AGO + 1}..{MAX_MINUTES_AGO}")
             return Moment(minutes_ago=ago)
         hour, minute = int(match["hour"]), int(match["minute"])
         if hour > 23 or minute > 59:
             raise self._error(f"{hour:02}:{minute:02} is no time")
-        day = Moment(workday=int(match["day"])) if match["day"] else self.day
+        day = Moment(workday_offset=int(match["day"])) if match["day"] else self.day
         if day is None:
             raise self._error("a time needs a day (`== -3`) above it")
-        if day.workday is not None and hour >= LATEST_HOUR_BEFORE_TODAY and day.workday == -1:
-            raise self._error(f"the last day ends at {LATEST_HOUR_BEFORE_TODAY}:00")
+        if (
+            day.workday_offset is not None
+            and hour >= END_OF_PREVIOUS_DAY
+            and day.workday_offset == -1
+        ):
+            raise self._error(f"messages of day -1 end before {END_OF_PREVIOUS_DAY}:00")
         return replace(day, hour=hour, minute=minute)

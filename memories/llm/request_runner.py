@@ -27,14 +27,14 @@ from memories.rules.summariser import (
     Usage,
 )
 
-TOO_LONG = "context_too_long"
+CONTEXT_TOO_LONG = "context_too_long"
 
 
 class _BadReplyError(Exception):
     """The bad reply to a part, which becomes the reply to the whole request."""
 
     def __init__(self, reply: Reply, fault: str) -> None:
-        # Parsed with the whole request the reply might look good, so it carries its fault.
+        # The caller reads the reply as one to the whole request, and might find no fault in it.
         self.reply = replace(reply, finish_reason=fault) if reply.finish_reason == "stop" else reply
 
 
@@ -42,7 +42,7 @@ class _BadReplyError(Exception):
 class RequestRunner:
     """The calls for one request. ``call`` makes one of them.
 
-    ``limit``: a request with more estimated prompt tokens is split without a call.
+    ``limit``: the most estimated prompt tokens of a call. A longer request is split before it is sent.
     """
 
     request: Request
@@ -73,15 +73,15 @@ class RequestRunner:
             parts = [p for half in halves or (self.request,) for p in self._isolate(half)]
         elif halves:
             halvings = MAX_HALVINGS - 1 if strategy is RequestStrategy.SPLIT else 0
-            parts = [p for half in halves for p in self._read(half, halvings)]
+            parts = [p for half in halves for p in self._send_or_split(half, halvings)]
         else:
             return self._send(self.request)
         return self._combine(parts)
 
-    def _read(self, request: Request, halvings: int) -> list[ParsedReply]:
+    def _send_or_split(self, request: Request, halvings: int) -> list[ParsedReply]:
         """Return the parsed reply to a request, or to each of its parts when it is too long.
 
-        ``halvings`` limits how often the endpoint's own error for that leads to a split.
+        ``halvings``: how often the request may still be split after the endpoint finds it too long.
         """
         if request.is_empty:
             return [_parsed_existing(request)]
@@ -90,10 +90,14 @@ class RequestRunner:
             try:
                 return [self._send_and_parse(request)]
             except SummariserError as error:
-                if error.code != TOO_LONG or not halvings or not (halves := split_request(request)):
+                if (
+                    error.code != CONTEXT_TOO_LONG
+                    or not halvings
+                    or not (halves := split_request(request))
+                ):
                     raise
             halvings -= 1
-        return [part for half in halves for part in self._read(half, halvings)]
+        return [part for half in halves for part in self._send_or_split(half, halvings)]
 
     def _isolate(self, request: Request) -> list[ParsedReply]:
         """Return the parsed reply to a request, or to each of its parts when it is refused.
@@ -116,7 +120,7 @@ class RequestRunner:
     def _send_unless_refused(self, request: Request, *, can_split: bool) -> ParsedReply | None:
         if self._call_count >= MAX_CALLS - 1:  # the last call is for the combination
             raise self._refusal or SummariserError(
-                TOO_LONG, "Too long to look for what is refused."
+                CONTEXT_TOO_LONG, "Too long to look for what is refused."
             )
         try:
             return self._send_and_parse(request)
@@ -125,17 +129,20 @@ class RequestRunner:
                 raise
             self._refusal = error
         except SummariserError as error:
-            if error.code not in REFUSALS and not (error.code == TOO_LONG and can_split):
+            if error.code not in REFUSALS and not (error.code == CONTEXT_TOO_LONG and can_split):
                 raise
             self._refusal = error
         return None
 
     def _combine(self, parts: Sequence[ParsedReply]) -> Reply:
-        """Return the reply to a request that merges the lines of all parts."""
+        """Combine the replies to the parts, if necessary by one more call.
+
+        With `only_adds` the lines are new ones. A combined text would replace the existing lines.
+        """
         if self.request.uses_operations:  # operations name lines by their numbers in the whole
             return self._build_reply("\n".join(reply.text for reply in self._replies))
         with_lines = [part for part in parts if part.lines]
-        if len(with_lines) < 2 or self.request.only_adds:  # a merge would drop existing lines
+        if len(with_lines) < 2 or self.request.only_adds:
             return self._build_reply(
                 format_with_refs(line for part in with_lines for line in part.lines)
             )
@@ -152,7 +159,7 @@ class RequestRunner:
 
     def _build_reply(self, text: str) -> Reply:
         model = self._replies[-1].model if self._replies else self.model
-        # In the default form FULL, because the text has refs.
+        # The text has refs, so its form is FULL, the default of `Reply`.
         return Reply(text or NOTHING, "stop", model, prompts.prompt_version(self.request))
 
     def _send_and_parse(self, request: Request) -> ParsedReply:
@@ -187,5 +194,5 @@ class RequestRunner:
 
 
 def _parsed_existing(request: Request) -> ParsedReply:
-    """Return the existing lines, which need no call without additions (S3)."""
+    """Return the existing lines as the reply to a request without additions (S3), or to a refused one."""
     return ParsedReply([ReplyLine(line.text, (line.ref,)) for line in request.existing])

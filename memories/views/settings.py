@@ -13,7 +13,7 @@ from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_POST
 
 from memories import tasks
-from memories.forms import SETTING_WORDS, SettingsForm, focus_first_wrong, value_words
+from memories.forms import SETTING_WORDS, SettingsForm, focus_first_error, value_words
 from memories.models import AuditEvent, Cap, User
 from memories.pipeline.generate import probing
 from memories.rules.ingest.permalinks import domain_in
@@ -103,9 +103,9 @@ def edit(request: UserRequest, slug: str) -> HttpResponse:
         return _page(request, place, SettingsForm(workspace=place.workspace))
     form = SettingsForm(request.POST, workspace=place.workspace)
     if not form.is_valid():
-        focus_first_wrong(form)
+        focus_first_error(form)
         return _page(request, place, form, status=422)
-    days = form.removes_after
+    days = form.shorter_retention_days
     if days and request.POST.get("remove") != str(days):
         return _page(request, place, form, days=days, status=422)
     return _saved(request, place, changed=bool(form.save(by=request.user)))
@@ -116,7 +116,7 @@ def _save_other(
 ) -> HttpResponse:
     if form.is_valid():
         return _saved(request, place, changed=form.save(by=request.user))
-    focus_first_wrong(form)
+    focus_first_error(form)
     settings_form = SettingsForm(workspace=place.workspace)
     return _page(request, place, settings_form, wrong_form=form, status=422)
 

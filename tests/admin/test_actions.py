@@ -189,7 +189,7 @@ def test_operators_retry_jobs_of_private_channels_without_their_name(
     row = job(kind="private")
     page = client.get(page_of(Job)).content.decode()
     channel = row.memory.channel
-    assert channel is not None and '<td class="field-place">private</td>' in page
+    assert channel is not None and '<td class="field-memory_name">private</td>' in page
     assert channel.name not in page and channel.slack_id not in page
     MemberFactory(user=clerk, workspace=row.memory.workspace)
     client.force_login(clerk)

@@ -46,7 +46,7 @@ class TestEdit:
         assert opened(client, memory) == {
             "text": "- one\n- two",
             "pinned": [],
-            "were_pinned": "",
+            "initial_pins": "",
             "based_on": 2,
             "revision": 0,
         }

@@ -61,7 +61,7 @@ HEADER = "channel: x\nkind: public\ntopic: t\npurpose: p\ncreator: tom\nmembers:
         pytest.param(HEADER + "== -1\nhello\n", "bad.txt:9: not understood", id="no-message"),
         pytest.param(HEADER + "== -1\n25:00 tom: hi\n", "bad.txt:9: 25:00 is no time", id="hour"),
         pytest.param(
-            HEADER + "== -1\n19:00 tom: hi\n", "bad.txt:9: the last day ends", id="evening"
+            HEADER + "== -1\n19:00 tom: hi\n", "bad.txt:9: messages of day -1 end", id="evening"
         ),
         pytest.param(HEADER + "now-10 tom: hi\n", "bad.txt:8: now-10 is outside", id="too-late"),
         pytest.param(HEADER + "now-500 tom: hi\n", "bad.txt:8: now-500 is outside", id="too-early"),

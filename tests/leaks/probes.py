@@ -662,7 +662,7 @@ def admin_asks(world: World) -> Iterator[Ask]:
         listed = reverse("admin:memories_memoryversion_changelist")
         yield f"{listed}?memory__id__exact={memory.pk}", None
         change = reverse("admin:memories_memory_change", args=[memory.pk])
-        yield change, {"text": "mine", "based_on": "1", "revision": "0", "were_pinned": ""}
+        yield change, {"text": "mine", "based_on": "1", "revision": "0", "initial_pins": ""}
     proposed = Job.objects.proposed()
     changes = {reverse("admin:memories_job_change", args=[job.pk]): _shown(job) for job in proposed}
     for pk in Proposal.objects.values_list("pk", flat=True):

@@ -243,7 +243,7 @@ def test_an_operator_probes_the_model(
         context_tokens=1_018,
         tokens_per_second=None,
     )
-    endpoint.record_findings(findings, timezone.now())
+    endpoint.record_probe(findings, timezone.now())
     page = client.get(path).content.decode()
     shown = re.findall(r"<dt>([^<]+)</dt><dd>([^<]+)</dd>", page.split("Last checked")[1])
     assert dict(shown[:7]) == {

@@ -47,17 +47,17 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         workspace = arguments.workspace_from(options)
-        {"create": self.create, "list": self.list, "revoke": self.revoke}[options["action"]](
-            workspace, options
-        )
+        {"create": self.create_key, "list": self.list_keys, "revoke": self.revoke_key}[
+            options["action"]
+        ](workspace, options)
 
-    def create(self, workspace: Workspace, options: dict[str, Any]) -> None:
+    def create_key(self, workspace: Workspace, options: dict[str, Any]) -> None:
         user = arguments.user_of(arguments.reader_from(options))
         if options["days"] is not None and not 1 <= options["days"] <= 3650:
             raise CommandError("--days must be from 1 to 3650.")
         if not 1 <= options["rate"] <= 100_000:
             raise CommandError("--rate must be from 1 to 100000.")
-        channels = [self.channel(workspace, name) for name in options["channel"]]
+        channels = [self.find_channel(workspace, name) for name in options["channel"]]
         days = options["days"]
         try:
             key, token = ApiKey.objects.issue(
@@ -75,28 +75,30 @@ class Command(BaseCommand):
         self.stdout.write(token)
         self.stderr.write(f"Key {key.pk}, {key}. The token is not shown again.")
 
-    def channel(self, workspace: Workspace, name: str) -> Channel:
+    def find_channel(self, workspace: Workspace, name: str) -> Channel:
         matches = list(workspace.channels.named(name)[:2])
         if len(matches) != 1:
-            raise CommandError(f"There is no channel {name!r}, or several: use its id.")
+            raise CommandError(
+                f"No channel, or more than one, is named {name!r}. Use a Slack id, such as C0123."
+            )
         return matches[0]
 
-    def list(self, workspace: Workspace, options: dict[str, Any]) -> None:
+    def list_keys(self, workspace: Workspace, options: dict[str, Any]) -> None:
         now = timezone.now()
         usable = set(ApiKey.objects.usable(now).values_list("pk", flat=True))
         keys = workspace.api_keys.select_related("user").prefetch_related("channels")
         for key in keys:
             state = "usable" if key.pk in usable else "revoked" if key.revoked_at else "expired"
-            reads = key.user.get_username() if key.user else "public channels"
-            where = " ".join(str(channel) for channel in key.channels.all())
+            reader = key.user.get_username() if key.user else "public channels"
+            channels = " ".join(str(channel) for channel in key.channels.all())
             used = f"{key.last_used_at:%Y-%m-%d %H:%M}" if key.last_used_at else "never"
             self.stdout.write(
-                f"{key.pk}\t{key}\t{state}\t{reads}\t{' '.join(key.scopes)}\t{where}\tused {used}"
+                f"{key.pk}\t{key}\t{state}\t{reader}\t{' '.join(key.scopes)}\t{channels}\tused {used}"
             )
         if not keys:
             self.stdout.write("There is no API key.")
 
-    def revoke(self, workspace: Workspace, options: dict[str, Any]) -> None:
+    def revoke_key(self, workspace: Workspace, options: dict[str, Any]) -> None:
         key = workspace.api_keys.filter(pk=options["id"]).first()
         if key is None:
             raise CommandError(f"There is no key {options['id']} in this workspace.")

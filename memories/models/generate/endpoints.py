@@ -123,9 +123,9 @@ class Endpoint(models.Model):
         Job.objects.refused_by_endpoint().make_due()
         return True
 
-    def record_findings(self, findings: ProbeResult, now: datetime) -> None:
-        """Save the findings of a probe."""
-        values = findings.as_json() | {"probed_at": now, "copied_jobs": 0}
+    def record_probe(self, result: ProbeResult, now: datetime) -> None:
+        """Save the result of a probe."""
+        values = result.as_json() | {"probed_at": now, "copied_jobs": 0}
         Endpoint.objects.filter(pk=self.pk).update(**values)
         self.refresh_from_db()
 

@@ -1,4 +1,4 @@
-"""Probe a model: find what it can do, and save the findings with its endpoint."""
+"""Probe a model: find out what it can do, and save the result with its endpoint."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -30,8 +30,8 @@ class Prober:
     def __post_init__(self) -> None:
         self.budget = CallBudget(None, self.summariser)
 
-    def findings(self) -> ProbeResult:
-        """Raises CallRefused and SummariserError."""
+    def run(self) -> ProbeResult:
+        """Make the calls, and return the result. Raises CallRefused and SummariserError."""
         english = probe.build_conversation(japanese=False)
         japanese = probe.build_conversation(japanese=True)
         gives_sources = probe.can_cite(self._summary(english), english)
@@ -47,23 +47,23 @@ class Prober:
         )
 
     def _summary(self, request: Request) -> Reply:
-        def call(thinking_tokens: int) -> Reply:
+        def send(thinking_tokens: int) -> Reply:
             sent = replace(request, thinking_tokens=thinking_tokens)
             return self._call(self.summariser.bound(sent), lambda: self.summariser.summarise(sent))
 
-        return self._with_room(call)
+        return self._retry_without_room(send)
 
     def _answer(self, prompt: Prompt, limit: int) -> Reply:
-        def call(thinking_tokens: int) -> Reply:
+        def send(thinking_tokens: int) -> Reply:
             bound = Usage(prompt.tokens, limit + thinking_tokens, 1)
             return self._call(bound, lambda: self.summariser.answer(prompt, limit, thinking_tokens))
 
-        return self._with_room(call)
+        return self._retry_without_room(send)
 
-    def _with_room(self, call: Callable[[int], Reply]) -> Reply:
-        """Repeat a call with more tokens for reasoning while they leave none for an answer."""
+    def _retry_without_room(self, send: Callable[[int], Reply]) -> Reply:
+        """Repeat a call with a higher limit while the reasoning uses up the limit before the answer."""
         for _ in range(_MOST_TRIES):
-            reply = call(self.budget.thinking_tokens)
+            reply = send(self.budget.thinking_tokens)
             if parse_reply(reply, probe.build_conversation(japanese=False)).fault != Fault.NO_ROOM:
                 break
             self.budget.raise_thinking_tokens(reply)
@@ -90,13 +90,13 @@ class Prober:
 
 
 def probe_model(summariser: ModelSummariser) -> ProbeResult:
-    """Save and return the findings. Raises CallRefused and SummariserError."""
+    """Save and return the result. Raises CallRefused and SummariserError."""
     prober = Prober(summariser)
-    findings = prober.findings()
+    result = prober.run()
     endpoint = prober.budget.endpoint
     assert endpoint is not None  # a model has one
-    endpoint.record_findings(findings, timezone.now())
-    return findings
+    endpoint.record_probe(result, timezone.now())
+    return result
 
 
 def configured_model() -> ModelSummariser | None:
@@ -106,11 +106,11 @@ def configured_model() -> ModelSummariser | None:
 
 
 def configured_endpoints() -> EndpointQuerySet:
-    """Return the endpoint of the configured model, if it was called before."""
+    """Return the row of the configured model's endpoint. It exists from the first call on."""
     model = configured_model()
     return Endpoint.objects.filter(fingerprint=model.endpoint) if model else Endpoint.objects.none()
 
 
 def needs_probe() -> bool:
-    """Return whether the configured model has answered and was never probed."""
+    """Return whether the configured model was never probed, and its endpoint has no failure now."""
     return configured_endpoints().filter(probed_at=None).answering().exists()

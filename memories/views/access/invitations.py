@@ -12,7 +12,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from memories.forms import focus_first_wrong
+from memories.forms import focus_first_error
 from memories.models import Invitation, Member
 from memories.models.access.invitations import InvitationExpired
 from memories.views.access.access import (
@@ -76,7 +76,7 @@ def accept(request: UserRequest, token: str) -> HttpResponse:
             return render_page(request, "access/invitations/expired.html", {}, status=404)
         login(request, user, settings.AUTHENTICATION_BACKENDS[0])
         return redirect("catch_up-index", invitation.workspace.slug)
-    focus_first_wrong(form)
+    focus_first_error(form)
     context = {"invitation": invitation, "form": form}
     status = 422 if form.is_bound else 200
     return render_page(request, "access/invitations/accept.html", context, status=status)

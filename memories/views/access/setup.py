@@ -18,7 +18,7 @@ from django.views.decorators.http import require_POST
 from django_htmx.http import HttpResponseClientRedirect
 
 from memories.demo.create import SLUG, create_demo
-from memories.forms import focus_first_wrong
+from memories.forms import focus_first_error
 from memories.models import AuditEvent, ModelServer, Upload, Workspace
 from memories.pipeline.access.first_account import create_operator, is_new, setup_token
 from memories.pipeline.generate.trial import try_model
@@ -60,7 +60,7 @@ def _first_account(request: UserRequest) -> HttpResponse:
             login(request, form.instance, settings.AUTHENTICATION_BACKENDS[0])
             return redirect("setup-index")
         status = 422 if form.is_bound else 200
-        focus_first_wrong(form)
+        focus_first_error(form)
     context = {"is_new": True, "form": form, "token": token}
     return render_page(request, "access/setup/index.html", context, status=status)
 
@@ -118,7 +118,7 @@ def model(request: UserRequest) -> HttpResponse:
     if request.POST.get("do") == "save" and not server.is_environment:
         form = ModelServerForm(request.POST, server=server)
         if not form.is_valid():
-            focus_first_wrong(form)
+            focus_first_error(form)
             return _operators_page(request, form)
         form.save(by=request.user)
         toasts.success(request, _("The model is saved. New memories use it."))

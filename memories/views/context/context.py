@@ -20,7 +20,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_safe
 
-from memories.forms import focus_first_wrong
+from memories.forms import focus_first_error
 from memories.models import Memory, MemoryVersion
 from memories.pipeline.generate.job_control import endpoint_in_use
 from memories.rules.context.blocks import Block, Part, block_tokens
@@ -96,7 +96,7 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
     if built is not None:
         context |= _preview(request, place, form, built)
     else:
-        focus_first_wrong(form)
+        focus_first_error(form)
     status = 422 if built is None else 200
     return render_page_or_part(
         request, "context/index.html", "context/_preview.html", context, status=status

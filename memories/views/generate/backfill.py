@@ -11,7 +11,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from memories.forms import focus_first_wrong
+from memories.forms import focus_first_error
 from memories.models import AnotherBackfill, Backfill, Job
 from memories.pipeline.costs.estimate import estimate_backfill
 from memories.pipeline.generate import job_control
@@ -143,7 +143,7 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
     elif is_submitted:
         estimate = form.estimate()
     if status == 422:
-        focus_first_wrong(form)
+        focus_first_error(form)
     context = {
         "place": place,
         "form": form,

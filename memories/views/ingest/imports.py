@@ -18,7 +18,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django_htmx.http import HttpResponseClientRedirect
 
-from memories.forms import focus_first_wrong
+from memories.forms import focus_first_error
 from memories.models import ModelServer, Upload, UploadInProgress, Workspace
 from memories.pipeline.ingest import uploads
 from memories.pipeline.ingest.uploads import UploadRefused
@@ -118,7 +118,7 @@ def index(request: UserRequest) -> HttpResponse:
             schedule_import(upload.pk)
             path = reverse("imports-detail", args=[upload.pk])
             return HttpResponseClientRedirect(path) if wants_part(request) else redirect(path)
-        focus_first_wrong(form)
+        focus_first_error(form)
         status = 422
     action = f"{reverse('imports-index')}?{urlencode({'ticket': make_ticket()})}"
     context = {"form": form, "action": action, "uploads": Upload.objects.all()[:MAX_LISTED]}
@@ -144,7 +144,7 @@ def detail(request: UserRequest, pk: int) -> HttpResponse:
         _change(request, upload, form)
         return redirect(_own_path(request, upload))
     status = 422 if starts else 200
-    focus_first_wrong(form)
+    focus_first_error(form)
     workspace = Workspace.objects.filter(slug=upload.slug).first()
     context: dict[str, Any] = {
         "upload": upload,

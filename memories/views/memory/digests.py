@@ -19,7 +19,7 @@ from memories.digest_mail import (
     UNSUBSCRIBE_SALT,
     build_digest,
     choose_frequency,
-    in_language_of,
+    use_locale_of,
     workspaces_for,
     zone_for,
 )
@@ -76,7 +76,7 @@ def feed(request: HttpRequest, token: str) -> HttpResponse:
     workspaces = workspaces_for(user, now)
     zone = zone_for(user, workspaces)
     start, end = last_period(digest.frequency or Digest.Frequency.DAILY, now, zone)
-    with in_language_of(user, zone):
+    with use_locale_of(user, zone):
         atom = Atom1Feed(
             title="Memory Hub",
             link=settings.MEMORYHUB_URL,

@@ -358,7 +358,7 @@ def text_error(text: str, limit: int = MAX_TEXT_LENGTH, empty: str = "") -> str:
 
 
 def empty_error() -> str:
-    return _("A memory cannot be empty. Restore an older version to undo its changes.")
+    return _("A memory cannot be empty. To undo changes, restore an older version.")
 
 
 def clean_text(text: str) -> str:

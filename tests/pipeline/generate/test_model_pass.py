@@ -158,7 +158,7 @@ def test_after_two_jobs_of_copies_in_both_forms_there_is_no_retry(channel, model
     assert retries == [1, 1, 0, 0]
     assert short(channel).head == 4
     endpoint = Endpoint.objects.get()
-    endpoint.record_findings(ProbeResult(True, True, True, False, 4_000, None), NOW)
+    endpoint.record_probe(ProbeResult(True, True, True, False, 4_000, None), NOW)
     endpoint.refresh_from_db()
     assert endpoint.copied_jobs == 0
 
