@@ -7,7 +7,7 @@ from functools import cache
 from itertools import product
 
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import CDPSession, Page, expect
+from playwright.sync_api import CDPSession, Page, Route, expect
 
 from tests.browser.looks import THEMES, WIDTHS
 
@@ -148,6 +148,16 @@ def too_small(page: Page) -> list[str]:
                 f"for a finger, {width}: {target}" for target in page.evaluate(SMALL, COARSE)
             ]
     return problems
+
+
+def delay_scripts(page: Page) -> None:
+    """Load our script after the page was painted, as on a slow network."""
+
+    def load_after_paint(route: Route) -> None:
+        page.evaluate("() => new Promise((done) => requestAnimationFrame(() => setTimeout(done)))")
+        route.continue_()
+
+    page.route("**/memories/app*.js", load_after_paint)
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from tests.browser.looks import LANGUAGES, WIDTHS
 from tests.browser.measures import (
     WATCH,
     axe_in_all_looks,
+    delay_scripts,
     shifts,
     sideways,
     too_narrow,
@@ -41,6 +42,7 @@ def test_every_page_in_every_look(
     page = new_context(locale=language, viewport=size).new_page()
     messages = listen_to_console(page)
     page.add_init_script(WATCH)
+    delay_scripts(page)
 
     def look(path: str) -> list[str]:
         page.goto(story.at(path.partition("#")[0]))
