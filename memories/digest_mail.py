@@ -21,7 +21,7 @@ from memories.models import Digest, DigestDelivery, Reader, User, Workspace
 from memories.models.access.audience import entered_workspaces
 from memories.rules.ingest.invisible import strip_invisible
 from memories.rules.memory.digests import last_period, next_end, next_try, period_start
-from memories.views.access.access import WorkspaceContext
+from memories.views.access.access import WorkspaceAccess
 from memories.views.memory.news import NewsEntry, OpeningLine, load_digest
 from memories.views.paths import full_url
 
@@ -90,7 +90,7 @@ def build_digest(
     Activate the person's language and time zone first.
     """
     reader = Reader.of(user, now).without_operator_rights()
-    briefing = load_digest(WorkspaceContext(workspace, reader, user.zone), since)
+    briefing = load_digest(WorkspaceAccess(workspace, reader, user.zone), since)
     if briefing is None:
         return None
     return DigestText(workspace, since, briefing.opening_lines, briefing.entries)

@@ -51,7 +51,7 @@ from memories.rules.context.blocks import Part
 from memories.rules.context.contents import DEFAULT_BUDGET
 from memories.rules.health import find_problems
 from memories.rules.ingest.timestamps import from_micros, in_utc, to_micros
-from memories.views.access.access import WorkspaceContext
+from memories.views.access.access import WorkspaceAccess
 from memories.views.sync.coverage import find_coverage, shares_of
 
 
@@ -161,9 +161,9 @@ def channel(request: HttpRequest, slack_id: Text) -> ChannelOut:
 
 def _with_memories(request: HttpRequest, rows: list[Channel]) -> list[ChannelOut]:
     """Return the channels with their memories by type, and their coverage."""
-    place = _place(request)
-    rows = place.with_workspace(rows)
-    shares = shares_of(place, rows, to_micros(place.now), remembering=())
+    access = _access(request)
+    rows = access.with_workspace(rows)
+    shares = shares_of(access, rows, to_micros(access.now), remembering=())
     heads: dict[int, dict[str, tuple[int, int | None]]] = {}
     readable = Memory.objects.visible_to(reader_of(request))
     own = readable.filter(channel__in=rows, scope="channel")
@@ -174,14 +174,14 @@ def _with_memories(request: HttpRequest, rows: list[Channel]) -> list[ChannelOut
         serialize.channel_out(
             row,
             heads.get(row.pk, {}),
-            serialize.coverage_out(shares[row.pk][0], find_coverage(place, row, place.now)),
+            serialize.coverage_out(shares[row.pk][0], find_coverage(access, row, access.now)),
         )
         for row in rows
     ]
 
 
-def _place(request: HttpRequest) -> WorkspaceContext:
-    return WorkspaceContext(workspace_of(request), reader_of(request))
+def _access(request: HttpRequest) -> WorkspaceAccess:
+    return WorkspaceAccess(workspace_of(request), reader_of(request))
 
 
 @api.get(
@@ -292,8 +292,8 @@ def status(request: HttpRequest) -> StatusOut:
     newest = Message.objects.visible_to(reader).filter(channel__workspace=workspace)
     micros = newest.aggregate(at=Max("micros"))["at"]
     rows = MemoryVersion.objects.visible_to(reader).filter(memory__workspace=workspace)
-    place = _place(request)
-    is_member = place.role in Member.READING
+    access = _access(request)
+    is_member = access.role in Member.READING
     return StatusOut(
         workspace=workspace.slug,
         reads_as=key.user.get_username() if key.user else "public channels",
@@ -303,8 +303,8 @@ def status(request: HttpRequest) -> StatusOut:
         newest_version_at=rows.aggregate(at=Max("created_at"))["at"],
         unremembered_messages=waiting.count(),
         synced_at=workspace.synced_at,
-        worker_at=place.signs.worker_at if is_member else None,
+        worker_at=access.signs.worker_at if is_member else None,
         problems=[
-            serialize.problem_out(problem) for problem in find_problems(place.signs, place.now)
+            serialize.problem_out(problem) for problem in find_problems(access.signs, access.now)
         ],
     )

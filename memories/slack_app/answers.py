@@ -49,6 +49,6 @@ def _answer(caller: Caller) -> Block:
 
 
 def _home(caller: Caller) -> Block:
-    since = parse_since(HOME_PERIOD, caller.now, caller.place.zone)
-    blocks = briefing_blocks(caller.place, since, caller.now, with_attention=True)
+    since = parse_since(HOME_PERIOD, caller.now, caller.access.zone)
+    blocks = briefing_blocks(caller.access, since, caller.now, with_attention=True)
     return answer(_("Catch up"), blocks)

@@ -11,7 +11,7 @@ from memories.rules.ingest.timestamps import from_micros
 from memories.rules.memory.catch_up import Since
 from memories.rules.memory.lines import words_of
 from memories.rules.slack_app.blocks import Block, header, item, link, sections
-from memories.views.access.access import WorkspaceContext
+from memories.views.access.access import WorkspaceAccess
 from memories.views.memory.attention import AttentionItem, find_attention_items
 from memories.views.memory.news import Briefing, NewsEntry, OpeningLine, load_briefing, load_digest
 from memories.views.paths import full_url, page_of, scope_name
@@ -20,21 +20,21 @@ ENTRIES = 15  # channels
 
 
 def briefing_blocks(
-    place: WorkspaceContext, since: Since, now: datetime, *, with_attention: bool = False
+    access: WorkspaceAccess, since: Since, now: datetime, *, with_attention: bool = False
 ) -> list[Block]:
     """Return the opening of Catch up, the channels with new lines, and what needs attention."""
-    briefing = load_briefing(place, since, ENTRIES)
+    briefing = load_briefing(access, since, ENTRIES)
     blocks = _news_blocks(briefing) or sections([_("Nothing is new.")])
-    items = find_attention_items(briefing.news, place, since, now) if with_attention else []
+    items = find_attention_items(briefing.news, access, since, now) if with_attention else []
     if items:
         blocks += [header(_("Needs attention")), *sections(map(_attention_line, items))]
-    return _framed(blocks, place, from_micros(since.us or 0), f"?since={since.choice}")
+    return _framed(blocks, access, from_micros(since.us or 0), f"?since={since.choice}")
 
 
-def digest_blocks(place: WorkspaceContext, start: datetime) -> list[Block]:
+def digest_blocks(access: WorkspaceAccess, start: datetime) -> list[Block]:
     """Return the opening of Catch up and the channels with new lines, nothing without news."""
-    briefing = load_digest(place, start)
-    return _framed(_news_blocks(briefing), place, start) if briefing else []
+    briefing = load_digest(access, start)
+    return _framed(_news_blocks(briefing), access, start) if briefing else []
 
 
 def _news_blocks(briefing: Briefing) -> list[Block]:
@@ -43,11 +43,11 @@ def _news_blocks(briefing: Briefing) -> list[Block]:
 
 
 def _framed(
-    blocks: list[Block], place: WorkspaceContext, start: datetime, query: str = ""
+    blocks: list[Block], access: WorkspaceAccess, start: datetime, query: str = ""
 ) -> list[Block]:
     """Add the time before the blocks, and a link to Catch up behind them."""
-    at = start.astimezone(place.zone)
-    path = reverse("catch_up-index", args=[place.workspace.slug]) + query
+    at = start.astimezone(access.zone)
+    path = reverse("catch_up-index", args=[access.workspace.slug]) + query
     title = header(_("Since %(when)s") % {"when": date_format(at, _("j M Y"))})
     return [title, *blocks, *sections([link(full_url(path), _("Open Catch up"))])]
 

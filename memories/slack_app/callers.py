@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 from memories.models import Channel, Person, Reader, User, Workspace
 from memories.models.access.audience import entered_workspaces
 from memories.rules.slack_app.payloads import AppRequest
-from memories.views.access.access import WorkspaceContext
+from memories.views.access.access import WorkspaceAccess
 
 
 @dataclass
@@ -28,9 +28,9 @@ class Caller:
         return Reader.of_person(self.person, self.now)
 
     @cached_property
-    def place(self) -> WorkspaceContext:
+    def access(self) -> WorkspaceAccess:
         zone = self.user.zone if self.user else None
-        return WorkspaceContext(self.workspace, self.reader, zone)
+        return WorkspaceAccess(self.workspace, self.reader, zone)
 
     @property
     def user(self) -> User | None:
@@ -39,7 +39,7 @@ class Caller:
 
     @cached_property
     def channel(self) -> Channel | None:
-        return self.place.find_channels([self.request.channel]).get(self.request.channel)
+        return self.access.find_channels([self.request.channel]).get(self.request.channel)
 
     @cached_property
     def channel_reader(self) -> Reader | None:
@@ -48,7 +48,7 @@ class Caller:
 
     def find_refusal(self) -> str:
         """Return why the person gets no answer, "" if they get one."""
-        if self.place.is_hidden:
+        if self.access.is_hidden:
             return _(
                 "Nothing is shown now, because Slack has not confirmed who may read here. An admin "
                 "can test the connection on the Slack page."

@@ -70,7 +70,7 @@ def _help() -> str:
 
 def _catch_up(caller: Caller, period: str) -> Block:
     try:
-        since = parse_since(period, caller.now, caller.place.zone)
+        since = parse_since(period, caller.now, caller.access.zone)
     except InvalidInput:
         since = None
     if since is None or since.us is None:
@@ -78,7 +78,7 @@ def _catch_up(caller: Caller, period: str) -> Block:
             _("“%(words)s” is no period. Write 24h, 7d or a date like 2026-11-20.")
             % {"words": period[:40]}
         )
-    return answer(_("Catch up"), briefing_blocks(caller.place, since, caller.now))
+    return answer(_("Catch up"), briefing_blocks(caller.access, since, caller.now))
 
 
 # Ask
@@ -177,7 +177,7 @@ def _shareable(caller: Caller, keys: Sequence[str]) -> list[Passage]:
 
 def _note(caller: Caller, content: str) -> Block:
     """Keep a note for the readers of the channel. Only editors write notes, as on the pages."""
-    if caller.place.role not in Member.EDITING:
+    if caller.access.role not in Member.EDITING:
         return answer(
             _(
                 "The note was not saved. Only editors write notes here. Ask an admin for this role, "

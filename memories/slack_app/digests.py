@@ -13,7 +13,7 @@ from memories.rules.slack_app.blocks import Block, answer
 from memories.slack.web import SlackError
 from memories.slack_app.briefing import digest_blocks
 from memories.slack_app.callers import Caller, language_of
-from memories.views.access.access import WorkspaceContext
+from memories.views.access.access import WorkspaceAccess
 
 logger = logging.getLogger(__name__)
 
@@ -35,10 +35,10 @@ def reader_of(owner: Person | Channel, now: datetime) -> Reader:
 
 def build_digest(owner: Person | Channel, since: datetime, now: datetime) -> list[Block]:
     """Return the news that the person, or every reader of the channel, may read now."""
-    place = WorkspaceContext(owner.workspace, reader_of(owner, now))
+    access = WorkspaceAccess(owner.workspace, reader_of(owner, now))
     person = owner if isinstance(owner, Person) else None
     with language_of(person, owner.workspace):
-        return digest_blocks(place, since)
+        return digest_blocks(access, since)
 
 
 def send_due(now: datetime) -> int:
@@ -94,7 +94,7 @@ def choose_digest(caller: Caller, argument: str) -> Block:
         return answer(
             _("“%(words)s” is no choice. Write daily, weekly or off.") % {"words": argument[:40]}
         )
-    if is_here and caller.place.role not in Member.EDITING:
+    if is_here and caller.access.role not in Member.EDITING:
         return answer(_("Nothing was changed. Only editors choose the digest of a channel."))
     SlackDigest.objects.choose(owner, FREQUENCIES[choice[0]], caller.now, zone_of(owner))
     return answer(_describe(owner))
@@ -103,12 +103,12 @@ def choose_digest(caller: Caller, argument: str) -> Block:
 def _describe(owner: Person | Channel) -> str:
     """Return in words when the digest comes, and what Slack refused last."""
     digest = SlackDigest.objects.of(owner).first()
-    place = str(owner) if isinstance(owner, Channel) else _("Direct message")
+    name = str(owner) if isinstance(owner, Channel) else _("Direct message")
     if digest is None or not digest.frequency or digest.next_at is None:
-        return _("%(place)s: no digest.") % {"place": place}
+        return _("%(place)s: no digest.") % {"place": name}
     when = date_format(digest.next_at.astimezone(zone_of(owner)), _("j M Y, H:i"))
     text = _("%(place)s: %(frequency)s, next on %(when)s.") % {
-        "place": place,
+        "place": name,
         "frequency": digest.get_frequency_display(),
         "when": when,
     }

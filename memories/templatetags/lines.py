@@ -138,7 +138,7 @@ def _line_actions(context: Context, line: LineDisplay, path: str, language: str)
         words = _("Added in v%(n)s") % {"n": line.since}
         parts.append(format_html('<a href="{}">{}</a>', line.since_href, words))
     if context.get("can_act") and not line.is_redacted:
-        if context["place"].can_edit:
+        if context["access"].can_edit:
             parts.append(format_html('<a href="{}" data-edit>{}</a>', path, _("Edit")))
             parts.append(_pin_form(context, line))
         parts.append(format_html('<a href="{}?wrong=1">{}</a>', path, _("This is wrong")))
@@ -305,7 +305,7 @@ def nav_channels(context: Context, rows: Iterable[NavChannel]) -> SafeString:
 
 
 def _nav_channel(context: Context, row: NavChannel) -> SafeString:
-    path = channel_path(context["place"].workspace.slug, row.slack_id)
+    path = channel_path(context["access"].workspace.slug, row.slack_id)
     current = context.get("channel")
     aria_current = EMPTY
     if current and current.pk == row.pk:

@@ -10,7 +10,7 @@ from django.template import Context
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
-from memories.views.access.access import WorkspaceContext
+from memories.views.access.access import WorkspaceAccess
 from memoryhub.env import BASE_DIR, IS_CHECKOUT, PROGRAM
 
 register = template.Library()
@@ -30,31 +30,31 @@ class NavPage:
 @register.simple_tag(takes_context=True)
 def nav_pages(context: Context) -> dict[str, Any]:
     """Return the pages that the reader may open, and if the current one is for managing."""
-    place: WorkspaceContext = context["place"]
+    access: WorkspaceAccess = context["access"]
     request = context["request"]
 
     def page(name: str, icon: str, label: str, key: str = "") -> NavPage:
-        return NavPage(name, reverse(name, args=[place.workspace.slug]), icon, label, key)
+        return NavPage(name, reverse(name, args=[access.workspace.slug]), icon, label, key)
 
     read = [page("catch_up-index", "check", _("Catch up"), "g h")]
     read.append(page("search-index", "search", _("Search"), "/"))
-    if place.workspace.memory_settings.notes_enabled:
+    if access.workspace.memory_settings.notes_enabled:
         read.append(page("notes-index", "note", _("Notes"), "g n"))
-    read.append(page("workspaces-detail", "book", str(place.workspace)))
+    read.append(page("workspaces-detail", "book", str(access.workspace)))
 
     manage = [page("jobs-index", "jobs", _("Jobs"), "g j")]
     manage.append(page("costs-index", "cost", _("Cost")))
-    if place.can_edit:
+    if access.can_edit:
         manage.append(page("review-index", "compare", _("Proposals")))
         manage.append(page("quarantine-index", "alert", _("Quarantine")))
-    if place.can_administer:
+    if access.can_administer:
         manage.append(page("people-index", "person", _("People")))
         manage.append(page("slack-index", "hash", _("Slack")))
         manage.append(page("backfill-index", "clock", _("Backfill")))
         manage.append(page("settings-edit", "settings", _("Settings")))
     manage.append(page("api_keys-index", "key", _("API keys")))
     manage.append(page("context-index", "context", _("Context for agents"), "g c"))
-    if place.reader.is_operator:
+    if access.reader.is_operator:
         manage.append(NavPage("setup-index", reverse("setup-index"), "down", _("First steps")))
     paths = [managed.path for managed in manage] + [page("invitations-index", "", "").path]
     is_managing = request.path.startswith(tuple(paths))

@@ -10,4 +10,4 @@ from memories.views.pages import render_page
 @require_safe
 def index(request: UserRequest) -> HttpResponse:
     """Show the page, also before sign-in. It contains no private text."""
-    return render_page(request, "guide/index.html", {"place": find_only_workspace(request)})
+    return render_page(request, "guide/index.html", {"access": find_only_workspace(request)})

@@ -21,7 +21,7 @@ from django.utils.cache import patch_cache_control, patch_vary_headers
 from django.utils.http import url_has_allowed_host_and_scheme, urlencode
 
 from memories.models import AccessGrant
-from memories.views.access.access import UserRequest, WorkspaceContext
+from memories.views.access.access import UserRequest, WorkspaceAccess
 
 TYPED = ("title", "content", "text", "yours", "right")  # fields of forms that hold long texts
 STOP_POLLING = 286  # the status that stops polling in htmx
@@ -140,12 +140,12 @@ def render_page_or_part(
 ) -> HttpResponse:
     """Render the page, or the part that htmx requests from the same URL.
 
-    Times are shown in the time zone of the reader or of ``context["place"]``.
+    Times are shown in the time zone of the reader or of ``context["access"]``.
     """
     as_part = bool(part) and wants_part(request)
-    place: WorkspaceContext | None = context.get("place")
-    zone = place.zone if place else request.user.zone if request.user.is_authenticated else None
-    banner_context = {} if as_part or place is None else banners(place)
+    access: WorkspaceAccess | None = context.get("access")
+    zone = access.zone if access else request.user.zone if request.user.is_authenticated else None
+    banner_context = {} if as_part or access is None else banners(access)
     with timezone.override(zone):
         return render(
             request,
@@ -155,12 +155,12 @@ def render_page_or_part(
         )
 
 
-def banners(place: WorkspaceContext) -> dict[str, Any]:
+def banners(access: WorkspaceAccess) -> dict[str, Any]:
     """Return the context of the banners above every page."""
     grants: list[AccessGrant] = []
-    if place.reader.is_operator:
-        grants = list(AccessGrant.objects.active_for(place.reader).of_workspace(place.workspace))
-    return {"trouble": place.trouble, "stopped": place.stopped, "opened": grants}
+    if access.reader.is_operator:
+        grants = list(AccessGrant.objects.active_for(access.reader).of_workspace(access.workspace))
+    return {"trouble": access.trouble, "stopped": access.stopped, "opened": grants}
 
 
 def render_page(

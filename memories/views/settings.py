@@ -19,7 +19,7 @@ from memories.pipeline.generate import probing
 from memories.rules.ingest.permalinks import domain_in
 from memories.views.access.access import (
     UserRequest,
-    WorkspaceContext,
+    WorkspaceAccess,
     must_administer,
     must_operate,
     open_workspace,
@@ -44,8 +44,8 @@ class WorkspaceForm(forms.Form):
         ),
     )
 
-    def __init__(self, data: QueryDict | None, *, place: WorkspaceContext) -> None:
-        self.workspace = place.workspace
+    def __init__(self, data: QueryDict | None, *, access: WorkspaceAccess) -> None:
+        self.workspace = access.workspace
         initial = {"name": str(self.workspace), "domain": self.workspace.domain}
         super().__init__(data, initial=initial, prefix="workspace")
 
@@ -73,8 +73,8 @@ class BudgetForm(forms.Form):
         label=gettext_lazy("Tokens a month"), required=False, min_value=0, max_value=MOST_TOKENS
     )
 
-    def __init__(self, data: QueryDict | None, *, place: WorkspaceContext) -> None:
-        self.workspace = place.workspace
+    def __init__(self, data: QueryDict | None, *, access: WorkspaceAccess) -> None:
+        self.workspace = access.workspace
         cap = self.workspace.caps.filter(period=Cap.Period.MONTH).first()
         initial = {"money": cap.money, "tokens": cap.tokens} if cap else {}
         super().__init__(data, initial=initial, prefix="budget")
@@ -94,36 +94,36 @@ OTHER_FORMS: dict[str, type[WorkspaceForm | BudgetForm]] = {
 @login_required
 def edit(request: UserRequest, slug: str) -> HttpResponse:
     """Show the settings. POST ``do`` names the form: workspace, budget, or "" for the settings."""
-    place = open_workspace(request, slug)
-    must_administer(place)
+    access = open_workspace(request, slug)
+    must_administer(access)
     form_class = OTHER_FORMS.get(request.POST.get("do", ""))
     if form_class is not None:
-        return _save_other(request, place, form_class(request.POST, place=place))
+        return _save_other(request, access, form_class(request.POST, access=access))
     if request.method != "POST":
-        return _page(request, place, SettingsForm(workspace=place.workspace))
-    form = SettingsForm(request.POST, workspace=place.workspace)
+        return _page(request, access, SettingsForm(workspace=access.workspace))
+    form = SettingsForm(request.POST, workspace=access.workspace)
     if not form.is_valid():
         focus_first_error(form)
-        return _page(request, place, form, status=422)
+        return _page(request, access, form, status=422)
     days = form.shorter_retention_days
     if days and request.POST.get("remove") != str(days):
-        return _page(request, place, form, days=days, status=422)
-    return _saved(request, place, changed=bool(form.save(by=request.user)))
+        return _page(request, access, form, days=days, status=422)
+    return _saved(request, access, changed=bool(form.save(by=request.user)))
 
 
 def _save_other(
-    request: UserRequest, place: WorkspaceContext, form: WorkspaceForm | BudgetForm
+    request: UserRequest, access: WorkspaceAccess, form: WorkspaceForm | BudgetForm
 ) -> HttpResponse:
     if form.is_valid():
-        return _saved(request, place, changed=form.save(by=request.user))
+        return _saved(request, access, changed=form.save(by=request.user))
     focus_first_error(form)
-    settings_form = SettingsForm(workspace=place.workspace)
-    return _page(request, place, settings_form, wrong_form=form, status=422)
+    settings_form = SettingsForm(workspace=access.workspace)
+    return _page(request, access, settings_form, wrong_form=form, status=422)
 
 
-def _saved(request: UserRequest, place: WorkspaceContext, *, changed: bool) -> HttpResponse:
+def _saved(request: UserRequest, access: WorkspaceAccess, *, changed: bool) -> HttpResponse:
     toasts.success(request, _("Settings saved.") if changed else _("Nothing changed."))
-    return redirect("settings-edit", place.workspace.slug)
+    return redirect("settings-edit", access.workspace.slug)
 
 
 @login_required
@@ -145,7 +145,7 @@ def probe(request: UserRequest, slug: str) -> HttpResponse:
 
 def _page(
     request: UserRequest,
-    place: WorkspaceContext,
+    access: WorkspaceAccess,
     form: SettingsForm,
     *,
     wrong_form: WorkspaceForm | BudgetForm | None = None,
@@ -156,16 +156,18 @@ def _page(
 
     ``wrong_form`` is a form of `OTHER_FORMS` with errors.
     """
-    costs = add_costs(form, place, timezone.now())
-    is_operator = place.reader.is_operator
+    costs = add_costs(form, access, timezone.now())
+    is_operator = access.reader.is_operator
     context = {
-        "place": place,
+        "access": access,
         "form": form,
         **{
-            f"{name}_form": wrong_form if isinstance(wrong_form, kind) else kind(None, place=place)
+            f"{name}_form": wrong_form
+            if isinstance(wrong_form, kind)
+            else kind(None, access=access)
             for name, kind in OTHER_FORMS.items()
         },
-        "saves": _saves(place),
+        "saves": _saves(access),
         "days": days,
         "may_probe": is_operator and probing.configured_model() is not None,
         "endpoint": probing.configured_endpoints().first() if is_operator else None,
@@ -174,10 +176,10 @@ def _page(
     return render_page(request, "settings/edit.html", context, status=status)
 
 
-def _saves(place: WorkspaceContext) -> list[tuple[AuditEvent, list[tuple[str, str, str]]]]:
+def _saves(access: WorkspaceAccess) -> list[tuple[AuditEvent, list[tuple[str, str, str]]]]:
     """Return the last saves, each with its changes: the setting, its old and its new value."""
-    events = AuditEvent.objects.visible_to(place.reader)
-    events = events.filter(workspace=place.workspace.slug, action="settings")
+    events = AuditEvent.objects.visible_to(access.reader)
+    events = events.filter(workspace=access.workspace.slug, action="settings")
     return [
         (
             event,

@@ -9,7 +9,7 @@ from django.utils.safestring import SafeString, mark_safe
 
 from memories.rules.ingest import markup
 from memories.views import paths
-from memories.views.access.access import WorkspaceContext
+from memories.views.access.access import WorkspaceAccess
 
 _JAPANESE = re.compile("[\u3040-\u30ff\u3400-\u9fff\uff66-\uff9f]")
 _CODE = re.compile(r"`([^`\n]+)`")
@@ -50,7 +50,7 @@ def _emphasised(text: str) -> SafeString:
     return mark_safe(_BOLD.sub(r"<strong>\2</strong>", str(escape(text))))  # noqa: S308  # escaped
 
 
-def message_text(tokens: Iterable[markup.Token], place: WorkspaceContext) -> SafeString:
+def message_text(tokens: Iterable[markup.Token], access: WorkspaceAccess) -> SafeString:
     """Render the tokens of a message. Quotations are grouped, and links send no referrer."""
     html: list[SafeString] = []
     quoted: list[SafeString] = []
@@ -67,33 +67,35 @@ def message_text(tokens: Iterable[markup.Token], place: WorkspaceContext) -> Saf
             token = replace(token, text=token.text.removeprefix("\n"))
         is_after_block = token.kind is markup.Kind.BLOCK
         if token.quoted:
-            quoted.append(_render_token(token, place))
+            quoted.append(_render_token(token, access))
             continue
         if quoted and token.kind is markup.Kind.TEXT:
             token = replace(token, text=token.text.removeprefix("\n"))
         close()
-        html.append(_render_token(token, place))
+        html.append(_render_token(token, access))
     close()
     return mark_safe("".join(html))  # noqa: S308  # parts from format_html
 
 
-def _render_token(token: markup.Token, place: WorkspaceContext) -> SafeString:
+def _render_token(token: markup.Token, access: WorkspaceAccess) -> SafeString:
     """Render a token with its styles."""
-    html = _render_without_style(token, place)
+    html = _render_without_style(token, access)
     for mark in token.style:
         tag = _STYLES[mark]
         html = format_html("<{}>{}</{}>", tag, html, tag)
     return html
 
 
-def _render_without_style(token: markup.Token, place: WorkspaceContext) -> SafeString:
+def _render_without_style(token: markup.Token, access: WorkspaceAccess) -> SafeString:
     kind = token.kind
     if kind is markup.Kind.LINK:
         return format_html(
             '<a href="{}" rel="noopener noreferrer nofollow">{}</a>', token.ref, token.text
         )
-    if kind is markup.Kind.CHANNEL and (channel := place.find_channels([token.ref]).get(token.ref)):
-        path = paths.channel_path(place.workspace.slug, channel.slack_id)
+    if kind is markup.Kind.CHANNEL and (
+        channel := access.find_channels([token.ref]).get(token.ref)
+    ):
+        path = paths.channel_path(access.workspace.slug, channel.slack_id)
         return format_html('<a class="mention" href="{}">{}</a>', path, token.text)
     if kind in (markup.Kind.PERSON, markup.Kind.CHANNEL, markup.Kind.SPECIAL):
         return format_html('<span class="mention">{}</span>', token.text)

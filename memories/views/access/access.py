@@ -64,7 +64,7 @@ class UserRequest(HttpRequest):
 
 
 @dataclass
-class WorkspaceContext:
+class WorkspaceAccess:
     """The workspace of a page, its reader, and their role."""
 
     workspace: Workspace
@@ -239,60 +239,58 @@ class WorkspaceContext:
         return member_channels(members).filter(pk=channel.pk).exists()
 
 
-def place_of(request: UserRequest, workspace: Workspace) -> WorkspaceContext:
-    return WorkspaceContext(workspace, Reader.of(request.user), request.user.zone)
+def access_to(request: UserRequest, workspace: Workspace) -> WorkspaceAccess:
+    return WorkspaceAccess(workspace, Reader.of(request.user), request.user.zone)
 
 
-def find_only_workspace(request: UserRequest) -> WorkspaceContext | None:
+def find_only_workspace(request: UserRequest) -> WorkspaceAccess | None:
     """Return the workspace of a user who has exactly one, for pages outside of workspaces."""
     entered = list(entered_workspaces(Reader.of(request.user))[:2])
-    return place_of(request, entered[0]) if len(entered) == 1 else None
+    return access_to(request, entered[0]) if len(entered) == 1 else None
 
 
-def open_workspace(request: UserRequest, slug: str) -> WorkspaceContext:
+def open_workspace(request: UserRequest, slug: str) -> WorkspaceAccess:
     entered = Q(pk__in=subquery(entered_workspaces, Reader.of(request.user)))
     workspaces = Workspace.objects.filter(entered).select_related("slack_connection")
-    return place_of(request, get_object_or_404(workspaces, slug=slug))
+    return access_to(request, get_object_or_404(workspaces, slug=slug))
 
 
-def open_channel(
-    request: UserRequest, slug: str, slack_id: str
-) -> tuple[WorkspaceContext, Channel]:
-    place = open_workspace(request, slug)
-    channel = place.find_channels([slack_id]).get(slack_id)
+def open_channel(request: UserRequest, slug: str, slack_id: str) -> tuple[WorkspaceAccess, Channel]:
+    access = open_workspace(request, slug)
+    channel = access.find_channels([slack_id]).get(slack_id)
     if channel is None:
         raise Http404
-    return place, channel
+    return access, channel
 
 
-def open_memory(request: UserRequest, pk: int) -> tuple[WorkspaceContext, Memory]:
+def open_memory(request: UserRequest, pk: int) -> tuple[WorkspaceAccess, Memory]:
     memories = Memory.objects.visible_to(Reader.of(request.user)).with_current()
     memory = get_object_or_404(memories, pk=pk)
-    return place_of(request, memory.workspace), memory
+    return access_to(request, memory.workspace), memory
 
 
-def open_version(request: UserRequest, pk: int) -> tuple[WorkspaceContext, MemoryVersion]:
+def open_version(request: UserRequest, pk: int) -> tuple[WorkspaceAccess, MemoryVersion]:
     versions = MemoryVersion.objects.visible_to(Reader.of(request.user)).select_related(
         "memory__workspace", "memory__channel", "memory__current"
     )
     version = get_object_or_404(versions, pk=pk)
-    return place_of(request, version.memory.workspace), version
+    return access_to(request, version.memory.workspace), version
 
 
-def open_note(request: UserRequest, slug: str, pk: int) -> tuple[WorkspaceContext, Note]:
-    place = open_workspace(request, slug)
-    notes = Note.objects.visible_to(place.reader).filter(workspace=place.workspace)
-    return place, get_object_or_404(_with_people(notes), pk=pk)
+def open_note(request: UserRequest, slug: str, pk: int) -> tuple[WorkspaceAccess, Note]:
+    access = open_workspace(request, slug)
+    notes = Note.objects.visible_to(access.reader).filter(workspace=access.workspace)
+    return access, get_object_or_404(_with_people(notes), pk=pk)
 
 
-def open_kept_note(request: UserRequest, slug: str, pk: int) -> tuple[WorkspaceContext, Note]:
+def open_kept_note(request: UserRequest, slug: str, pk: int) -> tuple[WorkspaceAccess, Note]:
     """Open a note, for editors also one in the trash."""
-    place = open_workspace(request, slug)
-    notes = notes_with_trash(place.reader).filter(workspace=place.workspace)
+    access = open_workspace(request, slug)
+    notes = notes_with_trash(access.reader).filter(workspace=access.workspace)
     note = get_object_or_404(_with_people(notes), pk=pk)
-    if note.deleted_at is not None and not place.can_edit:
+    if note.deleted_at is not None and not access.can_edit:
         raise Http404
-    return place, note
+    return access, note
 
 
 def _with_people(notes: NoteQuerySet) -> NoteQuerySet:
@@ -322,13 +320,13 @@ def moment_or_404(ts: str) -> int:
         raise Http404 from error
 
 
-def must_edit(place: WorkspaceContext) -> None:
-    if not place.can_edit:
+def must_edit(access: WorkspaceAccess) -> None:
+    if not access.can_edit:
         raise PermissionDenied
 
 
-def must_administer(place: WorkspaceContext) -> None:
-    if not place.can_administer:
+def must_administer(access: WorkspaceAccess) -> None:
+    if not access.can_administer:
         raise PermissionDenied
 
 

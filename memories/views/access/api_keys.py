@@ -15,7 +15,7 @@ from django.views.decorators.http import require_POST
 from memories import agent as client
 from memories.api_key_form import ApiKeyForm
 from memories.models import ApiKey
-from memories.views.access.access import UserRequest, WorkspaceContext, open_workspace
+from memories.views.access.access import UserRequest, WorkspaceAccess, open_workspace
 from memories.views.pages import render_page
 
 
@@ -25,20 +25,20 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
 
     Only the response to the form shows the token.
     """
-    place = open_workspace(request, slug)
+    access = open_workspace(request, slug)
     context: dict[str, Any] = {
-        "place": place,
+        "access": access,
         "token": "",
         "mcp_url": request.build_absolute_uri(reverse("mcp")),
     }
-    new_form = partial(ApiKeyForm, workspace=place.workspace, reader=place.reader)
+    new_form = partial(ApiKeyForm, workspace=access.workspace, reader=access.reader)
     form = new_form(request.POST or None)
     if request.method == "POST" and form.is_valid():
         context["made"], context["token"] = form.issue(by=request.user)
         form = new_form()
-    keys = _keys(request, place)
-    usable = set(keys.usable(place.now).values_list("pk", flat=True))
-    readable = set(place.readable_channels.filter(api_keys__in=keys).values_list("pk", flat=True))
+    keys = _keys(request, access)
+    usable = set(keys.usable(access.now).values_list("pk", flat=True))
+    readable = set(access.readable_channels.filter(api_keys__in=keys).values_list("pk", flat=True))
     rows = [
         (key, key.pk in usable, [row for row in key.channels.all() if row.pk in readable])
         for key in keys.select_related("user", "client").prefetch_related("channels")
@@ -55,9 +55,9 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
 @login_required
 @require_POST
 def revoke(request: UserRequest, slug: str, pk: int) -> HttpResponse:
-    place = open_workspace(request, slug)
-    key = get_object_or_404(_keys(request, place), pk=pk)
-    key.revoke(by=request.user, now=place.now)
+    access = open_workspace(request, slug)
+    key = get_object_or_404(_keys(request, access), pk=pk)
+    key.revoke(by=request.user, now=access.now)
     revoked = _("The key was revoked. It no longer works.")
     toasts.success(request, _("The app was disconnected.") if key.client else revoked)
     return redirect("api_keys-index", slug)
@@ -68,6 +68,6 @@ def agent(request: HttpRequest) -> HttpResponse:
     return HttpResponse(Path(client.__file__).read_bytes(), content_type="text/x-python")
 
 
-def _keys(request: UserRequest, place: WorkspaceContext) -> Any:
-    keys = ApiKey.objects.filter(workspace=place.workspace)
-    return keys.manageable_by(request.user, is_admin=place.can_administer)
+def _keys(request: UserRequest, access: WorkspaceAccess) -> Any:
+    keys = ApiKey.objects.filter(workspace=access.workspace)
+    return keys.manageable_by(request.user, is_admin=access.can_administer)

@@ -33,13 +33,13 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
     POST with ``role`` creates one, and POST with ``revoke``, a primary key, revokes one. The link is
     shown once, in the response to the POST that creates it.
     """
-    place = open_workspace(request, slug)
-    must_administer(place)
-    invitations = Invitation.objects.filter(workspace=place.workspace).open(place.now)
-    context: dict[str, Any] = {"place": place, "roles": Member.Role.choices}
+    access = open_workspace(request, slug)
+    must_administer(access)
+    invitations = Invitation.objects.filter(workspace=access.workspace).open(access.now)
+    context: dict[str, Any] = {"access": access, "roles": Member.Role.choices}
     if "revoke" in request.POST:
         invitation = get_object_or_404(invitations, pk=number_in(request, "revoke"))
-        invitation.revoke(by=request.user, now=place.now)
+        invitation.revoke(by=request.user, now=access.now)
         toasts.success(request, _("The invitation was revoked. Its link no longer works."))
         return redirect("invitations-index", slug)
     if request.method == "POST":
@@ -47,7 +47,7 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
         if role not in Member.Role.values:
             raise Http404
         context["new_invitation"], token = Invitation.objects.issue(
-            place.workspace, role, by=request.user, now=place.now
+            access.workspace, role, by=request.user, now=access.now
         )
         path = reverse("invitations-accept", args=[token])
         context["link"] = full_url(path)

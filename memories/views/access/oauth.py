@@ -33,7 +33,7 @@ from memories.rules.ingest.characters import make_storable
 from memories.rules.ingest.message_text import as_list, as_text
 from memories.rules.ingest.names import safe_name
 from memories.rules.ingest.references import load_object
-from memories.views.access.access import WorkspaceContext, open_workspace
+from memories.views.access.access import WorkspaceAccess, open_workspace
 from memories.views.inputs import is_storable_form
 from memories.views.pages import bad_request
 from memories.views.paths import full_url
@@ -141,11 +141,11 @@ class ConsentForm(ApiKeyForm):
     workspace = forms.SlugField(widget=forms.HiddenInput)
 
     def __init__(
-        self, *args: Any, place: WorkspaceContext, requested_scopes: list[str], **kwargs: Any
+        self, *args: Any, access: WorkspaceAccess, requested_scopes: list[str], **kwargs: Any
     ) -> None:
         kwargs.pop("user")
-        super().__init__(*args, workspace=place.workspace, reader=place.reader, **kwargs)
-        self.initial["workspace"] = place.workspace.slug
+        super().__init__(*args, workspace=access.workspace, reader=access.reader, **kwargs)
+        self.initial["workspace"] = access.workspace.slug
         unrequested = {ApiKey.Scope.NOTES, ApiKey.Scope.PROPOSE} - set(requested_scopes)
         for name in ("name", "is_public", "requests_per_minute", *unrequested):
             self.fields.pop(name, None)
@@ -174,8 +174,8 @@ class Authorize(provider.AuthorizationView):  # type: ignore[misc]
 
     def get_form_kwargs(self) -> Any:
         self._check_request()
-        self._place = self._open_workspace()
-        return super().get_form_kwargs() | {"place": self._place}
+        self._access = self._open_workspace()
+        return super().get_form_kwargs() | {"access": self._access}
 
     def _check_request(self) -> None:
         """Raise BadRequest for what allauth lets pass."""
@@ -189,7 +189,7 @@ class Authorize(provider.AuthorizationView):  # type: ignore[misc]
             raise BadRequest("An app cannot do without the scope read.")
         info["resources"] = info.get("resources") or [settings.MEMORYHUB_URL]
 
-    def _open_workspace(self) -> WorkspaceContext:
+    def _open_workspace(self) -> WorkspaceAccess:
         """Open the chosen workspace, else the first one. Raises PermissionDenied without any."""
         slug = self.request.POST.get("workspace") or self.request.GET.get("workspace")
         workspaces = entered_workspaces(Reader.of(self.request.user)).order_by("name", "pk")
@@ -202,9 +202,9 @@ class Authorize(provider.AuthorizationView):  # type: ignore[misc]
         context = super().get_context_data(**kwargs)  # makes the form, which opens the workspace
         query = self.request.GET.copy()
         query.pop("workspace", None)
-        more = [row for row in self._workspaces if row != self._place.workspace]
+        more = [row for row in self._workspaces if row != self._access.workspace]
         return context | {
-            "place": self._place,
+            "access": self._access,
             "origin": origin_of(self._request_info["redirect_uri"]),
             "more_workspaces": more if self.request.method == "GET" else [],
             "query": query.urlencode(),
@@ -222,8 +222,8 @@ class Authorize(provider.AuthorizationView):  # type: ignore[misc]
             ApiKey.objects.connect(
                 self._client,
                 self.request.user,
-                self._place.workspace,
-                now=self._place.now,
+                self._access.workspace,
+                now=self._access.now,
                 **form.limits(),
             )
             return super().form_valid(form)

@@ -19,7 +19,7 @@ from memories.pipeline.access import operators
 from memories.rules.access.roles import LAST_ADMIN, LAST_OPERATOR, SELF, effective_role
 from memories.views.access.access import (
     UserRequest,
-    WorkspaceContext,
+    WorkspaceAccess,
     must_administer,
     number_or_none,
     open_workspace,
@@ -59,45 +59,45 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
     ``do`` is "role", or for operators "appoint" or "dismiss". Users who would lose access to this
     page have to confirm that (``sure``); until then the status is 422.
     """
-    place = open_workspace(request, slug)
-    must_administer(place)
+    access = open_workspace(request, slug)
+    must_administer(access)
     if request.method != "POST":
-        return _page(request, place)
-    do, role = _action_and_role(request, place)
-    user = _chosen_user(request, place)
+        return _page(request, access)
+    do, role = _action_and_role(request, access)
+    user = _chosen_user(request, access)
     if user is None:
-        return _page(request, place, wrong=_("No account has this name."), status=422)
+        return _page(request, access, wrong=_("No account has this name."), status=422)
     lowers = do == "role" and role != Member.Role.ADMIN and not user.is_operator
     is_lost = user == request.user and (do == "dismiss" or lowers)
     if is_lost and "sure" not in request.POST:
-        return _page(request, place, gives_up=do, status=422)
-    wrong = _change(request, place, user, do, role)
+        return _page(request, access, gives_up=do, status=422)
+    wrong = _change(request, access, user, do, role)
     if wrong:
-        return _page(request, place, wrong=wrong, status=422)
+        return _page(request, access, wrong=wrong, status=422)
     request.user.refresh_from_db()  # it may be the changed account
-    if place.workspace.role_of(Reader.of(request.user)) != Member.Role.ADMIN:
+    if access.workspace.role_of(Reader.of(request.user)) != Member.Role.ADMIN:
         return redirect("workspaces-index")
     return redirect(back_to(request, reverse("people-index", args=[slug])))
 
 
-def _action_and_role(request: UserRequest, place: WorkspaceContext) -> tuple[str, str]:
+def _action_and_role(request: UserRequest, access: WorkspaceAccess) -> tuple[str, str]:
     """Return the requested action and role. Raises Http404 if the page does not offer them."""
     do, role = request.POST.get("do", "role"), request.POST.get("role", "")
     if do not in ("role", "appoint", "dismiss") or role not in ("", *Member.Role.values):
         raise Http404
-    if do != "role" and not place.reader.is_operator:
+    if do != "role" and not access.reader.is_operator:
         raise Http404
     return do, role
 
 
-def _change(request: UserRequest, place: WorkspaceContext, user: User, do: str, role: str) -> str:
+def _change(request: UserRequest, access: WorkspaceAccess, user: User, do: str, role: str) -> str:
     """Change the account. Returns the reason for a refusal, or ""."""
     if do == "appoint" and not user.is_active:
         raise Http404
     name = user.get_username()
     try:
         if do == "role":
-            changed = place.workspace.give_role(user, role, by=request.user)
+            changed = access.workspace.give_role(user, role, by=request.user)
         elif do == "appoint":
             changed = operators.appoint(user, by=request.user)
         else:
@@ -109,12 +109,12 @@ def _change(request: UserRequest, place: WorkspaceContext, user: User, do: str, 
     return ""
 
 
-def _chosen_user(request: UserRequest, place: WorkspaceContext) -> User | None:
+def _chosen_user(request: UserRequest, access: WorkspaceAccess) -> User | None:
     """Return a listed account by key (or raise Http404), or any account by its exact name."""
     if "name" in request.POST:
         return User.objects.filter(username=request.POST["name"].strip()).first()
     key = number_or_none(request.POST.get("user", ""))
-    user = _accounts(place).filter(pk=key).first() if key is not None else None
+    user = _accounts(access).filter(pk=key).first() if key is not None else None
     if user is None:
         raise Http404
     return user
@@ -122,7 +122,7 @@ def _chosen_user(request: UserRequest, place: WorkspaceContext) -> User | None:
 
 def _page(
     request: UserRequest,
-    place: WorkspaceContext,
+    access: WorkspaceAccess,
     *,
     wrong: str = "",
     gives_up: str = "",
@@ -131,15 +131,15 @@ def _page(
     """Render the page. ``gives_up`` is an action that the user has to confirm."""
     parameters = request.POST if request.method == "POST" else request.GET
     query = parameters.get("q", "").strip()
-    accounts = _accounts(place)
+    accounts = _accounts(access)
     if query:
-        people = place.workspace.people.filter(name__icontains=query).values("user")
+        people = access.workspace.people.filter(name__icontains=query).values("user")
         accounts = accounts.filter(Q(username__icontains=query) | Q(pk__in=people))
-    page: Page[User] = Paginator(_with_roles(accounts, place), PAGE_SIZE).get_page(
+    page: Page[User] = Paginator(_with_roles(accounts, access), PAGE_SIZE).get_page(
         parameters.get("page")
     )
     context: dict[str, Any] = {
-        "place": place,
+        "access": access,
         "page": page,
         "rows": [_row(user) for user in page],
         "roles": Member.Role.choices,
@@ -152,18 +152,18 @@ def _page(
     return render_page(request, "access/people/index.html", context, status=status)
 
 
-def _accounts(place: WorkspaceContext) -> QuerySet[User]:
+def _accounts(access: WorkspaceAccess) -> QuerySet[User]:
     """Return the accounts with a role or person here, and for operators all operators."""
-    members = place.workspace.members.values("user")
-    people = place.workspace.people.exclude(user=None).values("user")
+    members = access.workspace.members.values("user")
+    people = access.workspace.people.exclude(user=None).values("user")
     belongs_here = Q(pk__in=members) | Q(pk__in=people)
-    if place.reader.is_operator:
+    if access.reader.is_operator:
         belongs_here |= Q(is_superuser=True)
     return User.objects.filter(belongs_here).order_by("username")
 
 
-def _with_roles(users: QuerySet[User], place: WorkspaceContext) -> QuerySet[User]:
-    here = place.workspace
+def _with_roles(users: QuerySet[User], access: WorkspaceAccess) -> QuerySet[User]:
+    here = access.workspace
     return users.prefetch_related(
         Prefetch("memberships", Member.objects.filter(workspace=here), to_attr="roles_here"),
         Prefetch("people", Person.objects.filter(workspace=here), to_attr="people_here"),

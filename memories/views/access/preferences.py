@@ -51,10 +51,10 @@ def applied(get_response: GetResponse) -> GetResponse:
 
 @login_required
 def edit(request: UserRequest) -> HttpResponse:
-    place = find_only_workspace(request)
+    access = find_only_workspace(request)
     digest = Digest.objects.filter(user=request.user).first()
     context: dict[str, Any] = {
-        "place": place,
+        "access": access,
         "unproven": request.user.people.unproven().exists(),
         "digest_form": DigestForm(initial={"frequency": digest.frequency if digest else ""}),
         "has_feed": digest is not None and digest.feed_digest is not None,

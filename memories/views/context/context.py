@@ -32,7 +32,7 @@ from memories.rules.context.contents import (
     history_limit,
 )
 from memories.rules.memory.identity import MemoryScope, MemoryType
-from memories.views.access.access import UserRequest, WorkspaceContext, open_workspace
+from memories.views.access.access import UserRequest, WorkspaceAccess, open_workspace
 from memories.views.context.forms import PreviewForm
 from memories.views.pages import render_page_or_part
 from memories.views.paths import channel_path, messages_path, thread_path
@@ -58,7 +58,7 @@ _KINDS: dict[str, str | Promise] = {
     UNREAD_CHANNELS: gettext_lazy("Channels"),
 }
 
-BlockKey = tuple[Part, str, int | None]  # part, place, number of the version
+BlockKey = tuple[Part, str, int | None]  # part, scope id, number of the version
 
 
 @dataclass
@@ -81,20 +81,20 @@ class Section:
 @login_required
 @require_safe
 def index(request: UserRequest, slug: str) -> HttpResponse:
-    place = open_workspace(request, slug)
-    form = PreviewForm(request.GET, place=place)
+    access = open_workspace(request, slug)
+    form = PreviewForm(request.GET, access=access)
     if form.is_valid() and form.has_local_time:
         exact = form.cleaned_data["at"].isoformat().replace("+00:00", "Z")
         return redirect(_url(request, at=exact))
     built = form.build()
     context: dict[str, Any] = {
-        "place": place,
+        "access": access,
         "form": form,
         "built": built,
         "query": request.GET.urlencode(),
     }
     if built is not None:
-        context |= _preview(request, place, form, built)
+        context |= _preview(request, access, form, built)
     else:
         focus_first_error(form)
     status = 422 if built is None else 200
@@ -107,8 +107,8 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
 @require_safe
 def download(request: UserRequest, slug: str) -> HttpResponse:
     """Return the text alone, byte for byte as `manage.py context` prints it."""
-    place = open_workspace(request, slug)
-    built = PreviewForm(request.GET, place=place).build()
+    access = open_workspace(request, slug)
+    built = PreviewForm(request.GET, access=access).build()
     if built is None:
         return HttpResponse(
             _("This combination is not possible."), content_type="text/plain", status=422
@@ -120,7 +120,7 @@ def download(request: UserRequest, slug: str) -> HttpResponse:
 
 
 def _preview(
-    request: UserRequest, place: WorkspaceContext, form: PreviewForm, built: Context
+    request: UserRequest, access: WorkspaceAccess, form: PreviewForm, built: Context
 ) -> dict[str, Any]:
     """Return the template variables for a context."""
     tokens = block_tokens(built.blocks)
@@ -128,10 +128,10 @@ def _preview(
     reserve = _reserve(built.tokens)
     bar_tokens = max(budget, built.tokens + reserve, 1)
     channel_id = form.cleaned_data["channel"]
-    urls = _block_urls(place, channel_id, built, form.cleaned_data["at"])
+    urls = _block_urls(access, channel_id, built, form.cleaned_data["at"])
     sections = _sections(request, built, tokens, bar_tokens)
-    channel = place.find_channels([channel_id]).get(channel_id)
-    slug = place.workspace.slug
+    channel = access.find_channels([channel_id]).get(channel_id)
+    slug = access.workspace.slug
     return {
         "blocks": [
             {"text": x.text, "part": x.part, "tokens": n, "url": urls.get(_key(x), "")}
@@ -146,9 +146,9 @@ def _preview(
         "is_over": bool(budget and built.tokens > budget),
         "bar_width": BAR_WIDTH,
         "omitted": _omitted(request, form),
-        "beyond": _beyond(place, form, built),
+        "beyond": _beyond(access, form, built),
         "has_only_persona": all(block.part is Part.PERSONA for block in built.blocks),
-        "scope": channel or place.workspace,
+        "scope": channel or access.workspace,
         "scope_url": (
             channel_path(slug, channel.slack_id)
             if channel
@@ -156,7 +156,7 @@ def _preview(
         ),
         "command": form.command(request.user.get_username()),
         "api_url": request.build_absolute_uri(f"/api/v1/context?{form.api_query()}"),
-        "withheld": 0 if form.is_bot else _count_withheld(place),
+        "withheld": 0 if form.is_bot else _count_withheld(access),
     }
 
 
@@ -169,14 +169,14 @@ def _omitted(request: UserRequest, form: PreviewForm) -> list[dict[str, Any]]:
 
 
 def _beyond(
-    place: WorkspaceContext, form: PreviewForm, built: Context
+    access: WorkspaceAccess, form: PreviewForm, built: Context
 ) -> list[tuple[str, list[dict[str, Any]], int]]:
     """Return the parts that the budget excludes, by reason, with the number of their items."""
     limit = number_format(form.tokens, force_grouping=True)
     over_budget = _("over the limit of %(n)s tokens") % {"n": limit}
     unread = _("memories that changed less recently")
     beyond = [item for item in built.left_out if item.reason != AS_ASKED]
-    channels = place.find_channels(item.id for item in beyond)
+    channels = access.find_channels(item.id for item in beyond)
     parts: dict[str, list[dict[str, Any]]] = {}
     for item in beyond:
         reason = unread if item.what == UNREAD_CHANNELS else over_budget
@@ -231,13 +231,13 @@ def _key(block: Block) -> BlockKey:
 
 
 def _block_urls(
-    place: WorkspaceContext, channel_id: str, built: Context, at: datetime | None
+    access: WorkspaceAccess, channel_id: str, built: Context, at: datetime | None
 ) -> dict[BlockKey, str]:
     """Return the page of the version or the messages of each block. One query."""
-    slug = place.workspace.slug
+    slug = access.workspace.slug
     urls: dict[BlockKey, str] = {(Part.NOTES, "", None): reverse("notes-index", args=[slug])}
     conversations = [block for block in built.blocks if block.part is Part.CONVERSATION]
-    channels = place.find_channels(block.place for block in conversations)
+    channels = access.find_channels(block.place for block in conversations)
     for block in conversations:
         if block.place in channels:
             urls[Part.CONVERSATION, block.place, None] = messages_path(slug, block.place)
@@ -245,7 +245,7 @@ def _block_urls(
         path = thread_path(slug, channel_id, built.target_thread_ts)
         urls[Part.CONVERSATION, built.target_thread_ts, None] = path
     history = [block for block in built.blocks if block.number is not None]
-    memories = Memory.objects.filter(workspace=place.workspace)
+    memories = Memory.objects.filter(workspace=access.workspace)
     is_history = Q(
         memory__in=memories.filter(
             scope=MemoryScope.CHANNEL,
@@ -254,16 +254,16 @@ def _block_urls(
         ).values("pk"),
         number__in={block.number for block in history},
     )
-    of_place = Q(channel__slack_id__in={block.place for block in built.blocks})
+    of_channel = Q(channel__slack_id__in={block.place for block in built.blocks})
     of_thread = Q(scope=MemoryScope.THREAD, channel__slack_id=channel_id)
     current = memories.filter(
-        Q(scope=MemoryScope.WORKSPACE) | Q(of_place, scope=MemoryScope.CHANNEL) | of_thread
+        Q(scope=MemoryScope.WORKSPACE) | Q(of_channel, scope=MemoryScope.CHANNEL) | of_thread
     )
     current_keys: Any = current.values("current")
     if at is not None:
         current_keys = MemoryVersion.objects.current_at(current, at).values("pk")
     versions = (
-        MemoryVersion.objects.visible_to(place.reader)
+        MemoryVersion.objects.visible_to(access.reader)
         .filter(is_history | Q(pk__in=current_keys))
         .order_by()
         .select_related("memory__channel")
@@ -285,19 +285,19 @@ def _block_urls(
     return urls
 
 
-def _count_withheld(place: WorkspaceContext) -> int:
+def _count_withheld(access: WorkspaceAccess) -> int:
     """Return the number of versions that are in the context of others, but not of this reader.
 
     They rest on messages that the reader may not read, for example from the time when a channel was
     private. Versions of unreadable memories do not count.
     """
-    readable_memories = Q(memory__channel__in=place.readable_channels.order_by().values("pk"))
-    if place.reads_workspace:
+    readable_memories = Q(memory__channel__in=access.readable_channels.order_by().values("pk"))
+    if access.reads_workspace:
         readable_memories |= Q(memory__scope=MemoryScope.WORKSPACE)
     is_history = Q(memory__scope=MemoryScope.CHANNEL, memory__memory_type=MemoryType.SHORT_TERM)
     newest = (
         MemoryVersion.objects.with_text()
-        .filter(readable_memories, memory__workspace=place.workspace)
+        .filter(readable_memories, memory__workspace=access.workspace)
         # Few memories have restricted versions: only those are ranked.
         .filter(memory__in=MemoryVersion.objects.restricted().values("memory"))
         .exclude(memory__scope=MemoryScope.THREAD)
@@ -309,9 +309,9 @@ def _count_withheld(place: WorkspaceContext) -> int:
             )
         )
         .filter(
-            Q(rank=1) | is_history & Q(rank__lte=history_limit(place.workspace.memory_settings))
+            Q(rank=1) | is_history & Q(rank__lte=history_limit(access.workspace.memory_settings))
         )
     )
-    readable = MemoryVersion.objects.visible_to(place.reader).values("pk")
+    readable = MemoryVersion.objects.visible_to(access.reader).values("pk")
     withheld = MemoryVersion.objects.restricted().filter(pk__in=newest.values("pk"))
     return withheld.exclude(pk__in=readable).count()

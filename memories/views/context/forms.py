@@ -24,7 +24,7 @@ from memories.rules.context.contents import (
     UnknownThread,
     find_channel,
 )
-from memories.views.access.access import WorkspaceContext
+from memories.views.access.access import WorkspaceAccess
 from memoryhub.env import PROGRAM
 
 MOST_TOKENS = 10_000_000
@@ -100,17 +100,17 @@ class PreviewForm(forms.Form):
         widget=forms.MultipleHiddenInput,
     )
 
-    def __init__(self, data: QueryDict, *, place: WorkspaceContext) -> None:
+    def __init__(self, data: QueryDict, *, access: WorkspaceAccess) -> None:
         super().__init__(data)
-        self.place = place
+        self.access = access
         self.has_local_time = False  # whether `at` depends on the zone of the reader
-        if place.has_few_channels:
+        if access.has_few_channels:
             none = _("none: the whole workspace")
-            rows = ((channel.slack_id, str(channel)) for channel in place.channels)
+            rows = ((channel.slack_id, str(channel)) for channel in access.channels)
             self.fields["channel"].widget = forms.Select(choices=[("", none), *rows])
-        if place.workspace.memory_settings.notes_inject != "manual":
+        if access.workspace.memory_settings.notes_inject != "manual":
             del self.fields["notes"]
-        if place.reads_workspace:  # guests do not read all public channels
+        if access.reads_workspace:  # guests do not read all public channels
             choices = [("", _("you")), (BOT, _("a bot: public channels only"))]
             self.fields["as"] = forms.ChoiceField(
                 label=_("Who reads"), required=False, choices=choices
@@ -133,7 +133,7 @@ class PreviewForm(forms.Form):
     def clean_channel(self) -> str:
         """Return the channel's id. An unreadable channel gives the error of an unknown one."""
         channel_name: str = self.cleaned_data["channel"]
-        names = self.place.readable_channels.named(channel_name).names() if channel_name else {}
+        names = self.access.readable_channels.named(channel_name).names() if channel_name else {}
         try:
             return find_channel(names, channel_name) if channel_name else ""
         except NoSuchChannel as error:
@@ -149,7 +149,7 @@ class PreviewForm(forms.Form):
             raise forms.ValidationError(_("Enter a valid date and time."))
         self.has_local_time = timezone.is_naive(moment)
         if self.has_local_time:
-            moment = timezone.make_aware(moment, self.place.zone)
+            moment = timezone.make_aware(moment, self.access.zone)
         try:
             return moment.astimezone(UTC)
         except OverflowError as error:
@@ -162,8 +162,8 @@ class PreviewForm(forms.Form):
         options = self.cleaned_data
         try:
             return build_context(
-                self.place.workspace,
-                Reader.public(self.place.reader.now) if self.is_bot else self.place.reader,
+                self.access.workspace,
+                Reader.public(self.access.reader.now) if self.is_bot else self.access.reader,
                 channel=options["channel"] or None,
                 thread_ts=options["thread"] or None,
                 budget=self.tokens,  # None would also read all memories, which the page ignores
@@ -201,7 +201,7 @@ class PreviewForm(forms.Form):
     def command(self, username: str) -> str:
         """Return the shell command for the same context."""
         options = self.cleaned_data
-        words = [PROGRAM, "context", "--workspace", self.place.workspace.slug]
+        words = [PROGRAM, "context", "--workspace", self.access.workspace.slug]
         words += [] if self.is_bot else ["--as", username]
         for name in ("channel", "thread", "budget", "query", "persona"):
             words += [f"--{name}", str(options[name])] if options[name] not in ("", None) else []

@@ -26,7 +26,7 @@ from memories.pipeline.costs.usage import (
     sum_calls,
     total,
 )
-from memories.views.access.access import UserRequest, WorkspaceContext, open_workspace
+from memories.views.access.access import UserRequest, WorkspaceAccess, open_workspace
 from memories.views.pages import render_page
 
 DAYS = 30
@@ -58,26 +58,26 @@ class ModelRow:
 @login_required
 @require_safe
 def index(request: UserRequest, slug: str) -> HttpResponse:
-    place = open_workspace(request, slug)
-    if place.role not in Member.READING:
+    access = open_workspace(request, slug)
+    if access.role not in Member.READING:
         raise PermissionDenied
     now = timezone.now()
     today = now.astimezone(UTC).date()
     first, since = today - timedelta(days=DAYS - 1), today.replace(day=1)
     oldest = min(first, since)
-    calls = ModelCall.objects.readable_by(place.reader, oldest).filter(workspace=place.workspace)
+    calls = ModelCall.objects.readable_by(access.reader, oldest).filter(workspace=access.workspace)
     all_days = sum_by_day_and_model(calls, oldest, today)
     days = {key: sums for key, sums in all_days.items() if key[0] >= first}
     models = _models(days)
-    top = sum_calls(calls, place.reader, since, today, By.CHANNEL, TOP_CHANNELS)
-    channels = place.find_channels(row.key for row in top)
+    top = sum_calls(calls, access.reader, since, today, By.CHANNEL, TOP_CHANNELS)
+    channels = access.find_channels(row.key for row in top)
     context: dict[str, Any] = {
-        "place": place,
+        "access": access,
         "month": total(sums for (day, _model), sums in all_days.items() if day >= since),
         "since": since,
         "first": first,
         "today": today,
-        "caps": caps_of(place, calls),
+        "caps": caps_of(access, calls),
         "models": models,
         "bars": _bars(days, {row.model: row.series for row in models}, first),
         "days": _by_day(days, models),
@@ -86,19 +86,19 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
         "private": PRIVATE,
         "width": WIDTH,
         "height": HEIGHT,
-        "is_whole": place.reader.is_operator,
+        "is_whole": access.reader.is_operator,
     }
     return render_page(request, "costs/index.html", context)
 
 
-def caps_of(place: WorkspaceContext, calls: ModelCallQuerySet) -> list[tuple[CapUse, int | None]]:
+def caps_of(access: WorkspaceAccess, calls: ModelCallQuerySet) -> list[tuple[CapUse, int | None]]:
     """Return the use of the caps that bind this workspace by these calls, and its percentage.
 
     For an operator all calls count, also those of other workspaces.
     """
-    counted = ModelCall.objects.all() if place.reader.is_operator else calls
+    counted = ModelCall.objects.all() if access.reader.is_operator else calls
     gauges = []
-    for cap in Cap.objects.binding(place.workspace).select_related("workspace"):
+    for cap in Cap.objects.binding(access.workspace).select_related("workspace"):
         use = cap_use(cap, timezone.now(), counted)
         shares = [
             100 * used // limit

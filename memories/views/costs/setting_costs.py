@@ -15,7 +15,7 @@ from memories.rules.costs.money import MICROS
 from memories.rules.generate.segments import Trigger
 from memories.rules.memory.identity import MemoryScope, MemoryType
 from memories.templatetags.backfill import grouped, micros
-from memories.views.access.access import WorkspaceContext
+from memories.views.access.access import WorkspaceAccess
 from memories.views.costs.costs import DAYS, caps_of
 
 EFFECTS: dict[str, Promise] = {
@@ -53,14 +53,14 @@ _CAUSES: dict[str, Callable[[Cause], bool]] = {
 }
 
 
-def add_costs(form: forms.Form, place: WorkspaceContext, now: datetime) -> dict[str, Any]:
+def add_costs(form: forms.Form, access: WorkspaceAccess, now: datetime) -> dict[str, Any]:
     """Add costs to the help texts of the fields. Return the template variables of all settings.
 
     Only calls for memories count that the user may read.
     """
     today = now.astimezone(UTC).date()
     first = today - timedelta(days=DAYS - 1)
-    calls = ModelCall.objects.readable_by(place.reader, first).filter(workspace=place.workspace)
+    calls = ModelCall.objects.readable_by(access.reader, first).filter(workspace=access.workspace)
     causes = sum_by_cause(calls, first, today)
     for key, effect in EFFECTS.items():
         field = form.fields[key]
@@ -76,8 +76,8 @@ def add_costs(form: forms.Form, place: WorkspaceContext, now: datetime) -> dict[
         "price_in": int(price.input_price * MICROS) if price else None,
         "price_out": int(price.output_price * MICROS) if price else None,
         "lately": total(causes.values()),
-        "caps": caps_of(place, calls),
-        "is_whole": place.reader.is_operator,
+        "caps": caps_of(access, calls),
+        "is_whole": access.reader.is_operator,
     }
 
 

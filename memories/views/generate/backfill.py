@@ -22,7 +22,7 @@ from memories.tasks import schedule_pass
 from memories.views.access.access import (
     FEW_CHANNELS,
     UserRequest,
-    WorkspaceContext,
+    WorkspaceAccess,
     must_administer,
     open_workspace,
 )
@@ -53,14 +53,14 @@ class BackfillForm(forms.Form):
         label=gettext_lazy("Channels"), required=False, widget=forms.CheckboxSelectMultiple
     )
 
-    def __init__(self, data: QueryDict | None = None, *, place: WorkspaceContext) -> None:
+    def __init__(self, data: QueryDict | None = None, *, access: WorkspaceAccess) -> None:
         super().__init__(data)
-        self.place = place
+        self.access = access
         field = self.fields["channel"]
         assert isinstance(field, forms.MultipleChoiceField)
         requested = data.getlist("channel") if data else []
-        first_channels = place.with_workspace(place.readable_channels[:FEW_CHANNELS])
-        offered = {channel.slack_id: channel for channel in first_channels} | place.find_channels(
+        first_channels = access.with_workspace(access.readable_channels[:FEW_CHANNELS])
+        offered = {channel.slack_id: channel for channel in first_channels} | access.find_channels(
             requested
         )
         self.offered = sorted(
@@ -69,7 +69,7 @@ class BackfillForm(forms.Form):
         field.choices = [(channel.slack_id, str(channel)) for channel in self.offered]
 
     def clean_since(self) -> int:
-        return since_us(self.cleaned_data["since"], self.place.workspace.memory_settings.zone)
+        return since_us(self.cleaned_data["since"], self.access.workspace.memory_settings.zone)
 
     def clean_cap(self) -> tuple[int | None, int | None]:
         try:
@@ -81,9 +81,9 @@ class BackfillForm(forms.Form):
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or self.cleaned_data
-        if not self.place.has_channels:
+        if not self.access.has_channels:
             raise forms.ValidationError(_("You have no access to any channel."))
-        self.now = self.place.workspace.synced_until(timezone.now())
+        self.now = self.access.workspace.synced_until(timezone.now())
         if self.now is None:
             raise forms.ValidationError(_("This workspace was never read completely from Slack."))
         return cleaned
@@ -91,9 +91,11 @@ class BackfillForm(forms.Form):
     def estimate(self) -> dict[str, Any]:
         assert self.now is not None
         requested = set(self.cleaned_data["channel"])
-        self.channels = [c for c in self.place.channels if not requested or c.slack_id in requested]
+        self.channels = [
+            c for c in self.access.channels if not requested or c.slack_id in requested
+        ]
         since = self.cleaned_data["since"]
-        return estimate_backfill(self.place.workspace, self.channels, since, self.now).as_json()
+        return estimate_backfill(self.access.workspace, self.channels, since, self.now).as_json()
 
     def start(self, request: UserRequest) -> Backfill | None:
         """Start a backfill. None, with an error on the form, when it cannot start."""
@@ -103,7 +105,7 @@ class BackfillForm(forms.Form):
         try:
             check_cap(cap_micros)
             return Backfill.objects.start(
-                self.place.workspace,
+                self.access.workspace,
                 self.channels,
                 since_us=self.cleaned_data["since"],
                 until_us=to_micros(self.now),
@@ -122,21 +124,21 @@ class BackfillForm(forms.Form):
 @login_required
 def index(request: UserRequest, slug: str) -> HttpResponse:
     """Show the form, and with ``?estimate=1`` its cost. POST starts the backfill."""
-    place = open_workspace(request, slug)
-    must_administer(place)
-    unfinished = Backfill.objects.filter(workspace=place.workspace).unfinished()
-    visible = Backfill.objects.visible_to(place.reader)
+    access = open_workspace(request, slug)
+    must_administer(access)
+    unfinished = Backfill.objects.filter(workspace=access.workspace).unfinished()
+    visible = Backfill.objects.visible_to(access.reader)
     if request.method == "GET" and (running := visible.filter(pk__in=unfinished).first()):
         return redirect("backfill-detail", slug, running.pk)
     data = request.POST if request.method == "POST" else request.GET
     is_submitted = request.method == "POST" or "estimate" in data
-    form = BackfillForm(data if is_submitted else None, place=place)
+    form = BackfillForm(data if is_submitted else None, access=access)
     estimate, status = None, 200
     if is_submitted and not form.is_valid():
         status = 422
     elif request.method == "POST":
         if backfill := form.start(request):
-            schedule_pass(place.workspace.pk)
+            schedule_pass(access.workspace.pk)
             toasts.success(request, _("Backfill started."))
             return redirect("backfill-detail", slug, backfill.pk)
         status = 422
@@ -145,12 +147,12 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
     if status == 422:
         focus_first_error(form)
     context = {
-        "place": place,
+        "access": access,
         "form": form,
         "estimate": estimate,
         "has_unfinished": unfinished.exists(),
         "chosen": data.getlist("channel"),
-        "earlier": visible.filter(workspace=place.workspace)[:10],
+        "earlier": visible.filter(workspace=access.workspace)[:10],
     }
     return render_page(request, "generate/backfill/index.html", context, status=status)
 
@@ -161,9 +163,9 @@ def detail(request: UserRequest, slug: str, pk: int) -> HttpResponse:
 
     POST ``do``: ``pause``, ``resume`` (with a new ``cap``), ``cancel``, or ``retry`` its dead jobs.
     """
-    place = open_workspace(request, slug)
-    must_administer(place)
-    backfills = Backfill.objects.visible_to(place.reader).filter(workspace=place.workspace)
+    access = open_workspace(request, slug)
+    must_administer(access)
+    backfills = Backfill.objects.visible_to(access.reader).filter(workspace=access.workspace)
     backfill = get_object_or_404(backfills, pk=pk)
     error = ""
     if request.method == "POST":
@@ -176,12 +178,12 @@ def detail(request: UserRequest, slug: str, pk: int) -> HttpResponse:
     elif wants_part(request) and not backfill.is_unfinished:
         status = STOP_POLLING
     context = {
-        "place": place,
+        "access": access,
         "backfill": backfill,
         "estimate": backfill.estimate.get("total"),
         "is_free": backfill.estimate.get("free"),
         "progress": progress_of(backfill, timezone.now()),
-        "trouble": place.trouble,  # the part shows it too
+        "trouble": access.trouble,  # the part shows it too
         "is_changed": request.GET.get("state", backfill.state) != backfill.state,
         "confirms_cancel": request.GET.get("ask") == "cancel" and backfill.is_unfinished,
         "error": error,

@@ -18,7 +18,7 @@ from memories.pipeline.costs.usage import Sums, sum_by_job
 from memories.pipeline.generate.job_control import endpoint_in_use, find_wait
 from memories.rules.generate.faults import MAX_ATTEMPTS
 from memories.rules.generate.job_status import Status, WaitReason, status_of
-from memories.views.access.access import WorkspaceContext
+from memories.views.access.access import WorkspaceAccess
 
 State = Job.State
 
@@ -142,14 +142,14 @@ class JobRow:
         )
 
 
-def get_visible_jobs(place: WorkspaceContext) -> JobQuerySet:
+def get_visible_jobs(access: WorkspaceAccess) -> JobQuerySet:
     """Return the workspace's jobs that the reader may see."""
     lines = QuarantinedLine.objects.filter(job=OuterRef("pk"))
     incomplete = MemoryVersion.objects.filter(job=OuterRef("pk"), trigger__left_out__gt=0)
     has_errors = Exists(lines) | Exists(incomplete)
     return (
-        Job.objects.listed_in(place.workspace)
-        .shown_to(place.reader)
+        Job.objects.listed_in(access.workspace)
+        .shown_to(access.reader)
         .select_related("memory__channel", "memory__workspace", "backfill")
         .annotate(has_errors=Case(When(has_errors, then=Value(True)), default=Value(False)))
     )

@@ -26,7 +26,7 @@ from memories.rules.ingest.timestamps import ts_from_micros
 from memories.tasks import schedule_pass
 from memories.views.access.access import (
     UserRequest,
-    WorkspaceContext,
+    WorkspaceAccess,
     must_administer,
     number_or_none,
     open_workspace,
@@ -70,16 +70,16 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
 
     POST is for admins: ``retry`` or ``cancel`` with a job's key, or ``do=retry_failed``.
     """
-    place = open_workspace(request, slug)
-    jobs = get_visible_jobs(place)
+    access = open_workspace(request, slug)
+    jobs = get_visible_jobs(access)
     changed_job, news = 0, ""
     if request.method == "POST":
-        must_administer(place)
-        changed_job, news = _change(request, place, jobs)
+        must_administer(access)
+        changed_job, news = _change(request, access, jobs)
         if not wants_part(request):
             toasts.success(request, news)
             return redirect(request.get_full_path())
-    context = _overview(request, place, jobs) | {"news": news}
+    context = _overview(request, access, jobs) | {"news": news}
     context["focus"] = _find_focus(context, changed_job) if news else ""
     if not news and _is_unchanged(request, context["mark"]):
         return HttpResponse(status=204)  # the page keeps its content and focus
@@ -91,12 +91,12 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
 @login_required
 def detail(request: UserRequest, slug: str, pk: int) -> HttpResponse:
     """Show a job. Its part refreshes until the job is over. POST ``do``: ``retry`` or ``cancel``."""
-    place = open_workspace(request, slug)
-    jobs = get_visible_jobs(place)
+    access = open_workspace(request, slug)
+    jobs = get_visible_jobs(access)
     job = get_object_or_404(jobs, pk=pk)
     if request.method == "POST":
-        must_administer(place)
-        news = _change_jobs(request, place, request.POST.get("do", ""), [job])
+        must_administer(access)
+        news = _change_jobs(request, access, request.POST.get("do", ""), [job])
         toasts.success(request, news)
         return redirect(request.get_full_path())
     now = timezone.now()
@@ -106,12 +106,12 @@ def detail(request: UserRequest, slug: str, pk: int) -> HttpResponse:
         return HttpResponse(status=204)
     status = STOP_POLLING if wants_part(request) and row.is_over else 200
     context = {
-        "place": place,
+        "access": access,
         "row": row,
         "mark": mark,
         "now": now,
         "live": is_live(request),
-        **_steps(place, row),
+        **_steps(access, row),
     }
     return render_page_or_part(
         request, "generate/jobs/detail.html", "generate/jobs/_job.html", context, status=status
@@ -122,8 +122,8 @@ def detail(request: UserRequest, slug: str, pk: int) -> HttpResponse:
 @require_POST
 def resume(request: UserRequest, slug: str) -> HttpResponse:
     """Let calls to the model go on, at an admin's request, and return to the banner's page."""
-    place = open_workspace(request, slug)
-    must_administer(place)
+    access = open_workspace(request, slug)
+    must_administer(access)
     if job_control.resume_endpoints(request.user, timezone.now()):
         toasts.success(
             request, _("Calls to the model are resumed. Waiting jobs continue automatically.")
@@ -133,22 +133,22 @@ def resume(request: UserRequest, slug: str) -> HttpResponse:
     return redirect(next_of(request) or reverse("workspaces-detail", args=[slug]))
 
 
-def _change(request: UserRequest, place: WorkspaceContext, jobs: JobQuerySet) -> tuple[int, str]:
+def _change(request: UserRequest, access: WorkspaceAccess, jobs: JobQuerySet) -> tuple[int, str]:
     """Return the key of the changed job, 0 for several, and a message."""
     if request.POST.get("do") == "retry_failed":
-        return 0, _change_jobs(request, place, "retry", list(failed_jobs(jobs)))
+        return 0, _change_jobs(request, access, "retry", list(failed_jobs(jobs)))
     verb = "retry" if "retry" in request.POST else "cancel"
     key = number_or_none(request.POST.get(verb, ""))
     if key is None:
         raise Http404
-    return key, _change_jobs(request, place, verb, [get_object_or_404(jobs, pk=key)])
+    return key, _change_jobs(request, access, verb, [get_object_or_404(jobs, pk=key)])
 
 
-def _change_jobs(request: UserRequest, place: WorkspaceContext, verb: str, jobs: list[Job]) -> str:
+def _change_jobs(request: UserRequest, access: WorkspaceAccess, verb: str, jobs: list[Job]) -> str:
     if verb == "retry":
         count = job_control.retry_jobs(jobs, request.user)
         if count:
-            schedule_pass(place.workspace.pk)
+            schedule_pass(access.workspace.pk)
         words = ngettext("%(n)s job will be retried.", "%(n)s jobs will be retried.", count)
     elif verb == "cancel":
         count = job_control.cancel_jobs(jobs, request.user)
@@ -158,7 +158,7 @@ def _change_jobs(request: UserRequest, place: WorkspaceContext, verb: str, jobs:
     return words % {"n": count} if count else _("Its state changed in the meantime.")
 
 
-def _overview(request: UserRequest, place: WorkspaceContext, jobs: JobQuerySet) -> dict[str, Any]:
+def _overview(request: UserRequest, access: WorkspaceAccess, jobs: JobQuerySet) -> dict[str, Any]:
     now = timezone.now()
     before = number_or_none(request.GET.get("before", ""))
     failed_total = count_limited(failed_jobs(jobs))
@@ -171,28 +171,30 @@ def _overview(request: UserRequest, place: WorkspaceContext, jobs: JobQuerySet) 
         finished_jobs(jobs, before)[: RECENT_SHOWN + 1],
     )
     followed = None
-    if place.workspace.connected_at:
-        followed = place.readable_channels.followed().select_related("sync")
+    if access.workspace.connected_at:
+        followed = access.readable_channels.followed().select_related("sync")
     failing_channels = (
         followed.failing(EXPECTED_CODES)[:FAILED_SHOWN] if followed is not None else ()
     )
-    failing = _with_coverage(place, failing_channels, now)
-    channels = _with_coverage(place, followed[:CHANNELS_SHOWN] if followed is not None else (), now)
-    health = _health(place, now)
+    failing = _with_coverage(access, failing_channels, now)
+    channels = _with_coverage(
+        access, followed[:CHANNELS_SHOWN] if followed is not None else (), now
+    )
+    health = _health(access, now)
     rows = [*failed, *open_rows, *recent]
     channel_states = [
         (channel.pk, coverage.synced_at, coverage.retry_at, coverage.code)
         for channel, coverage in [*failing, *channels]
     ]
-    backfill = _running_backfill(place, now)
-    shown_banners = banners(place)
+    backfill = _running_backfill(access, now)
+    shown_banners = banners(access)
     counts = (failed_total, open_total)
     row_marks = [row.mark for row in rows]
     mark = _digest(now, counts, health, channel_states, row_marks, backfill, shown_banners)
     is_active = any(row.is_active for row in open_rows) or backfill is not None
     return {
         **shown_banners,
-        "place": place,
+        "access": access,
         "now": now,
         "health": health,
         "failed": failed,
@@ -211,17 +213,17 @@ def _overview(request: UserRequest, place: WorkspaceContext, jobs: JobQuerySet) 
         "backfill": backfill,
         "is_empty": not rows,
         "live": is_live(request),
-        "here": _page_url(request, place, before),
+        "here": _page_url(request, access, before),
         "mark": mark,
         "seconds": WHILE_ACTIVE if is_active else WHILE_IDLE,
     }
 
 
-def _page_url(request: UserRequest, place: WorkspaceContext, before: int | None) -> str:
+def _page_url(request: UserRequest, access: WorkspaceAccess, before: int | None) -> str:
     """Return the address for POST, with the shown page and the choice to refresh or not."""
     parameters = {"before": before, "live": None if is_live(request) else "off"}
     query = urlencode({name: value for name, value in parameters.items() if value})
-    path = reverse("jobs-index", args=[place.workspace.slug])
+    path = reverse("jobs-index", args=[access.workspace.slug])
     return f"{path}?{query}" if query else path
 
 
@@ -234,13 +236,13 @@ def _find_focus(context: dict[str, Any], changed_job: int) -> int | str:
 
 
 def _with_coverage(
-    place: WorkspaceContext, channels: Iterable[Channel], now: datetime
+    access: WorkspaceAccess, channels: Iterable[Channel], now: datetime
 ) -> list[tuple[Channel, Coverage]]:
-    return [(channel, coverage_of(channel, now)) for channel in place.with_workspace(channels)]
+    return [(channel, coverage_of(channel, now)) for channel in access.with_workspace(channels)]
 
 
-def _health(place: WorkspaceContext, now: datetime) -> dict[str, Any]:
-    signs, again_at = place.signs, place.workspace.next_sync_at
+def _health(access: WorkspaceAccess, now: datetime) -> dict[str, Any]:
+    signs, again_at = access.signs, access.workspace.next_sync_at
     problems = [str(problem) for problem in find_problems(signs, now)]
     return {
         "problems": problems,
@@ -253,9 +255,9 @@ def _health(place: WorkspaceContext, now: datetime) -> dict[str, Any]:
     }
 
 
-def _running_backfill(place: WorkspaceContext, now: datetime) -> tuple[int, int, int] | None:
+def _running_backfill(access: WorkspaceAccess, now: datetime) -> tuple[int, int, int] | None:
     """Return (key, made, wanted) of the running backfill, if the reader may see all of it."""
-    visible = Backfill.objects.visible_to(place.reader).filter(workspace=place.workspace)
+    visible = Backfill.objects.visible_to(access.reader).filter(workspace=access.workspace)
     backfill = visible.filter(state=Backfill.State.RUNNING).first()
     if backfill is None:
         return None
@@ -263,7 +265,7 @@ def _running_backfill(place: WorkspaceContext, now: datetime) -> tuple[int, int,
     return backfill.pk, progress.made, progress.total
 
 
-def _steps(place: WorkspaceContext, row: JobRow) -> dict[str, Any]:
+def _steps(access: WorkspaceAccess, row: JobRow) -> dict[str, Any]:
     """Return a job's calls and, for readers of its texts, its inputs, versions and fault."""
     job = row.job
     context: dict[str, Any] = {
@@ -274,7 +276,7 @@ def _steps(place: WorkspaceContext, row: JobRow) -> dict[str, Any]:
     }
     if not row.job.is_readable:
         return context
-    versions = for_display(MemoryVersion.objects.visible_to(place.reader))
+    versions = for_display(MemoryVersion.objects.visible_to(access.reader))
     inputs = versions.filter(read_by__job=job.pk).order_by("until_us", "pk")
     segment = job.segment
     channel = job.memory.channel
@@ -285,7 +287,7 @@ def _steps(place: WorkspaceContext, row: JobRow) -> dict[str, Any]:
         "what_happened": job.fault_text if row.fault else "",
     }
     if segment is not None and channel is not None:
-        path = messages_path(place.workspace.slug, channel.slack_id)
+        path = messages_path(access.workspace.slug, channel.slack_id)
         context["said_at"] = f"{path}?around={ts_from_micros(segment.first_us)}"
     return context
 

@@ -16,7 +16,7 @@ from memories.rules.memory.identity import MemoryScope, MemoryType
 from memories.tasks import schedule_pass
 from memories.views.access.access import (
     UserRequest,
-    WorkspaceContext,
+    WorkspaceAccess,
     must_edit,
     number_or_none,
     open_channel,
@@ -37,20 +37,20 @@ def detail(request: UserRequest, pk: int) -> HttpResponse:
     The part is answered with 204 while ``seen`` is still the state. After the job and the merges that
     follow it, the page reloads, or the part has status 286 with the fault.
     """
-    place, memory = open_memory(request, pk)
+    access, memory = open_memory(request, pk)
     if memory.channel is None:
         raise Http404
-    must_edit(place)
-    return _update(request, place, memory)
+    must_edit(access)
+    return _update(request, access, memory)
 
 
 @login_required
 def channel(request: UserRequest, slug: str, slack_id: str) -> HttpResponse:
     """Do the same for a channel without a memory, which POST creates."""
-    place, channel = open_channel(request, slug, slack_id)
-    must_edit(place)
+    access, channel = open_channel(request, slug, slack_id)
+    must_edit(access)
     values = {
-        "workspace": place.workspace,
+        "workspace": access.workspace,
         "channel": channel,
         "scope": MemoryScope.CHANNEL,
         "scope_id": channel.slack_id,
@@ -60,40 +60,40 @@ def channel(request: UserRequest, slug: str, slack_id: str) -> HttpResponse:
         memory = Memory.objects.of_channel(channel, MemoryType.SHORT_TERM)
     else:
         memory = Memory.objects.filter(**values).first() or Memory(**values)
-    return _update(request, place, memory)
+    return _update(request, access, memory)
 
 
-def _update(request: UserRequest, place: WorkspaceContext, memory: Memory) -> HttpResponse:
+def _update(request: UserRequest, access: WorkspaceAccess, memory: Memory) -> HttpResponse:
     now = timezone.now()
     if request.method == "POST":
         job = update_now(memory, request.user, now)
-        schedule_pass(place.workspace.pk)
+        schedule_pass(access.workspace.pk)
         if job is not None and wants_part(request):
-            return _job(request, place, memory, job.pk)
+            return _job(request, access, memory, job.pk)
         if job is not None:
-            return redirect("jobs-detail", place.workspace.slug, job.pk)
+            return redirect("jobs-detail", access.workspace.slug, job.pk)
         if not wants_part(request):
             words = _("Nothing is waiting. All messages are summarized.")
-            toasts.info(request, words if place.workspace.synced_until(now) else NEVER_SYNCED)
+            toasts.info(request, words if access.workspace.synced_until(now) else NEVER_SYNCED)
             return redirect(card_path(memory))
     elif job_id := number_or_none(request.GET.get("job", "")):
-        return _job(request, place, memory, job_id)
+        return _job(request, access, memory, job_id)
     estimate = estimate_update(memory, now).as_json()
     total = estimate["total"]
     context = {
-        "place": place,
+        "access": access,
         "memory": memory,
         "estimate": total,
         "is_free": estimate["free"],
         "has_waiting": total["segments"] + total["threads"] > 0,
         "path": update_path(memory),
-        "never_synced": "" if place.workspace.synced_until(now) else NEVER_SYNCED,
+        "never_synced": "" if access.workspace.synced_until(now) else NEVER_SYNCED,
     }
     return render_page_or_part(request, PAGE, PART, context)
 
 
-def _job(request: UserRequest, place: WorkspaceContext, memory: Memory, pk: int) -> HttpResponse:
-    jobs = get_visible_jobs(place).filter(memory__channel=memory.channel_id)
+def _job(request: UserRequest, access: WorkspaceAccess, memory: Memory, pk: int) -> HttpResponse:
+    jobs = get_visible_jobs(access).filter(memory__channel=memory.channel_id)
     [[row]] = build_rows(timezone.now(), [get_object_or_404(jobs, pk=pk)])
     following = jobs.unfinished().order_by("pk").first() if row.status == "done" else None
     if following is not None:  # a merge, after which the long-term memory is new too
@@ -101,13 +101,13 @@ def _job(request: UserRequest, place: WorkspaceContext, memory: Memory, pk: int)
         [[row]] = build_rows(timezone.now(), [following])
     if wants_part(request) and not row.is_over and request.GET.get("seen") == row.status:
         return HttpResponse(status=204)
-    readable = MemoryVersion.objects.visible_to(place.reader).filter(job=pk)
+    readable = MemoryVersion.objects.visible_to(access.reader).filter(job=pk)
     made = readable.newest_first().first() if row.is_over else None
     if made is not None and wants_part(request):
         toasts.success(request, _("Updated: v%(n)s.") % {"n": made.number})
         return HttpResponseClientRefresh()
     context = {
-        "place": place,
+        "access": access,
         "memory": memory,
         "row": row,
         "made": made,

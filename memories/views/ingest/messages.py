@@ -22,7 +22,7 @@ from memories.rules.ingest.timestamps import SECOND, from_micros
 from memories.views import paths
 from memories.views.access.access import (
     UserRequest,
-    WorkspaceContext,
+    WorkspaceAccess,
     moment_or_404,
     number_or_none,
     open_channel,
@@ -68,11 +68,11 @@ class MessagePage:
 def index(request: UserRequest, slug: str, slack_id: str) -> HttpResponse:
     """Show messages ``?around=``, ``?before=`` or ``?after=`` a ts; ``?v=`` marks a version's
     sources, and ``?only=sources`` hides the other messages."""
-    place, channel = open_channel(request, slug, slack_id)
-    version = _version(request, place)
-    numbers = source_numbers(version, channel, place) if version else {}
+    access, channel = open_channel(request, slug, slack_id)
+    version = _version(request, access)
+    numbers = source_numbers(version, channel, access) if version else {}
     only = bool(version) and request.GET.get("only") == "sources"
-    messages = Message.objects.visible_to(place.reader).filter(channel=channel)
+    messages = Message.objects.visible_to(access.reader).filter(channel=channel)
     messages = messages.select_related("author")
     if only:
         messages = messages.filter(ts__in=numbers)
@@ -86,13 +86,13 @@ def index(request: UserRequest, slug: str, slack_id: str) -> HttpResponse:
     kept = {"v": str(version.pk)} if version else {}
     here = {**kept, "around": around} if around else kept
     anchor = f"#msg-{around}" if around else ""
-    shown = show_messages(page.messages, place, channel, numbers)
+    shown = show_messages(page.messages, access, channel, numbers)
     return render_page_or_part(
         request,
         "ingest/messages/index.html",
         "ingest/messages/_messages.html",
         {
-            "place": place,
+            "access": access,
             "channel": channel,
             "shown": shown,
             "around": around,
@@ -101,7 +101,7 @@ def index(request: UserRequest, slug: str, slack_id: str) -> HttpResponse:
             "sources_here": sum(1 for message in shown if message.source),
             "sources_read": _messages_read(version, channel) if version else 0,
             "only": only,
-            "keeps_days": place.workspace.memory_settings.retention_days,
+            "keeps_days": access.workspace.memory_settings.retention_days,
             "all_path": f"{path}?{urlencode(here)}{anchor}",
             "only_path": f"{path}?{urlencode({**here, 'only': 'sources'})}{anchor}",
             "older": _page_path(path, kept, "before", shown, 0, only) if page.has_older else "",
@@ -136,12 +136,12 @@ def read_page(
 
 
 def show_messages(
-    messages: Iterable[Message], place: WorkspaceContext, channel: Channel, numbers: dict[str, int]
+    messages: Iterable[Message], access: WorkspaceAccess, channel: Channel, numbers: dict[str, int]
 ) -> list[ShownMessage]:
     """Return messages with all that a page shows; ``numbers`` are sources by ts."""
     loaded = list(messages)
-    names = names_in((message.text for message in loaded), place)
-    zone = place.zone
+    names = names_in((message.text for message in loaded), access)
+    zone = access.zone
     shown: list[ShownMessage] = []
     for message in loaded:
         is_live = message.state == Message.State.LIVE
@@ -151,9 +151,9 @@ def show_messages(
             tokens=parse(mark_invisible(message.text), names) if is_live else (),
             files=files_of(message.raw) if is_live else (),
             slack=permalink(
-                place.workspace.domain, channel.slack_id, message.ts, message.thread_ts
+                access.workspace.domain, channel.slack_id, message.ts, message.thread_ts
             ),
-            thread=thread_path(place, channel, message),
+            thread=thread_path(access, channel, message),
             day=timezone.localtime(from_micros(message.micros), zone).date(),
             source=numbers.get(message.ts, 0),
         )
@@ -164,39 +164,39 @@ def show_messages(
     return shown
 
 
-def first_words(messages: Iterable[Message], place: WorkspaceContext) -> dict[str, str]:
+def first_words(messages: Iterable[Message], access: WorkspaceAccess) -> dict[str, str]:
     """Return the excerpts of messages of one channel by ts."""
-    return {message.ts: words for message, words in excerpts(messages, place)}
+    return {message.ts: words for message, words in excerpts(messages, access)}
 
 
-def excerpts(messages: Iterable[Message], place: WorkspaceContext) -> Iterator[tuple[Message, str]]:
+def excerpts(messages: Iterable[Message], access: WorkspaceAccess) -> Iterator[tuple[Message, str]]:
     """Yield messages with their first 80 characters as plain text."""
     loaded = list(messages)
-    names = names_in((message.text for message in loaded), place)
+    names = names_in((message.text for message in loaded), access)
     for message in loaded:
         plain = render_plain(mark_invisible(message.text), names).replace("```", "")
         words = " ".join(plain.split())
         yield message, Truncator(words).chars(80)
 
 
-def topic_words(channel: Channel, place: WorkspaceContext) -> str:
+def topic_words(channel: Channel, access: WorkspaceAccess) -> str:
     """Return the channel's topic, which may have mentions, as plain text."""
-    return render_plain(mark_invisible(channel.topic), names_in([channel.topic], place))
+    return render_plain(mark_invisible(channel.topic), names_in([channel.topic], access))
 
 
-def thread_path(place: WorkspaceContext, channel: Channel, message: Message) -> str:
+def thread_path(access: WorkspaceAccess, channel: Channel, message: Message) -> str:
     """Return the path of a message's thread, "" outside of threads."""
     if not message.thread_ts:
         return ""
-    return paths.thread_path(place.workspace.slug, channel.slack_id, message.thread_ts)
+    return paths.thread_path(access.workspace.slug, channel.slack_id, message.thread_ts)
 
 
 def source_numbers(
-    version: MemoryVersion, channel: Channel, place: WorkspaceContext
+    version: MemoryVersion, channel: Channel, access: WorkspaceAccess
 ) -> dict[str, int]:
     """Return the numbers of the version's sources in this channel, by ts."""
-    shown = display_version(version, place)
-    path = paths.messages_path(place.workspace.slug, channel.slack_id) + "?"
+    shown = display_version(version, access)
+    path = paths.messages_path(access.workspace.slug, channel.slack_id) + "?"
     return {
         chip.ts: chip.number
         for line in (shown.lines if shown else ())
@@ -214,14 +214,14 @@ def files_of(raw: str) -> list[str]:
     return [mark_invisible(name) for name in names if name]
 
 
-def _version(request: UserRequest, place: WorkspaceContext) -> MemoryVersion | None:
+def _version(request: UserRequest, access: WorkspaceAccess) -> MemoryVersion | None:
     """Return the version of ``?v=``; raise Http404 unless the reader may read it."""
     if not request.GET.get("v"):
         return None
     if (pk := number_or_none(request.GET["v"])) is None:
         raise Http404
-    versions = for_display(MemoryVersion.objects.visible_to(place.reader))
-    version = versions.filter(pk=pk, memory__workspace=place.workspace).first()
+    versions = for_display(MemoryVersion.objects.visible_to(access.reader))
+    version = versions.filter(pk=pk, memory__workspace=access.workspace).first()
     if version is None:
         raise Http404
     return version
@@ -232,11 +232,11 @@ def _messages_read(version: MemoryVersion, channel: Channel) -> int:
     return version.source_message_count if version.memory.channel_id == channel.pk else 0
 
 
-def names_in(texts: Iterable[str], place: WorkspaceContext) -> Names:
+def names_in(texts: Iterable[str], access: WorkspaceAccess) -> Names:
     """Return the names of the people and channels in these texts that the reader may see."""
     people_ids, channel_ids = mentions_in(texts)
-    people = Person.objects.filter(workspace=place.workspace, slack_id__in=people_ids).names()
-    channels = place.find_channels(channel_ids)
+    people = Person.objects.filter(workspace=access.workspace, slack_id__in=people_ids).names()
+    channels = access.find_channels(channel_ids)
     return Names(people, {slack_id: channel.name for slack_id, channel in channels.items()})
 
 

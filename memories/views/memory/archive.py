@@ -12,7 +12,7 @@ from memories.models import Line, Memory, StaleBase
 from memories.models.memory.lines import LineQuerySet
 from memories.views.access.access import (
     UserRequest,
-    WorkspaceContext,
+    WorkspaceAccess,
     must_edit,
     number_or_none,
     numbers_in,
@@ -29,14 +29,14 @@ AT_ONCE = 50
 @require_safe
 def index(request: UserRequest, pk: int) -> HttpResponse:
     """The newest lines first. ``?line=`` redirects to the page with this line."""
-    place, memory = open_memory(request, pk)
+    access, memory = open_memory(request, pk)
     lines = memory.archived_lines().newest_first()
     line_id = number_or_none(request.GET.get("line", ""))
     line = lines.filter(pk=line_id).first() if line_id is not None else None
     if line is not None:
         page = lines.newer_than(line).count() // AT_ONCE + 1
         return redirect(f"{request.path}?page={page}#line-{line.pk}")
-    return _render(request, place, memory, lines)
+    return _render(request, access, memory, lines)
 
 
 @login_required
@@ -46,8 +46,8 @@ def restore(request: UserRequest, pk: int) -> HttpResponse:
 
     The status is 409 if there is another text now.
     """
-    place, memory = open_memory(request, pk)
-    must_edit(place)
+    access, memory = open_memory(request, pk)
+    must_edit(access)
     key, based_on, revision = numbers_in(request, "line", "based_on", "revision")
     if key is None or based_on is None:
         raise Http404
@@ -59,7 +59,7 @@ def restore(request: UserRequest, pk: int) -> HttpResponse:
     except StaleBase:
         memory.refresh_from_db()
         lines = memory.archived_lines().newest_first()
-        return _render(request, place, memory, lines, moved_on=True)
+        return _render(request, access, memory, lines, moved_on=True)
     toasts.success(
         request,
         _("The line was restored in version %(number)s. Pin it to keep it.")
@@ -70,7 +70,7 @@ def restore(request: UserRequest, pk: int) -> HttpResponse:
 
 def _render(
     request: UserRequest,
-    place: WorkspaceContext,
+    access: WorkspaceAccess,
     memory: Memory,
     lines: LineQuerySet,
     *,
@@ -78,10 +78,10 @@ def _render(
 ) -> HttpResponse:
     page = Paginator(lines.select_related("version"), AT_ONCE).get_page(request.GET.get("page"))
     context = {
-        "place": place,
+        "access": access,
         "memory": memory,
         "page": page,
-        "lines": display_lines(list(page.object_list), place),
+        "lines": display_lines(list(page.object_list), access),
         "moved_on": moved_on,
     }
     return render_page(

@@ -18,7 +18,7 @@ from memories.rules.memory.catch_up import UNANSWERED_AFTER, Since
 from memories.rules.memory.compare import ChangeKind
 from memories.rules.memory.lines import words_of
 from memories.rules.salience import has_question
-from memories.views.access.access import WorkspaceContext
+from memories.views.access.access import WorkspaceAccess
 from memories.views.memory.news import News, NewsEntry, with_channels
 from memories.views.paths import card_path
 
@@ -69,26 +69,26 @@ class AttentionItem:
 
 
 def find_attention_items(
-    news: News, place: WorkspaceContext, since: Since, now: datetime
+    news: News, access: WorkspaceAccess, since: Since, now: datetime
 ) -> list[AttentionItem]:
     """Return what a reader should look at first. Five queries."""
-    items = _find_put_back(news.all_entries, place, since)
+    items = _find_put_back(news.all_entries, access, since)
     for entry in news.all_entries:
         if entry.base is not None and entry.loses_many_lines:
             href = reverse("versions-compare", args=[entry.base.pk, entry.version.pk])
             removed_count = sum(row.kind is ChangeKind.REMOVED for row in entry.rows)
             items.append(AttentionItem("lost", href, entry.version.memory, removed_count))
-    items += _find_unanswered(place, now)
-    items += _find_proposals(place)
-    items += _find_corrections(place)
-    if place.can_edit and place.quarantined_count:
-        href = reverse("quarantine-index", args=[place.workspace.slug])
-        items.append(AttentionItem("quarantine", href, n=place.quarantined_count))
+    items += _find_unanswered(access, now)
+    items += _find_proposals(access)
+    items += _find_corrections(access)
+    if access.can_edit and access.quarantined_count:
+        href = reverse("quarantine-index", args=[access.workspace.slug])
+        items.append(AttentionItem("quarantine", href, n=access.quarantined_count))
     return items
 
 
 def _find_put_back(
-    entries: Sequence[NewsEntry], place: WorkspaceContext, since: Since
+    entries: Sequence[NewsEntry], access: WorkspaceAccess, since: Since
 ) -> list[AttentionItem]:
     """Return new versions in which lines of people were dropped and put back.
 
@@ -96,9 +96,9 @@ def _find_put_back(
     current one counts.
     """
     memories = {entry.memory.pk: entry.version.memory for entry in entries if not entry.is_folded}
-    mark = Seen.objects.filter(memory=OuterRef("memory"), user=place.reader.user_id)
+    mark = Seen.objects.filter(memory=OuterRef("memory"), user=access.reader.user_id)
     versions = (
-        MemoryVersion.objects.visible_to(place.reader)
+        MemoryVersion.objects.visible_to(access.reader)
         .filter(memory__in=list(memories))
         .exclude(put_back=[])
         .annotate(seen=Coalesce(Subquery(mark.values("number")), Value(0)))
@@ -117,9 +117,9 @@ def _find_put_back(
     return list(newest.values())
 
 
-def _find_unanswered(place: WorkspaceContext, now: datetime) -> list[AttentionItem]:
+def _find_unanswered(access: WorkspaceAccess, now: datetime) -> list[AttentionItem]:
     """Return the current texts with questions that are open for over 7 days."""
-    newest = place.followed.order_by("-current").values("current")[:MEMORIES_WITH_QUESTIONS]
+    newest = access.followed.order_by("-current").values("current")[:MEMORIES_WITH_QUESTIONS]
     first_version = MemoryVersion.objects.filter(
         memory=OuterRef("version__memory"), number=OuterRef("since")
     )
@@ -139,13 +139,13 @@ def _find_unanswered(place: WorkspaceContext, now: datetime) -> list[AttentionIt
     memories = Memory.objects.filter(pk__in=counts).order_by("-current")
     return [
         AttentionItem("question", card_path(memory), memory, counts[memory.pk])
-        for memory in with_channels(memories, place)
+        for memory in with_channels(memories, access)
     ]
 
 
-def _find_proposals(place: WorkspaceContext) -> list[AttentionItem]:
+def _find_proposals(access: WorkspaceAccess) -> list[AttentionItem]:
     """Return the proposals for current texts."""
-    jobs = find_proposed_jobs(place.workspace, place.reader)
+    jobs = find_proposed_jobs(access.workspace, access.reader)
     return [
         AttentionItem("proposal", reverse("proposals-detail", args=[job.memory_id]), job.memory)
         for job in jobs
@@ -153,14 +153,14 @@ def _find_proposals(place: WorkspaceContext) -> list[AttentionItem]:
     ]
 
 
-def _find_corrections(place: WorkspaceContext) -> list[AttentionItem]:
+def _find_corrections(access: WorkspaceAccess) -> list[AttentionItem]:
     """Return the memories with open corrections of lines."""
-    proposals = Proposal.objects.open().corrections().filter(memory__workspace=place.workspace)
+    proposals = Proposal.objects.open().corrections().filter(memory__workspace=access.workspace)
     if not proposals.exists():  # the usual case, as above
         return []
-    rows = proposals.visible_to(place.reader).order_by("memory_id").values_list("memory")
+    rows = proposals.visible_to(access.reader).order_by("memory_id").values_list("memory")
     counts = dict(rows.annotate(n=Count("pk")))
-    memories = with_channels(Memory.objects.filter(pk__in=counts), place)
+    memories = with_channels(Memory.objects.filter(pk__in=counts), access)
     return [
         AttentionItem(
             "correction", reverse("proposals-detail", args=[memory.pk]), memory, counts[memory.pk]

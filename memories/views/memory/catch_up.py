@@ -24,7 +24,7 @@ from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory.catch_up import Since, format_cursor, parse_cursor
 from memories.views.access.access import (
     UserRequest,
-    WorkspaceContext,
+    WorkspaceAccess,
     number_or_none,
     open_workspace,
 )
@@ -55,44 +55,44 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
 
     ``&cursor=`` continues the list. The part is the next entries with a cursor, else the page.
     """
-    place = open_workspace(request, slug)
+    access = open_workspace(request, slug)
     now = timezone.now()
-    selection = parse_selection(request.GET, place, now)
+    selection = parse_selection(request.GET, access, now)
     folded = number_or_none(request.GET.get("marked", ""))
     cursor = parse_cursor(selection.cursor)
     limit = AT_ONCE if cursor else COMPARED_AT_ONCE
-    news = load_news(place, selection.since, folded, cursor=cursor, limit=limit)
+    news = load_news(access, selection.since, folded, cursor=cursor, limit=limit)
     entries, has_more = news.entries[:AT_ONCE], len(news.keys) > AT_ONCE
     digest = None if cursor else news.digest
     shown = [*([digest] if digest else []), *entries]
-    load_details(shown, place, selection.since)
+    load_details(shown, access, selection.since)
     context: dict[str, Any] = {
-        "place": place,
+        "access": access,
         **form_context(selection),
         "entries": most_important_first(entries),
         "digest": digest,
         "goes_on": cursor is not None,
-        "more": _next_page(place, selection, news.keys[AT_ONCE - 1]) if has_more else "",
+        "more": _next_page(access, selection, news.keys[AT_ONCE - 1]) if has_more else "",
         "left": min(AT_ONCE, len(news.keys) - AT_ONCE),
     }
     part = "memory/catch_up/_entries.html"
     if cursor is None or not wants_part(request):
         part = "memory/catch_up/_catch_up.html"
-        has_memories = bool(news.keys or digest) or place.followed.exists()
+        has_memories = bool(news.keys or digest) or access.followed.exists()
         context |= {
-            "opening": [] if cursor else load_opening(shown, place, selection.since),
+            "opening": [] if cursor else load_opening(shown, access, selection.since),
             "unseen": [entry for entry in shown if entry.memory.news],
             "attention_items": []
             if cursor
-            else find_attention_items(news, place, selection.since, now),
-            "from_us": _title_moment(place, selection.since),
-            "has_marks": _marks(place).exists(),
-            "is_late": is_late(place.workspace, now),
-            "behind": _channels_behind(place, now),
-            "health": _health_context(place, now),
+            else find_attention_items(news, access, selection.since, now),
+            "from_us": _title_moment(access, selection.since),
+            "has_marks": _marks(access).exists(),
+            "is_late": is_late(access.workspace, now),
+            "behind": _channels_behind(access, now),
+            "health": _health_context(access, now),
             "has_memories": has_memories,
-            "has_messages": has_memories or _messages(place).exists(),
-            "awaits_memories": has_memories or _awaits_memories(place, now),
+            "has_messages": has_memories or _messages(access).exists(),
+            "awaits_memories": has_memories or _awaits_memories(access, now),
         }
     status = 422 if selection.error else 200
     response = render_page_or_part(
@@ -107,12 +107,12 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
 @require_POST
 def mark_all(request: UserRequest, slug: str) -> HttpResponse:
     """Mark the versions that were on the page as seen. ``seen`` are pairs "memory:number"."""
-    place = open_workspace(request, slug)
+    access = open_workspace(request, slug)
     pairs = (pair.partition(":") for pair in request.POST.getlist("seen"))
     numbers = {number_or_none(pk): number_or_none(number) or 0 for pk, _colon, number in pairs}
     count = 0
-    for memory in followed(place.reader, place.workspace.pk).filter(pk__in=filter(None, numbers)):
-        if visible_versions(memory, place).filter(number=numbers[memory.pk]).exists():
+    for memory in followed(access.reader, access.workspace.pk).filter(pk__in=filter(None, numbers)):
+        if visible_versions(memory, access).filter(number=numbers[memory.pk]).exists():
             seen = Seen.objects.of(request.user, memory)
             count += seen.mark(numbers[memory.pk], timezone.now())
     news = ngettext("%(n)s memory is marked as seen.", "%(n)s memories are marked as seen.", count)
@@ -124,14 +124,14 @@ def mark_all(request: UserRequest, slug: str) -> HttpResponse:
 @require_POST
 def mark(request: UserRequest, slug: str, pk: int) -> HttpResponse:
     """Mark the version ``number`` as seen, or restore the mark before it with ``undo``."""
-    place = open_workspace(request, slug)
-    memory = get_object_or_404(followed(place.reader, place.workspace.pk), pk=pk)
+    access = open_workspace(request, slug)
+    memory = get_object_or_404(followed(access.reader, access.workspace.pk), pk=pk)
     number = number_or_none(request.POST.get("number", ""))
     if number is None:
         raise Http404
-    get_object_or_404(visible_versions(memory, place), number=number)
+    get_object_or_404(visible_versions(memory, access), number=number)
     seen = Seen.objects.of(request.user, memory)
-    where = scope_name(*with_channels([memory], place))
+    where = scope_name(*with_channels([memory], access))
     if "undo" in request.POST:
         news = (
             _("%(where)s is marked as not seen.") % {"where": where}
@@ -144,9 +144,9 @@ def mark(request: UserRequest, slug: str, pk: int) -> HttpResponse:
             "where": where,
             "number": seen.number,
         }
-    selection = parse_selection(request.POST, place, timezone.now())
+    selection = parse_selection(request.POST, access, timezone.now())
     if wants_part(request):
-        return _render_entry(request, place, memory.pk, selection, news)
+        return _render_entry(request, access, memory.pk, selection, news)
     toasts.success(request, news)
     path = reverse("catch_up-index", args=[slug])
     query = {**selection.query, "marked": str(memory.pk)}
@@ -154,20 +154,20 @@ def mark(request: UserRequest, slug: str, pk: int) -> HttpResponse:
 
 
 def _render_entry(
-    request: UserRequest, place: WorkspaceContext, pk: int, selection: Selection, news: str
+    request: UserRequest, access: WorkspaceAccess, pk: int, selection: Selection, news: str
 ) -> HttpResponse:
     """Render one entry and the counts that depend on it."""
-    memories = followed(place.reader, place.workspace.pk).filter(pk=pk)
-    entries = load_entries(memories, place, selection.since, folded=pk)
+    memories = followed(access.reader, access.workspace.pk).filter(pk=pk)
+    entries = load_entries(memories, access, selection.since, folded=pk)
     if not entries:
         raise Http404
-    load_details(entries, place, selection.since)
+    load_details(entries, access, selection.since)
     [entry] = entries
     context = {
-        "place": place,
+        "access": access,
         **form_context(selection),
         "entry": entry,
-        "rows": [row for row in place.nav if row.pk == entry.memory.channel_id],
+        "rows": [row for row in access.nav if row.pk == entry.memory.channel_id],
         "news": news,
         "takes_focus": True,
     }
@@ -175,40 +175,40 @@ def _render_entry(
     return render_page_or_part(request, part, part, context)
 
 
-def _next_page(place: WorkspaceContext, selection: Selection, last: tuple[int, int, int]) -> str:
-    path = reverse("catch_up-index", args=[place.workspace.slug])
+def _next_page(access: WorkspaceAccess, selection: Selection, last: tuple[int, int, int]) -> str:
+    path = reverse("catch_up-index", args=[access.workspace.slug])
     query = {**selection.query, "cursor": format_cursor(last)}
     return f"{path}?{urlencode(query)}"
 
 
-def _title_moment(place: WorkspaceContext, since: Since) -> Any:
+def _title_moment(access: WorkspaceAccess, since: Since) -> Any:
     """Return the moment in the title: the requested one, or the oldest mark with news behind it.
 
     Return None if a memory was never marked.
     """
     if since.us is not None:
         return since.us
-    marks = _marks(place)
-    if not place.unseen:
+    marks = _marks(access)
+    if not access.unseen:
         return marks.aggregate(at=Max("at"))["at"]
     unmarked = ~Exists(marks.filter(memory=OuterRef("pk")))
-    if unseen_memories(place.followed, place.reader.user_id).filter(unmarked).exists():
+    if unseen_memories(access.followed, access.reader.user_id).filter(unmarked).exists():
         return None
     return marks.filter(number__lt=F("memory__current__number")).aggregate(at=Min("at"))["at"]
 
 
-def _marks(place: WorkspaceContext) -> QuerySet[Seen]:
-    marks = Seen.objects.filter(user=place.reader.user_id, at__isnull=False)
-    return marks.filter(Exists(place.followed.filter(pk=OuterRef("memory"))))
+def _marks(access: WorkspaceAccess) -> QuerySet[Seen]:
+    marks = Seen.objects.filter(user=access.reader.user_id, at__isnull=False)
+    return marks.filter(Exists(access.followed.filter(pk=OuterRef("memory"))))
 
 
-def _channels_behind(place: WorkspaceContext, now: datetime) -> list[tuple[Channel, Coverage]]:
+def _channels_behind(access: WorkspaceAccess, now: datetime) -> list[tuple[Channel, Coverage]]:
     """Return the channels whose sync needs a person. It is empty if the whole sync is late."""
-    if not place.workspace.connected_at or is_late(place.workspace, now):
+    if not access.workspace.connected_at or is_late(access.workspace, now):
         return []
     late = Q(sync__synced_at__lt=now - SYNC_MAX_AGE)
-    channels = place.with_workspace(
-        place.readable_channels.failing(TEMPORARY_CODES, late).select_related("sync")
+    channels = access.with_workspace(
+        access.readable_channels.failing(TEMPORARY_CODES, late).select_related("sync")
     )
     coverages = ((channel, coverage_of(channel, now)) for channel in channels)
     return [
@@ -218,24 +218,24 @@ def _channels_behind(place: WorkspaceContext, now: datetime) -> list[tuple[Chann
     ]
 
 
-def _health_context(place: WorkspaceContext, now: datetime) -> dict[str, Any]:
+def _health_context(access: WorkspaceAccess, now: datetime) -> dict[str, Any]:
     """Return the problems that keep new messages from being remembered."""
     shown = (HealthProblem.WORKER, HealthProblem.JOBS)
     return {
-        "problems": [problem for problem in find_problems(place.signs, now) if problem in shown],
-        "worker_at": place.signs.worker_at,
-        "failed": describe_failed(place.signs.failed_jobs),
+        "problems": [problem for problem in find_problems(access.signs, now) if problem in shown],
+        "worker_at": access.signs.worker_at,
+        "failed": describe_failed(access.signs.failed_jobs),
     }
 
 
-def _messages(place: WorkspaceContext) -> QuerySet[Message]:
-    return Message.objects.visible_to(place.reader).filter(channel__workspace=place.workspace)
+def _messages(access: WorkspaceAccess) -> QuerySet[Message]:
+    return Message.objects.visible_to(access.reader).filter(channel__workspace=access.workspace)
 
 
-def _awaits_memories(place: WorkspaceContext, now: datetime) -> bool:
+def _awaits_memories(access: WorkspaceAccess, now: datetime) -> bool:
     """Return whether a message is new enough for the next pass. Older ones need a backfill."""
-    first_us = to_micros(now) - place.workspace.memory_settings.window_us
+    first_us = to_micros(now) - access.workspace.memory_settings.window_us
     # By channel: the index of messages by time is within one.
     begin = Coalesce(OuterRef("start_us"), first_us)
-    messages = _messages(place).filter(channel=OuterRef("pk"), micros__gte=begin)
-    return place.workspace.channels.filter(Exists(messages)).exists()
+    messages = _messages(access).filter(channel=OuterRef("pk"), micros__gte=begin)
+    return access.workspace.channels.filter(Exists(messages)).exists()

@@ -17,7 +17,7 @@ from memories.pipeline.costs import usage
 from memories.rules.generate.coverage import Waiting
 from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory.identity import MemoryScope, MemoryType
-from memories.views.access.access import UserRequest, WorkspaceContext, open_channel
+from memories.views.access.access import UserRequest, WorkspaceAccess, open_channel
 from memories.views.ingest.messages import first_words
 from memories.views.memory.scopes import load_notes, texts_context
 from memories.views.memory.selection import form_context, parse_selection
@@ -34,9 +34,9 @@ BAR_WIDTH = 272
 @login_required
 def detail(request: UserRequest, slug: str, slack_id: str) -> HttpResponse:
     """``?since=`` shows the new lines first, as in Catch up."""
-    place, channel = open_channel(request, slug, slack_id)
+    access, channel = open_channel(request, slug, slack_id)
     now = timezone.now()
-    selection = parse_selection(request.GET, place, now)
+    selection = parse_selection(request.GET, access, now)
     has_period = "since" in request.GET and not selection.error
     memories = {
         memory.memory_type: memory
@@ -45,15 +45,15 @@ def detail(request: UserRequest, slug: str, slack_id: str) -> HttpResponse:
     long_term = memories.get(MemoryType.LONG_TERM)
     short_term = memories.get(MemoryType.SHORT_TERM)
     remembering = {channel.pk} if short_term and short_term.current_id else set()
-    shares = shares_of(place, [channel], to_micros(now), remembering=remembering)
+    shares = shares_of(access, [channel], to_micros(now), remembering=remembering)
     share, waiting = shares[channel.pk]
-    coverage = find_coverage(place, channel, now)
-    texts = texts_context(place, long_term, short_term, selection.since if has_period else None)
+    coverage = find_coverage(access, channel, now)
+    texts = texts_context(access, long_term, short_term, selection.since if has_period else None)
     return render_page(
         request,
         "memory/channels/detail.html",
         {
-            "place": place,
+            "access": access,
             "channel": channel,
             **texts,
             "period": form_context(selection),
@@ -63,15 +63,15 @@ def detail(request: UserRequest, slug: str, slack_id: str) -> HttpResponse:
             "reading": reading_bar(coverage, channel, BAR_WIDTH) if coverage else [],
             "bar_width": BAR_WIDTH,
             "waiting": waiting,
-            "update_path": _update_path(place, channel, short_term, waiting, now),
+            "update_path": _update_path(access, channel, short_term, waiting, now),
             "coverage": coverage,
-            "jobs": _load_jobs(place, channel),
-            "threads": _load_threads(place, channel),
-            "notes": load_notes(place, channel),
-            "timeline": load_timeline(place, channel, long_term, texts["shown"], now),
-            "cost": usage.sum_this_month(place.reader, now, job__memory__channel=channel),
-            "may_opt_in": may_opt_in(place, channel),
-            "choice": place.preferences.get(channel.pk, ""),
+            "jobs": _load_jobs(access, channel),
+            "threads": _load_threads(access, channel),
+            "notes": load_notes(access, channel),
+            "timeline": load_timeline(access, channel, long_term, texts["shown"], now),
+            "cost": usage.sum_this_month(access.reader, now, job__memory__channel=channel),
+            "may_opt_in": may_opt_in(access, channel),
+            "choice": access.preferences.get(channel.pk, ""),
             "now": now,
         },
         status=422 if selection.error else 200,
@@ -84,12 +84,12 @@ def opt_in(request: UserRequest, slug: str, slack_id: str) -> HttpResponse:
 
     For admins of the workspace who are members of the channel.
     """
-    place, channel = open_channel(request, slug, slack_id)
-    if not may_opt_in(place, channel):
+    access, channel = open_channel(request, slug, slack_id)
+    if not may_opt_in(access, channel):
         raise PermissionDenied
     if request.method != "POST":
         return render_page(
-            request, "memory/channels/opt_in.html", {"place": place, "channel": channel}
+            request, "memory/channels/opt_in.html", {"access": access, "channel": channel}
         )
     on = request.POST.get("on") == "1"
     if channel_audience.set_opt_in(channel, by=request.user, on=on):
@@ -106,7 +106,7 @@ def opt_in(request: UserRequest, slug: str, slack_id: str) -> HttpResponse:
 @require_POST
 def follow(request: UserRequest, slug: str, slack_id: str) -> HttpResponse:
     """Save ``choice`` of the reader for the channel: follow, mute, or "" for neither."""
-    _place, channel = open_channel(request, slug, slack_id)
+    _access, channel = open_channel(request, slug, slack_id)
     choice = request.POST.get("choice", "")
     if choice not in ("", *ChannelPreference.Choice.values):
         raise Http404
@@ -120,63 +120,63 @@ def follow(request: UserRequest, slug: str, slack_id: str) -> HttpResponse:
     return redirect(next_of(request) or channel_path(slug, slack_id))
 
 
-def may_opt_in(place: WorkspaceContext, channel: Channel) -> bool:
+def may_opt_in(access: WorkspaceAccess, channel: Channel) -> bool:
     """Return whether the reader may change the opt-in.
 
     Other public channels are always in the workspace's memory, and direct messages never.
     """
     is_private = channel.kind == Channel.Kind.PRIVATE
     has_opt_in = is_private or (channel.is_public and channel.is_shared)
-    return has_opt_in and place.can_administer and place.is_member_of(channel)
+    return has_opt_in and access.can_administer and access.is_member_of(channel)
 
 
 def _update_path(
-    place: WorkspaceContext,
+    access: WorkspaceAccess,
     channel: Channel,
     memory: Memory | None,
     waiting: Waiting | None,
     now: datetime,
 ) -> str:
     """Return the page that updates the memory now, "" if no messages wait or for readers."""
-    if not place.can_edit:
+    if not access.can_edit:
         return ""
     if waiting is None:
         # The first pass has not counted the waiting messages yet.
-        since_us = to_micros(now) - place.workspace.memory_settings.window_us
+        since_us = to_micros(now) - access.workspace.memory_settings.window_us
         messages = Message.objects.rememberable().filter(channel=channel, micros__gte=since_us)
         if channel.start_us is not None or not messages.exists():
             return ""
-    return update_path(memory or Memory(workspace=place.workspace, channel=channel))
+    return update_path(memory or Memory(workspace=access.workspace, channel=channel))
 
 
-def _load_threads(place: WorkspaceContext, channel: Channel) -> list[tuple[Memory, str, str]]:
+def _load_threads(access: WorkspaceAccess, channel: Channel) -> list[tuple[Memory, str, str]]:
     """Return memories of threads, with the page and the first words of the thread, "" without any."""
     memories = list(
         Memory.objects.filter(channel=channel, scope=MemoryScope.THREAD, current__isnull=False)
         .select_related("current")
         .order_by("-current__until_us", "-pk")[:THREADS_SHOWN]
     )
-    roots = Message.objects.visible_to(place.reader).filter(
+    roots = Message.objects.visible_to(access.reader).filter(
         channel=channel,
         state=Message.State.LIVE,
         ts__in=[memory.thread_ts for memory in memories],
     )
-    words = first_words(roots, place)
+    words = first_words(roots, access)
     return [
         (
             memory,
-            thread_path(place.workspace.slug, channel.slack_id, memory.thread_ts),
+            thread_path(access.workspace.slug, channel.slack_id, memory.thread_ts),
             words.get(memory.thread_ts, ""),
         )
         for memory in memories
     ]
 
 
-def _load_jobs(place: WorkspaceContext, channel: Channel) -> list[Job]:
+def _load_jobs(access: WorkspaceAccess, channel: Channel) -> list[Job]:
     """Return the unfinished and dead jobs, oldest first."""
     states = (*Job.UNFINISHED, Job.State.DEAD)
     return list(
-        Job.objects.visible_to(place.reader)
+        Job.objects.visible_to(access.reader)
         .of_channel(channel)
         .filter(state__in=states)
         .select_related("memory", "segment")

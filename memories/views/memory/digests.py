@@ -58,7 +58,7 @@ def feed_address(request: UserRequest) -> HttpResponse:
     token = digest.new_feed_token()
     AuditEvent.objects.record("feed_issue", by=request.user)
     address = full_url(reverse("digests-feed", args=[token]))
-    context = {"place": find_only_workspace(request), "address": address}
+    context = {"access": find_only_workspace(request), "address": address}
     return render_page(request, "memory/digests/feed.html", context)
 
 

@@ -22,7 +22,7 @@ from memories.rules.memory.identity import MemoryType
 from memories.rules.memory.kinds import Kind
 from memories.rules.memory.lines import group_by_kind, split_text
 from memories.rules.summariser import OFFLINE
-from memories.views.access.access import WorkspaceContext
+from memories.views.access.access import WorkspaceAccess
 from memories.views.memory.line_display import LineBuilder, LineDisplay, SourceChip, user_name
 from memories.views.texts import in_its_language, with_words
 
@@ -159,13 +159,13 @@ def for_list(versions: MemoryVersionQuerySet) -> MemoryVersionQuerySet:
     return joined.defer(*texts, *old, *job)
 
 
-def visible_versions(memory: Memory, place: WorkspaceContext) -> MemoryVersionQuerySet:
-    versions: MemoryVersionQuerySet = memory.versions.visible_to(place.reader)
+def visible_versions(memory: Memory, access: WorkspaceAccess) -> MemoryVersionQuerySet:
+    versions: MemoryVersionQuerySet = memory.versions.visible_to(access.reader)
     return versions
 
 
 def display_versions(
-    versions: Iterable[MemoryVersion], place: WorkspaceContext
+    versions: Iterable[MemoryVersion], access: WorkspaceAccess
 ) -> list[VersionDisplay]:
     """Load the lines of versions. A source has the number of its first occurrence in the text."""
     loaded = list(versions)
@@ -173,7 +173,7 @@ def display_versions(
     of_versions = Line.objects.filter(version__in=loaded).select_related("author")
     for line in of_versions.order_by("version", "position"):
         lines[line.version_id].append(line)
-    builder = LineBuilder(loaded, [line for group in lines.values() for line in group], place)
+    builder = LineBuilder(loaded, [line for group in lines.values() for line in group], access)
     displays = []
     for version in loaded:
         numbers: dict[int, int] = {}
@@ -183,14 +183,14 @@ def display_versions(
 
 
 def display_version(
-    version: MemoryVersion | None, place: WorkspaceContext
+    version: MemoryVersion | None, access: WorkspaceAccess
 ) -> VersionDisplay | None:
-    return display_versions([version], place)[0] if version else None
+    return display_versions([version], access)[0] if version else None
 
 
-def display_lines(lines: list[Line], place: WorkspaceContext) -> list[tuple[Line, LineDisplay]]:
+def display_lines(lines: list[Line], access: WorkspaceAccess) -> list[tuple[Line, LineDisplay]]:
     """Return lines with their display. They may be of several versions of one memory."""
-    builder = LineBuilder([line.version for line in lines], lines, place)
+    builder = LineBuilder([line.version for line in lines], lines, access)
     numbers: dict[int, int] = {}
     return [(line, builder.build(line, line.version, numbers)) for line in lines]
 

@@ -10,7 +10,7 @@ from memories.models import Line, MemoryVersion, Message, Proposal, User
 from memories.models.ingest.messages import author_name
 from memories.rules.ingest.invisible import mark_invisible
 from memories.rules.memory.lines import Origin, words_of
-from memories.views.access.access import WorkspaceContext
+from memories.views.access.access import WorkspaceAccess
 from memories.views.paths import messages_path
 
 
@@ -79,20 +79,20 @@ class LineBuilder:
     """Builds `LineDisplay` values from rows that it loads once for all lines."""
 
     def __init__(
-        self, versions: list[MemoryVersion], lines: list[Line], place: WorkspaceContext
+        self, versions: list[MemoryVersion], lines: list[Line], access: WorkspaceAccess
     ) -> None:
         self.sources = _load_sources(lines)
         channels = {row.message__channel_id for rows in self.sources.values() for row in rows}
-        slug = place.workspace.slug
+        slug = access.workspace.slug
         self.channel_paths = {
             key: messages_path(slug, channel.slack_id)
-            for key, channel in place.channels_by_key(channels).items()
+            for key, channel in access.channels_by_key(channels).items()
         }
-        self.first_versions = _load_first_versions(versions, lines, place)
-        self.earlier = _load_earlier(versions, self.first_versions, place)
-        self.disputed = _load_disputed(versions, place)
+        self.first_versions = _load_first_versions(versions, lines, access)
+        self.earlier = _load_earlier(versions, self.first_versions, access)
+        self.disputed = _load_disputed(versions, access)
         self.next_versions = _load_next_versions(
-            {line.version_id for line in lines if line.outcome}, place
+            {line.version_id for line in lines if line.outcome}, access
         )
 
     def build(self, line: Line, version: MemoryVersion, numbers: dict[int, int]) -> LineDisplay:
@@ -162,11 +162,11 @@ def _load_sources(lines: list[Line]) -> dict[int, list[Any]]:
     return sources
 
 
-def _load_next_versions(versions: set[int], place: WorkspaceContext) -> dict[int, tuple[int, int]]:
+def _load_next_versions(versions: set[int], access: WorkspaceAccess) -> dict[int, tuple[int, int]]:
     """Return key and number of the first visible version by a model after each of these."""
     if not versions:
         return {}
-    later_versions = MemoryVersion.objects.visible_to(place.reader).filter(
+    later_versions = MemoryVersion.objects.visible_to(access.reader).filter(
         base__in=versions, origin=Origin.MODEL
     )
     rows = later_versions.order_by("-number").values_list("base", "pk", "number")
@@ -174,7 +174,7 @@ def _load_next_versions(versions: set[int], place: WorkspaceContext) -> dict[int
 
 
 def _load_first_versions(
-    versions: list[MemoryVersion], lines: list[Line], place: WorkspaceContext
+    versions: list[MemoryVersion], lines: list[Line], access: WorkspaceAccess
 ) -> dict[tuple[int, int], MemoryVersion]:
     """Return the visible first versions of older lines, by memory and number."""
     by_pk = {version.pk: version for version in versions}
@@ -183,7 +183,7 @@ def _load_first_versions(
         for line in lines
         if line.since != by_pk[line.version_id].number
     }
-    rows = MemoryVersion.objects.visible_to(place.reader).filter(
+    rows = MemoryVersion.objects.visible_to(access.reader).filter(
         memory__in={memory for memory, _ in keys}, number__in={number for _, number in keys}
     )
     loaded = rows.only("memory", "number", "base") if keys else ()
@@ -194,7 +194,7 @@ def _load_first_versions(
 def _load_earlier(
     versions: list[MemoryVersion],
     first_versions: Mapping[tuple[int, int], MemoryVersion],
-    place: WorkspaceContext,
+    access: WorkspaceAccess,
 ) -> dict[tuple[int, str], list[str]]:
     """Return the texts that each line replaced in its first version, by version and words."""
     bases = {
@@ -202,7 +202,7 @@ def _load_earlier(
         for version in (*versions, *first_versions.values())
         if version.base_id is not None
     }
-    readable = MemoryVersion.objects.visible_to(place.reader).filter(pk__in=bases)
+    readable = MemoryVersion.objects.visible_to(access.reader).filter(pk__in=bases)
     replaced = Line.objects.filter(
         version__in=readable, outcome=Line.Outcome.SUPERSEDED, redacted=False
     )
@@ -224,9 +224,9 @@ def _load_earlier(
     return earlier
 
 
-def _load_disputed(versions: list[MemoryVersion], place: WorkspaceContext) -> set[tuple[int, str]]:
+def _load_disputed(versions: list[MemoryVersion], access: WorkspaceAccess) -> set[tuple[int, str]]:
     """Return memory and words of the lines with open proposals."""
     proposals = Proposal.objects.open().filter(memory__in={v.memory_id for v in versions})
     if not proposals.exists():  # the usual case, and `visible_to` is a slow query
         return set()
-    return set(proposals.visible_to(place.reader).values_list("memory", "line_text"))
+    return set(proposals.visible_to(access.reader).values_list("memory", "line_text"))

@@ -15,7 +15,7 @@ from memories.models import Line, Memory, MemoryVersion, Proposal, StaleBase
 from memories.models.memory.proposals import MAX_LENGTH
 from memories.pipeline.memory.proposals import find_sources
 from memories.rules.memory.lines import correct_line, words_of
-from memories.views.access.access import UserRequest, WorkspaceContext, open_memory
+from memories.views.access.access import UserRequest, WorkspaceAccess, open_memory
 from memories.views.memory.display import visible_versions
 from memories.views.memory.memories import Base, answer_conflict, read_base, save_draft
 from memories.views.memory.rail import card_context
@@ -41,34 +41,34 @@ def edit(request: UserRequest, pk: int, position: int) -> HttpResponse:
     a reason and a source. The status is 422 for an invalid text. It is 409 if there is a newer
     version: editors then get the conflict page with the whole text.
     """
-    place, memory = open_memory(request, pk)
-    if not place.may_propose:
+    access, memory = open_memory(request, pk)
+    if not access.may_propose:
         raise PermissionDenied
     if request.method != "POST":
         line = _find_line(memory.current, position)
         if line is None:
             raise Http404
-        return _render(request, place, memory, line, LineForm(words_of(line.text)))
+        return _render(request, access, memory, line, LineForm(words_of(line.text)))
     base = read_base(request, "based_on", "revision")
-    seen = visible_versions(memory, place).filter(number=base.number, revision=base.revision)
+    seen = visible_versions(memory, access).filter(number=base.number, revision=base.revision)
     line = _find_line(seen.first(), position)
     form = _read_form(request, line)
     if line is None:
-        return _render(request, place, memory, _find_line(memory.current, position), form, 409)
+        return _render(request, access, memory, _find_line(memory.current, position), form, 409)
     if form.error:
-        return _render(request, place, memory, line, form, 422)
-    if not place.can_edit:
-        _propose(request, place, line, form)
-        return _answer(request, place, memory, _("Proposed. An editor will decide."), position)
+        return _render(request, access, memory, line, form, 422)
+    if not access.can_edit:
+        _propose(request, access, line, form)
+        return _answer(request, access, memory, _("Proposed. An editor will decide."), position)
     try:
-        version = _save(request, place, line, form, base)
+        version = _save(request, access, line, form, base)
     except StaleBase:
         yours = _text_with(line, form.text)
-        save_draft(place, memory, yours, base)
+        save_draft(access, memory, yours, base)
         memory.refresh_from_db()
-        return answer_conflict(request, place, memory, yours=yours, seen=base)
+        return answer_conflict(request, access, memory, yours=yours, seen=base)
     news = _("Saved as version %(number)s.") % {"number": version.number}
-    return _answer(request, place, memory, news, position)
+    return _answer(request, access, memory, news, position)
 
 
 def _find_line(version: MemoryVersion | None, position: int) -> Line | None:
@@ -94,28 +94,28 @@ def _read_form(request: UserRequest, line: Line | None) -> LineForm:
     return LineForm(words_of(text), reason, source, error)
 
 
-def _propose(request: UserRequest, place: WorkspaceContext, line: Line, form: LineForm) -> Proposal:
+def _propose(request: UserRequest, access: WorkspaceAccess, line: Line, form: LineForm) -> Proposal:
     return Proposal.objects.propose(
         line.version,
         line,
         form.text,
         reason=form.reason,
         source_text=form.source,
-        sources=find_sources(line.version.memory, form.source, place.reader),
+        sources=find_sources(line.version.memory, form.source, access.reader),
         author=request.user,
     )
 
 
 @transaction.atomic
 def _save(
-    request: UserRequest, place: WorkspaceContext, line: Line, form: LineForm, base: Base
+    request: UserRequest, access: WorkspaceAccess, line: Line, form: LineForm, base: Base
 ) -> MemoryVersion:
     """Add a version. A reason or a source is kept with an approved proposal."""
     if not (form.reason or form.source):
         return line.correct(
             form.text, by=request.user, based_on=base.number, revision=base.revision
         )
-    proposal = _propose(request, place, line, form)
+    proposal = _propose(request, access, line, form)
     version = proposal.approve(by=request.user, based_on=base.number, revision=base.revision)
     assert version is not None
     return version
@@ -130,20 +130,20 @@ def _text_with(line: Line, text: str) -> str:
 
 
 def _answer(
-    request: UserRequest, place: WorkspaceContext, memory: Memory, news: str, position: int
+    request: UserRequest, access: WorkspaceAccess, memory: Memory, news: str, position: int
 ) -> HttpResponse:
     if not wants_part(request):
         toasts.success(request, news)
         return redirect(card_path(memory))
     memory.refresh_from_db()
-    context = {**card_context(memory, place), "news": news, "focus_line": position}
+    context = {**card_context(memory, access), "news": news, "focus_line": position}
     page = "memory/memories/_saved.html"
     return render_page_or_part(request, page, page, context)
 
 
 def _render(
     request: UserRequest,
-    place: WorkspaceContext,
+    access: WorkspaceAccess,
     memory: Memory,
     line: Line | None,
     form: LineForm,
@@ -152,7 +152,7 @@ def _render(
     """Render the form for a line. Without a line, the memory does not have it any more."""
     on = request.POST.get("on", request.GET.get("on", ""))
     context: dict[str, Any] = {
-        "place": place,
+        "access": access,
         "memory": memory,
         "line": line,
         "form": form,

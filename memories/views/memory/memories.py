@@ -23,7 +23,7 @@ from memories.rules.memory.identity import MemoryType
 from memories.rules.memory.lines import MAX_TEXT_LENGTH, split_text
 from memories.views.access.access import (
     UserRequest,
-    WorkspaceContext,
+    WorkspaceAccess,
     must_edit,
     number_in,
     open_memory,
@@ -58,14 +58,14 @@ def edit(request: UserRequest, pk: int) -> HttpResponse:
     shows both texts, paragraph by paragraph, and saves the result over the newer one. GET offers an
     unsaved draft; ``?draft=take`` opens it.
     """
-    place, memory = open_memory(request, pk)
-    must_edit(place)
+    access, memory = open_memory(request, pk)
+    must_edit(access)
     if request.method != "POST":
-        return _open_editor(request, place, memory)
+        return _open_editor(request, access, memory)
     text, base = _read_text(request), read_base(request, "based_on", "revision")
     is_resolution = "seen" in request.POST
     if is_resolution:
-        context = _resolution_context(request, place, memory, base)
+        context = _resolution_context(request, access, memory, base)
         if request.POST.get("do") == "choose":
             if conflicts.is_edited_by_hand(request.POST, context["hunks"], text):
                 context["replaced"] = text
@@ -75,35 +75,35 @@ def edit(request: UserRequest, pk: int) -> HttpResponse:
             return _render_conflict(request, context | {"error": error}, text=text, status=422)
     error = text_error(text) or name_error(_read_summary(request))
     if error:
-        save_draft(place, memory, text, base)
+        save_draft(access, memory, text, base)
     else:
         try:
             version = _save(request, memory, text, base)
         except Unchanged:
             if is_resolution:
-                return _answer_already_saved(request, place, memory)
+                return _answer_already_saved(request, access, memory)
             error = _("No differences from version %(number)s.") % {"number": base.number}
         except ValueError:  # only redacted lines were left
             error = empty_error()
         except StaleBase:
-            save_draft(place, memory, text, base)
+            save_draft(access, memory, text, base)
             memory.refresh_from_db()
-            return answer_conflict(request, place, memory, yours=text, seen=base)
+            return answer_conflict(request, access, memory, yours=text, seen=base)
         else:
             news = _("Saved as version %(number)s.") % {"number": version.number}
-            return _answer_saved(request, place, memory, news)
-    return _render_editor(request, place, memory, text=text, base=base, error=error, status=422)
+            return _answer_saved(request, access, memory, news)
+    return _render_editor(request, access, memory, text=text, base=base, error=error, status=422)
 
 
 @login_required
 @require_POST
 def preview(request: UserRequest, pk: int) -> HttpResponse:
     """Show the changes of the typed text, and save it as a draft."""
-    place, memory = open_memory(request, pk)
-    must_edit(place)
+    access, memory = open_memory(request, pk)
+    must_edit(access)
     text, base = _read_text(request), read_base(request, "based_on", "revision")
-    save_draft(place, memory, text, base)
-    version = visible_versions(memory, place).filter(number=base.number).first()
+    save_draft(access, memory, text, base)
+    version = visible_versions(memory, access).filter(number=base.number).first()
     rows = compare.compare_lines(version.content if version else "", text)
     changes = {
         "rows": rows,
@@ -112,8 +112,8 @@ def preview(request: UserRequest, pk: int) -> HttpResponse:
     }
     if wants_part(request):
         page = "memory/memories/_preview.html"
-        return render_page_or_part(request, page, page, {"place": place, "preview": changes})
-    return _render_editor(request, place, memory, text=text, base=base, preview=changes)
+        return render_page_or_part(request, page, page, {"access": access, "preview": changes})
+    return _render_editor(request, access, memory, text=text, base=base, preview=changes)
 
 
 @login_required
@@ -123,54 +123,54 @@ def draft(request: UserRequest, pk: int) -> HttpResponse:
 
     ``do=discard`` deletes the earlier draft first.
     """
-    place, memory = open_memory(request, pk)
-    must_edit(place)
+    access, memory = open_memory(request, pk)
+    must_edit(access)
     text, base = _read_text(request), read_base(request, "based_on", "revision")
     if request.POST.get("do") == "discard":
-        Draft.objects.discard(place.reader, memory)
-        save_draft(place, memory, text, base)
-        return _render_editor(request, place, memory, text=text, base=base)
-    saved = save_draft(place, memory, text, base)
+        Draft.objects.discard(access.reader, memory)
+        save_draft(access, memory, text, base)
+        return _render_editor(request, access, memory, text=text, base=base)
+    saved = save_draft(access, memory, text, base)
     if not wants_part(request):
         return redirect(f"{reverse('memories-edit', args=[pk])}?draft=take")
     page = "memory/memories/_kept.html"
-    return render_page_or_part(request, page, page, {"place": place, "kept": saved})
+    return render_page_or_part(request, page, page, {"access": access, "kept": saved})
 
 
 @login_required
 @require_safe
 def versions(request: UserRequest, pk: int) -> HttpResponse:
     """List all versions. The part replaces the newest versions beside the memory."""
-    place, memory = open_memory(request, pk)
-    versions = visible_versions(memory, place).newest_first()
+    access, memory = open_memory(request, pk)
+    versions = visible_versions(memory, access).newest_first()
     paginator = Paginator(for_list(versions), VERSIONS_AT_ONCE)
     page = paginator.get_page(request.GET.get("page"))
     rail = Rail(page.object_list)
-    rail.outcome = find_edit_outcome(versions, place)
-    context = {"place": place, "memory": memory, "page": page, "rail": rail}
+    rail.outcome = find_edit_outcome(versions, access)
+    context = {"access": access, "memory": memory, "page": page, "rail": rail}
     return render_page_or_part(
         request, "memory/memories/versions.html", "memory/memories/_rail.html", context
     )
 
 
-def _open_editor(request: UserRequest, place: WorkspaceContext, memory: Memory) -> HttpResponse:
+def _open_editor(request: UserRequest, access: WorkspaceAccess, memory: Memory) -> HttpResponse:
     """Render the editor with the current text, or with the draft on request."""
     text = memory.current.content if memory.current else ""
-    draft = Draft.objects.find(place.reader, memory, timezone.now())
+    draft = Draft.objects.find(access.reader, memory, timezone.now())
     if draft is None or draft.text == text:
-        return _render_editor(request, place, memory, text=text, base=_current_base(memory))
+        return _render_editor(request, access, memory, text=text, base=_current_base(memory))
     if request.GET.get("draft") == "take":
         base = Base(draft.based_on, draft.revision)
-        return _render_editor(request, place, memory, text=draft.text, base=base)
+        return _render_editor(request, access, memory, text=draft.text, base=base)
     base = _current_base(memory)
-    return _render_editor(request, place, memory, text=text, base=base, draft=draft)
+    return _render_editor(request, access, memory, text=text, base=base, draft=draft)
 
 
-def save_draft(place: WorkspaceContext, memory: Memory, text: str, base: Base) -> Draft | None:
+def save_draft(access: WorkspaceAccess, memory: Memory, text: str, base: Base) -> Draft | None:
     if not split_text(text):
         return None
     return Draft.objects.save_text(
-        place.reader,
+        access.reader,
         memory,
         text,
         based_on=base.number,
@@ -181,7 +181,7 @@ def save_draft(place: WorkspaceContext, memory: Memory, text: str, base: Base) -
 
 def _render_editor(
     request: UserRequest,
-    place: WorkspaceContext,
+    access: WorkspaceAccess,
     memory: Memory,
     *,
     text: str,
@@ -191,11 +191,11 @@ def _render_editor(
     draft: Draft | None = None,
     status: int = 200,
 ) -> HttpResponse:
-    settings = place.workspace.memory_settings
+    settings = access.workspace.memory_settings
     is_long_term = memory.memory_type == MemoryType.LONG_TERM
-    version = visible_versions(memory, place).filter(number=base.number).first()
+    version = visible_versions(memory, access).filter(number=base.number).first()
     context = {
-        "place": place,
+        "access": access,
         "memory": memory,
         "text": text,
         "unprotected_lines": version.unprotected_lines() if version else (),
@@ -234,47 +234,47 @@ def _save(request: UserRequest, memory: Memory, text: str, base: Base) -> Memory
 
 
 def _answer_already_saved(
-    request: UserRequest, place: WorkspaceContext, memory: Memory
+    request: UserRequest, access: WorkspaceAccess, memory: Memory
 ) -> HttpResponse:
     """Answer a resolved conflict whose result is the current text."""
     assert memory.current is not None
     news = _("This text is already saved as version %(number)s.")
-    return _answer_saved(request, place, memory, news % {"number": memory.current.number})
+    return _answer_saved(request, access, memory, news % {"number": memory.current.number})
 
 
 def _answer_saved(
-    request: UserRequest, place: WorkspaceContext, memory: Memory, news: str
+    request: UserRequest, access: WorkspaceAccess, memory: Memory, news: str
 ) -> HttpResponse:
-    Draft.objects.discard(place.reader, memory)
+    Draft.objects.discard(access.reader, memory)
     if not wants_part(request):
         toasts.success(request, news)
         return redirect(card_path(memory))
-    context = {**card_context(memory, place), "news": news, "takes_focus": True}
+    context = {**card_context(memory, access), "news": news, "takes_focus": True}
     return render_page_or_part(
         request, "memory/memories/_saved.html", "memory/memories/_saved.html", context
     )
 
 
 def answer_conflict(
-    request: UserRequest, place: WorkspaceContext, memory: Memory, *, yours: str, seen: Base
+    request: UserRequest, access: WorkspaceAccess, memory: Memory, *, yours: str, seen: Base
 ) -> HttpResponse:
     """Answer 409 with both texts, unless they are equal and no lines are to be pinned."""
     base = _current_base(memory)
-    context = _conflict_context(request, place, memory, yours=yours, seen=seen, base=base)
+    context = _conflict_context(request, access, memory, yours=yours, seen=seen, base=base)
     if conflicts.is_saved_already(context["hunks"]) and not context["ticked"]:
-        return _answer_already_saved(request, place, memory)
+        return _answer_already_saved(request, access, memory)
     context["choices"] = conflicts.read_choices({}, context["hunks"])
-    context["rail"] = build_rail(memory, place)
+    context["rail"] = build_rail(memory, access)
     return _render_conflict(request, context, status=409)
 
 
 def _resolution_context(
-    request: UserRequest, place: WorkspaceContext, memory: Memory, base: Base
+    request: UserRequest, access: WorkspaceAccess, memory: Memory, base: Base
 ) -> dict[str, Any]:
     """Return the context of a conflict that was shown before, with its choices."""
     yours = clean_text(request.POST.get("yours", ""))
     seen = read_base(request, "seen", "seen_revision")
-    context = _conflict_context(request, place, memory, yours=yours, seen=seen, base=base)
+    context = _conflict_context(request, access, memory, yours=yours, seen=seen, base=base)
     context["choices"] = conflicts.read_choices(request.POST, context["hunks"])
     context["has_choices"] = True
     return context
@@ -282,7 +282,7 @@ def _resolution_context(
 
 def _conflict_context(
     request: UserRequest,
-    place: WorkspaceContext,
+    access: WorkspaceAccess,
     memory: Memory,
     *,
     yours: str,
@@ -295,7 +295,7 @@ def _conflict_context(
     lines of both texts then take its place, so every difference is a choice.
     """
     numbers = (seen.number, base.number)
-    rows = for_display(visible_versions(memory, place).filter(number__in=numbers))
+    rows = for_display(visible_versions(memory, access).filter(number__in=numbers))
     by_number = {version.number: version for version in rows}
     seen_version, saved_version = by_number.get(seen.number), by_number.get(base.number)
     theirs = saved_version.content if saved_version else ""
@@ -306,12 +306,12 @@ def _conflict_context(
     else:
         began = conflicts.common_lines(yours, theirs)
     return {
-        "place": place,
+        "access": access,
         "memory": memory,
         "yours": yours,
         "seen": seen,
         "based_on": base,
-        "theirs": display_version(saved_version, place),
+        "theirs": display_version(saved_version, access),
         "ticked": request.POST.getlist("keep"),
         "summary": _read_summary(request),
         "hunks": conflicts.find_hunks(began, yours, theirs),

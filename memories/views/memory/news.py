@@ -24,7 +24,7 @@ from memories.rules.memory.catch_up import (
 )
 from memories.rules.memory.compare import ChangeKind, DiffPiece, DiffRow
 from memories.rules.memory.identity import MemoryType
-from memories.views.access.access import WorkspaceContext
+from memories.views.access.access import WorkspaceAccess
 from memories.views.memory.display import (
     ComparedRow,
     VersionDisplay,
@@ -134,7 +134,7 @@ class News:
 
 
 def load_news(
-    place: WorkspaceContext,
+    access: WorkspaceAccess,
     since: Since,
     folded: int | None = None,
     *,
@@ -146,14 +146,14 @@ def load_news(
     ``folded`` is the primary key of a memory to include although it is seen.
     """
     if since.us is None:
-        changed = unseen_memories(place.followed, place.reader.user_id)
+        changed = unseen_memories(access.followed, access.reader.user_id)
     else:
         # The time of the messages counts: an import today may bring lines of last year.
         lines = Line.objects.filter(version=OuterRef("current"), at_us__gt=since.us, redacted=False)
-        changed = place.followed.filter(Exists(lines))
+        changed = access.followed.filter(Exists(lines))
     if folded is not None:
-        changed |= place.followed.filter(pk=folded)
-    choices = place.preferences.items()
+        changed |= access.followed.filter(pk=folded)
+    choices = access.preferences.items()
     follows = [channel for channel, choice in choices if choice == ChannelPreference.Choice.FOLLOW]
     keys = load_keys(changed.filter(channel__isnull=False), follows)
     if cursor is not None:
@@ -162,7 +162,7 @@ def load_news(
     shown = Q(pk__in=[pk for *_order, pk in keys[:limit]]) | Q(pk__in=digest.values("pk"))
     news = News(keys)
     positions = {pk: position for position, (*_order, pk) in enumerate(keys)}
-    for entry in load_entries(place.followed.filter(shown), place, since, folded):
+    for entry in load_entries(access.followed.filter(shown), access, since, folded):
         if entry.memory.channel_id is None:
             news.digest = entry
         else:
@@ -173,10 +173,10 @@ def load_news(
 
 
 def load_entries(
-    memories: MemoryQuerySet, place: WorkspaceContext, since: Since, folded: int | None = None
+    memories: MemoryQuerySet, access: WorkspaceAccess, since: Since, folded: int | None = None
 ) -> list[NewsEntry]:
     """Load memories with the reader's marks, their current texts and their bases. Two queries."""
-    marked = with_marks(memories, place.reader, base_id=_base_id(place, since))
+    marked = with_marks(memories, access.reader, base_id=_base_id(access, since))
     version_ids = {key for memory in marked for key in (memory.current_id, memory.base_id)}
     versions = for_display(
         MemoryVersion.objects.filter(pk__in=[pk for pk in version_ids if pk is not None])
@@ -195,13 +195,13 @@ def load_entries(
     ]
 
 
-def _base_id(place: WorkspaceContext, since: Since) -> Subquery:
+def _base_id(access: WorkspaceAccess, since: Since) -> Subquery:
     """Return the key of the version of a memory that the reader saw last, or could read then.
 
     A version that they may no longer read is replaced by the one before it.
     """
     versions = (
-        MemoryVersion.objects.visible_to(place.reader).with_text().filter(memory=OuterRef("pk"))
+        MemoryVersion.objects.visible_to(access.reader).with_text().filter(memory=OuterRef("pk"))
     )
     if since.us is None:
         seen = versions.filter(number__lte=OuterRef("seen")).order_by("-number")
@@ -211,23 +211,23 @@ def _base_id(place: WorkspaceContext, since: Since) -> Subquery:
     return Subquery(seen.values("pk")[:1])
 
 
-def load_details(entries: Sequence[NewsEntry], place: WorkspaceContext, since: Since) -> None:
+def load_details(entries: Sequence[NewsEntry], access: WorkspaceAccess, since: Since) -> None:
     """Load the lines and message counts of the entries on a page. Four queries."""
     if not entries:
         return
-    displays = display_versions([entry.version for entry in entries], place)
-    message_counts = _count_messages(entries, place, since)
+    displays = display_versions([entry.version for entry in entries], access)
+    message_counts = _count_messages(entries, access, since)
     for entry, display in zip(entries, displays, strict=True):
         entry.shown = display
         entry.messages = message_counts.get(entry.memory.channel_id, 0)
 
 
 def find_new_lines(
-    memory: Memory, shown: VersionDisplay, place: WorkspaceContext, since: Since
+    memory: Memory, shown: VersionDisplay, access: WorkspaceAccess, since: Since
 ) -> list[LineDisplay]:
     """Return the new lines of the current text. They are all lines if the reader saw no version."""
-    readable = Memory.objects.visible_to(place.reader).filter(pk=memory.pk)
-    for entry in load_entries(readable, place, since):
+    readable = Memory.objects.visible_to(access.reader).filter(pk=memory.pk)
+    for entry in load_entries(readable, access, since):
         if entry.memory.news or not since.is_seen:
             entry.shown = shown
             return [row.new_line for row in entry.new_rows if row.new_line]
@@ -235,7 +235,7 @@ def find_new_lines(
 
 
 def load_opening(
-    entries: Sequence[NewsEntry], place: WorkspaceContext, since: Since
+    entries: Sequence[NewsEntry], access: WorkspaceAccess, since: Since
 ) -> list[OpeningLine]:
     """Return the lines that the page opens with, oldest first. Private channels give none.
 
@@ -251,12 +251,12 @@ def load_opening(
         if row.new_line and not row.new_line.is_redacted
     ]
     if since.us is not None:
-        versions = MemoryVersion.objects.visible_to(place.reader).filter(
-            current_of__workspace=place.workspace,
+        versions = MemoryVersion.objects.visible_to(access.reader).filter(
+            current_of__workspace=access.workspace,
             current_of__scope="workspace",
             current_of__memory_type=MemoryType.SHORT_TERM,
         )
-        for display in display_versions(for_display(versions), place):
+        for display in display_versions(for_display(versions), access):
             lines = (
                 line for line in display.lines if line.at_us > since.us and not line.is_redacted
             )
@@ -284,17 +284,17 @@ def most_important_first(entries: Iterable[NewsEntry]) -> list[NewsEntry]:
     )
 
 
-def load_briefing(place: WorkspaceContext, since: Since, limit: int) -> Briefing:
+def load_briefing(access: WorkspaceAccess, since: Since, limit: int) -> Briefing:
     """Load the news of a period with at most ``limit`` channels, for texts outside of the hub."""
-    news = load_news(place, since, cursor=None, limit=limit)
-    load_details(news.all_entries, place, since)
-    opening_lines = load_opening(news.all_entries, place, since)
+    news = load_news(access, since, cursor=None, limit=limit)
+    load_details(news.all_entries, access, since)
+    opening_lines = load_opening(news.all_entries, access, since)
     return Briefing(news, opening_lines, most_important_first(news.all_entries))
 
 
-def load_digest(place: WorkspaceContext, start: datetime) -> Briefing | None:
+def load_digest(access: WorkspaceAccess, start: datetime) -> Briefing | None:
     """Load what a digest since ``start`` says: channels with counted lines only. None without news."""
-    briefing = load_briefing(place, Since("digest", to_micros(start)), DIGEST_CHANNELS)
+    briefing = load_briefing(access, Since("digest", to_micros(start)), DIGEST_CHANNELS)
     entries = [entry for entry in briefing.entries if entry.counts]
     return replace(briefing, entries=entries) if briefing.opening_lines or entries else None
 
@@ -311,7 +311,7 @@ def count_words(kind: str, n: int) -> str:
 
 
 def _count_messages(
-    entries: Iterable[NewsEntry], place: WorkspaceContext, since: Since
+    entries: Iterable[NewsEntry], access: WorkspaceAccess, since: Since
 ) -> dict[int | None, int]:
     """Count the messages since the end of the base's period, or since the moment, by channel."""
     after_us: dict[int | None, int] = {}
@@ -321,7 +321,7 @@ def _count_messages(
         base_until_us = entry.base.until_us if entry.base else 0
         after_us[channel] = base_until_us if since.us is None else since.us
         later |= Q(channel=channel, micros__gt=after_us[channel])
-    messages = Message.objects.visible_to(place.reader).filter(
+    messages = Message.objects.visible_to(access.reader).filter(
         later, state=Message.State.LIVE, is_notice=False
     )
     # For an index: SQLite would read all messages in the order of their channels.
@@ -330,11 +330,11 @@ def _count_messages(
     return dict(counts.values_list("channel", "n"))
 
 
-def with_channels(memories: Iterable[Memory], place: WorkspaceContext) -> list[Memory]:
+def with_channels(memories: Iterable[Memory], access: WorkspaceAccess) -> list[Memory]:
     """Set the workspace and channel of memories, for their names. At most one query."""
     loaded = list(memories)
-    channels = place.channels_by_key({m.channel_id for m in loaded if m.channel_id})
+    channels = access.channels_by_key({m.channel_id for m in loaded if m.channel_id})
     for memory in loaded:
-        memory.workspace = place.workspace
+        memory.workspace = access.workspace
         memory.channel = channels.get(memory.channel_id or 0)
     return loaded

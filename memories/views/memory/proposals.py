@@ -18,7 +18,7 @@ from memories.rules.memory.drift import DriftKind
 from memories.rules.memory.lines import MAX_TEXT_LENGTH, digest_of
 from memories.views.access.access import (
     UserRequest,
-    WorkspaceContext,
+    WorkspaceAccess,
     must_edit,
     number_in,
     numbers_in,
@@ -42,8 +42,8 @@ DRIFT_NAMES: dict[DriftKind, str | Promise] = {
 @require_safe
 def detail(request: UserRequest, pk: int) -> HttpResponse:
     """Compare the current text with its proposals. 404 if there are none."""
-    place, memory = open_memory(request, pk)
-    return _render(request, place, memory)
+    access, memory = open_memory(request, pk)
+    return _render(request, access, memory)
 
 
 @login_required
@@ -54,22 +54,22 @@ def accept(request: UserRequest, pk: int) -> HttpResponse:
     ``shown`` is the digest of the text that the form showed. The status is 422 for an invalid text.
     It is 409 if the memory or the proposed text has changed. The page then has the typed text.
     """
-    place, memory = open_memory(request, pk)
-    must_edit(place)
+    access, memory = open_memory(request, pk)
+    must_edit(access)
     job, typed = _find_seen_job(request, memory), read_typed_text(request)
     error = text_error(typed, empty=_("The text is empty.")) if typed is not None else ""
     if error and job and proposals.get_base(job) == memory.current:
-        return _render(request, place, memory, text=typed, error=error)
+        return _render(request, access, memory, text=typed, error=error)
     version, shown = None, request.POST.get("shown", "")
     try:
         if job:
             version = proposals.accept(job, by=request.user, text=typed or "", shown=shown)
     except ValueError:
-        return _render(request, place, memory, text=typed, error=empty_error())
+        return _render(request, access, memory, text=typed, error=empty_error())
     except (StaleBase, ChangedSince):
         pass
     if version is None:
-        return _answer_moved_on(request, place, memory, typed)
+        return _answer_moved_on(request, access, memory, typed)
     toasts.success(request, _("Approved. It is version %(number)s.") % {"number": version.number})
     return redirect(card_path(memory))
 
@@ -78,11 +78,11 @@ def accept(request: UserRequest, pk: int) -> HttpResponse:
 @require_POST
 def reject(request: UserRequest, pk: int) -> HttpResponse:
     """Keep the current text. The status is 409 as in `accept`."""
-    place, memory = open_memory(request, pk)
-    must_edit(place)
+    access, memory = open_memory(request, pk)
+    must_edit(access)
     job = _find_seen_job(request, memory)
     if job is None or not proposals.reject(job, by=request.user):
-        return _answer_moved_on(request, place, memory)
+        return _answer_moved_on(request, access, memory)
     toasts.success(request, _("Rejected. The text is unchanged."))
     return redirect(card_path(memory))
 
@@ -95,16 +95,16 @@ def decide(request: UserRequest, pk: int, proposal: int) -> HttpResponse:
     The status is 422 for an invalid text. It is 409 if the correction was decided already, or if
     there is another text than ``based_on``, ``revision``. The page then has the typed text.
     """
-    place, memory = open_memory(request, pk)
-    must_edit(place)
-    corrections = Proposal.objects.corrections().visible_to(place.reader).filter(memory=memory)
+    access, memory = open_memory(request, pk)
+    must_edit(access)
+    corrections = Proposal.objects.corrections().visible_to(access.reader).filter(memory=memory)
     correction = get_object_or_404(corrections.with_memory(), pk=proposal)
     news, is_decided = _("Rejected. The text is unchanged."), False
     typed = read_typed_text(request)
     if request.POST.get("do") == "approve":
         empty = _("The text is empty.")
         if typed is not None and (error := text_error(typed, MAX_LENGTH, empty)):
-            return _render(request, place, memory, unsaved=typed, problem=error)
+            return _render(request, access, memory, unsaved=typed, problem=error)
         try:
             version = correction.approve(
                 by=request.user,
@@ -119,11 +119,11 @@ def decide(request: UserRequest, pk: int, proposal: int) -> HttpResponse:
             pass
         except (ValueError, LookupError):
             problem = _("The memory cannot have this text.")
-            return _render(request, place, memory, unsaved=typed or "", problem=problem)
+            return _render(request, access, memory, unsaved=typed or "", problem=problem)
     else:
         is_decided = correction.reject(by=request.user)
     if not is_decided:
-        return _answer_moved_on(request, place, memory, typed)
+        return _answer_moved_on(request, access, memory, typed)
     toasts.success(request, news)
     if corrections.open().exists():
         return redirect("proposals-detail", pk)
@@ -131,11 +131,11 @@ def decide(request: UserRequest, pk: int, proposal: int) -> HttpResponse:
 
 
 def _load_corrections(
-    place: WorkspaceContext, memory: Memory
+    access: WorkspaceAccess, memory: Memory
 ) -> list[tuple[Proposal, list[DiffRow], list[tuple[Message, str]]]]:
     """Return the open corrections, oldest first, with their change and their source messages."""
-    readable = Message.objects.visible_to(place.reader).select_related("channel", "author")
-    proposals = Proposal.objects.open().corrections().visible_to(place.reader)
+    readable = Message.objects.visible_to(access.reader).select_related("channel", "author")
+    proposals = Proposal.objects.open().corrections().visible_to(access.reader)
     proposals = proposals.filter(memory=memory)
     rows = proposals.with_memory().prefetch_related(Prefetch("sources", readable)).order_by("pk")
     return [
@@ -143,7 +143,7 @@ def _load_corrections(
             proposal,
             compare_lines(proposal.line_text, proposal.text),
             [
-                (message, message_path(place.workspace.slug, message))
+                (message, message_path(access.workspace.slug, message))
                 for message in proposal.sources.all()
             ],
         )
@@ -169,15 +169,15 @@ def read_typed_text(request: UserRequest, suffix: str = "") -> str | None:
 
 
 def _answer_moved_on(
-    request: UserRequest, place: WorkspaceContext, memory: Memory, typed: str | None = None
+    request: UserRequest, access: WorkspaceAccess, memory: Memory, typed: str | None = None
 ) -> HttpResponse:
     memory.refresh_from_db()
-    return _render(request, place, memory, unsaved=typed or "", status=409)
+    return _render(request, access, memory, unsaved=typed or "", status=409)
 
 
 def _render(
     request: UserRequest,
-    place: WorkspaceContext,
+    access: WorkspaceAccess,
     memory: Memory,
     *,
     text: str | None = None,
@@ -192,7 +192,7 @@ def _render(
     ``unsaved`` is a typed text without a form, with its ``problem``.
     """
     proposal = display_proposal(memory.current) if memory.current else None
-    corrections = _load_corrections(place, memory)
+    corrections = _load_corrections(access, memory)
     if proposal is None and not corrections and request.method != "POST":
         raise Http404
     proposal_text = proposal.text if proposal else ""
@@ -202,10 +202,10 @@ def _render(
         request,
         "memory/memories/proposal.html",
         {
-            "place": place,
+            "access": access,
             "memory": memory,
             "proposal": proposal,
-            "old": display_version(proposal.base, place) if proposal else None,
+            "old": display_version(proposal.base, access) if proposal else None,
             "rows": rows,
             "corrections": corrections,
             "max_length": MAX_LENGTH,

@@ -8,7 +8,7 @@ from memories.models import Memory, MemoryVersion
 from memories.models.memory.versions import MemoryVersionQuerySet
 from memories.rules.memory.compare import is_edit_kept
 from memories.rules.memory.lines import Origin
-from memories.views.access.access import WorkspaceContext
+from memories.views.access.access import WorkspaceAccess
 from memories.views.memory.display import (
     display_version,
     for_display,
@@ -41,25 +41,25 @@ class Rail(list[MemoryVersion]):
     outcome: EditOutcome | None = None
 
 
-def build_rail(memory: Memory | None, place: WorkspaceContext) -> Rail:
+def build_rail(memory: Memory | None, access: WorkspaceAccess) -> Rail:
     """Load the newest versions of a memory, without lines."""
     if memory is None:
         return Rail()
-    versions = visible_versions(memory, place)
+    versions = visible_versions(memory, access)
     rail = Rail(for_list(versions.newest_first())[:VERSIONS_SHOWN])
     rail.total = versions.count() if len(rail) == VERSIONS_SHOWN else len(rail)
     # The newest version may cover an older period, or be for members alone.
     current = next((version.number for version in rail if version.pk == memory.current_id), 0)
     rail.previous = next((version for version in rail if version.number < current), None)
-    rail.outcome = find_edit_outcome(versions, place)
+    rail.outcome = find_edit_outcome(versions, access)
     return rail
 
 
 def find_edit_outcome(
-    versions: MemoryVersionQuerySet, place: WorkspaceContext
+    versions: MemoryVersionQuerySet, access: WorkspaceAccess
 ) -> EditOutcome | None:
     """Return the latest edit by the reader among these versions, if an update followed it."""
-    own = versions.filter(author=place.reader.user_id, origin=Origin.PERSON)
+    own = versions.filter(author=access.reader.user_id, origin=Origin.PERSON)
     edit = own.select_related("base").newest_first().first()
     if edit is None:
         return None
@@ -70,33 +70,33 @@ def find_edit_outcome(
 
 
 def find_last_seen(
-    memories: Iterable[Memory], place: WorkspaceContext
+    memories: Iterable[Memory], access: WorkspaceAccess
 ) -> dict[int, MemoryVersion | None]:
     """Return the newest visible versions up to the reader's marks, of memories with newer ones.
 
     The keys are those of the memories. One query, and another for each memory with news.
     """
-    followed_memories = followed(place.reader, place.workspace.pk).filter(
+    followed_memories = followed(access.reader, access.workspace.pk).filter(
         pk__in=[memory.pk for memory in memories]
     )
     return {
-        memory.pk: visible_versions(memory, place)
+        memory.pk: visible_versions(memory, access)
         .with_text()
         .filter(number__lte=memory.seen)
         .newest_first()
         .first()
-        for memory in with_marks(followed_memories, place.reader)
+        for memory in with_marks(followed_memories, access.reader)
         if memory.news and memory.seen
     }
 
 
-def card_context(memory: Memory, place: WorkspaceContext) -> dict[str, Any]:
+def card_context(memory: Memory, access: WorkspaceAccess) -> dict[str, Any]:
     """Return the template context of a memory's card and its rail."""
     current = for_display(memory.versions.filter(current_of=memory)).first()
     return {
-        "place": place,
+        "access": access,
         "memory": memory,
-        "shown": display_version(current, place),
-        "rail": build_rail(memory, place),
-        "last_seen": find_last_seen([memory], place).get(memory.pk),
+        "shown": display_version(current, access),
+        "rail": build_rail(memory, access),
+        "last_seen": find_last_seen([memory], access).get(memory.pk),
     }

@@ -20,14 +20,14 @@ from memories.views.paths import card_path
 @login_required
 def detail(request: UserRequest, pk: int) -> HttpResponse:
     """GET shows the size of the sources. POST requests a rebuild and shows its job. For editors."""
-    place, memory = open_memory(request, pk)
+    access, memory = open_memory(request, pk)
     if memory.memory_type != MemoryType.LONG_TERM or memory.current is None:
         raise Http404
-    must_edit(place)
+    must_edit(access)
     if request.method != "POST":
         texts = list(rebuild_inputs(memory).values_list("content", flat=True))
         context = {
-            "place": place,
+            "access": access,
             "memory": memory,
             "texts": len(texts),
             "tokens": sum(map(estimate_tokens, texts)),
@@ -37,5 +37,5 @@ def detail(request: UserRequest, pk: int) -> HttpResponse:
     if job is None:
         toasts.info(request, _("There are no texts to rebuild it from."))
         return redirect(card_path(memory))
-    schedule_pass(place.workspace.pk)
-    return redirect("jobs-detail", place.workspace.slug, job.pk)
+    schedule_pass(access.workspace.pk)
+    return redirect("jobs-detail", access.workspace.slug, job.pk)

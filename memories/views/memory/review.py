@@ -19,7 +19,7 @@ from memories.rules.memory.compare import DiffRow, changed_rows, compare_lines
 from memories.rules.memory.lines import MAX_TEXT_LENGTH, digest_of
 from memories.views.access.access import (
     UserRequest,
-    WorkspaceContext,
+    WorkspaceAccess,
     must_edit,
     open_workspace,
 )
@@ -66,23 +66,23 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
     POST ``do``: approve or reject those in ``chosen``. ``only`` is an action and one key. The page
     then has the typed texts that were not saved. The status is 409 if a chosen one is among them.
     """
-    place = open_workspace(request, slug)
-    must_edit(place)
+    access = open_workspace(request, slug)
+    must_edit(access)
     typed: dict[str, str] = {}
     status = 200
     if request.method == "POST":
-        typed, is_complete = _decide(request, place)
+        typed, is_complete = _decide(request, access)
         if not typed:
             return redirect("review-index", slug)
         status = 200 if is_complete else 409
-    rows = _rows(place)
-    items = [_item(key, row, place) for key, row in list(rows.items())[:SHOWN]]
+    rows = _rows(access)
+    items = [_item(key, row, access) for key, row in list(rows.items())[:SHOWN]]
     for item in items:
         # An edit of a text that has changed since is shown above the forms.
         if item.key in typed and request.POST.get(f"shown-of-{item.key}") == item.shown:
             item.text, item.is_edited = typed.pop(item.key), True
     context: dict[str, Any] = {
-        "place": place,
+        "access": access,
         "items": items,
         "has_more": len(rows) > SHOWN,
         "has_several": len(rows) > 1,
@@ -91,17 +91,17 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
     return render_page(request, "memory/review/index.html", context, status=status)
 
 
-def _rows(place: WorkspaceContext) -> dict[str, Job | Proposal]:
+def _rows(access: WorkspaceAccess) -> dict[str, Job | Proposal]:
     """Return the open proposals by their keys in the form: whole texts first."""
-    readable = Message.objects.visible_to(place.reader).select_related("channel", "author")
-    of_lines = review.open_proposals(place.workspace, place.reader)
-    jobs = review.find_proposed_jobs(place.workspace, place.reader)
+    readable = Message.objects.visible_to(access.reader).select_related("channel", "author")
+    of_lines = review.open_proposals(access.workspace, access.reader)
+    jobs = review.find_proposed_jobs(access.workspace, access.reader)
     return {f"text-{job.pk}": job for job in jobs} | {
         f"line-{row.pk}": row for row in of_lines.prefetch_related(Prefetch("sources", readable))
     }
 
 
-def _decide(request: UserRequest, place: WorkspaceContext) -> tuple[dict[str, str], bool]:
+def _decide(request: UserRequest, access: WorkspaceAccess) -> tuple[dict[str, str], bool]:
     """Decide about the chosen proposals.
 
     Return the typed texts of the others by key, and whether none of these was chosen.
@@ -112,7 +112,7 @@ def _decide(request: UserRequest, place: WorkspaceContext) -> tuple[dict[str, st
         chosen = [key]
     if action not in ("approve", "reject"):
         raise Http404
-    rows, decided = _rows(place), set()
+    rows, decided = _rows(access), set()
     for key in chosen:
         row = rows.get(key)
         if row is None:
@@ -157,13 +157,13 @@ def _approve(request: UserRequest, key: str, row: Job | Proposal) -> bool:
     return review.approve(row, by=request.user, text=typed or "", shown=shown)
 
 
-def _item(key: str, row: Job | Proposal, place: WorkspaceContext) -> ReviewItem:
+def _item(key: str, row: Job | Proposal, access: WorkspaceAccess) -> ReviewItem:
     if isinstance(row, Job):
         base = proposals.get_base(row)
         text = proposals.proposed_text(row)
         rows = compare_lines(base.content if base else "", text)
         return ReviewItem(key, row.memory, rows, text, digest_of(text), MAX_TEXT_LENGTH, job=row)
-    slug = place.workspace.slug
+    slug = access.workspace.slug
     sources = [(message, message_path(slug, message)) for message in row.sources.all()]
     rows = compare_lines(row.line_text, row.text)
     shown = digest_of(row.text)

@@ -4,7 +4,7 @@ from typing import Any
 
 from memories.models import Channel, Memory, MemoryVersion, Note
 from memories.rules.memory.catch_up import Since
-from memories.views.access.access import WorkspaceContext
+from memories.views.access.access import WorkspaceAccess
 from memories.views.memory.display import display_versions, for_display, visible_versions
 from memories.views.memory.news import find_new_lines
 from memories.views.memory.rail import build_rail, find_last_seen
@@ -14,7 +14,7 @@ NOTES_SHOWN = 10
 
 
 def texts_context(
-    place: WorkspaceContext,
+    access: WorkspaceAccess,
     long_term: Memory | None,
     short_term: Memory | None,
     since: Since | None = None,
@@ -27,20 +27,20 @@ def texts_context(
     newest: list[int] = []
     history_total = 0
     if short_term is not None:
-        visible = visible_versions(short_term, place)
+        visible = visible_versions(short_term, access)
         newest = list(visible.in_order().reverse().values_list("pk", flat=True)[:HISTORY_SHOWN])
         history_total = visible.count() if len(newest) == HISTORY_SHOWN else len(newest)
     version_ids = {*newest, *(memory.current_id or 0 for memory in memories)}
     versions = MemoryVersion.objects.filter(pk__in=version_ids - {0})
     displays = {
         display.version.pk: display
-        for display in display_versions(for_display(versions.in_order().reverse()), place)
+        for display in display_versions(for_display(versions.in_order().reverse()), access)
     }
     shown = displays.get(long_term.current_id or 0) if long_term else None
     if long_term is not None and shown is not None and since is not None:
-        shown.new_lines = find_new_lines(long_term, shown, place, since)
+        shown.new_lines = find_new_lines(long_term, shown, access, since)
     short_term_shown = displays.get(short_term.current_id or 0) if short_term else None
-    last_seen = find_last_seen(memories, place)
+    last_seen = find_last_seen(memories, access)
     history = [
         display
         for display in displays.values()
@@ -53,13 +53,13 @@ def texts_context(
         "short_term_shown": short_term_shown,
         "history": history[:HISTORY_SHOWN],
         "history_total": history_total,
-        "rail": build_rail(long_term, place),
+        "rail": build_rail(long_term, access),
         "last_seen": last_seen.get(long_term.pk) if long_term else None,
         "short_term_last_seen": last_seen.get(short_term.pk) if short_term else None,
     }
 
 
-def load_notes(place: WorkspaceContext, channel: Channel | None) -> list[Note]:
+def load_notes(access: WorkspaceAccess, channel: Channel | None) -> list[Note]:
     """Return the notes of a channel, or the notes for all channels."""
-    notes = Note.objects.visible_to(place.reader).in_use(place.workspace).filter(channel=channel)
+    notes = Note.objects.visible_to(access.reader).in_use(access.workspace).filter(channel=channel)
     return list(notes.first_pinned()[:NOTES_SHOWN])

@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 
 from memories.rules.backfill_input import InvalidInput
 from memories.rules.memory.catch_up import PERIODS, SEEN, Since, parse_cursor, parse_since
-from memories.views.access.access import WorkspaceContext
+from memories.views.access.access import WorkspaceAccess
 
 DAY = "day"  # the value of the radio button beside the date field
 
@@ -29,11 +29,11 @@ class Selection:
         return query | ({"cursor": self.cursor} if self.cursor else {})
 
 
-def parse_selection(params: QueryDict, place: WorkspaceContext, now: datetime) -> Selection:
+def parse_selection(params: QueryDict, access: WorkspaceAccess, now: datetime) -> Selection:
     choice, day = params.get("since", ""), params.get("day", "").strip()
     cursor = params.get("cursor", "") if parse_cursor(params.get("cursor", "")) else ""
     try:
-        since = parse_since(day or "-" if choice == DAY else choice, now, place.zone)
+        since = parse_since(day or "-" if choice == DAY else choice, now, access.zone)
     except InvalidInput:
         return Selection(Since(), day or choice, "", _("Choose a date that is not in the future."))
     return Selection(since, since.choice if "-" in since.choice else "", cursor)

@@ -15,7 +15,7 @@ from memories.pipeline.costs.usage import sum_this_month
 from memories.rules.memory.identity import MemoryScope
 from memories.views.access.access import (
     UserRequest,
-    WorkspaceContext,
+    WorkspaceAccess,
     moment_or_404,
     number_or_none,
     open_channel,
@@ -49,8 +49,8 @@ class Thread:
 @require_safe
 def index(request: UserRequest, slug: str, slack_id: str) -> HttpResponse:
     """The threads with the newest replies first. ``?before=`` a time in microseconds continues."""
-    place, channel = open_channel(request, slug, slack_id)
-    readable = Message.objects.visible_to(place.reader).filter(channel=channel)
+    access, channel = open_channel(request, slug, slack_id)
+    readable = Message.objects.visible_to(access.reader).filter(channel=channel)
     latest = readable.filter(state=Message.State.LIVE).latest_replies()
     before = number_or_none(request.GET.get("before", ""))
     if before is not None:
@@ -61,23 +61,23 @@ def index(request: UserRequest, slug: str, slack_id: str) -> HttpResponse:
         request,
         "memory/threads/index.html",
         {
-            "place": place,
+            "access": access,
             "channel": channel,
             "is_first": before is None,
             "older": shown[-1][1] if len(rows) > THREADS_AT_ONCE else None,
-            "threads": _load_threads(place, channel, dict(shown)),
-            "min_messages": place.workspace.memory_settings.thread_min_messages,
+            "threads": _load_threads(access, channel, dict(shown)),
+            "min_messages": access.workspace.memory_settings.thread_min_messages,
         },
     )
 
 
 def _load_threads(
-    place: WorkspaceContext, channel: Channel, latest: Mapping[str, int]
+    access: WorkspaceAccess, channel: Channel, latest: Mapping[str, int]
 ) -> list[Thread]:
     """Return the threads for ``latest``: the times of their newest replies, by ``thread_ts``."""
     thread_keys = list(latest)
-    readable = Message.objects.visible_to(place.reader).filter(channel=channel)
-    words = first_words(readable.filter(ts__in=thread_keys, state=Message.State.LIVE), place)
+    readable = Message.objects.visible_to(access.reader).filter(channel=channel)
+    words = first_words(readable.filter(ts__in=thread_keys, state=Message.State.LIVE), access)
     live = readable.in_threads(thread_keys).filter(state=Message.State.LIVE).order_by()
     rows = live.values("thread_ts").annotate(
         n=Count("pk"), waiting=Count("pk", filter=waiting_in_thread_condition())
@@ -89,7 +89,7 @@ def _load_threads(
     versions = {memory.thread_ts: memory.current for memory in memories}
     return [
         Thread(
-            thread_path(place.workspace.slug, channel.slack_id, ts),
+            thread_path(access.workspace.slug, channel.slack_id, ts),
             words.get(ts, ""),
             counts[ts]["n"],
             latest_us,
@@ -107,46 +107,46 @@ def detail(request: UserRequest, slug: str, slack_id: str, thread_ts: str) -> Ht
 
     The default is the start of the thread.
     """
-    place, channel = open_channel(request, slug, slack_id)
+    access, channel = open_channel(request, slug, slack_id)
     begun_us = moment_or_404(thread_ts)
     memory = Memory.objects.filter(
         channel=channel, scope=MemoryScope.THREAD, thread_ts=thread_ts
     ).first()
-    readable = Message.objects.visible_to(place.reader).filter(channel=channel)
+    readable = Message.objects.visible_to(access.reader).filter(channel=channel)
     messages = readable.in_threads([thread_ts]).select_related("author")
     root = readable.filter(ts=thread_ts).select_related("author")
     conversation = messages | root
     before, after = request.GET.get("before", ""), request.GET.get("after", "")
     page = read_page(conversation, before=before, after="" if before else after or "0.0")
-    if not page.messages and (memory is None or not visible_versions(memory, place).exists()):
+    if not page.messages and (memory is None or not visible_versions(memory, access).exists()):
         raise Http404
     current = None
     if memory is not None and memory.current_id is not None:
         current = for_display(memory.versions.filter(pk=memory.current_id)).first()
-    shown = display_version(current, place)
+    shown = display_version(current, access)
     numbers = {
         chip.ts: chip.number for line in (shown.lines if shown else ()) for chip in line.chips
     }
-    rows = show_messages(page.messages, place, channel, numbers)
+    rows = show_messages(page.messages, access, channel, numbers)
     return render_page(
         request,
         "memory/threads/detail.html",
         {
-            "place": place,
+            "access": access,
             "channel": channel,
             "thread_ts": thread_ts,
-            "words": first_words(root.filter(state=Message.State.LIVE), place).get(thread_ts, ""),
+            "words": first_words(root.filter(state=Message.State.LIVE), access).get(thread_ts, ""),
             "memory": memory,
             "something_waits": conversation.waiting_in_threads().exists(),
             "shown": shown,
-            "rail": build_rail(memory, place),
-            "cost": sum_this_month(place.reader, timezone.now(), job__memory=memory)
+            "rail": build_rail(memory, access),
+            "cost": sum_this_month(access.reader, timezone.now(), job__memory=memory)
             if memory
             else None,
             "rows": rows,
             "begun_us": begun_us,
             "older": rows[0].message.ts if rows and page.has_older and (before or after) else "",
             "newer": rows[-1].message.ts if rows and page.has_newer else "",
-            "min_messages": place.workspace.memory_settings.thread_min_messages,
+            "min_messages": access.workspace.memory_settings.thread_min_messages,
         },
     )

@@ -11,7 +11,7 @@ from memories.models import Channel, Memory, MemoryVersion, Message, Segment
 from memories.models.ingest.messages import MessageQuerySet
 from memories.rules.memory.kinds import Kind
 from memories.rules.memory.timeline import Day, bar_heights, last_days
-from memories.views.access.access import WorkspaceContext
+from memories.views.access.access import WorkspaceAccess
 from memories.views.memory.display import VersionDisplay, visible_versions
 
 DAYS = 14
@@ -54,19 +54,19 @@ class Timeline:
 
 
 def load_timeline(
-    place: WorkspaceContext,
+    access: WorkspaceAccess,
     channel: Channel,
     long_term: Memory | None,
     shown: VersionDisplay | None,
     now: datetime,
 ) -> Timeline:
     """Count by day in the workspace's zone, the decisions among the ``shown`` lines. Three queries."""
-    days = last_days(now, place.workspace.memory_settings.zone, DAYS)
-    messages = Message.objects.visible_to(place.reader).filter(
+    days = last_days(now, access.workspace.memory_settings.zone, DAYS)
+    messages = Message.objects.visible_to(access.reader).filter(
         channel=channel, state=Message.State.LIVE, is_notice=False
     )
-    segments = Segment.objects.visible_to(place.reader).of_channel().filter(channel=channel)
-    versions = visible_versions(long_term, place) if long_term else MemoryVersion.objects.none()
+    segments = Segment.objects.visible_to(access.reader).of_channel().filter(channel=channel)
+    versions = visible_versions(long_term, access) if long_term else MemoryVersion.objects.none()
     begin_us = days[0].begin_us
     segment_times = segments.filter(last_us__gte=begin_us).values_list("last_us", flat=True)
     version_times = versions.filter(until_us__gte=begin_us).values_list("until_us", flat=True)

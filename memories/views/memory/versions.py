@@ -24,12 +24,12 @@ from memories.rules.memory.compare import changed_rows, count_changes, count_kep
 from memories.rules.memory.lines import Origin
 from memories.views.access.access import (
     UserRequest,
-    WorkspaceContext,
+    WorkspaceAccess,
+    access_to,
     must_edit,
     number_or_none,
     numbers_in,
     open_version,
-    place_of,
 )
 from memories.views.generate.job_rows import get_visible_jobs
 from memories.views.ingest.messages import excerpts
@@ -53,16 +53,16 @@ PAIRS_SHOWN = 100  # versions to compare with
 @login_required
 @require_safe
 def detail(request: UserRequest, pk: int) -> HttpResponse:
-    place, version = open_version(request, pk)
-    return _render(request, place, version)
+    access, version = open_version(request, pk)
+    return _render(request, access, version)
 
 
 @login_required
 @require_POST
 def restore(request: UserRequest, pk: int) -> HttpResponse:
     """Add a version with this text. The status is 409 if there is a newer version."""
-    place, version = open_version(request, pk)
-    must_edit(place)
+    access, version = open_version(request, pk)
+    must_edit(access)
     memory = version.memory
     based_on, revision = numbers_in(request, "based_on", "revision")
     try:
@@ -73,11 +73,11 @@ def restore(request: UserRequest, pk: int) -> HttpResponse:
             revision=revision,
         )
     except Unchanged:
-        return _answer(request, place, version, _("This is already the current text."))
+        return _answer(request, access, version, _("This is already the current text."))
     except StaleBase:
         memory.refresh_from_db()
         moved_on = _("Nothing was restored. v%(n)s was saved after you opened this page.")
-        return _render(request, place, version, moved_on=moved_on, status=409)
+        return _render(request, access, version, moved_on=moved_on, status=409)
     news = (
         _("Version %(old)s was restored as version %(new)s.")
         if memory.current_id == restored.pk
@@ -86,19 +86,19 @@ def restore(request: UserRequest, pk: int) -> HttpResponse:
             "channel only and is not the current version."
         )
     ) % {"old": version.number, "new": restored.number}
-    return _answer(request, place, restored, news, has_undo=True)
+    return _answer(request, access, restored, news, has_undo=True)
 
 
 @login_required
 @require_POST
 def name(request: UserRequest, pk: int) -> HttpResponse:
     """Name a version. An empty ``name`` removes the name; a long one has the status 422."""
-    place, version = open_version(request, pk)
-    must_edit(place)
+    access, version = open_version(request, pk)
+    must_edit(access)
     new_name = clean_name(request.POST.get("name", ""))
     if error := name_error(new_name):
         return _render(
-            request, place, version, misnamed=(new_name, error), takes_focus=False, status=422
+            request, access, version, misnamed=(new_name, error), takes_focus=False, status=422
         )
     version.rename(new_name, by=request.user)
     news = (
@@ -106,7 +106,7 @@ def name(request: UserRequest, pk: int) -> HttpResponse:
         if new_name
         else _("The name was removed.")
     )
-    return _answer(request, place, version, news)
+    return _answer(request, access, version, news)
 
 
 @login_required
@@ -117,11 +117,11 @@ def undo(request: UserRequest, older: int, newer: int) -> HttpResponse:
     The status is 409 if there is another current version, or if the lines of the change are
     different now.
     """
-    place, old = open_version(request, older)
+    access, old = open_version(request, older)
     new = open_version(request, newer)[1]
     if old.memory_id != new.memory_id:
         raise Http404
-    must_edit(place)
+    must_edit(access)
     change, based_on, revision = numbers_in(request, "change", "based_on", "revision")
     if change is None:
         raise Http404
@@ -152,9 +152,9 @@ def undo(request: UserRequest, older: int, newer: int) -> HttpResponse:
                 "channel only and is not the current version."
             )
         ) % {"number": version.number}
-        return _answer(request, place, version, news, has_undo=True)
+        return _answer(request, access, version, news, has_undo=True)
     memory.refresh_from_db()
-    return _render(request, place, new, moved_on=refusal, status=409)
+    return _render(request, access, new, moved_on=refusal, status=409)
 
 
 @login_required
@@ -164,8 +164,8 @@ def pin(request: UserRequest, pk: int) -> HttpResponse:
 
     The status is 409 if there is another text now.
     """
-    place, version = open_version(request, pk)
-    must_edit(place)
+    access, version = open_version(request, pk)
+    must_edit(access)
     pinned = "pin" in request.POST
     position, revision = numbers_in(request, "pin" if pinned else "unpin", "revision")
     if position is None or revision is None:
@@ -180,18 +180,18 @@ def pin(request: UserRequest, pk: int) -> HttpResponse:
     except StaleBase:
         memory.refresh_from_db()
         moved_on = _("Nothing was pinned. v%(n)s was saved after you opened this page.")
-        return _answer_pin(request, place, version, moved_on=moved_on)
+        return _answer_pin(request, access, version, moved_on=moved_on)
     news = (
         _("Pinned. Updates keep this line unchanged.")
         if pinned
         else _("Unpinned. Updates may change this line.")
     )
-    return _answer_pin(request, place, version, news=news, position=position)
+    return _answer_pin(request, access, version, news=news, position=position)
 
 
 def _answer_pin(
     request: UserRequest,
-    place: WorkspaceContext,
+    access: WorkspaceAccess,
     version: MemoryVersion,
     *,
     news: str = "",
@@ -207,20 +207,20 @@ def _answer_pin(
     is_on_card = card in ("memory", "now")
     if not wants_part(request):
         if moved_on:
-            return _render(request, place, version, moved_on=moved_on, status=status)
+            return _render(request, access, version, moved_on=moved_on, status=status)
         toasts.success(request, news)
         return redirect(
             card_path(memory) if is_on_card else reverse("versions-detail", args=[version.pk])
         )
     if not is_on_card:
         return _render(
-            request, place, version, news=news, moved_on=moved_on, takes_focus=False, status=status
+            request, access, version, news=news, moved_on=moved_on, takes_focus=False, status=status
         )
     if card == "now":
-        page, context = "memory/memories/_now.html", texts_context(place, None, memory)
+        page, context = "memory/memories/_now.html", texts_context(access, None, memory)
     else:
-        page, context = "memory/memories/_saved.html", card_context(memory, place)
-    context |= {"place": place, "news": news, "moved_on": _with_number(moved_on, memory)}
+        page, context = "memory/memories/_saved.html", card_context(memory, access)
+    context |= {"access": access, "news": news, "moved_on": _with_number(moved_on, memory)}
     context["open_line"] = position
     return render_page_or_part(request, page, page, context, status=status)
 
@@ -229,15 +229,15 @@ def _answer_pin(
 @require_safe
 def sources(request: UserRequest, pk: int) -> HttpResponse:
     """List the sources of a version by number, with the first words of the visible messages."""
-    place, version = open_version(request, pk)
-    [shown] = display_versions([version], place)
+    access, version = open_version(request, pk)
+    [shown] = display_versions([version], access)
     chips = shown.sources
-    readable = Message.objects.visible_to(place.reader).filter(
+    readable = Message.objects.visible_to(access.reader).filter(
         pk__in=[chip.message for chip in chips], state=Message.State.LIVE
     )
-    words = {message.pk: excerpt for message, excerpt in excerpts(readable, place)}
+    words = {message.pk: excerpt for message, excerpt in excerpts(readable, access)}
     context = {
-        "place": place,
+        "access": access,
         "memory": version.memory,
         "version": version,
         "shown": shown,
@@ -264,13 +264,13 @@ def compare(request: UserRequest, older: int, newer: int) -> HttpResponse:
     old, new = (get_object_or_404(visible, pk=pk) for pk in (older, newer))
     if old.memory_id != new.memory_id:
         raise Http404
-    place = place_of(request, new.memory.workspace)
-    before, after = display_versions([old, new], place)
+    access = access_to(request, new.memory.workspace)
+    before, after = display_versions([old, new], access)
     rows = compare_displayed(before, after)
-    versions = visible_versions(new.memory, place)
+    versions = visible_versions(new.memory, access)
     page = "memory/versions/compare.html"
     context = {
-        "place": place,
+        "access": access,
         "memory": new.memory,
         "old": before,
         "new": after,
@@ -301,7 +301,7 @@ def _versions_to_compare(
 
 def _answer(
     request: UserRequest,
-    place: WorkspaceContext,
+    access: WorkspaceAccess,
     version: MemoryVersion,
     news: str,
     *,
@@ -311,14 +311,14 @@ def _answer(
         toasts.success(request, news, extra_tags="undo" if has_undo else "")
         return redirect("versions-detail", version.pk)
     version = MemoryVersion.objects.select_related("memory__current").get(pk=version.pk)
-    response = _render(request, place, version, news=news, has_undo=has_undo)
+    response = _render(request, access, version, news=news, has_undo=has_undo)
     response["HX-Push-Url"] = reverse("versions-detail", args=[version.pk])
     return response
 
 
 def _render(
     request: UserRequest,
-    place: WorkspaceContext,
+    access: WorkspaceAccess,
     version: MemoryVersion,
     *,
     news: str = "",
@@ -329,7 +329,7 @@ def _render(
     status: int = 200,
 ) -> HttpResponse:
     memory = version.memory
-    visible = visible_versions(memory, place)
+    visible = visible_versions(memory, access)
     displayed = for_display(memory.versions.filter(pk=version.pk)).select_related("base").get()
     base = visible.filter(pk=version.base_id).first() if version.base_id else None
     older = visible.filter(number__lt=version.number).order_by("number").last()
@@ -339,16 +339,16 @@ def _render(
     is_current = memory.current_id == version.pk
     is_undoable = is_current and version.origin == Origin.RESTORE and base is not None
     context = {
-        "place": place,
+        "access": access,
         "memory": memory,
         "version": displayed,
-        "shown": display_version(displayed, place),
+        "shown": display_version(displayed, access),
         "is_current": is_current,
         "older": older,
         "newer": newer,
         "kept": count_kept(version.content, follower.content) if follower else None,
-        "built_from": _load_merged_versions(place, version),
-        "job": _find_job(place, version),
+        "built_from": _load_merged_versions(access, version),
+        "job": _find_job(access, version),
         "undo": base if is_undoable and (has_undo or not wants_part(request)) else None,
         "base": base,
         "address": request.build_absolute_uri(reverse("versions-detail", args=[version.pk])),
@@ -363,10 +363,10 @@ def _render(
     return render_page_or_part(request, page, part, context, status=status)
 
 
-def _find_job(place: WorkspaceContext, version: MemoryVersion) -> tuple[int, Sums | None] | None:
+def _find_job(access: WorkspaceAccess, version: MemoryVersion) -> tuple[int, Sums | None] | None:
     """Return the key and the costs of the version's job if the reader may open its page."""
     pk = version.job_id
-    if pk is None or not get_visible_jobs(place).filter(pk=pk).exists():
+    if pk is None or not get_visible_jobs(access).filter(pk=pk).exists():
         return None
     return pk, sum_by_job([pk]).get(pk)
 
@@ -378,9 +378,9 @@ def _with_number(text: str, memory: Memory) -> str:
     return text % {"n": memory.current.number if memory.current else 0}
 
 
-def _load_merged_versions(place: WorkspaceContext, version: MemoryVersion) -> list[MemoryVersion]:
+def _load_merged_versions(access: WorkspaceAccess, version: MemoryVersion) -> list[MemoryVersion]:
     """Return the visible versions that the merge read."""
     if version.job_id is None:
         return []
-    versions = MemoryVersion.objects.visible_to(place.reader)
+    versions = MemoryVersion.objects.visible_to(access.reader)
     return list(for_display(versions).filter(read_by__job=version.job_id).order_by("until_us"))

@@ -18,7 +18,7 @@ from memories.pipeline.costs.usage import sum_this_month
 from memories.rules.generate.coverage import Share
 from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory.identity import MemoryScope, MemoryType
-from memories.views.access.access import UserRequest, WorkspaceContext, open_workspace
+from memories.views.access.access import UserRequest, WorkspaceAccess, open_workspace
 from memories.views.memory.scopes import load_notes, texts_context
 from memories.views.pages import render_page
 from memories.views.sync.coverage import shares_of
@@ -45,50 +45,50 @@ def index(request: UserRequest) -> HttpResponse:
 @login_required
 def detail(request: UserRequest, slug: str) -> HttpResponse:
     """``?q=`` searches the channels; ``&page=`` is the page of the list."""
-    place = open_workspace(request, slug)
+    access = open_workspace(request, slug)
     now = timezone.now()
     query = request.GET.get("q", "").strip()
-    matches = place.readable_channels.filter(name__icontains=query.removeprefix("#"))
+    matches = access.readable_channels.filter(name__icontains=query.removeprefix("#"))
     page: Page[Channel] = Paginator(matches, CHANNELS_AT_ONCE).get_page(request.GET.get("page"))
-    channels = place.with_workspace(page)
+    channels = access.with_workspace(page)
     memories = {
         memory.memory_type: memory
-        for memory in Memory.objects.visible_to(place.reader).filter(
-            workspace=place.workspace, scope=MemoryScope.WORKSPACE
+        for memory in Memory.objects.visible_to(access.reader).filter(
+            workspace=access.workspace, scope=MemoryScope.WORKSPACE
         )
     }
     long_term = memories.get(MemoryType.LONG_TERM)
     short_term = (
         memories.get(MemoryType.SHORT_TERM)
-        if place.workspace.memory_settings.workspace_short_term
+        if access.workspace.memory_settings.workspace_short_term
         else None
     )
     return render_page(
         request,
         "memory/workspaces/detail.html",
         {
-            "place": place,
-            **texts_context(place, long_term, short_term),
+            "access": access,
+            **texts_context(access, long_term, short_term),
             "query": query,
             "page": page,
-            "rows": _channel_rows(place, channels, to_micros(now)),
-            "included": _opted_in_channels(place),
-            "cost": sum_this_month(place.reader, now, workspace=place.workspace),
-            "notes": load_notes(place, None),
+            "rows": _channel_rows(access, channels, to_micros(now)),
+            "included": _opted_in_channels(access),
+            "cost": sum_this_month(access.reader, now, workspace=access.workspace),
+            "notes": load_notes(access, None),
             "now": now,
         },
     )
 
 
-def _opted_in_channels(place: WorkspaceContext) -> list[Channel]:
+def _opted_in_channels(access: WorkspaceAccess) -> list[Channel]:
     """Return the restricted channels whose text is in the workspace's memory."""
-    if not place.reads_workspace:
+    if not access.reads_workspace:
         return []
-    return list(place.workspace.channels.opted_in().order_by("name"))
+    return list(access.workspace.channels.opted_in().order_by("name"))
 
 
 def _channel_rows(
-    place: WorkspaceContext, channels: list[Channel], now_us: int
+    access: WorkspaceAccess, channels: list[Channel], now_us: int
 ) -> list[tuple[Channel, Share, MemoryVersion | None, str]]:
     """Return the channels with their share, their newest memory, and the reader's choice or ""."""
     latest = {
@@ -100,13 +100,13 @@ def _channel_rows(
             current__isnull=False,
         ).select_related("current")
     }
-    shares = shares_of(place, channels, now_us, remembering=latest)
+    shares = shares_of(access, channels, now_us, remembering=latest)
     return [
         (
             channel,
             shares[channel.pk][0],
             latest.get(channel.pk),
-            place.preferences.get(channel.pk, ""),
+            access.preferences.get(channel.pk, ""),
         )
         for channel in channels
     ]

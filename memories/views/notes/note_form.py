@@ -13,7 +13,7 @@ from memories.models import Channel, Note, User, Workspace
 from memories.models.notes.note_versions import kind_words
 from memories.models.notes.notes import check_length
 from memories.rules.notes.fields import LONGEST_TITLE, today
-from memories.views.access.access import WorkspaceContext
+from memories.views.access.access import WorkspaceAccess
 
 
 class NoteForm(forms.Form):
@@ -51,7 +51,7 @@ class NoteForm(forms.Form):
     revision = forms.IntegerField(required=False, widget=forms.HiddenInput)
 
     def __init__(
-        self, *args: Any, place: WorkspaceContext, note: Note | None = None, **kwargs: Any
+        self, *args: Any, access: WorkspaceAccess, note: Note | None = None, **kwargs: Any
     ) -> None:
         if note is not None:
             kwargs["initial"] = {
@@ -61,9 +61,9 @@ class NoteForm(forms.Form):
                 "revision": note.revision,
             }
         super().__init__(*args, **kwargs)
-        self.place = place
+        self.access = access
         self.note = note
-        self.fields["kind"].choices = kind_choices(place.workspace, note)  # type: ignore[attr-defined]
+        self.fields["kind"].choices = kind_choices(access.workspace, note)  # type: ignore[attr-defined]
         for name in self.METADATA:
             self.fields[name].show_hidden_initial = note is not None
         if note is not None:
@@ -71,10 +71,10 @@ class NoteForm(forms.Form):
             return
         del self.fields["based_on"], self.fields["revision"]
         channel = self.fields["channel"]
-        everywhere = [("", _("the whole workspace"))] if place.reads_workspace else []
+        everywhere = [("", _("the whole workspace"))] if access.reads_workspace else []
         channel.required = not everywhere
-        if place.has_few_channels:
-            rows = ((row.slack_id, str(row)) for row in place.channels)
+        if access.has_few_channels:
+            rows = ((row.slack_id, str(row)) for row in access.channels)
             channel.widget = forms.Select(choices=[*everywhere, *rows])
 
     @property
@@ -95,7 +95,7 @@ class NoteForm(forms.Form):
         name = self.cleaned_data["channel"]
         if not name:
             return None
-        channel = self.place.readable_channels.named(name).first()
+        channel = self.access.readable_channels.named(name).first()
         if channel is None:
             raise forms.ValidationError(_("This channel does not exist."))
         return channel
@@ -112,7 +112,7 @@ class NoteForm(forms.Form):
         day: date | None = self.cleaned_data["review_on"]
         if self.note and day == self.note.review_on:
             return day
-        written_on = self.note.date if self.note else today(self.place.now, self.place.zone)
+        written_on = self.note.date if self.note else today(self.access.now, self.access.zone)
         if day is not None and day < written_on:
             raise forms.ValidationError(_("This day is before the note. Choose a later day."))
         return day
@@ -121,7 +121,7 @@ class NoteForm(forms.Form):
         """Save a new note."""
         fields = self.cleaned_data
         return Note.objects.write(
-            self.place.workspace,
+            self.access.workspace,
             fields["content"],
             channel=fields["channel"],
             review_on=fields["review_on"],

@@ -32,7 +32,7 @@ from memories.rules.notes.fields import title_of, today
 from memories.views import paths
 from memories.views.access.access import (
     UserRequest,
-    WorkspaceContext,
+    WorkspaceAccess,
     must_edit,
     number_in,
     number_or_none,
@@ -80,16 +80,16 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
 
     POST adds a note.
     """
-    place = open_workspace(request, slug)
-    check_notes_enabled(place)
+    access = open_workspace(request, slug)
+    check_notes_enabled(access)
     if request.method == "POST":
-        must_edit(place)
-        form = NoteForm(_posted(request, place, number_in(request, "note")), place=place)
+        must_edit(access)
+        form = NoteForm(_posted(request, access, number_in(request, "note")), access=access)
         if form.is_valid():
-            return _added(request, place, form.write(author=request.user))
-        return _invalid(request, place, form)
-    form = NoteForm(place=place, initial={"channel": request.GET.get("channel", "")})
-    return _list(request, place, form)
+            return _added(request, access, form.write(author=request.user))
+        return _invalid(request, access, form)
+    form = NoteForm(access=access, initial={"channel": request.GET.get("channel", "")})
+    return _list(request, access, form)
 
 
 @login_required
@@ -99,9 +99,9 @@ def detail(request: UserRequest, slug: str, pk: int) -> HttpResponse:
 
     Only editors may open a note in the trash.
     """
-    place, note = open_kept_note(request, slug, pk)
-    check_notes_enabled(place)
-    return _detail(request, place, note)
+    access, note = open_kept_note(request, slug, pk)
+    check_notes_enabled(access)
+    return _detail(request, access, note)
 
 
 @login_required
@@ -110,31 +110,31 @@ def edit(request: UserRequest, slug: str, pk: int) -> HttpResponse:
 
     Return 409 with both texts, by paragraph, if the note was changed or deleted meanwhile.
     """
-    place, note = open_kept_note(request, slug, pk)
-    check_notes_enabled(place)
-    must_edit(place)
+    access, note = open_kept_note(request, slug, pk)
+    check_notes_enabled(access)
+    must_edit(access)
     if request.method != "POST":
         if note.deleted_at:
             return redirect("notes-detail", slug, pk)
-        form = NoteForm(place=place, note=note)
-        return render_page(request, "notes/edit.html", {"place": place, "note": note, "form": form})
+        context = {"access": access, "note": note, "form": NoteForm(access=access, note=note)}
+        return render_page(request, "notes/edit.html", context)
     if request.POST.get("do") == "choose":
         return _conflict(
-            request, place, note, yours=_yours(request), seen=number_in(request, "seen")
+            request, access, note, yours=_yours(request), seen=number_in(request, "seen")
         )
-    form = NoteForm(_posted(request, place, pk), place=place, note=note)
+    form = NoteForm(_posted(request, access, pk), access=access, note=note)
     if not form.is_valid():
         if "seen" in request.POST:
             yours, seen = _yours(request), number_in(request, "seen")
-            return _conflict(request, place, note, yours=yours, seen=seen, invalid=form)
-        context = {"place": place, "note": note, "form": form}
+            return _conflict(request, access, note, yours=yours, seen=seen, invalid=form)
+        context = {"access": access, "note": note, "form": form}
         return render_page(request, "notes/edit.html", context, status=422)
     try:
         is_changed = form.rewrite(author=request.user)
     except StaleNote as error:
         fields = form.cleaned_data
         yours, seen = fields["content"], fields["based_on"] or 0
-        return _conflict(request, place, error.current, yours=yours, seen=seen)
+        return _conflict(request, access, error.current, yours=yours, seen=seen)
     toasts.success(request, _("Note saved.") if is_changed else _("Nothing changed."))
     return redirect(_card_path(note))
 
@@ -143,9 +143,9 @@ def edit(request: UserRequest, slug: str, pk: int) -> HttpResponse:
 @require_POST
 def mark(request: UserRequest, slug: str, pk: int) -> HttpResponse:
     """Set ``pinned`` or ``in_context`` to 1 or 0, or mark the note as ``reviewed``."""
-    place, note = open_note(request, slug, pk)
-    check_notes_enabled(place)
-    must_edit(place)
+    access, note = open_note(request, slug, pk)
+    check_notes_enabled(access)
+    must_edit(access)
     if "pinned" in request.POST:
         note.set_flags(is_pinned=request.POST["pinned"] == "1")
         news = _("Pinned.") if note.is_pinned else _("Unpinned.")
@@ -161,24 +161,24 @@ def mark(request: UserRequest, slug: str, pk: int) -> HttpResponse:
         news = _("Marked as reviewed. Edit the note to set another date.")
     else:
         raise Http404
-    return render_card(request, place, note, news)
+    return render_card(request, access, note, news)
 
 
 @login_required
 @require_POST
 def restore(request: UserRequest, slug: str, pk: int, number: int) -> HttpResponse:
     """Restore a version of a note. Return 409 if the note was changed meanwhile."""
-    place, note = open_note(request, slug, pk)
-    check_notes_enabled(place)
-    must_edit(place)
-    version = get_object_or_404(_versions(place, note), number=number)
+    access, note = open_note(request, slug, pk)
+    check_notes_enabled(access)
+    must_edit(access)
+    version = get_object_or_404(_versions(access, note), number=number)
     based_on, revision = number_in(request, "based_on"), number_in(request, "revision")
     try:
         done = note.restore(version, by=request.user, based_on=based_on, revision=revision)
     except StaleNote as error:
         moved_on = _("Nothing was restored. v%(n)s was saved after you opened this page.")
         news = moved_on % {"n": error.current.number}
-        return _detail(request, place, error.current, moved_on=news, status=409)
+        return _detail(request, access, error.current, moved_on=news, status=409)
     news = (
         _("Version %(old)s was restored as version %(new)s.") % {"old": number, "new": note.number}
         if done
@@ -192,58 +192,60 @@ def restore(request: UserRequest, slug: str, pk: int, number: int) -> HttpRespon
 @require_POST
 def delete(request: UserRequest, slug: str, pk: int) -> HttpResponse:
     """Move a note to the trash."""
-    place, note = open_note(request, slug, pk)
-    check_notes_enabled(place)
-    must_edit(place)
+    access, note = open_note(request, slug, pk)
+    check_notes_enabled(access)
+    must_edit(access)
     note.remove(by=request.user)
     news = _("The note is in the trash.")
     if not wants_part(request):
         toasts.success(request, news)
         return redirect("notes-index", slug)
-    context = {"place": place, "note": note, "news": news}
+    context = {"access": access, "note": note, "news": news}
     answer = render_page_or_part(request, "notes/_gone.html", "notes/_gone.html", context)
     return trigger_client_event(answer, TRASH_CHANGED)
 
 
 def render_card(
-    request: UserRequest, place: WorkspaceContext, note: Note, news: str
+    request: UserRequest, access: WorkspaceAccess, note: Note, news: str
 ) -> HttpResponse:
     """Return the card of a changed note for htmx, else a redirect to the list."""
     if not wants_part(request):
         toasts.success(request, news)
         return redirect(_card_path(note))
-    [card] = note_cards([note], place)
-    context = {"place": place, "card": card, "news": news, "takes_focus": True}
+    [card] = note_cards([note], access)
+    context = {"access": access, "card": card, "news": news, "takes_focus": True}
     return render_page_or_part(request, "notes/_note.html", "notes/_note.html", context)
 
 
-def note_cards(notes: Iterable[Note], place: WorkspaceContext) -> list[NoteCard]:
-    day = today(timezone.now(), place.workspace.memory_settings.zone)
+def note_cards(notes: Iterable[Note], access: WorkspaceAccess) -> list[NoteCard]:
+    day = today(timezone.now(), access.workspace.memory_settings.zone)
     return [NoteCard(n, n.title != title_of(n.content), n.is_due(day)) for n in notes]
 
 
-def check_notes_enabled(place: WorkspaceContext) -> None:
-    if not place.workspace.memory_settings.notes_enabled:
+def check_notes_enabled(access: WorkspaceAccess) -> None:
+    if not access.workspace.memory_settings.notes_enabled:
         raise Http404
 
 
-def _added(request: UserRequest, place: WorkspaceContext, note: Note) -> HttpResponse:
+def _added(request: UserRequest, access: WorkspaceAccess, note: Note) -> HttpResponse:
     news = _("Note added.")
     if not wants_part(request):
         toasts.success(request, news)
         return redirect(_card_path(note))
-    [card] = note_cards([note], place)
-    form = NoteForm(place=place, initial={"channel": note.channel.slack_id if note.channel else ""})
-    context = {"place": place, "card": card, "form": form, "takes_focus": True, "news": news}
-    context["is_first"] = _notes(place).count() == 1
+    [card] = note_cards([note], access)
+    form = NoteForm(
+        access=access, initial={"channel": note.channel.slack_id if note.channel else ""}
+    )
+    context = {"access": access, "card": card, "form": form, "takes_focus": True, "news": news}
+    context["is_first"] = _notes(access).count() == 1
     context["is_example"] = "example" in request.POST  # the form keeps what the user types
     return render_page_or_part(request, "notes/_added.html", "notes/_added.html", context)
 
 
-def _invalid(request: UserRequest, place: WorkspaceContext, form: NoteForm) -> HttpResponse:
+def _invalid(request: UserRequest, access: WorkspaceAccess, form: NoteForm) -> HttpResponse:
     if not wants_part(request):
-        return _list(request, place, form, status=422)
-    context = {"place": place, "form": form}
+        return _list(request, access, form, status=422)
+    context = {"access": access, "form": form}
     part = "notes/_add.html"
     response = render_page_or_part(request, part, part, context, status=422)
     response["HX-Retarget"], response["HX-Reswap"] = "#add", "outerHTML"
@@ -251,22 +253,22 @@ def _invalid(request: UserRequest, place: WorkspaceContext, form: NoteForm) -> H
 
 
 def _list(
-    request: UserRequest, place: WorkspaceContext, form: NoteForm, *, status: int = 200
+    request: UserRequest, access: WorkspaceAccess, form: NoteForm, *, status: int = 200
 ) -> HttpResponse:
     query = request.GET.get("q", "").strip()
-    notes = _notes(place).first_pinned()
+    notes = _notes(access).first_pinned()
     matches = notes.search(query) if query else list(notes[: MOST_SHOWN + 1])
     context = {
-        "place": place,
-        "notes": note_cards(matches[:MOST_SHOWN], place),
+        "access": access,
+        "notes": note_cards(matches[:MOST_SHOWN], access),
         "count": len(matches),
         "has_more": len(matches) > MOST_SHOWN,
         "query": query,
         "form": form,
-        "examples": EXAMPLES if place.can_edit and place.reads_workspace else (),
+        "examples": EXAMPLES if access.can_edit and access.reads_workspace else (),
     }
-    if place.can_edit and not wants_part(request):
-        notes = notes_with_trash(place.reader).filter(workspace=place.workspace)
+    if access.can_edit and not wants_part(request):
+        notes = notes_with_trash(access.reader).filter(workspace=access.workspace)
         context["in_trash"] = notes.in_trash().count()
     return render_page_or_part(
         request, "notes/index.html", "notes/_notes.html", context, status=status
@@ -275,21 +277,21 @@ def _list(
 
 def _detail(
     request: UserRequest,
-    place: WorkspaceContext,
+    access: WorkspaceAccess,
     note: Note,
     *,
     moved_on: str = "",
     status: int = 200,
 ) -> HttpResponse:
-    versions = _versions(place, note)
+    versions = _versions(access, note)
     page = Paginator(versions.newest_first(), VERSIONS_AT_ONCE).get_page(request.GET.get("page"))
     context: dict[str, Any] = {
-        "place": place,
+        "access": access,
         "note": note,
-        "card": note_cards([note], place)[0],
+        "card": note_cards([note], access)[0],
         "page": page,
         "moved_on": moved_on,
-        "source_path": _source_path(place, note),
+        "source_path": _source_path(access, note),
     }
     number = number_or_none(request.GET.get("v", ""))
     if number is not None and number != note.number:
@@ -298,16 +300,16 @@ def _detail(
     return render_page(request, "notes/detail.html", context, status=status)
 
 
-def _source_path(place: WorkspaceContext, note: Note) -> str:
+def _source_path(access: WorkspaceAccess, note: Note) -> str:
     """Return the path of the message that the note keeps, "" unless the reader may read it."""
-    messages = Message.objects.visible_to(place.reader).select_related("channel")
+    messages = Message.objects.visible_to(access.reader).select_related("channel")
     source = messages.filter(pk=note.source_id).first() if note.source_id else None
-    return paths.message_path(place.workspace.slug, source) if source else ""
+    return paths.message_path(access.workspace.slug, source) if source else ""
 
 
 def _conflict(
     request: UserRequest,
-    place: WorkspaceContext,
+    access: WorkspaceAccess,
     theirs: Note,
     *,
     yours: str,
@@ -319,7 +321,7 @@ def _conflict(
     With ``do=choose`` return the text of the choices, unless the note has changed again. Return
     422 for an ``invalid`` result. A deleted note has to be restored before it is saved.
     """
-    conflict_hunks = _hunks(place, theirs, yours=yours, seen=seen, on=theirs.number)
+    conflict_hunks = _hunks(access, theirs, yours=yours, seen=seen, on=theirs.number)
     on = (number_in(request, "based_on"), number_in(request, "revision"))
     chooses = request.POST.get("do") == "choose"
     is_chosen = chooses and on == (theirs.number, theirs.revision)
@@ -332,10 +334,10 @@ def _conflict(
         if typed.get(name) == typed.get(initial):  # the user has not changed it
             typed[name] = value
         typed[initial] = value
-    form = invalid or NoteForm(typed, place=place, note=theirs)
+    form = invalid or NoteForm(typed, access=access, note=theirs)
     form.show_differences(theirs)
     context = {
-        "place": place,
+        "access": access,
         "note": theirs,
         "form": form,
         "theirs": theirs,
@@ -353,27 +355,27 @@ def _conflict(
     return render_page(request, "notes/conflict.html", context, status=status)
 
 
-def _posted(request: UserRequest, place: WorkspaceContext, pk: int) -> QueryDict:
+def _posted(request: UserRequest, access: WorkspaceAccess, pk: int) -> QueryDict:
     """Return the posted fields. Of a conflict the content is that of the choices, or as typed.
 
     The note may have been purged meanwhile.
     """
     fields = request.POST.copy()
-    notes = notes_with_trash(place.reader).filter(workspace=place.workspace, pk=pk)
+    notes = notes_with_trash(access.reader).filter(workspace=access.workspace, pk=pk)
     note = notes.first() if "seen" in fields else None
     if note is not None:
         seen, on = number_in(request, "seen"), number_in(request, "based_on")
-        conflict_hunks = _hunks(place, note, yours=_yours(request), seen=seen, on=on)
+        conflict_hunks = _hunks(access, note, yours=_yours(request), seen=seen, on=on)
         content = fields.get("content", "")
         fields["content"] = resolved_text(fields, conflict_hunks, content, str.splitlines)
     return fields
 
 
-def _hunks(place: WorkspaceContext, note: Note, *, yours: str, seen: int, on: int) -> list[Hunk]:
+def _hunks(access: WorkspaceAccess, note: Note, *, yours: str, seen: int, on: int) -> list[Hunk]:
     """Return the differing paragraphs of ``yours``, based on version ``seen``, and version ``on``."""
     contents = {
         version.number: version.content
-        for version in _versions(place, note).filter(number__in=(seen, on))
+        for version in _versions(access, note).filter(number__in=(seen, on))
     }
     theirs = contents.get(on, note.content)
     return find_hunks(contents.get(seen, theirs), yours, theirs, str.splitlines)
@@ -383,13 +385,13 @@ def _yours(request: UserRequest) -> str:
     return normalize_newlines(request.POST.get("yours", ""))
 
 
-def _notes(place: WorkspaceContext) -> Any:
-    notes = Note.objects.visible_to(place.reader).in_use(place.workspace)
+def _notes(access: WorkspaceAccess) -> Any:
+    notes = Note.objects.visible_to(access.reader).in_use(access.workspace)
     return notes.select_related("channel", "author", "worded_by")
 
 
-def _versions(place: WorkspaceContext, note: Note) -> Any:
-    versions = NoteVersion.objects.visible_to(place.reader).filter(note=note)
+def _versions(access: WorkspaceAccess, note: Note) -> Any:
+    versions = NoteVersion.objects.visible_to(access.reader).filter(note=note)
     return versions.select_related("written_by", "channel")
 
 

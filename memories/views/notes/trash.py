@@ -21,13 +21,13 @@ AT_ONCE = 50
 @require_safe
 def index(request: UserRequest, slug: str) -> HttpResponse:
     """List deleted notes, the last deleted first. Return only their number for htmx."""
-    place = open_workspace(request, slug)
-    check_notes_enabled(place)
-    must_edit(place)
-    notes = notes_with_trash(place.reader).filter(workspace=place.workspace).in_trash()
+    access = open_workspace(request, slug)
+    check_notes_enabled(access)
+    must_edit(access)
+    notes = notes_with_trash(access.reader).filter(workspace=access.workspace).in_trash()
     paginator = Paginator(notes.select_related("channel", "deleted_by"), AT_ONCE)
     page = paginator.get_page(request.GET.get("page"))
-    context = {"place": place, "page": page, "in_trash": paginator.count}
+    context = {"access": access, "page": page, "in_trash": paginator.count}
     return render_page_or_part(
         request, "notes/trash/index.html", "notes/trash/_count.html", context
     )
@@ -37,25 +37,25 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
 @require_POST
 def undelete(request: UserRequest, slug: str, pk: int) -> HttpResponse:
     """Restore a note from the trash."""
-    place, note = open_kept_note(request, slug, pk)
-    check_notes_enabled(place)
-    must_edit(place)
+    access, note = open_kept_note(request, slug, pk)
+    check_notes_enabled(access)
+    must_edit(access)
     note.undelete()
     note.refresh_from_db(fields=["deleted_at", "deleted_by"])
-    response = render_card(request, place, note, _("The note was restored."))
+    response = render_card(request, access, note, _("The note was restored."))
     return trigger_client_event(response, TRASH_CHANGED)
 
 
 @login_required
 def purge(request: UserRequest, slug: str, pk: int) -> HttpResponse:
     """GET shows a confirmation, POST deletes the note and its versions for good."""
-    place, note = open_kept_note(request, slug, pk)
-    check_notes_enabled(place)
-    must_edit(place)
+    access, note = open_kept_note(request, slug, pk)
+    check_notes_enabled(access)
+    must_edit(access)
     if request.method != "POST":
         if note.deleted_at is None:
             return redirect("notes-detail", slug, pk)
-        context = {"place": place, "note": note}
+        context = {"access": access, "note": note}
         return render_page_or_part(
             request, "notes/trash/purge.html", "notes/trash/_purge.html", context
         )

@@ -21,7 +21,7 @@ from memories.rules.safety.guard import Rule
 from memories.tasks import schedule_pass
 from memories.views.access.access import (
     UserRequest,
-    WorkspaceContext,
+    WorkspaceAccess,
     must_edit,
     numbers_in,
     open_workspace,
@@ -69,9 +69,9 @@ class ShownLine:
 @require_safe
 def index(request: UserRequest, slug: str) -> HttpResponse:
     """List the waiting lines, newest first, and the revoked people."""
-    place = open_workspace(request, slug)
-    must_edit(place)
-    return _page(request, place)
+    access = open_workspace(request, slug)
+    must_edit(access)
+    return _page(request, access)
 
 
 @login_required
@@ -82,7 +82,7 @@ def accept(request: UserRequest, slug: str, pk: int) -> HttpResponse:
     ``based_on`` and ``revision`` identify the text on the user's screen. If the memory has another
     text, the response has status 409.
     """
-    place, line = _open(request, slug, pk)
+    access, line = _open(request, slug, pk)
     based_on, revision = numbers_in(request, "based_on", "revision")
     if based_on is None or revision is None:
         raise Http404
@@ -90,31 +90,31 @@ def accept(request: UserRequest, slug: str, pk: int) -> HttpResponse:
         version = line.accept(by=request.user, based_on=based_on, revision=revision)
     except StaleBase:
         moved_on = _("Nothing was changed. The memory has a newer text. Check it, then try again.")
-        return _page(request, place, moved_on=moved_on)
+        return _page(request, access, moved_on=moved_on)
     if version is None:
-        return _respond(request, place, _("Somebody else already decided about this line."))
-    schedule_pass(place.workspace.pk)
+        return _respond(request, access, _("Somebody else already decided about this line."))
+    schedule_pass(access.workspace.pk)
     news = _("Approved. It is your line in version %(number)s.") % {"number": version.number}
-    return _respond(request, place, news)
+    return _respond(request, access, news)
 
 
 @login_required
 @require_POST
 def reject(request: UserRequest, slug: str, pk: int) -> HttpResponse:
-    place, line = _open(request, slug, pk)
+    access, line = _open(request, slug, pk)
     if not line.reject(by=request.user):
-        return _respond(request, place, _("Somebody else already decided about this line."))
-    return _respond(request, place, _("Rejected. The line stays out of the memory."))
+        return _respond(request, access, _("Somebody else already decided about this line."))
+    return _respond(request, access, _("Rejected. The line stays out of the memory."))
 
 
 @login_required
 @require_POST
 def message(request: UserRequest, slug: str, pk: int) -> HttpResponse:
     """Revoke or restore a message as a source (``do``)."""
-    place = open_workspace(request, slug)
-    must_edit(place)
-    readable = Message.objects.visible_to(place.reader).select_related("channel__workspace")
-    message = get_object_or_404(readable, pk=pk, channel__workspace=place.workspace)
+    access = open_workspace(request, slug)
+    must_edit(access)
+    readable = Message.objects.visible_to(access.reader).select_related("channel__workspace")
+    message = get_object_or_404(readable, pk=pk, channel__workspace=access.workspace)
     if _revokes(request):
         done = revoking.revoke_message(message, by=request.user) is not None
         news = _(
@@ -125,17 +125,17 @@ def message(request: UserRequest, slug: str, pk: int) -> HttpResponse:
         done = revoking.restore_message(message, by=request.user)
         news = _("Included again. The affected memories are made again.")
     path = message_path(slug, message)
-    return _respond_and_schedule(request, place, news, path, done=done)
+    return _respond_and_schedule(request, access, news, path, done=done)
 
 
 @login_required
 @require_POST
 def person(request: UserRequest, slug: str, pk: int) -> HttpResponse:
     """Revoke or restore all past and future messages of a person as sources (``do``)."""
-    place = open_workspace(request, slug)
-    must_edit(place)
+    access = open_workspace(request, slug)
+    must_edit(access)
     person = get_object_or_404(
-        Person.objects.visible_to(place.reader), pk=pk, workspace=place.workspace
+        Person.objects.visible_to(access.reader), pk=pk, workspace=access.workspace
     )
     if _revokes(request):
         done = revoking.revoke_person(person, by=request.user) is not None
@@ -146,7 +146,7 @@ def person(request: UserRequest, slug: str, pk: int) -> HttpResponse:
     else:
         done = revoking.restore_person(person, by=request.user)
         news = _("Included again. This person's messages are used again.")
-    return _respond_and_schedule(request, place, news, "", done=done)
+    return _respond_and_schedule(request, access, news, "", done=done)
 
 
 def _revokes(request: UserRequest) -> bool:
@@ -157,51 +157,51 @@ def _revokes(request: UserRequest) -> bool:
 
 
 def _respond_and_schedule(
-    request: UserRequest, place: WorkspaceContext, news: str, path: str, *, done: bool
+    request: UserRequest, access: WorkspaceAccess, news: str, path: str, *, done: bool
 ) -> HttpResponse:
     if done:
-        schedule_pass(place.workspace.pk)
+        schedule_pass(access.workspace.pk)
     else:
         news = _("Nothing changed. It was already so.")
     if path and request.POST.get("from") == "message":
         toasts.success(request, news)
         return redirect(path)
-    return _respond(request, place, news)
+    return _respond(request, access, news)
 
 
-def _open(request: UserRequest, slug: str, pk: int) -> tuple[WorkspaceContext, QuarantinedLine]:
-    place = open_workspace(request, slug)
-    must_edit(place)
-    return place, get_object_or_404(_of(place).with_memory(), pk=pk)
+def _open(request: UserRequest, slug: str, pk: int) -> tuple[WorkspaceAccess, QuarantinedLine]:
+    access = open_workspace(request, slug)
+    must_edit(access)
+    return access, get_object_or_404(_of(access).with_memory(), pk=pk)
 
 
-def _of(place: WorkspaceContext) -> QuarantineQuerySet:
-    lines = QuarantinedLine.objects.visible_to(place.reader)
-    return lines.filter(memory__workspace=place.workspace)
+def _of(access: WorkspaceAccess) -> QuarantineQuerySet:
+    lines = QuarantinedLine.objects.visible_to(access.reader)
+    return lines.filter(memory__workspace=access.workspace)
 
 
-def _respond(request: UserRequest, place: WorkspaceContext, news: str) -> HttpResponse:
+def _respond(request: UserRequest, access: WorkspaceAccess, news: str) -> HttpResponse:
     if wants_part(request):
-        return _page(request, place, news=news)
+        return _page(request, access, news=news)
     toasts.success(request, news)
-    return redirect("quarantine-index", place.workspace.slug)
+    return redirect("quarantine-index", access.workspace.slug)
 
 
 def _page(
-    request: UserRequest, place: WorkspaceContext, *, news: str = "", moved_on: str = ""
+    request: UserRequest, access: WorkspaceAccess, *, news: str = "", moved_on: str = ""
 ) -> HttpResponse:
-    waiting = _of(place).waiting().with_memory()
+    waiting = _of(access).waiting().with_memory()
     lines = list(waiting[: LINES_SHOWN + 1])
-    people = Person.objects.visible_to(place.reader).filter(
-        workspace=place.workspace, is_revoked=True
+    people = Person.objects.visible_to(access.reader).filter(
+        workspace=access.workspace, is_revoked=True
     )
     return render_page_or_part(
         request,
         "safety/quarantine/index.html",
         "safety/quarantine/_quarantine.html",
         {
-            "place": place,
-            "lines": _shown(lines[:LINES_SHOWN], place),
+            "access": access,
+            "lines": _shown(lines[:LINES_SHOWN], access),
             "has_more": len(lines) > LINES_SHOWN,
             "revoked_people": list(people),
             "news": news,
@@ -211,14 +211,14 @@ def _page(
     )
 
 
-def _shown(lines: Iterable[QuarantinedLine], place: WorkspaceContext) -> list[ShownLine]:
+def _shown(lines: Iterable[QuarantinedLine], access: WorkspaceAccess) -> list[ShownLine]:
     """Return the lines with the sources that the reader may read. Two queries."""
     loaded = list(lines)
     through = QuarantinedLine.sources.through.objects.filter(quarantinedline__in=loaded)
     pairs = list(through.order_by("pk").values_list("quarantinedline_id", "message_id"))
-    readable = Message.objects.visible_to(place.reader).select_related("author", "channel")
+    readable = Message.objects.visible_to(access.reader).select_related("author", "channel")
     rows = readable.in_bulk({message for _, message in pairs})
-    slug = place.workspace.slug
+    slug = access.workspace.slug
     sources: dict[int, list[tuple[Message, str]]] = defaultdict(list)
     for line_id, key in pairs:
         if (row := rows.get(key)) is not None:

@@ -15,15 +15,15 @@ from memories.views.search.passages import show_passages
 @login_required
 def index(request: UserRequest, slug: str) -> HttpResponse:
     """Show the texts about ``q``. Only a POST calls the model, because a call may cost money."""
-    place = open_workspace(request, slug)
+    access = open_workspace(request, slug)
     fields = request.POST if request.method == "POST" else request.GET
     question = fields.get("q", "").strip()[:MAX_QUESTION]
     model = configured_model()
     used_model = model if request.method == "POST" else None
-    answer = ask(question, place.workspace, place.reader, timezone.now(), used_model)
+    answer = ask(question, access.workspace, access.reader, timezone.now(), used_model)
     shown = show_passages(answer.passages)
     context = {
-        "place": place,
+        "access": access,
         "question": question,
         "passages": shown,
         "sentences": [

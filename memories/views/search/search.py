@@ -10,7 +10,7 @@ from memories.pipeline.search import indexing as index_of
 from memories.pipeline.search.finding import find
 from memories.pipeline.search.similar_names import find_similar_names
 from memories.rules.search.query import parse, with_fields
-from memories.views.access.access import UserRequest, WorkspaceContext, open_workspace
+from memories.views.access.access import UserRequest, WorkspaceAccess, open_workspace
 from memories.views.memory.marks import followed, with_marks
 from memories.views.memory.news import with_channels
 from memories.views.pages import render_page_or_part
@@ -31,25 +31,27 @@ FIELDS = ("in", "channel", "by", "kind", "from", "to", "sort")
 def index(request: UserRequest, slug: str) -> HttpResponse:
     """Search with ``?q=`` and the fields of the form. ``?below=`` begins a further page."""
     began = time.perf_counter()
-    place = open_workspace(request, slug)
+    access = open_workspace(request, slug)
     typed = request.GET.get("q", "")
     fields = {name: value for name in FIELDS if (value := request.GET.get(name, "").strip())}
     query = with_fields(parse(typed), fields)
     below = _key_or_none(request.GET.get("below", ""))
     channels = (
-        place.with_workspace(place.readable_channels.named(query.channel)) if query.channel else []
+        access.with_workspace(access.readable_channels.named(query.channel))
+        if query.channel
+        else []
     )
-    results = find(query, place.workspace, place.reader, channels, zone=place.zone, below=below)
-    filters = filters_of(query, place)
-    groups = hit_groups(results, query, place, request.GET)
+    results = find(query, access.workspace, access.reader, channels, zone=access.zone, below=below)
+    filters = filters_of(query, access)
+    groups = hit_groups(results, query, access, request.GET)
     is_few = results.count < FEW and below is None
-    similar = find_similar_names(query, place.workspace, place.reader) if is_few else []
+    similar = find_similar_names(query, access.workspace, access.reader) if is_few else []
     return render_page_or_part(
         request,
         "search/index.html",
         "search/_results.html",
         {
-            "place": place,
+            "access": access,
             "typed": typed,
             "fields": fields,
             "query": query,
@@ -58,21 +60,21 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
             "total": f"{results.count:,}",
             "below": below,
             "seconds": time.perf_counter() - began,
-            "similar": name_links(similar, place, request.path),
+            "similar": name_links(similar, access, request.path),
             "line_kinds": line_kind_words(),
             "filters": [applied.words for applied in filters],
             "wider": wider_searches(query, filters, request.path),
-            "recent": _recent(place) if query.is_empty else [],
+            "recent": _recent(access) if query.is_empty else [],
             "is_behind": index_of.is_behind(),
         },
     )
 
 
-def _recent(place: WorkspaceContext) -> list[Memory]:
+def _recent(access: WorkspaceAccess) -> list[Memory]:
     """Return the newest memories, for a page without a query."""
-    newest = followed(place.reader, place.workspace.pk).order_by("-current")[:RECENT]
+    newest = followed(access.reader, access.workspace.pk).order_by("-current")[:RECENT]
     memories = Memory.objects.filter(pk__in=list(newest.values_list("pk", flat=True)))
-    return with_channels(with_marks(memories, place.reader), place)
+    return with_channels(with_marks(memories, access.reader), access)
 
 
 def _key_or_none(text: str) -> int | None:

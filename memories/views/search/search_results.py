@@ -20,7 +20,7 @@ from memories.rules.memory.lines import words_of
 from memories.rules.search.query import Kind, Query, Sort, as_fields
 from memories.rules.search.snippet import Piece, snippet
 from memories.views import paths
-from memories.views.access.access import WorkspaceContext
+from memories.views.access.access import WorkspaceAccess
 from memories.views.ingest.messages import names_in
 from memories.views.memory.display import author_kind, who_wrote
 from memories.views.memory.line_display import user_name
@@ -58,7 +58,7 @@ class HitGroup:
 
 
 def hit_groups(
-    results: SearchResults, query: Query, place: WorkspaceContext, parameters: QueryDict
+    results: SearchResults, query: Query, access: WorkspaceAccess, parameters: QueryDict
 ) -> list[HitGroup]:
     """Return the hits of each kind. One query reads the names that messages mention.
 
@@ -76,13 +76,13 @@ def hit_groups(
         if row.memory_id in current:
             older.setdefault(row.memory_id, []).append(_version(row, query, {}))
     texts = [row.text for group in results.groups for row in group.rows if isinstance(row, Message)]
-    names = names_in(texts, place)
+    names = names_in(texts, access)
     return [
         HitGroup(
             group.kind,
             _title(group.kind),
             [
-                _hit(row, query, place, names, older)
+                _hit(row, query, access, names, older)
                 for row in group.rows
                 if group.kind is not Kind.OLDER or row.memory_id not in older
             ],
@@ -106,8 +106,8 @@ class Filter:
     without: Query
 
 
-def filters_of(query: Query, place: WorkspaceContext) -> list[Filter]:
-    channel = place.find_channels([query.channel]).get(query.channel)
+def filters_of(query: Query, access: WorkspaceAccess) -> list[Filter]:
+    channel = access.find_channels([query.channel]).get(query.channel)
     writers = {
         "model": _("written by the model"),
         "person": _("written by a person"),
@@ -196,15 +196,15 @@ def line_kind_words() -> dict[str, str]:
 
 
 def name_links(
-    rows: Iterable[Channel | Note | Person], place: WorkspaceContext, path: str
+    rows: Iterable[Channel | Note | Person], access: WorkspaceAccess, path: str
 ) -> list[tuple[str, str]]:
     """Return channels, notes and people as (name, address). A person's is a search by author."""
     links = []
     for row in rows:
         if isinstance(row, Channel):
-            links.append((f"#{row.name}", paths.channel_path(place.workspace.slug, row.slack_id)))
+            links.append((f"#{row.name}", paths.channel_path(access.workspace.slug, row.slack_id)))
         elif isinstance(row, Note):
-            href = reverse("notes-detail", args=[place.workspace.slug, row.pk])
+            href = reverse("notes-detail", args=[access.workspace.slug, row.pk])
             links.append((strip_invisible(row.title), href))
         else:
             query = urlencode({"q": f'from:"{row.name}"'})
@@ -230,21 +230,21 @@ def _more(group: Group, query: Query, parameters: QueryDict) -> str:
 
 
 def _hit(
-    row: Any, query: Query, place: WorkspaceContext, names: Names, older: dict[int, list[Hit]]
+    row: Any, query: Query, access: WorkspaceAccess, names: Names, older: dict[int, list[Hit]]
 ) -> Hit:
     if isinstance(row, Message):
-        return _message(row, query, place, names)
+        return _message(row, query, access, names)
     if isinstance(row, Line):
         return _line(row, query)
     if isinstance(row, Note):
-        return _note(row, query, place)
+        return _note(row, query, access)
     return _version(row, query, older)
 
 
-def _message(row: Message, query: Query, place: WorkspaceContext, names: Names) -> Hit:
+def _message(row: Message, query: Query, access: WorkspaceAccess, names: Names) -> Hit:
     text = render_plain(strip_invisible(row.text), names)
     return Hit(
-        paths.message_path(place.workspace.slug, row),
+        paths.message_path(access.workspace.slug, row),
         f"#{row.channel.name}",
         row.micros,
         row.author_name,
@@ -283,11 +283,11 @@ def _line(row: Line, query: Query) -> Hit:
     )
 
 
-def _note(row: Note, query: Query, place: WorkspaceContext) -> Hit:
+def _note(row: Note, query: Query, access: WorkspaceAccess) -> Hit:
     tags = f" ({', '.join(row.tags)})" if row.tags else ""
     text = row.content if row.content.startswith(row.title[:20]) else f"{row.title}: {row.content}"
     return Hit(
-        reverse("notes-detail", args=[place.workspace.slug, row.pk]),
+        reverse("notes-detail", args=[access.workspace.slug, row.pk]),
         str(row.channel) if row.channel else _("whole workspace"),
         row.created_at,
         user_name(row.author),

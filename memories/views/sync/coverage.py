@@ -10,7 +10,7 @@ from memories.pipeline.sync.coverage import Coverage, coverage_of
 from memories.rules.generate.coverage import Share, Waiting, build_waiting
 from memories.rules.generate.segments import should_update_short_term_memory
 from memories.rules.ingest.timestamps import to_micros
-from memories.views.access.access import WorkspaceContext
+from memories.views.access.access import WorkspaceAccess
 
 Bar = list[tuple[str, int, int]]  # (CSS class, x, width) of each part
 
@@ -40,13 +40,13 @@ def reading_bar(coverage: Coverage, channel: Channel, width: int) -> Bar:
     return [("remembered", 0, width), *(("waiting", x, max(2, to - x)) for x, to in edges)]
 
 
-def find_coverage(place: WorkspaceContext, channel: Channel, now: datetime) -> Coverage | None:
+def find_coverage(access: WorkspaceAccess, channel: Channel, now: datetime) -> Coverage | None:
     """Return the coverage, None in a workspace that is not connected."""
-    return coverage_of(channel, now) if place.workspace.connected_at else None
+    return coverage_of(channel, now) if access.workspace.connected_at else None
 
 
 def shares_of(
-    place: WorkspaceContext,
+    access: WorkspaceAccess,
     channels: Iterable[Channel],
     now_us: int,
     *,
@@ -57,10 +57,10 @@ def shares_of(
     ``remembering`` are the keys of the channels with a short-term text. Two queries.
     """
     all_channels = list(channels)
-    settings = place.workspace.memory_settings
+    settings = access.workspace.memory_settings
     unread = {
         row["channel"]: (row["new"], row["latest"])
-        for row in Message.objects.visible_to(place.reader)
+        for row in Message.objects.visible_to(access.reader)
         .filter(channel__in=all_channels)
         .waiting()
         .until(now_us)
@@ -70,7 +70,7 @@ def shares_of(
     }
     read: dict[int, dict[str, int]] = {}
     segments = (
-        Segment.objects.visible_to(place.reader).filter(channel__in=all_channels).of_channel()
+        Segment.objects.visible_to(access.reader).filter(channel__in=all_channels).of_channel()
     )
     for row in segments.values("channel", "outcome").order_by().annotate(n=Sum("message_count")):
         read.setdefault(row["channel"], {})[row["outcome"]] = row["n"]

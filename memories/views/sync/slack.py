@@ -20,7 +20,7 @@ from memories.pipeline.sync.connecting import Findings
 from memories.tasks import schedule_sync
 from memories.views.access.access import (
     UserRequest,
-    WorkspaceContext,
+    WorkspaceAccess,
     must_administer,
     open_workspace,
 )
@@ -36,11 +36,11 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
 
     Channels on other pages of the list stay as they are.
     """
-    place = open_workspace(request, slug)
-    must_administer(place)
+    access = open_workspace(request, slug)
+    must_administer(access)
     if request.method == "POST":
-        return _update_followed(request, place)
-    context = {**_channels(place, request.GET), **_connection(place)}
+        return _update_followed(request, access)
+    context = {**_channels(access, request.GET), **_connection(access)}
     return render_page_or_part(
         request, "sync/slack/index.html", "sync/slack/_channels.html", context
     )
@@ -50,15 +50,15 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
 @require_POST
 def test(request: UserRequest, slug: str) -> HttpResponse:
     """Check the connection. With ``begin`` a successful check also starts the first sync."""
-    place = open_workspace(request, slug)
-    must_administer(place)
+    access = open_workspace(request, slug)
+    must_administer(access)
     now = timezone.now()
-    findings = connecting.check_connection(place.workspace, now, timeout=TIMEOUT)
-    is_connected = "begin" in request.POST and connecting.connect(place.workspace, findings, now)
+    findings = connecting.check_connection(access.workspace, now, timeout=TIMEOUT)
+    is_connected = "begin" in request.POST and connecting.connect(access.workspace, findings, now)
     if is_connected:
-        schedule_sync(place.workspace.pk)
+        schedule_sync(access.workspace.pk)
     if wants_part(request):
-        context = {**_connection(place, findings), "is_new": True, "is_connected": is_connected}
+        context = {**_connection(access, findings), "is_new": True, "is_connected": is_connected}
         return render_page_or_part(request, "", "sync/slack/_connection.html", context)
     if findings.code:
         toasts.error(request, str(findings.error))
@@ -71,10 +71,10 @@ def test(request: UserRequest, slug: str) -> HttpResponse:
     return redirect("slack-index", slug)
 
 
-def _update_followed(request: UserRequest, place: WorkspaceContext) -> HttpResponse:
+def _update_followed(request: UserRequest, access: WorkspaceAccess) -> HttpResponse:
     followed, unfollowed = connecting.update_followed(
-        place.workspace,
-        place.reader,
+        access.workspace,
+        access.reader,
         before=request.POST.getlist("was"),
         after=request.POST.getlist("channel"),
         by=request.user,
@@ -91,25 +91,25 @@ def _update_followed(request: UserRequest, place: WorkspaceContext) -> HttpRespo
         )
         sentences.append(text % {"n": unfollowed})
     toasts.success(request, " ".join(sentences) or _("Nothing changed."))
-    path = reverse("slack-index", args=[place.workspace.slug])
+    path = reverse("slack-index", args=[access.workspace.slug])
     return redirect(f"{back_to(request, path)}#channels")
 
 
-def _connection(place: WorkspaceContext, findings: Findings | None = None) -> dict[str, Any]:
+def _connection(access: WorkspaceAccess, findings: Findings | None = None) -> dict[str, Any]:
     return {
-        "place": place,
-        "findings": findings or connecting.last_check(place.workspace),
-        "connection": SlackConnection.objects.filter(workspace=place.workspace).first(),
+        "access": access,
+        "findings": findings or connecting.last_check(access.workspace),
+        "connection": SlackConnection.objects.filter(workspace=access.workspace).first(),
         "refused_digests": [
             (digest, connecting.error_text(digest.problem))
-            for digest in SlackDigest.objects.refused().filter(channel__in=place.readable_channels)
+            for digest in SlackDigest.objects.refused().filter(channel__in=access.readable_channels)
         ],
     }
 
 
-def _channels(place: WorkspaceContext, parameters: Any) -> dict[str, Any]:
+def _channels(access: WorkspaceAccess, parameters: Any) -> dict[str, Any]:
     """Return a page of the channels that the reader may follow."""
-    rows = connecting.selectable_channels(place.workspace, place.reader)
+    rows = connecting.selectable_channels(access.workspace, access.reader)
     query = parameters.get("q", "").strip()
     word = query.removeprefix("#")
     matches = rows.filter(Q(name__icontains=word) | Q(slack_id=word)) if word else rows
@@ -119,5 +119,5 @@ def _channels(place: WorkspaceContext, parameters: Any) -> dict[str, Any]:
         "page": page,
         "known": rows.count(),
         "followed": rows.filter(is_followed=True).count(),
-        "reads_private": place.workspace.memory_settings.read_private_channels,
+        "reads_private": access.workspace.memory_settings.read_private_channels,
     }

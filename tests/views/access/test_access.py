@@ -5,7 +5,7 @@ from django.http import QueryDict
 from django.utils import timezone
 
 from memories.models import ApiKey, Memory
-from memories.views.access.access import WorkspaceContext
+from memories.views.access.access import WorkspaceAccess
 from memories.views.context.forms import PreviewForm
 from memories.views.notes.note_form import NoteForm
 from tests.factories import make_workspace_memory
@@ -189,10 +189,11 @@ def test_a_reader_of_single_channels_does_not_read_the_workspace(
     memory = make_workspace_memory(workspace=cast.workspace, texts=["- Everybody ships"])
     readers = [key.reader(now), *([cast.public.readers(now)] if is_narrowed else [])]
     for reader in readers:
-        place = WorkspaceContext(cast.workspace, reader)
-        assert place.reads_workspace is (not is_narrowed)
+        access = WorkspaceAccess(cast.workspace, reader)
+        assert access.reads_workspace is (not is_narrowed)
         assert (
-            Memory.objects.visible_to(reader).filter(pk=memory.pk).exists() is place.reads_workspace
+            Memory.objects.visible_to(reader).filter(pk=memory.pk).exists()
+            is access.reads_workspace
         )
-        assert ("as" in PreviewForm(QueryDict(), place=place).fields) is place.reads_workspace
-        assert NoteForm(place=place).fields["channel"].required is is_narrowed
+        assert ("as" in PreviewForm(QueryDict(), access=access).fields) is access.reads_workspace
+        assert NoteForm(access=access).fields["channel"].required is is_narrowed
