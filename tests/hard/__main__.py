@@ -6,7 +6,8 @@ SEED chooses another run of chance; DATABASES=sqlite or postgresql only one of t
 from TEST_DATABASE_URL, else from a server of its own. Prints one line of JSON a bar and database, and
 `PASS n/n`; the exit status is 1 when one misses. Bars run side by side, the longest first. A bar that
 judges seconds does so at full size only, and runs alone then. A failed run keeps its folder with all
-logs; so does KEEP=1.
+logs; so does KEEP=1. RESULTS=FILE keeps the lines of bars that pass. A later run with the same file
+takes these lines instead of running the bars again.
 """
 
 import json
@@ -23,6 +24,7 @@ from typing import Any
 
 from tests.hard.frame import Job, bars, databases, run_job, stop_all
 
+RESULTS = os.environ.get("RESULTS", "")
 POOLS: list[ThreadPoolExecutor] = []
 # Most bars wait for processes, leases and answers for about half of their time.
 SIDE_BY_SIDE = 2 * min(2, os.cpu_count() or 2)
@@ -64,6 +66,11 @@ def main() -> int:
             for place in places
             if place.name in (bar.databases if full or names else bar.small_databases)
         ]
+        earlier = earlier_results()
+        results += [
+            earlier[key] for job in jobs if (key := (job.bar.name, job.place.name)) in earlier
+        ]
+        jobs = [job for job in jobs if (job.bar.name, job.place.name) not in earlier]
         jobs.sort(key=lambda job: _rank(job.bar.stem))
         alone = [job for job in jobs if full and job.bar.is_timed or os.environ.get("BENCH")]
         together = [job for job in jobs if job not in alone]
@@ -74,6 +81,9 @@ def main() -> int:
                     result = future.result()
                     say(json.dumps(result))
                     results.append(result)
+                    if RESULTS and result["pass"] and "not_run" not in result:
+                        with Path(RESULTS).open("a") as file:
+                            file.write(f"{json.dumps(result)}\n")
     for result in results:
         if "not_run" in result:
             say(f"!!! COULD NOT RUN {result['bar']} on {result['database']}: {result['not_run']}")
@@ -89,6 +99,14 @@ def main() -> int:
     else:
         say(f"Logs and databases: {work}")
     return 0 if passes else 1
+
+
+def earlier_results() -> dict[tuple[str, str], dict[str, Any]]:
+    """What the file of results has, by bar and database."""
+    if not RESULTS or not Path(RESULTS).exists():
+        return {}
+    rows = map(json.loads, Path(RESULTS).read_text().splitlines())
+    return {(row["bar"], row["database"]): row for row in rows}
 
 
 def _rank(stem: str) -> int:

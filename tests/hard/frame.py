@@ -11,6 +11,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -48,6 +49,7 @@ SMALL_ENVIRONMENT = {
     "MEMORYHUB_LLM_TIMEOUT": "6",
 }
 
+STOPPED = threading.Event()
 RUNNING: set[subprocess.Popen[bytes]] = set()
 COLLECT = """
 import os, django
@@ -219,6 +221,8 @@ def run_apart(
 ) -> dict[str, Any]:
     """``run`` of a bar's module, in a process with Django set up on that database. ``var_of``: the
     folder of the bar whose var/ it uses; its own by default."""
+    if STOPPED.is_set():
+        return {"pass": False, "error": "stopped"}
     of_size = {} if full else SMALL_ENVIRONMENT
     environment = {**of_size, **_bar(stem).environment, **environment}
     answer = work / "answer.json"
@@ -249,7 +253,8 @@ def run_apart(
 
 
 def stop_all() -> None:
-    """Ask every bar that runs to end; each takes its own trees down."""
+    """Ask every bar that runs to end, and start no other; each takes its own trees down."""
+    STOPPED.set()
     for process in list(RUNNING):
         process.terminate()
 
@@ -274,7 +279,7 @@ def _last_line(log: Path) -> str:
 
 def run_here(file: Path, work: Path, *, full: bool, seed: int) -> None:
     """In the bar's own process."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    signal.signal(signal.SIGTERM, _exit)
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "memoryhub.settings")
     import django
 
@@ -287,6 +292,11 @@ def run_here(file: Path, work: Path, *, full: bool, seed: int) -> None:
     figures = bar.run(full=full, seed=seed, work=work, database_url=os.environ["DATABASE_URL"])
     figures["cpu_seconds"] = round(_cpu_seconds(), 1)
     (work / "answer.json").write_text(json.dumps(figures))
+
+
+def _exit(*_: object) -> None:
+    stop_all()
+    sys.exit(143)
 
 
 def _cpu_seconds() -> float:

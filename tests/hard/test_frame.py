@@ -1,9 +1,12 @@
 """The frame finds every bar, and a bar that breaks is a bar that misses."""
 
+import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
+from tests.hard import __main__ as hard
 from tests.hard import frame
 from tests.hard.__main__ import LONGEST_FIRST
 from tests.hard.frame import Bar, Job, Place, bars, run_job
@@ -55,3 +58,28 @@ def test_results_of_a_bar(
     place = Place("sqlite", str(template))
     result = run_job(Job(bar, place, full=False, seed=7, work=tmp_path / "work"))
     assert result.items() >= figures.items()
+
+
+def test_a_run_goes_on_after_the_bars_that_passed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    places = [Place("sqlite", ""), Place("postgresql", "")]
+    passing, ran = {"sqlite"}, []
+
+    def run_planted(job: Job) -> dict[str, object]:
+        ran.append(job.place.name)
+        head = {"bar": job.bar.name, "database": job.place.name}
+        return head | {"pass": job.place.name in passing}
+
+    monkeypatch.setattr(hard, "RESULTS", str(tmp_path / "results.jsonl"))
+    monkeypatch.setattr(hard, "databases", lambda work: nullcontext(places))
+    monkeypatch.setattr(hard, "run_job", run_planted)
+    monkeypatch.setattr(hard.signal, "signal", lambda *handler: None)
+    monkeypatch.setattr(hard.tempfile, "mkdtemp", lambda prefix: str(tmp_path / "work"))
+    monkeypatch.setattr(sys, "argv", ["hard", "idle"])
+    assert hard.main() == 1
+    assert sorted(ran) == ["postgresql", "sqlite"]
+    passing.add("postgresql")
+    assert hard.main() == 0
+    assert ran[2:] == ["postgresql"]
+    assert "PASS 2/2" in capsys.readouterr().out

@@ -42,8 +42,9 @@ def ask(
     if model is None or not passages:
         return Answer(passages)
     texts = number(passages, workspace)
-    prompt = build_prompt(question, texts, secrets.token_hex(4))
     budget = CallBudget(workspace, model)
+    form = budget.form
+    prompt = build_prompt(question, texts, secrets.token_hex(4), form)
     thinking_tokens = budget.thinking_tokens
     bound = Usage(prompt.tokens, LIMIT + thinking_tokens, 1)
     try:
@@ -54,7 +55,7 @@ def ask(
     if not reply.text.strip():
         logger.warning("the model's answer was empty: %s", reply.finish_reason)
         return Answer(passages, has_failed=True)
-    return Answer(passages, parse_answer(reply.text, texts))
+    return Answer(passages, parse_answer(reply.text, texts, form))
 
 
 def number(passages: Sequence[Passage], workspace: Workspace) -> list[NumberedText]:

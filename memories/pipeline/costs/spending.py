@@ -79,7 +79,12 @@ class CallBudget:
             return PromptForm(job.form or PromptForm.FULL)
         if request.uses_operations and self.endpoint.writes_operations is False:
             return PromptForm.SIMPLE
-        return PromptForm(self.endpoint.form or PromptForm.FULL)
+        return self.form
+
+    @property
+    def form(self) -> PromptForm:
+        """The form of prompts that the probe found, or the full one."""
+        return PromptForm((self.endpoint and self.endpoint.form) or PromptForm.FULL)
 
     @property
     def thinking_tokens(self) -> int:

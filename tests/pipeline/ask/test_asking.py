@@ -7,10 +7,11 @@ import pytest
 from pytest_httpserver import HTTPServer
 
 from memories.llm import ModelSummariser
-from memories.models import Cap, Message, ModelCall, Person, Reader, Workspace
+from memories.models import Cap, Endpoint, Message, ModelCall, Person, Reader, Workspace
 from memories.pipeline.ask.asking import ask
 from memories.pipeline.ask.passages import find_passages
 from memories.pipeline.search import indexing
+from memories.rules.summariser import PromptForm
 from tests.factories import (
     MONDAY,
     ChannelFactory,
@@ -75,6 +76,18 @@ def test_each_sentence_rests_on_a_readable_text(
     assert [sentence.text for sentence in answer.sentences or ()] == sentences
     assert answer.sentences is not None and len(answer.passages) == 1
     assert not any("Minato" in part for part in endpoint.prompt())
+
+
+def test_a_model_that_gives_no_sources_is_asked_in_the_simple_form(
+    workspace: Workspace, endpoint: FakeEndpoint
+) -> None:
+    model = endpoint.summariser()
+    endpoint.reply_with(f"{GOOD}. Kazoe is sold to Minato.")
+    ask(QUESTION, workspace, Reader.public(MONDAY), MONDAY, model)
+    Endpoint.objects.update(form=PromptForm.SIMPLE)
+    answer = ask(QUESTION, workspace, Reader.public(MONDAY), MONDAY, model)
+    assert [sentence.text for sentence in answer.sentences or ()] == [f"{GOOD}."]
+    assert "UNKNOWN" not in endpoint.prompt()[1]
 
 
 def test_the_name_of_an_author_supports_no_answer(

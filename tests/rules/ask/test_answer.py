@@ -1,10 +1,11 @@
 """The check of a model's answer: a sentence stays only if the texts that it cites support it."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from memories.rules.ask.answer import NumberedText, Sentence, build_prompt, parse_answer
+from memories.rules.summariser import PromptForm
 
 AT = datetime(2026, 11, 20, 9, tzinfo=UTC)
 TEXTS = [
@@ -42,6 +43,39 @@ def test_sentences_without_support_are_dropped(
 def test_a_sentence_keeps_only_the_texts_that_support_it() -> None:
     [sentence] = parse_answer("Kazoe 3 launches on 26 November [1, 2].", TEXTS)
     assert sentence.refs == (1,)
+
+
+@pytest.mark.parametrize(
+    ("reply", "expected"),
+    [
+        (
+            "Kazoe 3 launches on 26 November. The budget of the stand is 900 euros.",
+            [
+                ("Kazoe 3 launches on 26 November.", (1,)),
+                ("The budget of the stand is 900 euros.", (2,)),
+            ],
+        ),
+        ("公開は11月26日に決まりました。[4a9d2a45]", [("公開は11月26日に決まりました。", (3,))]),
+        ("The stand costs 1,200 euros.", []),  # another figure
+        ("The stand has 2.6 meters, and 900 euros.", []),
+        ("Weather is fine in Kanazawa.", []),
+        ("UNKNOWN", []),
+        ("UNKNOWN [1, 3]", []),
+    ],
+)
+def test_code_finds_the_texts_of_the_simple_form(
+    reply: str, expected: list[tuple[str, tuple[int, ...]]]
+) -> None:
+    sentences = parse_answer(reply, TEXTS, PromptForm.SIMPLE)
+    assert sentences == [Sentence(text, refs) for text, refs in expected]
+
+
+def test_the_simple_form_requests_no_numbers_and_ends_with_the_newest_text() -> None:
+    newer = NumberedText(4, "Kazoe 3 launches on 3 December.", AT + timedelta(days=1))
+    prompt = build_prompt("When does Kazoe 3 launch?", [newer, *TEXTS], "k", PromptForm.SIMPLE)
+    rows = [row[:1] for row in prompt.user.splitlines() if row[1:3] == " ["]
+    assert rows == ["1", "2", "3", "4"]
+    assert "UNKNOWN" not in prompt.user and "[2]" not in prompt.user
 
 
 def test_neither_question_nor_text_can_end_its_block() -> None:
