@@ -9,6 +9,7 @@ from datetime import datetime
 from memories.rules.generate.prompts import Prompt, clean_for_model, speaker_name, to_one_line
 from memories.rules.generate.reply_statements import strip_thinking
 from memories.rules.language import is_mostly_japanese
+from memories.rules.memory.drift import has_new_names
 from memories.rules.memory.figures import find_unverified
 from memories.rules.memory.sources import MIN_SCORE, Source, SourceFinder
 from memories.rules.summariser import MemoryLine, PromptForm
@@ -106,14 +107,19 @@ def parse_answer(
 
 
 def check_sentences(sentences: Iterable[Sentence], texts: Sequence[NumberedText]) -> list[Sentence]:
-    """Return the sentences that share content with a cited text, and all figures with these."""
+    """Return the sentences that share content with a cited text, and all figures with these.
+
+    The texts or their authors have the names of the sentence, too.
+    """
+    rows = "\n".join(f"{text.author}: {text.text}" for text in texts)
     sources = {text.number: text.source for text in texts}
     finder = SourceFinder(list(sources.values()))
     checked = []
     for sentence in sentences:
         refs = [ref for ref in sentence.refs if finder.score(sentence.text, ref) >= MIN_SCORE]
         figures = [sources[ref].figures for ref in refs]
-        if refs and not find_unverified(sentence.text, figures):
+        is_verified = refs and not find_unverified(sentence.text, figures)
+        if is_verified and not has_new_names(sentence.text, rows):
             checked.append(Sentence(sentence.text, tuple(refs)))
     return checked
 

@@ -122,6 +122,12 @@ def _names_only(text: str, other_text: str, names: Iterable[str]) -> tuple[str, 
     )
 
 
+def has_new_names(text: str, other_text: str) -> bool:
+    """Return whether a text has a name with a word that the other text lacks, in any case."""
+    words = {word for name in _find_names(text, "", ()) for word in name.casefold().split()}
+    return not all(has_name(other_text.casefold(), word) for word in words)
+
+
 def has_name(text: str, name: str) -> bool:
     """Return whether a text has a name as a whole word. In Japanese, words have no spaces."""
     if WIDE_CHARACTER.search(name):

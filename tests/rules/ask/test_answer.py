@@ -58,6 +58,11 @@ def test_a_sentence_keeps_only_the_texts_that_support_it() -> None:
         ("公開は11月26日に決まりました。[4a9d2a45]", [("公開は11月26日に決まりました。", (3,))]),
         ("The stand costs 1,200 euros.", []),  # another figure
         ("The stand has 2.6 meters, and 900 euros.", []),
+        ("The budget of the stand of Morino is 900 euros.", []),  # another name
+        (
+            "The budget of the stand, as ben wrote, is 900 euros.",
+            [("The budget of the stand, as ben wrote, is 900 euros.", (2,))],
+        ),
         ("Weather is fine in Kanazawa.", []),
         ("UNKNOWN", []),
         ("UNKNOWN [1, 3]", []),
