@@ -135,7 +135,7 @@ class JobAdmin(DecisionAdmin):
     )
 
     def get_inline_instances(self, request: HttpRequest, obj: Job | None = None) -> Any:
-        """Leave out the inlines for a decision. The form does not send their fields, so they would be invalid."""
+        """Leave out the inlines for a decision. Its form does not send their fields."""
         return [] if request.method == "POST" else super().get_inline_instances(request, obj)
 
     def filter_for(self, reader: Reader, rows: QuerySet[Any]) -> QuerySet[Any]:

@@ -143,9 +143,8 @@ class NoteAdmin(AudienceAdmin):
         """Count only the notes. Their versions stay with them in the trash."""
         rows, _counts, perms_needed, _protected = super().get_deleted_objects(objs, request)
         counts = {str(Note._meta.verbose_name_plural): len(objs)}
-        names = [
-            row for row in rows if isinstance(row, str)
-        ]  # Django nests the related rows in lists
+        # Django nests the related rows in lists.
+        names = [row for row in rows if isinstance(row, str)]
         return names, counts, perms_needed & {str(Note._meta.verbose_name)}, []
 
     def delete_model(self, request: HttpRequest, obj: Note) -> None:

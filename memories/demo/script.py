@@ -226,10 +226,6 @@ class _ScriptParser:
         day = Moment(workday_offset=int(match["day"])) if match["day"] else self.day
         if day is None:
             raise self._error("a time needs a day (`== -3`) above it")
-        if (
-            day.workday_offset is not None
-            and hour >= END_OF_PREVIOUS_DAY
-            and day.workday_offset == -1
-        ):
+        if day.workday_offset == -1 and hour >= END_OF_PREVIOUS_DAY:
             raise self._error(f"messages of day -1 end before {END_OF_PREVIOUS_DAY}:00")
         return replace(day, hour=hour, minute=minute)

@@ -24,6 +24,7 @@ new PerformanceObserver((list) => {
 """
 
 
+PAINTED = "() => new Promise((done) => requestAnimationFrame(() => setTimeout(done)))"
 RUN_AXE = """async (options) => (await axe.run(options)).violations.flatMap(
     (violation) => violation.nodes.map(
         (node) => `${violation.id}: ${node.target} ${node.failureSummary}`))"""
@@ -69,7 +70,7 @@ def axe_in_all_looks(page: Page) -> list[str]:
 
 def shifts(page: Page) -> list[str]:
     """Of a page that was loaded with WATCH."""
-    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => setTimeout(done)))")
+    page.evaluate(PAINTED)
     moved = page.evaluate("shifted")
     return [f"shifted by {moved:.3f}"] if moved >= SHIFT else []
 
@@ -154,7 +155,7 @@ def delay_scripts(page: Page) -> None:
     """Load our script after the page was painted, as on a slow network."""
 
     def load_after_paint(route: Route) -> None:
-        page.evaluate("() => new Promise((done) => requestAnimationFrame(() => setTimeout(done)))")
+        page.evaluate(PAINTED)
         route.continue_()
 
     page.route("**/memories/app*.js", load_after_paint)

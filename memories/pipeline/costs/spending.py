@@ -75,9 +75,10 @@ class CallBudget:
 
         A model that cannot write operations gets the simple form.
         """
-        if job.form or self.endpoint is None:
-            return PromptForm(job.form or PromptForm.FULL)
-        if request.uses_operations and self.endpoint.writes_operations is False:
+        if job.form:
+            return PromptForm(job.form)
+        writes_operations = self.endpoint is None or self.endpoint.writes_operations is not False
+        if request.uses_operations and not writes_operations:
             return PromptForm.SIMPLE
         return self.form
 

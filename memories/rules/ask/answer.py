@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 
 from memories.rules.generate.prompts import Prompt, clean_for_model, speaker_name, to_one_line
 from memories.rules.generate.reply_statements import strip_thinking
@@ -55,7 +56,7 @@ class NumberedText:
     at: datetime
     author: str = ""
 
-    @property
+    @cached_property
     def source(self) -> Source:
         return Source.of_line(MemoryLine(self.number, self.text), self.at)
 
