@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 
+from memories.rules.generate.highlights import SENTENCE_END
 from memories.rules.generate.prompts import Prompt, clean_for_model, speaker_name, to_one_line
 from memories.rules.generate.reply_statements import strip_thinking
 from memories.rules.language import is_mostly_japanese
@@ -38,7 +39,6 @@ _INSTRUCTIONS = {
 }
 _MIN_FOUND_SCORE = 0.35  # of a text that code finds for a sentence
 _MAX_FOUND = 3  # texts
-_SENTENCE = re.compile(r"[^.!?。！？]+(?:[.!?](?=\S)[^.!?。！？]*)*[.!?。！？]*")
 _STRAY_REFS = re.compile(r"\s*[\[［][\da-f\s,、]+[\]］]")
 _CITED = re.compile(r"(?P<text>[^\[\]\n]+?)\s*(?P<refs>(?:[\[［][\d\s,、]+[\]］]\s*)+)[.。]?")
 _BULLET = re.compile(r"^\s*(?:[-*•・]|\d{1,2}[.)])\s+")
@@ -129,7 +129,7 @@ def _find_texts(reply: str, texts: Sequence[NumberedText]) -> Iterator[Sentence]
     """Yield the sentences of a reply with the texts that share most with them."""
     finder = SourceFinder([text.source for text in texts])
     for line in reply.splitlines():
-        for sentence in _SENTENCE.findall(_STRAY_REFS.sub("", _BULLET.sub("", line))):
+        for sentence in SENTENCE_END.split(_STRAY_REFS.sub("", _BULLET.sub("", line))):
             scores = {text.number: finder.score(sentence, text.number) for text in texts}
             refs = sorted(scores, key=lambda ref: (-scores[ref], ref))[:_MAX_FOUND]
             yield Sentence(

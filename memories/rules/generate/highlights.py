@@ -31,7 +31,7 @@ _SOCIAL = re.compile(
     r"#(?:random|off-?topic|water-?cooler|social|fun|pets?|memes?|jokes?|雑談)", re.I
 )
 # A Japanese full stop ends a sentence; a Latin one needs a space after it (v1.2, example.org).
-_SENTENCE = re.compile(r"\n+|(?<=[。！？])(?![。！？」』）)])|(?<=[.!?])\s+")
+SENTENCE_END = re.compile(r"\n+|(?<=[。！？])(?![。！？」』）)])|(?<=[.!?])\s+")
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,7 @@ def _from_messages(messages: Sequence[MessageLine]) -> Iterator[Candidate]:
 
 def _statements_of(text: str) -> str:
     """Return the sentences of a text that are not questions."""
-    sentences = (part for part in _SENTENCE.split(text) if part.strip())
+    sentences = (part for part in SENTENCE_END.split(text) if part.strip())
     return " ".join(part for part in sentences if not salience.has_question(part))
 
 
@@ -214,7 +214,7 @@ def _body_of(text: str) -> str:
     if estimate_tokens(whole) <= _LONGEST_BODY:
         return whole
     kept = ""
-    for sentence in _SENTENCE.split(text):
+    for sentence in SENTENCE_END.split(text):
         if kept and estimate_tokens(kept + sentence) > _LONGEST_BODY:
             break
         kept = f"{kept} {sentence.strip()}".strip()
