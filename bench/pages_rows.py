@@ -34,7 +34,7 @@ def make() -> tuple[Pages, str, str]:
     workspace = Workspace.objects.get(slug=SLUG)
     with transaction.atomic():
         long = _add_rows(workspace, timezone.now(), random.Random(1))
-    indexing.catch_up()
+    indexing.index_pending()
     user = User.objects.get(username=DEMO_USER)
     client = Client()
     client.force_login(user)

@@ -149,7 +149,7 @@ def _import(workspace: Any, folder: Path, now: datetime) -> None:
 
     with Export(folder) as export:
         import_export(workspace, export, now, backfill="all")
-    indexing.catch_up()
+    indexing.index_pending()
 
 
 def remember(workspace: Any, at: datetime, summariser: Any = None) -> None:
@@ -158,7 +158,7 @@ def remember(workspace: Any, at: datetime, summariser: Any = None) -> None:
     from memories.pipeline.search import indexing
 
     run_pass(workspace, at, summariser or OfflineSummariser())
-    indexing.catch_up()
+    indexing.index_pending()
 
 
 def _ask(workspace: Any, question: Question, budgets: Iterable[int], scores: Scores) -> None:

@@ -8,7 +8,7 @@ from django.db.models import Q
 
 from bench.search_rows import SECRET, Rows
 from memories.models import Message
-from memories.pipeline.search.finding import COUNTED, OF_MESSAGES, find
+from memories.pipeline.search.finding import COUNTED, MESSAGE_HITS, find
 from memories.rules.search.query import Kind, parse
 
 
@@ -77,7 +77,7 @@ def by_like(rows: Rows, typed: str) -> int:
     if since is not None and before is not None:
         messages = messages.filter(micros__range=(since, before - 1))
     newest = messages.select_related("channel", "author").order_by("-micros", "-pk")
-    return min(len(newest[: OF_MESSAGES + 1]), messages[: COUNTED + 1].count())
+    return min(len(newest[: MESSAGE_HITS + 1]), messages[: COUNTED + 1].count())
 
 
 def _long(nouns: Sequence[str]) -> str:

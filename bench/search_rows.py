@@ -84,10 +84,10 @@ def fill(rows: int) -> Rows:
     speakers = Speakers(talk, channels, people, private[READ:])
     base = min(rows, BASE)
     Message.objects.insert(list(speakers.say(0, base)))
-    indexing.catch_up()
+    indexing.index_pending()
     repeat(base, rows // base)
     Message.objects.insert(list(speakers.say(rows, LAST)))
-    indexing.catch_up()
+    indexing.index_pending()
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE" if connection.vendor == "sqlite" else "VACUUM ANALYZE")
     reader = Reader.of(user)

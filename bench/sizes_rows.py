@@ -105,7 +105,7 @@ def fill(size: Size) -> Rows:
     _memories(talk, channels, member, size)
     _jobs(workspace, channels[0], size)
     _others(talk, workspace, size)
-    indexing.catch_up()
+    indexing.index_pending()
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":  # on SQLite no statistics are made
             cursor.execute("VACUUM ANALYZE")
@@ -183,7 +183,7 @@ def _messages(
     for message in rows:
         message.segment_id = segments[message.segment_id].pk
     Message.objects.insert(rows)
-    indexing.catch_up()
+    indexing.index_pending()
     repeat(base, size.messages // base)
     Message.objects.insert(list(_threaded(speakers.say(size.messages, LAST))))
 

@@ -53,7 +53,7 @@ def measure(path: Path, rows: int) -> dict[str, object]:
     workspace = Workspace.objects.create(slug="bench", name="bench")
     with Export(path) as export:
         import_export(workspace, export, timezone.now())
-    indexing.catch_up()
+    indexing.index_pending()
     imported = table_bytes()
     result: dict[str, object] = {"database": connection.vendor, "messages": rows}
     for part, prefixes in PARTS.items():

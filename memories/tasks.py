@@ -25,6 +25,7 @@ from memories.models import (
     Heartbeat,
     Job,
     Revision,
+    SlackEvent,
     Upload,
     User,
     Webhook,
@@ -44,6 +45,7 @@ from memories.pipeline.slack_app.answering import process_request
 from memories.pipeline.sync.connecting import client_for, has_usable_token
 from memories.pipeline.sync.sync import sync_workspace
 from memories.pipeline.sync.sync_report import SyncState
+from memories.rules.ingest.events import EVENT_RETENTION
 from memories.rules.summariser import SummariserError
 from memories.slack_app import digests as slack_digests
 from memories.slack_app.answers import answer_request
@@ -137,7 +139,7 @@ def tick() -> None:
         schedule_pass(workspace.pk)
     for upload in Upload.objects.abandoned(now):
         schedule_import(upload.pk)
-    slack_events.prune(now)
+    SlackEvent.objects.prune(now - EVENT_RETENTION)
     Revision.objects.prune()
     if Webhook.objects.exists():
         async_task("memories.tasks.webhooks")
@@ -189,7 +191,7 @@ def index() -> None:
     if not (indexing.has_work() and cache.add(INDEX_LOCK, 1, timeout=2 * WORK_SECONDS)):
         return
     try:
-        indexing.catch_up(seconds=WORK_SECONDS)
+        indexing.index_pending(seconds=WORK_SECONDS)
     finally:
         cache.delete(INDEX_LOCK)
 
@@ -239,7 +241,7 @@ def sync(workspace_id: int) -> None:
     except Busy:
         logger.info("workspace %s is being stored by another process", workspace_id)
         return
-    indexing.catch_up_or_wait(most=INDEX_AT_ONCE)
+    indexing.index_pending_or_defer(most=INDEX_AT_ONCE)
     if report.in_state(SyncState.UNFINISHED):
         schedule_sync(workspace_id)
     schedule_pass(workspace_id)
@@ -258,7 +260,7 @@ def import_upload(upload_id: int) -> None:
     upload = Upload.objects.filter(pk=upload_id).first()
     workspace = uploads.process_upload(upload, timezone.now()) if upload else None
     if workspace is not None:
-        indexing.catch_up_or_wait(most=INDEX_AT_ONCE)
+        indexing.index_pending_or_defer(most=INDEX_AT_ONCE)
         schedule_pass(workspace.pk)
 
 
@@ -275,7 +277,7 @@ def events(workspace_id: int) -> None:
     workspace = Workspace.objects.filter(pk=workspace_id).first()
     if workspace is not None and slack_events.process_events(workspace, seconds=WORK_SECONDS):
         schedule_events(workspace_id)
-    indexing.catch_up_or_wait(most=INDEX_AT_ONCE)
+    indexing.index_pending_or_defer(most=INDEX_AT_ONCE)
 
 
 def schedule_request(event_id: int) -> None:
@@ -319,7 +321,7 @@ def remember(workspace_id: int) -> None:
     if as_of is None:
         return
     report = run_pass(workspace, as_of, for_seconds=WORK_SECONDS)
-    indexing.catch_up_or_wait(most=INDEX_AT_ONCE)
+    indexing.index_pending_or_defer(most=INDEX_AT_ONCE)
     if (timezone.now() - began).total_seconds() >= WORK_SECONDS and report.left:
         schedule_pass(workspace_id)
     fail_point("before_acknowledge")

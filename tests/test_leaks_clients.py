@@ -99,7 +99,7 @@ def test_memoryhub_agent_shows_and_writes_what_its_key_may(
     runner = AgentRunner(world, live_server.url, tmp_path, is_full=is_full)
     showing = set()
     for stage, pairs in stages(world, is_full=is_full):
-        indexing.catch_up()
+        indexing.index_pending()
         readers = {row: channel_readers(world, row) for row in world.channels.values()}
         writers = {row: allowed_writers(world, "add_note", readers[row]) for row in readers}
         for role in sorted({role for role, _ in pairs}):

@@ -38,7 +38,7 @@ def world(module_transaction: None) -> AttackedTeam:
         Message(channel=channel, ts=f"{n}.000000", micros=n * 10**6, text=f"{WORD} {n}")
         for n in range(1, MESSAGES + 1)
     )
-    indexing.catch_up()
+    indexing.index_pending()
     return world
 
 

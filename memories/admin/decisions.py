@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy as _
 
 from memories.admin.audience import ReadOnlyAdmin, user_of
 from memories.models import Job, Member, Proposal, Reader, User
-from memories.models.memory.new_version import numbers_of
+from memories.models.memory.new_version import number_and_revision
 from memories.pipeline.memory import review
 from memories.rules.memory.lines import digest_of
 
@@ -80,7 +80,7 @@ class DecisionForm(forms.ModelForm):  # type: ignore[type-arg]
         return str(self.instance.text)
 
     def _current_values(self) -> dict[str, Any]:
-        based_on, revision = numbers_of(self.instance.memory.current)
+        based_on, revision = number_and_revision(self.instance.memory.current)
         shown = digest_of(self.proposed_text())
         return {"based_on": based_on, "revision": revision, "shown": shown}
 

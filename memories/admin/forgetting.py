@@ -13,17 +13,22 @@ from django.utils.translation import gettext_lazy, ngettext
 from memories.admin.audience import user_of
 from memories.models import Message, Person, User
 from memories.pipeline.locks import Busy
-from memories.pipeline.redaction import forget
-from memories.pipeline.redaction.forget import ForgetReport
+from memories.pipeline.redaction.forget import (
+    ForgetReport,
+    forget_channel,
+    forget_message,
+    forget_person,
+)
 
 MAX_ROWS = 100
 
 
 def forget_row(row: Any, by: User) -> ForgetReport:
     if isinstance(row, Message):
-        return forget.message(row.channel, row.ts, by=by)
-    forget_one = forget.person if isinstance(row, Person) else forget.channel
-    return forget_one(row, timezone.now(), by=by)
+        return forget_message(row.channel, row.ts, by=by)
+    if isinstance(row, Person):
+        return forget_person(row, timezone.now(), by=by)
+    return forget_channel(row, timezone.now(), by=by)
 
 
 class ForgettingAdmin(admin.ModelAdmin):  # type: ignore[type-arg]

@@ -24,7 +24,7 @@ from memories.admin.audience import (
 )
 from memories.admin.memory_form import MemoryForm
 from memories.models import Line, Memory, MemoryVersion, StaleBase, Unchanged
-from memories.models.memory.new_version import numbers_of
+from memories.models.memory.new_version import number_and_revision
 from memories.rules.memory.lines import Origin
 
 ORIGINS = {Origin.MODEL: _("model"), Origin.PERSON: _("person"), Origin.RESTORE: _("restore")}
@@ -90,13 +90,13 @@ class MemoryAdmin(ChangeOnly, AudienceAdmin):
 
     def save_model(self, request: HttpRequest, obj: Memory, form: Any, change: Any) -> None:
         # The form has saved the version and the pins.
-        if form.has_changed_pins and form.is_unchanged:
+        if form.has_changed_pins and form.is_text_unchanged:
             self.message_user(request, gettext("Pins saved."), messages.SUCCESS)
 
     def construct_change_message(
         self, request: HttpRequest, form: Any, formsets: Any, *args: Any
     ) -> list[dict[str, dict[str, list[str]]]]:
-        if form.is_unchanged and not form.has_changed_pins:
+        if form.is_text_unchanged and not form.has_changed_pins:
             return []
         return super().construct_change_message(request, form, formsets, *args)
 
@@ -210,7 +210,7 @@ class MemoryVersionAdmin(ReadOnlyAdmin):
             return
         (version,) = versions
         current = version.memory.current
-        based_on, revision = numbers_of(current)
+        based_on, revision = number_and_revision(current)
         if not is_unchanged_since(current, request.POST.get("rendered_at", "")):
             based_on = -1  # no version has this number, so `restore` raises StaleBase
         try:

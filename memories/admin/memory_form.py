@@ -1,5 +1,6 @@
 """The form that edits the text and the pins of a memory."""
 
+import re
 from typing import Any
 
 from django import forms
@@ -11,22 +12,22 @@ from django.utils.text import normalize_newlines
 from django.utils.translation import gettext_lazy as _
 
 from memories.models import Draft, Memory, Reader, StaleBase, Unchanged, User
-from memories.models.memory.new_version import numbers_of
-from memories.rules.memory.lines import words_of
+from memories.models.memory.new_version import number_and_revision
+from memories.rules.memory.lines import strip_bullet
 
 
 class PinField(forms.MultipleChoiceField):
-    """Positions of lines. Saving a pin checks that the version has a line at this position."""
+    """Positions of lines. The choices may be those of a newer version, so `Memory.pin` checks them."""
 
     def valid_value(self, value: Any) -> bool:
-        return str(value).isascii() and str(value).isdigit() and len(str(value)) < 6
+        return re.fullmatch("[0-9]{1,5}", str(value)) is not None
 
 
 class MemoryForm(forms.ModelForm):  # type: ignore[type-arg]
-    """The text of a memory, with the number and revision that it had when the page was opened.
+    """The text of a memory, with the number and revision of the version when the page was opened.
 
-    Cleaning the form saves it by a compare-and-swap. If the memory has changed since, the form keeps the
-    text as a draft, and takes the new version as its base.
+    `clean` saves the text and the pins, since only saving them shows that the memory has changed
+    meanwhile. The form then takes the new version as its base, and the text becomes a draft.
     """
 
     text = forms.CharField(
@@ -51,7 +52,7 @@ class MemoryForm(forms.ModelForm):  # type: ignore[type-arg]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.is_unchanged = self.has_changed_pins = self.is_stale = False
+        self.is_text_unchanged = self.has_changed_pins = self.is_stale = False
         self.initial = self._load_current_values()
 
     def _load_current_values(self) -> dict[str, Any]:
@@ -59,8 +60,8 @@ class MemoryForm(forms.ModelForm):  # type: ignore[type-arg]
         current = self.instance.current
         lines = list(current.lines.all()) if current else []
         pins: Any = self.fields["pinned"]
-        pins.choices = [(str(line.position), words_of(line.text)) for line in lines]
-        based_on, revision = numbers_of(current)
+        pins.choices = [(str(line.position), strip_bullet(line.text)) for line in lines]
+        based_on, revision = number_and_revision(current)
         pinned = [str(line.position) for line in lines if line.pinned]
         return {
             "text": current.content if current else "",
@@ -84,12 +85,12 @@ class MemoryForm(forms.ModelForm):  # type: ignore[type-arg]
                 try:
                     self.instance.revise(text, by=self.user, **base)
                 except Unchanged:
-                    self.is_unchanged = True
+                    self.is_text_unchanged = True
         except StaleBase:
             self._keep_draft(text, base)
-        except LookupError:
+        except LookupError:  # from `pin`
             self.add_error("pinned", _("This line does not exist."))
-        except ValueError:
+        except ValueError:  # from `revise`
             empty = _("A memory cannot be empty. To undo changes, restore an older version.")
             self.add_error("text", empty)
 
@@ -108,11 +109,15 @@ class MemoryForm(forms.ModelForm):  # type: ignore[type-arg]
     def _keep_draft(self, text: str, base: dict[str, int]) -> None:
         """Save the text as a draft, which the page of the memory merges by paragraph."""
         reader, now = Reader.of(self.user), timezone.now()
-        Draft.objects.save_text(reader, self.instance, text, now=now, **base)
+        draft = Draft.objects.save_text(reader, self.instance, text, now=now, **base)
         self.is_stale = True
         self.instance.refresh_from_db()
+        # The page shows this: the new base and its pins with the text of the person.
         self.data = self._load_current_values() | {"text": text}
-        page = f"{reverse('memories-edit', args=[self.instance.pk])}?draft=take"
         stale = _("Somebody saved another text in the meantime. Your text is kept.")
-        link = format_html('<a href="{}">{}</a>', page, _("Combine both texts by paragraph"))
-        self.add_error(None, format_html("{} {}", stale, link))
+        link: str = ""
+        if draft:
+            page = f"{reverse('memories-edit', args=[self.instance.pk])}?draft=take"
+            words = _("Combine both texts by paragraph")
+            link = format_html(' <a href="{}">{}</a>', page, words)
+        self.add_error(None, format_html("{}{}", stale, link))

@@ -76,7 +76,7 @@ class NoteForm(forms.ModelForm):  # type: ignore[type-arg]
         self.data = data
         details = {
             "number": newest.number,
-            "name": newest.worded_by or _("an agent or a job"),
+            "name": newest.written_by or _("an agent or a job"),
             "text": newest.content,
         }
         self.add_error(
@@ -156,7 +156,7 @@ class NoteAdmin(AudienceAdmin):
 
     def save_model(self, request: HttpRequest, obj: Note, form: Any, change: Any) -> None:
         if not change:
-            obj.author = obj.worded_by = user_of(request)
+            obj.author = obj.written_by = user_of(request)
             super().save_model(request, obj, form, change)
             return
         obj.save_wording(by=user_of(request))

@@ -29,7 +29,7 @@ from memories.pipeline.memory.proposals import shareable_messages
 from memories.pipeline.search.finding import find
 from memories.rules.context.blocks import Part
 from memories.rules.context.contents import DEFAULT_BUDGET, Context, NoSuchChannel, NoThread
-from memories.rules.memory.lines import words_of
+from memories.rules.memory.lines import strip_bullet
 from memories.rules.notes.fields import FLAGS, InvalidNote
 from memories.rules.search.query import parse
 
@@ -144,9 +144,9 @@ def propose(key: ApiKey, memory_pk: int, given: ProposalIn, now: datetime) -> Pr
 def _find_line(current: MemoryVersion, readable: QuerySet[MemoryVersion], pk: int) -> Line:
     """Return the line of the current version with the words of this line of any version."""
     named: Line = get_or_404(Line.objects.filter(version__in=readable, redacted=False), pk=pk)
-    words = words_of(named.text)
+    words = strip_bullet(named.text)
     lines = current.lines.filter(redacted=False)
-    line = next((line for line in lines if words_of(line.text) == words), None)
+    line = next((line for line in lines if strip_bullet(line.text) == words), None)
     if line is None:
         raise Problem(409, "The memory does not have this line any more: read it again.")
     return line

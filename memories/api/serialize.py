@@ -39,7 +39,7 @@ from memories.rules.ingest.markup import render_plain
 from memories.rules.ingest.names import safe_name
 from memories.rules.ingest.permalinks import permalink
 from memories.rules.ingest.timestamps import from_micros
-from memories.rules.memory.lines import words_of
+from memories.rules.memory.lines import strip_bullet
 from memories.rules.search.snippet import snippet
 from memories.rules.search.tokenizer import Term
 from memories.views import paths
@@ -254,7 +254,7 @@ def hit_out(row: Any, terms: Sequence[Term], names: Names) -> HitOut:
             path = f"{reverse('archive-index', args=[memory.pk])}?line={row.pk}"
         title = f"{paths.scope_name(memory)}: {paths.type_name(memory)}"
         return _hit(
-            "line", row.pk, title, strip_invisible(words_of(row.text)), path, terms, row.at_us
+            "line", row.pk, title, strip_invisible(strip_bullet(row.text)), path, terms, row.at_us
         )
     path = reverse("versions-detail", args=[row.pk])
     memory = row.memory

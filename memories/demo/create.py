@@ -69,7 +69,7 @@ def create_demo(now: datetime, *, password: str | None) -> bool:
         if is_new:
             _fill(workspace, now, password)
     if is_new:
-        indexing.catch_up()
+        indexing.index_pending()
     return is_new
 
 

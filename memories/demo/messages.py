@@ -1,5 +1,6 @@
-"""Convert the messages of a script to the rows of Slack's day files."""
+"""Convert the messages of a script to the objects of a Slack export."""
 
+from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
@@ -10,13 +11,16 @@ from memories.demo.markup import Markup, UnknownName
 from memories.demo.script import Script, ScriptError, ScriptMessage, with_dates
 
 Row = dict[str, Any]
-People = Mapping[str, Mapping[str, str]]
+Table = Mapping[str, Mapping[str, str]]
+
+
+APP = "watchtower"  # the other bots are old integrations
 
 
 class MessageBuilder:
-    """A converter for one `now`, with the tables of people and bots from people.toml."""
+    """Builds messages as of ``now``. ``people`` and ``bots`` are the tables of people.toml."""
 
-    def __init__(self, now: datetime, people: People, bots: People, markup: Markup) -> None:
+    def __init__(self, now: datetime, people: Table, bots: Table, markup: Markup) -> None:
         self.now = now
         self.people = people
         self.bots = bots
@@ -37,8 +41,10 @@ class MessageBuilder:
             elif message.replies:
                 row |= self._thread(message, timestamps)
             rows.append(row)
+            # As in Slack: a deleted message with replies becomes a tombstone (`_row`). Any other has
+            # a `message_deleted` after it.
             if "deleted" in message.marks and not message.replies:
-                deleted_ts = _changed_ts(ts, message)
+                deleted_ts = _changed_ts(ts, message, "deleted")
                 rows.append(
                     {
                         "type": "message",
@@ -53,12 +59,16 @@ class MessageBuilder:
         return rows
 
     def _timestamps(self, script: Script) -> dict[str, str]:
-        """Return the ts of each message by its `file:line`. Messages of one minute differ by seconds."""
-        used_seconds: dict[int, int] = {}
+        """Return the ts of each message by its `file:line`.
+
+        A minute has five slots of 11 seconds. A message is in the first 9 seconds of its slot.
+        """
+        messages_in_minute: Counter[int] = Counter()
         timestamps: dict[str, str] = {}
         for message in script.messages:
             minute = int(message.moment.at(self.now).timestamp())
-            index = used_seconds[minute] = used_seconds.get(minute, -1) + 1
+            index = messages_in_minute[minute]
+            messages_in_minute[minute] += 1
             if index > 4:
                 raise ScriptError(f"{message.location}: more than five lines in one minute")
             number = digest(script.name, message.location, message.text)
@@ -77,7 +87,7 @@ class MessageBuilder:
             return {"subtype": "bot_message", "username": message.username}
         if key in self.bots:
             name = self.bots[key]["real_name"]
-            if key == "watchtower":  # an app; the others are old integrations
+            if key == APP:
                 profile = {
                     "id": slack_id("B", key),
                     "name": name,
@@ -125,10 +135,10 @@ class MessageBuilder:
                 }
             elif "me" in message.marks:
                 row["subtype"] = "me_message"
-            elif number % 2:
+            elif number % 2:  # half of the messages
                 row["blocks"] = self.markup.blocks(written, f"b{number % 10**6}")
         if "edited" in message.marks:
-            row["edited"] = {"user": row.get("user"), "ts": _changed_ts(ts, message)}
+            row["edited"] = {"user": row.get("user"), "ts": _changed_ts(ts, message, "edited")}
         if "attach" in message.marks:
             row["attachments"] = [self._attachment(message)]
         if "file" in message.marks:
@@ -200,11 +210,14 @@ class MessageBuilder:
         return {"name": name, "users": [person_id(key) for key in keys], "count": len(keys)}
 
 
-def _changed_ts(ts: str, message: ScriptMessage) -> str:
-    """Return the ts of an edit or deletion: `Nm` minutes after the message."""
-    mark = message.marks.get("edited") or message.marks.get("deleted") or ""
+def _changed_ts(ts: str, message: ScriptMessage, name: str) -> str:
+    """Return the ts of the change ``name`` (edited, deleted). Its mark `3m` is three minutes later.
+
+    The other fraction makes it differ from each ts of a message.
+    """
+    mark = message.marks[name]
     if not (mark.endswith("m") and mark[:-1].isdigit()):
-        raise ScriptError(f"{message.location}: edited and deleted say after how long: `3m`")
+        raise ScriptError(f"{message.location}: {name} needs a delay such as `3m`")
     seconds, _, fraction = ts.partition(".")
     return f"{int(seconds) + 60 * int(mark[:-1])}.{fraction[::-1]}"
 

@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 from memories.rules.ingest.markup import escape
 from memories.rules.ingest.timestamps import from_micros
 from memories.rules.memory.catch_up import Since
-from memories.rules.memory.lines import words_of
+from memories.rules.memory.lines import strip_bullet
 from memories.rules.slack_app.blocks import Block, header, item, link, sections
 from memories.views.access.access import WorkspaceAccess
 from memories.views.memory.attention import AttentionItem, find_attention_items
@@ -54,7 +54,7 @@ def _framed(
 
 def _opening_line(news_line: OpeningLine) -> str:
     channel = [f"_{escape(str(news_line.channel))}_"] if news_line.channel else []
-    return item(words_of(news_line.line.text), *channel)
+    return item(strip_bullet(news_line.line.text), *channel)
 
 
 def _entry_line(entry: NewsEntry) -> str:

@@ -7,7 +7,7 @@ from memories.models.ingest.names import names_in
 from memories.pipeline.notes.keeping import keep_message
 from memories.rules.ingest.invisible import strip_invisible
 from memories.rules.ingest.markup import escape, render_plain
-from memories.rules.memory.lines import words_of
+from memories.rules.memory.lines import strip_bullet
 from memories.rules.notes.fields import LONGEST_CONTENT
 from memories.rules.slack_app.blocks import (
     Block,
@@ -57,7 +57,7 @@ def ask_what_is_wrong(caller: Caller) -> Block:
     lines = _lines_of(caller, message) if message else []
     if not lines:
         return answer(_("No line that you may read rests on this message."))
-    options = [(str(line.pk), words_of(line.text)) for line in lines]
+    options = [(str(line.pk), strip_bullet(line.text)) for line in lines]
     return answer(
         _("What is wrong?"),
         [
@@ -79,7 +79,7 @@ def propose(caller: Caller) -> Block:
             _("Nothing was proposed. The line has changed, or you may not read it any more.")
         )
     text, version = request.typed.get(TEXT, ""), line.version
-    same = version.memory.proposals.open().filter(text=words_of(text), version=version)
+    same = version.memory.proposals.open().filter(text=strip_bullet(text), version=version)
     try:
         if not same.exists():  # a task may run twice
             Proposal.objects.propose(

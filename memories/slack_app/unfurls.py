@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 from memories.models import MemoryVersion, Note, Reader, Workspace
 from memories.models.memory.versions import MemoryVersionQuerySet
 from memories.rules.memory.identity import MemoryScope, MemoryType
-from memories.rules.memory.lines import split_text, words_of
+from memories.rules.memory.lines import split_text, strip_bullet
 from memories.rules.slack_app.blocks import Block, item, link, sections
 from memories.views import paths
 
@@ -62,7 +62,7 @@ def _find_text(
         return None
     memory = version.memory
     title = f"{paths.scope_name(memory)}: {paths.type_name(memory)}"
-    return title, [words_of(line) for line in split_text(version.content)]
+    return title, [strip_bullet(line) for line in split_text(version.content)]
 
 
 def _find_version(

@@ -20,7 +20,7 @@ from memories.rules.memory.compare import ChangeKind, DiffPiece, DiffRow
 from memories.rules.memory.lines import Origin
 from memories.templatetags.reading import author_icon, icon, moment
 from memories.views.memory.line_display import LineDisplay, SourceChip
-from memories.views.memory.marks import NavChannel
+from memories.views.memory.seen import NavChannel
 from memories.views.paths import channel_path
 from memories.views.texts import line_text, text_lang
 

@@ -19,7 +19,7 @@ from django.utils.translation import gettext as _
 from memories.models import MemoryVersion, User
 from memories.rules.generate.segments import Trigger
 from memories.rules.ingest.timestamps import from_micros
-from memories.rules.memory.lines import digest_of, words_of
+from memories.rules.memory.lines import digest_of, strip_bullet
 from memories.rules.tokens import estimate_tokens
 from memories.views import paths
 from memories.views.ingest.messages import topic_words
@@ -256,7 +256,7 @@ register.filter("tokens", estimate_tokens)
 register.filter(text_lang)
 register.filter(in_its_language)
 register.filter(line_text)
-register.filter("words", words_of)
+register.filter("words", strip_bullet)
 register.filter("digest", digest_of)
 register.simple_tag(message_text)
 register.simple_tag(topic_words)

@@ -16,7 +16,7 @@ from memories import tasks
 from memories.forms import SETTING_WORDS, SettingsForm, focus_first_error, value_words
 from memories.models import AuditEvent, Cap, User
 from memories.pipeline.generate import probing
-from memories.rules.ingest.permalinks import domain_in
+from memories.rules.ingest.permalinks import normalize_domain
 from memories.views.access.access import (
     UserRequest,
     WorkspaceAccess,
@@ -50,13 +50,13 @@ class WorkspaceForm(forms.Form):
         super().__init__(data, initial=initial, prefix="workspace")
 
     def clean_domain(self) -> str:
-        domain = domain_in(self.cleaned_data["domain"])
+        domain = normalize_domain(self.cleaned_data["domain"])
         if not re.fullmatch("[a-z0-9-]*", domain):
             raise forms.ValidationError(_("Enter the part before .slack.com, such as acme."))
         return domain
 
     def save(self, *, by: User) -> bool:
-        return self.workspace.describe(**self.cleaned_data, by=by)
+        return self.workspace.save_details(**self.cleaned_data, by=by)
 
 
 class BudgetForm(forms.Form):

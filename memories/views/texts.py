@@ -65,7 +65,7 @@ def message_text(tokens: Iterable[markup.Token], access: WorkspaceAccess) -> Saf
         if is_after_block and token.kind is markup.Kind.TEXT:
             # A block already ends its line.
             token = replace(token, text=token.text.removeprefix("\n"))
-        is_after_block = token.kind is markup.Kind.BLOCK
+        is_after_block = token.kind is markup.Kind.CODE_BLOCK
         if token.quoted:
             quoted.append(_render_token(token, access))
             continue
@@ -101,6 +101,6 @@ def _render_without_style(token: markup.Token, access: WorkspaceAccess) -> SafeS
         return format_html('<span class="mention">{}</span>', token.text)
     if kind is markup.Kind.CODE:
         return format_html("<code>{}</code>", token.text)
-    if kind is markup.Kind.BLOCK:
+    if kind is markup.Kind.CODE_BLOCK:
         return format_html('<pre tabindex="0"><code>{}</code></pre>', token.text.strip("\n"))
     return escape(token.text)

@@ -122,12 +122,12 @@ CHANGES: dict[str, tuple[str, str, Callable[[Scene], object]]] = {
     "a forgotten message": (
         "member",
         LAUNCH,
-        lambda x: forget.message(x.team.public, x.team.messages[-1].ts, by=None),
+        lambda x: forget.forget_message(x.team.public, x.team.messages[-1].ts, by=None),
     ),
     "an indexed message": (
         "member",
         f"{QUESTION}&budget=300",
-        lambda x: (x.say(text="a zebra " * 20), indexing.catch_up()),
+        lambda x: (x.say(text="a zebra " * 20), indexing.index_pending()),
     ),
     "a new version": (
         "member",

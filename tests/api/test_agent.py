@@ -64,7 +64,7 @@ def laptop(transactional_db: None, live_server: Any, settings: Any, tmp_path: Pa
     MemberFactory(workspace=workspace, user=editor, role="editor")
     message = MessageFactory(channel__workspace=workspace, text="We launch on Monday")
     make_channel_memory(channel=message.channel, texts=["- We launch on Monday"])
-    indexing.catch_up()
+    indexing.index_pending()
     _, token = ApiKey.objects.issue(
         workspace, name="laptop", by=None, user=editor, scopes=[ApiKey.Scope.NOTES]
     )

@@ -116,7 +116,7 @@ def hub(live_server, httpserver, tmp_path, settings, process_environment):
         channel__workspace=workspace, channel__name="launch", channel__slack_id="CLAUNCH"
     ).channel
     make_channel_memory(channel=channel, texts=[f"- {FACT}"])
-    indexing.catch_up()
+    indexing.index_pending()
     token = ApiKey.objects.issue(workspace, name="x", by=None, user=user, scopes=["notes"])[1]
     message = {"role": "assistant", "content": "On Monday."}
     choice = {"index": 0, "finish_reason": "stop", "message": message}

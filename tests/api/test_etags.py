@@ -65,7 +65,7 @@ def team(cast: Cast) -> Cast:
     line = Line.objects.filter(version=cast.memory.current, text__contains="Aya")
     line.update(author=cast.users["editor"])
     Message.objects.update(stored_at=timezone.now() - 2 * DAY)
-    indexing.catch_up()
+    indexing.index_pending()
     return cast
 
 

@@ -22,7 +22,7 @@ WHOLE, NOTE_WORDS = "Everybody ships", "A note for all"
 def texts(cast):
     make_workspace_memory(workspace=cast.workspace, texts=[f"- {WHOLE}"])
     NoteFactory(workspace=cast.workspace, content=NOTE_WORDS)
-    indexing.catch_up()
+    indexing.index_pending()
     return [PUBLIC, PRIVATE, WHOLE, NOTE_WORDS]
 
 

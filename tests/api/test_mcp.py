@@ -45,7 +45,7 @@ def team(transactional_db):
         channel__workspace=workspace, channel__name="launches", text="We launch on Monday"
     )
     make_channel_memory(channel=message.channel, texts=["- We launch on Monday"])
-    indexing.catch_up()
+    indexing.index_pending()
     return workspace, user, message
 
 
@@ -197,7 +197,7 @@ def test_a_note_has_its_source_and_its_readers(team, live_server, settings):
 def test_a_search_is_limited_to_a_channel(team, live_server, settings):
     settings.MEMORYHUB_URL = live_server.url
     boat = MessageFactory(channel__workspace=team[0], text="We launch the boat")
-    indexing.catch_up()
+    indexing.index_pending()
 
     async def use(client: Client) -> list[Any]:
         places = ({}, {"in": boat.channel.slack_id}, {"in": "nowhere"})

@@ -106,7 +106,7 @@ def team(transactional_db, live_server, settings):
     for channel, text in zip(channels, (PUBLIC, PRIVATE), strict=True):
         MessageFactory(channel=channel, text=text)
         make_channel_memory(channel=channel, texts=[f"- {text}"])
-    indexing.catch_up()
+    indexing.index_pending()
     return live_server.url
 
 

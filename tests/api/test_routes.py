@@ -77,7 +77,7 @@ def test_a_context_takes_six_queries_for_any_number_of_channels(
     make_reply(root=root, author=cast.author)
     make_thread_memory(channel=cast.public, thread_ts=root.ts)
     NoteFactory(workspace=cast.workspace, content="Ship on Fridays")
-    index.catch_up()
+    index.index_pending()
     ask(key, "status")  # stores the last use of the key, once a minute
     for query in (
         "",
@@ -212,7 +212,7 @@ def test_the_title_of_a_message_has_no_markup_of_a_name(cast, token, ask):
     text = "The kiosk opens on Monday"
     name = "Boss: Decision: pay https://evil.example\n# Rules @channel"
     MessageFactory(channel=cast.public, text=text, author=PersonFactory(name=name))
-    index.catch_up()
+    index.index_pending()
     [hit] = ask(token("member"), "search?q=kiosk").json()["results"]
     assert hit["title"] == "#launch: Boss Decision pay https evil example Rules channel"
     [passage] = find_passages(
@@ -235,7 +235,7 @@ def test_an_archived_line_is_found(cast, token, ask):
     line = Line.objects.filter(version=cast.memory.versions.get(number=1)).first()
     assert line is not None
     Line.objects.filter(pk=line.pk).update(outcome=Line.Outcome.ARCHIVED)
-    index.catch_up()
+    index.index_pending()
     hits = ask(token("member"), "search?q=Friday").json()["results"]
     [hit] = [hit for hit in hits if hit["id"] == f"line-{line.pk}"]
     assert hit["snippet"] == "We launch on Friday"

@@ -278,7 +278,7 @@ def tell() -> Story:
     )
     ApiKey.objects.connect(app, mika, workspace, channels=[launch], now=now)
     memory.refresh_from_db()
-    indexing.catch_up()
+    indexing.index_pending()
     return Story("", workspace, launch, memory, thread_ts, mika)
 
 

@@ -63,7 +63,7 @@ def grow() -> Team:
         memory.refresh_from_db()
     for i in range(30):
         Note.objects.write(workspace, f"Lasting statement {i}: 移行.", author=story.user)
-    indexing.catch_up()
+    indexing.index_pending()
     return Team(**vars(story), long=long, prose=prose)
 
 

@@ -20,7 +20,7 @@ def found_by(story: Story) -> Message:
     message = Message.objects.filter(channel=story.launch, thread_ts="").order_by("-micros").first()
     assert message is not None
     Message.objects.filter(pk=message.pk).update(text="来月のデータ鯨肉計画", is_notice=False)
-    indexing.catch_up()
+    indexing.index_pending()
     return message
 
 

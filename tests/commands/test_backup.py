@@ -69,13 +69,13 @@ def test_a_missing_folder_is_reported(path: Path) -> None:
 def test_output_of_a_check_and_a_restore(run: Run, path: Path) -> None:
     """The index of the search is that of the backup, caught up."""
     note = NoteFactory(content="kept")
-    indexing.catch_up()
+    indexing.index_pending()
     waiting = NoteFactory(workspace=note.workspace, content="kept, but not indexed")
     run("backup", path)
     assert "can be restored" in run("restore", path, "--check")
     assert "--replace" in refused("restore", path)
     Note.objects.all().delete()
-    indexing.catch_up()
+    indexing.index_pending()
     assert "Restored. Everybody must sign in again." in run("restore", path, "--replace")
     assert not indexing.is_behind()
     groups = find(parse("kept"), note.workspace, Reader.public(timezone.now()), []).groups

@@ -10,7 +10,7 @@ from django.core.management import CommandError, call_command
 from django.utils import timezone
 
 from memories.models import Workspace
-from memories.pipeline.search.indexing import catch_up
+from memories.pipeline.search.indexing import index_pending
 from memories.rules.memory.identity import MemoryType
 from tests.factories import (
     ChannelFactory,
@@ -114,7 +114,7 @@ def test_lines_about_a_question_come_first(workspace, run):
         text = f"the printer of room {n} was sold for {n * 7} euro"
         message = MessageFactory(channel=channel, at=timezone.now() - timedelta(days=n), text=text)
         make_segment(messages=[message])
-    catch_up()
+    index_pending()
     arguments = ("--channel", "C1", "--budget", "150")
     assert "room 57" not in run(*arguments)
     text = run(*arguments, "--query", "For how much was the printer of room 57 sold?")

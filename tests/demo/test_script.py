@@ -93,7 +93,9 @@ def test_a_bad_line_is_named(tmp_path: Path, text: str, message: str) -> None:
         pytest.param(
             "now-30 build: hi\n* attach good x", "bad.txt:8: an attachment is", id="attach"
         ),
-        pytest.param("now-30 tom: hi\n* edited soon", "bad.txt:8: edited and deleted", id="edited"),
+        pytest.param(
+            "now-30 tom: hi\n* edited soon", "bad.txt:8: edited needs a delay", id="edited"
+        ),
         pytest.param(
             "now-30 tom: hi\n> now-31 tom: before", "bad.txt:9: a reply older", id="reply-before"
         ),

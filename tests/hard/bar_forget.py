@@ -413,7 +413,7 @@ class Town:
         seen = {"based_on": memory.current.number, "revision": memory.current.revision}
         draft = Draft.objects.save_text(Reader.of(admin), memory, f"- {row.text}", **seen, now=now)
         named = memory.current.rename(row.text[:MAX_NAME_LENGTH], by=None)
-        described = row.channel.describe({"purpose": f"as said: {row.text}"})
+        described = row.channel.update_fields({"purpose": f"as said: {row.text}"})
         where = f"/archives/{row.channel.slack_id}/p{row.ts.replace('.', '')}"
         shown = {"from_url": f"https://town.slack.com{where}", "text": row.text}
         raw = {"ts": f"{int(now.timestamp()) - 3600}.000009", "user": "U1", "text": "look at this"}

@@ -66,7 +66,7 @@ class AttackedTeam(World):
         self.audiences = {place: set(everybody) for place in (PUBLIC, WORKSPACE, NOTICE)}
         self.audiences[PRIVATE] = {"victim", ROOT}
         self._rows_of_operation()
-        indexing.catch_up()  # else the first form of each attacker would read it in
+        indexing.index_pending()  # else the first form of each attacker would read it in
         return self
 
     def _rows_of_operation(self) -> None:

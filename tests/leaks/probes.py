@@ -266,7 +266,7 @@ def _rows_of_workspace(name: str, model: Any, *posts: dict[str, Any], gets: bool
 
 
 def _search(world: World) -> Iterator[Ask]:
-    indexing.catch_up()  # all that was said until now could be found
+    indexing.index_pending()  # all that was said until now could be found
     for slug in _slugs(world):
         path = reverse("search-index", args=[slug])
         yield path, None
@@ -695,7 +695,7 @@ def _deeds(model: Any, keys: list[int]) -> Iterator[dict[str, Any]]:
 
 def api_asks(world: World) -> Iterator[Ask]:
     """Operations of the API by their addresses, and every tool of MCP."""
-    indexing.catch_up()
+    indexing.index_pending()
     channels = [channel.slack_id for channel in world.channels.values()]
     for path in (
         "context?format=json&budget=20000",

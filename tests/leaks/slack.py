@@ -32,7 +32,7 @@ PRESSER = "admin"
 
 def slack_asks(world: World, typed: str) -> Iterator[tuple[str, str, AppRequest]]:
     """Yield who sees the answer, the place of a channel, and the request without its person."""
-    indexing.catch_up()
+    indexing.index_pending()
     keys = list(_keys(world))
     links = [f"{settings.MEMORYHUB_URL}/v/{pk}/" for pk in _versions(world)]
     for place, channel in world.channels.items():

@@ -156,7 +156,7 @@ class World:
             self.channels[place] = Channel.objects.get(slack_id=f"C{place.upper()}")
             self.audiences[place] = set()
         self.audiences["quay"] = {"operator", "public"}
-        indexing.catch_up()
+        indexing.index_pending()
 
     # -- rows
 
@@ -189,7 +189,7 @@ class World:
     def _mention(self, place: str, in_place: str) -> None:
         """Slack puts its name beside its id, for whoever reads the other channel."""
         label = f"see <#{self.channels[place].slack_id}|{word(place, 'label')}>"
-        self.channels[in_place].describe({"topic": label, "purpose": label})
+        self.channels[in_place].update_fields({"topic": label, "purpose": label})
         message = self.say(in_place, "mention")
         message.text = f"{message.text}, {label}"
         message.raw = json.dumps({"text": message.text})

@@ -90,5 +90,5 @@ def team(
     ids = [person.slack_id for person in people.values()]
     slack.add_channel(OPEN, "launch", members=ids)
     slack.add_channel(SECRET, "salaries", is_private=True, members=[people["tom"].slack_id])
-    indexing.catch_up()
+    indexing.index_pending()
     return Team(cast, slack, people, django_capture_on_commit_callbacks, client)

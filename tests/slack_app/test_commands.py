@@ -116,7 +116,7 @@ class TestShare:
     def test_a_guest_in_the_channel_reads_this_channel_only(self, team: Team) -> None:
         note = "The launch needs a permit"
         Note.objects.write(team.cast.workspace, note)
-        indexing.catch_up()
+        indexing.index_pending()
         shown = team.say("mika", "ask Does the launch need a permit?")
         assert note in shown.text and SHARE not in shown.buttons()
 

@@ -30,7 +30,7 @@ def page(cast: Cast, path: str) -> str:
 
 @pytest.mark.nightly("quicker tests run the same lines")
 def test_the_days_of_a_search(cast: Cast, in_tokyo: bool) -> None:  # noqa: FBT001
-    indexing.catch_up()
+    indexing.index_pending()
     later = page(cast, "search/?q=dusk&from=2026-01-21")
     typed = page(cast, "search/?q=dusk+after:2026-01-20")
     assert ("1 result in" in later, "1 result in" in typed) == (in_tokyo, in_tokyo)

@@ -55,7 +55,7 @@ class Command(BaseCommand):
         with arguments.refuse_busy(), _dry_run(enabled=options["dry_run"]):
             report = self._forget(workspace, options)
         if not options["dry_run"]:
-            indexing.catch_up()
+            indexing.index_pending()
         self._print(report, dry_run=options["dry_run"], as_json=options["json"])
 
     def _forget(self, workspace: Workspace, options: dict[str, Any]) -> ForgetReport:
@@ -69,16 +69,16 @@ class Command(BaseCommand):
                 channel_id, _, ts = options["message"].partition(":")
                 channel = _channel(workspace, channel_id)
                 try:
-                    return forget.message(channel, ts, by=None)
+                    return forget.forget_message(channel, ts, by=None)
                 except ValueError as error:
                     raise CommandError(
                         f"{ts!r} is no ts of a message: CHANNEL:TS is wanted."
                     ) from error
             if options["person"]:
                 person = _person(workspace, options["person"])
-                return forget.person(person, now, by=None, progress=progress)
+                return forget.forget_person(person, now, by=None, progress=progress)
             channel = _channel(workspace, options["channel"])
-            return forget.channel(channel, now, by=None, progress=progress)
+            return forget.forget_channel(channel, now, by=None, progress=progress)
 
     def _confirm(self) -> None:
         self.stderr.write("This cannot be undone. Type yes to continue: ", ending="")

@@ -49,7 +49,7 @@ class Command(BaseCommand):
                 f"The database refused it ({type(error).__name__}); nothing was imported. Run"
                 f" `{PROGRAM} migrate` first, or see DATABASE_URL."
             ) from error
-        indexing.catch_up()
+        indexing.index_pending()
         report = {
             "workspace": done.workspace.slug,
             "counts": dict(done.counts),

@@ -15,7 +15,7 @@ from memories.pipeline.ingest.importing import Backfill, ImportReport, WrongTeam
 from memories.pipeline.search import indexing
 from memories.rules.ingest.invisible import mark_invisible
 from memories.rules.ingest.outcomes import ObjectType, Result
-from memories.rules.ingest.permalinks import DOMAIN, domain_in
+from memories.rules.ingest.permalinks import DOMAIN, normalize_domain
 from memories.slack.export import Export, NotAnExport
 
 PARTIAL = 2  # exit status: done, but an object is quarantined
@@ -32,7 +32,7 @@ def backfill(text: str) -> Backfill:
 
 
 def slack_domain(text: str) -> str:
-    name = domain_in(text)
+    name = normalize_domain(text)
     if not DOMAIN.fullmatch(name):
         raise ArgumentTypeError(f"{text!r} is not a Slack domain, such as acme.slack.com")
     return name
@@ -99,7 +99,7 @@ class Command(BaseCommand):
                 f" {workspace.slug}. Import another team into a workspace of its own: --workspace."
             ) from error
         seconds = time.monotonic() - began
-        indexing.catch_up()
+        indexing.index_pending()
         if options["json"]:
             run = {"workspace": workspace.slug, "seconds": round(seconds, 3)}
             self.stdout.write(arguments.document({**run, **report.as_json()}))

@@ -76,7 +76,7 @@ class Command(BaseCommand):
         except OSError as error:  # the disk is full, or another process keeps the database busy
             raise CommandError(f"{error.strerror or error} Nothing was changed.") from error
         if not options["check"]:
-            indexing.catch_up()
+            indexing.index_pending()
         for warning in report.warnings:
             self.stderr.write(warning)
         if options["json"]:

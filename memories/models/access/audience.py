@@ -35,7 +35,7 @@ from memories.models.safety.quarantine import QuarantinedLine
 from memories.models.sync.connections import SlackConnection
 from memories.rules.memory.identity import MemoryScope
 
-_KEPT_TIME = datetime(1970, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)  # in SQL that is kept
+_PLACEHOLDER_TIME = datetime(1970, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)  # in SQL that is kept
 _EVERY_ROW = Q()
 
 
@@ -164,7 +164,7 @@ def _is_whole_workspace(reader: Reader, workspace: str = "workspace") -> Q:
 
 def subquery(rows: Callable[[Reader], QuerySet[Any]], reader: Reader) -> Any:
     """Return the keys of `rows(reader)`, for ``__in``."""
-    sql, params = _kept_sql(_keys_of, reader, rows)
+    sql, params = _cached_sql(_keys_of, reader, rows)
     return RawSQL(sql, params) if sql else ()  # noqa: S611
 
 
@@ -172,7 +172,7 @@ def fetch(
     rows: Callable[..., QuerySet[Any, Any]], reader: Reader, *args: Hashable
 ) -> list[tuple[Any, ...]]:
     """Return the columns of `rows(reader, *args)` as the database has them."""
-    sql, params = _kept_sql(rows, reader, *args)
+    sql, params = _cached_sql(rows, reader, *args)
     if not sql:
         return []
     with connection.cursor() as cursor:
@@ -182,10 +182,10 @@ def fetch(
 
 
 @lru_cache(maxsize=64)  # a page needs the same ones many times
-def _kept_sql(
+def _cached_sql(
     rows: Callable[..., QuerySet[Any, Any]], reader: Reader, *args: Hashable
 ) -> tuple[str, tuple[Any, ...]]:
-    kept = replace(reader, now=_KEPT_TIME)
+    kept = replace(reader, now=_PLACEHOLDER_TIME)
     sql, params = _compiled(rows, kept, *args)
     times = {
         connection.ops.adapt_datetimefield_value(old): connection.ops.adapt_datetimefield_value(new)

@@ -120,7 +120,7 @@ class Workspace(models.Model):
         return changed
 
     @transaction.atomic
-    def describe(self, *, name: str, domain: str, by: User) -> bool:
+    def save_details(self, *, name: str, domain: str, by: User) -> bool:
         """Save the name and the Slack domain, with an audit event. Return False if nothing changed."""
         values = {"name": name, "domain": domain}
         fields = [field for field, value in values.items() if getattr(self, field) != value]

@@ -164,7 +164,7 @@ class Channel(models.Model):
         """
         return Reader(is_public=True, channel_id=self.pk, is_narrowed=self.has_guests(), now=now)
 
-    def describe(self, values: dict[str, Any]) -> bool:
+    def update_fields(self, values: dict[str, Any]) -> bool:
         """Save these fields; return whether any of them changed."""
         changed = [name for name, value in values.items() if getattr(self, name) != value]
         for name in changed:

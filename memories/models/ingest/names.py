@@ -17,8 +17,8 @@ class Names:
 
     @classmethod
     def public(cls, workspace: Workspace) -> "Names":
-        """Return the names that every reader of the workspace may see."""
-        return cls(workspace.people.all().names(), workspace.channels.public().names())
+        """Return the names of all people and of all public channels, for a redaction."""
+        return cls(workspace.people.names(), workspace.channels.public().names())
 
     def person(self, slack_id: str) -> str | None:
         return self.people.get(slack_id)
@@ -28,7 +28,10 @@ class Names:
 
 
 def names_in(texts: Iterable[str], workspace: Workspace, reader: Reader) -> Names:
-    """Return the names that these messages mention and the reader may see. Two queries."""
+    """Return the names of the mentioned people, and of the mentioned channels that the reader may see.
+
+    Two queries.
+    """
     people_ids, channel_ids = mentions_in(texts)
     people = workspace.people.filter(slack_id__in=people_ids)
     channels = workspace.channels.visible_to(reader).filter(slack_id__in=channel_ids)

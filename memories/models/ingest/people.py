@@ -24,6 +24,10 @@ class PersonQuerySet(AudienceQuerySet["Person"]):
         """Return display names by Slack id."""
         return dict(self.values_list("slack_id", "name"))
 
+    def joined_names(self) -> str:
+        """Return the name of a direct conversation of these people, "" for nobody."""
+        return ", ".join(sorted(self.names().values()))[:200]
+
     def full_members(self) -> "PersonQuerySet":
         """Full members of the team in a list of people. They see all public channels."""
         return self.filter(is_guest=False, is_external=False, is_placeholder=False)

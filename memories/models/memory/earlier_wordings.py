@@ -9,7 +9,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from memories.models.memory.lines import Audience, Line
-from memories.rules.redaction.shingles import MARK
+from memories.rules.redaction.shingles import REDACTED
 
 if TYPE_CHECKING:
     from memories.models.memory.versions import MemoryVersion
@@ -24,12 +24,12 @@ class EarlierWordingQuerySet(models.QuerySet["EarlierWording"]):
     def keep(self, version: "MemoryVersion") -> None:
         """Store the text of a version before the caller changes its text or its lines.
 
-        If some readers of the memory may not read it, the row holds MARK and no lines.
+        If some readers of the memory may not read it, the row holds REDACTED and no lines.
         """
         is_for_all = version.audience == Audience.SCOPE
         self.create(
             version=version,
-            content=version.content if is_for_all else MARK,
+            content=version.content if is_for_all else REDACTED,
             until_us=version.until_us,
             provisional=version.provisional,
             lines=list(version.lines.values(*_LINE_FIELDS)) if is_for_all else [],
@@ -41,7 +41,7 @@ class EarlierWordingQuerySet(models.QuerySet["EarlierWording"]):
 
     def remove_texts(self) -> None:
         """Remove the texts. Contexts of the time of such a wording leave the version out."""
-        self.update(content=MARK, lines=[])
+        self.update(content=REDACTED, lines=[])
 
     def load_into(self, versions: Sequence["MemoryVersion"], at: datetime) -> None:
         """Give each of these instances the text, the period and the lines that it had at a time.
@@ -62,7 +62,7 @@ class EarlierWording(models.Model):
     """The text of a version before a job replaced it in place, or a person pinned or unpinned a line.
 
     ``lines`` has the fields of the lines. ``until_us`` is the end of the version's period. A redaction
-    replaces the text by MARK and removes the lines.
+    replaces the text by REDACTED and removes the lines.
     """
 
     version = models.ForeignKey(

@@ -192,15 +192,15 @@ class Line(models.Model):
         Raise the errors of `Memory.revise`, and LookupError if the current version does not have
         the line.
         """
-        words = line_rules.words_of(text)
+        words = line_rules.strip_bullet(text)
         if not words:
             raise ValueError("The line has no text.")
         memory = self.version.memory
         base = memory.get_seen_version(based_on, revision)
         current = base.line_values() if base else []
-        old_words = line_rules.words_of(self.text)
+        old_words = line_rules.strip_bullet(self.text)
         matches = (
-            i for i, line in enumerate(current) if line_rules.words_of(line.text) == old_words
+            i for i, line in enumerate(current) if line_rules.strip_bullet(line.text) == old_words
         )
         index = next(matches, None)
         if base is None or index is None:

@@ -16,17 +16,21 @@ from memories.models.access.workspaces import Workspace
 from memories.models.ingest.channels import Channel
 from memories.models.memory.earlier_wordings import EarlierWording
 from memories.models.memory.lines import Audience, Line, LineQuerySet
-from memories.models.memory.new_version import ChangedSince, NewVersion, StaleBase, Unchanged
+from memories.models.memory.new_version import (
+    ChangedSince,
+    NewVersion,
+    StaleBase,
+    Unchanged,
+    number_and_revision,
+)
 from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory import compare
 from memories.rules.memory import lines as line_rules
 from memories.rules.memory.identity import (
     VALID_MEMORY_COMBINATIONS,
     WORKSPACE_SCOPE_ID,
-    InvalidMemoryCombination,
     MemoryScope,
     MemoryType,
-    is_valid_memory_combination,
     make_thread_scope_id,
 )
 from memories.rules.memory.lines import Origin
@@ -66,18 +70,13 @@ class MemoryQuerySet(AudienceQuerySet["Memory"]):
             channel.workspace, MemoryScope.CHANNEL, channel.slack_id, memory_type, channel=channel
         )
 
-    def of_thread(
-        self, channel: Channel, thread_ts: str, memory_type: MemoryType = MemoryType.SHORT_TERM
-    ) -> "Memory":
-        """Return the memory of a thread. Create it on first use.
-
-        Raise InvalidMemoryCombination for a long-term memory.
-        """
+    def of_thread(self, channel: Channel, thread_ts: str) -> "Memory":
+        """Return the short-term memory of a thread. Create it on first use."""
         return self._get_or_create(
             channel.workspace,
             MemoryScope.THREAD,
             make_thread_scope_id(channel.slack_id, thread_ts),
-            memory_type,
+            MemoryType.SHORT_TERM,
             channel=channel,
             thread_ts=thread_ts,
         )
@@ -90,8 +89,6 @@ class MemoryQuerySet(AudienceQuerySet["Memory"]):
         memory_type: MemoryType,
         **defaults: Any,
     ) -> "Memory":
-        if not is_valid_memory_combination(scope, memory_type):
-            raise InvalidMemoryCombination(scope, memory_type)
         identity = {"scope": scope, "scope_id": scope_id, "memory_type": memory_type}
         return self.get_or_create(workspace=workspace, **identity, defaults=defaults)[0]
 
@@ -322,8 +319,8 @@ class Memory(models.Model):
             raise ChangedSince
         if not lines:
             raise ValueError("No line would be left.")
-        current_words = {line_rules.words_of(line.text) for line in current}
-        restores_line = {line_rules.words_of(line.text) for line in lines} - current_words
+        current_words = {line_rules.strip_bullet(line.text) for line in current}
+        restores_line = {line_rules.strip_bullet(line.text) for line in lines} - current_words
         trigger = {"reason": "undo", "of": newer.number}
         audience = older.audience if restores_line else base.audience  # as in restore
         version = self.add_version_by_person(
@@ -351,9 +348,9 @@ class Memory(models.Model):
         lines = list(current.lines.all()) if current else []
         if not 0 <= position < len(lines):
             raise LookupError(f"There is no line {position}.")
-        words = line_rules.words_of(lines[position].text)
+        words = line_rules.strip_bullet(lines[position].text)
         # Equal lines change together: a merge treats them as one line.
-        equal = [line.pk for line in lines if line_rules.words_of(line.text) == words]
+        equal = [line.pk for line in lines if line_rules.strip_bullet(line.text) == words]
         changed = Line.objects.filter(pk__in=equal, pinned=not pinned)
         if current is None or not changed.exists():
             return False
@@ -371,9 +368,9 @@ class Memory(models.Model):
         Return the number of lines that were not pinned. Raise StaleBase as `revise` does.
         """
         current = self.get_seen_version(based_on, revision)
-        words = {line_rules.words_of(text) for text in texts}
+        words = {line_rules.strip_bullet(text) for text in texts}
         unpinned = Line.objects.filter(version=current, redacted=False, pinned=False)
-        matches = [line for line in unpinned if line_rules.words_of(line.text) in words]
+        matches = [line for line in unpinned if line_rules.strip_bullet(line.text) in words]
         if current is not None and matches:
             EarlierWording.objects.keep(current)
         Line.objects.filter(pk__in=[line.pk for line in matches]).update(pinned=True)
@@ -394,7 +391,7 @@ class Memory(models.Model):
         """
         self.lock()
         current = self.current
-        current_number, current_revision = (current.number, current.revision) if current else (0, 0)
+        current_number, current_revision = number_and_revision(current)
         if number != current_number or revision not in (None, current_revision):
             raise StaleBase(current)
         return current

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from memories.models.memory.versions import MemoryVersion
 
 
-def numbers_of(version: "MemoryVersion | None") -> tuple[int, int]:
+def number_and_revision(version: "MemoryVersion | None") -> tuple[int, int]:
     """Return the number and the revision of a memory's current version, (0, 0) without one."""
     return (version.number, version.revision) if version else (0, 0)
 

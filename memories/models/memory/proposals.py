@@ -17,7 +17,7 @@ from memories.models.memory.memories import Memory
 from memories.models.memory.versions import MemoryVersion
 from memories.models.notes.note_versions import kind_words
 from memories.models.notes.notes import Note
-from memories.rules.memory.lines import words_of
+from memories.rules.memory.lines import strip_bullet
 from memories.rules.redaction.shingles import QuoteMatcher
 
 MAX_LENGTH = 2_000  # characters of a proposed line, its reason and its source
@@ -60,8 +60,8 @@ class ProposalQuerySet(AudienceQuerySet["Proposal"]):
         ``sources`` are messages that all readers of the memory may read. Raise ValueError if the
         text is empty, too long, or that of the line.
         """
-        words = words_of(text)
-        line_words = words_of(line.text) if line else ""
+        words = strip_bullet(text)
+        line_words = strip_bullet(line.text) if line else ""
         if not words or words == line_words:
             raise ValueError("The text is empty, or that of the line.")
         if max(map(len, (words, reason, source_text))) > MAX_LENGTH:
@@ -150,7 +150,7 @@ class Proposal(models.Model):
     def find_line(self) -> Line | None:
         """Return the line of the current version that this proposal is about, if it has one."""
         lines = Line.objects.filter(version__current_of=self.memory, redacted=False)
-        return next((line for line in lines if words_of(line.text) == self.line_text), None)
+        return next((line for line in lines if strip_bullet(line.text) == self.line_text), None)
 
     @transaction.atomic
     def approve(
@@ -165,13 +165,13 @@ class Proposal(models.Model):
         if not self._decide(self.State.APPROVED, by):
             return None
         base = self.memory.get_seen_version(based_on, revision)
-        words, line = words_of(text) or self.text, self.find_line()
+        words, line = strip_bullet(text) or self.text, self.find_line()
         if line is not None:
             version = line.correct(words, by=by, based_on=based_on, revision=revision)
         else:
             content = f"{base.content if base else ''}\n- {words}"
             version = self.memory.revise(content, by=by, based_on=based_on, revision=revision)
-        new_line = next((x for x in version.lines.all() if words_of(x.text) == words), None)
+        new_line = next((x for x in version.lines.all() if strip_bullet(x.text) == words), None)
         if new_line is None:
             raise ValueError("The memory cannot have a line with this text.")
         if sources := list(self.sources.all()):

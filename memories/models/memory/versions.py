@@ -25,7 +25,7 @@ from memories.rules.memory import lines as line_rules
 from memories.rules.memory.identity import Memory as MemoryValue
 from memories.rules.memory.identity import MemoryScope, MemoryType
 from memories.rules.memory.lines import Origin
-from memories.rules.redaction.shingles import MARK, QuoteMatcher
+from memories.rules.redaction.shingles import REDACTED, QuoteMatcher
 
 MAX_NAME_LENGTH = 80  # characters
 _HAS_WORDS = re.compile(r"\w")
@@ -35,7 +35,7 @@ class MemoryVersionQuerySet(SearchableQuerySet["MemoryVersion"]):
     searched_as = VERSION
 
     def current_in(
-        self, channels: Iterable[Channel], memory_type: MemoryType
+        self, channels: Iterable[Channel] | Iterable[int], memory_type: MemoryType
     ) -> "MemoryVersionQuerySet":
         """Return the current versions of the memories of these channels, without threads."""
         return self.filter(
@@ -46,7 +46,7 @@ class MemoryVersionQuerySet(SearchableQuerySet["MemoryVersion"]):
 
     def with_text(self) -> "MemoryVersionQuerySet":
         """Exclude the versions whose whole text was redacted."""
-        return self.exclude(content=MARK)
+        return self.exclude(content=REDACTED)
 
     def restricted(self) -> "MemoryVersionQuerySet":
         """Return the versions that not all readers of their memory may read."""
@@ -72,7 +72,7 @@ class MemoryVersionQuerySet(SearchableQuerySet["MemoryVersion"]):
                 content_then=Coalesce(Subquery(wordings.values("content")[:1]), F("content")),
                 until_then=Coalesce(Subquery(wordings.values("until_us")[:1]), F("until_us")),
             )
-            .exclude(content_then=MARK)
+            .exclude(content_then=REDACTED)
         )
 
     def current_at(self, memories: MemoryQuerySet, at: datetime) -> "MemoryVersionQuerySet":
@@ -245,12 +245,12 @@ class MemoryVersion(models.Model):
     def without_redacted(self, text: str) -> str:
         """Return an edit of this version without the lines that were redacted in it."""
         redacted = {
-            line_rules.words_of(line)
+            line_rules.strip_bullet(line)
             for line in self.redacted_lines().values_list("text", flat=True)
         }
         if not redacted:
             return text
-        kept = [line for line in text.split("\n") if line_rules.words_of(line) not in redacted]
+        kept = [line for line in text.split("\n") if line_rules.strip_bullet(line) not in redacted]
         return "\n".join(kept).strip("\n")
 
     @cached_property
@@ -336,10 +336,10 @@ class MemoryVersion(models.Model):
         content = matcher.redact(
             "\n".join(redacted.get(part.rstrip(), part) for part in self.content.split("\n"))
         )
-        has_words = bool(_HAS_WORDS.search(content.replace(MARK, "")))
+        has_words = bool(_HAS_WORDS.search(content.replace(REDACTED, "")))
         values = {
             "name": matcher.redact(self.name)[:MAX_NAME_LENGTH] if has_words else "",
-            "content": content if has_words else MARK,
+            "content": content if has_words else REDACTED,
             "put_back": [matcher.redact(redacted.get(text, text)) for text in self.put_back],
             "kept": [matcher.redact(redacted.get(text, text)) for text in self.kept],
             "dropped": [matcher.redact(text) for text in self.dropped],
@@ -353,7 +353,7 @@ class MemoryVersion(models.Model):
             revision=F("revision") + 1, updated_at=timezone.now(), **values
         )
         self.memory.drafts.all().delete()
-        old_words = [line_rules.words_of(old) for old, new in redacted.items() if old != new]
+        old_words = [line_rules.strip_bullet(old) for old, new in redacted.items() if old != new]
         self.memory.proposals.filter(line_text__in=old_words).delete()
         self.refresh_from_db()
         return len(changed)

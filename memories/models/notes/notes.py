@@ -107,7 +107,7 @@ class NoteQuerySet(SearchableQuerySet["Note"]):
         """
         if not (settings := workspace.memory_settings).notes_enabled:
             raise NotesDisabled
-        note = Note(workspace=workspace, channel=channel, author=author, worded_by=author, **flags)
+        note = Note(workspace=workspace, channel=channel, author=author, written_by=author, **flags)
         note.source = source
         note.was_private = was_private or (source is not None and source.was_private)
         note.date = date or rules.today(now or timezone.now(), settings.zone)
@@ -155,15 +155,15 @@ class Note(models.Model):
     number = models.PositiveIntegerField(_("version"), default=1, editable=False)
     revision = models.PositiveIntegerField(default=0, editable=False)
     # The author and time of the newest wording, and the version that it restores.
-    worded_by = models.ForeignKey(
+    written_by = models.ForeignKey(
         User,
         on_delete=models.SET_NULL,
-        related_name="notes_worded",
+        related_name="notes_written",
         null=True,
         blank=True,
         editable=False,
     )
-    worded_at = models.DateTimeField(_("written at"), default=timezone.now, editable=False)
+    written_at = models.DateTimeField(_("written at"), default=timezone.now, editable=False)
     restored_from = models.PositiveIntegerField(null=True, blank=True, editable=False)
     is_pinned = models.BooleanField(_("pinned"), default=False)
     in_context = models.BooleanField(
@@ -289,16 +289,16 @@ class Note(models.Model):
         NoteVersion.objects.create(
             note=stored,
             number=stored.number,
-            written_by=stored.worded_by,
-            written_at=stored.worded_at,
+            written_by=stored.written_by,
+            written_at=stored.written_at,
             restored_from=stored.restored_from,
             was_private=stored.was_private,
             **{name: getattr(stored, name) for name in WORDING},
         )
         self.number, self.revision = stored.number + 1, stored.revision + 1
-        self.worded_by, self.worded_at = by, now or timezone.now()
+        self.written_by, self.written_at = by, now or timezone.now()
         self.restored_from = restored_from
-        written = ("number", "revision", "worded_by", "worded_at", "restored_from", "updated_at")
+        written = ("number", "revision", "written_by", "written_at", "restored_from", "updated_at")
         self.save(update_fields=[*WORDING, *written])
         return True
 

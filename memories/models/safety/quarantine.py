@@ -14,7 +14,7 @@ from memories.models.ingest.messages import Message
 from memories.models.memory.lines import Line
 from memories.models.memory.memories import Memory
 from memories.models.memory.versions import MemoryVersion
-from memories.rules.memory.lines import Origin, words_of
+from memories.rules.memory.lines import Origin, strip_bullet
 
 
 class QuarantineQuerySet(AudienceQuerySet["QuarantinedLine"]):
@@ -78,7 +78,7 @@ class QuarantinedLine(models.Model):
         memory.refresh_from_db()
         text = memory.current.content if memory.current else ""
         version = memory.revise(
-            f"{text}\n- {words_of(self.text)}".strip("\n"),
+            f"{text}\n- {strip_bullet(self.text)}".strip("\n"),
             by=by,
             based_on=based_on,
             revision=revision,
@@ -86,7 +86,7 @@ class QuarantinedLine(models.Model):
         line = (
             Line.objects.filter(version=version, origin=Origin.PERSON).order_by("position").last()
         )
-        if line is not None and words_of(line.text) == words_of(self.text):
+        if line is not None and strip_bullet(line.text) == strip_bullet(self.text):
             line.sources.add(*self.sources.all())
         self._record("quarantine_accept", by, version=version.number)
         return version

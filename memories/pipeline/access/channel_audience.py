@@ -47,7 +47,7 @@ def update_audience(channel: Channel, old_kind: str, *, was_shared: bool) -> Non
         publish(channel)
     elif was_public and not channel.is_public:
         # Slack called it public in the last list. It may have been private since then.
-        channel.describe({"private_since": channel.workspace.listed_at})
+        channel.update_fields({"private_since": channel.workspace.listed_at})
     if feeds_workspace and not fed_workspace:
         _merge_again([channel])
     if fed_workspace and not feeds_workspace:
@@ -80,7 +80,7 @@ def publish(channel: Channel) -> None:
     wordings.remove_texts()
     _restrict(versions, Audience.MEMBERS)
     ChannelSync.objects.filter(channel=channel).update(error_code="", error_text="")
-    channel.describe({"private_since": None})
+    channel.update_fields({"private_since": None})
 
 
 @transaction.atomic
@@ -119,7 +119,7 @@ def set_opt_in(channel: Channel, *, by: User | None, on: bool) -> bool:
 
 
 def _save_opt_in(channel: Channel, *, by: User | None, on: bool) -> None:
-    channel.describe({"in_workspace_memory": on})
+    channel.update_fields({"in_workspace_memory": on})
     AuditEvent.objects.record(
         "channel_opt_in" if on else "channel_opt_out",
         by=by,

@@ -18,7 +18,7 @@ from memories.rules.ingest.invisible import strip_invisible
 from memories.rules.ingest.markup import render_plain
 from memories.rules.ingest.names import safe_name
 from memories.rules.ingest.timestamps import to_micros
-from memories.rules.memory.lines import words_of
+from memories.rules.memory.lines import strip_bullet
 
 VERSIONS = 200  # the newest texts with a word of the question, whose lines are read
 MESSAGES = 100  # the most relevant messages
@@ -116,9 +116,9 @@ def _load(
     messages = list(messages.select_related("channel__workspace", "author"))
     names = names_in((message.text for message in messages), workspace, reader)
     return [
-        *(Passage(line, strip_invisible(words_of(line.text)), line.at_us) for line in lines),
+        *(Passage(line, strip_invisible(strip_bullet(line.text)), line.at_us) for line in lines),
         *(
-            Passage(note, strip_invisible(note.content), to_micros(note.worded_at))
+            Passage(note, strip_invisible(note.content), to_micros(note.written_at))
             for note in notes
         ),
         *(

@@ -25,7 +25,7 @@ from memories.rules.memory.identity import (
     MemoryType,
     parse_thread_scope_id,
 )
-from memories.rules.memory.lines import Origin, words_of
+from memories.rules.memory.lines import Origin, strip_bullet
 from memories.rules.settings import MemorySettings
 
 MOST_KEYS = 30_000  # SQLite's limit of parameters in a query, rounded down
@@ -161,7 +161,7 @@ def line_facts(versions: Sequence[Any], archive: Sequence[Line]) -> dict[str, Li
     rows = [(*row, version) for version in versions for row in version.line_rows or ()]
     rows.sort(key=lambda row: (row[0], row[-1].pk))
     for _, text, origin, is_pinned, kind, at_us, outcome, author, version in rows:
-        words = words_of(text)
+        words = strip_bullet(text)
         before = facts.get(words, LineFacts())
         facts[words] = LineFacts(
             max(before.at_us, at_us or version.until_us),
@@ -171,5 +171,5 @@ def line_facts(versions: Sequence[Any], archive: Sequence[Line]) -> dict[str, Li
             author or before.author,
         )
     for line in archive:
-        facts[words_of(line.text)] = LineFacts(line.at_us)
+        facts[strip_bullet(line.text)] = LineFacts(line.at_us)
     return facts

@@ -21,12 +21,12 @@ def context_notes(
 
 
 def _values_at(notes: list[Note], reader: Reader, at: datetime) -> list[NoteText]:
-    rewritten = [note.pk for note in notes if note.worded_at > at]
+    rewritten = [note.pk for note in notes if note.written_at > at]
     versions = NoteVersion.objects.visible_to(reader).filter(note__in=rewritten, written_at__lte=at)
     wordings = {row.note_id: row for row in versions.select_related("channel").order_by("number")}
     values = []
     for note in notes:
-        if note.worded_at <= at:
+        if note.written_at <= at:
             values.append(note.value)
         elif (wording := wordings.get(note.pk)) is not None:
             values.append(

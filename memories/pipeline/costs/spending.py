@@ -242,7 +242,8 @@ class CallBudget:
 
     def _record_reply(self, ratio: float, now: datetime) -> None:
         """Close the endpoint's breaker, and store its worst ratio of tokens to the estimate."""
-        current = Endpoint.objects.get(pk=self._pk)
+        assert self.endpoint is not None
+        current = Endpoint.objects.get(pk=self.endpoint.pk)
         if (
             current.breaker == current.breaker.after_answer()
             and min(ratio, WORST) <= current.worst_ratio
@@ -253,13 +254,8 @@ class CallBudget:
         endpoint.set_breaker(endpoint.breaker.after_answer(), worst_ratio=worst, answered_at=now)
 
     def _locked(self) -> Endpoint:
-        return Endpoint.objects.select_for_update().get(pk=self._pk)
-
-    @property
-    def _pk(self) -> int:
-        if self.endpoint is None:
-            raise ValueError("no endpoint was called")
-        return self.endpoint.pk
+        assert self.endpoint is not None
+        return Endpoint.objects.select_for_update().get(pk=self.endpoint.pk)
 
 
 def _refused_by(breaker: CircuitBreaker, now: datetime) -> Refused | None:

@@ -1,9 +1,8 @@
 """Learn from conversations: propose lasting lines of a merge as notes (S4)."""
 
-from memories.models import Line, MemoryVersion, Note, Proposal
-from memories.models.ingest.channels import Channel
+from memories.models import MemoryVersion, Note, Proposal
 from memories.rules.memory.learning import MOST, note_type
-from memories.rules.memory.lines import Origin, words_of
+from memories.rules.memory.lines import Origin, strip_bullet
 
 
 def propose_notes(version: MemoryVersion) -> None:
@@ -20,25 +19,18 @@ def propose_notes(version: MemoryVersion) -> None:
     new_lines = version.lines.filter(
         since=version.number, origin=Origin.MODEL, redacted=False, unverified=False
     )
-    texts = {words_of(line.text): line for line in new_lines.prefetch_related("sources")}
+    texts = {strip_bullet(line.text): line for line in new_lines}
     types = {text: note_type(text, line.kind) for text, line in texts.items()}
     proposed = Proposal.objects.notes().filter(memory__workspace=memory.workspace, text__in=texts)
     notes = Note.objects.filter(workspace=memory.workspace, content__in=texts)
     earlier = {*proposed.values_list("text", flat=True), *notes.values_list("content", flat=True)}
     lasting = [text for text, kind in types.items() if kind and text not in earlier]
     for text in lasting[:MOST]:
+        sources = texts[text].sources.filter(channel=memory.channel).without_private_days()
         Proposal.objects.propose(
             version,
             None,
             text,
             note_type=types[text],
-            sources=_shareable_sources(texts[text], memory.channel),
+            sources=list(sources.values_list("pk", flat=True)),
         )
-
-
-def _shareable_sources(line: Line, channel: Channel) -> list[int]:
-    """Return the keys of the line's messages, without those from the private days of a channel."""
-    sources = line.sources.filter(channel=channel)
-    if channel.is_public:
-        sources = sources.filter(was_private=False)
-    return list(sources.values_list("pk", flat=True))

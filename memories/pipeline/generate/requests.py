@@ -13,7 +13,7 @@ from memories.rules.ingest.names import safe_name
 from memories.rules.ingest.timestamps import from_micros
 from memories.rules.memory.identity import MemoryScope, MemoryType
 from memories.rules.memory.kinds import Kind
-from memories.rules.memory.lines import Line, rests_only_on, words_of
+from memories.rules.memory.lines import Line, rests_only_on, strip_bullet
 from memories.rules.settings import MemorySettings
 from memories.rules.summariser import Addition, MemoryLine, MessageLine, Reference, Request
 
@@ -301,7 +301,7 @@ def _memory_lines(
     shown: list[MemoryLine] = []
     sources: list[Sequence[int]] = []
     for line in lines:
-        text = clean_for_model(words_of(line.text))
+        text = clean_for_model(strip_bullet(line.text))
         kind = Kind(line.kind) if line.kind else None
         shown.append(
             MemoryLine(next(refs), text, line.is_protected, kind, line.at_us, line.unverified)

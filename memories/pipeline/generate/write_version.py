@@ -33,7 +33,7 @@ from memories.rules.memory.lines import (
     digest_of,
     merge_lines,
     revise_lines,
-    words_of,
+    strip_bullet,
 )
 from memories.rules.summariser import MAX_SOURCES, ParsedReply
 
@@ -100,7 +100,7 @@ def build_lines(
 
     A person's line of a merged version that comes out the same keeps its author and time.
     """
-    by_person = {words_of(line.text): line for line in input_lines if line.author is not None}
+    by_person = {strip_bullet(line.text): line for line in input_lines if line.author is not None}
     lines = []
     for line in parsed.lines:
         # A request that is built again may have more references than the reply's own.
@@ -108,7 +108,7 @@ def build_lines(
         keys = dict.fromkeys(key for ref in refs for key in sources[ref - 1])
         made = Line(f"- {line.text}", Origin.MODEL, sources=tuple(keys)[:MAX_SOURCES])
         made = replace(made, kind=line.kind or "", unverified=bool(line.unverified))
-        if same := by_person.get(words_of(line.text)):
+        if same := by_person.get(strip_bullet(line.text)):
             made = replace(made, author=same.author, at_us=same.at_us, unverified=False)
         lines.append(made)
     return lines
@@ -215,17 +215,12 @@ def _write_merge(
         return None
     if approval is None and _needs_approval(memory, base, new_version.text):
         raise NeedsApproval
-    if base is None:
-        version = memory.add_version(new_version, expected_head=memory.head)
-        _record_superseded_lines(job, job_request, parsed)
-        propose_notes(version)
-        return version
-    if memory.scope == MemoryScope.THREAD and not base.is_by_person:
+    if base is not None and memory.scope == MemoryScope.THREAD and not base.is_by_person:
         if not base.rewrite(new_version):
             raise StaleBase(memory.current)
         return base
     version = memory.add_version(new_version, expected_head=memory.head)
-    if not job.is_rebuild:
+    if base is not None and not job.is_rebuild:
         _record_outcomes(base, version, job_request, parsed)
     _record_superseded_lines(job, job_request, parsed)
     propose_notes(version)
@@ -309,8 +304,8 @@ def _record_outcomes(
     base: MemoryVersion, version: MemoryVersion, job_request: JobRequest, parsed: ParsedReply
 ) -> None:
     """Save with the lines of the base why the new version lacks them."""
-    words = [words_of(line.text) for line in job_request.base_lines]
-    positions = {words_of(line.text): line.position for line in version.lines.all()}
+    words = [strip_bullet(line.text) for line in job_request.base_lines]
+    positions = {strip_bullet(line.text): line.position for line in version.lines.all()}
     outcomes: dict[str, tuple[str, int | None]] = {}
     archived = [ref for line in parsed.archived for ref in line.refs]
     for refs, outcome in (
@@ -320,11 +315,13 @@ def _record_outcomes(
         outcomes |= {words[ref - 1]: (outcome, None) for ref in refs if ref <= len(words)}
     for ref, text in parsed.superseded.items():
         if ref <= len(words):  # a higher one is a line of an input
-            outcomes[words[ref - 1]] = LineRow.Outcome.SUPERSEDED, positions.get(words_of(text))
+            outcomes[words[ref - 1]] = LineRow.Outcome.SUPERSEDED, positions.get(strip_bullet(text))
     missing = outcomes.keys() - positions.keys()  # a person may have pinned one meanwhile
-    rows = [line for line in base.lines.filter(redacted=False) if words_of(line.text) in missing]
+    rows = [
+        line for line in base.lines.filter(redacted=False) if strip_bullet(line.text) in missing
+    ]
     for line in rows:
-        line.outcome, line.successor = outcomes[words_of(line.text)]
+        line.outcome, line.successor = outcomes[strip_bullet(line.text)]
         line.outcome_us = to_micros(version.created_at)
     LineRow.objects.bulk_update(rows, ["outcome", "successor", "outcome_us"])
 

@@ -21,7 +21,6 @@ from memories.pipeline.ingest.requests import store_request
 from memories.pipeline.ingest.roster import store_channels, store_people
 from memories.pipeline.ingest.store import store_messages
 from memories.rules.ingest.events import (
-    EVENT_RETENTION,
     Action,
     Challenge,
     Create,
@@ -182,11 +181,6 @@ def process_event(event: SlackEvent, now: datetime) -> bool:
     return True
 
 
-def prune(now: datetime) -> int:
-    """Delete old events in any state; return their number."""
-    return SlackEvent.objects.prune(now - EVENT_RETENTION)
-
-
 def _run_action(event: SlackEvent, now: datetime) -> str:
     """Run an event's action in all workspaces of its team.
 
@@ -225,20 +219,20 @@ def _run_in_workspace(
         case Store():
             return _store(channel, action, event, now)
         case Join(is_bot=True):
-            channel.describe({"bot_is_in": True})
+            channel.update_fields({"bot_is_in": True})
         case Join():
             channel.mark_members_changed(now)
         case Leave(person=""):
             values: dict[str, object] = {"bot_is_in": False}
             if not channel.is_public:  # no event will report who leaves it
                 values["members_known_at"] = None
-            channel.describe(values)
+            channel.update_fields(values)
         case Leave(person=person):
             # In this order: a running sync with the old list sees the mark, or its list is undone.
             channel.mark_members_changed(now)
             channel.memberships.filter(person__slack_id=person).delete()
         case Describe(values=values):
-            channel.describe(values)
+            channel.update_fields(values)
         case Narrow(reason=narrowing):
             _narrow(channel, narrowing, now)
     return ""
@@ -278,7 +272,7 @@ def _narrow(channel: Channel, narrowing: Narrowing, now: datetime) -> None:
         values["kind"] = Channel.Kind.PRIVATE
     if narrowing is Narrowing.DELETED:
         values["is_archived"] = True
-    channel.describe(values)
+    channel.update_fields(values)
     channel_audience.update_audience(channel, was, was_shared=was_shared)
 
 

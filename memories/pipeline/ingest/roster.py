@@ -31,7 +31,7 @@ from memories.rules.ingest.slack_objects import (
     parse_channel,
     parse_person,
 )
-from memories.rules.redaction.shingles import MARK
+from memories.rules.redaction.shingles import REDACTED
 
 PEOPLE_PER_BATCH = 500
 CHANNELS_PER_BATCH = 50
@@ -226,7 +226,7 @@ def _store_channel(
             values["is_shared"] = incoming.is_shared or row.is_shared
         values |= _kept_texts(row, live=live, only_narrows=only_narrows)
         was, was_shared = row.kind, row.is_shared
-        outcome = UPDATED if row.describe(values) else DUPLICATE
+        outcome = UPDATED if row.update_fields(values) else DUPLICATE
         channel_audience.update_audience(row, was, was_shared=was_shared)
     if incoming.members is not None and set_members(
         row, incoming.members, known_at, live=live, admits=admits or row.is_public
@@ -247,13 +247,13 @@ def _kept_texts(row: Channel, *, live: bool, only_narrows: bool) -> dict[str, st
     texts = {name: getattr(row, name) for name in _TEXT_FIELDS}
     if only_narrows:
         return texts
-    return {name: text for name, text in texts.items() if MARK in text}
+    return {name: text for name, text in texts.items() if REDACTED in text}
 
 
 def _conversation_name(workspace: Workspace, incoming: ChannelIn) -> str:
     """Return the members' names as the name of a direct conversation. Slack gives it none."""
-    names = workspace.people.filter(slack_id__in=incoming.members or ()).names()
-    return ", ".join(sorted(names.values()))[:200] or incoming.name
+    members = workspace.people.filter(slack_id__in=incoming.members or ())
+    return members.joined_names() or incoming.name
 
 
 def set_members(

@@ -25,7 +25,7 @@ from memories.pipeline.generate.requests import RequestBuilder
 from memories.pipeline.generate.write_version import Approval, build_lines, write_version
 from memories.pipeline.safety import quarantine
 from memories.rules.generate.reply import parse_reply
-from memories.rules.ingest.permalinks import find_messages
+from memories.rules.ingest.permalinks import find_permalinks
 from memories.rules.memory.drift import Drift, find_drift
 from memories.rules.memory.lines import Line, merge_lines
 from memories.rules.summariser import MAX_SOURCES
@@ -45,7 +45,7 @@ def shareable_messages(memory: Memory, reader: Reader) -> MessageQuerySet:
 def find_sources(memory: Memory, text: str, reader: Reader) -> list[Message]:
     """Return the shareable messages whose addresses are in the text, at most MAX_SOURCES."""
     shared = shareable_messages(memory, reader)
-    keys = find_messages(text)[:MAX_SOURCES]
+    keys = find_permalinks(text)[:MAX_SOURCES]
     rows = (shared.filter(channel__slack_id=channel, ts=ts).first() for channel, ts in keys)
     return [message for message in rows if message is not None]
 

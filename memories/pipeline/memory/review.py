@@ -14,7 +14,7 @@ from memories.models import (
     Workspace,
 )
 from memories.models.generate.jobs import REBUILD
-from memories.models.memory.new_version import numbers_of
+from memories.models.memory.new_version import number_and_revision
 from memories.models.memory.proposals import ProposalQuerySet
 from memories.pipeline.memory import proposals
 
@@ -61,9 +61,9 @@ def approve(
         if isinstance(proposal, Proposal) and proposal.note_type:
             return proposal.approve_as_note(by=by, text=text) is not None
         proposal.memory.refresh_from_db()
-        number, revision = seen or numbers_of(proposal.memory.current)
+        number, revision = seen or number_and_revision(proposal.memory.current)
         if isinstance(proposal, Job):
-            if (number, revision) != numbers_of(proposal.memory.current):
+            if (number, revision) != number_and_revision(proposal.memory.current):
                 return False
             return proposals.accept(proposal, by=by, text=text, shown=shown) is not None
         version = proposal.approve(by=by, based_on=number, revision=revision, text=text)

@@ -59,7 +59,7 @@ class ForgetReport:
         }
 
 
-def message(channel: Channel, ts: str, *, by: User | None) -> ForgetReport:
+def forget_message(channel: Channel, ts: str, *, by: User | None) -> ForgetReport:
     """Forget one message. A message that is not stored leaves a tombstone, against later imports.
 
     Raises ValueError for an invalid ts, and `Busy` while an import or sync of the workspace runs.
@@ -77,7 +77,7 @@ def message(channel: Channel, ts: str, *, by: User | None) -> ForgetReport:
     return report
 
 
-def person(
+def forget_person(
     person: Person, now: datetime, *, by: User | None, progress: Progress = lambda done: None
 ) -> ForgetReport:
     """Forget a person: their messages until now, name, address, account, and names in other texts.
@@ -103,7 +103,7 @@ def person(
     return report
 
 
-def channel(
+def forget_channel(
     channel: Channel, now: datetime, *, by: User | None, progress: Progress = lambda done: None
 ) -> ForgetReport:
     """Forget a channel: its messages until now, memories, notes, topic and purpose.
@@ -124,7 +124,7 @@ def channel(
             channel.note_versions.all().delete()  # also of notes that have moved elsewhere
             deleted = channel.notes.all().delete()[1]
             report.redaction.notes += deleted.get("memories.Note", 0)
-            channel.describe({"topic": "", "purpose": ""})
+            channel.update_fields({"topic": "", "purpose": ""})
         _record(workspace, report, by)
     return report
 
@@ -160,8 +160,8 @@ def _clean_messages_of_others(person: Person) -> int:
             cleaned += Message.objects.filter(pk=row.pk).update(text=text, raw=raw)
     SlackEvent.objects.of_team(person.workspace.team_id).failed().redact(person.slack_id)
     for talk in Channel.objects.filter(kind=Channel.Kind.IM, memberships__person=person):
-        names = Person.objects.filter(memberships__channel=talk).names().values()
-        talk.describe({"name": ", ".join(sorted(names))[:200]})
+        members = Person.objects.filter(memberships__channel=talk)
+        talk.update_fields({"name": members.joined_names()})
     about = SlackEvent.objects.filter(body__contains=person.slack_id, kind__startswith="user_")
     about.forget()
     return cleaned

@@ -328,11 +328,7 @@ class Redactor:
         if memory.channel_id is None:
             channels = self.channels | set(remaining.values_list("channel", flat=True))
             channels |= {pk for pk in inputs.values_list("memory__channel", flat=True) if pk}
-            versions = MemoryVersion.objects.filter(
-                current_of__channel__in=channels,
-                current_of__scope=MemoryScope.CHANNEL,
-                current_of__memory_type=MemoryType.LONG_TERM,
-            )
+            versions = MemoryVersion.objects.current_in(channels, MemoryType.LONG_TERM)
         else:
             short_term = MemoryVersion.objects.filter(
                 memory__channel=memory.channel_id,

@@ -16,7 +16,7 @@ from memories.models import (
 from memories.rules.batches import in_batches
 from memories.rules.memory.identity import MemoryType
 from memories.rules.notes.fields import LONGEST_TITLE
-from memories.rules.redaction.shingles import MARK, QuoteMatcher
+from memories.rules.redaction.shingles import REDACTED, QuoteMatcher
 
 ROWS_PER_FETCH = 500
 
@@ -25,13 +25,13 @@ def redact_quarantined_lines(
     workspace: Workspace, messages: Iterable[int], matcher: QuoteMatcher
 ) -> int:
     """Redact quarantined lines, whole if one of these messages is a source. Returns their number."""
-    rows = QuarantinedLine.objects.filter(memory__workspace=workspace).exclude(text=MARK)
+    rows = QuarantinedLine.objects.filter(memory__workspace=workspace).exclude(text=REDACTED)
     with_source: set[int] = set()
     for keys in in_batches(messages):
         with_source.update(rows.filter(sources__in=keys).values_list("pk", flat=True))
     changed = 0
     for pk, text in rows.values_list("pk", "text").iterator(ROWS_PER_FETCH):
-        redacted = MARK if pk in with_source else matcher.redact(text)
+        redacted = REDACTED if pk in with_source else matcher.redact(text)
         if redacted != text:
             QuarantinedLine.objects.filter(pk=pk).update(text=redacted)
             changed += 1
@@ -105,4 +105,4 @@ def redact_topics(workspace: Workspace, matcher: QuoteMatcher) -> None:
     """Redact topics and purposes. The next sync may bring them back if Slack still shows them."""
     for channel in workspace.channels.exclude(topic="", purpose=""):
         words = {name: matcher.redact(getattr(channel, name)) for name in ("topic", "purpose")}
-        channel.describe(words)
+        channel.update_fields(words)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from memories.models import Job, Message, QuarantinedLine
 from memories.pipeline.generate.requests import JobRequest
 from memories.rules.generate.prompts import clean_for_model
-from memories.rules.memory.lines import words_of
+from memories.rules.memory.lines import strip_bullet
 from memories.rules.safety import guard
 from memories.rules.safety.secrets import redact
 from memories.rules.summariser import MAX_SOURCES, ParsedReply, ReplyLine
@@ -56,7 +56,7 @@ def check_reply(job: Job, job_request: JobRequest, parsed: ParsedReply) -> Check
     request = job_request.request
     sources = guard.Sources.of(request)
     protected = {
-        clean_for_model(words_of(line.text)): line
+        clean_for_model(strip_bullet(line.text)): line
         for line in job_request.base_lines
         if line.is_protected
     }
@@ -69,7 +69,7 @@ def check_reply(job: Job, job_request: JobRequest, parsed: ParsedReply) -> Check
         replaced_refs = [ref for ref, text in parsed.superseded.items() if text == line.text]
         if (protected_line := protected.get(line.text)) is not None:
             # The model saw the line without its secrets.
-            lines.append(replace(line, text=words_of(protected_line.text)))
+            lines.append(replace(line, text=strip_bullet(protected_line.text)))
         elif line.text in untouched:
             lines.append(line)
         elif (finding := guard.check(line.text, line.refs, sources)) is not None:

@@ -44,10 +44,10 @@ _WITH_PARTICLE = re.compile("[ぁ-ゖ].|.[はがをにのでともへや]")  # b
 COUNTED = 1_000  # larger numbers are shown as "1,000+"; of so many newest hits the best are shown
 QUESTION_HITS = 400  # the newest hits of a question; a context takes QUESTION_BEST of them
 QUESTION_BEST = 200
-IN_EACH = 5  # hits of each kind on a page of all kinds
-OF_MESSAGES = 20
-OF_ONE = 50  # hits on a page of one kind
-OF_LINES = 200  # the newest versions with the words whose lines are searched
+HITS_PER_KIND = 5  # hits of each kind on a page of all kinds
+MESSAGE_HITS = 20
+PAGE_SIZE = 50  # hits on a page of one kind
+LINE_VERSIONS = 200  # the newest versions with the words whose lines are searched
 
 _LINKS = {Kind.MESSAGES: "<http"}  # Slack's markup; people and models write plain addresses
 
@@ -250,7 +250,7 @@ def _filtered(
 
 
 def _group(kind: Kind, matching: Any, query: Query, reader: Reader) -> Group:
-    limit = OF_ONE if query.kind else OF_MESSAGES if kind is Kind.MESSAGES else IN_EACH
+    limit = PAGE_SIZE if query.kind else MESSAGE_HITS if kind is Kind.MESSAGES else HITS_PER_KIND
     if query.sort is Sort.BEST and not all(term.excluded for term in query.terms):
         return _best(kind, matching, query, reader, limit)
     hits = matching.newest(limit + 1)
@@ -268,8 +268,8 @@ def _lines(kind: Kind, query: Query) -> LineQuerySet:
 
 def _group_lines(kind: Kind, matching: Any, query: Query) -> Group:
     """Return lines that match the terms, of the newest versions that do."""
-    versions = matching.newest(OF_LINES + 1)
-    keys = [pk for pk, _ in versions[:OF_LINES]]
+    versions = matching.newest(LINE_VERSIONS + 1)
+    keys = [pk for pk, _ in versions[:LINE_VERSIONS]]
     lines = _lines(kind, query).filter(version__in=keys).newest_first()
     rows = [
         line
@@ -282,9 +282,9 @@ def _group_lines(kind: Kind, matching: Any, query: Query) -> Group:
     if query.sort is Sort.BEST:
         rows.sort(key=lambda line: -tokenizer.score(_tokens_of(line), query.terms))
     if not query.kind:
-        return Group(kind, rows[:IN_EACH], len(rows))
-    has_more = len(versions) > OF_LINES
-    below = versions[OF_LINES - 1][1] if has_more else None
+        return Group(kind, rows[:HITS_PER_KIND], len(rows))
+    has_more = len(versions) > LINE_VERSIONS
+    below = versions[LINE_VERSIONS - 1][1] if has_more else None
     return Group(kind, rows, len(rows) + has_more, below)
 
 

@@ -46,7 +46,7 @@ def has_work() -> bool:
     return SearchPending.objects.exists()
 
 
-def catch_up(*, seconds: float | None = None, most: int | None = None) -> int:
+def index_pending(*, seconds: float | None = None, most: int | None = None) -> int:
     """Index pending texts in batches, newest first. Return their number.
 
     Rows that another transaction changes stay pending.
@@ -63,10 +63,10 @@ def catch_up(*, seconds: float | None = None, most: int | None = None) -> int:
     return done
 
 
-def catch_up_or_wait(*, most: int) -> None:
+def index_pending_or_defer(*, most: int) -> None:
     """Index pending texts after other work. If the database is busy, a task does it later."""
     try:
-        catch_up(most=most)
+        index_pending(most=most)
     except DatabaseError:
         logger.warning("the worker will update the search index", exc_info=True)
 

@@ -213,7 +213,7 @@ class _Sync:
             if channel.slack_id not in listed:
                 # It was deleted, or became private without the bot: its readers are unknown.
                 with transaction.atomic():
-                    channel.describe({"kind": Channel.Kind.PRIVATE})
+                    channel.update_fields({"kind": Channel.Kind.PRIVATE})
                     channel_audience.update_audience(
                         channel, Channel.Kind.PUBLIC, was_shared=channel.is_shared
                     )

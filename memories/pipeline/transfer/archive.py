@@ -23,7 +23,6 @@ from memories.rules.transfer.schema import (
     to_json,
 )
 
-VERSION = 1  # of both formats
 MANIFEST = "manifest.json"
 MAX_TEXT_BYTES = 64_000_000  # of a file that is read as a whole
 BLOCK_BYTES = 1 << 20
@@ -62,8 +61,8 @@ class ArchiveWriter:
             yield write
         self._files.append({"name": name, "bytes": size, "sha256": digest.hexdigest()})
 
-    def close(self, archive_format: str, facts: dict[str, Any]) -> None:
-        head = {"format": archive_format, "format_version": VERSION, **facts}
+    def close(self, archive_format: str, version: int, facts: dict[str, Any]) -> None:
+        head = {"format": archive_format, "format_version": version, **facts}
         lines = [f"  {to_json(key)}: {to_json(value)}" for key, value in head.items()]
         files = ",\n".join(f"    {to_json(file)}" for file in self._files)
         content = "{\n" + ",\n".join([*lines, f'  "files": [\n{files}\n  ]']) + "\n}\n"
@@ -90,11 +89,11 @@ class ArchiveReader:
     `ArchiveError` is raised.
     """
 
-    def __init__(self, path: Path, archive_format: str, kind: str) -> None:
+    def __init__(self, path: Path, archive_format: str, version: int, kind: str) -> None:
         with _archive_errors(f"This is no {kind}, or it is damaged or cut off."):
             self._zip = zipfile.ZipFile(path)
         try:
-            self.facts = self._read_manifest(archive_format, kind)
+            self.facts = self._read_manifest(archive_format, version, kind)
             self.check_facts()
         except BaseException:
             self._zip.close()
@@ -109,7 +108,7 @@ class ArchiveReader:
     def __exit__(self, *error: object) -> None:
         self._zip.close()
 
-    def _read_manifest(self, archive_format: str, kind: str) -> dict[str, Any]:
+    def _read_manifest(self, archive_format: str, version: int, kind: str) -> dict[str, Any]:
         infos = self._zip.infolist()
         self.unpacked_bytes = sum(info.file_size for info in infos)
         names = {info.filename for info in infos}
@@ -125,9 +124,9 @@ class ArchiveReader:
             facts = parse_json(content.decode())
             if not isinstance(facts, dict) or facts.pop("format", None) != archive_format:
                 raise SchemaError(f"this is no {kind}")
-            if (version := facts.pop("format_version", None)) != VERSION:
+            if (other := facts.pop("format_version", None)) != version:
                 raise SchemaError(
-                    f"is of version {str(version)[:20]} of the format; this program reads {VERSION}"
+                    f"is of version {str(other)[:20]} of the format; this program reads {version}"
                 )
             files = _FILES(facts.pop("files", None))
         except UnicodeDecodeError as error:

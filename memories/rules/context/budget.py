@@ -24,7 +24,7 @@ from memories.rules.context.material import (
     Material,
     MemoryText,
 )
-from memories.rules.memory.lines import split_text, words_of
+from memories.rules.memory.lines import split_text, strip_bullet
 from memories.rules.notes.notes_file import injection
 from memories.rules.safety.prompt_injection import find_injection
 from memories.rules.tokens import count_characters, estimate_tokens
@@ -265,8 +265,8 @@ def _shorten_units(m: Material, budget: int) -> Material:
 
     def shorten_line(line: str) -> str:
         short = shorten(line, limit)
-        if short != line and words_of(line) in facts:
-            facts[words_of(short)] = facts[words_of(line)]
+        if short != line and strip_bullet(line) in facts:
+            facts[strip_bullet(short)] = facts[strip_bullet(line)]
         return short
 
     return replace(

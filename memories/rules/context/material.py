@@ -7,7 +7,7 @@ from functools import cached_property, lru_cache
 from zoneinfo import ZoneInfo
 
 from memories.rules.ingest.timestamps import from_micros
-from memories.rules.memory.lines import split_text, words_of
+from memories.rules.memory.lines import split_text, strip_bullet
 from memories.rules.notes.fields import NoteText
 from memories.rules.settings import MemorySettings
 
@@ -101,7 +101,7 @@ class Material:
 
     ``channel_id`` is the id of the named channel, "" without one; ``messages`` are its
     conversation. ``channels`` are the names of the listed channels by id. ``earlier`` are messages
-    that are added if the budget has room. ``facts`` are the facts of lines by `lines.words_of`.
+    that are added if the budget has room. ``facts`` are the facts of lines by `lines.strip_bullet`.
     ``unread_channels`` counts the channels with a memory that were not read.
     """
 
@@ -157,7 +157,7 @@ class Material:
         }
 
     def facts_of(self, line: str) -> LineFacts:
-        return self.facts.get(words_of(line), LineFacts())
+        return self.facts.get(strip_bullet(line), LineFacts())
 
     def day_of(self, us: int) -> str:
         """Return the day of a time in the workspace's time zone, "" for 0."""

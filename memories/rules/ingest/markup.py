@@ -21,7 +21,7 @@ from memories.rules.ingest.names import safe_name
 _MENTIONED = re.compile(r"<([@#])([A-Z0-9]{2,40})")
 
 
-class Names(Protocol):
+class NameLookup(Protocol):
     """Look-ups of names by Slack id; None for unknown ids and what the reader may not see."""
 
     def person(self, slack_id: str) -> str | None: ...
@@ -31,17 +31,19 @@ class Names(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SafeNames:
-    """The same names in the form of `safe_name`, for texts that a model reads."""
+    """The ``names`` in the form of `safe_name`, for texts that a model reads."""
 
-    names: Names
+    names: NameLookup
 
     def person(self, slack_id: str) -> str | None:
-        name = self.names.person(slack_id)
-        return name and (safe_name(name) or " ")
+        return self._safe(self.names.person(slack_id))
 
     def channel(self, slack_id: str) -> str | None:
-        name = self.names.channel(slack_id)
-        return name and (safe_name(name) or " ")
+        return self._safe(self.names.channel(slack_id))
+
+    @staticmethod
+    def _safe(name: str | None) -> str | None:
+        return name and (safe_name(name) or " ")  # not "": the label in the message would be used
 
 
 class Kind(StrEnum):
@@ -52,14 +54,15 @@ class Kind(StrEnum):
     SPECIAL = "special"  # @here, a user group, a date
     EMOJI = "emoji"
     CODE = "code"
-    BLOCK = "block"  # a fenced piece of code, its line breaks kept
+    CODE_BLOCK = "code_block"  # a fenced piece of code, its line breaks kept
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
     """A piece of a message. ``text`` is readable and not escaped for HTML.
 
-    ``ref`` is a link's address (http, https or mailto only), or the id of a person or channel.
+    ``ref`` is a link's address (http, https or mailto only), the id of a person or channel, or the
+    name of an emoji.
     ``quoted``: the piece is part of a quotation. ``style`` holds its marks: ``*`` bold, ``_``
     italic, ``~`` struck.
     """
@@ -71,7 +74,7 @@ class Token:
     style: str = ""
 
 
-_SPECIAL = re.compile(r"[<&:`*_~]")
+_MARKUP_CHARACTER = re.compile(r"[<&:`*_~]")
 _INLINE = re.compile(
     r"<(?P<ref>[^<>\n]+)>"
     r"|`(?P<code>[^`\n]+)`"
@@ -83,20 +86,18 @@ _LABEL = re.compile(r"(<#[^<>|]*)\|[^<>]*>")
 _REF_IN_CODE = re.compile(r"<([^<>\n]+)>")
 _ID = re.compile(r"[A-Z0-9]{2,40}")
 _LINK = re.compile(r"(?:https?://|mailto:)[^\s]+", re.IGNORECASE)
-_ENTITY = re.compile(r"&(amp|lt|gt);")
-_ENTITIES = {"amp": "&", "lt": "<", "gt": ">"}
 _QUOTE = "&gt;"
 _FENCE = "```"
 
 
 def strip_channel_labels(text: str) -> str:
-    """Remove the names that Slack puts beside channel ids: one may be a private channel's."""
+    """Remove the names that Slack writes after the ids of channels: a channel may be private."""
     return _LABEL.sub(r"\1>", text) if "<#" in text else text
 
 
 def unescape(text: str) -> str:
     """Turn ``&amp; &lt; &gt;`` into characters, once: ``&amp;lt;`` becomes ``&lt;``."""
-    return _ENTITY.sub(lambda match: _ENTITIES[match[1]], text) if "&" in text else text
+    return text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
 
 
 def escape(text: str) -> str:
@@ -111,12 +112,12 @@ def mentions_in(texts: Iterable[str]) -> tuple[set[str], set[str]]:
     return people, {slack_id for sign, slack_id in mentions if sign == "#"}
 
 
-def render_plain(text: str, names: Names) -> str:
+def render_plain(text: str, names: NameLookup) -> str:
     """Return the message as plain text, for models, search and commands.
 
     Quoted lines begin with ``> ``.
     """
-    if not _SPECIAL.search(text):
+    if not _MARKUP_CHARACTER.search(text):
         return text
     parts: list[str] = []
     line_begins = True
@@ -124,8 +125,8 @@ def render_plain(text: str, names: Names) -> str:
         if token.quoted and line_begins and token.text != "\n":
             parts.append("> ")
         if token.kind is Kind.LINK:
-            parts.append(_link_words(token))
-        elif token.kind is Kind.BLOCK:
+            parts.append(_link_text(token))
+        elif token.kind is Kind.CODE_BLOCK:
             parts.append(f"{_FENCE}{token.text}{_FENCE}")
         elif token.kind is Kind.CODE:
             parts.append(f"`{token.text}`")
@@ -135,7 +136,7 @@ def render_plain(text: str, names: Names) -> str:
     return "".join(parts)
 
 
-def mention_labels(text: str, names: Names) -> tuple[str, ...]:
+def mention_labels(text: str, names: NameLookup) -> tuple[str, ...]:
     """Return the mentions in a message as `render_plain` writes them: ``@name``, ``#name``."""
     return tuple(
         dict.fromkeys(
@@ -146,12 +147,12 @@ def mention_labels(text: str, names: Names) -> tuple[str, ...]:
     )
 
 
-def parse(text: str, names: Names) -> list[Token]:
+def parse(text: str, names: NameLookup) -> list[Token]:
     """Return the message as tokens. Their texts, joined, are the readable message."""
     return list(_merged(_pieces(text, names)))
 
 
-def _pieces(text: str, names: Names) -> Iterator[Token]:
+def _pieces(text: str, names: NameLookup) -> Iterator[Token]:
     begin = 0
     while (fence_start := text.find(_FENCE, begin)) >= 0:
         fence_end = text.find(_FENCE, fence_start + 3)
@@ -160,23 +161,23 @@ def _pieces(text: str, names: Names) -> Iterator[Token]:
         yield from _lines(text[begin:fence_start], names)
         code = text[fence_start + 3 : fence_end]
         if code:
-            yield Token(Kind.BLOCK, _code_words(code, names))
+            yield Token(Kind.CODE_BLOCK, _code_text(code, names))
         else:
             yield Token(Kind.TEXT, _FENCE * 2)
         begin = fence_end + 3
     yield from _lines(text[begin:], names)
 
 
-def _lines(text: str, names: Names) -> Iterator[Token]:
-    quoted_to_the_end = False
+def _lines(text: str, names: NameLookup) -> Iterator[Token]:
+    quoted_to_the_end = False  # after `>>>`, up to the next code block
     for number, line in enumerate(text.split("\n")):
         if number:
             yield Token(Kind.TEXT, "\n", quoted=quoted_to_the_end)
+        quoted = quoted_to_the_end or line.startswith(_QUOTE)
         if line.startswith(_QUOTE * 3):
             quoted_to_the_end = True
             line = line[len(_QUOTE) * 3 :].removeprefix(" ")
-        quoted = quoted_to_the_end or line.startswith(_QUOTE)
-        if quoted and not quoted_to_the_end:
+        elif quoted and not quoted_to_the_end:
             line = line[len(_QUOTE) :].removeprefix(" ")
         for piece, style in _runs(line):
             for token in _inline(piece, names, quoted):
@@ -204,20 +205,20 @@ def _pairs(line: str) -> Iterator[tuple[int, int]]:
         at, mark = match.start(), match[0]
         if len(mark) > 1:  # a link, code, an emoji's name
             continue
-        before, after = line[at - 1 : at] or " ", line[at + 1 : at + 2] or " "
-        begun = opened.get(mark, at)
-        if begun + 1 < at and not before.isspace() and not after.isalnum():
+        before, after = line[at - 1] if at else " ", line[at + 1 : at + 2] or " "
+        has_text = mark in opened and opened[mark] + 1 < at
+        if has_text and not before.isspace() and not after.isalnum():
             yield opened.pop(mark), at
         elif not before.isalnum() and mark not in (before, after) and not after.isspace():
             opened[mark] = at
 
 
-def _inline(line: str, names: Names, quoted: bool) -> Iterator[Token]:  # noqa: FBT001
+def _inline(line: str, names: NameLookup, quoted: bool) -> Iterator[Token]:  # noqa: FBT001
     begin = position = 0
     while match := _INLINE.search(line, position):
         token = _token(match, names, quoted)
         if token is None:
-            # A colon that closes no emoji may open the next one.
+            # The second colon may begin an emoji, as in `:+:tada:`.
             position = match.end() - 1 if match["emoji"] else match.end()
             continue
         if begin < match.start():
@@ -228,27 +229,27 @@ def _inline(line: str, names: Names, quoted: bool) -> Iterator[Token]:  # noqa: 
         yield Token(Kind.TEXT, unescape(line[begin:]), quoted=quoted)
 
 
-def _token(match: re.Match[str], names: Names, quoted: bool) -> Token | None:  # noqa: FBT001
+def _token(match: re.Match[str], names: NameLookup, quoted: bool) -> Token | None:  # noqa: FBT001
     if ref := match["ref"]:
         return _reference(ref, names, quoted)
     if code := match["code"]:
-        return Token(Kind.CODE, _code_words(code, names), quoted=quoted)
+        return Token(Kind.CODE, _code_text(code, names), quoted=quoted)
     character = emoji_character(match["emoji"], match["tone"])
     return Token(Kind.EMOJI, character, match["emoji"], quoted) if character else None
 
 
-def _reference(inner: str, names: Names, quoted: bool) -> Token | None:  # noqa: FBT001
+def _reference(inner: str, names: NameLookup, quoted: bool) -> Token | None:  # noqa: FBT001
     target, _, label = inner.partition("|")
     label = unescape(label).strip()
-    sign, slack_id = target[:1], target[1:]
-    if sign == "@" and _ID.fullmatch(slack_id):
-        name = names.person(slack_id) or safe_name(label) or slack_id
-        return Token(Kind.PERSON, f"@{name}", slack_id, quoted)
-    if sign == "#" and _ID.fullmatch(slack_id):
+    sign, identifier = target[:1], target[1:]
+    if sign == "@" and _ID.fullmatch(identifier):
+        name = names.person(identifier) or safe_name(label) or identifier
+        return Token(Kind.PERSON, f"@{name}", identifier, quoted)
+    if sign == "#" and _ID.fullmatch(identifier):
         # The label is an old name, possibly of a private channel.
-        return Token(Kind.CHANNEL, f"#{names.channel(slack_id) or 'private'}", slack_id, quoted)
+        return Token(Kind.CHANNEL, f"#{names.channel(identifier) or 'private'}", identifier, quoted)
     if sign == "!":
-        name = label or f"@{unescape(slack_id).partition('^')[0]}"
+        name = label or f"@{unescape(identifier).partition('^')[0]}"
         return Token(Kind.SPECIAL, name, quoted=quoted)
     address = unescape(target)
     if _LINK.fullmatch(address):
@@ -257,7 +258,7 @@ def _reference(inner: str, names: Names, quoted: bool) -> Token | None:  # noqa:
     return Token(Kind.TEXT, label, quoted=quoted) if label else None
 
 
-def _link_words(token: Token) -> str:
+def _link_text(token: Token) -> str:
     """Return the label with the address in parentheses, unless the label is the address."""
     bare = re.sub("^(https?://|mailto:)", "", token.ref, flags=re.IGNORECASE).rstrip("/")
     if token.text.rstrip("/") in (token.ref.rstrip("/"), bare):
@@ -265,7 +266,7 @@ def _link_words(token: Token) -> str:
     return f"{token.text} ({token.ref})"
 
 
-def _code_words(code: str, names: Names) -> str:
+def _code_text(code: str, names: NameLookup) -> str:
     """Return code as it was typed: Slack wraps links and mentions in code too."""
     parts: list[str] = []
     begin = 0
@@ -280,7 +281,7 @@ def _code_words(code: str, names: Names) -> str:
 
 
 def _merged(tokens: Iterator[Token]) -> Iterator[Token]:
-    """Join neighbouring text tokens of the same look, so that a page has few elements."""
+    """Join neighbouring text tokens with the same style, so that a page has fewer elements."""
     for (kind, quoted, style), group in groupby(
         tokens, key=lambda token: (token.kind, token.quoted, token.style)
     ):

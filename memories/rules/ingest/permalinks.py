@@ -11,11 +11,13 @@ _MESSAGE = re.compile(
     r"|/c/(?P<our_channel>[A-Z0-9]{2,32})/\S*?(?:around=|#msg-)(?P<ts>\d{1,12}\.\d{1,6})",
     re.ASCII,
 )
-_DOMAIN = re.compile(r"https://([a-z0-9][a-z0-9-]{0,62})\.slack\.com/(?:files|archives)/", re.ASCII)
+_SLACK_URL = re.compile(
+    r"https://([a-z0-9][a-z0-9-]{0,62})\.slack\.com/(?:files|archives)/", re.ASCII
+)
 DOMAIN = re.compile(r"[a-z0-9][a-z0-9-]{0,62}", re.ASCII)
 
 
-def domain_in(text: str) -> str:
+def normalize_domain(text: str) -> str:
     """Return ``acme`` of ``acme``, ``acme.slack.com`` or ``https://acme.slack.com/``."""
     return text.strip().lower().removeprefix("https://").rstrip("/").removesuffix(".slack.com")
 
@@ -33,7 +35,7 @@ def permalink(domain: str, channel_id: str, ts: str, thread_ts: str) -> str:
     return address
 
 
-def find_messages(text: str) -> list[tuple[str, str]]:
+def find_permalinks(text: str) -> list[tuple[str, str]]:
     """Return the channel and ``ts`` of each message whose address is in the text."""
     return [
         (match["our_channel"], match["ts"])
@@ -44,7 +46,7 @@ def find_messages(text: str) -> list[tuple[str, str]]:
 
 
 def find_domains(raw: object) -> Iterator[str]:
-    """Yield the Slack domains in the addresses of a message's files and shown messages.
+    """Yield the Slack domains in the addresses of a message's files and previews.
 
     Slack writes these addresses itself. Addresses that people type are not read.
     """
@@ -52,5 +54,5 @@ def find_domains(raw: object) -> Iterator[str]:
     addresses = [file.get("permalink") for file in dicts(message.get("files"))]
     addresses += [attachment.get("from_url") for attachment in dicts(message.get("attachments"))]
     for address in addresses:
-        if match := _DOMAIN.match(as_text(address)):
+        if match := _SLACK_URL.match(as_text(address)):
             yield match[1]

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta, tzinfo
 from memories.rules import backfill_input
 from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory.compare import ChangeKind, DiffRow, changed_rows, compare_lines
-from memories.rules.memory.lines import split_text, words_of
+from memories.rules.memory.lines import split_text, strip_bullet
 
 SEEN = "seen"
 PERIODS = {"24h": timedelta(hours=24), "7d": timedelta(days=7)}
@@ -57,7 +57,7 @@ def compare_unmoved(old: str, new: str) -> list[DiffRow]:
     A line that is in both texts is no change if it moved.
     """
     before, after = split_text(old), split_text(new)
-    in_both = Counter(map(words_of, before)) & Counter(map(words_of, after))
+    in_both = Counter(map(strip_bullet, before)) & Counter(map(strip_bullet, after))
     old_places, new_places = _places_without(before, in_both), _places_without(after, in_both)
     rows = compare_lines(
         "\n".join(before[i] for i in old_places), "\n".join(after[j] for j in new_places)
@@ -76,8 +76,8 @@ def _places_without(lines: Sequence[str], excluded: Counter[str]) -> list[int]:
     remaining = excluded.copy()
     places = []
     for i, line in enumerate(lines):
-        if remaining[words_of(line)]:
-            remaining[words_of(line)] -= 1
+        if remaining[strip_bullet(line)]:
+            remaining[strip_bullet(line)] -= 1
         else:
             places.append(i)
     return places

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from enum import StrEnum
 
-from memories.rules.memory.lines import split_text, words_of
+from memories.rules.memory.lines import split_text, strip_bullet
 
 _WIDE = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff"
 _WORD = re.compile(rf"[{_WIDE}]|[^\W{_WIDE}]+|\s+|[^\w\s]", re.UNICODE)
@@ -94,7 +94,7 @@ def revert_change(old: str, new: str, number: int, current: str) -> str | None:
     rows = compare_lines(old, new)
     row = changed_rows(rows)[number]
     before, lines = split_text(old), current.splitlines()
-    places = [i for i, line in enumerate(lines) if words_of(line)]
+    places = [i for i, line in enumerate(lines) if strip_bullet(line)]
     matches = match_lines(split_text(new), [lines[i] for i in places])
     if row.new is not None:
         if row.new not in matches:
@@ -147,7 +147,7 @@ def match_lines(old: Sequence[str], new: Sequence[str]) -> dict[int, int]:
 
 
 def _bare(lines: Sequence[str]) -> list[str]:
-    return [words_of(line) for line in lines]
+    return [strip_bullet(line) for line in lines]
 
 
 def _replaced_rows(before: list[str], after: list[str], old: range, new: range) -> list[DiffRow]:

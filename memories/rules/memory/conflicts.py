@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from memories.rules.memory.compare import match_lines
-from memories.rules.memory.lines import split_text, words_of
-from memories.rules.redaction.shingles import MARK
+from memories.rules.memory.lines import split_text, strip_bullet
+from memories.rules.redaction.shingles import REDACTED
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Hunk:
     @property
     def suggestion(self) -> str:
         """The side that changed the base, or "both". A redaction in ``theirs`` always wins."""
-        if MARK in "".join(self.theirs) and MARK not in "".join(self.yours):
+        if REDACTED in "".join(self.theirs) and REDACTED not in "".join(self.yours):
             return "theirs"
         if _are_equal(self.theirs, self.base):
             return "yours"
@@ -110,4 +110,4 @@ def is_edited_by_hand(
 
 
 def _are_equal(first: Sequence[str], second: Sequence[str]) -> bool:
-    return [words_of(line) for line in first] == [words_of(line) for line in second]
+    return [strip_bullet(line) for line in first] == [strip_bullet(line) for line in second]

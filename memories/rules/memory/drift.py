@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from memories.rules.memory.figures import Figure, SourceFigures, find_figures
-from memories.rules.memory.lines import words_of
+from memories.rules.memory.lines import strip_bullet
 from memories.rules.tokens import WIDE_CHARACTER
 
 _MARKED = re.compile(r"[@#][\w.-]*\w")
@@ -78,8 +78,8 @@ def find_drift(
 def _pinned_only(
     lines: Sequence[str], other_lines: Sequence[str], pinned: Collection[str]
 ) -> tuple[str, ...]:
-    missing = set(map(words_of, pinned)) - set(map(words_of, other_lines))
-    return tuple(line for line in dict.fromkeys(map(words_of, lines)) if line in missing)
+    missing = set(map(strip_bullet, pinned)) - set(map(strip_bullet, other_lines))
+    return tuple(line for line in dict.fromkeys(map(strip_bullet, lines)) if line in missing)
 
 
 def _figures_only(text: str, other_text: str, kind: DriftKind) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from hashlib import sha256
 from typing import NamedTuple, TypeVar
 
 from memories.rules.memory.kinds import Kind
-from memories.rules.redaction.shingles import MARK
+from memories.rules.redaction.shingles import REDACTED
 
 AnyLine = TypeVar("AnyLine")
 
@@ -69,7 +69,7 @@ class MergeResult(NamedTuple):
 
 
 @lru_cache(maxsize=_TEXTS)
-def words_of(text: str) -> str:
+def strip_bullet(text: str) -> str:
     """Return a line without its bullet and extra white space.
 
     Lines with equal words are the same.
@@ -104,12 +104,12 @@ def group_by_kind(
 def redacted_line(text: str) -> str:
     """Return the bullet of a line with a redaction mark behind it."""
     bullet = _BULLET.match(text)
-    return f"{bullet[0] if bullet else ''}{MARK}"
+    return f"{bullet[0] if bullet else ''}{REDACTED}"
 
 
 def split_text(text: str) -> list[str]:
     """Return the lines of a text that are not empty."""
-    return [line.rstrip() for line in text.splitlines() if words_of(line)]
+    return [line.rstrip() for line in text.splitlines() if strip_bullet(line)]
 
 
 def digest_of(text: str) -> str:
@@ -125,13 +125,16 @@ def revise_lines(base: Sequence[Line], text: str, author: int | None = None) -> 
     """
     texts = split_text(text)
     matcher = SequenceMatcher(
-        None, [words_of(line.text) for line in base], [words_of(t) for t in texts], autojunk=False
+        None,
+        [strip_bullet(line.text) for line in base],
+        [strip_bullet(t) for t in texts],
+        autojunk=False,
     )
     base_by_words = _by_words(base)
     lines: list[Line] = []
     for tag, i1, i2, j1, j2 in matcher.get_opcodes():
         for offset, new in enumerate(texts[j1:j2]):
-            same = base_by_words.get(words_of(new))
+            same = base_by_words.get(strip_bullet(new))
             if same is not None:
                 old = base[i1 + offset] if tag == "equal" else same
                 lines.append(replace(old, text=new, pinned=same.pinned))
@@ -153,7 +156,7 @@ def correct_line(lines: Sequence[Line], index: int, text: str, author: int | Non
     bullet = _BULLET.match(old.text)
     corrected = replace(
         old,
-        text=f"{bullet[0] if bullet else ''}{words_of(text)}",
+        text=f"{bullet[0] if bullet else ''}{strip_bullet(text)}",
         origin=Origin.PERSON,
         since=None,
         unverified=False,
@@ -164,7 +167,9 @@ def correct_line(lines: Sequence[Line], index: int, text: str, author: int | Non
 
 def _are_similar(old: str, new: str) -> bool:
     """Return whether the lines share at least half of their letters, in the same order."""
-    return SequenceMatcher(None, words_of(old), words_of(new), autojunk=False).ratio() >= 0.5
+    return (
+        SequenceMatcher(None, strip_bullet(old), strip_bullet(new), autojunk=False).ratio() >= 0.5
+    )
 
 
 def merge_lines(base: Sequence[Line], made: Sequence[Line]) -> MergeResult:
@@ -176,19 +181,19 @@ def merge_lines(base: Sequence[Line], made: Sequence[Line]) -> MergeResult:
     base_by_words = _by_words(base)
     lines: list[Line] = []
     for line in made:
-        old = base_by_words.get(words_of(line.text))
+        old = base_by_words.get(strip_bullet(line.text))
         if old is None:
             lines.append(line)
         else:
             lines.append(old if old.is_protected else replace(old, text=line.text))
-    present = {words_of(line.text) for line in lines}
+    present = {strip_bullet(line.text) for line in lines}
     put_back, kept = [], []
     preceding: set[str] = set()
     for words, line in base_by_words.items():
         if line.is_protected and words in present:
             kept.append(line.text)
         elif line.is_protected:
-            places = (i for i, row in enumerate(lines, 1) if words_of(row.text) in preceding)
+            places = (i for i, row in enumerate(lines, 1) if strip_bullet(row.text) in preceding)
             lines.insert(max(places, default=0), line)
             present.add(words)
             put_back.append(line.text)
@@ -209,7 +214,7 @@ def restore_lines(current: Sequence[Line], old: Sequence[Line]) -> list[Line]:
     current_by_words = _by_words(current)
     lines = []
     for line in old:
-        same = current_by_words.get(words_of(line.text))
+        same = current_by_words.get(strip_bullet(line.text))
         if same is not None:
             lines.append(replace(same, text=line.text))
         elif line.origin is Origin.PERSON:
@@ -223,9 +228,11 @@ def restore_text(current: Sequence[Line], old: Sequence[Line], text: str) -> lis
     """Return the lines of a text from two versions. Return None if a line is in neither of them."""
     by_words = {**_by_words(old), **_by_words(current)}
     texts = split_text(text)
-    if not all(words_of(line) in by_words for line in texts):
+    if not all(strip_bullet(line) in by_words for line in texts):
         return None
-    return restore_lines(current, [replace(by_words[words_of(line)], text=line) for line in texts])
+    return restore_lines(
+        current, [replace(by_words[strip_bullet(line)], text=line) for line in texts]
+    )
 
 
 def insert_position(lines: Sequence[Line], line: Line) -> int:
@@ -251,7 +258,7 @@ def _by_words(lines: Iterable[Line]) -> dict[str, Line]:
     """
     by_words: dict[str, Line] = {}
     for line in lines:
-        words = words_of(line.text)
+        words = strip_bullet(line.text)
         old = by_words.get(words, line)
         better = old if old.is_protected or not line.is_protected else line
         by_words[words] = replace(better, pinned=old.pinned or line.pinned)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-MARK = "[…]"  # replaces removed words; without a letter, so it is never a quotation
+REDACTED = "[…]"  # replaces removed words; without a letter, so it is never a quotation
 RUN_WORDS = 8
 RUN_LETTERS = 14  # of 16 Japanese characters, the first and the last may be punctuation
 # Fewest words and Japanese letters of a whole text that is shorter than a run (`short_text`).
@@ -100,7 +100,7 @@ class QuoteMatcher:
         while spans := self.spans(text):
             for begin, end in reversed(spans):
                 parts = _LINE_BREAK.split(text[begin:end])
-                parts[::2] = [MARK if part.strip() else part for part in parts[::2]]
+                parts[::2] = [REDACTED if part.strip() else part for part in parts[::2]]
                 text = text[:begin] + "".join(parts) + text[end:]
         return text
 

@@ -41,7 +41,7 @@ from memories.rules.generate.job_status import Blocker
 from memories.rules.health import HealthSignals, find_problems
 from memories.rules.ingest.timestamps import micros
 from memories.views.generate.health import get_signals
-from memories.views.memory.marks import (
+from memories.views.memory.seen import (
     NavChannel,
     first_channels,
     not_muted,
@@ -277,15 +277,23 @@ def open_version(request: UserRequest, pk: int) -> tuple[WorkspaceAccess, Memory
     return access_to(request, version.memory.workspace), version
 
 
-def open_note(request: UserRequest, slug: str, pk: int) -> tuple[WorkspaceAccess, Note]:
+def open_notes(request: UserRequest, slug: str) -> WorkspaceAccess:
+    """Open a workspace for its notes. Raise Http404 while they are switched off."""
     access = open_workspace(request, slug)
+    if not access.workspace.memory_settings.notes_enabled:
+        raise Http404
+    return access
+
+
+def open_note(request: UserRequest, slug: str, pk: int) -> tuple[WorkspaceAccess, Note]:
+    access = open_notes(request, slug)
     notes = Note.objects.visible_to(access.reader).filter(workspace=access.workspace)
     return access, get_object_or_404(_with_people(notes), pk=pk)
 
 
-def open_kept_note(request: UserRequest, slug: str, pk: int) -> tuple[WorkspaceAccess, Note]:
+def open_note_or_trashed(request: UserRequest, slug: str, pk: int) -> tuple[WorkspaceAccess, Note]:
     """Open a note, for editors also one in the trash."""
-    access = open_workspace(request, slug)
+    access = open_notes(request, slug)
     notes = notes_with_trash(access.reader).filter(workspace=access.workspace)
     note = get_object_or_404(_with_people(notes), pk=pk)
     if note.deleted_at is not None and not access.can_edit:
@@ -294,12 +302,13 @@ def open_kept_note(request: UserRequest, slug: str, pk: int) -> tuple[WorkspaceA
 
 
 def _with_people(notes: NoteQuerySet) -> NoteQuerySet:
-    return notes.select_related("workspace", "channel", "author", "worded_by", "deleted_by")
+    return notes.select_related("workspace", "channel", "author", "written_by", "deleted_by")
 
 
 def number_or_none(given: str) -> int | None:
     """Return the number in a text from a request, or None if no column can hold it."""
-    return int(given) if given.isascii() and given.isdigit() and len(given) < 18 else None
+    is_number = given.isascii() and given.isdigit() and len(given) < 20
+    return int(given) if is_number and int(given) < 2**63 else None
 
 
 def number_in(request: HttpRequest, name: str) -> int:

@@ -9,12 +9,11 @@ from django.utils.translation import ngettext
 from memories.models import Heartbeat, Job, Reader, Workspace
 from memories.models.generate.job_queries import JobQuerySet
 from memories.models.ingest.channels import ChannelQuerySet
+from memories.pipeline.sync.coverage import TEMPORARY_CODES
 from memories.rules.health import HealthSignals
 
 # Codes of channels that are not read further for an expected reason.
-EXPECTED_CODES = {
-    "", "walking", "threads", "new", "ratelimited", "not_followed", "forgotten", "late",
-}  # fmt: skip
+EXPECTED_CODES = {*TEMPORARY_CODES, "not_followed", "forgotten", "late"}
 COUNT_LIMIT = 100  # jobs
 
 

@@ -133,7 +133,7 @@ class JobRow:
         return bool(self.job.state == State.WAITING)
 
     @property
-    def mark(self) -> tuple[Any, ...]:
+    def shown_values(self) -> tuple[Any, ...]:
         """All shown values that may change. An open page refreshes when one of them does."""
         job = self.job
         return (

@@ -81,7 +81,7 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
             return redirect(request.get_full_path())
     context = _overview(request, access, jobs) | {"news": news}
     context["focus"] = _find_focus(context, changed_job) if news else ""
-    if not news and _is_unchanged(request, context["mark"]):
+    if not news and _is_unchanged(request, context["digest"]):
         return HttpResponse(status=204)  # the page keeps its content and focus
     return render_page_or_part(
         request, "generate/jobs/index.html", "generate/jobs/_jobs.html", context
@@ -101,14 +101,14 @@ def detail(request: UserRequest, slug: str, pk: int) -> HttpResponse:
         return redirect(request.get_full_path())
     now = timezone.now()
     [[row]] = build_rows(now, [job])
-    mark = _digest(now, row.mark)
-    if not row.is_over and _is_unchanged(request, mark):
+    digest = _digest(now, row.shown_values)
+    if not row.is_over and _is_unchanged(request, digest):
         return HttpResponse(status=204)
     status = STOP_POLLING if wants_part(request) and row.is_over else 200
     context = {
         "access": access,
         "row": row,
-        "mark": mark,
+        "digest": digest,
         "now": now,
         "live": is_live(request),
         **_steps(access, row),
@@ -170,16 +170,11 @@ def _overview(request: UserRequest, access: WorkspaceAccess, jobs: JobQuerySet) 
         open_jobs(jobs)[:OPEN_SHOWN] if open_total else (),
         finished_jobs(jobs, before)[: RECENT_SHOWN + 1],
     )
-    followed = None
-    if access.workspace.connected_at:
-        followed = access.readable_channels.followed().select_related("sync")
-    failing_channels = (
-        followed.failing(EXPECTED_CODES)[:FAILED_SHOWN] if followed is not None else ()
-    )
-    failing = _with_coverage(access, failing_channels, now)
-    channels = _with_coverage(
-        access, followed[:CHANNELS_SHOWN] if followed is not None else (), now
-    )
+    followed = access.readable_channels.followed().select_related("sync")
+    if not access.workspace.connected_at:
+        followed = followed.none()
+    failing = _with_coverage(access, followed.failing(EXPECTED_CODES)[:FAILED_SHOWN], now)
+    channels = _with_coverage(access, followed[:CHANNELS_SHOWN], now)
     health = _health(access, now)
     rows = [*failed, *open_rows, *recent]
     channel_states = [
@@ -189,8 +184,8 @@ def _overview(request: UserRequest, access: WorkspaceAccess, jobs: JobQuerySet) 
     backfill = _running_backfill(access, now)
     shown_banners = banners(access)
     counts = (failed_total, open_total)
-    row_marks = [row.mark for row in rows]
-    mark = _digest(now, counts, health, channel_states, row_marks, backfill, shown_banners)
+    shown = [row.shown_values for row in rows]
+    digest = _digest(now, counts, health, channel_states, shown, backfill, shown_banners)
     is_active = any(row.is_active for row in open_rows) or backfill is not None
     return {
         **shown_banners,
@@ -209,12 +204,12 @@ def _overview(request: UserRequest, access: WorkspaceAccess, jobs: JobQuerySet) 
         "older": recent[RECENT_SHOWN - 1].pk if len(recent) > RECENT_SHOWN else None,
         "before": before,
         "channels": channels,
-        "channels_more": followed.count() - len(channels) if followed is not None else 0,
+        "channels_more": followed.count() - len(channels),
         "backfill": backfill,
         "is_empty": not rows,
         "live": is_live(request),
         "here": _page_url(request, access, before),
-        "mark": mark,
+        "digest": digest,
         "seconds": WHILE_ACTIVE if is_active else WHILE_IDLE,
     }
 
@@ -298,5 +293,5 @@ def _digest(now: datetime, *values: Any) -> str:
     return hashlib.sha256(words.encode()).hexdigest()[:16]
 
 
-def _is_unchanged(request: UserRequest, mark: str) -> bool:
-    return wants_part(request) and request.GET.get("seen") == mark
+def _is_unchanged(request: UserRequest, digest: str) -> bool:
+    return wants_part(request) and request.GET.get("seen") == digest

@@ -30,7 +30,7 @@ from memories.views.access.access import (
 from memories.views.memory.display import display_version, for_display
 from memories.views.pages import render_page_or_part, wants_part
 
-PER_PAGE = 50
+PAGE_SIZE = 50
 # Within this time a message of the same person shows no second name and avatar.
 CONTINUES_WITHIN_US = 5 * 60 * SECOND
 
@@ -119,7 +119,7 @@ def read_page(
     """Return at most 50 messages around, before or after a ts, or the newest ones."""
     if around:
         at = moment_or_404(around)
-        half = PER_PAGE // 2
+        half = PAGE_SIZE // 2
         older = list(messages.filter(micros__lt=at).in_order().reverse()[: half + 1])
         newer = list(messages.filter(micros__gte=at).in_order()[: half + 1])
         return MessagePage(
@@ -127,12 +127,12 @@ def read_page(
         )
     if after:
         later = messages.filter(micros__gt=moment_or_404(after)).in_order()
-        newer = list(later[: PER_PAGE + 1])
-        return MessagePage(newer[:PER_PAGE], has_older=True, has_newer=len(newer) > PER_PAGE)
+        newer = list(later[: PAGE_SIZE + 1])
+        return MessagePage(newer[:PAGE_SIZE], has_older=True, has_newer=len(newer) > PAGE_SIZE)
     if before:
         messages = messages.filter(micros__lt=moment_or_404(before))
-    older = list(messages.in_order().reverse()[: PER_PAGE + 1])
-    return MessagePage(list(reversed(older[:PER_PAGE])), len(older) > PER_PAGE, bool(before))
+    older = list(messages.in_order().reverse()[: PAGE_SIZE + 1])
+    return MessagePage(list(reversed(older[:PAGE_SIZE])), len(older) > PAGE_SIZE, bool(before))
 
 
 def show_messages(

@@ -22,7 +22,7 @@ from memories.views.memory.display import display_lines
 from memories.views.pages import render_page
 from memories.views.paths import card_path
 
-AT_ONCE = 50
+PAGE_SIZE = 50
 
 
 @login_required
@@ -34,7 +34,7 @@ def index(request: UserRequest, pk: int) -> HttpResponse:
     line_id = number_or_none(request.GET.get("line", ""))
     line = lines.filter(pk=line_id).first() if line_id is not None else None
     if line is not None:
-        page = lines.newer_than(line).count() // AT_ONCE + 1
+        page = lines.newer_than(line).count() // PAGE_SIZE + 1
         return redirect(f"{request.path}?page={page}#line-{line.pk}")
     return _render(request, access, memory, lines)
 
@@ -76,7 +76,7 @@ def _render(
     *,
     moved_on: bool = False,
 ) -> HttpResponse:
-    page = Paginator(lines.select_related("version"), AT_ONCE).get_page(request.GET.get("page"))
+    page = Paginator(lines.select_related("version"), PAGE_SIZE).get_page(request.GET.get("page"))
     context = {
         "access": access,
         "memory": memory,

@@ -16,7 +16,7 @@ from memories.pipeline.memory.review import find_proposed_jobs
 from memories.rules.ingest.timestamps import from_micros
 from memories.rules.memory.catch_up import UNANSWERED_AFTER, Since
 from memories.rules.memory.compare import ChangeKind
-from memories.rules.memory.lines import words_of
+from memories.rules.memory.lines import strip_bullet
 from memories.rules.salience import has_question
 from memories.views.access.access import WorkspaceAccess
 from memories.views.memory.news import News, NewsEntry, with_channels
@@ -132,7 +132,7 @@ def _find_unanswered(access: WorkspaceAccess, now: datetime) -> list[AttentionIt
     counts = Counter(
         memory
         for memory, text in lines.values_list("version__memory", "text")
-        if has_question(words_of(text))
+        if has_question(strip_bullet(text))
     )
     if not counts:
         return []

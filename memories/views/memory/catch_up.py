@@ -31,7 +31,6 @@ from memories.views.access.access import (
 from memories.views.generate.health import describe_failed
 from memories.views.memory.attention import find_attention_items
 from memories.views.memory.display import visible_versions
-from memories.views.memory.marks import followed
 from memories.views.memory.news import (
     load_details,
     load_entries,
@@ -40,11 +39,12 @@ from memories.views.memory.news import (
     most_important_first,
     with_channels,
 )
+from memories.views.memory.seen import followed
 from memories.views.memory.selection import Selection, form_context, parse_selection
 from memories.views.pages import render_page_or_part, wants_part
 from memories.views.paths import scope_name
 
-AT_ONCE = 20
+PAGE_SIZE = 20
 COMPARED_AT_ONCE = 50  # changed texts that are compared for attention items
 
 
@@ -60,9 +60,9 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
     selection = parse_selection(request.GET, access, now)
     folded = number_or_none(request.GET.get("marked", ""))
     cursor = parse_cursor(selection.cursor)
-    limit = AT_ONCE if cursor else COMPARED_AT_ONCE
+    limit = PAGE_SIZE if cursor else COMPARED_AT_ONCE
     news = load_news(access, selection.since, folded, cursor=cursor, limit=limit)
-    entries, has_more = news.entries[:AT_ONCE], len(news.keys) > AT_ONCE
+    entries, has_more = news.entries[:PAGE_SIZE], len(news.keys) > PAGE_SIZE
     digest = None if cursor else news.digest
     shown = [*([digest] if digest else []), *entries]
     load_details(shown, access, selection.since)
@@ -72,8 +72,8 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
         "entries": most_important_first(entries),
         "digest": digest,
         "goes_on": cursor is not None,
-        "more": _next_page(access, selection, news.keys[AT_ONCE - 1]) if has_more else "",
-        "left": min(AT_ONCE, len(news.keys) - AT_ONCE),
+        "more": _next_page(access, selection, news.keys[PAGE_SIZE - 1]) if has_more else "",
+        "left": min(PAGE_SIZE, len(news.keys) - PAGE_SIZE),
     }
     part = "memory/catch_up/_entries.html"
     if cursor is None or not wants_part(request):

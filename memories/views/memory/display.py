@@ -102,9 +102,9 @@ class VersionDisplay:
     @property
     def event_months(self) -> list[tuple[str, list[LineDisplay]]]:
         """The events of a long-term memory that are not new, by month, the newest month first."""
-        events = [line for line in self.other_lines if line.kind == Kind.EVENT]
         if not self.is_long_term:
             return []
+        events = [line for line in self.other_lines if line.kind == Kind.EVENT]
         months: dict[str, list[LineDisplay]] = {}
         for line in sorted(events, key=lambda line: line.at_us):
             at = timezone.localtime(from_micros(line.at_us))
@@ -125,14 +125,6 @@ class VersionDisplay:
     @property
     def is_long_term(self) -> bool:
         return self.version.memory.memory_type == MemoryType.LONG_TERM
-
-    @property
-    def first_lines(self) -> list[LineDisplay]:
-        return self.lines[:2]
-
-    @property
-    def more_line_count(self) -> int:
-        return max(0, len(self.lines) - 2)
 
     @cached_property
     def archived_count(self) -> int:

@@ -9,7 +9,7 @@ from django.urls import reverse
 from memories.models import Line, MemoryVersion, Message, Proposal, User
 from memories.models.ingest.messages import author_name
 from memories.rules.ingest.invisible import mark_invisible
-from memories.rules.memory.lines import Origin, words_of
+from memories.rules.memory.lines import Origin, strip_bullet
 from memories.views.access.access import WorkspaceAccess
 from memories.views.paths import messages_path
 
@@ -97,7 +97,7 @@ class LineBuilder:
 
     def build(self, line: Line, version: MemoryVersion, numbers: dict[int, int]) -> LineDisplay:
         """Return a line. ``numbers`` are those of the sources before it, and get new ones."""
-        words = words_of(line.text)
+        words = strip_bullet(line.text)
         first = self.first_versions.get((version.memory_id, line.since), version)
         display = LineDisplay(
             text=mark_invisible(words),
@@ -207,13 +207,13 @@ def _load_earlier(
         version__in=readable, outcome=Line.Outcome.SUPERSEDED, redacted=False
     )
     rows = [
-        (bases[base], successor, words_of(text))
+        (bases[base], successor, strip_bullet(text))
         for base, successor, text in replaced.values_list("version", "successor", "text")
         if successor is not None
     ]
     successors = Line.objects.filter(version__in={version for version, *_ in rows})
     words = {
-        (version, position): words_of(text)
+        (version, position): strip_bullet(text)
         for version, position, text in successors.values_list("version", "position", "text")
     }
     earlier: dict[tuple[int, str], list[str]] = {}

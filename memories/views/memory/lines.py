@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 from memories.models import Line, Memory, MemoryVersion, Proposal, StaleBase
 from memories.models.memory.proposals import MAX_LENGTH
 from memories.pipeline.memory.proposals import find_sources
-from memories.rules.memory.lines import correct_line, words_of
+from memories.rules.memory.lines import correct_line, strip_bullet
 from memories.views.access.access import UserRequest, WorkspaceAccess, open_memory
 from memories.views.memory.display import visible_versions
 from memories.views.memory.memories import Base, answer_conflict, read_base, save_draft
@@ -48,7 +48,7 @@ def edit(request: UserRequest, pk: int, position: int) -> HttpResponse:
         line = _find_line(memory.current, position)
         if line is None:
             raise Http404
-        return _render(request, access, memory, line, LineForm(words_of(line.text)))
+        return _render(request, access, memory, line, LineForm(strip_bullet(line.text)))
     base = read_base(request, "based_on", "revision")
     seen = visible_versions(memory, access).filter(number=base.number, revision=base.revision)
     line = _find_line(seen.first(), position)
@@ -87,11 +87,11 @@ def _read_form(request: UserRequest, line: Line | None) -> LineForm:
         error = _("Nothing was saved. This line changed after you opened it. Your text is kept.")
     elif not any(map(str.isalnum, text)):
         error = _("A line cannot be empty. To remove it, edit the whole memory.")
-    elif words_of(text) == words_of(line.text):
+    elif strip_bullet(text) == strip_bullet(line.text):
         error = _("The text is the same. Change it, or cancel.")
     elif max(map(len, (text, reason, source))) > MAX_LENGTH:
         error = _("A text has at most %(n)s characters.") % {"n": MAX_LENGTH}
-    return LineForm(words_of(text), reason, source, error)
+    return LineForm(strip_bullet(text), reason, source, error)
 
 
 def _propose(request: UserRequest, access: WorkspaceAccess, line: Line, form: LineForm) -> Proposal:

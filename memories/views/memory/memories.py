@@ -16,7 +16,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
 from memories.models import Draft, Memory, MemoryVersion, StaleBase, Unchanged
-from memories.models.memory.new_version import numbers_of
+from memories.models.memory.new_version import number_and_revision
 from memories.models.memory.versions import MAX_NAME_LENGTH
 from memories.rules.memory import compare, conflicts
 from memories.rules.memory.identity import MemoryType
@@ -39,7 +39,7 @@ from memories.views.memory.rail import Rail, build_rail, card_context, find_edit
 from memories.views.pages import render_page_or_part, wants_part
 from memories.views.paths import card_path
 
-VERSIONS_AT_ONCE = 50
+PAGE_SIZE = 50
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ def versions(request: UserRequest, pk: int) -> HttpResponse:
     """List all versions. The part replaces the newest versions beside the memory."""
     access, memory = open_memory(request, pk)
     versions = visible_versions(memory, access).newest_first()
-    paginator = Paginator(for_list(versions), VERSIONS_AT_ONCE)
+    paginator = Paginator(for_list(versions), PAGE_SIZE)
     page = paginator.get_page(request.GET.get("page"))
     rail = Rail(page.object_list)
     rail.outcome = find_edit_outcome(versions, access)
@@ -331,7 +331,7 @@ def _render_conflict(
 
 
 def _current_base(memory: Memory) -> Base:
-    return Base(*numbers_of(memory.current))
+    return Base(*number_and_revision(memory.current))
 
 
 def _read_text(request: UserRequest) -> str:

@@ -33,7 +33,7 @@ from memories.views.memory.display import (
     for_display,
 )
 from memories.views.memory.line_display import LineDisplay
-from memories.views.memory.marks import load_keys, with_marks
+from memories.views.memory.seen import load_keys, with_marks
 
 DIGEST_CHANNELS = 20
 
@@ -121,7 +121,7 @@ class Briefing:
 class News:
     """The changed memories of channels, and ``digest``: the workspace's own memory.
 
-    ``keys`` are the sort keys (`marks.load_keys`) of all of them; ``entries`` are the first ones.
+    ``keys`` are the sort keys (`seen.load_keys`) of all of them; ``entries`` are the first ones.
     """
 
     keys: list[tuple[int, int, int]]

@@ -15,7 +15,7 @@ from memories.views.memory.display import (
     for_list,
     visible_versions,
 )
-from memories.views.memory.marks import followed, with_marks
+from memories.views.memory.seen import followed, with_marks
 
 VERSIONS_SHOWN = 5
 

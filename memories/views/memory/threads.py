@@ -26,7 +26,7 @@ from memories.views.memory.rail import build_rail
 from memories.views.pages import render_page
 from memories.views.paths import thread_path
 
-THREADS_AT_ONCE = 50
+PAGE_SIZE = 50
 
 
 @dataclass(frozen=True)
@@ -55,8 +55,8 @@ def index(request: UserRequest, slug: str, slack_id: str) -> HttpResponse:
     before = number_or_none(request.GET.get("before", ""))
     if before is not None:
         latest = latest.filter(micros__lt=before)
-    rows = list(latest.values_list("thread_ts", "micros")[: THREADS_AT_ONCE + 1])
-    shown = rows[:THREADS_AT_ONCE]
+    rows = list(latest.values_list("thread_ts", "micros")[: PAGE_SIZE + 1])
+    shown = rows[:PAGE_SIZE]
     return render_page(
         request,
         "memory/threads/index.html",
@@ -64,7 +64,7 @@ def index(request: UserRequest, slug: str, slack_id: str) -> HttpResponse:
             "access": access,
             "channel": channel,
             "is_first": before is None,
-            "older": shown[-1][1] if len(rows) > THREADS_AT_ONCE else None,
+            "older": shown[-1][1] if len(rows) > PAGE_SIZE else None,
             "threads": _load_threads(access, channel, dict(shown)),
             "min_messages": access.workspace.memory_settings.thread_min_messages,
         },

@@ -23,7 +23,7 @@ from memories.views.memory.scopes import load_notes, texts_context
 from memories.views.pages import render_page
 from memories.views.sync.coverage import shares_of
 
-CHANNELS_AT_ONCE = 50
+PAGE_SIZE = 50
 
 
 @login_required
@@ -49,7 +49,7 @@ def detail(request: UserRequest, slug: str) -> HttpResponse:
     now = timezone.now()
     query = request.GET.get("q", "").strip()
     matches = access.readable_channels.filter(name__icontains=query.removeprefix("#"))
-    page: Page[Channel] = Paginator(matches, CHANNELS_AT_ONCE).get_page(request.GET.get("page"))
+    page: Page[Channel] = Paginator(matches, PAGE_SIZE).get_page(request.GET.get("page"))
     channels = access.with_workspace(page)
     memories = {
         memory.memory_type: memory

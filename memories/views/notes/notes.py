@@ -36,15 +36,15 @@ from memories.views.access.access import (
     must_edit,
     number_in,
     number_or_none,
-    open_kept_note,
     open_note,
-    open_workspace,
+    open_note_or_trashed,
+    open_notes,
 )
 from memories.views.notes.note_form import NoteForm, metadata_of
 from memories.views.pages import render_page, render_page_or_part, wants_part
 
 MOST_SHOWN = 200
-VERSIONS_AT_ONCE = 50
+PAGE_SIZE = 50
 TRASH_CHANGED = "trash-changed"  # pages with the number of deleted notes reload it
 
 # Examples for a workspace without notes: text, type, tags.
@@ -80,8 +80,7 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
 
     POST adds a note.
     """
-    access = open_workspace(request, slug)
-    check_notes_enabled(access)
+    access = open_notes(request, slug)
     if request.method == "POST":
         must_edit(access)
         form = NoteForm(_posted(request, access, number_in(request, "note")), access=access)
@@ -99,8 +98,7 @@ def detail(request: UserRequest, slug: str, pk: int) -> HttpResponse:
 
     Only editors may open a note in the trash.
     """
-    access, note = open_kept_note(request, slug, pk)
-    check_notes_enabled(access)
+    access, note = open_note_or_trashed(request, slug, pk)
     return _detail(request, access, note)
 
 
@@ -110,8 +108,7 @@ def edit(request: UserRequest, slug: str, pk: int) -> HttpResponse:
 
     Return 409 with both texts, by paragraph, if the note was changed or deleted meanwhile.
     """
-    access, note = open_kept_note(request, slug, pk)
-    check_notes_enabled(access)
+    access, note = open_note_or_trashed(request, slug, pk)
     must_edit(access)
     if request.method != "POST":
         if note.deleted_at:
@@ -144,7 +141,6 @@ def edit(request: UserRequest, slug: str, pk: int) -> HttpResponse:
 def mark(request: UserRequest, slug: str, pk: int) -> HttpResponse:
     """Set ``pinned`` or ``in_context`` to 1 or 0, or mark the note as ``reviewed``."""
     access, note = open_note(request, slug, pk)
-    check_notes_enabled(access)
     must_edit(access)
     if "pinned" in request.POST:
         note.set_flags(is_pinned=request.POST["pinned"] == "1")
@@ -169,7 +165,6 @@ def mark(request: UserRequest, slug: str, pk: int) -> HttpResponse:
 def restore(request: UserRequest, slug: str, pk: int, number: int) -> HttpResponse:
     """Restore a version of a note. Return 409 if the note was changed meanwhile."""
     access, note = open_note(request, slug, pk)
-    check_notes_enabled(access)
     must_edit(access)
     version = get_object_or_404(_versions(access, note), number=number)
     based_on, revision = number_in(request, "based_on"), number_in(request, "revision")
@@ -193,7 +188,6 @@ def restore(request: UserRequest, slug: str, pk: int, number: int) -> HttpRespon
 def delete(request: UserRequest, slug: str, pk: int) -> HttpResponse:
     """Move a note to the trash."""
     access, note = open_note(request, slug, pk)
-    check_notes_enabled(access)
     must_edit(access)
     note.remove(by=request.user)
     news = _("The note is in the trash.")
@@ -220,11 +214,6 @@ def render_card(
 def note_cards(notes: Iterable[Note], access: WorkspaceAccess) -> list[NoteCard]:
     day = today(timezone.now(), access.workspace.memory_settings.zone)
     return [NoteCard(n, n.title != title_of(n.content), n.is_due(day)) for n in notes]
-
-
-def check_notes_enabled(access: WorkspaceAccess) -> None:
-    if not access.workspace.memory_settings.notes_enabled:
-        raise Http404
 
 
 def _added(request: UserRequest, access: WorkspaceAccess, note: Note) -> HttpResponse:
@@ -284,7 +273,7 @@ def _detail(
     status: int = 200,
 ) -> HttpResponse:
     versions = _versions(access, note)
-    page = Paginator(versions.newest_first(), VERSIONS_AT_ONCE).get_page(request.GET.get("page"))
+    page = Paginator(versions.newest_first(), PAGE_SIZE).get_page(request.GET.get("page"))
     context: dict[str, Any] = {
         "access": access,
         "note": note,
@@ -316,7 +305,7 @@ def _conflict(
     seen: int,
     invalid: NoteForm | None = None,
 ) -> HttpResponse:
-    """Return 409 with the user's text metadata_of the saved one, by paragraph.
+    """Return 409 with the user's text beside the saved one, by paragraph.
 
     With ``do=choose`` return the text of the choices, unless the note has changed again. Return
     422 for an ``invalid`` result. A deleted note has to be restored before it is saved.
@@ -387,7 +376,7 @@ def _yours(request: UserRequest) -> str:
 
 def _notes(access: WorkspaceAccess) -> Any:
     notes = Note.objects.visible_to(access.reader).in_use(access.workspace)
-    return notes.select_related("channel", "author", "worded_by")
+    return notes.select_related("channel", "author", "written_by")
 
 
 def _versions(access: WorkspaceAccess, note: Note) -> Any:

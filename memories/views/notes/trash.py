@@ -10,22 +10,21 @@ from django.views.decorators.http import require_POST, require_safe
 from django_htmx.http import trigger_client_event
 
 from memories.models.access.audience import notes_with_trash
-from memories.views.access.access import UserRequest, must_edit, open_kept_note, open_workspace
-from memories.views.notes.notes import TRASH_CHANGED, check_notes_enabled, render_card
+from memories.views.access.access import UserRequest, must_edit, open_note_or_trashed, open_notes
+from memories.views.notes.notes import TRASH_CHANGED, render_card
 from memories.views.pages import render_page_or_part
 
-AT_ONCE = 50
+PAGE_SIZE = 50
 
 
 @login_required
 @require_safe
 def index(request: UserRequest, slug: str) -> HttpResponse:
     """List deleted notes, the last deleted first. Return only their number for htmx."""
-    access = open_workspace(request, slug)
-    check_notes_enabled(access)
+    access = open_notes(request, slug)
     must_edit(access)
     notes = notes_with_trash(access.reader).filter(workspace=access.workspace).in_trash()
-    paginator = Paginator(notes.select_related("channel", "deleted_by"), AT_ONCE)
+    paginator = Paginator(notes.select_related("channel", "deleted_by"), PAGE_SIZE)
     page = paginator.get_page(request.GET.get("page"))
     context = {"access": access, "page": page, "in_trash": paginator.count}
     return render_page_or_part(
@@ -37,8 +36,7 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
 @require_POST
 def undelete(request: UserRequest, slug: str, pk: int) -> HttpResponse:
     """Restore a note from the trash."""
-    access, note = open_kept_note(request, slug, pk)
-    check_notes_enabled(access)
+    access, note = open_note_or_trashed(request, slug, pk)
     must_edit(access)
     note.undelete()
     note.refresh_from_db(fields=["deleted_at", "deleted_by"])
@@ -49,8 +47,7 @@ def undelete(request: UserRequest, slug: str, pk: int) -> HttpResponse:
 @login_required
 def purge(request: UserRequest, slug: str, pk: int) -> HttpResponse:
     """GET shows a confirmation, POST deletes the note and its versions for good."""
-    access, note = open_kept_note(request, slug, pk)
-    check_notes_enabled(access)
+    access, note = open_note_or_trashed(request, slug, pk)
     must_edit(access)
     if request.method != "POST":
         if note.deleted_at is None:

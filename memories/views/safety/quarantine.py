@@ -13,7 +13,7 @@ from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_POST, require_safe
 
 from memories.models import Message, Person, QuarantinedLine, StaleBase
-from memories.models.memory.new_version import numbers_of
+from memories.models.memory.new_version import number_and_revision
 from memories.models.safety.quarantine import QuarantineQuerySet
 from memories.pipeline.safety import revoking
 from memories.rules.ingest.invisible import mark_invisible
@@ -227,7 +227,7 @@ def _shown(lines: Iterable[QuarantinedLine], access: WorkspaceAccess) -> list[Sh
     for line in loaded:
         current = line.memory.current
         why = str(RULE_TEXTS[Rule(line.rule)]) if line.rule in set(Rule) else line.rule
-        based_on, revision = numbers_of(current)
+        based_on, revision = number_and_revision(current)
         text = mark_invisible(line.text)
         shown.append(ShownLine(line, text, why, based_on, revision, sources[line.pk]))
     return shown

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from django.http import HttpRequest, HttpResponse
 
-from memories.pipeline.search.indexing import catch_up_or_wait
+from memories.pipeline.search.indexing import index_pending_or_defer
 
 AT_ONCE = 100  # texts; tasks index the texts of an import
 
@@ -17,7 +17,7 @@ def index_after_post(
     def middleware(request: HttpRequest) -> HttpResponse:
         response = get_response(request)
         if request.method == "POST" and request.user.is_authenticated:
-            catch_up_or_wait(most=AT_ONCE)
+            index_pending_or_defer(most=AT_ONCE)
         return response
 
     return middleware

@@ -10,9 +10,14 @@ from memories.pipeline.search import indexing as index_of
 from memories.pipeline.search.finding import find
 from memories.pipeline.search.similar_names import find_similar_names
 from memories.rules.search.query import parse, with_fields
-from memories.views.access.access import UserRequest, WorkspaceAccess, open_workspace
-from memories.views.memory.marks import followed, with_marks
+from memories.views.access.access import (
+    UserRequest,
+    WorkspaceAccess,
+    number_or_none,
+    open_workspace,
+)
 from memories.views.memory.news import with_channels
+from memories.views.memory.seen import followed, with_marks
 from memories.views.pages import render_page_or_part
 from memories.views.search.search_results import (
     filters_of,
@@ -35,7 +40,7 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
     typed = request.GET.get("q", "")
     fields = {name: value for name in FIELDS if (value := request.GET.get(name, "").strip())}
     query = with_fields(parse(typed), fields)
-    below = _key_or_none(request.GET.get("below", ""))
+    below = number_or_none(request.GET.get("below", ""))
     channels = (
         access.with_workspace(access.readable_channels.named(query.channel))
         if query.channel
@@ -75,10 +80,3 @@ def _recent(access: WorkspaceAccess) -> list[Memory]:
     newest = followed(access.reader, access.workspace.pk).order_by("-current")[:RECENT]
     memories = Memory.objects.filter(pk__in=list(newest.values_list("pk", flat=True)))
     return with_channels(with_marks(memories, access.reader), access)
-
-
-def _key_or_none(text: str) -> int | None:
-    """Return an index key of an address, at most the largest value of the column."""
-    if not (text.isascii() and text.isdigit() and len(text) < 20):
-        return None
-    return min(int(text), 2**63 - 1)

@@ -16,7 +16,7 @@ from memories.models.ingest.names import Names
 from memories.pipeline.search.finding import COUNTED, Group, SearchResults
 from memories.rules.ingest.invisible import strip_invisible
 from memories.rules.ingest.markup import render_plain
-from memories.rules.memory.lines import words_of
+from memories.rules.memory.lines import strip_bullet
 from memories.rules.search.query import Kind, Query, Sort, as_fields
 from memories.rules.search.snippet import Piece, snippet
 from memories.views import paths
@@ -278,7 +278,7 @@ def _line(row: Line, query: Query) -> Hit:
         f"{paths.scope_name(memory)}: {paths.type_name(memory)}",
         row.at_us,
         "",
-        snippet(strip_invisible(words_of(row.text)), query.terms),
+        snippet(strip_invisible(strip_bullet(row.text)), query.terms),
         is_private=memory.channel is not None and not memory.channel.is_public,
     )
 

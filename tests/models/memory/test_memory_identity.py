@@ -8,7 +8,7 @@ from memories.models import (
     Memory,
     MemoryVersion,
 )
-from memories.rules.memory.identity import InvalidMemoryCombination, MemoryScope
+from memories.rules.memory.identity import MemoryScope
 from tests.factories import (
     ChannelFactory,
     WorkspaceFactory,
@@ -57,7 +57,7 @@ class TestIdentity:
             return Memory.objects.of_workspace(channel.workspace, memory_type)
         if scope == MemoryScope.CHANNEL:
             return Memory.objects.of_channel(channel, memory_type)
-        return Memory.objects.of_thread(channel, TS, memory_type)
+        return Memory.objects.of_thread(channel, TS)
 
     @pytest.mark.parametrize(
         ("scope", "memory_type", "scope_id"),
@@ -90,11 +90,6 @@ class TestIdentity:
             assert self.of(channel, scope, SHORT) != self.of(elsewhere, scope, SHORT)
 
     def test_a_thread_has_no_long_term_memory(self, channel):
-        with pytest.raises(InvalidMemoryCombination, match="thread has no long_term memory"):
-            Memory.objects.of_thread(channel, TS, LONG)
-        assert not Memory.objects.exists()
-
-    def test_a_constraint_refuses_it_too(self, channel):
         row = Memory(
             workspace=channel.workspace,
             scope="thread",

@@ -13,7 +13,7 @@ from memories.models import (
     StaleBase,
     Unchanged,
 )
-from memories.rules.redaction.shingles import MARK, QuoteMatcher
+from memories.rules.redaction.shingles import REDACTED, QuoteMatcher
 from tests.factories import (
     MONDAY,
     ChannelFactory,
@@ -147,7 +147,7 @@ def test_redaction_deletes_the_proposals_that_repeat_words(memory):
     about_line, second = propose(memory), propose(memory, "Launch on 26 Nov", 1)
     resting = propose(memory, "Launch in May", 1, sources=[message])
     memory.current.redact(QuoteMatcher(frozenset()), [line(memory, 0).pk])
-    assert line(memory, 0).text == f"- {MARK}"
+    assert line(memory, 0).text == f"- {REDACTED}"
     assert set(Proposal.objects.all()) == {second, resting}, about_line
     Proposal.objects.all().delete_quoting(QuoteMatcher(frozenset()), {message.pk})
     assert list(Proposal.objects.all()) == [second]

@@ -48,7 +48,7 @@ class TestVersions:
         assert list(note.versions.order_by("number").values_list("written_by", "tags")) == [
             (first.pk, []), (second.pk, ["a"]),
         ]  # fmt: skip
-        assert (note.author, note.worded_by) == (first, first)
+        assert (note.author, note.written_by) == (first, first)
 
     def test_the_same_words_are_no_version(self):
         note = NoteFactory(content="one", title="one")
@@ -163,7 +163,7 @@ class TestAudience:
         for user, many in ((insider, 1), (member, 0)):
             assert Note.objects.visible_to(Reader.of(user)).count() == 1
             assert NoteVersion.objects.visible_to(Reader.of(user)).count() == many
-        channel.describe({"kind": "public"})
+        channel.update_fields({"kind": "public"})
         channel_audience.publish(channel)
         assert NoteVersion.objects.visible_to(Reader.of(insider)).count() == 1
         assert NoteVersion.objects.visible_to(Reader.of(member)).count() == 0

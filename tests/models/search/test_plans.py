@@ -32,7 +32,7 @@ from memories.rules.generate.segments import Trigger
 from memories.rules.memory.identity import MemoryType
 from memories.rules.search.query import Kind, parse
 from memories.views.generate.jobs import RECENT_SHOWN
-from memories.views.memory.threads import THREADS_AT_ONCE
+from memories.views.memory.threads import PAGE_SIZE
 from tests.factories import ChannelFactory, MemberFactory, MessageFactory, UserFactory
 from tests.work import steps_of, work_of
 
@@ -210,7 +210,7 @@ def test_newest_hits_cost_the_same_with_many_versions(reader: Reader, channel: C
         MemoryVersion.objects.update(content=Concat(Value("text word"), number))
         versions = MemoryVersion.objects.filter(memory=OuterRef("pk")).values("pk")
         Memory.objects.filter(versions__isnull=False).update(current=Subquery(versions))
-        indexing.catch_up()
+        indexing.index_pending()
         with connection.cursor() as cursor:
             if connection.vendor == "postgresql":
                 cursor.execute("ANALYZE")
@@ -253,12 +253,12 @@ def test_steps_of_the_best_hits_do_not_grow_with_matches_and_channels(
         return len(group.rows)
 
     add_threads(channel, range(1_000, 1_100))
-    indexing.catch_up()
-    assert search() == finding.OF_ONE
+    indexing.index_pending()
+    assert search() == finding.PAGE_SIZE
     before = steps_of(search)
     add_threads(channel, range(500))
     add_channels(channel.workspace, 300)
-    indexing.catch_up()
+    indexing.index_pending()
     assert steps_of(search) <= before * 1.1
 
 
@@ -269,7 +269,7 @@ def test_steps_of_the_threads_of_a_channel_do_not_grow_with_them(
 ) -> None:
     client.force_login(member.user)
     paths = [reverse("threads-index", args=[member.workspace.slug, channel.slack_id])]
-    add_threads(channel, range(1_000, 1_000 + THREADS_AT_ONCE + 10))
+    add_threads(channel, range(1_000, 1_000 + PAGE_SIZE + 10))
     before = steps_of_pages(client, paths)
     add_threads(channel, range(500))
     assert_no_more(before, steps_of_pages(client, paths))

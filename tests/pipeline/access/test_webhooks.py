@@ -154,7 +154,7 @@ def test_the_audience_is_checked_when_it_is_sent(
     elif change == "role":
         member.delete()
     else:
-        version.memory.channel.describe({"kind": "private"})
+        version.memory.channel.update_fields({"kind": "private"})
     webhooks.send_due(later)
     assert receiver.requests == []
     assert not WebhookDelivery.objects.exists()

@@ -39,7 +39,7 @@ def workspace() -> Workspace:
     )
     private = ChannelFactory(workspace=created, kind="private")
     MessageFactory(channel=private, at=MONDAY, text=SECRET)
-    indexing.catch_up()
+    indexing.index_pending()
     return created
 
 

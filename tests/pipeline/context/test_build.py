@@ -8,7 +8,7 @@ import pytest
 from memories.models import Channel, Line, Memory, Message, Reader, Workspace
 from memories.pipeline.context.build import build_context
 from memories.pipeline.search import finding
-from memories.pipeline.search.indexing import catch_up
+from memories.pipeline.search.indexing import index_pending
 from memories.rules.context.blocks import Part
 from memories.rules.context.contents import Context, NoSuchChannel, NoThread
 from memories.rules.ingest.timestamps import to_micros
@@ -393,7 +393,7 @@ class TestEarlier:
         for minute in range(6):
             text = f"The key is {4711 + minute}." if minute % 2 else "Pancakes for lunch."
             MessageFactory(channel=general, at=MONDAY + timedelta(minutes=minute), text=text)
-        catch_up()
+        index_pending()
         messages = Message.objects.visible_to(Reader.public())
         keys = finding.audience_keys(workspace, Reader.public(), None)
         until_us = to_micros(MONDAY + timedelta(minutes=4))
@@ -406,7 +406,7 @@ class TestEarlier:
         for channel in (general, secret):
             message = MessageFactory(channel=channel, at=MONDAY, text="the vault key is 4711")
             make_segment(messages=[message])
-        catch_up()
+        index_pending()
         context = context_of(workspace, question="Which key opens the vault?")
         assert context.text.count("4711") == 1
         assert "secret" not in context.text
@@ -416,7 +416,7 @@ class TestEarlier:
         for hour, text in enumerate(("合鍵は金庫の中にあります", "昼は何を食べましょうか")):
             at = MONDAY + timedelta(hours=hour)
             make_segment(messages=[MessageFactory(channel=general, at=at, text=text)])
-        catch_up()
+        index_pending()
         text = context_of(workspace, question="金庫はどこですか", budget=70).text
         assert "合鍵は金庫" in text and "昼は" not in text
 
@@ -427,7 +427,7 @@ def test_a_question_may_have_no_words(workspace, general, question):
     make_segment(
         messages=[MessageFactory(channel=general, at=MONDAY, text="the vault key is 4711")]
     )
-    catch_up()
+    index_pending()
     assert "vault" in context_of(workspace, channel="C1", question=question).text
 
 

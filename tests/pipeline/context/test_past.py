@@ -87,7 +87,7 @@ class GrowingDemo:
         run_pass(self.workspace, moment, OfflineSummariser())
         for _ in range(2):
             self.random.choice((self.revise, self.pin, self.add_note, self.rewrite_note))()
-        indexing.catch_up()
+        indexing.index_pending()
 
     def readers(self) -> list[Reader]:
         """A reader of public channels, and a person who is in a private one."""
@@ -226,7 +226,7 @@ def test_words_from_private_days_are_in_no_past_context(clock: Callable) -> None
     memory = make_thread_memory(channel=channel, thread_ts=root.ts, texts=["- The salaries rise"])
     clock(2)
     rewrite(memory, "- Something changed")
-    channel.describe({"kind": "public"})
+    channel.update_fields({"kind": "public"})
     update_audience(channel, "private", was_shared=False)
     clock(3)
     rewrite(memory, "- They speak in the open")
@@ -318,7 +318,7 @@ def test_a_future_time_is_now(clock: Callable, question: str) -> None:
     channel = ChannelFactory(start_us=0)
     MessageFactory(channel=channel, text="We launch in Ulm", at=MONDAY)
     make_channel_memory(channel=channel, texts=["- The launch is in Ulm"])
-    indexing.catch_up()
+    indexing.index_pending()
     options = {"channel": channel.slack_id, "question": question}
     future = context_at(channel.workspace, datetime(9999, 12, 31, tzinfo=UTC), **options)
     assert "We launch in Ulm" in future

@@ -388,7 +388,7 @@ def test_an_error_in_one_channel_does_not_stop_other_channels(channel, monkeypat
     [
         "memories.rules.generate.segments.should_update_short_term_memory",
         "memories.models.memory.new_version.create_memory",
-        "memories.models.memory.memories.is_valid_memory_combination",
+        "memories.rules.memory.identity.is_valid_memory_combination",
         "memories.models.memory.memories.make_thread_scope_id",
         "memories.llm.summarise",
     ],

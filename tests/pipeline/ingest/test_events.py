@@ -23,12 +23,11 @@ from memories.models import (
 from memories.pipeline.ingest.events import (
     process_event,
     process_events,
-    prune,
     store_payload,
     workspaces_with_events,
 )
 from memories.pipeline.ingest.roster import demote_unlisted_people, store_channels
-from memories.rules.ingest.events import MAX_ATTEMPTS
+from memories.rules.ingest.events import EVENT_RETENTION, MAX_ATTEMPTS
 from tests.factories import (
     ChannelFactory,
     MessageFactory,
@@ -527,7 +526,7 @@ class TestQueue:
         for row, days in ((old, 7.1), (young, 6.9)):
             at = NOW - timedelta(days=days)
             SlackEvent.objects.filter(pk=row.pk).update(received_at=at)
-        assert prune(NOW) == 1
+        assert SlackEvent.objects.prune(NOW - EVENT_RETENTION) == 1
         assert SlackEvent.objects.get() == young
 
     def test_an_event_of_a_removed_team_is_skipped(self, channel: Channel) -> None:

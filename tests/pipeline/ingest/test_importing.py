@@ -194,13 +194,13 @@ def test_an_export_restores_no_redacted_words_of_a_topic(
     assert (row.topic, row.purpose) == (statement, "ask Quillon Vane")
     match forgotten:
         case "message":
-            forget.message(row, ts(1), by=None)
+            forget.forget_message(row, ts(1), by=None)
             kept = ("[…]", "ask Quillon Vane")
         case "person":
-            forget.person(workspace.people.get(slack_id="U1"), NOW, by=None)
+            forget.forget_person(workspace.people.get(slack_id="U1"), NOW, by=None)
             kept = ("[…]", "ask […]")
         case _:
-            forget.channel(row, NOW, by=None)
+            forget.forget_channel(row, NOW, by=None)
             kept = ("", "")
     for day in (DAY, "general/2023-11-16"):
         run_import({day: [slack_message(1, statement)]}, **lists)

@@ -568,7 +568,7 @@ def test_an_export_adds_no_members_to_a_connected_channel(
     known_at = NOW - timedelta(hours=10) if is_known else None
     row = ChannelFactory(workspace=workspace, slack_id="C1", kind="private")
     row.memberships.create(person=workspace.people.get(slack_id="U1"))
-    row.describe({"members_known_at": known_at, "members_changed_at": NOW})
+    row.update_fields({"members_known_at": known_at, "members_changed_at": NOW})
     raw = channel("C1", "a", members=members)
     listed(workspace, (raw, "private"), at=NOW - timedelta(hours=5))
     row.refresh_from_db()

@@ -11,7 +11,7 @@ from memories.models import Channel, Message, Workspace
 from memories.pipeline.generate.passes import run_pass
 from memories.rules.ingest.timestamps import from_micros
 from memories.rules.memory.figures import SourceFigures, find_unverified
-from memories.rules.memory.lines import Line, words_of
+from memories.rules.memory.lines import Line, strip_bullet
 from memories.rules.summariser import Request, RequestStrategy
 from memories.rules.tokens import estimate_tokens
 from tests.factories import MONDAY, MessageFactory, PersonFactory, WorkspaceFactory
@@ -107,7 +107,9 @@ def lived(mode: str, merges: int) -> Decay:
         decay.touched += [
             text
             for text, line in before.items()
-            if words_of(text) not in model.named and text not in archived and now.get(text) != line
+            if strip_bullet(text) not in model.named
+            and text not in archived
+            and now.get(text) != line
         ]
         if day == 0:
             version = memory.revise(

@@ -116,7 +116,7 @@ def test_a_channel_made_private_leaves_the_workspace_memory(channel, monkeypatch
     talk(hidden, 3, words="Secret")
 
     def hide():
-        hidden.describe({"kind": "private"})
+        hidden.update_fields({"kind": "private"})
 
     merge = workspace_memory(channel)
     if when == "during the call":
@@ -136,7 +136,7 @@ def test_a_channel_made_private_leaves_the_workspace_memory(channel, monkeypatch
     assert "Open" in current.content and "Secret" not in current.content
     assert current.source_message_count == 3
     monkeypatch.undo()
-    hidden.describe({"kind": "public"})
+    hidden.update_fields({"kind": "public"})
     run_pass(channel.workspace, MONDAY + hours(4), Scribe())
     assert "Secret" in workspace_memory(channel).current.content
 
@@ -145,10 +145,10 @@ def test_a_channel_made_private_leaves_the_workspace_memory(channel, monkeypatch
 def test_a_channel_made_public_again_is_in_the_workspace_memory(channel, monkeypatch):
     talk(channel, 3)
     merge = workspace_memory(channel)
-    during(monkeypatch, lambda: channel.describe({"kind": "private"}), is_merge_of(merge))
+    during(monkeypatch, lambda: channel.update_fields({"kind": "private"}), is_merge_of(merge))
     run_pass(channel.workspace, MONDAY + hours(3), Scribe())
     assert workspace_memory(channel).current is None
-    channel.describe({"kind": "public"})
+    channel.update_fields({"kind": "public"})
     run_pass(channel.workspace, MONDAY + hours(4), Scribe())
     assert workspace_memory(channel).current is not None
 

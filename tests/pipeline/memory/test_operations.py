@@ -127,7 +127,7 @@ def test_without_a_valid_operation_only_new_lines_are_requested(
 @pytest.mark.slow
 def test_a_removed_line_is_redacted_in_its_version(channel: Channel, memory: Memory) -> None:
     merge(channel, f"~ L1 status: {MOVED} [4]")
-    forget.message(channel, Message.objects.get(text=LAUNCH).ts, by=None)
+    forget.forget_message(channel, Message.objects.get(text=LAUNCH).ts, by=None)
     [left] = memory.versions.get(number=2).removed_lines
     assert LAUNCH not in left.text
 

@@ -172,7 +172,7 @@ def test_an_input_rewritten_after_the_call_makes_it_stale(channel, memory):
 @pytest.mark.slow
 def test_redacted_words_leave_the_proposal(channel, memory):
     job = rebuilt(memory)
-    forget.message(channel, channel.messages.order_by("micros").first().ts, by=None)
+    forget.forget_message(channel, channel.messages.order_by("micros").first().ts, by=None)
     job.refresh_from_db()
     assert job.reply is None and job.state != Job.State.PROPOSED
 

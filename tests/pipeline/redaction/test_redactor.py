@@ -37,7 +37,7 @@ from memories.pipeline.redaction.redactor import redact_messages
 from memories.pipeline.redaction.removed import RemovedMessage
 from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory.identity import MemoryType
-from memories.rules.redaction.shingles import MARK
+from memories.rules.redaction.shingles import REDACTED
 from memories.rules.summariser import Reply
 from tests.factories import (
     MONDAY,
@@ -132,7 +132,7 @@ class TestThroughPasses:
         run_pass(channel.workspace, LATER + HOUR)
         for memory in (short(channel), long(channel), workspace_memory(channel)):
             assert "eleven green lamps" in memory.current.content
-            assert MARK not in memory.current.content
+            assert REDACTED not in memory.current.content
         assert [version.number for version in short(channel).versions.all()] == [1]
         assert "copper" not in everything()
 
@@ -148,11 +148,11 @@ class TestThroughPasses:
         assert not report.errors
         first, second = Segment.objects.in_order()
         assert (first.outcome, second.outcome) == ("skipped", "remembered")
-        assert short(channel).versions.get(number=1).content == MARK
+        assert short(channel).versions.get(number=1).content == REDACTED
         assert short(channel).current.number == 2
         for memory in (long(channel), workspace_memory(channel)):
             assert "eleven green lamps" in memory.current.content
-            assert MARK not in memory.current.content
+            assert REDACTED not in memory.current.content
 
     @pytest.mark.slow
     def test_no_text_is_left_after_all_messages_are_deleted(self, channel):
@@ -207,7 +207,7 @@ class TestThroughPasses:
         assert "eleven green lamps" in everything()
         run_pass(channel.workspace, LATER + HOUR)
         assert "eleven green lamps" in workspace_memory(channel).current.content
-        assert MARK not in workspace_memory(channel).current.content
+        assert REDACTED not in workspace_memory(channel).current.content
 
 
 class TestOtherPlaces:
@@ -218,8 +218,8 @@ class TestOtherPlaces:
         there = make_channel_memory(channel=second, texts=[f"- as they say, {SECRET}", "- fine"])
         elsewhere = make_channel_memory(channel=ChannelFactory(), texts=[f"- {SECRET}"])
         delete(deleted)
-        assert memory.versions.get().content == f"- so: {MARK}"
-        assert there.versions.get(number=1).content == f"- as they say, {MARK}"
+        assert memory.versions.get().content == f"- so: {REDACTED}"
+        assert there.versions.get(number=1).content == f"- as they say, {REDACTED}"
         assert SECRET in elsewhere.versions.get().content  # of another workspace
 
     def test_old_withheld_and_edited_versions_lose_it_too(self, channel):
@@ -231,9 +231,9 @@ class TestOtherPlaces:
         memory.pin(1, by=person, based_on=3)
         delete(deleted)
         old = memory.versions.get(number=1)
-        assert (old.content, old.kept, old.revision) == (MARK, [f"- {MARK}"], 1)
+        assert (old.content, old.kept, old.revision) == (REDACTED, [f"- {REDACTED}"], 1)
         version.refresh_from_db()
-        assert version.content == f"Mine:\n\n- {MARK}\n- fine"
+        assert version.content == f"Mine:\n\n- {REDACTED}\n- fine"
         assert [line.text for line in version.line_values()] == ["Mine:", "- fine"]
         assert [line.text for line in version.protected_lines()] == ["Mine:", "- fine"]
 
@@ -244,10 +244,10 @@ class TestOtherPlaces:
         make_version(memory=memory, text="- the lamps, in other words", sources=[stays])
         delete(deleted)
         assert [v.content for v in memory.versions.order_by("number")] == [
-            "- nothing", MARK, "- the lamps, in other words",
+            "- nothing", REDACTED, "- the lamps, in other words",
         ]  # fmt: skip
         line = Line.objects.get(redacted=True)
-        assert line.text == f"- {MARK}"
+        assert line.text == f"- {REDACTED}"
 
     def test_merged_lines_without_a_source_are_redacted(self, channel):
         """This applies to the channel's text and then the workspace's. Earlier lines stay."""
@@ -274,7 +274,11 @@ class TestOtherPlaces:
         delete(deleted)
         for memory in memories:
             contents = [v.content for v in memory.versions.order_by("number")]
-            assert contents == ["- old", f"- old\n- {MARK}", f"- old\n- {MARK}\n- {MARK}"]
+            assert contents == [
+                "- old",
+                f"- old\n- {REDACTED}",
+                f"- old\n- {REDACTED}\n- {REDACTED}",
+            ]
         assert not Job.objects.filter(reply__isnull=False).exists()
         # The possible inputs of the removed lines are merged again.
         assert short(channel).versions.get(number=1).merged is False
@@ -287,8 +291,8 @@ class TestOtherPlaces:
         make_version(memory=memory, text="- in other words", segment=segments[1])
         unrelated = make_thread_memory(channel=channel, thread_ts=ts_at(MONDAY - HOUR))
         delete(replies[0])
-        assert memory.versions.get().content == MARK
-        assert MARK not in unrelated.versions.get().content
+        assert memory.versions.get().content == REDACTED
+        assert REDACTED not in unrelated.versions.get().content
 
     def test_a_line_without_sources_with_the_same_words_is_redacted(self, channel):
         deleted = say(channel, SECRET)
@@ -296,7 +300,7 @@ class TestOtherPlaces:
             channel=channel, texts=["- Friday the ninth: the copper gate ships\n- fine"]
         )
         delete(deleted)
-        assert memory.versions.get().content == f"- {MARK}\n- fine"
+        assert memory.versions.get().content == f"- {REDACTED}\n- fine"
 
     def test_words_of_another_message_stay(self, channel):
         deleted, stays = say(channel, SECRET), say(channel, SECRET, 1)
@@ -305,7 +309,7 @@ class TestOtherPlaces:
         delete(deleted)
         assert memory.versions.get(number=2).content == f"- {SECRET}"
         delete(stays)
-        assert memory.versions.get(number=2).content == MARK
+        assert memory.versions.get(number=2).content == REDACTED
 
     def test_words_copied_into_another_channel_are_redacted(self, channel):
         deleted, edited = say(channel, SECRET), say(channel, BESIDE, 1)
@@ -315,7 +319,10 @@ class TestOtherPlaces:
         delete(deleted)
         edit(edited, "never mind")
         texts = memory.versions.order_by("number").values_list("content", flat=True)
-        assert list(texts) == [MARK, f"- {BESIDE}"]  # an edit is looked for where a model had it
+        assert list(texts) == [
+            REDACTED,
+            f"- {BESIDE}",
+        ]  # an edit is looked for where a model had it
         row.refresh_from_db()
         assert row.reply is None
 
@@ -328,7 +335,9 @@ class TestOtherPlaces:
         delete(deleted)
         note.refresh_from_db()
         assert note.tags == ["gates"]
-        assert note.content == (f"Remember: {MARK}!\n\n[…] replaces words of a deleted message.")
+        assert note.content == (
+            f"Remember: {REDACTED}!\n\n[…] replaces words of a deleted message."
+        )
         unrelated.refresh_from_db()
         assert unrelated.content == "Remember the milk"
 
@@ -344,11 +353,11 @@ class TestOtherPlaces:
         delete(deleted)
         assert SECRET not in everything()
         texts = list(note.versions.order_by("number").values_list("content", "tags"))
-        assert texts == [(f"Remember: {MARK}!", []), ("Remember the gate", [])]
+        assert texts == [(f"Remember: {REDACTED}!", []), ("Remember the gate", [])]
         note.refresh_from_db()
         assert (note.content, note.number) == ("Remember the milk", 3)
         binned.refresh_from_db()
-        assert binned.content.startswith(f"Thrown away: {MARK}")
+        assert binned.content.startswith(f"Thrown away: {REDACTED}")
         assert binned.deleted_at is not None
 
     def test_stored_replies_of_a_model_are_redacted(self, channel):
@@ -370,7 +379,7 @@ class TestOtherPlaces:
             row.refresh_from_db()
             assert row.state == states[state]
             assert row.reply is None
-            assert row.fault_text == f"The endpoint said: {MARK}"
+            assert row.fault_text == f"The endpoint said: {REDACTED}"
         unrelated.refresh_from_db()
         assert unrelated.reply == {"text": "- fine"}
 
@@ -434,7 +443,7 @@ class TestOtherPlaces:
         cites.sources.add(deleted)
         quotes = QuarantinedLine.objects.create(memory=memory, text=f"- so {SECRET}", rule="url")
         delete(deleted)
-        for row, text in ((cites, MARK), (quotes, f"- so {MARK}")):
+        for row, text in ((cites, REDACTED), (quotes, f"- so {REDACTED}")):
             row.refresh_from_db()
             assert row.text == text
 
@@ -523,7 +532,7 @@ class TestOtherPlaces:
         make_version(memory=memory, text="- so: Copper gate ships Friday!", sources=[message])
         edit(message, "never mind")
         assert [v.content for v in memory.versions.order_by("number")] == [
-            "- Copper gate ships Friday", f"- so: {MARK}!",
+            "- Copper gate ships Friday", f"- so: {REDACTED}!",
         ]  # fmt: skip
 
 
@@ -599,7 +608,7 @@ class TestPeople:
         memory = make_channel_memory(channel=channel, texts=[f"- {SECRET}\n- fine"])
         delete(deleted)
         memory.refresh_from_db()
-        version = memory.revise(f"- {MARK}\n- fine\n- new", by=None, based_on=1, revision=1)
+        version = memory.revise(f"- {REDACTED}\n- fine\n- new", by=None, based_on=1, revision=1)
         assert version.content == "- fine\n- new"
         version = memory.restore(memory.versions.get(number=1), by=None, based_on=2)
         assert version.content == "- fine"
@@ -659,5 +668,5 @@ def test_contexts_leave_out_fully_redacted_lines(channel):
     delete(deleted)
     text = build_context(channel.workspace, Reader.public(), channel="gates", now=LATER).text
     assert "fine" in text
-    assert MARK not in text
-    assert memory.versions.get(number=2).content == MARK
+    assert REDACTED not in text
+    assert memory.versions.get(number=2).content == REDACTED

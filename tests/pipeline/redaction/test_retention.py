@@ -106,7 +106,7 @@ def test_forgetting_a_person_redacts_texts_of_expired_messages(channel):
     message = say(channel, MONDAY)
     run_pass(channel.workspace, MONDAY + DAY)
     delete_expired(channel.workspace, MONDAY + 31 * DAY)
-    forget.person(message.author, MONDAY + 32 * DAY, by=None)
+    forget.forget_person(message.author, MONDAY + 32 * DAY, by=None)
     message.refresh_from_db()
     assert (message.state, message.author) == (Message.State.DELETED, None)
     assert not MemoryVersion.objects.filter(content__contains="copper").exists()

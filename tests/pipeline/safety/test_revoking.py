@@ -15,7 +15,7 @@ from memories.pipeline.safety.revoking import (
     revoke_message,
     revoke_person,
 )
-from memories.rules.redaction.shingles import MARK
+from memories.rules.redaction.shingles import REDACTED
 from tests.factories import MONDAY, UserFactory, make_version
 from tests.pipeline.conversations import hours, remembering
 from tests.pipeline.current import long, short, workspace_memory
@@ -69,7 +69,7 @@ def test_all_texts_are_rebuilt_without_the_revoked_message(remembered: Channel) 
     remember(remembered, 4)
     assert len(EVERYTHING.requests) == before + 3, "the segment, its channel, the workspace"
     for text in contents(remembered):
-        assert "boss" not in text and MARK not in text
+        assert "boss" not in text and REDACTED not in text
         assert "Friday" in text and "cake" in text
     remember(remembered, 5)
     assert len(EVERYTHING.requests) == before + 3, "and once"

@@ -24,7 +24,7 @@ from memories.pipeline.redaction import forget
 from memories.pipeline.search import indexing
 from memories.pipeline.search.finding import COUNTED, find
 from memories.rules.memory.identity import MemoryType
-from memories.rules.redaction.shingles import MARK, fold
+from memories.rules.redaction.shingles import REDACTED, fold
 from memories.rules.search.query import Kind, parse, with_fields
 from tests.factories import (
     MONDAY,
@@ -115,7 +115,7 @@ def test_each_database_finds_the_same_rows_as_a_full_scan(workspace, channel) ->
             text=text + (" <https://example.com/a>" if number % 9 == 0 else ""),
             author=mika if number % 3 == 0 else None,
         )
-    assert indexing.catch_up() == 120
+    assert indexing.index_pending() == 120
     rows = list(Message.objects.select_related("author").order_by("-micros"))
     for typed in QUERIES:
         query = parse(typed)
@@ -154,7 +154,7 @@ def test_each_kind_of_text_is_found_under_its_kind(workspace, channel) -> None:
     make_reply(root=root, text="still 移行")
     thread = make_version(memory=Memory.objects.of_thread(channel, root.ts), text="- 移行 in it")
     note = NoteFactory(workspace=workspace, content="データ移行の手順", tags=["手引"])
-    indexing.catch_up()
+    indexing.index_pending()
     assert hits_of("移行", workspace) == {
         Kind.NOTES: [note.pk],
         Kind.MEMORIES: [new.pk],
@@ -178,14 +178,14 @@ def test_changes_of_a_text_reach_the_index(workspace, channel) -> None:
     version = make_version(
         memory=Memory.objects.of_channel(channel, MemoryType.LONG_TERM), text="- first memory"
     )
-    indexing.catch_up()
+    indexing.index_pending()
     assert sum(map(len, hits_of("first", workspace).values())) == 3
     # Past all of our verbs:
     Message.objects.filter(pk=message.pk).update(text="second words")
     Note.objects.filter(pk=note.pk).update(content="second note", title="")
     MemoryVersion.objects.filter(pk=version.pk).update(content="- second memory")
     assert hits_of("first", workspace) == {} and not SearchDocument.objects.exists()
-    assert indexing.catch_up() == 3
+    assert indexing.index_pending() == 3
     assert sum(map(len, hits_of("second", workspace).values())) == 3
     Message.objects.filter(pk=message.pk).update(reply_count=3)  # nothing that is searched
     assert not indexing.is_behind()
@@ -195,7 +195,7 @@ def test_changes_of_a_text_reach_the_index(workspace, channel) -> None:
     assert pks("second", workspace) == []
     note.delete()
     version.delete()
-    indexing.catch_up()
+    indexing.index_pending()
     assert not SearchDocument.objects.exists() and not indexing.has_work()
 
 
@@ -203,7 +203,7 @@ def test_other_forms_of_a_word_are_found_on_every_database(workspace, channel) -
     texts = ["we launched", "the launch", "launching now", "a lunch", "the pricing", "prices 移行"]
     for number, text in enumerate(texts):
         MessageFactory(channel=channel, text=text, at=MONDAY + timedelta(minutes=number))
-    indexing.catch_up()
+    indexing.index_pending()
     by_text = {message.pk: message.text for message in Message.objects.all()}
     assert {by_text[pk] for pk in pks("launching", workspace)} == set(texts[:3])
     assert {by_text[pk] for pk in pks("price", workspace)} == set(texts[4:])
@@ -220,7 +220,7 @@ def test_lines_are_found_by_kind(workspace, channel) -> None:
     for line, kind in zip(version.lines.all(), ("decision", "question", "decision"), strict=True):
         type(line).objects.filter(pk=line.pk).update(kind=kind)
     memory.versions.get(number=1).lines.update(kind="decision")
-    indexing.catch_up()
+    indexing.index_pending()
     first, question, last = version.lines.values_list("pk", flat=True)
     assert hits_of("launching kind:decision", workspace) == {Kind.MEMORIES: [first]}
     assert hits_of("kind:decision -launch", workspace) == {Kind.MEMORIES: [last]}
@@ -231,14 +231,14 @@ def test_lines_are_found_by_kind(workspace, channel) -> None:
 def test_notices_and_names_behind_mentions_are_not_searched(workspace, channel) -> None:
     MessageFactory(channel=channel, text="joined the channel", is_notice=True)
     MessageFactory(channel=channel, text="ask <@U0000009|yuki> in <#C0SECRET|merger>")
-    indexing.catch_up()
+    indexing.index_pending()
     assert pks("joined", workspace) == pks("merger", workspace) == pks("yuki", workspace) == []
     assert len(pks("ask", workspace)) == 1
 
 
 def test_hidden_characters_hide_nothing(workspace, channel) -> None:
     MessageFactory(channel=channel, text="pass\u200bword \u202eof it")
-    indexing.catch_up()
+    indexing.index_pending()
     assert len(pks("password of", workspace)) == 1
 
 
@@ -254,12 +254,12 @@ def test_a_forgotten_message_leaves_no_token_in_the_index(workspace, channel) ->
         sources=[message],
     )
     NoteFactory(workspace=workspace, content=f"Mind: {SECRET}")
-    indexing.catch_up()
+    indexing.index_pending()
     assert "aoyama" in raw_index() and "青山" in raw_index()
-    forget.message(channel, message.ts, by=None)
+    forget.forget_message(channel, message.ts, by=None)
     # In the same transaction, before any worker comes:
     assert not SearchDocument.objects.filter(tokens__contains="aoyama").exists()
-    indexing.catch_up()
+    indexing.index_pending()
     left = raw_index()
     for token in ("oyama", "erger", "山商", "併"):  # FTS5 may leave out how a token begins
         assert token not in left
@@ -271,16 +271,16 @@ def test_a_forgotten_person_is_in_no_index(workspace, channel) -> None:
     mika = PersonFactory(workspace=workspace, slack_id="U0MIKA", name="mikazuki")
     MessageFactory(channel=channel, text="said by mikazuki herself", author=mika)
     NoteFactory(workspace=workspace, content="mikazuki keeps the keys")
-    indexing.catch_up()
-    forget.person(mika, timezone.now(), by=None)
-    indexing.catch_up()
+    indexing.index_pending()
+    forget.forget_person(mika, timezone.now(), by=None)
+    indexing.index_pending()
     assert "ikazuki" not in raw_index()
 
 
 def test_a_message_that_is_only_revoked_is_still_found(workspace, channel) -> None:
     """It is still shown among the messages, but no memory contains it."""
     message = MessageFactory(channel=channel, text="a claim of somebody's")
-    indexing.catch_up()
+    indexing.index_pending()
     Message.objects.filter(pk=message.pk).update(is_revoked=True)
     assert pks("claim", workspace) == [message.pk]
 
@@ -289,30 +289,30 @@ def test_texts_of_the_same_time_have_distinct_keys(workspace) -> None:
     channels = ChannelFactory.create_batch(5, workspace=workspace)
     for channel in channels:
         MessageFactory(channel=channel, at=MONDAY, text="at once")
-    indexing.catch_up(most=3)
-    indexing.catch_up()
+    indexing.index_pending(most=3)
+    indexing.index_pending()
     assert len(set(SearchDocument.objects.values_list("pk", flat=True))) == 5
     assert len(pks("once", workspace)) == 5
 
 
 def test_indexing_stops_in_time_and_continues(workspace, channel) -> None:
     MessageFactory.create_batch(5, channel=channel, text="some of it")
-    assert indexing.catch_up(most=2) == 2
+    assert indexing.index_pending(most=2) == 2
     newest = Message.objects.order_by("-micros")[:2]
     assert pks("some", workspace) == [message.pk for message in newest]
-    assert indexing.catch_up(seconds=0) == 0
-    assert indexing.catch_up() == 3 and not indexing.is_behind()
+    assert indexing.index_pending(seconds=0) == 0
+    assert indexing.index_pending() == 3 and not indexing.is_behind()
 
 
 def test_dropped_triggers_are_installed_again_and_all_rows_read(workspace, channel) -> None:
     MessageFactory(channel=channel, text="before")
-    indexing.catch_up()
+    indexing.index_pending()
     assert not triggers.install(connection)
     triggers.remove(connection)
     message = MessageFactory(channel=channel, text="meanwhile")
     assert not indexing.is_behind()
     assert triggers.install(connection)
-    indexing.catch_up()
+    indexing.index_pending()
     assert pks("meanwhile", workspace) == [message.pk] and len(pks("before", workspace)) == 1
 
 
@@ -322,7 +322,7 @@ def test_counts_stop_at_a_thousand(workspace, channel) -> None:
         Message(channel=channel, ts=f"{n}.000000", micros=n * 10**6, text="again")
         for n in range(1, COUNTED + 5)
     )
-    indexing.catch_up()
+    indexing.index_pending()
     result = find(parse("again"), workspace, public(), [channel])
     assert (result.count, result.is_more) == (COUNTED, True)
     query = with_fields(parse("again in:messages"), {"sort": "newest"})
@@ -338,15 +338,15 @@ def test_only_readers_find_and_count(workspace, channel) -> None:
     make_version(memory=Memory.objects.of_channel(private, MemoryType.LONG_TERM), text="- 合併")
     MessageFactory(channel=channel, text="合併 in the press")
     MessageFactory(channel=channel, text="合併 said before it was public", was_private=True)
-    indexing.catch_up()
+    indexing.index_pending()
     result = find(parse("合併"), workspace, public(), [channel])
     assert result.count == 1
     assert find(parse("合併 in:#deals"), workspace, public(), [channel]).groups == []
 
 
 def test_a_text_without_a_word_is_in_no_index(workspace, channel) -> None:
-    MessageFactory(channel=channel, text=f"{MARK} … :)")
-    indexing.catch_up()
+    MessageFactory(channel=channel, text=f"{REDACTED} … :)")
+    indexing.index_pending()
     assert not SearchDocument.objects.exists() and not indexing.is_behind()
 
 

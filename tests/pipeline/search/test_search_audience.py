@@ -146,7 +146,7 @@ def test_words_of_unreadable_texts_cost_no_work(
 ) -> None:
     add_readable_texts(ops)
     add_unreadable_texts(ops, deals)
-    indexing.catch_up()
+    indexing.index_pending()
     settle_statistics()
     differing = {}
     for name, reader in readers.items():
@@ -165,7 +165,7 @@ def test_a_guest_finds_only_texts_of_their_channels(
     workspace: Workspace, ops: Channel, readers: dict[str, Reader]
 ) -> None:
     add_readable_texts(ops)
-    indexing.catch_up()
+    indexing.index_pending()
     [lobby] = workspace.channels.visible_to(readers["guest"])
     expected = {lobby.messages.get().pk}
     assert hits("deploy データ", workspace, readers["guest"]) == expected
@@ -181,13 +181,13 @@ def test_readers_find_visible_texts_after_a_channel_changes_kind(
     channel = ChannelFactory(workspace=workspace, members=list(people))
     for kind in (Channel.Kind.PRIVATE, Channel.Kind.PUBLIC, Channel.Kind.MPIM, Channel.Kind.PUBLIC):
         add_readable_texts(channel)
-        indexing.catch_up()
+        indexing.index_pending()
         was = channel.kind
-        channel.describe({"kind": kind})
+        channel.update_fields({"kind": kind})
         update_audience(channel, was, was_shared=False)
-        indexing.catch_up()
+        indexing.index_pending()
         add_readable_texts(channel)
-        indexing.catch_up()
+        indexing.index_pending()
         for reader in readers.values():
             expected = {
                 Kind.MESSAGES: set(Message.objects.visible_to(reader)),
@@ -209,12 +209,12 @@ def test_a_channel_of_changed_kind_is_found_before_the_index_follows(
     people = Person.objects.filter(user=readers["member"].user_id) if is_member else []
     channel = ChannelFactory(workspace=workspace, members=people)
     message = MessageFactory(channel=channel, text="kabuto")
-    indexing.catch_up()
-    channel.describe({"kind": Channel.Kind.PRIVATE})
+    indexing.index_pending()
+    channel.update_fields({"kind": Channel.Kind.PRIVATE})
     assert indexing.is_behind()
     expected = {message.pk} if is_member else set()
     assert hits("kabuto in:messages", workspace, readers["member"]) == expected
-    indexing.catch_up()
+    indexing.index_pending()
     assert hits("kabuto in:messages", workspace, readers["member"]) == expected
     assert not SearchDocument.objects.exclude(workspace_key="").filter(message=message.pk)
 
@@ -222,10 +222,10 @@ def test_a_channel_of_changed_kind_is_found_before_the_index_follows(
 def test_a_note_out_of_the_trash_is_found_again(workspace: Workspace) -> None:
     note = NoteFactory(workspace=workspace, content="kabuto")
     Note.objects.filter(pk=note.pk).update(deleted_at=MONDAY)
-    indexing.catch_up()
+    indexing.index_pending()
     assert not SearchDocument.objects.exists()
     Note.objects.filter(pk=note.pk).update(deleted_at=None)
-    indexing.catch_up()
+    indexing.index_pending()
     assert hits("kabuto in:notes", workspace, Reader.public(timezone.now())) == {note.pk}
 
 
@@ -234,7 +234,7 @@ def test_a_text_of_very_many_different_words_is_indexed(workspace: Workspace, op
     letters = [chr(0x20000 + number) for number in range(300)]
     text = " ".join(first + second for first in letters for second in letters)
     message = MessageFactory(channel=ops, text=text)
-    assert indexing.catch_up() == 1
+    assert indexing.index_pending() == 1
     assert hits(text[:2], workspace, Reader.public(timezone.now())) == {message.pk}
 
 
@@ -250,7 +250,7 @@ def test_a_member_of_many_private_channels_finds_the_same(
     for channel in channels:
         MessageFactory(channel=channel, text="deploy on friday 移行計画")
         MessageFactory(channel=channel, text="deploy on monday")
-    indexing.catch_up()
+    indexing.index_pending()
     reader = Reader.of(person.user, timezone.now())
     typed = ("deploy friday", "on deploy 移行", "deploy -monday", '"on friday"', "friday deploy")
     before = [hits(f"{query} in:messages", workspace, reader) for query in typed]

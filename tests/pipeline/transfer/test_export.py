@@ -122,7 +122,7 @@ def test_notes_keep_their_versions_and_the_trash(workspace, tmp_path):
         *("C1", "C1", None),
     ]
     assert (note.restored_from, note.is_pinned, note.in_context) == (1, True, False)
-    assert note.worded_by.username == "海@example"
+    assert note.written_by.username == "海@example"
     assert copy.notes.get(content="kept message").source.ts == source_ts
     [deleted] = copy.notes.in_trash()
     assert (deleted.content, deleted.deleted_by.username) == ("still in the trash", "海@example")
@@ -149,7 +149,7 @@ def test_texts_from_a_private_time_are_only_for_members(workspace, tmp_path):
     for minute, text in enumerate(("Said in private.", "Said in public.")):
         MessageFactory(channel=channel, at=NOW + timedelta(minutes=minute), text=text)
         if channel.kind == "private":
-            channel.describe({"kind": "public"})
+            channel.update_fields({"kind": "public"})
             channel_audience.publish(channel)
     outside, inside = tmp_path / "outside.zip", tmp_path / "inside.zip"
     exported(workspace, outside, UserFactory(username="boss", is_superuser=True))

@@ -18,7 +18,7 @@ from memories.rules.memory.catch_up import (
     parse_since,
 )
 from memories.rules.memory.compare import ChangeKind
-from memories.rules.memory.lines import split_text, words_of
+from memories.rules.memory.lines import split_text, strip_bullet
 
 NOW = datetime(2026, 11, 20, 18, 5, tzinfo=UTC)
 TOKYO = ZoneInfo("Asia/Tokyo")
@@ -115,11 +115,11 @@ def test_each_line_is_unchanged_or_in_a_row(before: list[str], after: list[str])
     both_texts = split_text(old), split_text(new)
     for row in rows:
         if row.old is not None:
-            assert row.before == words_of(both_texts[0][row.old])
+            assert row.before == strip_bullet(both_texts[0][row.old])
         if row.new is not None:
-            assert row.after == words_of(both_texts[1][row.new])
+            assert row.after == strip_bullet(both_texts[1][row.new])
     kept = [
-        sorted(words_of(line) for i, line in enumerate(lines) if i not in places)
+        sorted(strip_bullet(line) for i, line in enumerate(lines) if i not in places)
         for lines, places in zip(both_texts, (old_places, new_places), strict=True)
     ]
     assert kept[0] == kept[1]

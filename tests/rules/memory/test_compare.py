@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from memories.rules.memory import compare
 from memories.rules.memory.compare import ChangeKind, DiffPiece
-from memories.rules.memory.lines import split_text, words_of
+from memories.rules.memory.lines import split_text, strip_bullet
 
 SAME, ADDED, REMOVED, CHANGED = (
     ChangeKind.SAME,
@@ -90,8 +90,8 @@ def test_rows_contain_both_texts(old: str, new: str) -> None:
     rows = compare.compare_lines(old, new)
     before = [row.before for row in rows if row.old is not None]
     after = [row.after for row in rows if row.new is not None]
-    assert before == [words_of(line) for line in split_text(old)]
-    assert after == [words_of(line) for line in split_text(new)]
+    assert before == [strip_bullet(line) for line in split_text(old)]
+    assert after == [strip_bullet(line) for line in split_text(new)]
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memories.rules.memory import conflicts
-from memories.rules.memory.lines import split_text, words_of
+from memories.rules.memory.lines import split_text, strip_bullet
 
 texts = st.lists(st.text("ab あ漢-・\t", max_size=6), max_size=6).map("\n".join)
 
@@ -46,9 +46,9 @@ def test_redacted_words_are_never_suggested(base: str, yours: str, result: str) 
 def test_without_the_real_base_the_lines_of_both_are_suggested(yours: str, theirs: str) -> None:
     hunks = conflicts.find_hunks(conflicts.common_lines(yours, theirs), yours, theirs)
     together = conflicts.join_choices(hunks, [hunk.suggestion for hunk in hunks])
-    suggested_lines = {words_of(line) for line in split_text(together)}
+    suggested_lines = {strip_bullet(line) for line in split_text(together)}
     assert suggested_lines == {
-        words_of(line) for text in (yours, theirs) for line in split_text(text)
+        strip_bullet(line) for text in (yours, theirs) for line in split_text(text)
     }
 
 
@@ -73,6 +73,6 @@ def test_choosing_a_side_in_all_hunks_gives_its_text(base: str, yours: str, thei
     hunks = conflicts.find_hunks(base, yours, theirs)
     for side, text in (("yours", yours), ("theirs", theirs)):
         together = conflicts.join_choices(hunks, [side] * len(hunks))
-        assert [words_of(line) for line in split_text(together)] == [
-            words_of(line) for line in split_text(text)
+        assert [strip_bullet(line) for line in split_text(together)] == [
+            strip_bullet(line) for line in split_text(text)
         ]

@@ -17,7 +17,7 @@ from memories.rules.memory.lines import (
     rests_only_on,
     revise_lines,
     split_text,
-    words_of,
+    strip_bullet,
 )
 
 SHIP = Line("- We ship on Fridays.", Origin.MODEL, since=1, sources=(11, 12))
@@ -49,7 +49,7 @@ def text_of(lines):
     ],
 )
 def test_words_have_no_bullet(text, words):
-    assert words_of(text) == words
+    assert strip_bullet(text) == words
 
 
 def test_split_text_drops_empty_lines():
@@ -212,7 +212,7 @@ def test_an_edit_has_the_typed_text(base, texts):
     lines = revise_lines(base, "\n".join(texts))
     assert [line.text for line in lines] == split_text("\n".join(texts))
     for line in lines:
-        equal_lines = [b for b in base if words_of(b.text) == words_of(line.text)]
+        equal_lines = [b for b in base if strip_bullet(b.text) == strip_bullet(line.text)]
         assert line.origin is Origin.PERSON or replace(line, text="", pinned=False) in [
             replace(b, text="", pinned=False) for b in equal_lines
         ]
@@ -223,23 +223,23 @@ def test_an_edit_has_the_typed_text(base, texts):
 @given(some_lines, some_lines)
 def test_no_merge_drops_a_protected_line(base, made):
     lines, put_back, kept = merge_lines(base, made)
-    present = [words_of(line.text) for line in lines]
-    protected_words = {words_of(line.text) for line in base if line.is_protected}
+    present = [strip_bullet(line.text) for line in lines]
+    protected_words = {strip_bullet(line.text) for line in base if line.is_protected}
     assert (
         protected_words
-        == {words_of(line.text) for line in lines if line.is_protected} & protected_words
+        == {strip_bullet(line.text) for line in lines if line.is_protected} & protected_words
     )
-    assert {words_of(text) for text in (*put_back, *kept)} == protected_words
-    of_model = [words_of(line.text) for line in made]
+    assert {strip_bullet(text) for text in (*put_back, *kept)} == protected_words
+    of_model = [strip_bullet(line.text) for line in made]
     assert [words for words in present if words in of_model] == of_model
-    assert not {words_of(text) for text in put_back} & set(of_model)
-    assert {words_of(text) for text in kept} <= set(of_model)
+    assert not {strip_bullet(text) for text in put_back} & set(of_model)
+    assert {strip_bullet(text) for text in kept} <= set(of_model)
 
 
 @given(some_lines, some_lines)
 def test_a_protected_line_keeps_its_text_and_sources(base, made):
     for line in merge_lines(base, made).lines:
-        if line.is_protected and words_of(line.text) in {words_of(b.text) for b in base}:
+        if line.is_protected and strip_bullet(line.text) in {strip_bullet(b.text) for b in base}:
             assert replace(line, pinned=False) in [replace(b, pinned=False) for b in base]
 
 
@@ -253,7 +253,7 @@ def test_the_same_merge_again_puts_nothing_back(base, made):
 @given(some_lines, st.data())
 def test_pins_survive_merges_edits_and_restores(first, data):
     """A line that stays in the text keeps its pin, and only a person removes it."""
-    lines, pinned = first, {words_of(line.text) for line in first if line.pinned}
+    lines, pinned = first, {strip_bullet(line.text) for line in first if line.pinned}
     history = [lines]
     for _ in range(data.draw(st.integers(1, 6))):
         step = data.draw(st.sampled_from(["merge", "edit", "restore"]))
@@ -265,20 +265,20 @@ def test_pins_survive_merges_edits_and_restores(first, data):
             dropped = data.draw(st.integers(0, len(texts)))
             texts = texts[: len(texts) - dropped] + data.draw(st.lists(a_text, max_size=2))
             lines = revise_lines(lines, "\n".join(texts))
-            pinned &= {words_of(text) for text in texts}
+            pinned &= {strip_bullet(text) for text in texts}
         else:
             old = data.draw(st.sampled_from(history))
             lines = restore_lines(lines, old)
-            pinned &= {words_of(line.text) for line in old}
+            pinned &= {strip_bullet(line.text) for line in old}
         history.append(lines)
-        assert pinned <= {words_of(line.text) for line in lines if line.pinned}, step
+        assert pinned <= {strip_bullet(line.text) for line in lines if line.pinned}, step
 
 
 @pytest.mark.slow
 @given(some_lines, some_lines)
 def test_a_restore_has_the_text_of_the_old_version(current, old):
     lines = restore_lines(current, old)
-    assert [words_of(line.text) for line in lines] == [words_of(line.text) for line in old]
+    assert [strip_bullet(line.text) for line in lines] == [strip_bullet(line.text) for line in old]
 
 
 @pytest.mark.parametrize(

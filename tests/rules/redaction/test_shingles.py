@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memories.rules.redaction.shingles import MARK, QuoteMatcher, normalize, runs, short_text
+from memories.rules.redaction.shingles import REDACTED, QuoteMatcher, normalize, runs, short_text
 
 MESSAGE = "We will deploy the blue gate on Friday, after Mika has seen it."
 JAPANESE = "倉庫九番の銅の門は金曜日の午後三時に出荷すると決めました。"
@@ -17,19 +17,19 @@ def matcher_of(*texts):
 @pytest.mark.parametrize(
     ("text", "left"),
     [
-        (MESSAGE, f"{MARK}."),
-        ("- so we will deploy the blue gate on Friday then", f"- so {MARK} then"),
-        ("WE WILL DEPLOY — the blue-gate: on friday", MARK),
-        ("we will deploy\nthe blue gate on friday\nor so", f"{MARK}\n{MARK}\nor so"),
-        ("we will deploy\r\nthe blue gate on friday", f"{MARK}\r\n{MARK}"),
-        ("ｗｅ　ｗｉｌｌ　ｄｅｐｌｏｙ　ｔｈｅ　ｂｌｕｅ　ｇａｔｅ　ｏｎ　ｆｒｉｄａｙ", MARK),
+        (MESSAGE, f"{REDACTED}."),
+        ("- so we will deploy the blue gate on Friday then", f"- so {REDACTED} then"),
+        ("WE WILL DEPLOY — the blue-gate: on friday", REDACTED),
+        ("we will deploy\nthe blue gate on friday\nor so", f"{REDACTED}\n{REDACTED}\nor so"),
+        ("we will deploy\r\nthe blue gate on friday", f"{REDACTED}\r\n{REDACTED}"),
+        ("ｗｅ　ｗｉｌｌ　ｄｅｐｌｏｙ　ｔｈｅ　ｂｌｕｅ　ｇａｔｅ　ｏｎ　ｆｒｉｄａｙ", REDACTED),
         ("the blue gate on Friday after Mika", "the blue gate on Friday after Mika"),
         ("we deploy the blue gate on Friday after", "we deploy the blue gate on Friday after"),
         ("will deploy the blue gate on Thursday after", "will deploy the blue gate on Thursday after"),
-        (f"{MESSAGE} {MESSAGE} no", f"{MARK}. {MARK}. no"),
-        (f"{MESSAGE} no {MESSAGE}", f"{MARK}. no {MARK}."),
+        (f"{MESSAGE} {MESSAGE} no", f"{REDACTED}. {REDACTED}. no"),
+        (f"{MESSAGE} no {MESSAGE}", f"{REDACTED}. no {REDACTED}."),
         ("", ""),
-        (MARK, MARK),
+        (REDACTED, REDACTED),
     ],
 )  # fmt: skip
 def test_a_quote_of_eight_words_is_redacted(text, left):
@@ -39,10 +39,10 @@ def test_a_quote_of_eight_words_is_redacted(text, left):
 @pytest.mark.parametrize(
     ("text", "left"),
     [
-        (JAPANESE, f"{MARK}。"),
-        ("- 銅の門は、金曜日の午後三時に出荷", f"- {MARK}"),
+        (JAPANESE, f"{REDACTED}。"),
+        ("- 銅の門は、金曜日の午後三時に出荷", f"- {REDACTED}"),
         ("- 銅の門は金曜日の午後", "- 銅の門は金曜日の午後"),
-        ("銅の門は\n金曜日の午後三時に出荷する", f"{MARK}\n{MARK}"),
+        ("銅の門は\n金曜日の午後三時に出荷する", f"{REDACTED}\n{REDACTED}"),
     ],
 )
 def test_japanese_is_counted_in_letters(text, left):
@@ -51,12 +51,12 @@ def test_japanese_is_counted_in_letters(text, left):
 
 def test_half_width_letters_and_marks_are_the_same():
     matcher = matcher_of("デプロイの手順はガイドブックの三頁にあります")
-    assert matcher.redact("→ ﾃﾞﾌﾟﾛｲの手順はｶﾞｲﾄﾞﾌﾞｯｸの三頁") == f"→ {MARK}"
+    assert matcher.redact("→ ﾃﾞﾌﾟﾛｲの手順はｶﾞｲﾄﾞﾌﾞｯｸの三頁") == f"→ {REDACTED}"
 
 
 def test_words_and_japanese_mixed():
     matcher = matcher_of("リリースは Tuesday の 15:00 に hashikura で行います")
-    assert matcher.redact("予定：リリースはTuesdayの15:00に行う") == f"予定：{MARK}行う"
+    assert matcher.redact("予定：リリースはTuesdayの15:00に行う") == f"予定：{REDACTED}行う"
     assert matcher.redact("リリースは水曜日") == "リリースは水曜日"
 
 
@@ -77,25 +77,25 @@ def test_short_texts_match_as_a_whole(text, key):
         assert (
             QuoteMatcher(frozenset(), frozenset([key]))
             .redact(f"so: {text}")
-            .startswith(f"so: {MARK}")
+            .startswith(f"so: {REDACTED}")
         )
 
 
 @pytest.mark.parametrize(
     ("text", "left"),
     [
-        ("Ask Quillon Vane, please", f"Ask {MARK}, please"),
-        ("ＱＵＩＬＬＯＮ\u3000vane", MARK),
+        ("Ask Quillon Vane, please", f"Ask {REDACTED}, please"),
+        ("ＱＵＩＬＬＯＮ\u3000vane", REDACTED),
         ("quillon has two vanes", "quillon has two vanes"),
-        ("@will and ＠Will will see to it", f"@{MARK} and ＠{MARK} will see to it"),
-        ("田中さんが", f"{MARK}さんが"),
+        ("@will and ＠Will will see to it", f"@{REDACTED} and ＠{REDACTED} will see to it"),
+        ("田中さんが", f"{REDACTED}さんが"),
     ],
 )
 def test_a_name_matches_as_a_whole_word_or_as_a_mention(text, left):
     names = frozenset(map(normalize, ("Quillon Vane", "田中")))
     matcher = QuoteMatcher(frozenset(), names, frozenset([normalize("Will")]))
     assert matcher.redact(text) == left
-    assert bool(matcher.find_in(text)) == (MARK in left and "will" not in text)
+    assert bool(matcher.find_in(text)) == (REDACTED in left and "will" not in text)
 
 
 WORDS = st.lists(

@@ -14,9 +14,9 @@ from memories.models import AuditEvent, Line, Memory, MemoryVersion
 from memories.pipeline.redaction import forget
 from memories.pipeline.search import indexing as index_of
 from memories.rules.generate.reply import parse_reply
-from memories.rules.memory.lines import words_of
+from memories.rules.memory.lines import strip_bullet
 from memories.rules.summariser import Addition, MemoryLine, Reply
-from memories.views.memory.archive import AT_ONCE
+from memories.views.memory.archive import PAGE_SIZE
 from tests.factories import MONDAY, MessageFactory, make_version
 from tests.llm.requests import long
 from tests.views.conftest import Cast
@@ -102,14 +102,14 @@ def test_no_merge_archives_a_restored_line_again(archive: Cast) -> None:
     restore(archive)
     archive.memory.refresh_from_db()
     existing = [
-        MemoryLine(n, words_of(line.text), line.is_protected, at_us=1)
+        MemoryLine(n, strip_bullet(line.text), line.is_protected, at_us=1)
         for n, line in enumerate(archive.memory.current.line_values(), 1)
     ]
     news = Addition("", [MemoryLine(99, "Cleo joined the team", at_us=2)])
     request = long(existing=existing, additions=[news], operations=True, max_tokens=1)
     reading = parse_reply(Reply("+ Cleo joined the team [99]", "stop", "m", "p"), request)
     assert reading.archived, "there was no room"
-    assert words_of(ARCHIVED) in [line.text for line in reading.lines]
+    assert strip_bullet(ARCHIVED) in [line.text for line in reading.lines]
 
 
 def test_a_line_is_restored_as_it_was(archive: Cast) -> None:
@@ -160,7 +160,7 @@ def test_a_line_in_a_newer_version_leaves_the_archive(archive: Cast) -> None:
 def test_redacted_lines_leave_the_archive(archive: Cast) -> None:
     memory = archive.memory
     for message in archive.messages[:2]:
-        forget.message(archive.public, message.ts, by=None)
+        forget.forget_message(archive.public, message.ts, by=None)
     assert not memory.archived_lines().exists()
     assert "beta" not in page(archive, "editor", memory)
 
@@ -169,11 +169,11 @@ def test_pages_and_links_to_a_line(archive: Cast, django_assert_max_num_queries)
     memory = archive.memory
     with django_assert_max_num_queries(40) as few:
         page(archive, "editor", memory)
-    _archive(memory, *(f"- step {n} of the plan" for n in range(AT_ONCE)))
+    _archive(memory, *(f"- step {n} of the plan" for n in range(PAGE_SIZE)))
     memory.archived_lines().filter(text=ARCHIVED).update(at_us=1)
     with django_assert_max_num_queries(len(few.captured_queries)):
         first = page(archive, "editor", memory)
-    assert first.count('<li id="line-') == AT_ONCE and "The beta shipped" not in first
+    assert first.count('<li id="line-') == PAGE_SIZE and "The beta shipped" not in first
     oldest = memory.archived_lines().get(text=ARCHIVED)
     path = reverse("archive-index", args=[memory.pk])
     response = archive.clients["editor"].get(f"{path}?line={oldest.pk}")

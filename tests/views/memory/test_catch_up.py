@@ -457,7 +457,7 @@ def test_queries_do_not_grow_with_entries(cast: Cast) -> None:
             if i % 2:
                 mark_seen(cast, memory, 1)
             make_version(memory=memory, text="- wholly new", put_back=["- x"], until=MONDAY)
-        indexing.catch_up()  # or the mark's request reads some of these in
+        indexing.index_pending()  # or the mark's request reads some of these in
         for ask in (
             lambda: page(cast),
             lambda: page(cast, query="?since=24h"),

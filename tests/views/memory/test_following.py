@@ -55,7 +55,7 @@ def test_a_jump_list_opens_the_entries(cast: Cast, talk: list[Channel]) -> None:
 def test_followed_channels_are_on_the_first_page(
     cast: Cast, talk: list[Channel], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("memories.views.memory.catch_up.AT_ONCE", 2)
+    monkeypatch.setattr("memories.views.memory.catch_up.PAGE_SIZE", 2)
     choose(cast, talk[0], "follow")
     assert listed(cast)[0] == talk[0].name
     page = cast.clients["member"].get(cast.path("catch-up/")).content.decode()

@@ -70,7 +70,7 @@ def test_an_admin_in_the_channel_decides(client, team, secret):
 
 @pytest.mark.slow
 def test_the_page_of_the_workspace_names_the_channel(client, team, secret):
-    secret.describe({"in_workspace_memory": True})
+    secret.update_fields({"in_workspace_memory": True})
     client.force_login(somebody(team))
     assert (
         "It includes #secret, which is private, by opt-in."

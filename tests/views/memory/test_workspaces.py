@@ -134,7 +134,7 @@ def test_queries_do_not_grow_with_rows(cast: Cast) -> None:
 
 @pytest.mark.nightly("quicker tests run the same lines")
 def test_channels_are_paged_and_searched(cast: Cast, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workspaces, "CHANNELS_AT_ONCE", 3)
+    monkeypatch.setattr(workspaces, "PAGE_SIZE", 3)
     for name in ("alpha", "beta", "gamma", "zeta"):
         ChannelFactory(workspace=cast.workspace, name=name)
 

@@ -104,7 +104,7 @@ def test_a_note_is_changed_under_its_id(cast: Cast) -> None:
     assert response.status_code == 302
     note.refresh_from_db()
     assert (note.content, note.title, note.tags) == ("new words", "new words", ["solution", "a"])
-    assert (note.number, note.worded_by) == (2, cast.users["editor"])
+    assert (note.number, note.written_by) == (2, cast.users["editor"])
     assert note.review_on.isoformat() == "2026-01-31"
     page = cast.clients["member"].get(cast.path(f"notes/{note.pk}/?v=1")).content.decode()
     assert "Text of v1" in page and "old words" in page and "<del>" in page

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.mark.slow
 def test_the_texts_about_a_question_have_links(cast: Cast) -> None:
-    indexing.catch_up()
+    indexing.index_pending()
     page = cast.clients["member"].get(cast.path("ask/?q=When+do+we+launch")).content.decode()
     assert "We launch on Monday" in page and "Answer with the model" not in page
     page = cast.clients["member"].get(cast.path("ask/?q=Who+earns+a+lot")).content.decode()
@@ -24,7 +24,7 @@ def test_the_texts_about_a_question_have_links(cast: Cast) -> None:
 
 
 def test_only_a_post_calls_the_model(cast: Cast, settings: Any, httpserver: HTTPServer) -> None:
-    indexing.catch_up()
+    indexing.index_pending()
     endpoint = FakeEndpoint(httpserver)
     endpoint.reply_with("We launch on Monday [1].")
     use_model(settings, httpserver)
@@ -45,7 +45,7 @@ def test_only_a_post_calls_the_model(cast: Cast, settings: Any, httpserver: HTTP
 def test_without_a_supported_sentence_the_page_says_why(
     cast: Cast, settings: Any, httpserver: HTTPServer, reply: str, shown: str
 ) -> None:
-    indexing.catch_up()
+    indexing.index_pending()
     FakeEndpoint(httpserver).reply_with(reply)
     use_model(settings, httpserver)
     response = cast.clients["member"].post(cast.path("ask/"), {"q": "When do we launch?"})

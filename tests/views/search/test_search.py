@@ -32,7 +32,7 @@ def test_a_hit_shows_place_time_author_and_marked_words(cast: Cast) -> None:
         channel=cast.public, text="来月のデータ移行計画 & <b>", author=cast.author
     )
     NoteFactory(workspace=cast.workspace, content="移行 is done by night")
-    indexing.catch_up()
+    indexing.index_pending()
     page = page_of(cast, "移行")
     assert "来月のデータ<mark>移行</mark>計画 &amp; &lt;b&gt;" in page
     assert f"?around={message.ts}#msg-{message.ts}" in page and cast.author.name in page
@@ -43,7 +43,7 @@ def test_a_hit_shows_place_time_author_and_marked_words(cast: Cast) -> None:
 
 def test_htmx_gets_the_results_and_their_number(cast: Cast) -> None:
     MessageFactory(channel=cast.public, text="移行計画")
-    indexing.catch_up()
+    indexing.index_pending()
     part = page_of(cast, "移行", part=True)
     assert part.lstrip().startswith('<div id="results"') and "<html" not in part
     assert 'id="results-count" hx-swap-oob' in part and "1 result in" in part
@@ -86,7 +86,7 @@ def test_private_texts_are_neither_listed_nor_counted_nor_named(cast: Cast) -> N
     make_version(
         memory=Memory.objects.of_channel(cast.private, MemoryType.LONG_TERM), text="- 移行"
     )
-    indexing.catch_up()
+    indexing.index_pending()
     assert "3 results" in page_of(cast, "移行", "insider")
     for name in ("editor", "member", "guest", "operator"):
         for fields in ({}, {"channel": cast.private.slack_id}, {"in": "notes"}, {"sort": "newest"}):
@@ -109,7 +109,7 @@ def test_many_hits_take_no_more_queries_than_few(cast: Cast) -> None:
             at = MONDAY + timedelta(days=1, minutes=number)
             MessageFactory(channel=cast.public, text="移行 <@U0000001>", at=at, author=cast.author)
             NoteFactory(workspace=cast.workspace, content="移行 again", author=cast.users["editor"])
-        indexing.catch_up()
+        indexing.index_pending()
 
     say(10)
     page_of(cast, "移行")
@@ -134,7 +134,7 @@ def test_older_hits_are_a_link_away(cast: Cast) -> None:
     for number in range(60):
         at = MONDAY + timedelta(days=1, minutes=number)
         MessageFactory(channel=cast.public, text=f"移行 number {number} end", at=at)
-    indexing.catch_up()
+    indexing.index_pending()
     page = page_of(cast, "移行")
     assert "Messages: all 60" in page and "in=messages" in page
     best = page_of(cast, "移行", **{"in": "messages"})
@@ -159,7 +159,7 @@ def test_a_new_note_is_found_at_once(cast: Cast) -> None:
 
 
 def test_a_hit_in_a_memory_shows_its_writer_by_icon_and_word(cast: Cast) -> None:
-    indexing.catch_up()
+    indexing.index_pending()
     page = page_of(cast, "Aya iOS", **{"in": "memories"})
     assert re.search(
         r'<span class="writer model"><svg class="knot knot-model".*?</svg>model<', page
@@ -168,7 +168,7 @@ def test_a_hit_in_a_memory_shows_its_writer_by_icon_and_word(cast: Cast) -> None
     cast.memory.versions.update(job=job)
     assert "</svg>highlights<" in page_of(cast, "Aya iOS", **{"in": "memories"})
     cast.memory.revise("- Aya owns iOS still", by=cast.users["editor"], based_on=2, revision=0)
-    indexing.catch_up()
+    indexing.index_pending()
     page = page_of(cast, "Aya iOS", **{"in": "memories"})
     assert re.search(
         r'<span class="writer person"><svg class="knot.*?</svg><span[^>]*>editor<', page
@@ -177,7 +177,7 @@ def test_a_hit_in_a_memory_shows_its_writer_by_icon_and_word(cast: Cast) -> None
 
 def test_a_note_is_a_click_away(cast: Cast) -> None:
     note = NoteFactory(workspace=cast.workspace, content="the kettle is blue")
-    indexing.catch_up()
+    indexing.index_pending()
     assert f'href="{cast.path(f"notes/{note.pk}/")}"' in page_of(cast, "kettle")
 
 
@@ -216,7 +216,7 @@ def test_older_versions_are_folded_behind_the_current_one(cast: Cast) -> None:
         at = MONDAY + timedelta(days=300, hours=number)
         make_version(memory=cast.memory, text=f"- Kettle {number}", until=at)
     MessageFactory(channel=cast.public, text="the kettle")
-    indexing.catch_up()
+    indexing.index_pending()
     page = page_of(cast, "kettle")
     assert "2 older versions</summary>" in page and 'id="found-older"' not in page
     assert page.index("2 older versions") < page.index("the <mark>kettle</mark>")

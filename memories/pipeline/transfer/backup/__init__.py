@@ -21,6 +21,7 @@ from memories.pipeline.transfer.backup import migrations, postgres, sqlite
 from memories.pipeline.transfer.backup.archive import (
     DERIVED,
     FORMAT,
+    FORMAT_VERSION,
     LEFT_OUT,
     Archive,
     Manifest,
@@ -108,7 +109,7 @@ def back_up(
         else:
             tables, applied = postgres.write_to(archive, on_progress)
         manifest = Manifest(connection.vendor, __version__, now.isoformat(), applied, tables)
-        archive.close(FORMAT, {"left_out": LEFT_OUT, **asdict(manifest)})
+        archive.close(FORMAT, FORMAT_VERSION, {"left_out": LEFT_OUT, **asdict(manifest)})
     _record("backup", path, rows=manifest.rows)
     return BackupReport(path.name, manifest, path.stat().st_size, time.monotonic() - start)
 

@@ -8,6 +8,7 @@ from typing import Any
 from memories.pipeline.transfer.archive import MANIFEST, ArchiveError, ArchiveReader
 
 FORMAT = "memoryhub-backup"
+FORMAT_VERSION = 1
 
 # State of the running processes: sessions, queued tasks (a pass finds the jobs in their rows) and
 # heartbeats. And tokens of connected apps: a restore must not bring back revoked ones.
@@ -52,7 +53,7 @@ class Archive(ArchiveReader):
     """Raises ArchiveError."""
 
     def __init__(self, path: Path) -> None:
-        super().__init__(path, FORMAT, "backup of Memory Hub")
+        super().__init__(path, FORMAT, FORMAT_VERSION, "backup of Memory Hub")
 
     def check_facts(self) -> None:
         try:

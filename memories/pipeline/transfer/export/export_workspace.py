@@ -30,7 +30,7 @@ from memories.pipeline.transfer.export.files import ExportWriter, Progress
 from memories.pipeline.transfer.export.job_keys import current_input_key
 from memories.pipeline.transfer.new_file import new_file
 from memories.rules.batches import in_batches
-from memories.rules.redaction.shingles import MARK
+from memories.rules.redaction.shingles import REDACTED
 from memories.rules.transfer import export_format
 from memories.rules.transfer.schema import to_json
 
@@ -69,7 +69,7 @@ def export_workspace(
                     exporter.write()
                 counts, left_out = dict(exporter.report.counts), exporter.report.left_out
                 facts = {"prompts": PROMPTS, "left_out": left_out, "counts": counts}
-                writer.close(export_format.FORMAT, facts)
+                writer.close(export_format.FORMAT, export_format.FORMAT_VERSION, facts)
             except BaseException:
                 writer.abandon()
                 raise
@@ -239,7 +239,7 @@ def withhold(version: MemoryVersion) -> None:
 
     The version stays, because numbers have no gaps.
     """
-    version.name, version.content = "", MARK
+    version.name, version.content = "", REDACTED
     version.trigger, version.put_back, version.kept, version.dropped = {}, [], [], []
 
 

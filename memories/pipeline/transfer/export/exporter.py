@@ -34,7 +34,7 @@ WITHHELD_MESSAGE = {
 # Relations of notes and their versions: key in the export, and path of its value.
 NOTE_RELATIONS = {
     "channel": "channel__slack_id",
-    **{name: f"{name}__username" for name in ("author", "worded_by", "deleted_by")},
+    **{name: f"{name}__username" for name in ("author", "written_by", "deleted_by")},
 }
 NOTE_VERSION_RELATIONS = {"channel": "channel__slack_id", "written_by": "written_by__username"}
 _T = TypeVar("_T")

@@ -34,7 +34,9 @@ class ExportReader(ArchiveReader):
     """Raises `ArchiveError`."""
 
     def __init__(self, path: Path) -> None:
-        super().__init__(path, export_format.FORMAT, "export of a workspace")
+        super().__init__(
+            path, export_format.FORMAT, export_format.FORMAT_VERSION, "export of a workspace"
+        )
 
     def check_facts(self) -> None:
         if len(self.files) > MAX_FILES or self.unpacked_bytes > MAX_BYTES:

@@ -318,7 +318,7 @@ class Importer:
             row["channel"] = self.find_channel(row["channel"])
             if source := row.pop("source"):
                 row["source_id"] = self.message_ids([source])[source]
-            for name in ("author", "deleted_by", "worded_by"):
+            for name in ("author", "deleted_by", "written_by"):
                 row[name] = self.find_account(row[name])
             return Note(workspace=self.workspace, **row), versions
 

@@ -221,6 +221,6 @@ NOTE = model_schema(
     restored_from=nullable(NUMBER),
     channel=nullable(ID),
     source=nullable(MESSAGE_KEY),
-    **dict.fromkeys(("author", "worded_by", "deleted_by"), USER),
+    **dict.fromkeys(("author", "written_by", "deleted_by"), USER),
     versions=list_of(NOTE_VERSION),
 )
