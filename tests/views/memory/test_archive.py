@@ -198,7 +198,7 @@ def test_pages_and_links_to_a_line(archive: Cast, django_assert_max_num_queries)
     ],
 )
 def test_the_search_finds_it(archive: Cast, name: str, typed: str, count: int | None) -> None:
-    index_of.catch_up()
+    index_of.index_pending()
     response = archive.clients[name].get(archive.path("search/"), {"q": typed})
     if count is None:
         assert response.status_code == 404
@@ -212,7 +212,7 @@ def test_the_search_folds_it_behind_other_results(
     archive: Cast, typed: str, is_folded: bool
 ) -> None:
     MessageFactory(channel=archive.public, author=archive.author, text="the beta is out")
-    index_of.catch_up()
+    index_of.index_pending()
     html = archive.clients["member"].get(archive.path("search/"), {"q": typed}).content.decode()
     assert ("Show archived lines</summary>" in html) is is_folded
     assert "The <mark>beta</mark> shipped" in html
