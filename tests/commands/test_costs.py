@@ -112,12 +112,12 @@ class TestSums:
         assert sums(report()["total"]) == {
             "calls": 4,
             "requests": 1,
-            "promised_tokens": 1000,
-            "promised_dollars": "0.000300",
+            "reserved_tokens": 1000,
+            "reserved_dollars": "0.000300",
             "lost_tokens": 14000,
             "lost_dollars": "0.000600",
         }
-        assert "promised up to 1,000 tokens, $0.000300" in run()
+        assert "reserved up to 1,000 tokens, $0.000300" in run()
 
     def test_a_refused_call_costs_nothing(self, report, channel):
         call(channel, (0, 0), 0, fault="rate_limited")

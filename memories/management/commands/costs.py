@@ -197,7 +197,7 @@ def _summary(sums: Sums) -> str:
         *([f"{sums.unpriced_tokens:,} unpriced tokens"] if sums.unpriced_tokens else []),
     ]
     for name, tokens, micros in (
-        ("promised", sums.promised_tokens, sums.promised_micros),
+        ("reserved", sums.reserved_tokens, sums.reserved_micros),
         ("lost", sums.lost_tokens, sums.lost_micros),
     ):
         if tokens:

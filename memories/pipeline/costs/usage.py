@@ -50,10 +50,10 @@ class Sums:
     tokens_in: int = 0
     tokens_out: int = 0
     unpriced_tokens: int = 0
-    promised_tokens: int = 0
+    reserved_tokens: int = 0
     lost_tokens: int = 0
     micros: int | None = None
-    promised_micros: int | None = None
+    reserved_micros: int | None = None
     lost_micros: int | None = None
 
     @property
@@ -84,7 +84,7 @@ class Row:
 
 @dataclass(frozen=True)
 class CapUse:
-    """A cap, and the sums that count against it: used, promised and lost."""
+    """A cap, and the sums that count against it: used, reserved and lost."""
 
     cap: Cap
     first_day: date
@@ -227,8 +227,8 @@ def _sums() -> dict[str, Any]:
         "sum_tokens_out": Sum("completion_tokens"),
         "sum_micros": Sum("micros", filter=is_known),
         "sum_unpriced_tokens": Sum("tokens", filter=is_known & Q(micros=None)),
-        "sum_promised_tokens": Sum("tokens", filter=under_way),
-        "sum_promised_micros": Sum("micros", filter=under_way),
+        "sum_reserved_tokens": Sum("tokens", filter=under_way),
+        "sum_reserved_micros": Sum("micros", filter=under_way),
         "sum_lost_tokens": Sum("tokens", filter=is_lost),
         "sum_lost_micros": Sum("micros", filter=is_lost),
     }

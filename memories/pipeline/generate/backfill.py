@@ -40,7 +40,7 @@ class Progress:
     """The progress of a backfill.
 
     ``is_cut``: all its messages are in segments, so ``total`` is final. ``micros`` are millionths of
-    a dollar, None without a price. ``promised_tokens`` are reserved by running calls.
+    a dollar, None without a price. ``reserved_tokens`` are reserved by running calls.
     ``seconds_left`` is None while there is no rate.
     """
 
@@ -52,7 +52,7 @@ class Progress:
     merges: int  # done
     tokens: int
     micros: int | None
-    promised_tokens: int
+    reserved_tokens: int
     seconds_left: Range | None
 
     @property
@@ -68,7 +68,7 @@ class Progress:
             "merges": self.merges,
             "tokens": self.tokens,
             "dollars": None if self.micros is None else self.micros / MICROS,
-            "promised_tokens": self.promised_tokens,
+            "reserved_tokens": self.reserved_tokens,
             "minutes_left": self.minutes_left,
             "channels": [
                 {
@@ -150,7 +150,7 @@ def progress_of(backfill: Backfill, now: datetime) -> Progress:
         merges=backfill.jobs.filter(segment=None, state=Job.State.DONE).count(),
         tokens=tokens,
         micros=spent["all_micros"] or 0 if has_price else None,
-        promised_tokens=backfill.calls.all().committed()[0] - tokens,
+        reserved_tokens=backfill.calls.all().committed()[0] - tokens,
         seconds_left=_estimate_seconds_left(backfill, now),
     )
 

@@ -561,7 +561,7 @@ def test_progress_counts_summaries_merges_and_cost(channel, workspace, model):
     backfill.resume(None, cap_tokens=None)
     finished(backfill)
     done = progress_of(backfill, timezone.now())
-    assert (done.made, done.total, done.merges, done.promised_tokens) == (DAYS, DAYS, 3, 0)
+    assert (done.made, done.total, done.merges, done.reserved_tokens) == (DAYS, DAYS, 3, 0)
     assert done.tokens == model.tokens and done.seconds_left is None
 
 
