@@ -57,7 +57,7 @@ def place(job: Any) -> str | None:
 def job_details(job: Any, now: datetime, *, endpoint_closed: bool) -> dict[str, Any]:
     """Return the row of the list with the calls, the inputs and the reply."""
     reply, is_readable = job.saved_reply, job.is_readable
-    reads = job.read.select_related("version__memory").order_by("version")
+    reads = job.input_rows.select_related("version__memory").order_by("version")
     return job_row(job, now, endpoint_closed=endpoint_closed) | {
         "trigger": job.trigger,
         "what_happened": job.fault_text if is_readable else None,
@@ -73,7 +73,7 @@ def job_details(job: Any, now: datetime, *, endpoint_closed: bool) -> dict[str, 
         "tokens_out": job.completion_tokens,
         "requests": job.calls,
         "seconds": round(job.seconds, 3),
-        "calls": [call_row(model_call) for model_call in job.claims.order_by("fence")],
+        "calls": [call_row(model_call) for model_call in job.model_calls.order_by("fence")],
         "inputs": [
             {"version": job_input.version_id, "revision": job_input.revision} for job_input in reads
         ],

@@ -118,7 +118,7 @@ class Stage:
 
 def figures(made: world.World, model: FakeModel, mixed: Round) -> dict[str, Any]:
     poison = Job.objects.filter(pk__in=[*mixed.killers, *mixed.failures])
-    claims = [job.claims.count() for job in poison]
+    claims = [job.model_calls.count() for job in poison]
     dead = poison.filter(state=Job.State.DEAD).exclude(fault="").exclude(fault_text="")
     all_dead = Job.objects.filter(state=Job.State.DEAD)
     good_dead = all_dead.exclude(pk__in=poison.values("pk")).count()

@@ -57,7 +57,7 @@ class ModelCall(models.Model):
     job = models.ForeignKey(
         Job,
         on_delete=models.SET_NULL,
-        related_name="claims",
+        related_name="model_calls",
         verbose_name=_("job"),
         null=True,
     )

@@ -250,7 +250,7 @@ class Job(models.Model):
         )
         if closed and state == self.State.DONE and self.memory.memory_type == MemoryType.LONG_TERM:
             # A version that was rewritten since this job read it is still to be merged.
-            read = self.read.filter(revision=F("version__revision"))
+            read = self.input_rows.filter(revision=F("version__revision"))
             MemoryVersion.objects.filter(pk__in=read.values("version")).update(merged=True)
         return bool(closed)
 
@@ -322,7 +322,7 @@ class Job(models.Model):
 class JobInput(models.Model):
     """A version that a merge reads, with its revision at that time."""
 
-    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="read")
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="input_rows")
     version = models.ForeignKey(MemoryVersion, on_delete=models.CASCADE, related_name="read_by")
     revision = models.PositiveIntegerField()
 

@@ -92,7 +92,7 @@ def measure_calls(model: str) -> CallStatistics:
         Job.objects.filter(state=Job.State.DONE, segment__isnull=False)
         .filter(pk__in=calls.values("job"))
         .select_related("memory__workspace")
-        .prefetch_related(Prefetch("claims", queryset=calls))
+        .prefetch_related(Prefetch("model_calls", queryset=calls))
         .order_by("-pk")[:MOST_SAMPLES]
     )
     if not jobs:
@@ -108,7 +108,7 @@ def measure_calls(model: str) -> CallStatistics:
         assert job.segment_id
         tokens = sizes[job.segment_id]
         limit = job.memory.workspace.memory_settings.short_term_max_tokens
-        for call in job.claims.all():
+        for call in job.model_calls.all():
             assert call.ended_at
             overheads.append(call.prompt_tokens - tokens)
             reply_ratios.append(call.completion_tokens / reply_tokens(limit, tokens))

@@ -128,7 +128,7 @@ def _schedule_hourly_merge(
         return
     if last is not None and has_text and last.as_of_us <= as_of_us < last.as_of_us + wait_us:
         return
-    read = set(last.read.values_list("version", "revision")) if last else set()
+    read = set(last.input_rows.values_list("version", "revision")) if last else set()
     versions = list(inputs)
     has_new = any((version.pk, version.revision) not in read for version in versions)
     if has_new and not memory.jobs.unfinished().exists():
@@ -221,7 +221,7 @@ def rebuild_inputs(memory: Memory) -> MemoryVersionQuerySet:
 
 def unmerge_unread(rebuild: Job) -> None:
     """Mark versions as unmerged that a rebuild did not read, so that the next merge reads them."""
-    unread = rebuild_inputs(rebuild.memory).exclude(pk__in=rebuild.read.values("version"))
+    unread = rebuild_inputs(rebuild.memory).exclude(pk__in=rebuild.input_rows.values("version"))
     MemoryVersion.objects.filter(pk__in=list(unread.values_list("pk", flat=True))).update(
         merged=False
     )
@@ -238,7 +238,7 @@ def is_current(job: Job) -> bool:
     has_old_base = job.base_id != memory.current_id and not job.is_rebuild
     if has_old_base or not has_allowed_inputs(job):
         return False
-    return not job.read.exclude(revision=models.F("version__revision")).exists()
+    return not job.input_rows.exclude(revision=models.F("version__revision")).exists()
 
 
 def has_allowed_inputs(job: Job) -> bool:
@@ -254,7 +254,7 @@ def has_allowed_inputs(job: Job) -> bool:
     is_allowed = models.Q(
         version__audience=MemoryVersion.Audience.SCOPE, version__memory__channel__in=channels
     )
-    return not job.read.exclude(is_allowed).exists()
+    return not job.input_rows.exclude(is_allowed).exists()
 
 
 def schedule_thread(memory: Memory, as_of_us: int) -> None:

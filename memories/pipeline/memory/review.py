@@ -28,7 +28,7 @@ def find_proposed_jobs(workspace: Workspace, reader: Reader) -> list[Job]:
     waiting = (
         proposed.visible_to(reader)
         .filter(for_current_text | Q(trigger__reason=REBUILD))
-        .exclude(read__version__audience__in=("members", "nobody"))
+        .exclude(input_rows__version__audience__in=("members", "nobody"))
         .with_memory()
         .order_by("memory", "pk")
     )

@@ -374,7 +374,7 @@ class Redactor:
             if rows.filter(channel=None).exists():
                 affected |= Q(memory__workspace=self.workspace)
             else:
-                affected |= Q(read__version__memory__in=memories)
+                affected |= Q(input_rows__version__memory__in=memories)
         if self.person_names:  # any call may have been sent a name
             affected = Q(memory__workspace=self.workspace)
         running = Job.objects.filter(affected, state__in=(Job.State.CLAIMED, Job.State.REPLIED))

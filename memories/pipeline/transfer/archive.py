@@ -124,9 +124,9 @@ class ArchiveReader:
             facts = parse_json(content.decode())
             if not isinstance(facts, dict) or facts.pop("format", None) != archive_format:
                 raise SchemaError(f"this is no {kind}")
-            if (other := facts.pop("format_version", None)) != version:
+            if (actual := facts.pop("format_version", None)) != version:
                 raise SchemaError(
-                    f"is of version {str(other)[:20]} of the format; this program reads {version}"
+                    f"is of version {str(actual)[:20]} of the format; this program reads {version}"
                 )
             files = _FILES(facts.pop("files", None))
         except UnicodeDecodeError as error:

@@ -44,9 +44,9 @@ from memories.views.generate.health import get_signals
 from memories.views.memory.seen import (
     NavChannel,
     first_channels,
-    not_muted,
     preferred_channels,
     recent_channels,
+    unmuted_memories,
     unseen_keys,
 )
 
@@ -153,9 +153,9 @@ class WorkspaceAccess:
         return {}
 
     @cached_property
-    def followed(self) -> MemoryQuerySet:
+    def unmuted_memories(self) -> MemoryQuerySet:
         """The memories that the reader catches up with, without muted channels."""
-        return not_muted(self.reader, self.workspace.pk)
+        return unmuted_memories(self.reader, self.workspace.pk)
 
     @cached_property
     def preferences(self) -> dict[int, str]:

@@ -266,7 +266,7 @@ def _steps(access: WorkspaceAccess, row: JobRow) -> dict[str, Any]:
     context: dict[str, Any] = {
         "calls": [
             (call, call.ended_at - call.began_at if call.ended_at else None)
-            for call in job.claims.order_by("fence")
+            for call in job.model_calls.order_by("fence")
         ]
     }
     if not row.job.is_readable:

@@ -59,7 +59,7 @@ def restore(request: UserRequest, pk: int) -> HttpResponse:
     except StaleBase:
         memory.refresh_from_db()
         lines = memory.archived_lines().newest_first()
-        return _render(request, access, memory, lines, moved_on=True)
+        return _render(request, access, memory, lines, has_conflict=True)
     toasts.success(
         request,
         _("The line was restored in version %(number)s. Pin it to keep it.")
@@ -74,7 +74,7 @@ def _render(
     memory: Memory,
     lines: LineQuerySet,
     *,
-    moved_on: bool = False,
+    has_conflict: bool = False,
 ) -> HttpResponse:
     page = Paginator(lines.select_related("version"), PAGE_SIZE).get_page(request.GET.get("page"))
     context = {
@@ -82,8 +82,8 @@ def _render(
         "memory": memory,
         "page": page,
         "lines": display_lines(list(page.object_list), access),
-        "moved_on": moved_on,
+        "has_conflict": has_conflict,
     }
     return render_page(
-        request, "memory/archive/index.html", context, status=409 if moved_on else 200
+        request, "memory/archive/index.html", context, status=409 if has_conflict else 200
     )

@@ -119,7 +119,9 @@ def _find_put_back(
 
 def _find_unanswered(access: WorkspaceAccess, now: datetime) -> list[AttentionItem]:
     """Return the current texts with questions that are open for over 7 days."""
-    newest = access.followed.order_by("-current").values("current")[:MEMORIES_WITH_QUESTIONS]
+    newest = access.unmuted_memories.order_by("-current").values("current")[
+        :MEMORIES_WITH_QUESTIONS
+    ]
     first_version = MemoryVersion.objects.filter(
         memory=OuterRef("version__memory"), number=OuterRef("since")
     )

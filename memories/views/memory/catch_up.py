@@ -39,7 +39,7 @@ from memories.views.memory.news import (
     most_important_first,
     with_channels,
 )
-from memories.views.memory.seen import followed
+from memories.views.memory.seen import catch_up_memories
 from memories.views.memory.selection import Selection, form_context, parse_selection
 from memories.views.pages import render_page_or_part, wants_part
 from memories.views.paths import scope_name
@@ -78,7 +78,7 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
     part = "memory/catch_up/_entries.html"
     if cursor is None or not wants_part(request):
         part = "memory/catch_up/_catch_up.html"
-        has_memories = bool(news.keys or digest) or access.followed.exists()
+        has_memories = bool(news.keys or digest) or access.unmuted_memories.exists()
         context |= {
             "opening": [] if cursor else load_opening(shown, access, selection.since),
             "unseen": [entry for entry in shown if entry.memory.news],
@@ -111,7 +111,9 @@ def mark_all(request: UserRequest, slug: str) -> HttpResponse:
     pairs = (pair.partition(":") for pair in request.POST.getlist("seen"))
     numbers = {number_or_none(pk): number_or_none(number) or 0 for pk, _colon, number in pairs}
     count = 0
-    for memory in followed(access.reader, access.workspace.pk).filter(pk__in=filter(None, numbers)):
+    for memory in catch_up_memories(access.reader, access.workspace.pk).filter(
+        pk__in=filter(None, numbers)
+    ):
         if visible_versions(memory, access).filter(number=numbers[memory.pk]).exists():
             seen = Seen.objects.of(request.user, memory)
             count += seen.mark(numbers[memory.pk], timezone.now())
@@ -125,7 +127,7 @@ def mark_all(request: UserRequest, slug: str) -> HttpResponse:
 def mark(request: UserRequest, slug: str, pk: int) -> HttpResponse:
     """Mark the version ``number`` as seen, or restore the mark before it with ``undo``."""
     access = open_workspace(request, slug)
-    memory = get_object_or_404(followed(access.reader, access.workspace.pk), pk=pk)
+    memory = get_object_or_404(catch_up_memories(access.reader, access.workspace.pk), pk=pk)
     number = number_or_none(request.POST.get("number", ""))
     if number is None:
         raise Http404
@@ -157,7 +159,7 @@ def _render_entry(
     request: UserRequest, access: WorkspaceAccess, pk: int, selection: Selection, news: str
 ) -> HttpResponse:
     """Render one entry and the counts that depend on it."""
-    memories = followed(access.reader, access.workspace.pk).filter(pk=pk)
+    memories = catch_up_memories(access.reader, access.workspace.pk).filter(pk=pk)
     entries = load_entries(memories, access, selection.since, folded=pk)
     if not entries:
         raise Http404
@@ -192,14 +194,14 @@ def _title_moment(access: WorkspaceAccess, since: Since) -> Any:
     if not access.unseen:
         return marks.aggregate(at=Max("at"))["at"]
     unmarked = ~Exists(marks.filter(memory=OuterRef("pk")))
-    if unseen_memories(access.followed, access.reader.user_id).filter(unmarked).exists():
+    if unseen_memories(access.unmuted_memories, access.reader.user_id).filter(unmarked).exists():
         return None
     return marks.filter(number__lt=F("memory__current__number")).aggregate(at=Min("at"))["at"]
 
 
 def _marks(access: WorkspaceAccess) -> QuerySet[Seen]:
     marks = Seen.objects.filter(user=access.reader.user_id, at__isnull=False)
-    return marks.filter(Exists(access.followed.filter(pk=OuterRef("memory"))))
+    return marks.filter(Exists(access.unmuted_memories.filter(pk=OuterRef("memory"))))
 
 
 def _channels_behind(access: WorkspaceAccess, now: datetime) -> list[tuple[Channel, Coverage]]:

@@ -146,13 +146,13 @@ def load_news(
     ``folded`` is the primary key of a memory to include although it is seen.
     """
     if since.us is None:
-        changed = unseen_memories(access.followed, access.reader.user_id)
+        changed = unseen_memories(access.unmuted_memories, access.reader.user_id)
     else:
         # The time of the messages counts: an import today may bring lines of last year.
         lines = Line.objects.filter(version=OuterRef("current"), at_us__gt=since.us, redacted=False)
-        changed = access.followed.filter(Exists(lines))
+        changed = access.unmuted_memories.filter(Exists(lines))
     if folded is not None:
-        changed |= access.followed.filter(pk=folded)
+        changed |= access.unmuted_memories.filter(pk=folded)
     choices = access.preferences.items()
     follows = [channel for channel, choice in choices if choice == ChannelPreference.Choice.FOLLOW]
     keys = load_keys(changed.filter(channel__isnull=False), follows)
@@ -162,7 +162,7 @@ def load_news(
     shown = Q(pk__in=[pk for *_order, pk in keys[:limit]]) | Q(pk__in=digest.values("pk"))
     news = News(keys)
     positions = {pk: position for position, (*_order, pk) in enumerate(keys)}
-    for entry in load_entries(access.followed.filter(shown), access, since, folded):
+    for entry in load_entries(access.unmuted_memories.filter(shown), access, since, folded):
         if entry.memory.channel_id is None:
             news.digest = entry
         else:

@@ -69,7 +69,7 @@ def accept(request: UserRequest, pk: int) -> HttpResponse:
     except (StaleBase, ChangedSince):
         pass
     if version is None:
-        return _answer_moved_on(request, access, memory, typed)
+        return _answer_conflict(request, access, memory, typed)
     toasts.success(request, _("Approved. It is version %(number)s.") % {"number": version.number})
     return redirect(card_path(memory))
 
@@ -82,7 +82,7 @@ def reject(request: UserRequest, pk: int) -> HttpResponse:
     must_edit(access)
     job = _find_seen_job(request, memory)
     if job is None or not proposals.reject(job, by=request.user):
-        return _answer_moved_on(request, access, memory)
+        return _answer_conflict(request, access, memory)
     toasts.success(request, _("Rejected. The text is unchanged."))
     return redirect(card_path(memory))
 
@@ -123,7 +123,7 @@ def decide(request: UserRequest, pk: int, proposal: int) -> HttpResponse:
     else:
         is_decided = correction.reject(by=request.user)
     if not is_decided:
-        return _answer_moved_on(request, access, memory, typed)
+        return _answer_conflict(request, access, memory, typed)
     toasts.success(request, news)
     if corrections.open().exists():
         return redirect("proposals-detail", pk)
@@ -168,7 +168,7 @@ def read_typed_text(request: UserRequest, suffix: str = "") -> str | None:
     return None if is_shown or f"text{suffix}" not in request.POST else text
 
 
-def _answer_moved_on(
+def _answer_conflict(
     request: UserRequest, access: WorkspaceAccess, memory: Memory, typed: str | None = None
 ) -> HttpResponse:
     memory.refresh_from_db()
@@ -211,7 +211,7 @@ def _render(
             "max_length": MAX_LENGTH,
             "changes": changed_rows(rows),
             "drift": [(DRIFT_NAMES[drift.kind], drift) for drift in drifts],
-            "moved_on": status == 409,
+            "has_conflict": status == 409,
             "unsaved": unsaved,
             "problem": problem,
             "text": proposal_text if text is None else text,

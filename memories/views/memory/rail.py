@@ -15,7 +15,7 @@ from memories.views.memory.display import (
     for_list,
     visible_versions,
 )
-from memories.views.memory.seen import followed, with_marks
+from memories.views.memory.seen import catch_up_memories, with_marks
 
 VERSIONS_SHOWN = 5
 
@@ -76,7 +76,7 @@ def find_last_seen(
 
     The keys are those of the memories. One query, and another for each memory with news.
     """
-    followed_memories = followed(access.reader, access.workspace.pk).filter(
+    followed_memories = catch_up_memories(access.reader, access.workspace.pk).filter(
         pk__in=[memory.pk for memory in memories]
     )
     return {

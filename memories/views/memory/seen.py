@@ -40,7 +40,7 @@ class NavChannel:
         return self.kind == Channel.Kind.PUBLIC
 
 
-def followed(reader: Reader, workspace: int) -> MemoryQuerySet:
+def catch_up_memories(reader: Reader, workspace: int) -> MemoryQuerySet:
     """Return the memories of "Catch up": the workspace's long-term memory, and one a channel.
 
     A channel has its short-term memory there as long as it has no long-term text.
@@ -54,10 +54,10 @@ def followed(reader: Reader, workspace: int) -> MemoryQuerySet:
     )
 
 
-def not_muted(reader: Reader, workspace: int) -> MemoryQuerySet:
-    """Return the followed memories without those of muted channels."""
+def unmuted_memories(reader: Reader, workspace: int) -> MemoryQuerySet:
+    """Return the memories of "Catch up" without those of muted channels."""
     muted = ChannelPreference.objects.with_choice(reader, ChannelPreference.Choice.MUTE)
-    return followed(reader, workspace).exclude(channel__in=muted)
+    return catch_up_memories(reader, workspace).exclude(channel__in=muted)
 
 
 # Each page executes these with `fetch`.
@@ -65,7 +65,7 @@ def not_muted(reader: Reader, workspace: int) -> MemoryQuerySet:
 
 def unseen_keys(reader: Reader, workspace: int, limit: int) -> QuerySet[Memory, Any]:
     """Return the keys of memories with news."""
-    return unseen_memories(not_muted(reader, workspace), reader.user_id).values("pk")[:limit]
+    return unseen_memories(unmuted_memories(reader, workspace), reader.user_id).values("pk")[:limit]
 
 
 def preferred_channels(reader: Reader, workspace: int, limit: int) -> QuerySet[Channel, Any]:
@@ -76,7 +76,7 @@ def preferred_channels(reader: Reader, workspace: int, limit: int) -> QuerySet[C
 
 def recent_channels(reader: Reader, workspace: int, limit: int) -> QuerySet[Channel, Any]:
     """Return the columns of `NavChannel` for the channels whose memories changed last."""
-    newest = not_muted(reader, workspace).filter(channel__isnull=False).order_by("-current")
+    newest = unmuted_memories(reader, workspace).filter(channel__isnull=False).order_by("-current")
     return _nav_columns(reader, workspace, Q(pk__in=newest.values("channel")[:limit]))
 
 
@@ -86,7 +86,7 @@ def first_channels(reader: Reader, workspace: int, limit: int) -> QuerySet[Chann
 
 
 def _nav_columns(reader: Reader, workspace: int, chosen: Q) -> QuerySet[Channel, Any]:
-    memories = followed(reader, workspace).filter(channel=OuterRef("pk"))
+    memories = catch_up_memories(reader, workspace).filter(channel=OuterRef("pk"))
     news = with_seen(memories, reader.user_id).values("news")[:1]  # type: ignore[misc]
     channels = Channel.objects.visible_to(reader).filter(chosen, workspace=workspace)
     ordered = channels.order_by("is_archived", "name", "slack_id")

@@ -76,8 +76,8 @@ def restore(request: UserRequest, pk: int) -> HttpResponse:
         return _answer(request, access, version, _("This is already the current text."))
     except StaleBase:
         memory.refresh_from_db()
-        moved_on = _("Nothing was restored. v%(n)s was saved after you opened this page.")
-        return _render(request, access, version, moved_on=moved_on, status=409)
+        conflict = _("Nothing was restored. v%(n)s was saved after you opened this page.")
+        return _render(request, access, version, conflict=conflict, status=409)
     news = (
         _("Version %(old)s was restored as version %(new)s.")
         if memory.current_id == restored.pk
@@ -154,7 +154,7 @@ def undo(request: UserRequest, older: int, newer: int) -> HttpResponse:
         ) % {"number": version.number}
         return _answer(request, access, version, news, has_undo=True)
     memory.refresh_from_db()
-    return _render(request, access, new, moved_on=refusal, status=409)
+    return _render(request, access, new, conflict=refusal, status=409)
 
 
 @login_required
@@ -179,8 +179,8 @@ def pin(request: UserRequest, pk: int) -> HttpResponse:
         raise Http404 from error
     except StaleBase:
         memory.refresh_from_db()
-        moved_on = _("Nothing was pinned. v%(n)s was saved after you opened this page.")
-        return _answer_pin(request, access, version, moved_on=moved_on)
+        conflict = _("Nothing was pinned. v%(n)s was saved after you opened this page.")
+        return _answer_pin(request, access, version, conflict=conflict)
     news = (
         _("Pinned. Updates keep this line unchanged.")
         if pinned
@@ -195,32 +195,32 @@ def _answer_pin(
     version: MemoryVersion,
     *,
     news: str = "",
-    moved_on: str = "",
+    conflict: str = "",
     position: int | None = None,
 ) -> HttpResponse:
     """Answer with the card of the button (``on=memory``, ``on=now``) or the page.
 
     The line at ``position`` is open.
     """
-    memory, status = version.memory, 409 if moved_on else 200
+    memory, status = version.memory, 409 if conflict else 200
     card = request.POST.get("on", "")
     is_on_card = card in ("memory", "now")
     if not wants_part(request):
-        if moved_on:
-            return _render(request, access, version, moved_on=moved_on, status=status)
+        if conflict:
+            return _render(request, access, version, conflict=conflict, status=status)
         toasts.success(request, news)
         return redirect(
             card_path(memory) if is_on_card else reverse("versions-detail", args=[version.pk])
         )
     if not is_on_card:
         return _render(
-            request, access, version, news=news, moved_on=moved_on, takes_focus=False, status=status
+            request, access, version, news=news, conflict=conflict, takes_focus=False, status=status
         )
     if card == "now":
         page, context = "memory/memories/_now.html", texts_context(access, None, memory)
     else:
         page, context = "memory/memories/_saved.html", card_context(memory, access)
-    context |= {"access": access, "news": news, "moved_on": _with_number(moved_on, memory)}
+    context |= {"access": access, "news": news, "conflict": _with_number(conflict, memory)}
     context["open_line"] = position
     return render_page_or_part(request, page, page, context, status=status)
 
@@ -322,7 +322,7 @@ def _render(
     version: MemoryVersion,
     *,
     news: str = "",
-    moved_on: str = "",
+    conflict: str = "",
     misnamed: tuple[str, str] | None = None,
     takes_focus: bool = True,
     has_undo: bool = False,
@@ -354,7 +354,7 @@ def _render(
         "address": request.build_absolute_uri(reverse("versions-detail", args=[version.pk])),
         "newest": visible.aggregate(newest=Max("number"))["newest"] or version.number,
         "news": news,
-        "moved_on": _with_number(moved_on, memory),
+        "conflict": _with_number(conflict, memory),
         "misnamed": misnamed,
         "longest_name": MAX_NAME_LENGTH,
         "takes_focus": takes_focus,

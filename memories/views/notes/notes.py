@@ -171,9 +171,9 @@ def restore(request: UserRequest, slug: str, pk: int, number: int) -> HttpRespon
     try:
         done = note.restore(version, by=request.user, based_on=based_on, revision=revision)
     except StaleNote as error:
-        moved_on = _("Nothing was restored. v%(n)s was saved after you opened this page.")
-        news = moved_on % {"n": error.current.number}
-        return _detail(request, access, error.current, moved_on=news, status=409)
+        conflict = _("Nothing was restored. v%(n)s was saved after you opened this page.")
+        news = conflict % {"n": error.current.number}
+        return _detail(request, access, error.current, conflict=news, status=409)
     news = (
         _("Version %(old)s was restored as version %(new)s.") % {"old": number, "new": note.number}
         if done
@@ -269,7 +269,7 @@ def _detail(
     access: WorkspaceAccess,
     note: Note,
     *,
-    moved_on: str = "",
+    conflict: str = "",
     status: int = 200,
 ) -> HttpResponse:
     versions = _versions(access, note)
@@ -279,7 +279,7 @@ def _detail(
         "note": note,
         "card": note_cards([note], access)[0],
         "page": page,
-        "moved_on": moved_on,
+        "conflict": conflict,
         "source_path": _source_path(access, note),
     }
     number = number_or_none(request.GET.get("v", ""))

@@ -89,8 +89,8 @@ def accept(request: UserRequest, slug: str, pk: int) -> HttpResponse:
     try:
         version = line.accept(by=request.user, based_on=based_on, revision=revision)
     except StaleBase:
-        moved_on = _("Nothing was changed. The memory has a newer text. Check it, then try again.")
-        return _page(request, access, moved_on=moved_on)
+        conflict = _("Nothing was changed. The memory has a newer text. Check it, then try again.")
+        return _page(request, access, conflict=conflict)
     if version is None:
         return _respond(request, access, _("Somebody else already decided about this line."))
     schedule_pass(access.workspace.pk)
@@ -188,7 +188,7 @@ def _respond(request: UserRequest, access: WorkspaceAccess, news: str) -> HttpRe
 
 
 def _page(
-    request: UserRequest, access: WorkspaceAccess, *, news: str = "", moved_on: str = ""
+    request: UserRequest, access: WorkspaceAccess, *, news: str = "", conflict: str = ""
 ) -> HttpResponse:
     waiting = _of(access).waiting().with_memory()
     lines = list(waiting[: LINES_SHOWN + 1])
@@ -205,9 +205,9 @@ def _page(
             "has_more": len(lines) > LINES_SHOWN,
             "revoked_people": list(people),
             "news": news,
-            "moved_on": moved_on,
+            "conflict": conflict,
         },
-        status=409 if moved_on else 200,
+        status=409 if conflict else 200,
     )
 
 

@@ -17,7 +17,7 @@ from memories.views.access.access import (
     open_workspace,
 )
 from memories.views.memory.news import with_channels
-from memories.views.memory.seen import followed, with_marks
+from memories.views.memory.seen import catch_up_memories, with_marks
 from memories.views.pages import render_page_or_part
 from memories.views.search.search_results import (
     filters_of,
@@ -77,6 +77,6 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
 
 def _recent(access: WorkspaceAccess) -> list[Memory]:
     """Return the newest memories, for a page without a query."""
-    newest = followed(access.reader, access.workspace.pk).order_by("-current")[:RECENT]
+    newest = catch_up_memories(access.reader, access.workspace.pk).order_by("-current")[:RECENT]
     memories = Memory.objects.filter(pk__in=list(newest.values_list("pk", flat=True)))
     return with_channels(with_marks(memories, access.reader), access)

@@ -337,6 +337,6 @@ class TestQuerysets:
         version.rewrite(
             NewVersion(lines=version.line_values(), origin=version.origin, content="- two")
         )
-        assert job.read.get().revision == 0
+        assert job.input_rows.get().revision == 0
         assert version.revision == 1
         assert list(job.inputs.all()) == [version]

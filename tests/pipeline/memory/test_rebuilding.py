@@ -66,7 +66,7 @@ def test_a_rebuild_reads_all_short_term_versions(memory, summariser):
     job = rebuilt(memory, summariser=summariser)
     assert job.state == Job.State.PROPOSED
     assert long(memory.channel).current.content == before
-    assert job.read.count() == 2 and proposals.find_proposal(memory) == job
+    assert job.input_rows.count() == 2 and proposals.find_proposal(memory) == job
     text = "\n".join(line.text for line in proposals.proposed_lines(job))
     assert FIRST in text and SECOND in text and "- Anna's own word." in text
 
@@ -148,7 +148,7 @@ def test_a_new_rebuild_replaces_an_older_one(memory):
 @pytest.mark.slow
 def test_an_input_rewritten_before_the_call_is_read_again(memory):
     job = rebuild(memory, None, MONDAY + hours(48))
-    first = job.read.first().version
+    first = job.input_rows.first().version
     line = Line("- The launch was cancelled for good.", Origin.MODEL)
     first.rewrite(NewVersion(lines=[line], origin=Origin.MODEL, segment=first.segment))
     run_pass(memory.workspace, MONDAY + hours(48), Scribe())
@@ -181,7 +181,7 @@ def test_redacted_words_leave_the_proposal(channel, memory):
 def test_a_workspace_rebuild_reads_the_channels(channel, memory):
     make_workspace_memory(workspace=channel.workspace, texts=["- Nothing is known yet."])
     job = rebuilt(workspace_memory(channel))
-    assert [read.version.memory_id for read in job.read.all()] == [memory.pk]
+    assert [read.version.memory_id for read in job.input_rows.all()] == [memory.pk]
     head = workspace_memory(channel).head
     assert proposals.accept(job, by=None).number == head + 1
 

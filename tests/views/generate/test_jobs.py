@@ -47,7 +47,7 @@ def job(channel: Channel, state: str = "waiting", **values: Any) -> Job:
 def call(job: Job, **values: Any) -> ModelCall:
     now = timezone.now()
     fields = {
-        "fence": job.claims.count() + 1,
+        "fence": job.model_calls.count() + 1,
         "began_at": now - timedelta(seconds=4),
         "ended_at": now,
         "tokens": 120,
