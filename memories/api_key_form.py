@@ -69,7 +69,7 @@ class ApiKeyForm(forms.Form):
         return [field for field in self if field.name not in FOLDED_FIELDS]
 
     @property
-    def folded_fields(self) -> list[forms.BoundField]:
+    def more_fields(self) -> list[forms.BoundField]:
         return [field for field in self if field.name in FOLDED_FIELDS]
 
     def clean_channels(self) -> list[Channel]:

@@ -163,6 +163,13 @@ def banners(access: WorkspaceAccess) -> dict[str, Any]:
     return {"trouble": access.trouble, "stopped": access.stopped, "opened": grants}
 
 
+def render_part(
+    request: UserRequest, part: str, context: dict[str, Any], *, status: int = 200
+) -> HttpResponse:
+    """Render a template that is the answer with and without htmx."""
+    return render_page_or_part(request, part, part, context, status=status)
+
+
 def render_page(
     request: UserRequest, page: str, context: dict[str, Any], *, status: int = 200
 ) -> HttpResponse:

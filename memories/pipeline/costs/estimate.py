@@ -145,13 +145,13 @@ def measure_workload(
         if thread_ts and frontier is None and len(times) < settings.thread_min_messages:
             continue
         latest_us = max(times[-1], frontier or 0)
-        due = should_update_short_term_memory(
+        decision = should_update_short_term_memory(
             latest_us, len(times), now_us, settings, has_memory=True
         )
         is_closed_now = close_now == thread_ts
         from_us = channel.segments_from_us
         cuts = cut_waiting_messages(
-            times, from_us, frontier, due, now_us, settings, is_requested=is_closed_now
+            times, from_us, frontier, decision, now_us, settings, is_requested=is_closed_now
         )
         if thread_ts and cuts:  # a thread has one version of all its messages
             cuts = [replace(cuts[-1], begin=cuts[0].begin)]

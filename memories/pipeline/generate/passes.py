@@ -46,9 +46,9 @@ def run_pass(
     began = time.monotonic()
     report = Report(workspace.slug, now)
     worker = Worker(workspace, summariser or configured_summariser(), report, on_progress)
-    for channel, due in channels_to_plan(workspace, to_micros(now)):
+    for channel, decision in channels_to_plan(workspace, to_micros(now)):
         on_progress()
-        if due is None:
+        if decision is None:
             try:
                 plan = plan_channel(channel.pk, now)
             except Exception as error:  # the other channels are planned
@@ -57,16 +57,16 @@ def run_pass(
                 continue
             if plan is None:
                 continue
-            segments, due = plan
+            segments, decision = plan
             report.closed.update(segment.reason for segment in segments)
-        if due.new_count and not due.is_due:
-            look_again = due.recheck_us
+        if decision.new_count and not decision.is_due:
+            look_again = decision.recheck_us
             report.waiting.append(
                 {
                     "channel": channel.slack_id,
-                    "new": due.new_count,
+                    "new": decision.new_count,
                     "of": workspace.memory_settings.message_threshold,
-                    "quiet_s": due.quiet_us // 1_000_000,
+                    "quiet_s": decision.quiet_us // 1_000_000,
                     "look_again": from_micros(look_again).isoformat() if look_again else None,
                 }
             )

@@ -160,28 +160,28 @@ class _Planner:
             Message.objects.waiting().filter(channel=channel).until(self.now_us)
         )
         frontier = channel.segments.of_channel().aggregate(last=Max("last_us"))["last"]
-        due = self._find_due(waiting, frontier)
-        closed = self._cut("", waiting, frontier, due)
+        decision = self._decide(waiting, frontier)
+        closed = self._cut("", waiting, frontier, decision)
         segments = self._create_segments("", closed)
         if closed:
             in_windows = {m.pk for window in closed for m in window.messages}
             still_open = [m for m in waiting if m.pk not in in_windows]
             frontier = max(frontier or 0, *(window.messages[-1].micros for window in closed))
-            due = self._find_due(still_open, frontier)
+            decision = self._decide(still_open, frontier)
         self._schedule_edited()
         backfill = Backfill.objects.find_unfinished(channel) if closed else None
         for segment, window in zip(segments, closed, strict=True):
             is_covered = backfill is not None and backfill.covers(segment)
             self._schedule_segment(segment, window.messages, backfill if is_covered else None)
-        if not segments and due.reason is Trigger.FIRST and self.memory.head == 0:
-            self._schedule_provisional(waiting, due)
+        if not segments and decision.reason is Trigger.FIRST and self.memory.head == 0:
+            self._schedule_provisional(waiting, decision)
         if self.settings.thread_memories:
             self._plan_threads()
         if channel.segments_from_us != channel.start_us:
             channel.mark_cut_from_start()
-        return segments, due
+        return segments, decision
 
-    def _find_due(self, waiting: Sequence[WaitingMessage], frontier: int | None) -> UpdateDecision:
+    def _decide(self, waiting: Sequence[WaitingMessage], frontier: int | None) -> UpdateDecision:
         times = [m.micros for m in waiting]
         return should_update_short_term_memory(
             max(times if frontier is None else [frontier, *times], default=None),
@@ -196,13 +196,13 @@ class _Planner:
         thread_ts: str,
         waiting: Sequence[WaitingMessage],
         frontier: int | None,
-        due: UpdateDecision,
+        decision: UpdateDecision,
     ) -> list[Window]:
         cuts = cut_waiting_messages(
             [m.micros for m in waiting],
             self.channel.segments_from_us,
             frontier,
-            due,
+            decision,
             self.now_us,
             self.settings,
             is_requested=self.close_now == thread_ts,
@@ -264,7 +264,9 @@ class _Planner:
             # The messages are as they were when this job read them, but its text was taken away.
             job.reopen(Job.State.SUPERSEDED, Job.State.DONE)
 
-    def _schedule_provisional(self, waiting: Sequence[WaitingMessage], due: UpdateDecision) -> None:
+    def _schedule_provisional(
+        self, waiting: Sequence[WaitingMessage], decision: UpdateDecision
+    ) -> None:
         """Schedule a channel's first memory at once, but only once (rule 2)."""
         if any(m.has_text for m in waiting):
             Job.objects.get_or_create(
@@ -274,9 +276,9 @@ class _Planner:
                     "provisional": True,
                     "as_of_us": self.now_us,
                     "trigger": {
-                        "reason": due.reason,
-                        "new": due.new_count,
-                        "quiet_s": due.quiet_us // SECOND,
+                        "reason": decision.reason,
+                        "new": decision.new_count,
+                        "quiet_s": decision.quiet_us // SECOND,
                     },
                 },
             )
@@ -341,14 +343,14 @@ class _Planner:
             frontier = frontiers.get(thread_ts)
             if frontier is None and len(replies) < self.settings.thread_min_messages:
                 continue
-            due = should_update_short_term_memory(
+            decision = should_update_short_term_memory(
                 max(replies[-1].micros, frontier or 0),
                 len(replies),
                 self.now_us,
                 self.settings,
                 has_memory=True,
             )
-            closed = self._cut(thread_ts, replies, frontier, due)
+            closed = self._cut(thread_ts, replies, frontier, decision)
             if self._create_segments(thread_ts, closed):
                 followups.schedule_thread(Memory.objects.of_thread(channel, thread_ts), self.now_us)
 

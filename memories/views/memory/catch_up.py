@@ -41,7 +41,7 @@ from memories.views.memory.news import (
 )
 from memories.views.memory.seen import catch_up_memories
 from memories.views.memory.selection import Selection, form_context, parse_selection
-from memories.views.pages import render_page_or_part, wants_part
+from memories.views.pages import render_page_or_part, render_part, wants_part
 from memories.views.paths import scope_name
 
 PAGE_SIZE = 20
@@ -173,8 +173,7 @@ def _render_entry(
         "news": news,
         "takes_focus": True,
     }
-    part = "memory/catch_up/_marked.html"
-    return render_page_or_part(request, part, part, context)
+    return render_part(request, "memory/catch_up/_marked.html", context)
 
 
 def _next_page(access: WorkspaceAccess, selection: Selection, last: tuple[int, int, int]) -> str:

@@ -19,7 +19,7 @@ from memories.views.access.access import UserRequest, WorkspaceAccess, open_memo
 from memories.views.memory.display import visible_versions
 from memories.views.memory.memories import Base, answer_conflict, read_base, save_draft
 from memories.views.memory.rail import card_context
-from memories.views.pages import render_page_or_part, wants_part
+from memories.views.pages import render_page_or_part, render_part, wants_part
 from memories.views.paths import card_path
 
 
@@ -137,8 +137,7 @@ def _answer(
         return redirect(card_path(memory))
     memory.refresh_from_db()
     context = {**card_context(memory, access), "news": news, "focus_line": position}
-    page = "memory/memories/_saved.html"
-    return render_page_or_part(request, page, page, context)
+    return render_part(request, "memory/memories/_saved.html", context)
 
 
 def _render(

@@ -36,7 +36,7 @@ from memories.views.memory.display import (
 )
 from memories.views.memory.naming import clean_name, name_error
 from memories.views.memory.rail import Rail, build_rail, card_context, find_edit_outcome
-from memories.views.pages import render_page_or_part, wants_part
+from memories.views.pages import render_page_or_part, render_part, wants_part
 from memories.views.paths import card_path
 
 PAGE_SIZE = 50
@@ -111,8 +111,8 @@ def preview(request: UserRequest, pk: int) -> HttpResponse:
         **compare.count_changes(rows),
     }
     if wants_part(request):
-        page = "memory/memories/_preview.html"
-        return render_page_or_part(request, page, page, {"access": access, "preview": changes})
+        context = {"access": access, "preview": changes}
+        return render_part(request, "memory/memories/_preview.html", context)
     return _render_editor(request, access, memory, text=text, base=base, preview=changes)
 
 
@@ -133,8 +133,8 @@ def draft(request: UserRequest, pk: int) -> HttpResponse:
     saved = save_draft(access, memory, text, base)
     if not wants_part(request):
         return redirect(f"{reverse('memories-edit', args=[pk])}?draft=take")
-    page = "memory/memories/_kept.html"
-    return render_page_or_part(request, page, page, {"access": access, "kept": saved})
+    context = {"access": access, "saved_draft": saved}
+    return render_part(request, "memory/memories/_draft_saved.html", context)
 
 
 @login_required
@@ -250,9 +250,7 @@ def _answer_saved(
         toasts.success(request, news)
         return redirect(card_path(memory))
     context = {**card_context(memory, access), "news": news, "takes_focus": True}
-    return render_page_or_part(
-        request, "memory/memories/_saved.html", "memory/memories/_saved.html", context
-    )
+    return render_part(request, "memory/memories/_saved.html", context)
 
 
 def answer_conflict(

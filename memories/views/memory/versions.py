@@ -43,7 +43,7 @@ from memories.views.memory.display import (
 from memories.views.memory.naming import clean_name, name_error
 from memories.views.memory.rail import card_context
 from memories.views.memory.scopes import texts_context
-from memories.views.pages import render_page_or_part, wants_part
+from memories.views.pages import render_page_or_part, render_part, wants_part
 from memories.views.paths import card_path
 from memories.views.texts import with_words
 
@@ -222,7 +222,7 @@ def _answer_pin(
         page, context = "memory/memories/_saved.html", card_context(memory, access)
     context |= {"access": access, "news": news, "conflict": _with_number(conflict, memory)}
     context["open_line"] = position
-    return render_page_or_part(request, page, page, context, status=status)
+    return render_part(request, page, context, status=status)
 
 
 @login_required
@@ -282,7 +282,7 @@ def compare(request: UserRequest, older: int, newer: int) -> HttpResponse:
         "previous": versions.filter(number__lt=old.number).order_by("number").last(),
         "next": versions.filter(number__gt=new.number).order_by("number").first(),
     }
-    return render_page_or_part(request, page, page, context)
+    return render_part(request, page, context)
 
 
 def _versions_to_compare(

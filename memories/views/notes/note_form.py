@@ -78,17 +78,17 @@ class NoteForm(forms.Form):
             channel.widget = forms.Select(choices=[*everywhere, *rows])
 
     @property
-    def at_once(self) -> list[forms.BoundField]:
+    def main_fields(self) -> list[forms.BoundField]:
         """The fields of a quick note. The template folds the others."""
         return [self["content"], self["channel"]]
 
     @property
-    def folded(self) -> list[forms.BoundField]:
+    def more_fields(self) -> list[forms.BoundField]:
         return [self[name] for name in self.METADATA]
 
     @property
-    def is_open(self) -> bool:
-        return any(field.errors for field in self.folded)
+    def has_more_errors(self) -> bool:
+        return any(field.errors for field in self.more_fields)
 
     def clean_channel(self) -> Channel | None:
         """Return the channel by id or name. An unreadable one gives the error of an unknown one."""

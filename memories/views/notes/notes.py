@@ -41,7 +41,7 @@ from memories.views.access.access import (
     open_notes,
 )
 from memories.views.notes.note_form import NoteForm, metadata_of
-from memories.views.pages import render_page, render_page_or_part, wants_part
+from memories.views.pages import render_page, render_page_or_part, render_part, wants_part
 
 MOST_SHOWN = 200
 PAGE_SIZE = 50
@@ -195,7 +195,7 @@ def delete(request: UserRequest, slug: str, pk: int) -> HttpResponse:
         toasts.success(request, news)
         return redirect("notes-index", slug)
     context = {"access": access, "note": note, "news": news}
-    answer = render_page_or_part(request, "notes/_gone.html", "notes/_gone.html", context)
+    answer = render_part(request, "notes/_gone.html", context)
     return trigger_client_event(answer, TRASH_CHANGED)
 
 
@@ -208,7 +208,7 @@ def render_card(
         return redirect(_card_path(note))
     [card] = note_cards([note], access)
     context = {"access": access, "card": card, "news": news, "takes_focus": True}
-    return render_page_or_part(request, "notes/_note.html", "notes/_note.html", context)
+    return render_part(request, "notes/_note.html", context)
 
 
 def note_cards(notes: Iterable[Note], access: WorkspaceAccess) -> list[NoteCard]:
@@ -228,7 +228,7 @@ def _added(request: UserRequest, access: WorkspaceAccess, note: Note) -> HttpRes
     context = {"access": access, "card": card, "form": form, "takes_focus": True, "news": news}
     context["is_first"] = _notes(access).count() == 1
     context["is_example"] = "example" in request.POST  # the form keeps what the user types
-    return render_page_or_part(request, "notes/_added.html", "notes/_added.html", context)
+    return render_part(request, "notes/_added.html", context)
 
 
 def _invalid(request: UserRequest, access: WorkspaceAccess, form: NoteForm) -> HttpResponse:
@@ -236,7 +236,7 @@ def _invalid(request: UserRequest, access: WorkspaceAccess, form: NoteForm) -> H
         return _list(request, access, form, status=422)
     context = {"access": access, "form": form}
     part = "notes/_add.html"
-    response = render_page_or_part(request, part, part, context, status=422)
+    response = render_part(request, part, context, status=422)
     response["HX-Retarget"], response["HX-Reswap"] = "#add", "outerHTML"
     return response
 

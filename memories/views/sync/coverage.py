@@ -86,8 +86,8 @@ def shares_of(
             + by_outcome.get(Segment.Outcome.SKIPPED, 0),
             cancelled=by_outcome.get(Segment.Outcome.CANCELLED, 0),
         )
-        due = should_update_short_term_memory(
+        decision = should_update_short_term_memory(
             latest, new, now_us, settings, has_memory=channel.pk in remembering
         )
-        shares[channel.pk] = (share, build_waiting(due, settings))
+        shares[channel.pk] = (share, build_waiting(decision, settings))
     return shares
