@@ -1,7 +1,8 @@
 """Forms for codes and security keys, with limits of attempts that strangers cannot use up.
 
 allauth counts the attempts of a person alone. So somebody who knows the password could lock the
-person out. Here attempts count by known device, or else by address and person, and by person.
+person out. Here the attempts from a known device have a count of their own. All others count twice:
+for the person and the IP address together, and for the person.
 """
 
 from collections.abc import Callable
@@ -18,7 +19,7 @@ from memories.models import User
 
 
 def _check(user: User, clean: Callable[[], Any]) -> Any:
-    """Count an attempt and clean the field. A right answer ends the counts."""
+    """Count an attempt and clean the field. A right answer resets the counts."""
     request = context.request
     if device := find_device(request, user):
         counts = [("factor", f"device:{device}")]

@@ -5,7 +5,7 @@
 from django.contrib import admin
 from django_q import admin as task_admin
 
-from memories.admin.lookups import check_registered_admins
+from memories.admin.lookups import add_checked_lookups
 from memories.admin.verbose_names import set_verbose_names
 
 set_verbose_names()  # before the admin builds forms from the fields
@@ -31,4 +31,4 @@ from memories.admin import (
     workspaces,
 )
 
-check_registered_admins()
+add_checked_lookups()

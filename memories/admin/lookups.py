@@ -48,7 +48,7 @@ class CheckedLookups(admin.ModelAdmin):  # type: ignore[type-arg]
         return super().response_action(request, queryset, *args, **kwargs)
 
 
-def check_registered_admins() -> None:
+def add_checked_lookups() -> None:
     """Add `CheckedLookups` to the registered admins of other apps."""
     for model, model_admin in list(admin.site._registry.items()):
         if not isinstance(model_admin, CheckedLookups):

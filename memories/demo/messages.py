@@ -66,13 +66,13 @@ class MessageBuilder:
         messages_in_minute: Counter[int] = Counter()
         timestamps: dict[str, str] = {}
         for message in script.messages:
-            minute = int(message.moment.at(self.now).timestamp())
-            index = messages_in_minute[minute]
-            messages_in_minute[minute] += 1
+            minute_start = int(message.moment.at(self.now).timestamp())
+            index = messages_in_minute[minute_start]
+            messages_in_minute[minute_start] += 1
             if index > 4:
                 raise ScriptError(f"{message.location}: more than five lines in one minute")
             number = digest(script.name, message.location, message.text)
-            ts = f"{minute + index * 11 + number % 9}.{number % 1_000_000:06}"
+            ts = f"{minute_start + index * 11 + number % 9}.{number % 1_000_000:06}"
             if ts_key(ts) > ts_key(f"{int(self.now.timestamp())}.0"):
                 raise ScriptError(f"{message.location}: said in the future")
             if message.root is not None and ts_key(ts) <= ts_key(timestamps[message.root.location]):
@@ -211,9 +211,9 @@ class MessageBuilder:
 
 
 def _changed_ts(ts: str, message: ScriptMessage, name: str) -> str:
-    """Return the ts of the change ``name`` (edited, deleted). Its mark `3m` is three minutes later.
+    """Return the ts of the change ``name`` (edited, deleted).
 
-    The other fraction makes it differ from each ts of a message.
+    The mark's value `3m` means three minutes after the message. The reversed fraction makes it differ from the ts of the message.
     """
     mark = message.marks[name]
     if not (mark.endswith("m") and mark[:-1].isdigit()):

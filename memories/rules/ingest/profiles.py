@@ -16,8 +16,8 @@ _OWNERS = ("user", "id", "user_id", "author_id")  # keys that hold an object's o
 def strip_names(raw: str, slack_id: str) -> str:
     """Return a message (JSON) without this person's names, "" when it is not JSON.
 
-    Profiles go, names beside shared messages, and labels of mentions. A message without such names
-    comes back unchanged, character for character.
+    Profiles, names beside shared messages and labels of mentions are removed. A message without such
+    names is returned unchanged.
     """
     if slack_id not in raw:
         return raw

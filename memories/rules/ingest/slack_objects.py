@@ -78,7 +78,7 @@ def parse_person(raw: object, team_id: str = "") -> PersonIn | Outcome:
 
 
 def parse_channel(raw: object, kind: str, *, direct: bool = False) -> ChannelIn | Outcome:
-    """Parse a channel; ``kind`` is public, private, im or mpim: the kind of its list.
+    """Parse a channel from a list of public, private, im or mpim channels (``kind``).
 
     A channel object that calls itself private is private in every list. Direct and group messages
     are skipped unless ``direct``.
@@ -126,7 +126,7 @@ def first_nonblank(names: list[Any]) -> str:
 
 
 def _parse_object(raw: object) -> tuple[dict[str, Any], str] | Outcome:
-    """Return an object with its id, or why it is none."""
+    """Return an object with its id, or the reason why it is unusable."""
     if not isinstance(raw, dict):
         return quarantined("too large" if isinstance(raw, TooLarge) else "not an object")
     slack_id = parse_slack_id(raw.get("id"))
