@@ -53,6 +53,8 @@ def remember(caller: Caller) -> Block:
 
 def ask_what_is_wrong(caller: Caller) -> Block:
     """Return a form for the line that is wrong, among the lines that rest on the message."""
+    if not caller.access.may_propose:
+        return answer(_("Guests cannot propose corrections."))
     message = _find_message(caller)
     lines = _lines_of(caller, message) if message else []
     if not lines:
@@ -70,6 +72,8 @@ def ask_what_is_wrong(caller: Caller) -> Block:
 
 def propose(caller: Caller) -> Block:
     """Save a proposal for the chosen line. An editor approves it on the page of the memory."""
+    if not caller.access.may_propose:
+        return answer(_("Guests cannot propose corrections."))
     request = caller.request
     message = _find_message(caller, request.text)
     lines = _lines_of(caller, message) if message else []

@@ -72,6 +72,18 @@ class TestCorrections:
         team.press("mika", team.slack.shown_to(mika)[0], PROPOSE, **{LINE: str(line.pk), TEXT: " "})
         assert "Nothing was proposed." in team.slack.shown_to(mika)[-1].text
 
+    def test_guests_propose_nothing(self, team: Team) -> None:
+        source, visitor = team.cast.messages[0], team.id_of("visitor")
+        team.send(team.slack.shortcut(visitor, OPEN, source.ts, "wrong"))
+        assert "Guests cannot propose corrections." in team.slack.shown_to(visitor)[0].text
+        team.send(team.slack.shortcut(team.id_of("mika"), OPEN, source.ts, "wrong"))
+        [form] = team.slack.shown_to(team.id_of("mika"))
+        line = team.cast.memory.current.lines.first()
+        typed = {LINE: str(line.pk), TEXT: "We launch on Tuesday"}
+        team.press("visitor", form, PROPOSE, **typed)
+        assert "Guests cannot" in team.slack.shown_to(visitor)[-1].text
+        assert not Proposal.objects.exists()
+
     def test_unreadable_lines_cannot_be_corrected(self, team: Team) -> None:
         mika, secret = team.id_of("mika"), team.cast.private.messages.get()
         team.send(team.slack.shortcut(mika, SECRET, secret.ts, "wrong"))

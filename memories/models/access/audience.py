@@ -311,11 +311,17 @@ def _job_rests_on_private() -> Q:
 
 
 def _quarantined_line(reader: Reader) -> Q:
-    """Match lines of readable memories whose sources and job the reader may read too."""
+    """Match lines of readable memories whose sources and job the reader may read too.
+
+    Nobody may read lines of the workspace that rest on a channel which does not feed it any more.
+    """
     # Correlated: a list of all readable messages or jobs grows with their number.
     message = Message.objects.visible_to(reader).filter(pk=OuterRef("message"))
+    is_withdrawn = Q(quarantinedline__memory__scope=MemoryScope.WORKSPACE) & ~Q(
+        message__channel__in=Channel.objects.feeding_workspace_memory()
+    )
     hidden_sources = QuarantinedLine.sources.through.objects.filter(
-        ~Exists(message), quarantinedline=OuterRef("pk")
+        ~Exists(message) | is_withdrawn, quarantinedline=OuterRef("pk")
     )
     job = Job.objects.visible_to(reader).filter(pk=OuterRef("job"))
     return (

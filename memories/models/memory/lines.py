@@ -186,6 +186,7 @@ class Line(models.Model):
         by: User | None,
         based_on: int,
         revision: int | None = None,
+        audience: str = Audience.SCOPE,
     ) -> "MemoryVersion":
         """Add a version with these words in place of the line. They are the person's from now on.
 
@@ -219,12 +220,14 @@ class Line(models.Model):
             lines=lines,
             content=content,
             trigger={"reason": "line_edit"},
+            audience=audience,
         )
-        replaced = Line.objects.filter(version=base, text=current[index].text)
-        replaced.update(
-            outcome=Line.Outcome.SUPERSEDED,
-            successor=index,
-            outcome_us=to_micros(version.created_at),
-        )
+        if audience == Audience.SCOPE:  # else the current version keeps the line
+            replaced = Line.objects.filter(version=base, text=current[index].text)
+            replaced.update(
+                outcome=Line.Outcome.SUPERSEDED,
+                successor=index,
+                outcome_us=to_micros(version.created_at),
+            )
         memory.record("memory_edit", by, version=version.number, based_on=based_on, line=index)
         return version

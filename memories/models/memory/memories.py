@@ -16,13 +16,7 @@ from memories.models.access.workspaces import Workspace
 from memories.models.ingest.channels import Channel
 from memories.models.memory.earlier_wordings import EarlierWording
 from memories.models.memory.lines import Audience, Line, LineQuerySet
-from memories.models.memory.new_version import (
-    ChangedSince,
-    NewVersion,
-    StaleBase,
-    Unchanged,
-    number_and_revision,
-)
+from memories.models.memory.new_version import ChangedSince, NewVersion, StaleBase, Unchanged
 from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory import compare
 from memories.rules.memory import lines as line_rules
@@ -33,7 +27,7 @@ from memories.rules.memory.identity import (
     MemoryType,
     make_thread_scope_id,
 )
-from memories.rules.memory.lines import Origin
+from memories.rules.memory.lines import Origin, strip_bullet
 
 if TYPE_CHECKING:
     from memories.models.memory.versions import MemoryVersion
@@ -237,7 +231,13 @@ class Memory(models.Model):
 
     @transaction.atomic
     def revise(
-        self, text: str, *, by: User | None, based_on: int, revision: int | None = None
+        self,
+        text: str,
+        *,
+        by: User | None,
+        based_on: int,
+        revision: int | None = None,
+        audience: str = Audience.SCOPE,
     ) -> "MemoryVersion":
         """Save a person's edit of the version that they saw.
 
@@ -255,9 +255,11 @@ class Memory(models.Model):
             text = base.without_redacted(text)
             if not line_rules.split_text(text):
                 raise ValueError("The edit contains only forgotten text.")
-        author = by.pk if by else None
-        lines = line_rules.revise_lines(base.line_values() if base else [], text, author)
-        version = self.add_version_by_person(base, by, Origin.PERSON, lines=lines, content=text)
+        current = base.line_values() if base else []
+        lines = line_rules.revise_lines(current, text, by.pk if by else None)
+        version = self.add_version_by_person(
+            base, by, Origin.PERSON, lines=lines, content=text, audience=audience
+        )
         self.record("memory_edit", by, version=version.number, based_on=based_on)
         return version
 
@@ -319,10 +321,10 @@ class Memory(models.Model):
             raise ChangedSince
         if not lines:
             raise ValueError("No line would be left.")
-        current_words = {line_rules.strip_bullet(line.text) for line in current}
-        restores_line = {line_rules.strip_bullet(line.text) for line in lines} - current_words
-        trigger = {"reason": "undo", "of": newer.number}
+        current_words = {strip_bullet(line.text) for line in current}
+        restores_line = {strip_bullet(line.text) for line in lines} - current_words
         audience = older.audience if restores_line else base.audience  # as in restore
+        trigger = {"reason": "undo", "of": newer.number}
         version = self.add_version_by_person(
             base, by, Origin.RESTORE, lines=lines, content=text, trigger=trigger, audience=audience
         )
@@ -348,9 +350,9 @@ class Memory(models.Model):
         lines = list(current.lines.all()) if current else []
         if not 0 <= position < len(lines):
             raise LookupError(f"There is no line {position}.")
-        words = line_rules.strip_bullet(lines[position].text)
+        words = strip_bullet(lines[position].text)
         # Equal lines change together: a merge treats them as one line.
-        equal = [line.pk for line in lines if line_rules.strip_bullet(line.text) == words]
+        equal = [line.pk for line in lines if strip_bullet(line.text) == words]
         changed = Line.objects.filter(pk__in=equal, pinned=not pinned)
         if current is None or not changed.exists():
             return False
@@ -368,9 +370,9 @@ class Memory(models.Model):
         Return the number of lines that were not pinned. Raise StaleBase as `revise` does.
         """
         current = self.get_seen_version(based_on, revision)
-        words = {line_rules.strip_bullet(text) for text in texts}
+        words = set(map(strip_bullet, texts))
         unpinned = Line.objects.filter(version=current, redacted=False, pinned=False)
-        matches = [line for line in unpinned if line_rules.strip_bullet(line.text) in words]
+        matches = [line for line in unpinned if strip_bullet(line.text) in words]
         if current is not None and matches:
             EarlierWording.objects.keep(current)
         Line.objects.filter(pk__in=[line.pk for line in matches]).update(pinned=True)
@@ -391,7 +393,7 @@ class Memory(models.Model):
         """
         self.lock()
         current = self.current
-        current_number, current_revision = number_and_revision(current)
+        current_number, current_revision = (current.number, current.revision) if current else (0, 0)
         if number != current_number or revision not in (None, current_revision):
             raise StaleBase(current)
         return current

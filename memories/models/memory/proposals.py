@@ -159,18 +159,19 @@ class Proposal(models.Model):
         """Add a version with the proposed line, or with ``text`` in its place.
 
         The line is the author's from now on, or that of the approving account for an API key. It is
-        added as a new one if the memory does not have the old one any more. Return None if the
-        proposal was decided already. Raise the errors of `Memory.revise`.
+        added as a new one if the memory does not have the old one any more. The readers of the
+        proposal may read the version. Return None if the proposal was decided already. Raise the
+        errors of `Memory.revise`.
         """
         if not self._decide(self.State.APPROVED, by):
             return None
         base = self.memory.get_seen_version(based_on, revision)
         words, line = strip_bullet(text) or self.text, self.find_line()
-        if line is not None:
-            version = line.correct(words, by=by, based_on=based_on, revision=revision)
-        else:
-            content = f"{base.content if base else ''}\n- {words}"
-            version = self.memory.revise(content, by=by, based_on=based_on, revision=revision)
+        change = line.correct if line is not None else self.memory.revise
+        text = words if line is not None else f"{base.content if base else ''}\n- {words}"
+        version = change(
+            text, by=by, based_on=based_on, revision=revision, audience=self.version.audience
+        )
         new_line = next((x for x in version.lines.all() if strip_bullet(x.text) == words), None)
         if new_line is None:
             raise ValueError("The memory cannot have a line with this text.")

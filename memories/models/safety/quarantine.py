@@ -7,11 +7,11 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from memories.models.access.audit import AuditEvent
-from memories.models.access.readers import AudienceQuerySet
+from memories.models.access.readers import AudienceQuerySet, Reader
 from memories.models.access.users import User
 from memories.models.generate.jobs import Job
 from memories.models.ingest.messages import Message
-from memories.models.memory.lines import Line
+from memories.models.memory.lines import Audience, Line
 from memories.models.memory.memories import Memory
 from memories.models.memory.versions import MemoryVersion
 from memories.rules.memory.lines import Origin, strip_bullet
@@ -82,6 +82,7 @@ class QuarantinedLine(models.Model):
             by=by,
             based_on=based_on,
             revision=revision,
+            audience=self._audience(),
         )
         line = (
             Line.objects.filter(version=version, origin=Origin.PERSON).order_by("position").last()
@@ -98,6 +99,13 @@ class QuarantinedLine(models.Model):
         if rejected:
             self._record("quarantine_reject", by)
         return rejected
+
+    def _audience(self) -> Audience:
+        """Return who may read a version with the line: members only, if it is from private days."""
+        public = QuarantinedLine.objects.visible_to(Reader.public())
+        is_public = self.memory.channel is not None and self.memory.channel.is_public
+        is_hidden = is_public and not public.filter(pk=self.pk).exists()
+        return Audience.MEMBERS if is_hidden else Audience.SCOPE
 
     def _decide(self, state: "QuarantinedLine.State", by: User | None) -> bool:
         now = timezone.now()

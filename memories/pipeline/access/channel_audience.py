@@ -21,6 +21,8 @@ from memories.models import (
     Line,
     Memory,
     MemoryVersion,
+    Proposal,
+    QuarantinedLine,
     User,
 )
 from memories.models.generate.job_queries import JobQuerySet
@@ -63,15 +65,19 @@ def publish(channel: Channel) -> None:
     _withdraw_proposals(Job.objects.of_channel(channel))
     _lock_memories(channel.memories.all())
     since = channel.private_since
-    messages = notes = note_versions = Q()
+    messages = notes = note_versions = created = Q()
     if since is not None:
         us = to_micros(since)
         messages = Q(micros__gte=us) | Q(edited_ts__gte=ts_from_micros(us))
         notes = Q(updated_at__gte=since)
         note_versions = Q(written_at__gte=since)
+        created = Q(created_at__gte=since)
     channel.messages.filter(messages, was_private=False).update(was_private=True)
     channel.notes.filter(notes, was_private=False).update(was_private=True)
     channel.note_versions.filter(note_versions, was_private=False).update(was_private=True)
+    Proposal.objects.filter(created, memory__channel=channel).delete()
+    lines = QuarantinedLine.objects.waiting().filter(created, memory__channel=channel)
+    lines.filter(sources__isnull=True).delete()
     versions = MemoryVersion.objects.filter(memory__channel=channel)
     wordings = EarlierWording.objects.filter(version__memory__channel=channel)
     if since is not None:

@@ -93,7 +93,7 @@ def forget_person(
             person_names |= set(map(safe_name, person_names))  # as lines contain them
             linking.forget(person)
             person.forget(now)
-            report.redaction.add(redact_names(workspace, person_names))
+            report.redaction.add(redact_names(person, person_names))
         for rows in _batches(Message.objects.filter(author=person, micros__lte=to_micros(now))):
             with transaction.atomic():
                 report.redaction.add(_purge(workspace, rows, names))

@@ -27,6 +27,7 @@ from memories.models import (
     Memory,
     MemoryVersion,
     Message,
+    Person,
     Segment,
     Workspace,
 )
@@ -43,7 +44,6 @@ from memories.rules.redaction.shingles import QuoteMatcher
 from memories.rules.safety.normalized_text import word_set
 
 ROWS_PER_FETCH = 500
-SIMILAR = 0.6  # share of a line's words: a line without sources repeats the message
 
 
 def redact_messages(
@@ -59,19 +59,21 @@ def redact_messages(
     return Redactor(workspace, removed, names or Names.public(workspace)).run()
 
 
-def redact_names(workspace: Workspace, names: Iterable[str]) -> RedactionResult:
+def redact_names(person: Person, names: Iterable[str]) -> RedactionResult:
     """Remove the names of a forgotten person from all texts.
 
     Another person's name stays. A name that is also an ordinary word of others is removed only
     where it is a mention.
     """
+    workspace = person.workspace
     person_names = frozenset(map(shingles.normalize, names)) - {""}
     for row in workspace.people.values_list("name", "real_name"):
         for name in row:
             person_names -= QuoteMatcher(frozenset(), person_names).find_in(name)
     if not person_names:
         return RedactionResult()
-    return Redactor(workspace, (), Names.public(workspace), person_names).run()
+    names_now = Names.public(workspace)
+    return Redactor(workspace, (), names_now, person_names, forgotten=person.pk).run()
 
 
 class Redactor:
@@ -83,10 +85,12 @@ class Redactor:
         removed: Sequence[RemovedMessage],
         names: Names,
         person_names: frozenset[str] = frozenset(),
+        forgotten: int = 0,
     ) -> None:
         self.workspace = workspace
         self.removed = removed
         self.person_names = person_names
+        self.forgotten = forgotten  # the key of the person
         self.channels = {message.channel for message in removed}
         self.keys = {message.pk for message in removed}
         self.deleted = {message.pk for message in removed if not message.is_edit}
@@ -97,11 +101,20 @@ class Redactor:
         own_names = Channel.objects.filter(pk__in=self.channels).values_list("slack_id", "name")
         self.names = Names(names.people, {**names.channels, **dict(own_names)})
         self.matcher = QuoteMatcher(frozenset().union(*map(self._runs_of, removed)), person_names)
+        self.removed_words = {
+            message.pk: frozenset().union(*map(word_set, self._readings(message.text)))
+            for message in removed
+            if not message.is_edit
+        }
         short = {message.pk: self._short_texts_of(message) for message in removed}
         self.short = {pk: texts for pk, texts in short.items() if texts}
 
     def run(self) -> RedactionResult:
-        self.segments |= slack_copies.remove_previews(self.workspace, self.removed)
+        shares = slack_copies.remove_previews(self.workspace, self.removed)
+        self.segments |= shares
+        self.share_channels = set(
+            Segment.objects.filter(pk__in=shares).values_list("channel", flat=True)
+        )
         self._restart_jobs(set())
         near = self._near_memories()
         self.unsourced = self._unsourced_lines(near) if self.deleted else {}
@@ -122,8 +135,10 @@ class Redactor:
         self.result.quarantined += workspace_texts.redact_quarantined_lines(
             self.workspace, self.deleted, self.matcher
         )
-        if self.matcher.runs or self.person_names:
-            self.result.notes += workspace_texts.redact_notes(self.workspace, self.matcher)
+        if self.matcher.runs or self.person_names or self.deleted:
+            self.result.notes += workspace_texts.redact_notes(
+                self.workspace, self.matcher, self.removed_words
+            )
         workspace_texts.delete_typed_texts(self.workspace, self.deleted, self.matcher)
         workspace_texts.redact_topics(self.workspace, self.matcher)
         self.result.events += slack_copies.skip_events(self.removed, self.matcher)
@@ -162,7 +177,8 @@ class Redactor:
 
     def _near_memories(self) -> "models.QuerySet[Memory]":
         of_workspace = Q(workspace=self.workspace, scope=MemoryScope.WORKSPACE)
-        return Memory.objects.filter(Q(channel__in=self.channels) | of_workspace)
+        of_channels = Q(channel__in=self.channels | self.share_channels)
+        return Memory.objects.filter(of_channels | of_workspace)
 
     def _versions_to_redact(self, memories: "models.QuerySet[Memory]") -> set[int]:
         """Return the versions that have a removed message as a source, or quote it."""
@@ -204,11 +220,9 @@ class Redactor:
         for memory, number in self._first_merges().items():
             may_rest |= Q(version__memory=memory, since__gte=number, pinned=False)
         matches = dict(lines.filter(may_rest).values_list("pk", "version"))
-        removed_words = [word_set(m.text) for m in self.removed if not m.is_edit]
         for pk, version, text in lines.filter(pinned=False).values_list("pk", "version", "text"):
-            words = frozenset() if self.matcher.find_in(text) else word_set(text)
-            if words and any(
-                len(words & removed) >= SIMILAR * len(words) for removed in removed_words
+            if not self.matcher.find_in(text) and any(
+                shingles.repeats(text, words) for words in self.removed_words.values()
             ):
                 matches[pk] = version
         return matches
@@ -267,6 +281,7 @@ class Redactor:
         sources = Line.sources.through.objects.filter(line__version__in=versions)
         beside |= Q(pk__in=sources.values("message_id"))
         remaining = Message.objects.rememberable().filter(beside).exclude(pk__in=self.keys)
+        remaining = remaining.exclude(author=self.forgotten)
         spared: set[str] = set()
         for text in remaining.values_list("text", flat=True).iterator(ROWS_PER_FETCH):
             for reading in self._readings(text):

@@ -1,6 +1,6 @@
 """Redaction of the texts beside memories: quarantined lines, earlier wordings, notes, topics."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 from django.db.models import Q
 
@@ -15,8 +15,8 @@ from memories.models import (
 )
 from memories.rules.batches import in_batches
 from memories.rules.memory.identity import MemoryType
-from memories.rules.notes.fields import LONGEST_TITLE
-from memories.rules.redaction.shingles import REDACTED, QuoteMatcher
+from memories.rules.notes.fields import LONGEST_TITLE, title_of
+from memories.rules.redaction.shingles import REDACTED, QuoteMatcher, repeats
 
 ROWS_PER_FETCH = 500
 
@@ -71,30 +71,51 @@ def withdraw_wordings(
     wordings.filter(pk__in=quoting).remove_texts()
 
 
-def redact_notes(workspace: Workspace, matcher: QuoteMatcher) -> int:
-    """Redact notes and their old wordings. Returns the number of changed notes."""
+def redact_notes(
+    workspace: Workspace, matcher: QuoteMatcher, removed_words: Mapping[int, frozenset[str]]
+) -> int:
+    """Redact notes and their old wordings. Returns the number of changed notes.
+
+    ``removed_words``: removed message → its words. A note with this source loses the lines that
+    repeat the message, even if they are too short for a quotation.
+    """
     changed = set()
     # Notes come first: a wording that is replaced meanwhile is then among the versions.
     notes = Note.objects.filter(workspace=workspace)
+    with_source = notes.filter(source__in=removed_words).values_list("pk", "source")
+    source_words = {pk: removed_words[source] for pk, source in with_source}
+    if not matcher.runs and not matcher.short:
+        notes = notes.filter(pk__in=source_words)
     for note in notes.iterator(ROWS_PER_FETCH):
-        if _redacted_words(note, matcher) is None:
+        if _redacted_words(note, matcher, source_words.get(note.pk)) is None:
             continue
         locked = notes.select_for_update(of=("self",)).filter(pk=note.pk).first()
-        if locked is not None and (words := _redacted_words(locked, matcher)) is not None:
+        if locked is None:
+            continue
+        words = _redacted_words(locked, matcher, source_words.get(note.pk))
+        if words is not None:
             locked.mask(*words)
             changed.add(note.pk)
     for version in NoteVersion.objects.filter(note__in=notes).iterator(ROWS_PER_FETCH):
-        if (words := _redacted_words(version, matcher)) is not None:
+        words = _redacted_words(version, matcher, source_words.get(version.note_id))
+        if words is not None:
             version.mask(*words)
             changed.add(version.note_id)
     return len(changed)
 
 
 def _redacted_words(
-    note: Note | NoteVersion, matcher: QuoteMatcher
+    note: Note | NoteVersion, matcher: QuoteMatcher, source_words: frozenset[str] | None
 ) -> tuple[str, str, list[str]] | None:
     """Return the redacted content, title and tags of a note, or None if nothing changes."""
     content, title = matcher.redact(note.content), matcher.redact(note.title)
+    if source_words:
+        content = "\n".join(
+            REDACTED if repeats(line, source_words) else line for line in content.split("\n")
+        )
+        title = REDACTED if repeats(title, source_words) else title
+    if note.title == title_of(note.content):
+        title = title_of(content)
     tags = [tag for tag in note.tags if not matcher.spans(tag)]
     if (content, title, tags) == (note.content, note.title, note.tags):
         return None

@@ -67,7 +67,7 @@ class Policy:
 _LATER = Policy(Action.RETRY_LATER)
 _REFUSED = Policy(Action.RETRY_NOW, (RequestStrategy.WHOLE, RequestStrategy.ISOLATE))
 _BAD_REPLIES = (
-    *("empty", "blank", "unknown_finish", "prompt_echoed", "too_long", "too_short"),
+    *("blank", "unknown_finish", "prompt_echoed", "too_long", "too_short"),
     *("wrong_language", "no_operation"),
     "nothing",  # after both forms failed, the offline highlights are used
     "copied",  # after both forms failed, the quotes are kept
@@ -84,6 +84,7 @@ POLICIES: dict[str, Policy] = {
     "refusal": _REFUSED,
     # The reply is unusable. The next one may be better.
     **dict.fromkeys(_BAD_REPLIES, Policy(Action.RETRY_NOW, changes_form=True)),
+    "empty": Policy(Action.RETRY_NOW),  # there is no reply whose form could be changed
     "no_room": Policy(Action.RETRY_NOW),  # the endpoint's thinking allowance has grown
     # A safety rule stopped every line. Another call would cost again and change nothing.
     "quarantined": Policy(Action.GIVE_UP),

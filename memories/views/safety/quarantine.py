@@ -13,6 +13,7 @@ from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_POST, require_safe
 
 from memories.models import Message, Person, QuarantinedLine, StaleBase
+from memories.models.memory.lines import Audience
 from memories.models.memory.new_version import number_and_revision
 from memories.models.safety.quarantine import QuarantineQuerySet
 from memories.pipeline.safety import revoking
@@ -94,7 +95,14 @@ def accept(request: UserRequest, slug: str, pk: int) -> HttpResponse:
     if version is None:
         return _respond(request, access, _("Somebody else already decided about this line."))
     schedule_pass(access.workspace.pk)
-    news = _("Approved. It is your line in version %(number)s.") % {"number": version.number}
+    news = (
+        _("Approved. It is your line in version %(number)s.")
+        if version.audience == Audience.SCOPE
+        else _(
+            "Approved. It is your line in version %(number)s, which is visible to members of the "
+            "channel only and is not the current version."
+        )
+    ) % {"number": version.number}
     return _respond(request, access, news)
 
 

@@ -19,8 +19,11 @@ from memories.models import (
     Message,
     Note,
     Person,
+    Proposal,
+    QuarantinedLine,
     Reader,
     Segment,
+    User,
 )
 from memories.pipeline.access import channel_audience
 from memories.pipeline.context.build import build_context
@@ -221,6 +224,43 @@ def test_private_content_is_not_published(team, opened):
     for who, is_readable in ((reader, False), (member_of_it, True)):
         rows = Job.objects.with_is_readable(who)
         assert {row.is_readable for row in rows} == {is_readable}
+
+
+def test_an_approval_publishes_no_text_from_private_days(team):
+    channel = make_channel(team, "cobalt", kind="private")
+    by, reader = insider(channel), member(team)
+    editor = User.objects.get(pk=by.user_id)
+    memory = make_channel_memory(channel=channel, texts=["- a colour"])
+    stopped, unsourced = (
+        QuarantinedLine.objects.create(memory=memory, text=text, rule="link")
+        for text in ("cobalt one", "cobalt two")
+    )
+    stopped.sources.set(channel.messages.all())
+    Proposal.objects.propose(memory.current, None, "cobalt three", author=editor)
+    slack_says(channel, is_private=False)
+    assert not Proposal.objects.exists()
+    assert not QuarantinedLine.objects.filter(pk=unsourced.pk).exists()
+    memory.refresh_from_db()
+    version = stopped.accept(by=editor, based_on=0)
+    assert version.audience == "members" and memory.current is None
+    make_version(memory=memory, text="- in public", audience="scope")
+    old = memory.versions.get(number=1)
+    proposal = Proposal.objects.propose(old, None, "cobalt four", author=editor)
+    memory.refresh_from_db()
+    version = proposal.approve(by=editor, based_on=memory.current.number)
+    memory.refresh_from_db()
+    assert (version.audience, memory.current.content) == ("members", "- in public")
+    assert "cobalt" not in texts(reader) and "cobalt four" in texts(by)
+
+
+def test_quarantined_lines_of_the_workspace_go_with_their_channel(team):
+    channel = make_channel(team, "cobalt")
+    memory = make_workspace_memory(workspace=team, texts=["- a"])
+    line = QuarantinedLine.objects.create(memory=memory, text="cobalt one", rule="link")
+    line.sources.set(channel.messages.all())
+    assert QuarantinedLine.objects.visible_to(insider(channel)).exists()
+    slack_says(channel, is_private=True)
+    assert not QuarantinedLine.objects.visible_to(insider(channel)).exists()
 
 
 def test_the_error_of_a_sync_is_not_published(team):

@@ -341,6 +341,20 @@ class TestOtherPlaces:
         unrelated.refresh_from_db()
         assert unrelated.content == "Remember the milk"
 
+    def test_a_note_loses_the_lines_that_repeat_its_short_source(self, channel):
+        deleted, stays = say(channel, "Code 4711"), say(channel, "Code 4712", 1)
+        note, other = (
+            Note.objects.write(channel.workspace, m.text, channel=channel, author=None, source=m)
+            for m in (deleted, stays)
+        )
+        note.rewrite("Gate codes:\nthe code: 4711\nAsk at the harbour office")
+        delete(deleted)
+        note.refresh_from_db()
+        other.refresh_from_db()
+        assert note.content.startswith(f"Gate codes:\n{REDACTED}\nAsk at the harbour office")
+        assert (other.content, other.title) == (stays.text, stays.text)
+        assert "4711" not in everything()
+
     def test_older_versions_of_notes_and_the_trash_are_redacted(self, channel):
         deleted = say(channel, SECRET)
         note = NoteFactory(workspace=channel.workspace, content=f"Remember: {SECRET}!")
@@ -495,6 +509,17 @@ class TestOtherPlaces:
         store_messages(place, [raw], MONDAY + 3 * HOUR, live=live)
         assert "copper" not in everything()
         assert "a second one" in stored().text
+
+    def test_the_old_words_of_a_share_leave_the_memory_of_its_channel(self, channel):
+        edited, elsewhere = say(channel, SECRET), ChannelFactory(workspace=channel.workspace)
+        link = f"https://x.slack.com/archives/{channel.slack_id}/p{edited.ts.replace('.', '')}"
+        share = {"is_share": True, "from_url": link, "text": SECRET}
+        raw = {"type": "message", "ts": ts_at(MONDAY + HOUR), "user": "U2", "text": ""}
+        store_messages(elsewhere, [raw | {"attachments": [share]}], MONDAY + 2 * HOUR)
+        make_segment(messages=list(elsewhere.messages.all()))
+        memory = make_channel_memory(channel=elsewhere, texts=[f"- {SECRET}\n- fine"])
+        edit(edited, "other words")
+        assert memory.versions.get().content == f"- {REDACTED}\n- fine"
 
     def test_a_reply_sent_to_the_channel_brings_no_root_back(self, channel):
         root = say(channel, SECRET)
