@@ -140,7 +140,7 @@ class TestBy:
         call(beside, (2, 0), model="big")
         call(elsewhere, (4, 0))
         memory = Memory.objects.of_workspace(workspace, MemoryType.LONG_TERM)
-        Job.objects.filter(claims=call(channel, (8, 0))).update(memory=memory)
+        Job.objects.filter(model_calls=call(channel, (8, 0))).update(memory=memory)
         assert self.rows(report, "--by", "model") == [("tiny", 3), ("big", 1)]
         assert self.rows(report, "--by", "workspace") == [("team", 3), ("other", 1)]
         assert self.rows(report, "--by", "channel") == [("", 1), ("C3", 1), ("C2", 1), ("C1", 1)]

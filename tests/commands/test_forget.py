@@ -125,6 +125,16 @@ class TestAPerson:
         assert "as I said" in theirs.raw
         assert memory.versions.get().content == "[…]"
 
+    def test_ones_own_signature_does_not_keep_the_name(self, channel):
+        person = PersonFactory(workspace=channel.workspace, slack_id="UGONE", name="Quillon")
+        signed = MessageFactory(channel=channel, author=person, text="Thanks, Quillon")
+        memory = make_channel_memory(channel=channel, texts=["- first"])
+        make_version(memory=memory, text="- Quillon says thanks", sources=[signed])
+        note = NoteFactory(workspace=channel.workspace, content="Quillon sends the report")
+        run("--person", "UGONE", "--workspace", channel.workspace.slug)
+        note.refresh_from_db()
+        assert "Quillon" not in note.content
+
     def test_mentions_by_other_people_lose_the_name(self, channel):
         PersonFactory(
             workspace=channel.workspace, slack_id="UGONE", name="Will", real_name="Quillon Vane"

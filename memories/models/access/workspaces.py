@@ -143,7 +143,12 @@ class Workspace(models.Model):
             self.save(update_fields=["domain"])
 
     def connect(self, team_id: str, *, name: str, domain: str, now: datetime) -> None:
-        """Save the description of the team. The first time, memberships begin to age."""
+        """Save the description of the team.
+
+        The first time, memberships begin to age, and Slack's profiles replace all imported ones.
+        """
+        if self.connected_at is None:
+            self.people.update(updated=0)
         self.team_id = team_id
         self.name = name[:200] or self.name
         self.domain = domain[:100] or self.domain

@@ -75,7 +75,6 @@ def publish(channel: Channel) -> None:
     channel.messages.filter(messages, was_private=False).update(was_private=True)
     channel.notes.filter(notes, was_private=False).update(was_private=True)
     channel.note_versions.filter(note_versions, was_private=False).update(was_private=True)
-    Proposal.objects.filter(created, memory__channel=channel).delete()
     lines = QuarantinedLine.objects.waiting().filter(created, memory__channel=channel)
     lines.filter(sources__isnull=True).delete()
     versions = MemoryVersion.objects.filter(memory__channel=channel)
@@ -85,6 +84,9 @@ def publish(channel: Channel) -> None:
         wordings = wordings.filter(replaced_at__gte=since)
     wordings.remove_texts()
     _restrict(versions, Audience.MEMBERS)
+    # Those of a restricted version are for members, too.
+    changes = Proposal.objects.filter(created, memory__channel=channel)
+    changes.filter(version__audience=Audience.SCOPE).delete()
     ChannelSync.objects.filter(channel=channel).update(error_code="", error_text="")
     channel.update_fields({"private_since": None})
 

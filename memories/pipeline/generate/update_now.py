@@ -15,10 +15,13 @@ from memories.rules.memory.identity import MemoryScope, MemoryType
 def update_now(memory: Memory, by: User, now: datetime) -> Job | None:
     """Close the open messages of the memory's channel or thread; return the job that reads them.
 
-    An unfinished job is returned as well, and a dead one is retried. None: no message waits.
+    An unfinished job is returned as well, and a dead one is retried. None: no message waits, or the
+    first sync of the channel has not ended.
     """
     as_of = memory.workspace.synced_until(now)
     if memory.channel is None or as_of is None:
+        return None
+    if not memory.workspace.channels.past_first_sync().filter(pk=memory.channel.pk).exists():
         return None
     plan_channel(memory.channel.pk, as_of, close_now=memory.thread_ts)
     updated = memory

@@ -203,7 +203,7 @@ def _run_in_workspace(
 ) -> str:
     match action:
         case UpdatePerson(raw):
-            return _skip_reason(store_people(workspace, [raw]))
+            return _skip_reason(store_people(workspace, [raw], is_event=True))
         case Stop(state, reason):
             return _stop(workspace, state, reason, sent_at=sent_at, now=now)
         case Create(slack_id, raw, kind):

@@ -45,12 +45,15 @@ _TEXT_FIELDS = ("topic", "purpose")
 _CHANNEL_FIELDS = ("name", "is_archived", "is_shared", *_TEXT_FIELDS)
 
 
-def store_people(workspace: Workspace, raws: Iterable[object], *, live: bool = False) -> Tally:
+def store_people(
+    workspace: Workspace, raws: Iterable[object], *, live: bool = False, is_event: bool = False
+) -> Tally:
     """Store people; a row from a later profile (``updated``) stays unchanged.
 
     ``live`` objects are Slack's current answers. In a connected workspace only they make a person a
     full member; people from other objects stay placeholders. It keeps e-mail addresses only when
-    its settings allow them.
+    its settings allow them. An export can contain any ``updated``, so there it changes neither the
+    ``updated`` nor the names of people that Slack has listed.
     """
     with_emails = workspace.connected_at is None or workspace.memory_settings.read_emails
     tally = Tally()
@@ -64,7 +67,7 @@ def store_people(workspace: Workspace, raws: Iterable[object], *, live: bool = F
             else:
                 profiles.append(profile if with_emails else replace(profile, email=""))
         with transaction.atomic():
-            for outcome in _store_profiles(workspace, profiles, live=live):
+            for outcome in _store_profiles(workspace, profiles, live=live, is_event=is_event):
                 tally.count_outcome(ObjectType.PERSON, outcome)
     link_people(workspace)
     return tally
@@ -79,7 +82,7 @@ def _only_narrows(workspace: Workspace, *, live: bool) -> bool:
 
 
 def _store_profiles(
-    workspace: Workspace, profiles: Sequence[PersonIn], *, live: bool
+    workspace: Workspace, profiles: Sequence[PersonIn], *, live: bool, is_event: bool
 ) -> list[Outcome]:
     only_narrows = _only_narrows(workspace, live=live)
     ids = [profile.slack_id for profile in profiles]
@@ -108,8 +111,10 @@ def _store_profiles(
         if only_narrows:
             values |= {name: values[name] or before[name] for name in _NARROWING_FIELDS}
         values["updated"] = profile.updated or row.updated
-        is_older = 0 < profile.updated < row.updated
+        if only_narrows and not (is_event or row.is_placeholder):
+            values |= {name: before[name] for name in ("name", "real_name", "updated")}
         is_first_listing = row.is_placeholder and not only_narrows
+        is_older = 0 < profile.updated < row.updated and not is_first_listing
         if is_older or (before == values and not is_first_listing):
             outcomes.append(DUPLICATE)
             continue

@@ -172,15 +172,9 @@ class _Sync:
     def _connect(self) -> None:
         """Connect the workspace to the team of the token: from now on lists of members expire."""
         workspace, identity = self.workspace, self.client.identity()
-        if not identity.team_id:
-            raise SlackError("malformed", "auth.test: Slack returned no team.", permanent=False)
-        if workspace.team_id and workspace.team_id != identity.team_id:
-            raise SlackError(
-                "wrong_team",
-                f"The token belongs to the Slack team {identity.team_id}, and workspace"
-                f" {workspace.slug} is {workspace.team_id}.",
-                permanent=True,
-            )
+        if refusal := connecting.find_refusal(workspace, identity):
+            code, text = refusal
+            raise SlackError(code, str(text), permanent=code != "malformed")
         workspace.connect(
             identity.team_id, name=identity.team_name, domain=identity.domain, now=self.now
         )

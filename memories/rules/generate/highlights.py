@@ -28,7 +28,7 @@ _DATE_PREFIX = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d ")  # of lines of earli
 _SPEAKER = re.compile(rf"^[^:：]{{1,{MAX_NAME_LENGTH}}}[:：] ")
 # Channels for small talk. A merge takes only marked decisions and tasks from them.
 _SOCIAL = re.compile(
-    r"#(?:random|off-?topic|water-?cooler|social|fun|pets?|memes?|jokes?|雑談)", re.I
+    r"#(?:random|off-?topic|water-?cooler|social|fun|pets?|memes?|jokes?|雑談)(?![a-z0-9])", re.I
 )
 # A Japanese full stop ends a sentence; a Latin one needs a space after it (v1.2, example.org).
 SENTENCE_END = re.compile(r"\n+|(?<=[。！？])(?![。！？」』）)])|(?<=[.!?])\s+")

@@ -202,8 +202,9 @@ def merge_lines(base: Sequence[Line], made: Sequence[Line]) -> MergeResult:
 
 
 def rests_only_on(line: Line, messages: frozenset[int]) -> bool:
-    """Return whether a line has no other sources than these, and is not protected."""
-    return bool(line.sources) and not line.is_protected and messages.issuperset(line.sources)
+    """Return whether a line that no person wrote or pinned has no other sources than these."""
+    by_person = line.is_protected or line.author is not None
+    return bool(line.sources) and not by_person and messages.issuperset(line.sources)
 
 
 def restore_lines(current: Sequence[Line], old: Sequence[Line]) -> list[Line]:

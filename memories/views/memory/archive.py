@@ -62,8 +62,7 @@ def restore(request: UserRequest, pk: int) -> HttpResponse:
         return _render(request, access, memory, lines, has_conflict=True)
     toasts.success(
         request,
-        _("The line was restored in version %(number)s. Pin it to keep it.")
-        % {"number": version.number},
+        _("The line was restored and pinned in version %(number)s.") % {"number": version.number},
     )
     return redirect(card_path(memory))
 

@@ -236,21 +236,34 @@ def test_an_approval_publishes_no_text_from_private_days(team):
         for text in ("cobalt one", "cobalt two")
     )
     stopped.sources.set(channel.messages.all())
-    Proposal.objects.propose(memory.current, None, "cobalt three", author=editor)
+    proposal = Proposal.objects.propose(memory.current, None, "cobalt three", author=editor)
     slack_says(channel, is_private=False)
-    assert not Proposal.objects.exists()
     assert not QuarantinedLine.objects.filter(pk=unsourced.pk).exists()
     memory.refresh_from_db()
     version = stopped.accept(by=editor, based_on=0)
     assert version.audience == "members" and memory.current is None
     make_version(memory=memory, text="- in public", audience="scope")
-    old = memory.versions.get(number=1)
-    proposal = Proposal.objects.propose(old, None, "cobalt four", author=editor)
     memory.refresh_from_db()
+    proposal.refresh_from_db()
     version = proposal.approve(by=editor, based_on=memory.current.number)
     memory.refresh_from_db()
     assert (version.audience, memory.current.content) == ("members", "- in public")
-    assert "cobalt" not in texts(reader) and "cobalt four" in texts(by)
+    assert "cobalt" not in texts(reader) and "cobalt three" in texts(by)
+
+
+def test_a_proposal_from_private_days_for_a_public_version_is_deleted(team):
+    channel = make_channel(team, "cobalt")
+    memory = make_channel_memory(channel=channel, texts=["- a colour"])
+    slack_says(channel, is_private=True)
+    channel.workspace.mark_listed(timezone.now())
+    old = {"updated_at": timezone.now() - 2 * HOUR}
+    MemoryVersion.objects.update(**old)
+    Channel.objects.update(private_since=timezone.now() - HOUR)
+    Proposal.objects.propose(memory.current, None, "cobalt three", author=None)
+    channel.refresh_from_db()
+    slack_says(channel, is_private=False)
+    assert memory.versions.get().audience == "scope"
+    assert not Proposal.objects.exists()
 
 
 def test_quarantined_lines_of_the_workspace_go_with_their_channel(team):

@@ -413,6 +413,25 @@ def test_a_placeholder_is_completed_by_a_list(general: Channel) -> None:
     assert (author.name, author.is_placeholder) == ("Ann", False)
 
 
+@pytest.mark.parametrize("before", [True, False], ids=["before", "after"])
+def test_a_date_in_an_export_hides_no_profile_of_slack(workspace: Workspace, before: bool) -> None:
+    """Its author can write any date, and their own address, into the profile of another person."""
+    forged = person("U1", "Ann", updated=99_999_999_999, email="eve@example.com")
+    current = person("U1", "Anna", updated=20, email="ann@example.com")
+    if before:
+        store_people(workspace, [forged])
+        workspace.connect("T1", name="", domain="", now=NOW)
+        store_people(workspace, [current], live=True)
+    else:
+        workspace.connect("T1", name="", domain="", now=NOW)
+        store_people(workspace, [current], live=True)
+        store_people(workspace, [forged])
+    store_people(workspace, [current | {"deleted": True, "updated": 21}], live=True)
+    row = Person.objects.get()
+    assert (row.name, row.updated, row.is_deleted) == ("Anna", 21, True)
+    assert row.email != "eve@example.com"
+
+
 @pytest.mark.parametrize("updated", [0, 20, 30], ids=["undated", "the same", "later"])
 @pytest.mark.parametrize("is_known", [True, False])
 def test_only_live_lists_complete_a_placeholder(

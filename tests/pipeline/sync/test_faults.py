@@ -188,6 +188,15 @@ def test_a_missing_scope_is_an_error_with_its_name(slack: FakeSlack, sync: Sync)
     assert "channels:read" in report.error
 
 
+def test_the_token_of_a_person_is_refused(
+    slack: FakeSlack, workspace: Workspace, sync: Sync
+) -> None:
+    answer = {"ok": True, "team_id": slack.team_id, "team": "Fake Team", "user_id": "U1"}
+    slack.inject_fault("auth.test", Fault.answer(answer))
+    assert sync().code == "not_a_bot"
+    assert slack.counts() == {"auth.test": 1}
+
+
 def test_the_token_of_another_team_is_refused(
     slack: FakeSlack, workspace: Workspace, sync: Sync
 ) -> None:

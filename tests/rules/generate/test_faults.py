@@ -24,7 +24,7 @@ ENDPOINT_FAULTS = {
 }
 WHOLE, SPLIT, ISOLATE = RequestStrategy.WHOLE, RequestStrategy.SPLIT, RequestStrategy.ISOLATE
 BAD_REPLIES = [
-    "empty", "blank", "unknown_finish", "prompt_echoed", "too_long", "too_short", "wrong_language",
+    "blank", "unknown_finish", "prompt_echoed", "too_long", "too_short", "wrong_language",
     "nothing", "copied",
 ]  # fmt: skip
 FOUR_RETRIES_LATER = ["retry_later whole"] * 4 + ["give_up whole"]

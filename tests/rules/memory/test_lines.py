@@ -156,9 +156,13 @@ class TestMergeLines:
         (SHIP, set(), False),
         (OWN, {14}, False),
         (PINNED, {13}, False),
+        (replace(SHIP, author=1), {11, 12}, False),
         (BACK, {11}, False),
     ],
-    ids=["all", "all and more", "one of two", "none", "a person's", "pinned", "resting on nothing"],
+    ids=[
+        *("all", "all and more", "one of two", "none", "a person's", "pinned"),
+        *("a person's, merged by a model", "resting on nothing"),
+    ],
 )
 def test_a_line_that_rests_only_on_some_messages(line, messages, only):
     assert rests_only_on(line, frozenset(messages)) is only

@@ -9,6 +9,7 @@ from django.utils import timezone
 from memories.models import (
     AuditEvent,
     Channel,
+    ChannelSync,
     Job,
     Memory,
     MemoryVersion,
@@ -84,6 +85,12 @@ def test_post_summarises_waiting_messages(talking: Cast, of: MemoryType) -> None
     version = MemoryVersion.objects.get(job=job)
     page = talking.clients["editor"].get(f"/v/{version.pk}/").content.decode()
     assert "1 message, updated by hand" in page
+
+
+def test_a_channel_in_its_first_sync_is_not_updated(talking: Cast) -> None:
+    ChannelSync.objects.create(channel=talking.public, history_newest_ts="1.000000")
+    post(talking)
+    assert not Job.objects.unfinished().exists()
 
 
 @pytest.mark.slow
