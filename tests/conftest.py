@@ -247,7 +247,7 @@ def browser_type_launch_args(browser_type_launch_args: dict[str, Any]) -> dict[s
         pytest.fail("no Chromium in PATH: `make test` installs it, or run with -m 'not browser'")
     # Playwright keeps an event loop in this thread; the tests themselves are synchronous.
     os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
-    flags = ["--no-sandbox"] if os.geteuid() == 0 else []
+    flags = ["--disable-dev-shm-usage", *(["--no-sandbox"] if os.geteuid() == 0 else [])]
     return {**browser_type_launch_args, "executable_path": path, "args": flags}
 
 

@@ -60,27 +60,12 @@ class TestSettings:
         }
 
     @pytest.mark.slow
-    @pytest.mark.parametrize(
-        ("key", "value"),
-        [
-            ("message_threshold", "0"),
-            ("message_threshold", "10000001"),
-            ("max_history_count", "many"),
-            ("short_term_max_tokens", ""),
-            ("time_zone", "Mars/Olympus"),
-            ("output_language", "tlh"),
-            ("notes_inject", ""),
-        ],
-    )
-    def test_a_wrong_value_saves_nothing(self, client, address, key, value):
-        data = form_data(client.get(address)) | {
-            "name": "Crew",
-            "max_history_count": "3",
-            key: value,
-        }
+    def test_a_wrong_value_saves_nothing(self, client, address):
+        changes = {"name": "Crew", "max_history_count": "3", "message_threshold": "0"}
+        data = form_data(client.get(address)) | changes
         response = client.post(address, data)
         assert response.status_code == 200
-        assert list(response.context["adminform"].form.errors) == [key]
+        assert list(response.context["adminform"].form.errors) == ["message_threshold"]
         workspace = Workspace.objects.get()
         assert (workspace.name != "Crew", workspace.settings) == (True, {"message_threshold": 20})
 

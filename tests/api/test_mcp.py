@@ -288,24 +288,15 @@ def check_nothing(texts: list[str]) -> None:
     assert all("no such thing" in text for text in texts[3:7])
 
 
-def make_foreign_key() -> str:
-    abroad = MemberFactory(workspace=WorkspaceFactory(), role="admin")
-    return make_key((abroad.workspace, abroad.user))
-
-
 def test_a_foreign_or_narrowed_key_reads_nothing_else(team, live_server, settings):
     settings.MEMORYHUB_URL = live_server.url
     quiet = MessageFactory(channel__workspace=team[0], text="A quiet day").channel
     use = make_reads(team)
-    for key in (make_foreign_key(), make_key(team, channels=[quiet])):
+    abroad = MemberFactory(workspace=WorkspaceFactory(), role="admin")
+    foreign = make_key((abroad.workspace, abroad.user))
+    for key in (foreign, make_key(team, channels=[quiet])):
         check_nothing(over_http(live_server.url, key, "auto", use))
     assert "Monday" in over_http(live_server.url, make_key(team), "auto", use)[0]
-
-
-@pytest.mark.cluster
-def test_a_foreign_key_reads_nothing_else_over_stdio(team, process_environment):
-    key = make_foreign_key()
-    check_nothing(over_stdio(process_environment, key, "auto", make_reads(team)))
 
 
 def test_a_context_has_the_text_of_the_http_api(team, live_server, settings):

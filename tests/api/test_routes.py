@@ -103,14 +103,6 @@ def test_the_context_as_json_has_the_seeds_keys_and_when(cast, token, ask):
     assert cast.memory.current_id in answer["versions"] and set(answer["versions"]) <= {*current}
 
 
-def test_an_unchanged_context_is_not_sent_again(cast, token, ask):
-    key = token("member")
-    first = ask(key, "context?at=2026-01-06T09:00:00Z")
-    second = ask(key, "context?at=2026-01-06T09:00:00Z", headers={"If-None-Match": first["ETag"]})
-    assert (first.status_code, second.status_code, second.content) == (200, 304, b"")
-    assert "private" in first["Cache-Control"] and "Authorization" in first["Vary"]
-
-
 @pytest.mark.parametrize(
     "path, status",
     [

@@ -19,20 +19,12 @@ from tests.browser.story import Story, tell
 from tests.browser.team import Team, grow
 from tests.factories import ChannelFactory, PersonFactory, UserFactory, WorkspaceFactory
 
-# Playwright's own loop runs in this thread; Django would refuse the ORM beside it.
-os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
-
 # A bound for a broken test. It does not measure the pages, because the machine may be busy.
 TIMEOUT = 60_000  # milliseconds
 expect.set_options(timeout=TIMEOUT)
 
 # Chromium's messages for expected statuses: a conflict, an invalid form, a refusal.
 MEANT = ("status of 409", "status of 422", "status of 403", "status of 404")
-
-
-@pytest.fixture(scope="session")
-def browser_type_launch_args(browser_type_launch_args: dict[str, Any]) -> dict[str, Any]:
-    return {**browser_type_launch_args, "args": ["--no-sandbox", "--disable-dev-shm-usage"]}
 
 
 @pytest.fixture(scope="session")

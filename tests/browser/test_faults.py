@@ -8,9 +8,9 @@ import socket
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,19 +20,18 @@ from django.core.management import call_command
 from django.db import connection
 from django.test import Client
 from django.utils import timezone
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Page, expect
 from pytest_django import Settings
 from pytest_httpserver import HTTPServer
 from time_machine import TimeMachineFixture
 
-from memories.models import Backfill, Heartbeat, Job, Workspace
+from memories.models import Backfill
 from memories.pipeline.costs.estimate import estimate_backfill
 from memories.pipeline.generate.backfill import run_backfill
 from memories.rules.ingest.timestamps import to_micros
 from tests.browser.conftest import enter, sign_in
-from tests.browser.page_states import running
-from tests.browser.story import LINES, Story, fail_a_job
-from tests.factories import ChannelFactory, all_is_well
+from tests.browser.story import LINES, Story
+from tests.factories import ChannelFactory
 from tests.llm.endpoint import FakeEndpoint, use_model
 from tests.pipeline.generate.test_backfill import talk
 from tests.pipeline.metered import Metered
@@ -269,76 +268,3 @@ def ordered(story: Story, name: str) -> Backfill:
         estimate=estimate,
         by=story.user,
     )
-
-
-@pytest.mark.nightly("no script of ours takes part")
-def test_a_model_out_of_credit_is_paused_and_shown(
-    page: Page, story: Story, model: FakeEndpoint
-) -> None:
-    model.fail_with(429, {"code": "insufficient_quota"})
-    call_command("run_pass", verbosity=0)
-    sign_in(page, story)
-    page.goto(story.channel)
-    banner = page.locator(".banner")
-    expect(banner).to_contain_text("no credit left")
-    expect(banner).to_contain_text("All messages are kept")
-    page.goto(story.at("/w/kazoe/jobs/"))
-    expect(page.locator("#health")).to_contain_text("Calls to the model are paused")
-
-
-def row_of(page: Page, job: Job) -> Locator:
-    return page.locator(f"#row-{job.pk}")
-
-
-@pytest.mark.nightly("no script of ours takes part")
-def test_running_beats_an_old_error(page: Page, story: Story) -> None:
-    all_is_well()
-    job = fail_a_job(story.memory)
-    sign_in(page, story)
-    page.goto(story.at("/w/kazoe/jobs/"))
-    expect(row_of(page, job).locator(".status")).to_have_text("failed")
-    expect(page.locator("#health")).to_contain_text("1 job failed.")
-    page.click(f"#retry-{job.pk}")
-    expect(row_of(page, job).locator(".status")).to_have_text("queued")
-    job.refresh_from_db()
-    assert job.claim(timezone.now(), timedelta(minutes=3))
-    page.reload()
-    expect(row_of(page, job).locator(".status")).to_have_text("running")
-    expect(page.locator("#health")).to_contain_text("Everything is working.")
-    expect(page.locator("#failed-title")).to_have_count(0)
-
-
-@pytest.mark.nightly("no script of ours takes part")
-def test_a_waiting_job_shows_its_time(page: Page, story: Story) -> None:
-    all_is_well()
-    running(story)
-    job = Job.objects.get(input_key="waiting")
-    sign_in(page, story)
-    page.goto(story.at("/w/kazoe/jobs/"))
-    expect(row_of(page, job)).to_contain_text(
-        re.compile(r"^\s*waiting\b.*until .*\d\d:\d\d", re.DOTALL)
-    )
-
-
-@pytest.mark.nightly("no script of ours takes part")
-@pytest.mark.parametrize(
-    ("break_it", "words"),
-    [
-        (lambda now: Heartbeat.objects.update(at=now - timedelta(hours=1)), "was last active"),
-        (
-            lambda now: Workspace.objects.update(synced_at=now - timedelta(minutes=11)),
-            "Slack was not read for a long time.",
-        ),
-    ],
-    ids=["worker", "sync"],
-)
-def test_each_failed_part_is_shown(
-    page: Page, story: Story, break_it: Callable[..., object], words: str
-) -> None:
-    all_is_well()
-    sign_in(page, story)
-    page.goto(story.at("/w/kazoe/jobs/"))
-    expect(page.locator("#health")).to_contain_text("Everything is working.")
-    break_it(timezone.now())
-    page.reload()
-    expect(page.locator("#health")).to_contain_text(words)

@@ -99,7 +99,7 @@ def test_a_memory_is_edited_and_restored(page: Page, story: Story, complaints: l
     assert story.now == first + 1
 
     before = story.texts()
-    page.goto(story.at(f"/v/{story.version(2)}/"))
+    page.locator("#rail").get_by_role("link", name="v2", exact=True).click()
     page.click("text=Restore v2")
     toast = page.locator("#toast")
     expect(toast).to_contain_text(f"Version 2 was restored as version {first + 2}.")

@@ -71,15 +71,6 @@ def test_from_a_line_to_slack_in_two_clicks(page: Page, story: Story) -> None:
     )
 
 
-def test_a_version_is_restored_in_two_clicks(page: Page, story: Story) -> None:
-    sign_in(page, story)
-    page.goto(story.channel)
-    before = story.now
-    page.locator("#rail").get_by_role("link", name=f"v{before - 1}", exact=True).click()
-    page.get_by_role("button", name=f"Restore v{before - 1}").click()
-    expect(page.locator("#toast")).to_contain_text(f"as version {before + 1}.")
-
-
 def test_new_lines_of_a_channel_need_two_clicks_and_one_screen(page: Page, story: Story) -> None:
     sign_in(page, story)
     page.locator("#nav").get_by_role("link", name="launch").first.click()

@@ -9,7 +9,6 @@ from playwright.sync_api import Page, expect
 from memories.models import Message
 from memories.pipeline.search import indexing
 from tests.browser.conftest import sign_in
-from tests.browser.measures import look_at
 from tests.browser.story import Story
 from tests.browser.team import OTHER_WORD, PROSE, WORD, Team
 
@@ -163,14 +162,3 @@ def test_results_appear_while_typing(page: Page, story: Story, complaints: list[
     expect(page.locator(".hit mark")).to_have_text("鯨肉")
     page.locator(".hit a").click()
     expect(page.locator(f'[id="msg-{message.ts}"]')).to_be_visible()
-
-
-@pytest.mark.nightly("every look")
-def test_it_fits_on_a_telephone(page: Page, story: Story) -> None:
-    page.set_viewport_size({"width": 320, "height": 640})
-    page.emulate_media(color_scheme="dark")
-    found_by(story)
-    sign_in(page, story)
-    page.goto(story.at(f"/w/{story.workspace.slug}/search/?q=鯨肉"))
-    expect(page.locator(".hit mark")).to_have_text("鯨肉")
-    assert look_at(page) == []

@@ -83,20 +83,6 @@ def upload(page: Page, story: Story, export: Path, slug: str) -> Upload:
     return Upload.objects.latest("pk")
 
 
-def test_an_export_from_file_to_catch_up(
-    page: Page, operator: Story, export: Path, complaints: list[str]
-) -> None:
-    sign_in(page, operator)
-    upload_ = upload(page, operator, export, "ours")
-    expect(page.get_by_text("Waiting for a worker")).to_be_visible()
-    import_upload(upload_.pk)
-    page.get_by_role("button", name="Import", exact=True).click()  # comes by itself
-    import_upload(upload_.pk)
-    page.get_by_role("link", name="Catch up").last.wait_for()
-    expect(page.get_by_role("heading", name="Imported, with items left out")).to_be_visible()
-    assert Message.objects.filter(channel__workspace__slug="ours").count() == 31
-
-
 def test_an_import_without_javascript(plain: BrowserContext, operator: Story, export: Path) -> None:
     page = plain.new_page()
     sign_in(page, operator)
@@ -109,7 +95,9 @@ def test_an_import_without_javascript(plain: BrowserContext, operator: Story, ex
     expect(page.get_by_role("heading", name="Imported, with items left out")).to_be_visible()
 
 
-def test_an_import_by_keyboard_alone(page: Page, operator: Story, export: Path) -> None:
+def test_an_import_by_keyboard_alone(
+    page: Page, operator: Story, export: Path, complaints: list[str]
+) -> None:
     sign_in(page, operator)
     page.goto(operator.at("/setup/"))
     to(page, page.locator("section[aria-labelledby=import-title] a.button"), "Enter")

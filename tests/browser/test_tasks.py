@@ -15,31 +15,6 @@ from tests.processes import PATIENCE
 pytestmark = pytest.mark.browser
 
 
-@pytest.mark.nightly("no script of ours takes part")
-def test_from_a_statement_to_its_message(page: Page, story: Story) -> None:
-    sign_in(page, story)
-    page.goto(story.channel)
-    follow_a_line(page)
-
-
-@pytest.mark.nightly("test_journey.py opens the list")
-@pytest.mark.parametrize("scripts", [True, False], ids=["js", "nojs"])
-def test_from_the_list_of_sources_to_a_message(
-    page: Page, plain: BrowserContext, story: Story, scripts: bool
-) -> None:
-    """On a button, in the card and with the keyboard in it; without scripts on a page of its own."""
-    page = page if scripts else plain.new_page()
-    sign_in(page, story)
-    page.goto(story.channel)
-    expect(page.locator("ul.sources")).to_have_count(0)
-    page.locator("#sources").get_by_role("link", name="Show all sources").click()
-    expect(page.locator("#memory ul.sources" if scripts else "main ul.sources")).to_be_visible()
-    expect(page.locator("#sources-title:focus")).to_have_count(1 if scripts else 0)
-    assert page.url.endswith("/sources/") is not scripts
-    page.locator("ul.sources .chip").first.click()
-    expect(page.locator(".message.source:target")).to_contain_text("source 1")
-
-
 def follow_a_line(page: Page) -> None:
     page.locator("#memory .line").first.hover()
     page.locator("#memory .chip").first.click()
@@ -81,23 +56,6 @@ def test_catch_up_without_opening_a_channel(page: Page, team: Team) -> None:
     expect(removed.locator("del").first).to_be_hidden()
     removed.locator("summary").click()
     expect(removed.locator("del").first).to_be_visible()
-
-
-@pytest.mark.nightly("in the large team")
-@pytest.mark.parametrize("where", ["entry", "scope page"])
-def test_compare_with_the_version_last_seen(page: Page, team: Team, where: str) -> None:
-    """At most two clicks, and it is compared with the version that was seen last."""
-    seen = Seen.objects.get(user=team.user, memory=team.prose)
-    sign_in(page, team)
-    if where == "entry":
-        page.goto(team.at("/"))
-        card = page.locator(f"#entry-{team.prose.pk}")
-        card.locator("summary").first.click()
-    else:
-        page.goto(team.at(f"/w/kazoe/c/{team.prose.channel.slack_id}/"))
-        card = page.locator("#memory")
-    card.get_by_role("link", name="version I last saw").click()
-    expect(page.locator("h1")).to_have_text(f"v{seen.number} to v{team.prose.head}")
 
 
 @pytest.mark.nightly("no JavaScript")
@@ -154,27 +112,6 @@ def test_a_conflict_keeps_my_text(
     for line in ("My own line.", "Their own line."):
         expect(page.locator("#memory .lines")).to_contain_text(line)
     assert story.now == first + 2
-
-
-@pytest.mark.nightly("no script of ours takes part")
-@pytest.mark.parametrize("scripts", [True, False], ids=["js", "nojs"])
-def test_the_choices_of_a_notes_conflict_count(
-    page: Page, plain: BrowserContext, story: Story, scripts: bool
-) -> None:
-    """Saved by Enter in a field, without putting them together."""
-    page = page if scripts else plain.new_page()
-    sign_in(page, story)
-    page.goto(story.at(story.pages()["note-edit"]))
-    page.fill("#id_content", "My own words.")
-    note = Note.objects.live().latest("pk")
-    note.rewrite("Their own words.", by=story.user)
-    page.click("button.primary")
-    page.locator(".hunk input[value=yours]").check()
-    expect(page.locator("#id_content")).to_have_value(re.compile("Their own words"))
-    page.locator("#id_tags").press("Enter")
-    page.wait_for_url("**/notes/#note-*")
-    note.refresh_from_db()
-    assert note.content == "My own words."
 
 
 READ = "catch-up workspace messages thread version sources compare edit context notes jobs cost".split()

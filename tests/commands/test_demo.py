@@ -26,7 +26,6 @@ from memories.pipeline.generate.passes import run_pass
 from memories.rules.memory.identity import MemoryScope, MemoryType
 from memories.rules.memory.lines import Origin
 from tests.demo.make_demo import MadeDemo
-from tests.exports import Forbidden, contents, exported, moved, owner_of
 
 
 def run() -> str:
@@ -122,25 +121,6 @@ def check_versions_by_people(workspace: Workspace, user: User) -> None:
     assert launch.current is not None
     assert launch.current.origin == Origin.MODEL
     assert create.ADDED_LINE in launch.current.content, "later merges keep the line of a person"
-
-
-@pytest.mark.slow
-@pytest.mark.cluster
-@pytest.mark.timeout(400)
-@pytest.mark.nightly("smaller exports come back in tests/pipeline/transfer/test_export.py")
-def test_an_exported_demo_is_imported_byte_for_byte_and_needs_no_job(
-    demo: MadeDemo, tmp_path: Path
-) -> None:
-    workspace = Workspace.objects.get(slug="demo")
-    user = owner_of(workspace)
-    first, second = tmp_path / "1.zip", tmp_path / "2.zip"
-    imported = moved(workspace, first, user)
-    exported(imported, second, user)
-    assert contents(first) == contents(second)
-    before = Job.objects.count()
-    report = run_pass(imported, imported.created_at, Forbidden())
-    assert (report.calls, report.made.total(), report.errors) == (0, 0, [])
-    assert Job.objects.count() == before
 
 
 @pytest.mark.slow

@@ -76,12 +76,6 @@ def test_the_report_of_an_import(export: Path) -> None:
     assert Workspace.objects.get().team_id == "T1"
 
 
-def test_a_second_import_finds_duplicates(export: Path) -> None:
-    run(export)
-    report, status = run(export)
-    assert (status, report["messages"]["duplicate"], Message.objects.count()) == (0, 3, 3)
-
-
 def test_the_report_as_text(export: Path) -> None:
     text = printed(export)
     assert "export.zip into default" in text

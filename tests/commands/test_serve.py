@@ -94,16 +94,7 @@ def test_a_hub_runs_until_a_signal_stops_it(served: Served) -> None:
     wait_until(lambda: len(served.cluster()) >= 6, "a new qcluster")
     assert served.is_up()
     served.sessions |= sessions_of(descendants(served.process.pid))
-    stop(served, signal.SIGTERM)
-
-
-@pytest.mark.nightly("the demo ends by it, too")
-def test_ctrl_c_stops_everything(served: Served) -> None:
-    stop(served, signal.SIGINT)
-
-
-def stop(served: Served, number: signal.Signals) -> None:
-    served.process.send_signal(number)
+    served.process.send_signal(signal.SIGTERM)
     assert served.process.wait(timeout=PATIENCE) == 0, served.log.read_text()
     wait_until(lambda: not alive_in_sessions(served.sessions), "nothing left")
 

@@ -3,15 +3,13 @@
 import json
 import re
 from collections.abc import Iterator
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from bench.quality import ASKED, BEST_THREE, NOW, OURS, Scores, ask_demo
 from memories.demo.workspace import build_export
-from memories.models import Line, Memory, Message, Reader, Workspace
-from memories.pipeline.ask.passages import find_passages
+from memories.models import Line, Memory, Message
 from memories.rules import salience
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
@@ -35,18 +33,6 @@ UNMARKED = {
 }
 # People laughed about it, but it is an event.
 LAUGHED_ABOUT_EVENT = "And I called the hardware shop."
-PRIVATE_QUESTIONS = (
-    "What does a shop pay a month under the per-shop proposal?",
-    "How many devices does a shop pay for today on average?",
-    "How long do existing shops keep the old price?",
-    "What happens to revenue at 3,480?",
-    "How many new shops a month at 2,980?",
-    "What does an extra device cost us?",
-    "Who proposed to charge per shop?",
-    "What do the register companies charge per month?",
-    "Which price per shop was decided?",
-    "What is open about two addresses and one contract?",
-)
 SENTENCE = re.compile(r"(?<=[.!?。！？])\s*")
 
 
@@ -116,14 +102,3 @@ def test_ask_begins_with_the_answers(scores: Scores, db: None) -> None:
     answers = [scores[language, 2_000, BEST_THREE] for language in ("en", "ja")]
     missed = [question for score in answers for question in score.missed]
     assert sum(score.hits for score in answers) >= 0.95 * sum(x.asked for x in answers), missed
-
-
-def test_ask_shows_nothing_of_a_private_channel(scores: Scores, db: None) -> None:
-    workspace, now = Workspace.objects.get(slug="quality"), NOW + timedelta(hours=14)
-    private = set(workspace.channels.exclude(kind="public").values_list("pk", flat=True))
-    assert private
-    for question in PRIVATE_QUESTIONS:
-        passages = find_passages(question, workspace, Reader.public(now), now)
-        rows = (passage.row for passage in passages)
-        memories = (row.version.memory if isinstance(row, Line) else row for row in rows)
-        assert not private.intersection(row.channel_id for row in memories)

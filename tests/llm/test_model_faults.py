@@ -47,6 +47,7 @@ def raised_by(summariser: ModelSummariser) -> SummariserError:
         (503, {}, {"Retry_After": "3"}, "server_error", 3.0),
         (529, {}, {}, "server_error", None),
         (400, {}, {}, "bad_request", None),
+        (422, {}, {}, "bad_request", None),
         (400, {"code": "context_length_exceeded"}, {}, "context_too_long", None),
         (400, {"message": "This exceeds the context window."}, {}, "context_too_long", None),
         (413, {}, {}, "context_too_long", None),
@@ -56,7 +57,7 @@ def raised_by(summariser: ModelSummariser) -> SummariserError:
     ids=[
         "429 with Retry-After", "429 with milliseconds", "429 with nonsense", "no number",
         "429 for ever", "429 without",
-        "out of credit", "402", "401", "403", "404", "500", "503 with Retry-After", "529", "400",
+        "out of credit", "402", "401", "403", "404", "500", "503 with Retry-After", "529", "400", "422",
         "context too long", "context too long in words", "413",
         "more than a minute's tokens", "filtered input",
     ],

@@ -247,9 +247,7 @@ def _following(items: list[Json], size: int) -> Json:
 
 def _bounds(params: dict[str, str]) -> tuple[int, int | None]:
     """Return the exclusive bounds; None for no end."""
-    within = 1 if params.get("inclusive") in ("1", "true") else 0
-    latest = _bound(params, "latest") + within if params.get("latest") else None
-    return _bound(params, "oldest") - within, latest
+    return _bound(params, "oldest"), _bound(params, "latest") if params.get("latest") else None
 
 
 def _bound(params: dict[str, str], name: str) -> int:

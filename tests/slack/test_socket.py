@@ -46,9 +46,10 @@ def receiver(fake: FakeSocket) -> Iterator[Receiver]:
 
 @pytest.mark.slow
 def test_a_stored_event_is_acknowledged(fake: FakeSocket, receiver: Receiver) -> None:
+    body = {"event_id": "Ev1", "text": "長い話" * 30_000}
     receiver.socket.connect()
-    assert fake.deliver({"event_id": "Ev1"}).acknowledged.wait(PATIENCE)
-    assert receiver.bodies == [{"event_id": "Ev1"}]
+    assert fake.deliver(body).acknowledged.wait(PATIENCE)
+    assert receiver.bodies == [body]
 
 
 @pytest.mark.slow

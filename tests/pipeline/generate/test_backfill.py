@@ -37,7 +37,6 @@ from tests.factories import (
     MessageFactory,
     PersonFactory,
     WorkspaceFactory,
-    make_channel_memory,
     make_reply,
     ts_at,
 )
@@ -338,6 +337,10 @@ def test_a_paused_backfill_makes_no_calls(channel, model, workspace):
 @pytest.mark.slow
 def test_new_jobs_run_while_a_backfill_is_paused(channel, model, workspace):
     backfill = half_made(channel)
+    calls = len(model.prompts)
+    run_pass(workspace, NOW)
+    assert len(model.prompts) == calls
+    assert 0 < model.tokens <= backfill.cap_tokens
     second = ChannelFactory(workspace=workspace, start_us=to_micros(NOW))
     talk(second, 40, 5)
     later = NOW + timedelta(days=11)
@@ -349,6 +352,7 @@ def test_new_jobs_run_while_a_backfill_is_paused(channel, model, workspace):
     finished(backfill, later)
     assert not short(channel).versions.not_merged().exists()
     assert (long(channel).head, workspace_memory(channel).head) == (1, 2)
+    assert outcomes(channel) == {"remembered": DAYS}
 
 
 def half_made(channel):
@@ -408,18 +412,6 @@ def test_a_paused_backfill_delays_no_other_channels_merges(paused, workspace, is
 
 
 # The cap
-
-
-@pytest.mark.nightly("quicker tests run the same lines")
-def test_a_backfill_pauses_below_its_cap(channel, model, workspace):
-    backfill = half_made(channel)
-    assert 0 < model.tokens <= backfill.cap_tokens
-    calls = len(model.prompts)
-    run_pass(workspace, NOW)
-    assert len(model.prompts) == calls
-    backfill.resume(None, cap_tokens=backfill.cap_tokens * 4)
-    assert finished(backfill).state == "done"
-    assert outcomes(channel) == {"remembered": DAYS}
 
 
 def test_an_automatic_pause_is_not_audited_and_needs_a_running_backfill(channel):
@@ -565,32 +557,6 @@ def test_progress_counts_summaries_merges_and_cost(channel, workspace, model):
     assert done.tokens == model.tokens and done.seconds_left is None
 
 
-@pytest.mark.nightly("quicker tests run the same lines")
-def test_progress_estimates_the_time_left(channel, model):
-    Backfill.objects.filter(pk=half_made(channel).pk).update(state="running")
-    backfill, now = Backfill.objects.get(), timezone.now()
-    assert progress_of(backfill, now).seconds_left is None
-    for job in backfill.jobs.order_by("pk"):
-        ModelCall.objects.get_or_create(
-            job=job,
-            workspace=channel.workspace,
-            backfill=backfill,
-            defaults={"fence": 0, "model": "tiny", "day": now.date(), "began_at": now, "tokens": 9},
-        )
-    ModelCall.objects.update(began_at=now - timedelta(minutes=1), ended_at=now)
-    left = progress_of(backfill, now).minutes_left
-    assert left is not None and 0 < left["low"] < left["high"]
-
-
-@pytest.mark.nightly("quicker tests run the same lines")
-def test_run_backfill_runs_passes_until_the_end(channel, model):
-    backfill = start(channel, since_us=LAST_DAYS)
-    calls = []
-    Backfill.objects.filter(pk=backfill.pk).update(until_us=to_micros(timezone.now()))
-    assert run_backfill(backfill, lambda: calls.append(1)) == ""
-    assert backfill.state == "done" and calls
-
-
 @pytest.mark.slow
 def test_run_backfill_returns_why_it_cannot_continue(channel, model, httpserver):
     httpserver.clear()
@@ -600,10 +566,3 @@ def test_run_backfill_returns_why_it_cannot_continue(channel, model, httpserver)
     backfill = start(channel)
     assert run_backfill(backfill, lambda: None) == "needs_person"
     assert backfill.state == "running"
-
-
-@pytest.mark.nightly("quicker tests run the same lines")
-def test_an_existing_memory_is_in_the_prompt_of_the_merge(channel, model):
-    make_channel_memory(channel=channel, texts=["- Known from before."])
-    finished(start(channel, since_us=LAST_DAYS))
-    assert any("Known from before" in user for user in model.prompts if "<<existing" in user)

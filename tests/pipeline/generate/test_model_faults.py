@@ -91,13 +91,11 @@ def make_all_due() -> None:
 
 
 TOO_LONG = "- It is the team's channel and its people speak here about the launch of it. " * 60
-ECHO = "<<messages 00000000 begin>>\n- Step 0 is done."
 JAPANESE = (
     "- 公開に向けた手順はすべて終わっていて、みんなで確認しながら進めることができました。[1, 10]\n"
     "- 次の確認は来週に行うことになり、それまでに残りの点を見直しておきます。[3]"
 )
 WAITS, REFUSED, RETRIES = "waits", "refused by the endpoint", "retries at once"
-like_another = pytest.mark.nightly("tests/llm shows its fault; another fault shows what follows")
 
 
 @pytest.mark.slow
@@ -105,35 +103,18 @@ like_another = pytest.mark.nightly("tests/llm shows its fault; another fault sho
     ("reply", "fault", "becomes", "attempts"),
     [
         pytest.param(error(500), "server_error", WAITS, 0, id="500"),
-        pytest.param(error(529), "server_error", WAITS, 0, id="529", marks=like_another),
         pytest.param(Response("<html>", 200), "malformed", WAITS, 0, id="a proxy's page"),
         pytest.param(error(429), "rate_limited", REFUSED, 0, id="429 without a time"),
         pytest.param(
             error(429, Retry_After="90"), "rate_limited", REFUSED, 0, id="429 with Retry-After"
         ),
         pytest.param(error(429, "insufficient_quota"), "out_of_credit", REFUSED, 0, id="no credit"),
-        pytest.param(error(402), "out_of_credit", REFUSED, 0, id="402", marks=like_another),
         pytest.param(error(401), "unauthorised", REFUSED, 0, id="401"),
-        pytest.param(error(403), "forbidden", REFUSED, 0, id="403", marks=like_another),
         pytest.param(error(404), "not_found", REFUSED, 0, id="no such model"),
         pytest.param(answer(""), "blank", RETRIES, 1, id="empty"),
-        pytest.param(answer(None), "blank", RETRIES, 1, id="null", marks=like_another),
-        pytest.param(answer("  \n\n"), "blank", RETRIES, 1, id="white space", marks=like_another),
         pytest.param(answer("- half a", "length"), "length", RETRIES, 1, id="cut off"),
         pytest.param(answer("", "content_filter"), "content_filter", RETRIES, 1, id="filter"),
-        pytest.param(
-            answer(None, refusal="No."), "refusal", RETRIES, 1, id="refusal", marks=like_another
-        ),
         pytest.param(answer("I'm sorry, I can't."), "refusal", RETRIES, 1, id="said refusal"),
-        pytest.param(
-            answer("- x", "tired"),
-            "unknown_finish",
-            RETRIES,
-            1,
-            id="unknown finish",
-            marks=like_another,
-        ),
-        pytest.param(answer(ECHO), "prompt_echoed", RETRIES, 1, id="echo", marks=like_another),
         pytest.param(answer(TOO_LONG), "too_long", RETRIES, 1, id="three times too long"),
     ],
 )
@@ -169,12 +150,7 @@ def test_each_fault_leads_to_the_step_of_its_policy(
     ("reply", "fault", "attempts"),
     [
         pytest.param(error(400), "bad_request", 1, id="400"),
-        pytest.param(error(422), "bad_request", 1, id="422", marks=like_another),
         pytest.param(answer(""), "blank", 5, id="empty"),
-        pytest.param(
-            answer("- x", "tired"), "unknown_finish", 5, id="unknown finish", marks=like_another
-        ),
-        pytest.param(answer(ECHO), "prompt_echoed", 5, id="echo", marks=like_another),
         pytest.param(answer("- Steps 0 to", "length"), "length", None, id="cut off, halves too"),
         pytest.param(answer("", "content_filter"), "content_filter", None, id="all refused"),
     ],

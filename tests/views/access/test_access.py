@@ -133,39 +133,6 @@ def test_anonymous_visitors_are_sent_to_sign_in(cast: Cast, what: str) -> None:
     assert response["Location"].startswith("/login/")
 
 
-@pytest.mark.nightly("opens every page as each reader")
-def test_a_private_name_is_on_no_page_of_other_readers(cast: Cast) -> None:
-    for name in ("editor", "member", "guest", "operator"):
-        for what in "workspace channel messages version sources notes jobs context".split():
-            page = cast.clients[name].get(addresses(cast)[what]).content.decode()
-            assert "salaries" not in page
-            assert "earns" not in page
-
-
-@pytest.mark.nightly("opens every page as each reader")
-def test_reading_writes_nothing(cast: Cast) -> None:
-    from django.db import connection
-    from django.test.utils import CaptureQueriesContext
-
-    for what, path in addresses(cast).items():
-        with CaptureQueriesContext(connection) as queries:
-            cast.clients["insider"].get(path)
-        written = [
-            query["sql"]
-            for query in queries
-            if query["sql"].startswith(("INSERT", "UPDATE", "DELETE"))
-        ]
-        assert written == [], what
-
-
-@pytest.mark.nightly("opens every page and button as each reader")
-def test_readers_are_offered_no_buttons_that_refuse_them(cast: Cast) -> None:
-    page = cast.clients["member"].get(cast.path("c/C0PUBLIC/")).content.decode()
-    assert f"/m/{cast.memory.pk}/edit/" not in page
-    older = cast.memory.versions.get(number=1).pk
-    assert "/restore/" not in cast.clients["member"].get(f"/v/{older}/").content.decode()
-
-
 def test_a_part_and_its_page_vary_by_header(cast: Cast) -> None:
     path = addresses(cast)["edit"]
     whole = cast.clients["editor"].get(path)

@@ -252,14 +252,6 @@ def test_the_day_of_a_file_name(named: str, words: str) -> None:
     assert day(named).endswith(words)
 
 
-def test_a_second_import_finds_duplicates(operator: Client) -> None:
-    for _ in range(2):
-        upload = inspect(operator)
-        operator.post(path_of(upload), {"do": "start", "private": "on", "direct": "on"})
-        run_worker(upload)
-    assert (upload.report["messages"]["duplicate"], Message.objects.count()) == (7, 7)
-
-
 @pytest.mark.parametrize(
     ("data", "error"),
     [(make_zip({"holiday.jpg": b"x"}), "no channel lists"), (b"", "is empty")],

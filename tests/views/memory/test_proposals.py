@@ -176,6 +176,8 @@ def test_the_text_stays_after_a_rejection(proposed: Cast) -> None:
     proposed.memory.refresh_from_db()
     assert (proposed.memory.head, proposals.find_proposal(proposed.memory)) == (3, None)
     assert AuditEvent.objects.get(action="proposal_reject").actor == "editor"
+    page = proposed.clients["editor"].get(proposed.path("c/C0PUBLIC/")).content.decode()
+    assert "Rejected. The text is unchanged." in page
 
 
 @pytest.mark.slow

@@ -299,6 +299,9 @@ def test_only_editors_see_the_buttons(cast: Cast, name: str) -> None:
     page = page_of(cast, current, name)
     assert "#pinned" in page and 'aria-label="Pinned"' in page and "/pin/" not in page
     assert "/undo/" not in cast.clients[name].get(f"/diff/{old}..{current}/").content.decode()
+    assert "/restore/" not in page_of(cast, old, name)
+    channel = cast.clients[name].get(cast.path("c/C0PUBLIC/")).content.decode()
+    assert f"/m/{cast.memory.pk}/edit/" not in channel
 
 
 @pytest.mark.parametrize("word", ["restore", "pin"])
