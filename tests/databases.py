@@ -79,9 +79,12 @@ executor.migrate([*others, ("memories", "%s")])
 """
 
 
-def manage(url: str, var: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run a command of ours on this database."""
-    command = [sys.executable, "manage.py", *words]
+def manage(url: str, var: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run a command of ours on this database, with further environment variables."""
     return subprocess.run(
-        command, cwd=ROOT, env=environment(url, var), capture_output=True, text=True
+        [sys.executable, "manage.py", *words],
+        cwd=ROOT,
+        env=environment(url, var) | variables,
+        capture_output=True,
+        text=True,
     )

@@ -1,8 +1,10 @@
-"""Watch processes that a command has started."""
+"""Start processes, and watch those that a command has started."""
 
 import contextlib
 import os
+import socket
 import time
+import urllib.request
 from collections.abc import Callable
 
 import psutil
@@ -28,6 +30,19 @@ def wait_until(condition: Callable[[], object], what: str, patience: float = PAT
         if time.monotonic() > deadline:
             raise AssertionError(f"waited {patience:.0f} s in vain: {what}")
         time.sleep(0.05)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def is_live(url: str) -> bool:
+    """Return whether a hub answers at this address."""
+    with contextlib.suppress(OSError), urllib.request.urlopen(f"{url}/livez", timeout=20) as page:
+        return bool(page.read() == b"ok")
+    return False
 
 
 def descendants(pid: int) -> list[psutil.Process]:

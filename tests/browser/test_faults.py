@@ -7,7 +7,6 @@ import signal
 import socket
 import subprocess
 import sys
-import urllib.request
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime
@@ -35,7 +34,7 @@ from tests.factories import ChannelFactory
 from tests.llm.endpoint import FakeEndpoint, use_model
 from tests.pipeline.generate.test_backfill import talk
 from tests.pipeline.metered import Metered
-from tests.processes import clean_environment, wait_until
+from tests.processes import clean_environment, free_port, is_live, wait_until
 
 pytestmark = pytest.mark.browser
 
@@ -46,9 +45,7 @@ class Mortal:
     """A web server of its own over the database of the test, to be frozen, killed and started."""
 
     def __init__(self, folder: Path) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
+        self.port = free_port()
         self.url = f"http://localhost:{self.port}"
         self.environment = clean_environment("PYTEST_") | {
             "DATABASE_URL": f"sqlite:///{connection.settings_dict['NAME']}",
@@ -66,12 +63,7 @@ class Mortal:
                 pass_fds=(listener.fileno(),),
                 start_new_session=True,
             )
-        wait_until(self.answers, f"an answer at {self.url}")
-
-    def answers(self) -> bool:
-        with suppress(OSError), urllib.request.urlopen(f"{self.url}/livez") as answer:
-            return bool(answer.read() == b"ok")
-        return False
+        wait_until(lambda: is_live(self.url), f"an answer at {self.url}")
 
     def freeze(self) -> None:
         os.killpg(self.process.pid, signal.SIGSTOP)

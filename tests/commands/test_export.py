@@ -2,20 +2,17 @@
 
 import io
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from django.core.management import CommandError, call_command
 
 from memories.models import User, Workspace
+from tests.databases import manage
 from tests.exports import contents, make_odd_workspace, owner_of, rewrite
 from tests.factories import ChannelFactory, UserFactory, WorkspaceFactory, make_channel_memory
 
 pytestmark = pytest.mark.postgres("an export reads one snapshot")
-
-ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 def run(*words: str) -> tuple[str, str]:
@@ -77,37 +74,26 @@ def test_refusals_contain_the_remedy(tmp_path: Path) -> None:
 @pytest.mark.nightly("six processes; test_export.py of pipeline/transfer imports in one")
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.cluster
-def test_another_installation_imports_the_export(
-    tmp_path: Path, process_environment: dict[str, str]
-) -> None:
+def test_another_installation_imports_the_export(tmp_path: Path, database_url: str) -> None:
     """From this database into an empty SQLite one, and exported again."""
     workspace = make_odd_workspace(slug="odd")
     user = owner_of(workspace)
     first, second = tmp_path / "1.zip", tmp_path / "2.zip"
-    other_environment = process_environment | {
-        "DATABASE_URL": f"sqlite:///{tmp_path}/other.sqlite3"
-    }
+    other_url = f"sqlite:///{tmp_path}/other.sqlite3"
 
-    def manage(environment: dict[str, str], *words: str) -> str:
-        done = subprocess.run(
-            [sys.executable, "manage.py", *words],
-            cwd=ROOT,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=150,
-        )
+    def succeed(url: str, *words: str) -> str:
+        done = manage(url, tmp_path / "var", *words)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    manage(process_environment, "export", str(first), "--as", user.username)
-    manage(other_environment, "migrate", "--verbosity", "0")
-    report = json.loads(manage(other_environment, "import", str(first), "--json"))
+    succeed(database_url, "export", str(first), "--as", user.username)
+    succeed(other_url, "migrate", "--verbosity", "0")
+    report = json.loads(succeed(other_url, "import", str(first), "--json"))
     assert report["accounts_known"] == 0
     assert report["accounts_made"] == User.objects.count() == 2
     # An imported account reads nothing until an operator activates it and it signs in with Slack.
-    manage(other_environment, "shell", "-c", ACTIVATE.format(name=user.username))
-    manage(other_environment, "export", str(second), "--as", user.username)
+    succeed(other_url, "shell", "-c", ACTIVATE.format(name=user.username))
+    succeed(other_url, "export", str(second), "--as", user.username)
     before, after = contents(first), contents(second)
     assert [name for name in before if before[name] != after.get(name)] == []
 

@@ -1,12 +1,8 @@
 """`manage.py run_pass`: the messages that it sees as of `--now`, and its output."""
 
 import json
-import os
-import subprocess
-import sys
 from datetime import timedelta
 from io import StringIO
-from pathlib import Path
 
 import pytest
 from django.core.management import CommandError, call_command
@@ -14,11 +10,10 @@ from django.utils import timezone
 
 from memories.models import Workspace
 from memories.rules.ingest.timestamps import to_micros
+from tests.databases import manage
 from tests.factories import MONDAY, ChannelFactory, MessageFactory, WorkspaceFactory
 
 pytestmark = pytest.mark.django_db
-
-ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 def run(**options):
@@ -119,17 +114,7 @@ def test_a_connected_workspace_counts_up_to_its_last_sync(channel):
 
 @pytest.mark.slow
 def test_an_empty_database_needs_migrate(tmp_path):
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "manage.py"), "run_pass"],
-        cwd=tmp_path,
-        env={
-            "PATH": os.environ["PATH"],
-            "MEMORYHUB_VAR": str(tmp_path),
-            "DATABASE_URL": f"sqlite:///{tmp_path}/empty.sqlite3",
-        },
-        capture_output=True,
-        text=True,
-    )
+    done = manage(f"sqlite:///{tmp_path}/empty.sqlite3", tmp_path, "run_pass")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith(
         "CommandError: The database cannot be read: run `manage.py migrate`"

@@ -15,18 +15,21 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from memories.management.commands.serve import listen
-from tests.processes import PATIENCE, alive_in_sessions, descendants, sessions_of, wait_until
+from tests.databases import manage
+from tests.processes import (
+    PATIENCE,
+    alive_in_sessions,
+    descendants,
+    free_port,
+    is_live,
+    sessions_of,
+    wait_until,
+)
 
 pytestmark = [pytest.mark.cluster, pytest.mark.django_db(transaction=True)]
 
 METRICS_KEY = "key-of-prometheus"
 ROOT = Path(__file__).resolve().parent.parent.parent
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class Served:
@@ -54,9 +57,7 @@ class Served:
 
     def is_up(self) -> bool:
         assert self.process.poll() is None, self.log.read_text()
-        with contextlib.suppress(OSError), urllib.request.urlopen(f"{self.url}/livez") as response:
-            return bool(response.read() == b"ok")
-        return False
+        return is_live(self.url)
 
     def cluster(self) -> list[psutil.Process]:
         """Return the parent, sentinel, pusher, monitor and workers, oldest first."""
@@ -123,17 +124,10 @@ def test_a_killed_serve_leaves_no_process(served: Served) -> None:
 
 
 @pytest.mark.slow
-def test_a_used_port_is_refused_before_the_start(process_environment: dict[str, str]) -> None:
+def test_a_used_port_is_refused_before_the_start(database_url: str, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-        done = subprocess.run(
-            [sys.executable, "manage.py", "serve"],
-            cwd=ROOT,
-            env=process_environment | {"PORT": str(port)},
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-        )
+        done = manage(database_url, tmp_path, "serve", PORT=str(port))
     assert done.returncode == 1
     assert f"Port {port} is taken" in done.stderr
     assert f"PORT={port + 1}" in done.stderr
@@ -159,14 +153,8 @@ def test_a_wrong_port_of_the_environment_is_refused() -> None:
 
 
 @pytest.mark.slow
-def test_an_empty_database_is_refused(process_environment: dict[str, str], tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "manage.py", "serve", "--port", str(free_port())],
-        cwd=ROOT,
-        env=process_environment | {"DATABASE_URL": f"sqlite:///{tmp_path}/empty.sqlite3"},
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-    )
+def test_an_empty_database_is_refused(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/empty.sqlite3"
+    done = manage(url, tmp_path, "serve", "--port", str(free_port()))
     assert done.returncode == 1
     assert "manage.py migrate" in done.stderr

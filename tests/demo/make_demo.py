@@ -6,7 +6,6 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import urllib.parse
 import urllib.request
@@ -19,6 +18,8 @@ from tests.processes import (
     alive_in_sessions,
     clean_environment,
     descendants,
+    free_port,
+    is_live,
     sessions_of,
     wait_until,
 )
@@ -45,9 +46,7 @@ def made_demo(run: Path) -> MadeDemo:
 def make(run: Path) -> None:
     template.make_migrated(run)
     template.create(run, "demo", template="migrated")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     url = f"http://127.0.0.1:{port}"
     log = run / "demo.log"
     with log.open("w") as output:
@@ -82,9 +81,7 @@ def make(run: Path) -> None:
 
 def answers(process: "subprocess.Popen[bytes]", url: str, log: Path) -> bool:
     assert process.poll() is None, log.read_text()
-    with contextlib.suppress(OSError), urllib.request.urlopen(f"{url}/livez", timeout=20) as answer:
-        return bool(answer.status == 200)
-    return False
+    return is_live(url)
 
 
 def new_browser() -> urllib.request.OpenerDirector:

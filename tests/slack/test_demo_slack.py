@@ -3,7 +3,6 @@
 import contextlib
 import re
 import signal
-import socket
 import sqlite3
 import subprocess
 import sys
@@ -20,6 +19,7 @@ from tests.processes import (
     alive_in_sessions,
     clean_environment,
     descendants,
+    free_port,
     sessions_of,
     wait_until,
 )
@@ -34,15 +34,13 @@ TALK = re.compile(r"^#\S+ [a-z]+: ([A-Za-z ,.]{25,60})", re.M)
 
 
 class Demo:
-    def __init__(self, var: Path, log: Path, *options: str) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
+    def __init__(self, var: Path, log: Path) -> None:
+        port = free_port()
         self.database = var / "memoryhub.sqlite3"
         self.url = f"http://127.0.0.1:{port}/w/kazoe/"
         self.log = log
         self.began = time.time()
-        options = ("--port", str(port), "--limit", str(LIMIT), "--days", "0", *options)
+        options = ("--port", str(port), "--limit", str(LIMIT), "--days", "0")
         with log.open("w") as output:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "tests.slack.demo_slack", "--var", str(var), *options],
@@ -87,9 +85,9 @@ class Demo:
         return "\n".join(self.page(page) for page in pages)
 
 
-@contextlib.contextmanager
-def run_demo(folder: Path, *options: str) -> Iterator[Demo]:
-    running = Demo(folder / "demo", folder / "log", *options)
+@pytest.fixture
+def demo(tmp_path: Path) -> Iterator[Demo]:
+    running = Demo(tmp_path / "demo", tmp_path / "log")
     sessions: set[int] = set()
     try:
         yield running
@@ -100,19 +98,17 @@ def run_demo(folder: Path, *options: str) -> Iterator[Demo]:
         wait_until(lambda: not alive_in_sessions(sessions), "nothing left")
 
 
-@pytest.fixture
-def demo(tmp_path: Path) -> Iterator[Demo]:
-    with run_demo(tmp_path, "--every", "0.5") as running:
-        yield running
-
-
 @pytest.mark.nightly("a second demo")
 def test_the_demo_remembers_messages_and_stops_at_a_signal(demo: Demo) -> None:
+    """The first memory of new messages takes less than two minutes."""
     wait_until(demo.answers, f"an answer; see {demo.log}", PATIENCE)
     sign_in(demo.browser, demo.url)
     assert demo.count_versions() > 0 and "Kazoe 3" in demo.page(demo.url)
     # New messages arrive as events.
+    before = demo.newest_memory()
     wait_until(lambda: TALK.search(demo.read_log()), f"talk; see {demo.log}", PATIENCE)
+    assert before < demo.began, "no memory covers a new message yet"
+    wait_until(lambda: demo.newest_memory() > demo.began, f"a memory; see {demo.log}", FIRST_MEMORY)
     posted = TALK.findall(demo.read_log())
     wait_until(
         lambda: any(line in demo.newest_messages() for line in posted),
@@ -124,18 +120,6 @@ def test_the_demo_remembers_messages_and_stops_at_a_signal(demo: Demo) -> None:
     assert demo.process.wait(timeout=PATIENCE) == 0, demo.read_log()
     wait_until(lambda: not alive_in_sessions(sessions), "nothing left")
     assert "Traceback" not in demo.read_log()
-
-
-@pytest.mark.nightly("a third demo, at its usual pace")
-def test_the_first_memory_of_new_messages_takes_less_than_two_minutes(tmp_path: Path) -> None:
-    with run_demo(tmp_path) as demo:
-        wait_until(demo.answers, f"an answer; see {demo.log}", PATIENCE)
-        before = demo.newest_memory()
-        wait_until(lambda: TALK.search(demo.read_log()), f"talk; see {demo.log}", PATIENCE)
-        assert before < demo.began, "no memory covers a new message yet"
-        wait_until(
-            lambda: demo.newest_memory() > demo.began, f"a memory; see {demo.log}", FIRST_MEMORY
-        )
 
 
 def test_a_folder_with_other_files_is_refused(tmp_path: Path) -> None:
