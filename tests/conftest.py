@@ -21,12 +21,16 @@ from django.test import TransactionTestCase
 from django.utils import translation
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
-from pytest_django import DjangoDbBlocker
+from pytest_django import DjangoDbBlocker, Settings
 from pytest_django.plugin import blocking_manager_key
+from pytest_httpserver import HTTPServer
 
 from tests import chromium, template
 from tests.demo.make_demo import MadeDemo, made_demo
+from tests.llm.endpoint import FakeEndpoint, use_model
+from tests.pipeline.metered import Metered
 from tests.processes import clean_environment
+from tests.slack.fake_slack import LEAST_SCOPES, FakeSlack
 from tests.template import RUN
 
 # Deadlines on a busy machine do not measure the code.
@@ -237,6 +241,27 @@ def process_environment(database_url: str, tmp_path: Path) -> Iterator[dict[str,
         "SECRET_KEY": settings.SECRET_KEY,
         "MEMORYHUB_LOG_FORMAT": "json",
     }
+
+
+@pytest.fixture
+def endpoint(httpserver: HTTPServer) -> FakeEndpoint:
+    return FakeEndpoint(httpserver)
+
+
+@pytest.fixture
+def model(httpserver: HTTPServer, settings: Settings) -> Metered:
+    """The model of the settings: it answers with a part of each prompt, and counts tokens."""
+    use_model(settings, httpserver)
+    return Metered(httpserver)
+
+
+@pytest.fixture
+def bare_slack(settings: Settings) -> Iterator[FakeSlack]:
+    """A Slack that holds nothing and grants as few rights as possible."""
+    with FakeSlack() as fake:
+        settings.SLACK_BASE_URL = fake.url
+        fake.scopes = {*LEAST_SCOPES}
+        yield fake
 
 
 @pytest.fixture(scope="session")

@@ -1,30 +1,19 @@
 """Connections to Slack in the admin. No page shows a token."""
 
-from collections.abc import Iterator
-
 import pytest
 from django.contrib.admin.models import LogEntry
 from django.test import Client
 from django.urls import reverse
-from pytest_django import Settings
 
 from memories.models import AuditEvent, SlackConnection, User, Workspace
 from tests.admin.conftest import act, change_page, page_of, staff
 from tests.factories import MemberFactory, WorkspaceFactory, store_token
-from tests.slack.fake_slack import LEAST_SCOPES, TOKEN, FakeSlack
+from tests.slack.fake_slack import TOKEN, FakeSlack
 
 pytestmark = pytest.mark.django_db
 
 LIST, ADD = page_of(SlackConnection), page_of(SlackConnection, "add")
 PASTED = "xoxb-1234-pasted-SECRETpart"
-
-
-@pytest.fixture
-def slack(settings: Settings) -> Iterator[FakeSlack]:
-    with FakeSlack() as fake:
-        settings.SLACK_BASE_URL = fake.url
-        fake.scopes = {*LEAST_SCOPES}
-        yield fake
 
 
 @pytest.fixture
@@ -74,17 +63,17 @@ def test_a_wrong_token_is_refused_and_not_shown(
 
 
 def test_a_token_can_be_tested(
-    client: Client, operator: User, workspace: Workspace, slack: FakeSlack
+    client: Client, operator: User, workspace: Workspace, bare_slack: FakeSlack
 ) -> None:
     connection = store_token(workspace)
     assert act(client, "test_it", connection) == [
         "team: The connection works. All required data can be read."
     ]
-    slack.scopes.discard("users:read")
+    bare_slack.scopes.discard("users:read")
     [message] = act(client, "test_it", connection)
     assert message.startswith("team: users:read is missing.") and "install it again" in message
     assert "users:read" in client.get(change_page(connection)).content.decode()
-    slack.token_error = "token_revoked"
+    bare_slack.token_error = "token_revoked"
     [message] = act(client, "test_it", connection)
     assert "revoked" in message
     assert "token revoked" in client.get(LIST).content.decode()

@@ -3,6 +3,9 @@ from collections.abc import Callable
 import pytest
 from django.core.management import call_command
 
+from memories.models import Channel, Workspace
+from tests.factories import ChannelFactory, WorkspaceFactory
+
 Run = Callable[..., str]
 
 
@@ -16,3 +19,13 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
         return capsys.readouterr().out
 
     return run
+
+
+@pytest.fixture
+def workspace() -> Workspace:
+    return WorkspaceFactory(slug="team")
+
+
+@pytest.fixture
+def channel(workspace: Workspace) -> Channel:
+    return ChannelFactory(workspace=workspace, slack_id="C1", name="general")

@@ -23,8 +23,6 @@ from tests.factories import (
     UserFactory,
     WorkspaceFactory,
 )
-from tests.llm.endpoint import use_model
-from tests.pipeline.metered import Metered
 from tests.processes import PATIENCE, wait_until
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -41,12 +39,6 @@ def channel(db):
             text = f"Step {minute} of day {day} is done and can be shown to the others."
             MessageFactory(channel=channel, author=author, at=at, text=text)
     return channel
-
-
-@pytest.fixture
-def model(httpserver, settings):
-    use_model(settings, httpserver)
-    return Metered(httpserver)
 
 
 @pytest.fixture

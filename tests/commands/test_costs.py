@@ -43,16 +43,6 @@ def report(run):
     return lambda *arguments: json.loads(run("--json", *arguments))
 
 
-@pytest.fixture
-def workspace():
-    return WorkspaceFactory(slug="team")
-
-
-@pytest.fixture
-def channel(workspace):
-    return ChannelFactory(workspace=workspace, slack_id="C1", name="general")
-
-
 def call(channel, used=(100, 20), micros=40, day=TODAY, model="tiny", **given):
     """Create a finished call with its usage."""
     memory = Memory.objects.of_channel(channel, MemoryType.SHORT_TERM)

@@ -23,7 +23,6 @@ from tests.factories import (
     MemberFactory,
     MessageFactory,
     UserFactory,
-    WorkspaceFactory,
     make_call,
     make_job,
     make_proposed_merge,
@@ -38,16 +37,6 @@ SECRET = "canaryyellow"
 @pytest.fixture
 def run(run):
     return partial(run, "jobs")
-
-
-@pytest.fixture
-def workspace():
-    return WorkspaceFactory(slug="team")
-
-
-@pytest.fixture
-def channel(workspace):
-    return ChannelFactory(workspace=workspace, slack_id="C1", name="general")
 
 
 @pytest.fixture

@@ -14,7 +14,6 @@ from tests.factories import (
     MessageFactory,
     PersonFactory,
     UserFactory,
-    WorkspaceFactory,
     make_channel_memory,
     make_thread_memory,
     make_workspace_memory,
@@ -24,14 +23,8 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def workspace():
-    return WorkspaceFactory(slug="team")
-
-
-@pytest.fixture
-def memory(workspace):
-    general = ChannelFactory(workspace=workspace, slack_id="C1", name="general")
-    return make_channel_memory(channel=general, texts=["- old", "- one\n- two"])
+def memory(channel):
+    return make_channel_memory(channel=channel, texts=["- old", "- one\n- two"])
 
 
 @pytest.fixture

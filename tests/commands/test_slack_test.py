@@ -1,24 +1,21 @@
 """`manage.py slack_test`: the rights of the token, and remedies for missing ones."""
 
 import json
-from collections.abc import Iterator
 
 import pytest
 from django.core.management import CommandError, call_command
 from pytest_django import Settings
 
 from tests.factories import WorkspaceFactory
-from tests.slack.fake_slack import LEAST_SCOPES, TOKEN, FakeSlack
+from tests.slack.fake_slack import TOKEN, FakeSlack
 
 pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def slack(settings: Settings) -> Iterator[FakeSlack]:
-    with FakeSlack() as fake:
-        settings.SLACK_BASE_URL, settings.SLACK_BOT_TOKEN = fake.url, TOKEN
-        fake.scopes = {*LEAST_SCOPES}
-        yield fake
+def slack(bare_slack: FakeSlack, settings: Settings) -> FakeSlack:
+    settings.SLACK_BOT_TOKEN = TOKEN
+    return bare_slack
 
 
 @pytest.fixture

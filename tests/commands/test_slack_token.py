@@ -31,11 +31,6 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
     return run
 
 
-@pytest.fixture
-def workspace() -> Workspace:
-    return WorkspaceFactory(slug="team")
-
-
 def test_a_token_is_set_shown_and_removed(run, workspace: Workspace, settings: Settings) -> None:
     assert "no token" in run("slack_token", "show")[0]
     output, _ = run("slack_token", "set", given=f"{SECRET}\n")

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
-from django_q.models import OrmQ
 
 from memories.models import SlackEvent, Workspace
 from tests.factories import ChannelFactory, WorkspaceFactory
 from tests.processes import wait_until
 from tests.slack.fake_slack import APP_TOKEN, FakeSlack
 from tests.slack.fake_socket import FakeSocket
+from tests.views.ingest.test_events import queued
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -74,10 +74,6 @@ def event_callback(event_id: str, text: str = "hello") -> dict[str, Any]:
         "event_id": event_id,
         "event": message,
     }
-
-
-def queued() -> list[tuple[str, tuple[int, ...]]]:
-    return [(task.task["func"], task.task["args"]) for task in OrmQ.objects.all()]
 
 
 @pytest.mark.slow

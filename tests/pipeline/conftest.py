@@ -15,3 +15,9 @@ def workspace() -> Workspace:
 def channel(workspace: Workspace) -> Channel:
     """The channel #launch, remembered from MONDAY on, without messages."""
     return remembering(workspace, name="launch")
+
+
+@pytest.fixture
+def private_channel(workspace: Workspace) -> Channel:
+    """A private #launch: no job merges its memories into those of the workspace."""
+    return remembering(workspace, name="launch", kind="private")

@@ -4,7 +4,6 @@ import socket
 from typing import Any
 
 import pytest
-from pytest_httpserver import HTTPServer
 
 from memories.llm import ModelSummariser
 from memories.models import Cap, Endpoint, Message, ModelCall, Person, Reader, Workspace
@@ -47,11 +46,6 @@ def _unreachable_model() -> ModelSummariser:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     return summariser_at(f"http://127.0.0.1:{port}/v1")
-
-
-@pytest.fixture
-def endpoint(httpserver: HTTPServer) -> FakeEndpoint:
-    return FakeEndpoint(httpserver)
 
 
 @pytest.mark.parametrize(

@@ -40,9 +40,7 @@ from tests.factories import (
     make_reply,
     ts_at,
 )
-from tests.llm.endpoint import use_model
 from tests.pipeline.current import long, short, workspace_memory
-from tests.pipeline.metered import Metered
 
 pytestmark = pytest.mark.django_db
 
@@ -79,12 +77,6 @@ def channel(workspace):
     for day in range(DAYS):
         talk(channel, day)
     return channel
-
-
-@pytest.fixture
-def model(httpserver, settings):
-    use_model(settings, httpserver)
-    return Metered(httpserver)
 
 
 def estimate_of(channels, since_us=0, now=NOW):

@@ -8,16 +8,10 @@ from memories.pipeline.memory import proposals
 from memories.rules.memory.identity import MemoryType
 from memories.rules.memory.lines import digest_of
 from tests.factories import MONDAY, UserFactory
-from tests.pipeline.conversations import Scribe, hours, remembering, removals, talk
+from tests.pipeline.conversations import Scribe, hours, removals, talk
 from tests.pipeline.current import long
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture
-def channel(workspace):
-    """A private channel: no job merges its memories into those of the workspace."""
-    return remembering(workspace, name="launch", kind="private")
 
 
 class Forgetful(Scribe):
@@ -34,39 +28,39 @@ class Forgetful(Scribe):
 
 
 @pytest.fixture
-def proposal(channel):
-    talk(channel, 12, words="The very first plan of the whole big launch")
-    run_pass(channel.workspace, MONDAY + hours(3), Scribe())
-    talk(channel, 3, MONDAY + hours(24), words="Later")
-    report = run_pass(channel.workspace, MONDAY + hours(27), Forgetful())
+def proposal(private_channel):
+    talk(private_channel, 12, words="The very first plan of the whole big launch")
+    run_pass(private_channel.workspace, MONDAY + hours(3), Scribe())
+    talk(private_channel, 3, MONDAY + hours(24), words="Later")
+    report = run_pass(private_channel.workspace, MONDAY + hours(27), Forgetful())
     assert report.skipped["held for a person"] == 1
-    return proposals.find_proposal(long(channel))
+    return proposals.find_proposal(long(private_channel))
 
 
 @pytest.mark.slow
-def test_the_old_text_stays_and_no_further_call_is_made(channel, proposal):
-    memory = long(channel)
+def test_the_old_text_stays_and_no_further_call_is_made(private_channel, proposal):
+    memory = long(private_channel)
     assert memory.head == 1 and "first plan" in memory.current.content
     scribe = Scribe()
-    run_pass(channel.workspace, MONDAY + hours(27), scribe)
+    run_pass(private_channel.workspace, MONDAY + hours(27), scribe)
     assert scribe.requests == []
 
 
 @pytest.mark.slow
-def test_an_accepted_proposal_is_the_next_version(channel, proposal):
+def test_an_accepted_proposal_is_the_next_version(private_channel, proposal):
     anna = UserFactory(username="anna")
     shown = proposals.proposed_lines(proposal)
     version = proposals.accept(proposal, by=anna)
     assert version.number == 2 and version.content == "\n".join(line.text for line in shown)
-    assert long(channel).current == version
+    assert long(private_channel).current == version
     assert AuditEvent.objects.get(action="proposal_accept").actor == "anna"
-    assert proposals.find_proposal(long(channel)) is None
+    assert proposals.find_proposal(long(private_channel)) is None
     assert proposals.accept(Job.objects.get(pk=proposal.pk), by=anna) is None
 
 
 @pytest.mark.slow
-def test_a_proposal_without_allowed_lines_is_quarantined(channel, proposal):
-    count = len(long(channel).current.line_values())
+def test_a_proposal_without_allowed_lines_is_quarantined(private_channel, proposal):
+    count = len(long(private_channel).current.line_values())
     removed = [f"- L{number} [{count + 1}]" for number in range(1, count + 1)]
     words = "Read more at https://elsewhere.example/plan"
     text = "\n".join([*removed, f"+ {words} [{count + 1}]"])
@@ -75,51 +69,54 @@ def test_a_proposal_without_allowed_lines_is_quarantined(channel, proposal):
     with pytest.raises(StaleBase):
         proposals.accept(proposal, by=None)
     assert [line.text for line in QuarantinedLine.objects.all()] == [words]
-    assert "first plan" in long(channel).current.content
+    assert "first plan" in long(private_channel).current.content
 
 
 @pytest.mark.slow
-def test_inputs_of_a_rejected_proposal_are_merged_next(channel, proposal):
+def test_inputs_of_a_rejected_proposal_are_merged_next(private_channel, proposal):
     assert proposals.reject(proposal, by=None) is True
     assert proposals.reject(proposal, by=None) is False
-    run_pass(channel.workspace, MONDAY + hours(27), Scribe())
-    assert long(channel).head == 1, "the very same is not asked again"
-    talk(channel, 3, MONDAY + hours(48), words="Latest")
-    run_pass(channel.workspace, MONDAY + hours(51), Scribe())
-    content = long(channel).current.content
+    run_pass(private_channel.workspace, MONDAY + hours(27), Scribe())
+    assert long(private_channel).head == 1, "the very same is not asked again"
+    talk(private_channel, 3, MONDAY + hours(48), words="Latest")
+    run_pass(private_channel.workspace, MONDAY + hours(51), Scribe())
+    content = long(private_channel).current.content
     assert all(words in content for words in ("first plan", "Later", "Latest"))
 
 
 @pytest.mark.slow
-def test_a_merge_with_more_inputs_replaces_it(channel, proposal):
-    talk(channel, 3, MONDAY + hours(48), words="Latest")
-    run_pass(channel.workspace, MONDAY + hours(51), Scribe())
-    assert proposals.find_proposal(long(channel)) is None
-    assert "Later" in long(channel).current.content and "Latest" in long(channel).current.content
+def test_a_merge_with_more_inputs_replaces_it(private_channel, proposal):
+    talk(private_channel, 3, MONDAY + hours(48), words="Latest")
+    run_pass(private_channel.workspace, MONDAY + hours(51), Scribe())
+    assert proposals.find_proposal(long(private_channel)) is None
+    assert (
+        "Later" in long(private_channel).current.content
+        and "Latest" in long(private_channel).current.content
+    )
 
 
 @pytest.mark.slow
-def test_a_proposal_is_stale_after_an_edit(channel, proposal):
-    memory = long(channel)
+def test_a_proposal_is_stale_after_an_edit(private_channel, proposal):
+    memory = long(private_channel)
     memory.revise(memory.current.content + "\n- Anna's word.", by=None, based_on=1)
     with pytest.raises(StaleBase):
         proposals.accept(proposal, by=None)
     assert proposals.find_proposal(memory) is None
-    run_pass(channel.workspace, MONDAY + hours(27), Scribe())
-    content = long(channel).current.content
+    run_pass(private_channel.workspace, MONDAY + hours(27), Scribe())
+    content = long(private_channel).current.content
     assert all(words in content for words in ("first plan", "Anna's word", "Later"))
 
 
 @pytest.mark.slow
-def test_a_small_text_may_shrink(channel):
-    talk(channel, 2, words="Early")
-    run_pass(channel.workspace, MONDAY + hours(3), Scribe())
-    talk(channel, 3, MONDAY + hours(24), words="Later")
-    run_pass(channel.workspace, MONDAY + hours(27), Forgetful())
-    assert Memory.objects.of_channel(channel, MemoryType.LONG_TERM).head == 2
+def test_a_small_text_may_shrink(private_channel):
+    talk(private_channel, 2, words="Early")
+    run_pass(private_channel.workspace, MONDAY + hours(3), Scribe())
+    talk(private_channel, 3, MONDAY + hours(24), words="Later")
+    run_pass(private_channel.workspace, MONDAY + hours(27), Forgetful())
+    assert Memory.objects.of_channel(private_channel, MemoryType.LONG_TERM).head == 2
 
 
-def test_an_edited_proposal_is_one_version(channel, proposal):
+def test_an_edited_proposal_is_one_version(private_channel, proposal):
     anna = UserFactory(username="anna")
     shown = proposals.proposed_text(proposal)
     text = f"- Anna decides about it\n\n{shown}\n"
@@ -127,33 +124,33 @@ def test_an_edited_proposal_is_one_version(channel, proposal):
     assert version.content == f"- Anna decides about it\n{shown}"
     assert [line.author_id for line in version.lines.all()] == [anna.pk, None]
     assert (version.author, version.job, version.origin) == (anna, proposal, "model")
-    memory = long(channel)
+    memory = long(private_channel)
     assert (memory.current, memory.head, memory.versions.count()) == (version, 2, 2)
 
 
-def test_an_unchanged_text_is_no_edit(channel, proposal):
+def test_an_unchanged_text_is_no_edit(private_channel, proposal):
     shown = proposals.proposed_text(proposal)
     text = shown.replace("\n", "\n\n")
     version = proposals.accept(proposal, by=UserFactory(), text=text, shown=digest_of(shown))
     assert (version.content, version.author) == (shown, None)
 
 
-def test_forgotten_text_does_not_return_by_an_edit(channel, proposal):
-    memory = long(channel)
+def test_forgotten_text_does_not_return_by_an_edit(private_channel, proposal):
+    memory = long(private_channel)
     line = memory.current.lines.first()
     memory.current.lines.filter(pk=line.pk).update(redacted=True)
     shown = digest_of(proposals.proposed_text(proposal))
     with pytest.raises(ValueError, match="forgotten"):
         proposals.accept(proposal, by=None, text=line.text, shown=shown)
     proposal.refresh_from_db()
-    assert (proposal.state, long(channel).head) == (Job.State.PROPOSED, 1)
+    assert (proposal.state, long(private_channel).head) == (Job.State.PROPOSED, 1)
     text = f"{line.text}\n- Anna decides"
     version = proposals.accept(proposal, by=None, text=text, shown=shown)
     assert version.content == "- Anna decides"
 
 
-def test_an_edit_does_not_drop_a_line_that_was_pinned_meanwhile(channel, proposal):
-    memory, shown = long(channel), digest_of(proposals.proposed_text(proposal))
+def test_an_edit_does_not_drop_a_line_that_was_pinned_meanwhile(private_channel, proposal):
+    memory, shown = long(private_channel), digest_of(proposals.proposed_text(proposal))
     line = memory.current.lines.first()
     memory.pin(line.position, by=None, based_on=1)
     with pytest.raises(ChangedSince):

@@ -13,12 +13,6 @@ from tests.pipeline.conversations import Scribe, edit, hours, remembering, remov
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
-def channel(workspace):
-    """A private channel: no job merges its memories into those of the workspace."""
-    return remembering(workspace, name="launch", kind="private")
-
-
 class Sieve(Scribe):
     """Omits all existing lines, so that only new lines of a merge are left."""
 
@@ -46,52 +40,52 @@ def pinned_of(memory):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", ["operations", "rewrite"])
-def test_a_pinned_line_survives_a_merge(channel, mode):
+def test_a_pinned_line_survives_a_merge(private_channel, mode):
     """The model's operation on such a line is not carried out; a rewrite may lose it."""
-    channel.workspace.change_settings({"merge_mode": mode})
-    talk(channel, 3)
-    run_pass(channel.workspace, MONDAY + hours(3), Scribe())
-    memory = current.long(channel)
+    private_channel.workspace.change_settings({"merge_mode": mode})
+    talk(private_channel, 3)
+    run_pass(private_channel.workspace, MONDAY + hours(3), Scribe())
+    memory = current.long(private_channel)
     text = memory.current.lines.get(position=1).text
     sources = memory.current.line_values()[1].sources
     assert pin(memory, 1) and sources
-    talk(channel, 3, MONDAY + hours(24))
-    run_pass(channel.workspace, MONDAY + hours(27), Sieve())
-    memory = current.long(channel)
+    talk(private_channel, 3, MONDAY + hours(24))
+    run_pass(private_channel.workspace, MONDAY + hours(27), Sieve())
+    memory = current.long(private_channel)
     assert (memory.head, pinned_of(memory)) == (2, [text])
     held_by = [text] if mode == "rewrite" else []
     assert (memory.current.put_back, memory.current.kept) == (held_by, [] if held_by else [text])
     assert memory.current.dropped == ([] if held_by else [f"kept_line: {text.removeprefix('- ')}"])
     (kept,) = memory.current.protected_lines()
     assert (kept.sources, kept.since) == (sources, 1)
-    talk(channel, 3, MONDAY + hours(48))
-    run_pass(channel.workspace, MONDAY + hours(51), Scribe())
-    memory = current.long(channel)
+    talk(private_channel, 3, MONDAY + hours(48))
+    run_pass(private_channel.workspace, MONDAY + hours(51), Scribe())
+    memory = current.long(private_channel)
     assert (memory.current.put_back, memory.current.kept) == ([], [text])
     # Unpinned, it is the model's to drop.
     pin(memory, [line.text for line in memory.current.lines.all()].index(text), pinned=False)
-    talk(channel, 3, MONDAY + hours(72))
-    run_pass(channel.workspace, MONDAY + hours(75), Sieve())
-    assert text not in current.long(channel).current.content
+    talk(private_channel, 3, MONDAY + hours(72))
+    run_pass(private_channel.workspace, MONDAY + hours(75), Sieve())
+    assert text not in current.long(private_channel).current.content
 
 
 @pytest.mark.slow
-def test_a_pin_set_during_a_model_call_is_kept(channel, monkeypatch):
-    talk(channel, 3)
-    run_pass(channel.workspace, MONDAY + hours(3), Scribe())
-    text = current.long(channel).current.lines.get(position=0).text
+def test_a_pin_set_during_a_model_call_is_kept(private_channel, monkeypatch):
+    talk(private_channel, 3)
+    run_pass(private_channel.workspace, MONDAY + hours(3), Scribe())
+    text = current.long(private_channel).current.lines.get(position=0).text
     save_reply = Job.save_reply
 
     def then_pin(job, *arguments):
         """Pin after the reply was received, and before the job is closed."""
         if job.inputs.exists() and job.memory.scope == "channel":
-            pin(current.long(channel), 0)
+            pin(current.long(private_channel), 0)
         return save_reply(job, *arguments)
 
     monkeypatch.setattr(Job, "save_reply", then_pin)
-    talk(channel, 3, MONDAY + hours(24))
-    run_pass(channel.workspace, MONDAY + hours(27), Sieve())
-    memory = current.long(channel)
+    talk(private_channel, 3, MONDAY + hours(24))
+    run_pass(private_channel.workspace, MONDAY + hours(27), Sieve())
+    memory = current.long(private_channel)
     assert (memory.head, pinned_of(memory)) == (2, [text])
     assert memory.current.put_back == [text]
     removed = memory.versions.get(number=1).lines.exclude(outcome="")
@@ -99,45 +93,47 @@ def test_a_pin_set_during_a_model_call_is_kept(channel, monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_rewritten_segment_keeps_its_pins(channel):
-    messages = talk(channel, 3)
-    run_pass(channel.workspace, MONDAY + hours(3), Scribe())
-    memory = current.short(channel)
+def test_a_rewritten_segment_keeps_its_pins(private_channel):
+    messages = talk(private_channel, 3)
+    run_pass(private_channel.workspace, MONDAY + hours(3), Scribe())
+    memory = current.short(private_channel)
     text = memory.current.lines.get(position=0).text
     pin(memory, 0)
     edit(messages[0])
-    run_pass(channel.workspace, MONDAY + hours(4), Scribe())
-    memory = current.short(channel)
+    run_pass(private_channel.workspace, MONDAY + hours(4), Scribe())
+    memory = current.short(private_channel)
     assert (memory.head, memory.current.revision) == (1, 1)
     assert (pinned_of(memory), memory.current.put_back) == ([text], [text])
 
 
 @pytest.mark.slow
-def test_pins_of_a_provisional_text_move_to_its_segment(channel):
-    talk(channel, 1)
-    run_pass(channel.workspace, MONDAY + hours(0.2), Scribe())
-    memory = current.short(channel)
+def test_pins_of_a_provisional_text_move_to_its_segment(private_channel):
+    talk(private_channel, 1)
+    run_pass(private_channel.workspace, MONDAY + hours(0.2), Scribe())
+    memory = current.short(private_channel)
     assert memory.current.provisional
     text = memory.current.lines.get().text
     pin(memory, 0)
-    talk(channel, 3, MONDAY + hours(0.5))
-    run_pass(channel.workspace, MONDAY + hours(5), Scribe())
-    memory = current.short(channel)
+    talk(private_channel, 3, MONDAY + hours(0.5))
+    run_pass(private_channel.workspace, MONDAY + hours(5), Scribe())
+    memory = current.short(private_channel)
     assert not memory.current.provisional
     assert pinned_of(memory) == [text]
 
 
 @pytest.mark.slow
-def test_the_text_keeps_its_pins_when_history_is_off(channel):
-    channel.workspace.change_settings({"history_enabled": False, "short_term_window_hours": 1})
-    talk(channel, 3)
-    run_pass(channel.workspace, MONDAY + hours(3), Scribe())
-    memory = current.short(channel)
+def test_the_text_keeps_its_pins_when_history_is_off(private_channel):
+    private_channel.workspace.change_settings(
+        {"history_enabled": False, "short_term_window_hours": 1}
+    )
+    talk(private_channel, 3)
+    run_pass(private_channel.workspace, MONDAY + hours(3), Scribe())
+    memory = current.short(private_channel)
     text = memory.current.lines.get(position=0).text
     pin(memory, 0)
-    talk(channel, 3, MONDAY + hours(24))
-    run_pass(channel.workspace, MONDAY + hours(27), Scribe())
-    memory = current.short(channel)
+    talk(private_channel, 3, MONDAY + hours(24))
+    run_pass(private_channel.workspace, MONDAY + hours(27), Scribe())
+    memory = current.short(private_channel)
     assert (memory.head, pinned_of(memory)) == (1, [text])
     assert "05.24" not in text and len(memory.current.line_values()) == 4
 

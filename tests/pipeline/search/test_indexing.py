@@ -32,7 +32,6 @@ from tests.factories import (
     MessageFactory,
     NoteFactory,
     PersonFactory,
-    WorkspaceFactory,
     make_reply,
     make_version,
 )
@@ -91,11 +90,6 @@ def raw_index() -> str:
                     for value in row
                 ]
     return " ".join(rows)
-
-
-@pytest.fixture
-def workspace():
-    return WorkspaceFactory(slug="team")
 
 
 @pytest.fixture

@@ -30,7 +30,6 @@ from tests.factories import (
     NoteFactory,
     PersonFactory,
     UserFactory,
-    WorkspaceFactory,
     make_version,
 )
 from tests.work import work_of
@@ -45,11 +44,6 @@ QUERIES = """
 "deploy {0}" | deploy {0} | {0} -deploy | {1} | データ{1} | {1} deploy | "{1}の件" | {0} from:mika
 {0} kind:decision | kind:task {1} | {0} in:#ops | {1} in:#ops in:messages | {0} in:#deals | {0} after:1970-01-01 | {0} by:model
 """
-
-
-@pytest.fixture
-def workspace() -> Workspace:
-    return WorkspaceFactory(slug="team")
 
 
 @pytest.fixture

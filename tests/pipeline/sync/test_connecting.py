@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from datetime import UTC, datetime
 
 import pytest
@@ -43,14 +42,6 @@ State = SlackConnection.State
 
 
 @pytest.fixture
-def slack(settings: Settings) -> Iterator[FakeSlack]:
-    with FakeSlack() as fake:
-        settings.SLACK_BASE_URL = fake.url
-        fake.scopes = {*LEAST_SCOPES}
-        yield fake
-
-
-@pytest.fixture
 def workspace() -> Workspace:
     return WorkspaceFactory(slug="team")
 
@@ -62,7 +53,7 @@ def audit_events() -> list[tuple[str, str, str]]:
 
 class TestToken:
     def test_a_stored_token_overrides_the_environment(
-        self, workspace: Workspace, slack: FakeSlack, settings: Settings
+        self, workspace: Workspace, bare_slack: FakeSlack, settings: Settings
     ) -> None:
         assert token_source(workspace) is TokenSource.NONE
         with pytest.raises(SlackError) as none:
@@ -100,7 +91,7 @@ class TestToken:
         assert TOKEN[-6:] not in str(list(AuditEvent.objects.values()))
 
     def test_without_its_key_a_token_is_not_replaced_by_another(
-        self, workspace: Workspace, slack: FakeSlack, settings: Settings
+        self, workspace: Workspace, bare_slack: FakeSlack, settings: Settings
     ) -> None:
         connection = store_token(workspace)
         settings.MEMORYHUB_KEYS = [new_key()]
@@ -112,7 +103,7 @@ class TestToken:
         assert refused.value.refuses_token
         findings = check_connection(workspace, NOW)
         assert (findings.code, findings.is_ok) == ("no_key", False)
-        assert slack.counts() == {}
+        assert bare_slack.counts() == {}
 
     def test_a_token_is_resealed_once(self, workspace: Workspace, settings: Settings) -> None:
         old, new = new_key(), new_key()
@@ -130,7 +121,7 @@ class TestToken:
 
 class TestCheck:
     def test_a_check_with_all_required_scopes_succeeds(
-        self, workspace: Workspace, slack: FakeSlack
+        self, workspace: Workspace, bare_slack: FakeSlack
     ) -> None:
         connection = store_token(workspace)
         findings = check_client(workspace, client_for(workspace), NOW)
@@ -139,15 +130,15 @@ class TestCheck:
         connection.refresh_from_db()
         assert connection.scopes == sorted(LEAST_SCOPES)
         assert connection.bot_id and connection.checked_at == NOW
-        assert slack.counts() == {"auth.test": 1}
+        assert bare_slack.counts() == {"auth.test": 1}
         assert TOKEN not in str(findings) + str(findings.as_json())
 
     @pytest.mark.parametrize("scope", sorted(LEAST_SCOPES))
     def test_each_missing_scope_has_its_effect_and_remedy(
-        self, workspace: Workspace, slack: FakeSlack, scope: str
+        self, workspace: Workspace, bare_slack: FakeSlack, scope: str
     ) -> None:
         store_token(workspace)
-        slack.scopes.discard(scope)
+        bare_slack.scopes.discard(scope)
         findings = check_connection(workspace, NOW)
         assert not findings.is_ok and not findings.code
         [missing] = findings.missing
@@ -155,7 +146,7 @@ class TestCheck:
         assert scope in missing.remedy and "install it again" in missing.remedy
 
     def test_private_channels_and_emails_need_more_scopes(
-        self, workspace: Workspace, slack: FakeSlack
+        self, workspace: Workspace, bare_slack: FakeSlack
     ) -> None:
         store_token(workspace)
         assert check_connection(workspace, NOW).is_ok
@@ -164,7 +155,7 @@ class TestCheck:
         assert set(missing) == {"groups:history", "groups:read", "users:read.email"}
         assert "turn off “read_private_channels”" in missing["groups:read"]
         assert "turn off “read_emails”" in missing["users:read.email"]
-        slack.scopes |= set(missing)
+        bare_slack.scopes |= set(missing)
         assert check_connection(workspace, NOW).is_ok
         workspace.change_settings({"read_private_channels": False, "read_emails": False})
         findings = check_connection(workspace, NOW)
@@ -172,7 +163,7 @@ class TestCheck:
         assert findings.surplus == ("groups:history", "groups:read", "users:read.email")
         assert "users:read.email" in str(findings.notes[0])
 
-    def test_another_teams_token_is_refused(self, slack: FakeSlack) -> None:
+    def test_another_teams_token_is_refused(self, bare_slack: FakeSlack) -> None:
         workspace = WorkspaceFactory(team_id="T0OTHER")
         connection = store_token(workspace)
         findings = check_connection(workspace, NOW)
@@ -192,11 +183,11 @@ class TestCheck:
         ],
     )
     def test_an_incomplete_identity_is_refused(
-        self, workspace: Workspace, slack: FakeSlack, identity: dict[str, str], code: str
+        self, workspace: Workspace, bare_slack: FakeSlack, identity: dict[str, str], code: str
     ) -> None:
         store_token(workspace)
         answer = {"ok": True, "team_id": TEAM_ID, "team": "Fake Team", **identity}
-        slack.inject_fault("auth.test", Fault.answer(answer))
+        bare_slack.inject_fault("auth.test", Fault.answer(answer))
         findings = check_connection(workspace, NOW)
         assert (findings.code, findings.scopes, findings.is_ok) == (code, None, False)
 
@@ -210,10 +201,10 @@ class TestCheck:
         ],
     )
     def test_a_rejected_token_is_used_again_only_by_a_check(
-        self, workspace: Workspace, slack: FakeSlack, error: str, state: str
+        self, workspace: Workspace, bare_slack: FakeSlack, error: str, state: str
     ) -> None:
         connection = store_token(workspace)
-        slack.token_error = error
+        bare_slack.token_error = error
         findings = check_connection(workspace, NOW)
         assert findings.code == error and findings.error
         connection.refresh_from_db()
@@ -222,14 +213,14 @@ class TestCheck:
         with pytest.raises(SlackError) as stopped:
             client_for(workspace)
         assert stopped.value.refuses_token and not has_usable_token(workspace)
-        assert slack.count("auth.test") == 1
+        assert bare_slack.count("auth.test") == 1
         check_connection(workspace, NOW)
         assert [event[0] for event in audit_events()].count("slack_stopped") == 1
-        slack.token_error = ""
+        bare_slack.token_error = ""
         assert check_connection(workspace, NOW).is_ok and has_usable_token(workspace)
 
     def test_a_rejected_old_token_does_not_stop_a_new_one(
-        self, workspace: Workspace, slack: FakeSlack
+        self, workspace: Workspace, bare_slack: FakeSlack
     ) -> None:
         store_token(workspace, "xoxb-old-one-0000")
         old = client_for(workspace)
@@ -239,7 +230,7 @@ class TestCheck:
         assert connection.is_live and check_connection(workspace, NOW).is_ok
 
     def test_a_stop_without_a_token_applies_to_the_environment(
-        self, workspace: Workspace, slack: FakeSlack, settings: Settings
+        self, workspace: Workspace, bare_slack: FakeSlack, settings: Settings
     ) -> None:
         settings.SLACK_BOT_TOKEN = TOKEN
         SlackConnection.objects.of(workspace).stop(State.UNINSTALLED, "gone", NOW)
@@ -249,17 +240,17 @@ class TestCheck:
 
     @pytest.mark.parametrize("fault", [Fault.dropped(), Fault(502), Fault.error("internal_error")])
     def test_a_temporary_error_does_not_stop_the_connection(
-        self, workspace: Workspace, slack: FakeSlack, fault: Fault
+        self, workspace: Workspace, bare_slack: FakeSlack, fault: Fault
     ) -> None:
         connection = store_token(workspace)
-        slack.inject_fault("auth.test", fault, times=9)
+        bare_slack.inject_fault("auth.test", fault, times=9)
         findings = check_connection(workspace, NOW, pause=0.001)
         assert findings.code and not findings.is_ok
         connection.refresh_from_db()
         assert connection.is_live and connection.checked_at is None
 
     def test_a_new_token_of_the_environment_resets_the_state(
-        self, workspace: Workspace, slack: FakeSlack, settings: Settings
+        self, workspace: Workspace, bare_slack: FakeSlack, settings: Settings
     ) -> None:
         settings.SLACK_BOT_TOKEN = "xoxb-revoked-one-0000"
         assert check_connection(workspace, NOW).code == "invalid_auth"
@@ -271,14 +262,14 @@ class TestCheck:
         assert connection.is_live
 
     def test_a_successful_check_allows_to_connect(
-        self, workspace: Workspace, slack: FakeSlack
+        self, workspace: Workspace, bare_slack: FakeSlack
     ) -> None:
         store_token(workspace)
         assert connect(workspace, check_connection(workspace, NOW), NOW)
         workspace.refresh_from_db()
         assert (workspace.team_id, workspace.connected_at) == (TEAM_ID, NOW)
 
-    def test_the_slow_plan_is_a_note(self, workspace: Workspace, slack: FakeSlack) -> None:
+    def test_the_slow_plan_is_a_note(self, workspace: Workspace, bare_slack: FakeSlack) -> None:
         store_token(workspace)
         SlackConnection.objects.update(slow_plan=True)
         findings = check_connection(workspace, NOW)
@@ -309,13 +300,13 @@ def test_addresses_are_stored_only_if_the_setting_is_on(first: str) -> None:
 @pytest.mark.slow
 def test_the_token_is_in_no_log_task_or_table(
     workspace: Workspace,
-    slack: FakeSlack,
+    bare_slack: FakeSlack,
     process_environment: dict[str, str],
 ) -> None:
     """In a process of its own, with debug logs."""
     store_token(workspace)
-    slack.add_user("U1", "ann")
-    slack.add_channel("C1", "general", members=["U1"])
+    bare_slack.add_user("U1", "ann")
+    bare_slack.add_channel("C1", "general", members=["U1"])
     code = (
         "import django; django.setup(); from django.utils import timezone;"
         "from memories.models import Workspace; from memories.pipeline.sync.connecting import *;"
@@ -328,7 +319,7 @@ def test_the_token_is_in_no_log_task_or_table(
         "DJANGO_SETTINGS_MODULE": "memoryhub.settings",
         "MEMORYHUB_LOG_LEVEL": "DEBUG",
         "MEMORYHUB_KEYS": ",".join(settings.MEMORYHUB_KEYS),
-        "SLACK_BASE_URL": slack.url,
+        "SLACK_BASE_URL": bare_slack.url,
     }
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment, cwd=ROOT, capture_output=True, text=True

@@ -1,30 +1,20 @@
 """The page of the connection to Slack: the check, and the followed channels."""
 
 import re
-from collections.abc import Iterator
 
 import pytest
 from django.db import connection as database
 from django.test.utils import CaptureQueriesContext
-from pytest_django import Settings
 
 from memories.models import AuditEvent, Channel, Message, Workspace
 from tests.factories import ChannelFactory, store_token
-from tests.slack.fake_slack import LEAST_SCOPES, TOKEN, FakeSlack
+from tests.slack.fake_slack import TOKEN, FakeSlack
 from tests.views.conftest import Cast
 
 pytestmark = pytest.mark.slow
 
 CSRF_TOKENS = r"[A-Za-z0-9]{64}"  # they differ on each page
 HTMX = {"HX-Request": "true"}
-
-
-@pytest.fixture
-def slack(settings: Settings) -> Iterator[FakeSlack]:
-    with FakeSlack() as fake:
-        settings.SLACK_BASE_URL = fake.url
-        fake.scopes = {*LEAST_SCOPES}
-        yield fake
 
 
 def page(cast: Cast, name: str = "insider", path_end: str = "", **more: object) -> str:
@@ -144,7 +134,7 @@ def test_an_empty_workspace_shows_the_next_step(cast: Cast, db: None) -> None:
 
 
 class TestTest:
-    def test_a_successful_check_is_shown(self, cast: Cast, slack: FakeSlack) -> None:
+    def test_a_successful_check_is_shown(self, cast: Cast, bare_slack: FakeSlack) -> None:
         store_token(cast.workspace)
         assert "Not tested yet" in page(cast)
         answer = cast.clients["insider"].post(cast.path("slack/test/"), follow=True)
@@ -152,11 +142,13 @@ class TestTest:
         shown = page(cast)
         assert ">Connected<" in shown and f"…{TOKEN[-4:]}" in shown and TOKEN not in shown
         assert "channels:history" in shown
-        assert slack.counts() == {"auth.test": 1}, "pages make no call"
+        assert bare_slack.counts() == {"auth.test": 1}, "pages make no call"
 
-    def test_a_missing_scope_is_shown_with_its_remedy(self, cast: Cast, slack: FakeSlack) -> None:
+    def test_a_missing_scope_is_shown_with_its_remedy(
+        self, cast: Cast, bare_slack: FakeSlack
+    ) -> None:
         store_token(cast.workspace)
-        slack.scopes.discard("channels:history")
+        bare_slack.scopes.discard("channels:history")
         answer = cast.clients["insider"].post(cast.path("slack/test/"), headers=HTMX)
         part = answer.content.decode()
         assert part.lstrip().startswith("<section") and 'id="toast" hx-swap-oob' in part
@@ -166,24 +158,24 @@ class TestTest:
         cast.workspace.change_settings({"read_emails": True})
         assert "users:read.email</code>" in page(cast), "for the current settings"
 
-    def test_a_rejected_token_is_shown(self, cast: Cast, slack: FakeSlack) -> None:
+    def test_a_rejected_token_is_shown(self, cast: Cast, bare_slack: FakeSlack) -> None:
         store_token(cast.workspace)
-        slack.token_error = "token_revoked"
+        bare_slack.token_error = "token_revoked"
         answer = cast.clients["insider"].post(cast.path("slack/test/"), follow=True)
         assert answer.content.decode().count("The token was revoked") == 2
 
     def test_after_a_successful_check_the_first_sync_starts(
         self,
         cast: Cast,
-        slack: FakeSlack,
+        bare_slack: FakeSlack,
         tasks_at_once: None,
         django_capture_on_commit_callbacks: object,
     ) -> None:
         store_token(cast.workspace)
         for person in cast.workspace.people.all():  # unlisted people read nothing
-            slack.add_user(person.slack_id, person.name)
-        slack.add_channel("CNEW", "brand-new", members=[cast.author.slack_id])
-        slack.say("CNEW", cast.author.slack_id, "not to be read", "1700000000.000100")
+            bare_slack.add_user(person.slack_id, person.name)
+        bare_slack.add_channel("CNEW", "brand-new", members=[cast.author.slack_id])
+        bare_slack.say("CNEW", cast.author.slack_id, "not to be read", "1700000000.000100")
         client, path = cast.clients["insider"], cast.path("slack/test/")
         assert "Start" in client.post(path, headers=HTMX).content.decode()
         with django_capture_on_commit_callbacks(execute=True):  # type: ignore[operator]
@@ -193,8 +185,8 @@ class TestTest:
         assert "brand-new" in page(cast)
         assert not Message.objects.filter(channel__slack_id="CNEW").exists(), "it is not followed"
 
-    def test_after_a_failed_check_no_sync_starts(self, cast: Cast, slack: FakeSlack) -> None:
+    def test_after_a_failed_check_no_sync_starts(self, cast: Cast, bare_slack: FakeSlack) -> None:
         store_token(cast.workspace)
-        slack.scopes.discard("users:read")
+        bare_slack.scopes.discard("users:read")
         cast.clients["insider"].post(cast.path("slack/test/"), {"begin": "1"})
         assert Workspace.objects.get(pk=cast.workspace.pk).connected_at is None
