@@ -41,7 +41,7 @@ from memories.rules.memory.identity import MemoryScope, MemoryType
 from memories.rules.memory.lines import Origin
 from memories.rules.redaction import shingles
 from memories.rules.redaction.shingles import QuoteMatcher
-from memories.rules.safety.normalized_text import word_set
+from memories.rules.safety.normalized_text import repeats, word_set
 
 ROWS_PER_FETCH = 500
 
@@ -72,8 +72,7 @@ def redact_names(person: Person, names: Iterable[str]) -> RedactionResult:
             person_names -= QuoteMatcher(frozenset(), person_names).find_in(name)
     if not person_names:
         return RedactionResult()
-    names_now = Names.public(workspace)
-    return Redactor(workspace, (), names_now, person_names, forgotten=person.pk).run()
+    return Redactor(workspace, (), Names.public(workspace), person_names, person.pk).run()
 
 
 class Redactor:
@@ -106,15 +105,10 @@ class Redactor:
             for message in removed
             if not message.is_edit
         }
-        short = {message.pk: self._short_texts_of(message) for message in removed}
-        self.short = {pk: texts for pk, texts in short.items() if texts}
+        self.short = {m.pk: texts for m in removed if (texts := self._short_texts_of(m))}
 
     def run(self) -> RedactionResult:
-        shares = slack_copies.remove_previews(self.workspace, self.removed)
-        self.segments |= shares
-        self.share_channels = set(
-            Segment.objects.filter(pk__in=shares).values_list("channel", flat=True)
-        )
+        self.segments |= slack_copies.remove_previews(self.workspace, self.removed)
         self._restart_jobs(set())
         near = self._near_memories()
         self.unsourced = self._unsourced_lines(near) if self.deleted else {}
@@ -157,8 +151,7 @@ class Redactor:
 
         In Slack's markup a mention may hold a name that its author did not write.
         """
-        readable = render_plain(text, self.names)
-        yield readable
+        yield (readable := render_plain(text, self.names))
         if readable != text and not self.person_names:
             yield text
 
@@ -177,8 +170,8 @@ class Redactor:
 
     def _near_memories(self) -> "models.QuerySet[Memory]":
         of_workspace = Q(workspace=self.workspace, scope=MemoryScope.WORKSPACE)
-        of_channels = Q(channel__in=self.channels | self.share_channels)
-        return Memory.objects.filter(of_channels | of_workspace)
+        of_shares = Q(channel__in=Segment.objects.filter(pk__in=self.segments).values("channel"))
+        return Memory.objects.filter(Q(channel__in=self.channels) | of_shares | of_workspace)
 
     def _versions_to_redact(self, memories: "models.QuerySet[Memory]") -> set[int]:
         """Return the versions that have a removed message as a source, or quote it."""
@@ -222,7 +215,7 @@ class Redactor:
         matches = dict(lines.filter(may_rest).values_list("pk", "version"))
         for pk, version, text in lines.filter(pinned=False).values_list("pk", "version", "text"):
             if not self.matcher.find_in(text) and any(
-                shingles.repeats(text, words) for words in self.removed_words.values()
+                repeats(text, words) for words in self.removed_words.values()
             ):
                 matches[pk] = version
         return matches
@@ -236,12 +229,11 @@ class Redactor:
         direct = inputs
         if self.workspace.memory_settings.history_enabled:  # else one text is of all segments
             direct = inputs.filter(version__segment__in=self.segments)
-        columns = "job__versions__memory", "job__versions__number"
-        first = _lowest(direct.values_list(*columns))
+        first = _lowest_versions(direct)
         indirect = Q(pk__in=())
         for memory, number in first.items():
             indirect |= Q(version__memory=memory, version__number__gte=number)
-        for memory, number in _lowest(inputs.filter(indirect).values_list(*columns)).items():
+        for memory, number in _lowest_versions(inputs.filter(indirect)).items():
             first[memory] = min(number, first.get(memory, number))
         return first
 
@@ -356,8 +348,7 @@ class Redactor:
                 | Q(pk__in=inputs.values("pk"))
                 | Q(pk__in=newest)
             )
-        keys = list(versions.values_list("pk", flat=True))
-        MemoryVersion.objects.filter(pk__in=keys).update(merged=False)
+        versions.update(merged=False)
 
     def _inputs_of_unsourced(
         self, memory: Memory, redacted_lines: Collection[int]
@@ -402,10 +393,8 @@ class Redactor:
         return about | in_channels & Q(memory__thread_ts__in=self.threads)
 
 
-def _lowest(rows: Iterable[tuple[int | None, int | None]]) -> dict[int, int]:
-    """Return the lowest number of each key."""
-    lowest: dict[int, int] = {}
-    for key, number in rows:
-        if key is not None and number is not None:
-            lowest[key] = min(number, lowest.get(key, number))
-    return lowest
+def _lowest_versions(inputs: "models.QuerySet[JobInput]") -> dict[int, int]:
+    """Return memory → lowest number of the versions that were made from these inputs."""
+    rows = inputs.filter(job__versions__isnull=False).order_by()
+    memories = rows.values_list("job__versions__memory")
+    return dict(memories.annotate(models.Min("job__versions__number")))

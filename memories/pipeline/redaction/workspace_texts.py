@@ -16,7 +16,8 @@ from memories.models import (
 from memories.rules.batches import in_batches
 from memories.rules.memory.identity import MemoryType
 from memories.rules.notes.fields import LONGEST_TITLE, title_of
-from memories.rules.redaction.shingles import REDACTED, QuoteMatcher, repeats
+from memories.rules.redaction.shingles import REDACTED, QuoteMatcher
+from memories.rules.safety.normalized_text import repeats
 
 ROWS_PER_FETCH = 500
 

@@ -11,15 +11,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from memories.rules.safety.normalized_text import word_set
-
 REDACTED = "[…]"  # replaces removed words; without a letter, so it is never a quotation
 RUN_WORDS = 8
 RUN_LETTERS = 14  # of 16 Japanese characters, the first and the last may be punctuation
 # Fewest words and Japanese letters of a whole text that is shorter than a run (`short_text`).
 SHORT_TEXT_WORDS = 3
 SHORT_TEXT_LETTERS = 6
-SIMILAR = 0.6  # share of a text's words: it repeats the message
 
 _WIDE = "\u3005-\u3007\u3041-\u30ff\u31f0-\u31ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"
 _WIDE += "\U00020000-\U0003ffff"
@@ -44,12 +41,6 @@ def short_text(text: str) -> str:
     wide = sum(map(_is_wide, words))
     is_too_short = wide < SHORT_TEXT_LETTERS and len(words) - wide < SHORT_TEXT_WORDS
     return "" if is_too_short or any(_find_runs(words)) else " ".join(words)
-
-
-def repeats(text: str, words: frozenset[str]) -> bool:
-    """Return whether at least SIMILAR of the text's words are among these words of a message."""
-    text_words = word_set(text)
-    return bool(text_words) and len(text_words & words) >= SIMILAR * len(text_words)
 
 
 def normalize(text: str) -> str:

@@ -40,3 +40,9 @@ def split_words(normalized: str) -> list[str]:
 def word_set(text: str) -> frozenset[str]:
     """Return the words of a text, to compare its content in any order."""
     return frozenset(split_words(normalize(text)))
+
+
+def repeats(text: str, words: frozenset[str]) -> bool:
+    """Return whether six in ten of the text's words are among these words of a message."""
+    text_words = word_set(text)
+    return bool(text_words) and len(text_words & words) >= 0.6 * len(text_words)

@@ -343,16 +343,16 @@ class TestOtherPlaces:
 
     def test_a_note_loses_the_lines_that_repeat_its_short_source(self, channel):
         deleted, stays = say(channel, "Code 4711"), say(channel, "Code 4712", 1)
-        note, other = (
+        note, another = (
             Note.objects.write(channel.workspace, m.text, channel=channel, author=None, source=m)
             for m in (deleted, stays)
         )
         note.rewrite("Gate codes:\nthe code: 4711\nAsk at the harbour office")
         delete(deleted)
         note.refresh_from_db()
-        other.refresh_from_db()
+        another.refresh_from_db()
         assert note.content.startswith(f"Gate codes:\n{REDACTED}\nAsk at the harbour office")
-        assert (other.content, other.title) == (stays.text, stays.text)
+        assert (another.content, another.title) == (stays.text, stays.text)
         assert "4711" not in everything()
 
     def test_older_versions_of_notes_and_the_trash_are_redacted(self, channel):
