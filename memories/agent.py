@@ -166,12 +166,14 @@ def replace(path: Path, text: str) -> None:
         raise HubError(f"{path} cannot be written: {error.strerror}") from error
 
 
-def stage(text: str, tags: str) -> None:
+def stage(text: str, tags: str, channel: str) -> None:
     """Append a note to the staged ones, which a branch carries until they are promoted."""
     first, *lines = text.split("\n")
     title = " ".join(first.split())[:50]
     body = "".join(f"  {line}\n" for line in lines)
-    entry = f"## {title}\n- Tags: {tags}\n- Date: {time.strftime('%Y-%m-%d')}\n- Content: {first}\n"
+    place = f"- Channel: {channel}\n" if channel else ""
+    date = time.strftime("%Y-%m-%d")
+    entry = f"## {title}\n{place}- Tags: {tags}\n- Date: {date}\n- Content: {first}\n"
     with locked(STAGED_FILE):
         before = read_text(STAGED_FILE) or "# Memories\n\n"
         replace(STAGED_FILE, f"{before}{entry}{body}\n")
@@ -193,7 +195,8 @@ def search(hub: Hub, options: Namespace) -> str:
 
 def add(hub: Hub, options: Namespace) -> str:
     if options.staged:
-        stage(options.text, ",".join(filter(None, (options.type, options.tags))))
+        tags = ",".join(filter(None, (options.type, options.tags)))
+        stage(options.text, tags, options.channel)
         return f"Staged in {STAGED_FILE}. `memoryhub-agent promote` adds it to the hub."
     body = {
         "content": options.text,

@@ -49,9 +49,9 @@ def not_modified(etag: str) -> HttpResponse:
 
 
 def _given(request: HttpRequest) -> list[str]:
-    """Return the strong ETags in If-None-Match."""
+    """Return the ETags in If-None-Match. A proxy that compresses makes them weak."""
     etags = parse_etags(request.headers.get("If-None-Match", ""))
-    return [etag for etag in etags if etag.startswith('"')]
+    return [etag.removeprefix("W/") for etag in etags if etag != "*"]
 
 
 def _parts(etag: str) -> tuple[str, str]:

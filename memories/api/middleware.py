@@ -28,8 +28,10 @@ def api_headers(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable
 
 def _with_validators(request: HttpRequest, response: HttpResponse) -> HttpResponse:
     if response.status_code >= 400 and "problem+json" not in response["Content-Type"]:
-        phrase = HTTPStatus(response.status_code).phrase
+        phrase, allowed = HTTPStatus(response.status_code).phrase, response.get("Allow")
         response = respond(response.status_code, f"The request was refused: {phrase}.")
+        if allowed:
+            response["Allow"] = allowed
     if request.method == "GET" and response.status_code == 200:
         state = getattr(request, "context_state", "")
         response.setdefault("ETag", etag_of(response.content, state))

@@ -6,12 +6,23 @@ from types import TracebackType
 from typing import Self
 
 from django.core.management.base import CommandError, OutputWrapper
+from django.db import DatabaseError
+
+from memories.pipeline.search import indexing
 
 SECONDS = 5.0  # between two lines
 SECONDS_ON_TERMINAL = 0.2
 STOPPED = 130  # exit status after Ctrl-C
 
 _CLEAR_LINE = "\r\033[K"
+
+
+def index_saved_texts(stderr: OutputWrapper) -> None:
+    """Update the search index after a command. Its result is saved, whatever happens here."""
+    try:
+        indexing.index_pending()
+    except (DatabaseError, KeyboardInterrupt):
+        stderr.write("Everything is saved. A worker completes the search index.")
 
 
 class ProgressLine:

@@ -88,7 +88,8 @@ class CompressPages(GZipMiddleware):
     """
 
     def process_response(self, request: HttpRequest, response: HttpResponseBase) -> Any:
-        if request.method != "GET" or request.META.get("QUERY_STRING"):
+        is_api = request.path.startswith("/api/")  # compression would weaken its ETags
+        if is_api or request.method != "GET" or request.META.get("QUERY_STRING"):
             return response
         return super().process_response(request, response)
 

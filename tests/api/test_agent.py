@@ -105,13 +105,14 @@ def test_a_folder_and_the_hub_are_kept_equal(laptop: Laptop) -> None:
 def test_staged_notes_wait_for_their_promotion(laptop: Laptop) -> None:
     offline = {"MEMORYHUB_URL": "", "MEMORYHUB_KEY": ""}
     laptop.output("add", "On a branch.\nSecond line.", "--staged", **offline)
-    laptop.output("add", "Another one.", "--staged", **offline)
+    laptop.output("add", "Another one.", "--staged", "--channel", "C0PUBLIC", **offline)
     assert not Note.objects.exists()
     assert laptop.output("promote") == "In sync: 2 added.\n"
     assert set(Note.objects.values_list("content", flat=True)) == {
         "On a branch.\nSecond line.",
         "Another one.",
     }
+    assert Note.objects.get(content="Another one.").channel_id
     assert laptop.output("promote") == "Nothing is staged.\n"
 
 

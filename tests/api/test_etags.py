@@ -140,7 +140,13 @@ def test_after_a_minute_the_text_decides(
     assert second["ETag"].split(".")[0] == first["ETag"].split(".")[0]
 
 
-@pytest.mark.parametrize("given", ["*", 'W/"{}"', '"{}', '"x"', ""])
+def test_a_weak_etag_of_a_proxy_matches(team: Cast, token: Any, ask: Any, minute: datetime) -> None:
+    key = token("member")
+    first = ask(key, LAUNCH)
+    assert ask(key, LAUNCH, headers=after(f"W/{first['ETag']}")).status_code == 304
+
+
+@pytest.mark.parametrize("given", ["*", '"{}', '"x"', ""])
 def test_other_etags_do_not_match(
     team: Cast, token: Any, ask: Any, minute: datetime, given: str
 ) -> None:

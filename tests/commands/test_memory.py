@@ -312,17 +312,20 @@ class TestFiles:
         assert as_json("list") == []
 
     def test_staged_notes_wait_for_their_promotion(self, memory, as_json, folder):
-        WorkspaceFactory()
+        workspace = WorkspaceFactory()
         staged = folder / ".agent" / "staged.md"
         words = ("add", "On a branch.\nSecond line.", "-t", "pattern", "--tags", "a", "--staged")
         with pytest.raises(CommandError):
             memory("promote")
         assert as_json(*words) == {"file": ".agent/staged.md"}
-        assert memory("add", "Another.", "--staged") == "Staged in .agent/staged.md.\n"
+        ChannelFactory(workspace=workspace, slack_id="C1")
+        another = ("add", "Another.", "--staged", "--channel", "C1")
+        assert memory(*another) == "Staged in .agent/staged.md.\n"
         assert as_json("list") == []
         assert memory("promote") == ".agent/staged.md: 2 added.\n"
         notes = {note["content"]: note["tags"] for note in as_json("list")}
         assert notes == {"On a branch.\nSecond line.": ["pattern", "a"], "Another.": []}
+        assert Note.objects.get(content="Another.").channel.slack_id == "C1"
         assert staged.read_text() == ""
         assert memory("promote") == ".agent/staged.md: no notes.\n"
 

@@ -9,11 +9,10 @@ from django.db import transaction
 from django.utils import timezone
 
 from memories.management import arguments
-from memories.management.progress import ProgressLine
+from memories.management.progress import ProgressLine, index_saved_texts
 from memories.models import Channel, Person, Workspace
 from memories.pipeline.redaction import forget
 from memories.pipeline.redaction.forget import ForgetReport
-from memories.pipeline.search import indexing
 
 
 class Command(BaseCommand):
@@ -55,7 +54,7 @@ class Command(BaseCommand):
         with arguments.refuse_busy(), _dry_run(enabled=options["dry_run"]):
             report = self._forget(workspace, options)
         if not options["dry_run"]:
-            indexing.index_pending()
+            index_saved_texts(self.stderr)
         self._print(report, dry_run=options["dry_run"], as_json=options["json"])
 
     def _forget(self, workspace: Workspace, options: dict[str, Any]) -> ForgetReport:

@@ -9,8 +9,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError
 
 from memories.management import arguments
-from memories.management.progress import ProgressLine
-from memories.pipeline.search import indexing
+from memories.management.progress import ProgressLine, index_saved_texts
 from memories.pipeline.transfer.archive import ArchiveError
 from memories.pipeline.transfer.export.import_workspace import import_workspace
 from memoryhub.env import PROGRAM
@@ -49,7 +48,7 @@ class Command(BaseCommand):
                 f"The database refused it ({type(error).__name__}); nothing was imported. Run"
                 f" `{PROGRAM} migrate` first, or see DATABASE_URL."
             ) from error
-        indexing.index_pending()
+        index_saved_texts(self.stderr)
         report = {
             "workspace": done.workspace.slug,
             "counts": dict(done.counts),

@@ -9,10 +9,9 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
 from memories.management import arguments
-from memories.management.progress import ProgressLine
+from memories.management.progress import ProgressLine, index_saved_texts
 from memories.models import Workspace
 from memories.pipeline.ingest.importing import Backfill, ImportReport, WrongTeam, import_export
-from memories.pipeline.search import indexing
 from memories.rules.ingest.invisible import mark_invisible
 from memories.rules.ingest.outcomes import ObjectType, Result
 from memories.rules.ingest.permalinks import DOMAIN, normalize_domain
@@ -99,7 +98,7 @@ class Command(BaseCommand):
                 f" {workspace.slug}. Import another team into a workspace of its own: --workspace."
             ) from error
         seconds = time.monotonic() - began
-        indexing.index_pending()
+        index_saved_texts(self.stderr)
         if options["json"]:
             run = {"workspace": workspace.slug, "seconds": round(seconds, 3)}
             self.stdout.write(arguments.document({**run, **report.as_json()}))

@@ -105,7 +105,8 @@ class Command(BaseCommand):
         if options["staged"]:
             if flags:
                 raise CommandError("A staged note has no pin and no day of review: add them later.")
-            stage(options["content"], ",".join(filter(None, (options["type"], options["tags"]))))
+            tags = ",".join(filter(None, (options["type"], options["tags"])))
+            stage(options["content"], tags, options["channel"] or "")
             self._print({"file": str(STAGED_FILE)}, f"Staged in {STAGED_FILE}.")
             return
         channel = None

@@ -9,8 +9,7 @@ from django.db import DatabaseError
 from django.utils import timezone
 
 from memories.management import arguments
-from memories.management.progress import ProgressLine
-from memories.pipeline.search import indexing
+from memories.management.progress import ProgressLine, index_saved_texts
 from memories.pipeline.transfer.archive import ArchiveError
 from memories.pipeline.transfer.backup import (
     VENDORS,
@@ -76,7 +75,7 @@ class Command(BaseCommand):
         except OSError as error:  # the disk is full, or another process keeps the database busy
             raise CommandError(f"{error.strerror or error} Nothing was changed.") from error
         if not options["check"]:
-            indexing.index_pending()
+            index_saved_texts(self.stderr)
         for warning in report.warnings:
             self.stderr.write(warning)
         if options["json"]:

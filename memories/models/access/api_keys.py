@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from allauth.idp.oidc.models import Client, Token
+from django.conf import settings
 from django.db import models, transaction
 from django.db.models import Q
 from django.utils.crypto import constant_time_compare
@@ -93,8 +94,12 @@ class ApiKeyQuerySet(models.QuerySet["ApiKey"]):
         return self.all() if is_admin else self.filter(own_keys)
 
     def usable(self, now: datetime) -> "ApiKeyQuerySet":
-        """Keys that are neither revoked nor expired, of accounts that may sign in."""
-        return self.filter(
+        """Keys that are neither revoked nor expired, of accounts that may sign in.
+
+        Keys of connected apps count only while MEMORYHUB_OAUTH is on.
+        """
+        keys = self if settings.MEMORYHUB_OAUTH else self.filter(client=None)
+        return keys.filter(
             Q(expires_at__isnull=True) | Q(expires_at__gt=now),
             Q(user__isnull=True) | Q(user__is_active=True),
             revoked_at__isnull=True,

@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy as _
 from memories.models.access.audit import AuditEvent
 from memories.models.access.readers import AudienceQuerySet, Reader
 from memories.models.access.users import User
-from memories.models.access.workspaces import Workspace
+from memories.models.access.workspaces import Member, Workspace
 from memories.models.ingest.people import Person
 from memories.rules.ingest.timestamps import to_micros
 
@@ -148,11 +148,14 @@ class Channel(models.Model):
         """Return whether the channel has readers who may not read the rest of the workspace.
 
         A channel shared with another organisation has. When the members are unknown or have
-        changed, the people of the whole workspace decide.
+        changed, the people of the whole workspace decide. Slack and the role of an account may
+        disagree about a guest; one of them is enough.
         """
         if self.is_shared:
             return True
-        guests = Person.objects.restricted()
+        accounts = Member.objects.filter(workspace=self.workspace_id, role=Member.Role.GUEST)
+        by_role = Person.objects.filter(user__in=accounts.values("user"))
+        guests = Person.objects.restricted() | by_role
         if self.members_known_at is not None and not self.have_members_changed:
             return guests.filter(channels=self).exists()
         return guests.filter(workspace=self.workspace_id).exists()

@@ -175,6 +175,8 @@ class _Sync:
         if refusal := connecting.find_refusal(workspace, identity):
             code, text = refusal
             raise SlackError(code, str(text), permanent=code != "malformed")
+        connections = SlackConnection.objects.filter(workspace=workspace)
+        connections.update(bot_id=identity.bot_id)  # its posts are not stored
         workspace.connect(
             identity.team_id, name=identity.team_name, domain=identity.domain, now=self.now
         )

@@ -492,6 +492,14 @@ def test_restricted_versions_are_not_merged(team, kind, audience):
         assert job.versions.exists() is is_done
 
 
+def test_the_role_of_a_guest_in_the_hub_makes_a_channel_one_with_guests(team):
+    channel = make_channel(team, "basalt")
+    assert not channel.has_guests()
+    user = channel.memberships.get().person.user
+    MemberFactory(workspace=team, user=user, role="guest")
+    assert channel.has_guests()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("channel", "flowing"),

@@ -537,8 +537,8 @@ def test_leftovers_of_a_killed_restore_are_removed(
             | {"DJANGO_SETTINGS_MODULE": "memoryhub.settings", "FILE": str(path)},
         )
         assert killed.returncode == -signal.SIGKILL
-        assert len(list(folder.glob(".backup-*"))) == 2
+        assert len(list(folder.glob(".memoryhub-backup-*"))) == 2
         remove_leftovers()
-        assert list(folder.glob(".backup-*")) == [in_use]
+        assert list(folder.glob(".memoryhub-backup-*")) == [in_use]
     check(path)
-    assert not list(folder.glob(".backup-*"))
+    assert not list(folder.glob(".memoryhub-backup-*"))

@@ -30,7 +30,7 @@ from memories.pipeline.transfer.backup.archive import (
 logger = logging.getLogger(__name__)
 
 MEMBER = "database.sqlite3"
-_PREFIX = ".backup-"
+_PREFIX = ".memoryhub-backup-"
 PAGES = 2000  # copied between two reports of the progress
 TIMEOUT = 60.0  # seconds that other processes may keep the database busy
 
@@ -181,7 +181,8 @@ def remove_leftovers(beside: Path) -> None:
     """Remove the folders of killed backups and restores."""
     for path in beside.glob(f"{_PREFIX}*"):
         with contextlib.suppress(OSError), _locked(path, fcntl.LOCK_EX | fcntl.LOCK_NB):
-            shutil.rmtree(path)
+            if all(file.name.startswith(MEMBER) for file in path.iterdir()):
+                shutil.rmtree(path)
 
 
 @contextmanager
