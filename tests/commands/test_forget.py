@@ -125,6 +125,17 @@ class TestAPerson:
         assert "as I said" in theirs.raw
         assert memory.versions.get().content == "[…]"
 
+    def test_a_mention_in_a_note_loses_a_name_that_is_also_a_word(self, channel):
+        PersonFactory(workspace=channel.workspace, slack_id="UGONE", name="Hope")
+        author = PersonFactory(workspace=channel.workspace, name="Bob")
+        hoping = MessageFactory(channel=channel, author=author, text="we hope to ship")
+        memory = make_channel_memory(channel=channel, texts=["- first"])
+        make_version(memory=memory, text="- We hope to ship", sources=[hoping])
+        note = NoteFactory(workspace=channel.workspace, content="I hope so, ask @Hope")
+        run("--person", "UGONE", "--workspace", channel.workspace.slug)
+        note.refresh_from_db()
+        assert note.content.startswith("I hope so, ask @[…]")
+
     def test_ones_own_signature_does_not_keep_the_name(self, channel):
         person = PersonFactory(workspace=channel.workspace, slack_id="UGONE", name="Quillon")
         signed = MessageFactory(channel=channel, author=person, text="Thanks, Quillon")

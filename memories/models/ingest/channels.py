@@ -1,7 +1,7 @@
 """Channels, their members, and the time from which they are remembered."""
 
 from collections.abc import Collection
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from django.db import models, transaction
@@ -10,7 +10,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from memories.models.access.audit import AuditEvent
-from memories.models.access.readers import AudienceQuerySet, Reader
+from memories.models.access.readers import MEMBERSHIP_LASTS, AudienceQuerySet, Reader
 from memories.models.access.users import User
 from memories.models.access.workspaces import Member, Workspace
 from memories.models.ingest.people import Person
@@ -144,11 +144,11 @@ class Channel(models.Model):
         """Whether the workspace's settings let its messages be read from Slack."""
         return self.is_public or self.workspace.memory_settings.read_private_channels
 
-    def has_guests(self) -> bool:
+    def has_guests(self, now: datetime) -> bool:
         """Return whether the channel has readers who may not read the rest of the workspace.
 
         A channel shared with another organisation has. When the members are unknown or have
-        changed, the people of the whole workspace decide. Slack and the role of an account may
+        changed, or their list is stale, the people of the whole workspace decide. Slack and the role of an account may
         disagree about a guest; one of them is enough.
         """
         if self.is_shared:
@@ -156,7 +156,10 @@ class Channel(models.Model):
         accounts = Member.objects.filter(workspace=self.workspace_id, role=Member.Role.GUEST)
         by_role = Person.objects.filter(user__in=accounts.values("user"))
         guests = Person.objects.restricted() | by_role
-        if self.members_known_at is not None and not self.have_members_changed:
+        is_live = self.workspace.connected_at is not None
+        oldest = now - MEMBERSHIP_LASTS if is_live else datetime.min.replace(tzinfo=UTC)
+        is_known = self.members_known_at is not None and self.members_known_at >= oldest
+        if is_known and not self.have_members_changed:
             return guests.filter(channels=self).exists()
         return guests.filter(workspace=self.workspace_id).exists()
 
@@ -165,7 +168,7 @@ class Channel(models.Model):
 
         With guests, or people from another organisation, this is the channel alone.
         """
-        return Reader(is_public=True, channel_id=self.pk, is_narrowed=self.has_guests(), now=now)
+        return Reader(is_public=True, channel_id=self.pk, is_narrowed=self.has_guests(now), now=now)
 
     def update_fields(self, values: dict[str, Any]) -> bool:
         """Save these fields; return whether any of them changed."""

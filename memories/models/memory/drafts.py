@@ -54,7 +54,7 @@ class DraftQuerySet(models.QuerySet["Draft"]):
     def delete_quoting(self, matcher: QuoteMatcher) -> None:
         """Delete the drafts that contain redacted words."""
         texts = self.values_list("pk", "text").iterator(200)
-        quoting = [pk for pk, text in texts if matcher.find_in(text)]
+        quoting = [pk for pk, text in texts if matcher.spans(text)]
         self.filter(pk__in=quoting).delete()
 
     def delete_old(self, now: datetime) -> None:

@@ -84,7 +84,7 @@ class ProposalQuerySet(AudienceQuerySet["Proposal"]):
     def delete_quoting(self, matcher: QuoteMatcher, messages: Collection[int]) -> None:
         """Delete the proposals that contain redacted words, or rest on one of these messages."""
         texts = self.values_list("pk", "line_text", "text", "reason", "source_text").iterator(200)
-        quoting = {pk for pk, *words in texts if any(map(matcher.find_in, words))}
+        quoting = {pk for pk, *words in texts if any(map(matcher.spans, words))}
         sources = Proposal.sources.through.objects.filter(proposal__in=self)
         pairs = sources.values_list("proposal", "message")
         quoting.update(pk for pk, message in pairs if message in messages)

@@ -1,7 +1,7 @@
 """Versions: the numbered texts of a memory."""
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime
 from functools import cached_property
 
@@ -313,11 +313,13 @@ class MemoryVersion(models.Model):
         matcher: QuoteMatcher,
         whole: Collection[int] = (),
         short: Mapping[int, QuoteMatcher] | None = None,
+        repeats_removed: Callable[[str], bool] = lambda text: False,
     ) -> int:
         """Redact the text in place, also a person's. Return the number of changed lines.
 
         ``whole`` are primary keys of lines to redact completely. ``short`` are matchers for single
-        lines, by primary key; all other lines use ``matcher``. The new revision makes open editors
+        lines, by primary key; all other lines use ``matcher``. ``repeats_removed`` matches dropped
+        operations to redact completely. The new revision makes open editors
         stale. The drafts of the memory and the proposals for redacted lines are deleted. Call
         `Memory.update_current` afterwards.
         """
@@ -342,7 +344,9 @@ class MemoryVersion(models.Model):
             "content": content if has_words else REDACTED,
             "put_back": [matcher.redact(redacted.get(text, text)) for text in self.put_back],
             "kept": [matcher.redact(redacted.get(text, text)) for text in self.kept],
-            "dropped": [matcher.redact(text) for text in self.dropped],
+            "dropped": [
+                REDACTED if repeats_removed(text) else matcher.redact(text) for text in self.dropped
+            ],
         }
         if not changed and all(getattr(self, name) == value for name, value in values.items()):
             return 0

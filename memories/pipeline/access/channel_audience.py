@@ -96,6 +96,7 @@ def withdraw_from_workspace(channel: Channel) -> None:
     """Withhold versions of the workspace's memories with text of the channel, and make new ones."""
     memories = channel.workspace.memories.filter(scope=MemoryScope.WORKSPACE)
     _withdraw_proposals(Job.objects.filter(memory__in=memories))
+    Proposal.objects.filter(memory__in=memories, sources__channel=channel).delete()
     for memory in _lock_memories(memories):
         if keys := _versions_from_channel(memory, channel):
             _restrict(MemoryVersion.objects.filter(pk__in=keys), Audience.NOBODY)

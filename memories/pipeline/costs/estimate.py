@@ -9,6 +9,7 @@ from statistics import mean
 
 from django.conf import settings
 from django.db.models import Max, Prefetch, Q, QuerySet
+from django.utils import timezone
 
 from memories.models import (
     Channel,
@@ -166,7 +167,7 @@ def measure_workload(
         messages,
         segments,
         threads,
-        background=0 if channel.has_guests() else background,
+        background=0 if channel.has_guests(timezone.now()) else background,
         short_term=lengths.get(MemoryType.SHORT_TERM, 0),
         long_term=lengths.get(MemoryType.LONG_TERM, 0),
         is_public=channel.is_public,

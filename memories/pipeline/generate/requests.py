@@ -5,6 +5,8 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
 
+from django.utils import timezone
+
 from memories.models import Channel, Job, Memory, MemoryVersion, Message, Segment, Workspace
 from memories.models.ingest.names import Names
 from memories.rules.generate.prompts import clean_for_model, speaker_name
@@ -53,7 +55,7 @@ class RequestBuilder:
 
     def build(self, job: Job) -> JobRequest:
         memory = job.memory
-        self.has_guests = memory.channel is not None and memory.channel.has_guests()
+        self.has_guests = memory.channel is not None and memory.channel.has_guests(timezone.now())
         if memory.scope == MemoryScope.WORKSPACE or memory.memory_type == MemoryType.LONG_TERM:
             return self._build_merge(job)
         if memory.scope == MemoryScope.THREAD:
@@ -271,7 +273,11 @@ class RequestBuilder:
         output may read it; guests may not read the workspace's memory."""
         version, channel = source.current, output.channel
         is_own = channel is not None and source.channel_id == channel.pk
-        is_wider = source.channel_id is None and channel is not None and not channel.has_guests()
+        is_wider = (
+            source.channel_id is None
+            and channel is not None
+            and not channel.has_guests(timezone.now())
+        )
         if (
             version is None
             or version.audience != MemoryVersion.Audience.SCOPE

@@ -67,9 +67,8 @@ def redact_names(person: Person, names: Iterable[str]) -> RedactionResult:
     """
     workspace = person.workspace
     person_names = frozenset(map(shingles.normalize, names)) - {""}
-    for row in workspace.people.values_list("name", "real_name"):
-        for name in row:
-            person_names -= QuoteMatcher(frozenset(), person_names).find_in(name)
+    for name in {name for row in workspace.people.values_list("name", "real_name") for name in row}:
+        person_names -= QuoteMatcher(frozenset(), person_names).find_in(name)
     if not person_names:
         return RedactionResult()
     return Redactor(workspace, (), Names.public(workspace), person_names, person.pk).run()
@@ -95,7 +94,6 @@ class Redactor:
         self.deleted = {message.pk for message in removed if not message.is_edit}
         self.segments = {pk for message in removed for pk in message.segments}
         self.threads = {message.thread_ts for message in removed if message.thread_ts}
-        self.unsourced: dict[int, int] = {}  # line → version
         self.result = RedactionResult(messages=len(removed))
         own_names = Channel.objects.filter(pk__in=self.channels).values_list("slack_id", "name")
         self.names = Names(names.people, {**names.channels, **dict(own_names)})
@@ -111,7 +109,7 @@ class Redactor:
         self.segments |= slack_copies.remove_previews(self.workspace, self.removed)
         self._restart_jobs(set())
         near = self._near_memories()
-        self.unsourced = self._unsourced_lines(near) if self.deleted else {}
+        self.unsourced = self._unsourced_lines(near) if self.deleted else {}  # line → version
         versions = self._versions_to_redact(near) | set(self.unsourced.values())
         replies = self._replies_to_redact(near)
         # People carry words from channel to channel, so deleted words are searched everywhere. An
@@ -126,15 +124,11 @@ class Redactor:
         )
         memories = self._redact_versions(versions)
         self._redact_replies(replies)
-        self.result.quarantined += workspace_texts.redact_quarantined_lines(
-            self.workspace, self.deleted, self.matcher
+        quarantined, notes = workspace_texts.redact(
+            self.workspace, self.matcher, self.removed_words, self.short
         )
-        if self.matcher.runs or self.person_names or self.deleted:
-            self.result.notes += workspace_texts.redact_notes(
-                self.workspace, self.matcher, self.removed_words
-            )
-        workspace_texts.delete_typed_texts(self.workspace, self.deleted, self.matcher)
-        workspace_texts.redact_topics(self.workspace, self.matcher)
+        self.result.quarantined += quarantined
+        self.result.notes += notes
         self.result.events += slack_copies.skip_events(self.removed, self.matcher)
         slack_copies.remove_root_copies(self.removed, self.keys)
         self._restart_jobs(memories)
@@ -166,6 +160,9 @@ class Redactor:
         old = set(map(shingles.short_text, self._readings(message.text)))
         return old - set(map(shingles.short_text, self._readings(message.new_text))) - {""}
 
+    def _repeats_removed(self, text: str) -> bool:
+        return any(repeats(text, words) for words in self.removed_words.values())
+
     # Rows to redact
 
     def _near_memories(self) -> "models.QuerySet[Memory]":
@@ -183,6 +180,10 @@ class Redactor:
             for pk, name, content, *lists in texts.iterator(ROWS_PER_FETCH):
                 if any(map(self.matcher.find_in, (name, content, *sum(lists, [])))):
                     matches.add(pk)
+        if self.deleted:
+            rows = MemoryVersion.objects.filter(memory__in=memories).exclude(dropped=[])
+            pairs = rows.values_list("pk", "dropped")
+            matches |= {pk for pk, texts in pairs if any(map(self._repeats_removed, texts))}
         return matches
 
     def _lines_with_source(
@@ -214,9 +215,7 @@ class Redactor:
             may_rest |= Q(version__memory=memory, since__gte=number, pinned=False)
         matches = dict(lines.filter(may_rest).values_list("pk", "version"))
         for pk, version, text in lines.filter(pinned=False).values_list("pk", "version", "text"):
-            if not self.matcher.find_in(text) and any(
-                repeats(text, words) for words in self.removed_words.values()
-            ):
+            if not self.matcher.find_in(text) and self._repeats_removed(text):
                 matches[pk] = version
         return matches
 
@@ -239,8 +238,7 @@ class Redactor:
 
     def _replies_to_redact(self, memories: "models.QuerySet[Memory]") -> list[int]:
         """Return the jobs whose kept reply or fault rests on a removed message, or quotes it."""
-        rows = Job.objects.filter(memory__in=memories)
-        kept = rows.filter(Q(reply__isnull=False) | ~Q(fault_text=""))
+        kept = Job.objects.filter(Q(reply__isnull=False) | ~Q(fault_text=""), memory__in=memories)
         matches: list[int] = []
         if self.deleted:
             about = self._is_about_removed() | Q(versions__in=set(self.unsourced.values()))
@@ -309,7 +307,9 @@ class Redactor:
             for version in MemoryVersion.objects.filter(pk__in=by_memory[memory.pk]):
                 before = set(version.redacted_lines().values_list("pk", flat=True))
                 revision = version.revision
-                self.result.lines += version.redact(self.matcher, whole, short)
+                self.result.lines += version.redact(
+                    self.matcher, whole, short, self._repeats_removed
+                )
                 if version.revision == revision:
                     continue
                 self.result.versions += 1

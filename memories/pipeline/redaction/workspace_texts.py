@@ -22,29 +22,56 @@ from memories.rules.safety.normalized_text import repeats
 ROWS_PER_FETCH = 500
 
 
-def redact_quarantined_lines(
-    workspace: Workspace, messages: Iterable[int], matcher: QuoteMatcher
+def redact(
+    workspace: Workspace,
+    matcher: QuoteMatcher,
+    removed_words: Mapping[int, frozenset[str]],
+    short: Mapping[int, set[str]],
+) -> tuple[int, int]:
+    """Redact all texts beside memories. Return the number of quarantined lines and of notes.
+
+    ``removed_words``: deleted message → its words. ``short``: edited message → its old texts that
+    are too short for a quotation. Both count where a text has the message as a source.
+    """
+    quarantined = _redact_quarantined_lines(workspace, matcher, removed_words.keys(), short)
+    notes = 0
+    if matcher.runs or matcher.short or matcher.mentions or removed_words or short:
+        notes = _redact_notes(workspace, matcher, removed_words, short)
+    Draft.objects.filter(memory__workspace=workspace).delete_quoting(matcher)
+    proposals = Proposal.objects.filter(memory__workspace=workspace)
+    proposals.delete_quoting(matcher, removed_words.keys())
+    _redact_topics(workspace, matcher)
+    return quarantined, notes
+
+
+def _with_short(matcher: QuoteMatcher, texts: Iterable[str]) -> QuoteMatcher:
+    return QuoteMatcher(matcher.runs, matcher.short | frozenset(texts), matcher.mentions)
+
+
+def _redact_quarantined_lines(
+    workspace: Workspace,
+    matcher: QuoteMatcher,
+    messages: Collection[int],
+    short: Mapping[int, set[str]],
 ) -> int:
     """Redact quarantined lines, whole if one of these messages is a source. Returns their number."""
     rows = QuarantinedLine.objects.filter(memory__workspace=workspace).exclude(text=REDACTED)
+    texts: dict[int, set[str]] = {}
     with_source: set[int] = set()
-    for keys in in_batches(messages):
-        with_source.update(rows.filter(sources__in=keys).values_list("pk", flat=True))
+    for keys in in_batches([*messages, *short]):
+        pairs = rows.filter(sources__in=keys).values_list("pk", "sources")
+        for pk, source in pairs:
+            texts.setdefault(pk, set()).update(short.get(source, ()))
+            if source in messages:
+                with_source.add(pk)
     changed = 0
     for pk, text in rows.values_list("pk", "text").iterator(ROWS_PER_FETCH):
-        redacted = REDACTED if pk in with_source else matcher.redact(text)
+        words = _with_short(matcher, texts[pk]) if texts.get(pk) else matcher
+        redacted = REDACTED if pk in with_source else words.redact(text)
         if redacted != text:
             QuarantinedLine.objects.filter(pk=pk).update(text=redacted)
             changed += 1
     return changed
-
-
-def delete_typed_texts(
-    workspace: Workspace, messages: Collection[int], matcher: QuoteMatcher
-) -> None:
-    """Delete drafts and proposals that quote removed messages, or rest on one of these."""
-    Draft.objects.filter(memory__workspace=workspace).delete_quoting(matcher)
-    Proposal.objects.filter(memory__workspace=workspace).delete_quoting(matcher, messages)
 
 
 def withdraw_wordings(
@@ -68,38 +95,43 @@ def withdraw_wordings(
     wordings = EarlierWording.objects.filter(version__memory__workspace=workspace)
     wordings.filter(may_rest).remove_texts()
     texts = wordings.values_list("pk", "content").iterator(ROWS_PER_FETCH)
-    quoting = [pk for pk, content in texts if matcher.find_in(content)]
+    quoting = [pk for pk, content in texts if matcher.spans(content)]
     wordings.filter(pk__in=quoting).remove_texts()
 
 
-def redact_notes(
-    workspace: Workspace, matcher: QuoteMatcher, removed_words: Mapping[int, frozenset[str]]
+def _redact_notes(
+    workspace: Workspace,
+    matcher: QuoteMatcher,
+    removed_words: Mapping[int, frozenset[str]],
+    short: Mapping[int, set[str]],
 ) -> int:
     """Redact notes and their old wordings. Returns the number of changed notes.
 
-    ``removed_words``: removed message → its words. A note with this source loses the lines that
-    repeat the message, even if they are too short for a quotation.
+    A note that was made from a deleted message loses the lines that repeat the message.
     """
     changed = set()
     # Notes come first: a wording that is replaced meanwhile is then among the versions.
     notes = Note.objects.filter(workspace=workspace)
-    with_source = notes.filter(source__in=removed_words).values_list("pk", "source")
-    source_words = {pk: removed_words[source] for pk, source in with_source}
-    if not matcher.runs and not matcher.short:
-        notes = notes.filter(pk__in=source_words)
+    keys = {*removed_words, *short}
+    sources = dict(notes.filter(source__in=keys).values_list("pk", "source"))
+    if not matcher.runs and not matcher.short and not matcher.mentions:
+        notes = notes.filter(pk__in=sources)
+
+    def redacted(pk: int, text: Note | NoteVersion) -> tuple[str, str, list[str]] | None:
+        source = sources.get(pk, 0)
+        words = _with_short(matcher, short[source]) if source in short else matcher
+        return _redacted_words(text, words, removed_words.get(source))
+
     for note in notes.iterator(ROWS_PER_FETCH):
-        if _redacted_words(note, matcher, source_words.get(note.pk)) is None:
+        if redacted(note.pk, note) is None:
             continue
         locked = notes.select_for_update(of=("self",)).filter(pk=note.pk).first()
-        if locked is None:
-            continue
-        words = _redacted_words(locked, matcher, source_words.get(note.pk))
-        if words is not None:
+        words = redacted(note.pk, locked) if locked is not None else None
+        if locked is not None and words is not None:
             locked.mask(*words)
             changed.add(note.pk)
     for version in NoteVersion.objects.filter(note__in=notes).iterator(ROWS_PER_FETCH):
-        words = _redacted_words(version, matcher, source_words.get(version.note_id))
-        if words is not None:
+        if (words := redacted(version.note_id, version)) is not None:
             version.mask(*words)
             changed.add(version.note_id)
     return len(changed)
@@ -123,7 +155,7 @@ def _redacted_words(
     return content, title[:LONGEST_TITLE], tags
 
 
-def redact_topics(workspace: Workspace, matcher: QuoteMatcher) -> None:
+def _redact_topics(workspace: Workspace, matcher: QuoteMatcher) -> None:
     """Redact topics and purposes. The next sync may bring them back if Slack still shows them."""
     for channel in workspace.channels.exclude(topic="", purpose=""):
         words = {name: matcher.redact(getattr(channel, name)) for name in ("topic", "purpose")}

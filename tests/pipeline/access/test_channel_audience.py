@@ -269,11 +269,14 @@ def test_a_proposal_from_private_days_for_a_public_version_is_deleted(team):
 def test_quarantined_lines_of_the_workspace_go_with_their_channel(team):
     channel = make_channel(team, "cobalt")
     memory = make_workspace_memory(workspace=team, texts=["- a"])
+    sources = [channel.messages.first().pk]
+    Proposal.objects.propose(memory.current, None, "cobalt two", author=None, sources=sources)
     line = QuarantinedLine.objects.create(memory=memory, text="cobalt one", rule="link")
     line.sources.set(channel.messages.all())
     assert QuarantinedLine.objects.visible_to(insider(channel)).exists()
     slack_says(channel, is_private=True)
     assert not QuarantinedLine.objects.visible_to(insider(channel)).exists()
+    assert not Proposal.objects.exists()
 
 
 def test_the_error_of_a_sync_is_not_published(team):
@@ -494,10 +497,10 @@ def test_restricted_versions_are_not_merged(team, kind, audience):
 
 def test_the_role_of_a_guest_in_the_hub_makes_a_channel_one_with_guests(team):
     channel = make_channel(team, "basalt")
-    assert not channel.has_guests()
+    assert not channel.has_guests(timezone.now())
     user = channel.memberships.get().person.user
     MemberFactory(workspace=team, user=user, role="guest")
-    assert channel.has_guests()
+    assert channel.has_guests(timezone.now())
 
 
 @pytest.mark.slow
@@ -623,11 +626,16 @@ def test_a_channel_with_changed_members_may_have_guests(team):
     channel = make_channel(team, "aurora")
     PersonFactory(workspace=team, is_guest=True)
     PersonFactory(workspace=team, is_bot=True, is_placeholder=True)
-    assert not channel.has_guests()
+    assert not channel.has_guests(timezone.now())
     channel.mark_members_changed(timezone.now())
-    assert channel.has_guests()
+    assert channel.has_guests(timezone.now())
     channel.set_members_known(timezone.now())
-    assert not channel.has_guests()
+    assert not channel.has_guests(timezone.now())
+    a_day_later = timezone.now() + timedelta(hours=25)
+    assert not channel.has_guests(a_day_later)
+    team.connect("T1", name="", domain="", now=MONDAY)
+    channel.refresh_from_db()
+    assert channel.has_guests(a_day_later)
 
 
 # -- while a model is thinking

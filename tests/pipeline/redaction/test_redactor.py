@@ -355,6 +355,30 @@ class TestOtherPlaces:
         assert (another.content, another.title) == (stays.text, stays.text)
         assert "4711" not in everything()
 
+    def test_a_short_text_that_was_edited_away_leaves_what_was_made_from_it(self, channel):
+        message = say(channel, "gate code is 4711")
+        note = Note.objects.write(
+            channel.workspace, message.text, channel=channel, author=None, source=message
+        )
+        memory = make_channel_memory(channel=channel, texts=["- fine"])
+        line = QuarantinedLine.objects.create(
+            memory=memory, text="the gate code is 4711!", rule="link"
+        )
+        line.sources.add(message)
+        edit(message, "never mind")
+        note.refresh_from_db()
+        line.refresh_from_db()
+        assert note.content.startswith(REDACTED) and note.title == REDACTED
+        assert line.text == f"the {REDACTED}!"
+
+    def test_a_dropped_operation_with_the_words_of_a_short_message(self, channel):
+        deleted = say(channel, "Launch moved to 5 May")
+        memory = make_channel_memory(channel=channel, texts=["- fine"])
+        dropped = ["kept_line: Launch moved to 5 May", "kept_line: The lamps are green"]
+        memory.versions.update(dropped=dropped)
+        delete(deleted)
+        assert memory.versions.get().dropped == [REDACTED, dropped[1]]
+
     def test_older_versions_of_notes_and_the_trash_are_redacted(self, channel):
         deleted = say(channel, SECRET)
         note = NoteFactory(workspace=channel.workspace, content=f"Remember: {SECRET}!")
