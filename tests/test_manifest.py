@@ -28,6 +28,19 @@ def test_the_file_is_the_manifest_of_the_defaults() -> None:
     )
 
 
+def test_the_commented_sign_in_of_the_file_is_in_the_manifest_with_a_client_id(
+    settings: Any, db: None
+) -> None:
+    text = (ROOT / "slack-app-manifest.yaml").read_text()
+    for line in ("redirect_urls:", "  - https://", "user:", "  - email", "  - openid", "  - profile"):
+        text = text.replace(f"# {line}", line)
+    settings.SLACK_CLIENT_ID, settings.MEMORYHUB_URL = "1.2", HUB
+    WorkspaceFactory()
+    out = StringIO()
+    call_command("slack_manifest", stdout=out)
+    assert yaml.safe_load(text)["oauth_config"] == json.loads(out.getvalue())["oauth_config"]
+
+
 def test_the_defaults_only_read() -> None:
     manifest = build_manifest(MemorySettings(), HUB)
     assert manifest["oauth_config"]["scopes"]["bot"] == sorted(scopes.ALWAYS)

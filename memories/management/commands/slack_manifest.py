@@ -28,6 +28,9 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         workspace = arguments.workspace_from(options)
         manifest = build_manifest(
-            workspace.memory_settings, settings.MEMORYHUB_URL, socket_mode=not options["http"]
+            workspace.memory_settings,
+            settings.MEMORYHUB_URL,
+            socket_mode=not options["http"],
+            has_sign_in=bool(settings.SLACK_CLIENT_ID),
         )
         self.stdout.write(json.dumps(manifest, indent=2))

@@ -14,9 +14,12 @@ DESCRIPTION = "Remembers what the team said, in texts that people can read, corr
 
 
 def build_manifest(
-    settings: MemorySettings, hub_url: str, *, socket_mode: bool = True
+    settings: MemorySettings, hub_url: str, *, socket_mode: bool = True, has_sign_in: bool = False
 ) -> dict[str, Any]:
-    """Return the manifest. Without ``socket_mode`` Slack sends requests to ``hub_url``."""
+    """Return the manifest. Without ``socket_mode`` Slack sends requests to ``hub_url``.
+
+    With ``has_sign_in`` people may sign in to the hub with Slack.
+    """
     scopes = required_scopes(settings)
     events = [event for event, scope in SUBSCRIBED.items() if not scope or scope in scopes]
     events += [event for event in (HOME, REACTION, LINKS) if getattr(settings, SETTINGS[event])]
@@ -31,7 +34,13 @@ def build_manifest(
             "bot_user": {"display_name": "Memory Hub", "always_online": False},
             **_features(settings, hub_url, socket_mode=socket_mode),
         },
-        "oauth_config": {"scopes": {"bot": sorted(scopes)}},
+        "oauth_config": {
+            **({"redirect_urls": [f"{hub_url}/login/slack/callback/"]} if has_sign_in else {}),
+            "scopes": {
+                "bot": sorted(scopes),
+                **({"user": ["email", "openid", "profile"]} if has_sign_in else {}),
+            },
+        },
         "settings": {
             "event_subscriptions": subscriptions,
             **(
