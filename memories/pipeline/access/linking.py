@@ -1,7 +1,8 @@
 """Link Slack people to accounts by verified e-mail addresses.
 
 An address that was only typed, or a person of another team, links nobody. A link by an operator or
-by a sign-in with Slack stays. A link by address ends with the address. See also `Person.link`.
+by a sign-in with Slack stays. A link by address ends with the address, but not while Slack restricts
+the person: the link is what restricts the account. See also `Person.link`.
 """
 
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from django.db import transaction
 from django.db.models import QuerySet
 from django.db.models.functions import Lower
+from django.utils import timezone
 
 from memories.models import Person, User, Workspace
 from memories.models.ingest.people import BY_EMAIL
@@ -92,8 +94,15 @@ def _link(people: "QuerySet[Person]", accounts: dict[str, User]) -> None:
 
 
 def _unlink(people: "QuerySet[Person]", accounts: dict[str, User]) -> None:
-    """Unlink people who may not sign in, or whose address is no longer verified for the account."""
-    may = set(Person.objects.who_may_sign_in().filter(pk__in=people).values_list("pk", flat=True))
+    """Unlink full members whose address is no longer verified for the account, and bots.
+
+    Guests and deactivated, external or unlisted people stay linked. Else a role that somebody gave
+    to the account would count again. Without the address such a link opens no private channel.
+    """
     for person in people.select_related("user", "workspace"):
-        if person.pk not in may or accounts.get(person.email.lower()) != person.user:
+        has_address = accounts.get(person.email.lower()) == person.user
+        if person.is_bot or (person.role == "member" and not has_address):
             person.link(None, BY_EMAIL, was=person.user)
+        elif not has_address and not person.is_deleted:  # a deactivated person reads nothing
+            open_links = Person.objects.filter(pk=person.pk, link_valid_until=None)
+            open_links.update(link_valid_until=timezone.now())

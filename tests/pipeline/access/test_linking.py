@@ -5,8 +5,15 @@ from allauth.account.models import EmailAddress
 from django.utils import timezone
 
 from memories.models import AuditEvent, Channel, Person, Reader
-from memories.pipeline.ingest.roster import store_people
-from tests.factories import ChannelFactory, PersonFactory, UserFactory, WorkspaceFactory
+from memories.models.access.audience import entered_workspaces
+from memories.pipeline.ingest.roster import demote_unlisted_people, store_people
+from tests.factories import (
+    ChannelFactory,
+    MemberFactory,
+    PersonFactory,
+    UserFactory,
+    WorkspaceFactory,
+)
 
 pytestmark = pytest.mark.django_db
 
@@ -94,15 +101,73 @@ def test_the_link_ends_with_the_address_of_the_account(team, what):
     assert user.people.count() == 0
 
 
-@pytest.mark.parametrize("what", [{"profile": {"email": "o@example.com"}}, {"deleted": True}])
-def test_the_link_ends_with_the_address_in_slack(team, what):
-    raw = {"id": "U1", "name": "mika", "team_id": "T1", "profile": {"email": MIKA}}
-    store_people(team, [raw])
+RAW = {"id": "U1", "name": "mika", "team_id": "T1", "profile": {"email": MIKA}}
+
+
+def test_the_link_ends_with_the_address_in_slack(team):
+    store_people(team, [RAW])
     person = Person.objects.get()
     user = verified()
     assert owner(person) == user
-    store_people(team, [raw | what])
+    store_people(team, [RAW | {"profile": {"email": "o@example.com"}}])
     assert owner(person) is None
+
+
+@pytest.mark.parametrize("email", [MIKA, ""])
+@pytest.mark.parametrize(
+    ("what", "role"),
+    [
+        ({"deleted": True}, ""),
+        ({"team_id": "T2"}, "guest"),
+        ({"is_restricted": True}, "guest"),
+        ({"left out": True}, "guest"),
+    ],
+    ids=str,
+)
+def test_a_restriction_in_slack_outlasts_a_given_role(team, what, role, email):
+    """The link is kept, because the hub learns of the restriction through it."""
+    team.connect("T1", name="", domain="", now=timezone.now())
+    team.mark_listed(timezone.now())
+    team.change_settings({"read_emails": True})
+    user = verified()
+    store_people(team, [RAW], live=True)
+    person = Person.objects.get()
+    public = ChannelFactory(workspace=team)
+    private = ChannelFactory(workspace=team, kind="private", members=[person])
+    private.set_members_known(timezone.now())
+    MemberFactory(workspace=team, user=user, role="admin")
+
+    def access():
+        reader = Reader.of(user)
+        return team.role_of(reader), set(Channel.objects.visible_to(reader))
+
+    assert access() == ("admin", {public, private})
+    if what == {"left out": True}:
+        demote_unlisted_people(team, [])
+        Person.objects.update(email=email)
+        store_people(team, [], live=True)
+    else:
+        store_people(team, [RAW | what | {"profile": {"email": email}}], live=True)
+    assert owner(person) == user
+    reads_private = email and role
+    assert access() == (role, {private} if reads_private else set())
+    assert entered_workspaces(Reader.of(user)).exists() is bool(role)
+
+
+@pytest.mark.parametrize("email", [MIKA, ""])
+def test_a_person_who_is_active_again_has_the_role_again(team, email):
+    team.connect("T1", name="", domain="", now=timezone.now())
+    team.mark_listed(timezone.now())
+    team.change_settings({"read_emails": True})
+    user = verified()
+    MemberFactory(workspace=team, user=user, role="admin")
+    store_people(team, [RAW], live=True)
+    store_people(team, [RAW | {"deleted": True, "profile": {"email": email}}], live=True)
+    assert team.role_of(Reader.of(user)) == ""
+    store_people(team, [RAW], live=True)
+    person = Person.objects.get()
+    assert (person.user, person.link_valid_until) == (user, None)
+    assert team.role_of(Reader.of(user)) == "admin"
 
 
 @pytest.mark.parametrize("listed", [True, False])
@@ -113,15 +178,14 @@ def test_only_slacks_own_list_links_by_an_address(team, listed):
     team.connect("T1", name="", domain="", now=timezone.now())
     team.change_settings({"read_emails": True})
     user = verified()
-    raws = [{"id": "U1", "name": "mika", "team_id": "T1", "profile": {"email": MIKA}}]
     if listed:
         PersonFactory(workspace=team, slack_id="U1", email="mine@example.com")
-    store_people(team, raws)
+    store_people(team, [RAW])
     person = Person.objects.get()
     assert (owner(person), person.email) == (None, "")
-    store_people(team, raws, live=True)
+    store_people(team, [RAW], live=True)
     assert owner(person) == user
-    store_people(team, raws)
+    store_people(team, [RAW])
     assert owner(person) == user
 
 
@@ -146,7 +210,6 @@ def test_an_address_opens_private_channels_only_where_slack_lists_it(team, liste
     person = PersonFactory(workspace=team, slack_id="U1", email="other@example.com")
     closed = ChannelFactory(workspace=team, kind="private", members=[person])
     closed.set_members_known(timezone.now())
-    raws = [{"id": "U1", "name": "mika", "team_id": "T1", "profile": {"email": MIKA}}]
-    store_people(team, raws, live=listed)
+    store_people(team, [RAW], live=listed)
     assert owner(person) == user
     assert Channel.objects.visible_to(Reader.of(user)).filter(pk=closed.pk).exists() is listed
