@@ -355,24 +355,25 @@ def _backfill(reader: Reader) -> Q:
     )
 
 
+def _administered_workspaces(reader: Reader) -> WorkspaceQuerySet:
+    """Return the workspaces with the role of an admin, unless Slack restricts the reader there."""
+    return Workspace.objects.visible_to(reader).filter(
+        members__user=reader.user_id, members__role=Member.Role.ADMIN
+    )
+
+
 def _slack_connection(reader: Reader) -> Q:
     """Match all connections for an operator, their own workspace's for an admin."""
     if reader.is_operator:
         return _EVERY_ROW
-    administered = Workspace.objects.visible_to(reader).filter(
-        members__user=reader.user_id, members__role=Member.Role.ADMIN
-    )
-    return Q(workspace__in=administered.values("pk"))
+    return Q(workspace__in=_administered_workspaces(reader).values("pk"))
 
 
 def _audit_event(reader: Reader) -> Q:
     """Match all events for an operator, those of their own workspace for an admin."""
     if reader.is_operator:
         return _EVERY_ROW
-    administered = Workspace.objects.filter(
-        members__user=reader.user_id, members__role=Member.Role.ADMIN
-    )
-    return Q(workspace__in=administered.values("slug")) & ~Q(workspace="")
+    return Q(workspace__in=_administered_workspaces(reader).values("slug")) & ~Q(workspace="")
 
 
 RULES |= {

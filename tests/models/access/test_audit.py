@@ -10,6 +10,7 @@ from django.test import Client
 from django.utils import timezone
 
 from memories.models import AppendOnly, AuditEvent, Cap, Job, Memory, Price, Reader
+from memories.models.ingest.people import BY_SLACK
 from memories.rules.memory.identity import MemoryType
 from memories.rules.settings import InvalidSetting
 from tests.factories import (
@@ -17,6 +18,7 @@ from tests.factories import (
     ChannelFactory,
     MemberFactory,
     MessageFactory,
+    PersonFactory,
     UserFactory,
     WorkspaceFactory,
     make_job,
@@ -91,6 +93,19 @@ class TestWhoSees:
         assert seen(Reader.of(users["admin"])) == ["ours"]
         for reader in (*map(Reader.of, list(users.values())[1:]), Reader.public(), Reader()):
             assert seen(reader) == []
+
+    @pytest.mark.parametrize("what", ["is_deleted", "is_guest", "is_external", "is_placeholder"])
+    def test_an_admin_whom_slack_restricts_sees_none(self, what):
+        ours, user = WorkspaceFactory(slug="ours"), UserFactory()
+        AuditEvent.objects.record("settings", by=None, workspace=ours)
+        MemberFactory(workspace=ours, user=user, role="admin")
+        person = PersonFactory(workspace=ours)
+        person.link(user, BY_SLACK)
+        events = AuditEvent.objects.filter(action="settings")
+        assert events.visible_to(Reader.of(user)).exists()
+        setattr(person, what, True)
+        person.save()
+        assert not events.visible_to(Reader.of(user)).exists()
 
 
 class TestLogins:
