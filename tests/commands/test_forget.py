@@ -10,7 +10,19 @@ from allauth.socialaccount.models import SocialAccount
 from django.core.management import CommandError, call_command
 from django.utils import timezone
 
-from memories.models import AuditEvent, Channel, Memory, Message, Note, Person
+from memories.models import (
+    ApiKey,
+    AuditEvent,
+    Channel,
+    Digest,
+    Member,
+    Memory,
+    Message,
+    Note,
+    Person,
+    Reader,
+)
+from memories.models.ingest.people import BY_SLACK
 from memories.pipeline.ingest.roster import store_people
 from memories.pipeline.ingest.store import store_messages
 from memories.rules.ingest.names import safe_name
@@ -23,6 +35,7 @@ from tests.factories import (
     NoteFactory,
     PersonFactory,
     UserFactory,
+    WorkspaceFactory,
     make_channel_memory,
     make_job,
     make_reply,
@@ -206,6 +219,27 @@ class TestAPerson:
         assert (user.email, user.first_name, user.last_name) == ("", "", "")
         assert [a.email for a in EmailAddress.objects.all()] == ["other@example.org"]
         assert SocialAccount.objects.get() == kept
+
+    def test_their_account_loses_its_access_to_the_workspace(self, channel):
+        """Before, Slack restricted the account through its person."""
+        ours, theirs = channel.workspace, WorkspaceFactory()
+        user, colleague = UserFactory(username="quillon"), UserFactory()
+        PersonFactory(workspace=ours, slack_id="UGONE", is_deleted=True).link(user, BY_SLACK)
+        feed = Digest.objects.create(user=user).new_feed_token()
+        for workspace, account in ((ours, user), (theirs, user), (ours, colleague)):
+            MemberFactory(workspace=workspace, user=account, role="admin")
+            ApiKey.objects.issue(workspace, name="agent", by=account, user=account)
+        run("--person", "UGONE", "--workspace", ours.slug)
+        left = [(theirs.pk, user.pk), (ours.pk, colleague.pk)]
+        assert ours.role_of(Reader.of(user)) == ""
+        assert not Channel.objects.visible_to(Reader.of(user)).exists()
+        assert list(Member.objects.order_by("pk").values_list("workspace", "user")) == left
+        keys = ApiKey.objects.usable(timezone.now()).order_by("pk")
+        assert list(keys.values_list("workspace", "user")) == left
+        assert Digest.objects.find_by_token(feed) is None
+        event = AuditEvent.objects.get(action="role")
+        assert (event.subject, event.workspace) == ("quillon", ours.slug)
+        assert event.details == {"before": "admin", "after": None, "source": "forget"}
 
     def test_a_topic_by_the_person_is_redacted(self, channel):
         person = PersonFactory(workspace=channel.workspace, slack_id="UGONE")

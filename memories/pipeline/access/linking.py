@@ -5,6 +5,7 @@ by a sign-in with Slack stays. A link by address ends with the address, but not 
 the person: the link is what restricts the account. See also `Person.link`.
 """
 
+from datetime import datetime
 from typing import Any
 
 from django.db import transaction
@@ -12,7 +13,7 @@ from django.db.models import QuerySet
 from django.db.models.functions import Lower
 from django.utils import timezone
 
-from memories.models import Person, User, Workspace
+from memories.models import AuditEvent, Digest, Person, User, Workspace
 from memories.models.ingest.people import BY_EMAIL
 
 TEAM, PERSON = "https://slack.com/team_id", "https://slack.com/user_id"
@@ -38,11 +39,12 @@ def claims(extra_data: dict[str, Any]) -> dict[str, Any]:
 
 
 @transaction.atomic
-def forget(person: Person) -> None:
+def forget(person: Person, now: datetime, *, by: User | None) -> None:
     """Remove sign-ins with Slack, addresses and claims of a person from their accounts.
 
-    Call it while the person is still linked. The account itself and its user name stay, for an
-    operator to remove.
+    Their roles and API keys in the workspace end, and their feeds. Without the link, Slack no longer
+    restricts the accounts. Call it while the person is still linked. The account itself and its user
+    name stay, for an operator to remove.
     """
     # allauth's models can only be imported after all apps are loaded.
     from allauth.account.models import EmailAddress
@@ -66,6 +68,26 @@ def forget(person: Person) -> None:
     for address in EmailAddress.objects.filter(user__in=linked_users):
         if address.email.lower() in addresses:
             address.delete()
+    _end_access(linked_users, person.workspace, now, by=by)
+
+
+def _end_access(
+    users: QuerySet[User], workspace: Workspace, now: datetime, *, by: User | None
+) -> None:
+    """End the roles and keys of accounts in a workspace, also those of the last admin, and feeds."""
+    for member in workspace.members.filter(user__in=users).select_related("user"):
+        member.delete()
+        AuditEvent.objects.record(
+            "role",
+            by=by,
+            workspace=workspace,
+            subject=member.user.get_username(),
+            before=member.role,
+            after=None,
+            source="forget",
+        )
+    workspace.api_keys.filter(user__in=users).revoke(by=by, now=now)
+    Digest.objects.filter(user__in=users).revoke_feeds()  # a feed covers all workspaces
 
 
 def _accounts_by_address(user: User | None = None) -> dict[str, User]:

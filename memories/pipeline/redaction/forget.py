@@ -80,7 +80,7 @@ def forget_message(channel: Channel, ts: str, *, by: User | None) -> ForgetRepor
 def forget_person(
     person: Person, now: datetime, *, by: User | None, progress: Progress = lambda done: None
 ) -> ForgetReport:
-    """Forget a person: their messages until now, name, address, account, and names in other texts.
+    """Forget a person: their messages until now, name, address, access, and names in other texts.
 
     Their later messages are stored as usual, without a name.
     """
@@ -91,7 +91,7 @@ def forget_person(
         with transaction.atomic():
             person_names = {person.name, person.real_name} - {FORGOTTEN, person.slack_id}
             person_names |= set(map(safe_name, person_names))  # as lines contain them
-            linking.forget(person)
+            linking.forget(person, now, by=by)
             person.forget(now)
             report.redaction.add(redact_names(person, person_names))
         for rows in _batches(Message.objects.filter(author=person, micros__lte=to_micros(now))):
