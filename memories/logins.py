@@ -10,6 +10,7 @@ or links it from the settings, else a new account.
 from typing import Any
 
 from allauth.account.adapter import DefaultAccountAdapter
+from allauth.account.authentication import get_authentication_records
 from allauth.account.forms import LoginForm as AccountLoginForm
 from allauth.account.models import EmailAddress
 from allauth.account.signals import password_changed, password_set
@@ -25,6 +26,7 @@ from django.contrib import messages as toasts
 from django.contrib.auth import update_session_auth_hash
 from django.contrib.auth.signals import user_logged_in, user_logged_out, user_login_failed
 from django.db import transaction
+from django.db.models import QuerySet
 from django.db.models.signals import post_delete, post_save
 from django.dispatch import receiver
 from django.http import HttpRequest, HttpResponse
@@ -70,7 +72,16 @@ def update_links(instance: EmailAddress, **kwargs: Any) -> None:
 
 @receiver([password_changed, password_set])
 def record_chosen_password(user: User, **kwargs: Any) -> None:
-    """Record that the signed-in person chose their own password."""
+    """Record that the signed-in person chose their own password.
+
+    Who knew a password that was set for them may hold API keys and feeds, and may have linked single
+    sign-on since, so these end.
+    """
+    if user.password_set_at:
+        _end_keys(user)
+        _end_single_sign_on(
+            SocialAccount.objects.filter(date_joined__gte=user.password_set_at), user
+        )
     user.password_set_at = None
     user.save(update_fields=["password_set_at"])
     AuditEvent.objects.record("password_chosen", by=user, subject=user.get_username())
@@ -217,7 +228,8 @@ class SocialLogins(DefaultSocialAccountAdapter):  # type: ignore[misc]
         signed in to it by password.
 
         From then on the link is proven. If an operator named the account's person or set its
-        password, others may know the password or hold API keys, so both end.
+        password, others may have left ways into the account, so these end: the password, sessions,
+        API keys, feeds, and single sign-on unless it opened this session.
         """
         people = _people_of(sociallogin.account)
         if not people:
@@ -235,7 +247,8 @@ class SocialLogins(DefaultSocialAccountAdapter):  # type: ignore[misc]
         )
         if len(accounts) > 1:
             raise _refused(request, "another", sociallogin)
-        account = next(iter(accounts), None)
+        # allauth signs in `linked_user`, so a new password must be set on this object.
+        account = linked_user or next(iter(accounts), None)
         if account is None:
             _keep_verified_addresses(sociallogin)
             return
@@ -249,9 +262,9 @@ class SocialLogins(DefaultSocialAccountAdapter):  # type: ignore[misc]
         with transaction.atomic():
             unproven = [p for p in people if p.user == account and p.link_valid_until]
             if account.password_set_at or unproven:
-                ApiKey.objects.filter(user=account).revoke(by=account, now=timezone.now())
-                Digest.objects.filter(user=account).revoke_feeds()
+                _end_keys(account)
             if account.password_set_at or any(p.linked_by != BY_EMAIL for p in unproven):
+                _end_single_sign_on(_unused_logins(request), account)
                 _end_password(request, account)
             if not linked_user:
                 sociallogin.connect(request, account)
@@ -296,16 +309,38 @@ def _may_join(people: list[Person], account: User, *, is_signed_in: bool) -> boo
     return all(any(person.user == account for person in _people_of(login)) for login in logins)
 
 
+def _end_keys(account: User) -> None:
+    """End the API keys and the feed of an account."""
+    ApiKey.objects.filter(user=account).revoke(by=account, now=timezone.now())
+    Digest.objects.filter(user=account).revoke_feeds()
+
+
+def _unused_logins(request: HttpRequest) -> "QuerySet[SocialAccount]":
+    """Return the logins that did not open this session."""
+    records = get_authentication_records(request, request.user)
+    used = [record["uid"] for record in records if "uid" in record]
+    logins: QuerySet[SocialAccount] = SocialAccount.objects.exclude(uid__in=used)
+    return logins
+
+
+def _end_single_sign_on(logins: "QuerySet[SocialAccount]", account: User) -> None:
+    """Delete those logins of an account that are single sign-on."""
+    if logins.filter(user=account).exclude(provider=SLACK).delete()[0]:
+        subject = account.get_username()
+        AuditEvent.objects.record("account", by=account, subject=subject, single_sign_on=False)
+
+
 def _end_password(request: HttpRequest, account: User) -> None:
-    """Make the password unusable, which ends all other sessions."""
-    if not account.has_usable_password():
-        return
+    """Make the password unusable, which ends all other sessions, also without a usable password."""
+    was_usable = account.has_usable_password()
     account.set_unusable_password()
     account.password_set_at = None
     account.save(update_fields=["password", "password_set_at"])
-    AuditEvent.objects.record("password_ended", by=account, subject=account.get_username())
     if request.user == account:
         update_session_auth_hash(request, account)
+    if not was_usable:
+        return
+    AuditEvent.objects.record("password_ended", by=account, subject=account.get_username())
     text = _(
         "Your password was removed because somebody else may know it. You can choose a new one."
     )

@@ -9,8 +9,9 @@ from allauth.socialaccount.models import SocialAccount
 from django.test import Client
 from django.utils import timezone
 
-from memories.models import AuditEvent, Member, Reader, User
-from memories.pipeline.access import linking
+from memories.models import ApiKey, AuditEvent, Digest, Member, Reader, User
+from memories.models.ingest.people import BY_OPERATOR
+from memories.pipeline.access import linking, operators
 from memories.rules.access.claims import ClaimRole, parse_claim_roles, roles_from_claims
 from tests.factories import (
     ChannelFactory,
@@ -23,6 +24,8 @@ from tests.factories import (
 from tests.openid import openid_apps
 from tests.test_logins import Slack as Provider
 from tests.test_logins import account_of
+from tests.test_logins import person as slack_claims
+from tests.test_logins import sign_in as sign_in_with_slack
 
 RULES = "groups:boss=admin, groups:staff=member,groups:root=operator"
 
@@ -175,6 +178,71 @@ def test_a_login_of_another_account_is_refused(
         User.objects.update(is_active=False)
     assert sign_in(client).status_code == 403
     assert list(SocialAccount.objects.values_list("user", "uid")) == [(mika.pk, "42")]
+
+
+def test_a_login_with_slack_ends_single_sign_on_that_an_operator_left(
+    client: Client, provider: Provider
+) -> None:
+    """The operator keeps neither a login of their own in the account nor a session."""
+    mika = PersonFactory(workspace=WorkspaceFactory(team_id="T0001"), slack_id="U0001")
+    elsewhere = Client()
+    provider.claims = claims("staff")
+    sign_in(elsewhere)
+    user = account_of(elsewhere)
+    mika.link(user, BY_OPERATOR, by=UserFactory(is_superuser=True))
+    provider.claims = slack_claims()
+    sign_in_with_slack(client)
+    assert account_of(client) == user and client.get("/settings/").status_code == 200
+    assert "was removed" not in client.get("/settings/").content.decode()
+    assert elsewhere.get("/settings/").status_code == 302
+    events = AuditEvent.objects.filter(action="account")
+    assert [event.details for event in events] == [{"single_sign_on": False}]
+    provider.claims = claims("staff")
+    sign_in(elsewhere)
+    assert account_of(elsewhere) not in (user, None)
+
+
+def test_single_sign_on_that_opened_the_session_stays_after_slack(
+    client: Client, provider: Provider
+) -> None:
+    mika = PersonFactory(workspace=WorkspaceFactory(team_id="T0001"), slack_id="U0001")
+    provider.claims = claims("staff")
+    sign_in(client)
+    user = account_of(client)
+    mika.link(user, BY_OPERATOR, by=UserFactory(is_superuser=True))
+    provider.claims = slack_claims()
+    sign_in_with_slack(client)
+    assert account_of(client) == user and client.get("/settings/").status_code == 200
+    assert SocialAccount.objects.filter(user=user).count() == 2
+
+
+@pytest.mark.parametrize("is_older", [False, True])
+def test_a_chosen_password_ends_what_was_made_with_a_given_one(
+    client: Client, provider: Provider, is_older: bool
+) -> None:
+    """Single sign-on from before stays: who knew the given password did not link it."""
+    provider.claims = claims("staff")
+    user, boss = UserFactory(username="alice"), UserFactory(is_superuser=True)
+    if is_older:
+        client.force_login(user)
+        sign_in(client)
+    for password in ("a given word 6", "a given word 7"):
+        operators.give_password(user, password, by=boss)
+        elsewhere = Client()
+        elsewhere.post("/login/", {"username": "alice", "password": password})
+        assert account_of(elsewhere) == user
+        if not SocialAccount.objects.exists():
+            sign_in(elsewhere)
+    ApiKey.objects.issue(WorkspaceFactory(), name="agent", by=user, user=user)
+    feed = Digest.objects.create(user=user).new_feed_token()
+    client.force_login(user)
+    own = {"password1": "my own word 8", "password2": "my own word 8"}
+    client.post("/password/", {"oldpassword": "a given word 7", **own})
+    user.refresh_from_db()
+    assert user.check_password("my own word 8") and user.password_set_at is None
+    assert not ApiKey.objects.usable(timezone.now()).exists()
+    assert Digest.objects.find_by_token(feed) is None
+    assert SocialAccount.objects.exists() is is_older
 
 
 @pytest.mark.parametrize("is_trusted", [False, True])

@@ -36,7 +36,7 @@ class User(AbstractUser):
         _("density"), max_length=11, choices=Density, default=Density.COMFORTABLE, editable=False
     )
     shortcuts = models.BooleanField(_("single keys"), default=True, editable=False)
-    # The time at which an operator set the password; null: the person chose it.
+    # The time at which an operator first set the password; null: the person has chosen it since.
     password_set_at = models.DateTimeField(null=True, blank=True, editable=False)
 
     @property

@@ -70,7 +70,7 @@ def give_password(user: User, password: str | None, *, by: User, reason: str = "
     reason, now = reason.strip()[:200], timezone.now()
     user.set_password(password)
     if password is not None and user != by:
-        user.password_set_at = now
+        user.password_set_at = user.password_set_at or now
         link_valid_until = now + ACCESS_LASTS if reason else now
         people = Person.objects.filter(user=user)
         people.update(linked_by=BY_OPERATOR, link_valid_until=link_valid_until)
