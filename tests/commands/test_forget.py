@@ -25,8 +25,10 @@ from memories.models import (
 from memories.models.ingest.people import BY_SLACK
 from memories.pipeline.ingest.roster import store_people
 from memories.pipeline.ingest.store import store_messages
+from memories.pipeline.notes.files import ImportResult, sync_text
 from memories.rules.ingest.names import safe_name
 from memories.rules.ingest.outcomes import ObjectType, Result
+from memories.rules.notes import notes_file
 from tests.factories import (
     MONDAY,
     ChannelFactory,
@@ -310,6 +312,23 @@ class TestAChannel:
         assert {m.text for m in channel.messages.all()} == {""}
         unrelated.refresh_from_db()
         assert unrelated.text == "fine"
+
+    def test_a_notes_sync_does_not_restore_its_notes(self, channel):
+        workspace = channel.workspace
+        for content in ("same", "edited in the file"):
+            Note.objects.write(workspace, content, channel=channel, now=MONDAY)
+
+        def sync(text: str, base: str = "") -> ImportResult:
+            return sync_text(workspace, Reader.public(), text, base, author=None, now=NOW)
+
+        base = sync("").text
+        run("--channel", channel.slack_id)
+        assert AuditEvent.objects.filter(action="note_purge").count() == 2
+        done = sync(base.replace("Content: edited", "Content: twice edited"), base)
+        assert not Note.objects.exists()
+        assert [note.content for note in notes_file.read(done.text)] == ["twice edited in the file"]
+        done = sync(f"## new\n- Channel: {channel.slack_id}\n- Content: new\n")
+        assert done.conflicts == [f"line 1: no such channel: {channel.slack_id}"]
 
     def test_only_newer_messages_are_imported(self, channel):
         run("--channel", channel.slack_id)

@@ -70,6 +70,22 @@ class NoteQuerySet(SearchableQuerySet["Note"]):
         details = purged.values_list("details__note", "details__made_us")
         return {(pk, to_micros(created_at)) for pk, created_at in trash} | set(details)
 
+    @transaction.atomic
+    def purge_all(self, *, by: User | None) -> int:
+        """Delete these notes with their versions, audit each, and return their number."""
+        notes = list(self.select_for_update(of=("self",)).select_related("workspace"))
+        Note.objects.filter(pk__in=[note.pk for note in notes]).delete()
+        for note in notes:  # An import of an older file reads here that the note was deleted.
+            AuditEvent.objects.record(
+                "note_purge",
+                by=by,
+                workspace=note.workspace,
+                subject=f"note {note.pk}",
+                note=note.pk,
+                made_us=to_micros(note.created_at),
+            )
+        return len(notes)
+
     def for_contexts(self) -> "NoteQuerySet":
         return self.filter(in_context=True)
 
@@ -347,19 +363,7 @@ class Note(models.Model):
     def purge(self, *, by: User | None) -> bool:
         """Delete the note in the trash with its versions, and audit it. Returns False if not there."""
         self._check_enabled()
-        pk, created_us = self.pk, to_micros(self.created_at)
-        if not Note.objects.filter(pk=pk, deleted_at__isnull=False).delete()[0]:
-            return False
-        # An import of an older file reads here that the note was deleted.
-        AuditEvent.objects.record(
-            "note_purge",
-            by=by,
-            workspace=self.workspace,
-            subject=f"note {pk}",
-            note=pk,
-            made_us=created_us,
-        )
-        return True
+        return bool(Note.objects.filter(pk=self.pk).in_trash().purge_all(by=by))
 
     def get_kind_display(self) -> str:
         return kind_words(self.kind)

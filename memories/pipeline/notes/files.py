@@ -216,11 +216,15 @@ def _update(
 
 
 def _writable_channels(workspace: Workspace, reader: Reader) -> dict[str, Channel | None]:
-    """Return the channels by id. The id of a note for all who read the workspace is ""."""
+    """Return the channels by id, without forgotten ones.
+
+    The id of a note for all who read the workspace is "".
+    """
     channels: dict[str, Channel | None] = {}
     if whole_workspaces(reader).filter(pk=workspace.pk).exists():
         channels[""] = None
-    channels |= {row.slack_id: row for row in workspace.channels.visible_to(reader)}
+    readable = workspace.channels.visible_to(reader).filter(forgotten_at__isnull=True)
+    channels |= {row.slack_id: row for row in readable}
     return channels
 
 

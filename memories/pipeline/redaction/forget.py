@@ -122,8 +122,7 @@ def forget_channel(
         with transaction.atomic():
             report.versions_deleted = _delete_memories(channel)
             channel.note_versions.all().delete()  # also of notes that have moved elsewhere
-            deleted = channel.notes.all().delete()[1]
-            report.redaction.notes += deleted.get("memories.Note", 0)
+            report.redaction.notes += channel.notes.all().purge_all(by=by)
             channel.update_fields({"topic": "", "purpose": ""})
         _record(workspace, report, by)
     return report
