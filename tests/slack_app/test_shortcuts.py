@@ -27,6 +27,18 @@ class TestNotes:
         shown = team.slack.shown_to("U0ANN")
         assert ["Note saved." in answer.text for answer in shown] == [True, True]
 
+    def test_a_note_that_moved_to_a_private_channel_is_not_shown(self, team: Team) -> None:
+        source = team.cast.messages[0]
+        ChannelMemberFactory(channel=team.cast.public, person=team.people["ann"])
+        team.send(team.slack.shortcut("U0ANN", OPEN, source.ts, "remember"))
+        note = Note.objects.get()
+        note.channel = team.cast.private
+        note.set_wording("Tom earns little", title="Salaries")
+        note.save_wording(by=None)
+        team.send(team.slack.shortcut("U0ANN", OPEN, source.ts, "remember"))
+        assert "Salaries" not in str(team.slack.shown_to("U0ANN")[1])
+        assert Note.objects.get(channel=team.cast.public).content == source.text
+
     def test_messages_of_unjoined_channels_cannot_be_kept(self, team: Team) -> None:
         source = team.cast.messages[0]
         team.send(team.slack.shortcut(team.id_of("mika"), OPEN, source.ts, "remember"))

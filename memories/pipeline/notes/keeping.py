@@ -11,11 +11,11 @@ from memories.models import Channel, Message, Note, User
 def keep_message(message: Message, content: str, *, author: User | None, now: datetime) -> Note:
     """Return the note that keeps a message, in the message's channel. Save it the first time.
 
-    Raises as `NoteQuerySet.write`.
+    A note that moved to another channel does not count: its readers may be others. Raises as `NoteQuerySet.write`.
     """
     # Two people may keep a message at the same time.
     channel = Channel.objects.select_for_update().get(pk=message.channel_id)
-    kept = Note.objects.live().filter(source=message).first()
+    kept = Note.objects.live().filter(source=message, channel=channel).first()
     return kept or Note.objects.write(
         channel.workspace, content, channel=channel, author=author, source=message, now=now
     )
