@@ -18,11 +18,13 @@ from django.db.models import F
 
 from memories.agent import DEFAULT_FILE, HubError, replace
 from memories.models import Channel, Message, Note, NotesDisabled, Reader, User, Workspace
-from memories.models.access.audience import whole_workspaces
+from memories.models.access.audience import notes_with_trash, whole_workspaces
 from memories.models.notes.notes import NoteQuerySet
+from memories.rules.ingest.timestamps import to_micros
 from memories.rules.notes import notes_file
 from memories.rules.notes.fields import LONGEST_CONTENT, NoteText
 from memories.rules.notes.notes_file import Entry, Outcome
+from memories.rules.redaction.shingles import REDACTED
 
 logger = logging.getLogger(__name__)
 _STORED = (Outcome.ADDED, Outcome.UPDATED)
@@ -99,8 +101,9 @@ def sync_text(
 
     ``base`` is the file after the last sync. A note in ``base`` and not in the file moves to the
     trash, unless it was changed in the hub. A blank file deletes nothing. If both sides changed a
-    note, the file's wording becomes a new note with the tag ``conflict``. An entry that cannot be
-    stored stays in the file. Raises NotesDisabled and NotesFileError.
+    note, the file's wording becomes a new note with the tag ``conflict``, unless the note was
+    purged or redacted. An entry that cannot be stored stays in the file. Raises NotesDisabled and
+    NotesFileError.
     """
     entries = _entries(Path("memories.md"), text.encode())
     before = _entries(Path("the base"), base.encode()) if text.strip() else []
@@ -119,12 +122,7 @@ def sync_text(
                 f"note {note.pk} was deleted in the file and changed here: it was added to the"
                 " file again"
             )
-    current = _values(notes.all(), reader)
-    unstored = [
-        NoteText(entry.title, entry.tags, entry.date, entry.content, entry.channel_id)
-        for entry in done.unstored
-    ]
-    done.text = notes_file.write([*current, *unstored])
+    done.text = notes_file.write([*_values(notes.all(), reader), *done.unstored])
     return done
 
 
@@ -148,26 +146,34 @@ def _store(
     rows = {note.pk: note for note in notes.select_for_update(of=("self",))}
     existing = notes_file.fingerprints(note.value for note in rows.values())
     deleted = Note.objects.deleted_keys(workspace)
+    hidden = _find_hidden(workspace, rows)
     for entry in entries:
         note = rows.get(entry.id) if entry.id is not None else None
         current = note.value if note else None
-        outcome = notes_file.import_outcome(entry, current, existing, deleted)
-        if outcome is Outcome.CONFLICT and copies_conflicts:
-            done.conflicts.append(
-                f"line {entry.line}: note {entry.id} was changed in the file, and changed or "
-                "deleted here; the text of the file is now a separate note with the tag conflict"
-            )
-            entry = notes_file.as_new_note(entry)
-            outcome = notes_file.import_outcome(entry, None, existing, deleted)
+        outcome = notes_file.import_outcome(entry, current, existing, deleted, hidden)
+        problem, was_private = "", False
         if outcome is Outcome.CONFLICT:
-            done.conflicts.append(
-                f"line {entry.line}: note {entry.id} was changed in the file, and changed or "
-                "deleted here; remove its Id line to add it as a new note"
-            )
-        if outcome in _STORED and (problem := _find_problem(entry, channels)):
+            original = _find_original(entry, workspace, reader)
+            if original is None:
+                problem = _find_problem(entry, channels) or _not_copied(entry)
+            elif copies_conflicts:
+                done.conflicts.append(
+                    f"line {entry.line}: note {entry.id} was changed in the file, and changed or "
+                    "deleted here; the text of the file is now a separate note with the tag conflict"
+                )
+                entry = notes_file.as_new_note(entry)
+                outcome = notes_file.import_outcome(entry, None, existing)
+                was_private = original.was_private
+            else:
+                problem = (
+                    f"note {entry.id} was changed in the file, and changed or deleted here; "
+                    "remove its Id line to add it as a new note"
+                )
+        if outcome in _STORED:
+            problem = _find_problem(entry, channels)
+        if problem:
             outcome = Outcome.CONFLICT
             done.conflicts.append(f"line {entry.line}: {problem}")
-        if outcome is Outcome.CONFLICT:
             done.unstored.append(entry)
         done.outcomes[outcome] += 1
         channel = channels.get(entry.channel_id)
@@ -181,6 +187,7 @@ def _store(
                 date=entry.date,
                 author=author,
                 source=_find_source(entry, channel, reader),
+                was_private=was_private,
                 now=now,
             )
             existing |= notes_file.fingerprints([written.value])
@@ -189,6 +196,33 @@ def _store(
     counts = {str(outcome): count for outcome, count in done.outcomes.items()}
     logger.info("workspace %s: notes imported: %s", workspace.pk, counts)
     return done
+
+
+def _find_hidden(workspace: Workspace, visible: Container[int]) -> set[tuple[int, int]]:
+    """Return the ids and creation times of the notes that the reader may not read."""
+    keys = Note.objects.live().filter(workspace=workspace).values_list("pk", "created_at")
+    return {(pk, to_micros(created_at)) for pk, created_at in keys if pk not in visible}
+
+
+def _find_original(entry: Entry, workspace: Workspace, reader: Reader) -> Note | None:
+    """Return the note of a conflict, also from the trash.
+
+    Return None if the file's text may not become a separate note: the note was purged or redacted,
+    or the reader may not read it.
+    """
+    note = notes_with_trash(reader).filter(workspace=workspace, pk=entry.id).first()
+    if note is None:
+        return None
+    wordings = [(row.title, row.content) for row in (note, *note.versions.all())]
+    return None if any(REDACTED in text for texts in wordings for text in texts) else note
+
+
+def _not_copied(entry: Entry) -> str:
+    """Return why a conflict is not stored, the same for moved, redacted and purged notes."""
+    return (
+        f"note {entry.id} was changed or deleted here, and the text of the file cannot be stored; "
+        "remove it from the file"
+    )
 
 
 def _values(notes: NoteQuerySet, reader: Reader) -> list[NoteText]:

@@ -57,7 +57,7 @@ class Outcome(StrEnum):
     DUPLICATE = "duplicate"  # another note has the same wording
     KEPT = "kept"  # changed in the hub since the export, unchanged in the file
     DELETED = "deleted"  # deleted in the hub since the export, unchanged in the file
-    CONFLICT = "conflict"  # changed or deleted in the hub, and changed in the file
+    CONFLICT = "conflict"  # changed or deleted in the hub, and changed in the file; or unreadable
 
 
 @dataclass(frozen=True)
@@ -80,8 +80,8 @@ class Entry:
     source: str = ""
 
 
-def write(notes: Iterable[NoteText]) -> str:
-    """Return the file of these notes, with their ids."""
+def write(notes: Iterable[NoteText | Entry]) -> str:
+    """Return the file of these notes, with their ids. An entry keeps its stamp."""
     lines = [HEADING, ""]
     for note in notes:
         lines += _entry(note, with_id=True)
@@ -118,11 +118,13 @@ def fingerprint_of(note: NoteText | Entry) -> str:
     return hashlib.sha256(json.dumps(wording).encode()).hexdigest()[:12]
 
 
-def _entry(note: NoteText, *, with_id: bool) -> Iterator[str]:
+def _entry(note: NoteText | Entry, *, with_id: bool) -> Iterator[str]:
     yield f"## {note.title}"
     if with_id and note.id is not None:
         yield f"- Id: {note.id}"
-        yield f"- Stamp: {note.created_us}-{fingerprint_of(note)}"
+        fingerprint = note.fingerprint if isinstance(note, Entry) else fingerprint_of(note)
+        if note.created_us is not None:
+            yield f"- Stamp: {note.created_us}-{fingerprint}"
     if note.channel_id:
         yield f"- Channel: {note.channel_id}"
     if with_id and note.source:
@@ -223,17 +225,20 @@ def import_outcome(
     current: NoteText | None,
     existing: Container[str],
     deleted: Container[tuple[int | None, int | None]] = (),
+    hidden: Container[tuple[int | None, int | None]] = (),
 ) -> Outcome:
     """Return what an import does with an entry.
 
     ``current`` is the note with its id, ``existing`` the `fingerprints` of all notes. ``deleted``
-    has the ids and creation times of deleted notes. With a stamp from another database the
-    fingerprint decides, not the id.
+    and ``hidden`` have the ids and creation times of deleted and of unreadable notes. With a stamp
+    from another database the fingerprint decides, not the id.
     """
     if (entry.id, entry.created_us) in deleted:
         return Outcome.DELETED if entry.fingerprint == fingerprint_of(entry) else Outcome.CONFLICT
     if current is None or entry.created_us not in (None, current.created_us):
-        return Outcome.DUPLICATE if fingerprint_of(entry) in existing else Outcome.ADDED
+        if fingerprint_of(entry) in existing:
+            return Outcome.DUPLICATE
+        return Outcome.CONFLICT if (entry.id, entry.created_us) in hidden else Outcome.ADDED
     if fingerprint_of(entry) == fingerprint_of(current):
         return Outcome.UNCHANGED
     if entry.fingerprint == fingerprint_of(current):

@@ -11,14 +11,18 @@ import pytest
 from django.db import connection
 
 from memories import agent
-from memories.models import Note, NoteVersion, Reader, Workspace
+from memories.models import Channel, Note, NoteVersion, Reader, Workspace
 from memories.pipeline.notes.files import ImportResult, NotesFileError, sync_text
 from memories.rules.notes import notes_file
-from tests.factories import ChannelFactory, WorkspaceFactory
+from tests.factories import ChannelFactory, ChannelMemberFactory, PersonFactory, WorkspaceFactory
 from tests.processes import PATIENCE
 
 pytestmark = pytest.mark.django_db
 NOW = datetime(2026, 1, 4, 20, tzinfo=UTC)
+NOT_STORED = (
+    " note %s was changed or deleted here, and the text of the file cannot be stored; remove it"
+    " from the file"
+)
 ADDED = "# Memories\n\n## b\n- Tags: \n- Date: 2026-01-05\n- Content: b\n"
 
 
@@ -79,6 +83,87 @@ def test_both_wordings_of_a_conflict_are_kept(workspace: Workspace) -> None:
     # The client was ended before it wrote the file: the same once more adds nothing.
     assert sync(workspace, edited, base).text == done.text
     assert contents() == ["hub", "file"]
+
+
+@pytest.fixture
+def channel(workspace: Workspace) -> Channel:
+    """A public channel, with a member for `as_member`."""
+    channel = ChannelFactory(workspace=workspace, slack_id="C1")
+    ChannelMemberFactory(channel=channel, person=PersonFactory(workspace=workspace))
+    return channel
+
+
+def as_member(channel: Channel, text: str, base: str = "") -> ImportResult:
+    reader = Reader.of_person(channel.memberships.get().person, NOW)
+    return sync_text(channel.workspace, reader, text, base, author=None, now=NOW)
+
+
+@pytest.mark.parametrize("change", [lambda note: note.rewrite("hub"), Note.remove])
+def test_a_conflict_publishes_nothing_from_private_days(
+    channel: Channel, change: Callable[[Note], object]
+) -> None:
+    note = Note.objects.write(channel.workspace, "a", channel=channel, was_private=True, now=NOW)
+    base = as_member(channel, "").text
+    change(note)
+    done = as_member(channel, base.replace("- Content: a", "- Content: file"), base)
+    assert "- Content: file" in done.text
+    assert Note.objects.get(content="file").was_private
+    assert sync(channel.workspace, "").text == "# Memories\n"
+
+
+def purge(note: Note) -> None:
+    note.remove()
+    note.purge(by=None)
+
+
+def redact(note: Note) -> None:
+    note.mask("a […]", "a […]", [])
+
+
+def redact_and_change(note: Note) -> None:
+    redact(note)
+    note.refresh_from_db()
+    note.rewrite("hub")
+
+
+@pytest.mark.parametrize("change", [purge, redact, redact_and_change])
+def test_purged_and_redacted_words_do_not_come_back(
+    workspace: Workspace, change: Callable[[Note], None]
+) -> None:
+    note = add(workspace, "a secret")
+    base = sync(workspace, "").text
+    change(note)
+    before = contents()
+    text = base.replace("- Content: a secret", "- Content: a secret, edited")
+    for _ in range(2):  # the entry stays in the file as it is, also in the next sync
+        done = sync(workspace, text, base)
+        assert [conflict.partition(":")[2] for conflict in done.conflicts] == [NOT_STORED % note.pk]
+        assert "- Content: a secret, edited" in done.text
+        text = base = done.text
+    assert contents() == before
+
+
+@pytest.mark.parametrize("content", ["a", "edited"])
+@pytest.mark.parametrize("is_deleted", [False, True])
+def test_a_note_that_was_moved_away_does_not_come_back(
+    workspace: Workspace, content: str, is_deleted: bool
+) -> None:
+    note = add(workspace, "a")
+    base = sync(workspace, "").text
+    note.channel = ChannelFactory(workspace=workspace, kind="private")
+    note.save_wording(by=None)
+    if is_deleted:
+        note.remove()
+    text = base.replace("- Content: a", f"- Content: {content}")
+    for _ in range(2):
+        done = sync(workspace, text, base)
+        text = base = done.text
+    assert Note.objects.get() == note
+    if is_deleted and content == "a":
+        assert (done.text, done.conflicts) == ("# Memories\n", [])
+    else:
+        assert done.conflicts == [f"line 3:{NOT_STORED % note.pk}"]
+        assert f"- Content: {content}" in done.text
 
 
 def test_a_note_that_the_file_dropped_moves_to_the_trash(workspace: Workspace) -> None:

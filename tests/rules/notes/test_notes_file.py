@@ -241,6 +241,25 @@ def test_import_outcome_for_a_deleted_note(entry, expected):
     assert import_outcome(entry, None, set(), {(KEPT.id, KEPT.created_us)}) is expected
 
 
+@pytest.mark.parametrize(
+    ("entry", "expected"),
+    [
+        (EXPORTED, Outcome.CONFLICT),
+        (REWORDED, Outcome.CONFLICT),
+        (replace(EXPORTED, created_us=99), Outcome.ADDED),
+        (replace(EXPORTED, created_us=None, fingerprint=""), Outcome.ADDED),
+    ],
+    ids=["same", "changed in the file", "another database's id", "id typed by hand"],
+)
+def test_import_outcome_for_an_unreadable_note(entry, expected):
+    key = (KEPT.id, KEPT.created_us)
+    assert import_outcome(entry, None, set(), hidden={key}) is expected
+
+
+def test_a_written_entry_keeps_its_stamp():
+    assert read(write([REWORDED])) == [replace(REWORDED, line=3)]
+
+
 def test_the_same_words_are_a_duplicate():
     existing = fingerprints([KEPT])
     assert import_outcome(EXPORTED, None, existing) is Outcome.DUPLICATE
