@@ -207,14 +207,17 @@ def _find_hidden(workspace: Workspace, visible: Container[int]) -> set[tuple[int
 def _find_original(entry: Entry, workspace: Workspace, reader: Reader) -> Note | None:
     """Return the note of a conflict, also from the trash.
 
-    Return None if the file's text may not become a separate note: the note was purged or redacted,
-    or the reader may not read it.
+    Return None if the file's text may not become a separate note: the note was purged, redacted or
+    moved out of the channel in the file, or the reader may not read it.
     """
-    note = notes_with_trash(reader).filter(workspace=workspace, pk=entry.id).first()
+    note = notes_with_trash(reader).filter(workspace=workspace, pk=entry.id or 0).first()
     if note is None:
         return None
-    wordings = [(row.title, row.content) for row in (note, *note.versions.all())]
-    return None if any(REDACTED in text for texts in wordings for text in texts) else note
+    versions = note.versions.select_related("channel")
+    is_redacted = any(REDACTED in f"{row.title}\n{row.content}" for row in (note, *versions))
+    left = {row.channel.slack_id if row.channel else "" for row in versions}
+    left.discard(note.value.channel_id)
+    return None if is_redacted or entry.channel_id in left else note
 
 
 def _not_copied(entry: Entry) -> str:

@@ -166,6 +166,18 @@ def test_a_note_that_was_moved_away_does_not_come_back(
         assert f"- Content: {content}" in done.text
 
 
+def test_a_conflict_adds_nothing_to_the_channel_that_a_note_left(channel: Channel) -> None:
+    note = Note.objects.write(channel.workspace, "a", channel=channel, now=NOW)
+    base = as_member(channel, "").text
+    note.channel = ChannelFactory(workspace=channel.workspace, kind="private")
+    note.save_wording(by=None)
+    ChannelMemberFactory(channel=note.channel, person=channel.memberships.get().person)
+    done = as_member(channel, base.replace("- Content: a", "- Content: file"), base)
+    assert done.conflicts == [f"line 3:{NOT_STORED % note.pk}"]
+    assert [entry.content for entry in notes_file.read(done.text)] == ["a", "file"]
+    assert contents() == ["a"]
+
+
 def test_a_note_that_the_file_dropped_moves_to_the_trash(workspace: Workspace) -> None:
     note = add(workspace, "a")
     base = sync(workspace, "").text
