@@ -28,6 +28,14 @@ from memories.rules.redaction.shingles import REDACTED
 
 logger = logging.getLogger(__name__)
 _STORED = (Outcome.ADDED, Outcome.UPDATED)
+# The reasons of conflicts. The last one is the same for moved, redacted and purged notes.
+_CONFLICT = "note {} was changed in the file, and changed or deleted here; "
+_SEPARATE = _CONFLICT + "the text of the file is now a separate note with the tag conflict"
+_NOT_IMPORTED = _CONFLICT + "remove its Id line to add it as a new note"
+_NOT_STORED = (
+    "note {} was changed or deleted here, and the text of the file cannot be stored; "
+    "remove it from the file"
+)
 
 
 class NotesFileError(Exception):
@@ -155,20 +163,14 @@ def _store(
         if outcome is Outcome.CONFLICT:
             original = _find_original(entry, workspace, reader)
             if original is None:
-                problem = _find_problem(entry, channels) or _not_copied(entry)
+                problem = _find_problem(entry, channels) or _NOT_STORED.format(entry.id)
             elif copies_conflicts:
-                done.conflicts.append(
-                    f"line {entry.line}: note {entry.id} was changed in the file, and changed or "
-                    "deleted here; the text of the file is now a separate note with the tag conflict"
-                )
+                done.conflicts.append(f"line {entry.line}: {_SEPARATE.format(entry.id)}")
                 entry = notes_file.as_new_note(entry)
                 outcome = notes_file.import_outcome(entry, None, existing)
                 was_private = original.was_private
             else:
-                problem = (
-                    f"note {entry.id} was changed in the file, and changed or deleted here; "
-                    "remove its Id line to add it as a new note"
-                )
+                problem = _NOT_IMPORTED.format(entry.id)
         if outcome in _STORED:
             problem = _find_problem(entry, channels)
         if problem:
@@ -218,14 +220,6 @@ def _find_original(entry: Entry, workspace: Workspace, reader: Reader) -> Note |
     left = {row.channel.slack_id if row.channel else "" for row in versions}
     left.discard(note.value.channel_id)
     return None if is_redacted or entry.channel_id in left else note
-
-
-def _not_copied(entry: Entry) -> str:
-    """Return why a conflict is not stored, the same for moved, redacted and purged notes."""
-    return (
-        f"note {entry.id} was changed or deleted here, and the text of the file cannot be stored; "
-        "remove it from the file"
-    )
 
 
 def _values(notes: NoteQuerySet, reader: Reader) -> list[NoteText]:
