@@ -180,17 +180,9 @@ def _store(
         done.outcomes[outcome] += 1
         channel = channels.get(entry.channel_id)
         if outcome is Outcome.ADDED:
-            written = Note.objects.write(
-                workspace,
-                entry.content,
-                tags=entry.tags,
-                title=entry.title,
-                channel=channel,
-                date=entry.date,
-                author=author,
-                source=_find_source(entry, channel, reader),
-                was_private=was_private,
-                now=now,
+            source = _find_source(entry, channel, reader)
+            written = _add(
+                workspace, entry, channel, source, was_private=was_private, author=author, now=now
             )
             existing |= notes_file.fingerprints([written.value])
         elif outcome is Outcome.UPDATED and note is not None:
@@ -235,6 +227,30 @@ def _find_source(entry: Entry, channel: Channel | None, reader: Reader) -> Messa
     if channel is None or not entry.source:
         return None
     return channel.messages.visible_to(reader).filter(ts=entry.source).first()
+
+
+def _add(
+    workspace: Workspace,
+    entry: Entry,
+    channel: Channel | None,
+    source: Message | None,
+    *,
+    was_private: bool,
+    author: User | None,
+    now: datetime,
+) -> Note:
+    return Note.objects.write(
+        workspace,
+        entry.content,
+        tags=entry.tags,
+        title=entry.title,
+        channel=channel,
+        date=entry.date,
+        author=author,
+        source=source,
+        was_private=was_private,
+        now=now,
+    )
 
 
 def _update(
