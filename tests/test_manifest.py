@@ -32,7 +32,14 @@ def test_the_commented_sign_in_of_the_file_is_in_the_manifest_with_a_client_id(
     settings: Any, db: None
 ) -> None:
     text = (ROOT / "slack-app-manifest.yaml").read_text()
-    for line in ("redirect_urls:", "  - https://", "user:", "  - email", "  - openid", "  - profile"):
+    for line in (
+        "redirect_urls:",
+        "  - https://",
+        "user:",
+        "  - email",
+        "  - openid",
+        "  - profile",
+    ):
         text = text.replace(f"# {line}", line)
     settings.SLACK_CLIENT_ID, settings.MEMORYHUB_URL = "1.2", HUB
     WorkspaceFactory()

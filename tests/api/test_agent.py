@@ -14,6 +14,7 @@ from pytest_httpserver import HTTPServer
 from memories.models import ApiKey, Note
 from memories.pipeline.search import indexing
 from tests.factories import (
+    ChannelFactory,
     MemberFactory,
     MessageFactory,
     UserFactory,
@@ -62,7 +63,8 @@ def laptop(transactional_db: None, live_server: Any, settings: Any, tmp_path: Pa
     workspace = WorkspaceFactory(slug="team")
     editor = UserFactory(username="editor")
     MemberFactory(workspace=workspace, user=editor, role="editor")
-    message = MessageFactory(channel__workspace=workspace, text="We launch on Monday")
+    channel = ChannelFactory(workspace=workspace, slack_id="C0PUBLIC")
+    message = MessageFactory(channel=channel, text="We launch on Monday")
     make_channel_memory(channel=message.channel, texts=["- We launch on Monday"])
     indexing.index_pending()
     _, token = ApiKey.objects.issue(
