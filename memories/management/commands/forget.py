@@ -11,8 +11,12 @@ from django.utils import timezone
 from memories.management import arguments
 from memories.management.progress import ProgressLine, index_saved_texts
 from memories.models import Channel, Person, Workspace
-from memories.pipeline.redaction import forget
-from memories.pipeline.redaction.forget import ForgetReport
+from memories.pipeline.redaction.forget import (
+    ForgetReport,
+    forget_channel,
+    forget_message,
+    forget_person,
+)
 
 
 class Command(BaseCommand):
@@ -68,16 +72,16 @@ class Command(BaseCommand):
                 channel_id, _, ts = options["message"].partition(":")
                 channel = _channel(workspace, channel_id)
                 try:
-                    return forget.forget_message(channel, ts, by=None)
+                    return forget_message(channel, ts, by=None)
                 except ValueError as error:
                     raise CommandError(
                         f"{ts!r} is no ts of a message: CHANNEL:TS is wanted."
                     ) from error
             if options["person"]:
                 person = _person(workspace, options["person"])
-                return forget.forget_person(person, now, by=None, progress=progress)
+                return forget_person(person, now, by=None, progress=progress)
             channel = _channel(workspace, options["channel"])
-            return forget.forget_channel(channel, now, by=None, progress=progress)
+            return forget_channel(channel, now, by=None, progress=progress)
 
     def _confirm(self) -> None:
         self.stderr.write("This cannot be undone. Type yes to continue: ", ending="")

@@ -1,7 +1,7 @@
 """Channels, their members, and the time from which they are remembered."""
 
 from collections.abc import Collection
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from django.db import models, transaction
@@ -148,18 +148,19 @@ class Channel(models.Model):
         """Return whether the channel has readers who may not read the rest of the workspace.
 
         A channel shared with another organisation has. When the members are unknown or have
-        changed, or their list is stale, the people of the whole workspace decide. Slack and the role of an account may
-        disagree about a guest; one of them is enough.
+        changed, or their list is stale, the people of the whole workspace decide. Slack and the role
+        of an account may disagree about a guest; one of them is enough.
         """
         if self.is_shared:
             return True
         accounts = Member.objects.filter(workspace=self.workspace_id, role=Member.Role.GUEST)
         by_role = Person.objects.filter(user__in=accounts.values("user"))
         guests = Person.objects.restricted() | by_role
-        is_live = self.workspace.connected_at is not None
-        oldest = now - MEMBERSHIP_LASTS if is_live else datetime.min.replace(tzinfo=UTC)
-        is_known = self.members_known_at is not None and self.members_known_at >= oldest
-        if is_known and not self.have_members_changed:
+        is_unknown = self.members_known_at is None or (
+            self.workspace.connected_at is not None
+            and self.members_known_at < now - MEMBERSHIP_LASTS
+        )
+        if not is_unknown and not self.have_members_changed:
             return guests.filter(channels=self).exists()
         return guests.filter(workspace=self.workspace_id).exists()
 

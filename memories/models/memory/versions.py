@@ -319,8 +319,7 @@ class MemoryVersion(models.Model):
 
         ``whole`` are primary keys of lines to redact completely. ``short`` are matchers for single
         lines, by primary key; all other lines use ``matcher``. ``repeats_removed`` matches dropped
-        operations to redact completely. The new revision makes open editors
-        stale. The drafts of the memory and the proposals for redacted lines are deleted. Call
+        operations to redact completely. The new revision makes open editors stale. The drafts of the memory and the proposals for redacted lines are deleted. Call
         `Memory.update_current` afterwards.
         """
         lines = list(self.lines.order_by("position"))

@@ -11,7 +11,8 @@ from memories.models import Channel, Message, Note, User
 def keep_message(message: Message, content: str, *, author: User | None, now: datetime) -> Note:
     """Return the note that keeps a message, in the message's channel. Save it the first time.
 
-    A note that moved to another channel does not count: its readers may be others. Raises as `NoteQuerySet.write`.
+    A note that moved to another channel does not count: its readers may be others. Raises as
+    `NoteQuerySet.write`.
     """
     # Two people may keep a message at the same time.
     channel = Channel.objects.select_for_update().get(pk=message.channel_id)

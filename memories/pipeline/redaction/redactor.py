@@ -161,7 +161,7 @@ class Redactor:
         return old - set(map(shingles.short_text, self._readings(message.new_text))) - {""}
 
     def _repeats_removed(self, text: str) -> bool:
-        return any(repeats(text, words) for words in self.removed_words.values())
+        return repeats(text, self.removed_words.values())
 
     # Rows to redact
 

@@ -34,9 +34,7 @@ def redact(
     are too short for a quotation. Both count where a text has the message as a source.
     """
     quarantined = _redact_quarantined_lines(workspace, matcher, removed_words.keys(), short)
-    notes = 0
-    if matcher.runs or matcher.short or matcher.mentions or removed_words or short:
-        notes = _redact_notes(workspace, matcher, removed_words, short)
+    notes = _redact_notes(workspace, matcher, removed_words, short)
     Draft.objects.filter(memory__workspace=workspace).delete_quoting(matcher)
     proposals = Proposal.objects.filter(memory__workspace=workspace)
     proposals.delete_quoting(matcher, removed_words.keys())
@@ -144,9 +142,9 @@ def _redacted_words(
     content, title = matcher.redact(note.content), matcher.redact(note.title)
     if source_words:
         content = "\n".join(
-            REDACTED if repeats(line, source_words) else line for line in content.split("\n")
+            REDACTED if repeats(line, [source_words]) else line for line in content.split("\n")
         )
-        title = REDACTED if repeats(title, source_words) else title
+        title = REDACTED if repeats(title, [source_words]) else title
     if note.title == title_of(note.content):
         title = title_of(content)
     tags = [tag for tag in note.tags if not matcher.spans(tag)]

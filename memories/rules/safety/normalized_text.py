@@ -2,6 +2,7 @@
 
 import re
 import unicodedata
+from collections.abc import Iterable
 
 from memories.rules.ingest.characters import LINE_BREAK
 from memories.rules.ingest.invisible import strip_invisible
@@ -42,7 +43,7 @@ def word_set(text: str) -> frozenset[str]:
     return frozenset(split_words(normalize(text)))
 
 
-def repeats(text: str, words: frozenset[str]) -> bool:
-    """Return whether six in ten of the text's words are among these words of a message."""
-    text_words = word_set(text)
-    return bool(text_words) and len(text_words & words) >= 0.6 * len(text_words)
+def repeats(text: str, messages: Iterable[frozenset[str]]) -> bool:
+    """Return whether six in ten of the text's words are among the words of one of the messages."""
+    words = word_set(text)
+    return bool(words) and any(len(words & message) >= 0.6 * len(words) for message in messages)

@@ -171,9 +171,10 @@ def restore(request: UserRequest, slug: str, pk: int, number: int) -> HttpRespon
     try:
         done = note.restore(version, by=request.user, based_on=based_on, revision=revision)
     except StaleNote as error:
-        conflict = _("Nothing was restored. v%(n)s was saved after you opened this page.")
-        news = conflict % {"n": error.current.number}
-        return _detail(request, access, error.current, conflict=news, status=409)
+        conflict = _("Nothing was restored. v%(n)s was saved after you opened this page.") % {
+            "n": error.current.number
+        }
+        return _detail(request, access, error.current, conflict=conflict, status=409)
     news = (
         _("Version %(old)s was restored as version %(new)s.") % {"old": number, "new": note.number}
         if done
