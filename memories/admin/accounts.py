@@ -98,7 +98,7 @@ class PersonAdmin(ForgettingAdmin, ChangeOnly, AudienceAdmin):
     """People come from Slack. Operators link them to accounts."""
 
     form = PersonForm
-    facts = (
+    link_fields = (
         "name",
         "real_name",
         "slack_id",
@@ -108,7 +108,7 @@ class PersonAdmin(ForgettingAdmin, ChangeOnly, AudienceAdmin):
         "is_external",
         "is_deleted",
     )
-    list_display = (*facts, "user")
+    list_display = (*link_fields, "user")
     list_filter = (
         ("workspace", VisibleFilter),
         ("user", admin.EmptyFieldListFilter),
@@ -121,7 +121,7 @@ class PersonAdmin(ForgettingAdmin, ChangeOnly, AudienceAdmin):
     list_select_related = ("workspace", "user")
     search_fields = ("name", "real_name", "email", "slack_id", "user__username")
     autocomplete_fields = ("user",)
-    readonly_fields = (*facts, "email", "is_placeholder", "link_valid_until")
+    readonly_fields = (*link_fields, "email", "is_placeholder", "link_valid_until")
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         own = ("user", "reason") if user_of(request).is_operator else ("user",)

@@ -62,29 +62,36 @@ class ConnectionForm(forms.ModelForm):  # type: ignore[type-arg]
 
 @admin.register(SlackConnection)
 class SlackConnectionAdmin(AudienceAdmin):
-    """The Slack page of the workspace has the choice of channels."""
+    """Tokens and states. Channels are chosen on the Slack page of the workspace."""
 
     form = ConnectionForm
-    facts = (
+    status_fields = (
         "ends_in",
-        "kept_where",
+        "token_location",
         "state",
-        "missing",
+        "missing_scopes",
         "slow_plan",
         "checked_at",
         "event_at",
     )
-    list_display = ("workspace", *facts)
+    list_display = ("workspace", *status_fields)
     list_filter = ("state", "slow_plan")
     list_select_related = ("workspace",)
     search_fields = ("workspace__slug", "workspace__name", "token_end", "app_id")
     ordering = ("workspace__slug",)
     actions = (
-        "test_it",
-        row_action("forget_it", _("Delete the token"), SlackConnection.remove_token),
+        "test_connection",
+        row_action("delete_token", _("Delete the token"), SlackConnection.remove_token),
     )
     hidden_fields = ("encrypted_token",)
-    readonly_fields = (*facts, "trouble", "may_do", "bot_id", "app_id", "own_page")
+    readonly_fields = (
+        *status_fields,
+        "trouble",
+        "granted_scopes",
+        "bot_id",
+        "app_id",
+        "slack_page",
+    )
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         form = ("workspace", "new_token")
@@ -117,17 +124,17 @@ class SlackConnectionAdmin(AudienceAdmin):
         return display_value(connection.token_end and f"…{connection.token_end}")
 
     @admin.display(description=_("token stored in"))
-    def kept_where(self, connection: SlackConnection) -> Any:
+    def token_location(self, connection: SlackConnection) -> Any:
         if connection.has_token:
-            return _("stored here, encrypted")
+            return _("database, encrypted")
         return display_value(_("environment") if settings.SLACK_BOT_TOKEN else None)
 
     @admin.display(description=_("scopes"))
-    def may_do(self, connection: SlackConnection) -> str:
+    def granted_scopes(self, connection: SlackConnection) -> str:
         return display_value(", ".join(connection.scopes))
 
-    @admin.display(description=_("missing"))
-    def missing(self, connection: SlackConnection) -> str:
+    @admin.display(description=_("missing scopes"))
+    def missing_scopes(self, connection: SlackConnection) -> str:
         if connection.checked_at is None or not connection.scopes:
             return display_value(None)
         workspace = connection.workspace
@@ -135,12 +142,12 @@ class SlackConnectionAdmin(AudienceAdmin):
         return display_value(", ".join(missing))
 
     @admin.display(description=_("test, choose channels"))
-    def own_page(self, connection: SlackConnection) -> str:
+    def slack_page(self, connection: SlackConnection) -> str:
         path = reverse("slack-index", args=[connection.workspace.slug])
         return format_html('<a href="{}">{}</a>', path, path)
 
     @admin.action(description=_("Test the connection"), permissions=["operate"])
-    def test_it(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
+    def test_connection(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
         for connection in queryset.select_related("workspace"):
             name = connection.workspace.slug
             now = timezone.now()

@@ -34,7 +34,7 @@ class _BadReplyError(Exception):
     """The bad reply to a part, which becomes the reply to the whole request."""
 
     def __init__(self, reply: Reply, fault: str) -> None:
-        # The caller reads the reply as one to the whole request, and might find no fault in it.
+        # The caller parses this as a reply to the whole request, which may hide the fault.
         self.reply = replace(reply, finish_reason=fault) if reply.finish_reason == "stop" else reply
 
 
@@ -137,7 +137,8 @@ class RequestRunner:
     def _combine(self, parts: Sequence[ParsedReply]) -> Reply:
         """Combine the replies to the parts, if necessary by one more call.
 
-        With `only_adds` the lines are new ones. A combined text would replace the existing lines.
+        With `only_adds` the parts have new lines only. They are joined without a call, because a
+        combining call would write the existing lines anew.
         """
         if self.request.uses_operations:  # operations name lines by their numbers in the whole
             return self._build_reply("\n".join(reply.text for reply in self._replies))
@@ -146,11 +147,13 @@ class RequestRunner:
             return self._build_reply(
                 format_with_refs(line for part in with_lines for line in part.lines)
             )
-        whole = build_combination(self.request, parts)
-        if estimate_prompt_tokens(whole) > combination_bound(self.request, len(parts)):
+        combination = build_combination(self.request, parts)
+        if estimate_prompt_tokens(combination) > combination_bound(self.request, len(parts)):
             raise _BadReplyError(self._build_reply(""), Fault.TOO_LONG)  # above the reservation
-        reply = self._send(whole)  # never split: a split would not make the combination shorter
-        combined = parse_reply(reply, whole)
+        reply = self._send(
+            combination
+        )  # never split: a split would not make the combination shorter
+        combined = parse_reply(reply, combination)
         if combined.fault:
             raise _BadReplyError(reply, combined.fault)
         if combined.is_nothing:

@@ -100,7 +100,7 @@ ACTIONS: list[tuple[Callable[[], Model], str, dict[str, Any], str]] = [
     (proposal, "approve", {"state": "approved"}, "proposal_accept"),
     (proposal, "reject", {"state": "rejected"}, "proposal_reject"),
     (quarantined_line, "reject", {"state": "rejected"}, "quarantine_reject"),
-    (connection, "forget_it", {"has_token": False}, "slack_token_removed"),
+    (connection, "delete_token", {"has_token": False}, "slack_token_removed"),
 ]
 IDS = [f"{action} {values}" for _, action, values, _ in ACTIONS]
 

@@ -66,15 +66,15 @@ def test_a_token_can_be_tested(
     client: Client, operator: User, workspace: Workspace, bare_slack: FakeSlack
 ) -> None:
     connection = store_token(workspace)
-    assert act(client, "test_it", connection) == [
+    assert act(client, "test_connection", connection) == [
         "team: The connection works. All required data can be read."
     ]
     bare_slack.scopes.discard("users:read")
-    [message] = act(client, "test_it", connection)
+    [message] = act(client, "test_connection", connection)
     assert message.startswith("team: users:read is missing.") and "install it again" in message
     assert "users:read" in client.get(change_page(connection)).content.decode()
     bare_slack.token_error = "token_revoked"
-    [message] = act(client, "test_it", connection)
+    [message] = act(client, "test_connection", connection)
     assert "revoked" in message
     assert "token revoked" in client.get(LIST).content.decode()
 
@@ -95,6 +95,6 @@ def test_admins_see_their_own_connection_and_viewers_change_nothing(
     assert "new_token" not in shown and f"…{TOKEN[-4:]}" in shown
     assert client.get(change_page(foreign)).status_code == 302
     assert client.post(change_page(own), {"new_token": PASTED}).status_code == 403
-    act(client, "forget_it", own)
+    act(client, "delete_token", own)
     own.refresh_from_db()
     assert own.decrypt_token() == TOKEN

@@ -12,7 +12,7 @@ from django.core.management import BaseCommand, CommandError, call_command
 from django.db import connection
 
 from memories.management import arguments
-from memories.pipeline.access.first_account import is_new, setup_token
+from memories.pipeline.access.first_account import is_new_installation, setup_token
 from memories.pipeline.locks import lock_preparation
 from memories.pipeline.transfer.backup import remove_leftovers
 from memoryhub.env import PROGRAM
@@ -53,7 +53,7 @@ class Command(BaseCommand):
                 empty_metrics_folder()
             address = settings.MEMORYHUB_URL if port == settings.PORT else f"http://{host}:{port}"
             self.stdout.write(f"Memory Hub runs at {address} (listening on {host}:{port})")
-            if is_new():
+            if is_new_installation():
                 link = f"{address}/setup/?token={setup_token()}"
                 self.stdout.write(f"Nobody can sign in yet. Create the first account: {link}")
             self.stdout.write("Ctrl-C stops web and worker.")

@@ -8,7 +8,7 @@ from memories.models import AuditEvent, Person, User
 from memories.pipeline.access import operators
 
 
-def is_new() -> bool:
+def is_new_installation() -> bool:
     """Return whether nobody can sign in, by password or with Slack.
 
     Accounts that an import created are inactive.
@@ -32,7 +32,7 @@ def setup_token() -> str:
 @transaction.atomic
 def create_operator(user: User) -> bool:
     """Save the first account as an operator. Return False if another one was first."""
-    if not is_new():
+    if not is_new_installation():
         return False
     user.save()
     AuditEvent.objects.record("account_first", by=user, subject=user.get_username())

@@ -7,9 +7,10 @@ from typing import Any
 
 from memories.rules.ingest.characters import LINE_BREAK, make_storable
 
-TITLE_LENGTH = 50
-LONGEST_TITLE = 60  # of a title that came with the note, out of a file or a form
+GENERATED_TITLE_LENGTH = 50
+LONGEST_GIVEN_TITLE = 60  # of a title that a file or a form gives
 LONGEST_CONTENT = 20_000  # characters
+# The types of a note (S4). The code calls a type ``kind``.
 KINDS = ("pattern", "architecture", "solution")
 
 
@@ -26,7 +27,7 @@ class NoteText:
     """A note as contexts and files show it. ``channel_id`` is "" for a note of the workspace.
 
     ``id`` and ``created_us`` (microseconds since 1970) are None for an unsaved note. ``date`` is
-    None only in comparisons without dates.
+    None only where notes are compared without their dates.
     """
 
     title: str
@@ -38,7 +39,7 @@ class NoteText:
     created_us: int | None = None
     is_pinned: bool = False
     kind: str = ""
-    source: str = ""  # ts of the message in the channel that the note keeps; only in files
+    source: str = ""  # ts of the message that was kept as this note; only in files
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -78,13 +79,19 @@ def one_line(text: str) -> str:
 def title_of(content: str) -> str:
     """Return the first 50 characters of the content, with "..." if it is longer (S4)."""
     line = one_line(content)
-    return line if len(line) <= TITLE_LENGTH else f"{line[:TITLE_LENGTH]}..."
+    return line if len(line) <= GENERATED_TITLE_LENGTH else f"{line[:GENERATED_TITLE_LENGTH]}..."
 
 
 def clean_title(title: str, content: str) -> str:
     """Return a title that can be stored. A blank title is made from the content."""
     line = one_line(title)
-    return title_of(content) if not line else line if len(line) <= LONGEST_TITLE else title_of(line)
+    return (
+        title_of(content)
+        if not line
+        else line
+        if len(line) <= LONGEST_GIVEN_TITLE
+        else title_of(line)
+    )
 
 
 def clean_tags(

@@ -20,7 +20,7 @@ from django_htmx.http import HttpResponseClientRedirect
 from memories.demo.create import SLUG, create_demo
 from memories.forms import focus_first_error
 from memories.models import AuditEvent, ModelServer, Upload, Workspace
-from memories.pipeline.access.first_account import create_operator, is_new, setup_token
+from memories.pipeline.access.first_account import create_operator, is_new_installation, setup_token
 from memories.pipeline.generate.trial import try_model
 from memories.pipeline.sync.connecting import FEATURE_NAMES
 from memories.rules.settings import MemorySettings
@@ -38,7 +38,7 @@ def first(sign_in: View) -> View:
 
     @wraps(sign_in)
     def view(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
-        if is_new():
+        if is_new_installation():
             return redirect("setup-index")
         return sign_in(request, *args, **kwargs)
 
@@ -47,7 +47,7 @@ def first(sign_in: View) -> View:
 
 def index(request: UserRequest) -> HttpResponse:
     """Show the setup page: to everybody while there is no account, then to operators."""
-    return _first_account(request) if is_new() else _operators_page(request)
+    return _first_account(request) if is_new_installation() else _operators_page(request)
 
 
 def _first_account(request: UserRequest) -> HttpResponse:
