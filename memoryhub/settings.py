@@ -403,8 +403,9 @@ MEMORYHUB_HEARTBEAT_MAX = env.float("MEMORYHUB_HEARTBEAT_MAX", default=5 * MEMOR
 
 # The key for /metrics. Without it there are no metrics.
 MEMORYHUB_METRICS_KEY = env.str("MEMORYHUB_METRICS_KEY", default="")
-# The collector of traces. OpenTelemetry itself reads its other variables.
+# The collector of traces, either one. OpenTelemetry itself reads its other variables.
 OTEL_EXPORTER_OTLP_ENDPOINT = env.str("OTEL_EXPORTER_OTLP_ENDPOINT", default="")
+OTEL_EXPORTER_OTLP_TRACES_ENDPOINT = env.str("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", default="")
 
 # Logs
 
