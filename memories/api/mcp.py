@@ -199,7 +199,7 @@ class _Tools:
         sources = serialize.messages_out(messages, key.workspace, reader)
         withheld = all_sources.count() - readable.count()
         metadata = {"lines": lines} | _sources(sources, withheld)
-        return f"{version.memory} {version}", version.content, url, metadata
+        return f"{version.memory} v{version.number}", version.content, url, metadata
 
     def _note(self, key: ReadsAs, pk: int) -> "_Document":
         reader = key.reader(timezone.now())

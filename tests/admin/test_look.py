@@ -11,7 +11,15 @@ from django.core.exceptions import FieldDoesNotExist
 from django.urls import reverse
 
 from memories.admin.verbose_names import VERBOSE_NAMES
-from tests.factories import UserFactory
+from memories.models import Cap
+from tests.factories import (
+    MONDAY,
+    ChannelFactory,
+    MessageFactory,
+    PersonFactory,
+    UserFactory,
+    make_channel_memory,
+)
 
 STATIC = Path(settings.BASE_DIR) / "memories" / "static" / "memories"
 OURS = [model for model in admin.site._registry if model._meta.app_label == "memories"]
@@ -32,6 +40,21 @@ def test_every_column_and_field_has_a_label(model) -> None:
         if getattr(field, "_verbose_name", "") is None:  # a reverse relation has none
             unlabelled.add(name)
     assert not unlabelled
+
+
+@pytest.mark.django_db
+def test_rows_have_names_that_a_person_knows() -> None:
+    channel = ChannelFactory(name="launch")
+    person = PersonFactory(workspace=channel.workspace, name="Mika")
+    memory = make_channel_memory(channel=channel, texts=["- one", "- two"])
+    rows = [
+        (MessageFactory(channel=channel, at=MONDAY), f"#launch, {MONDAY:%Y-%m-%d %H:%M}"),
+        (channel.memberships.create(person=person), "Mika, #launch"),
+        (memory.versions.get(number=2), f"{memory}, v2"),
+        (Cap(period="month"), "the whole installation, month"),
+        (Cap(period="day", workspace=channel.workspace), f"{channel.workspace}, day"),
+    ]
+    assert [str(row) for row, _ in rows] == [name for _, name in rows]
 
 
 def test_the_colours_are_those_of_the_pages() -> None:

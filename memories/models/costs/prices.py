@@ -181,7 +181,7 @@ class Cap(models.Model):
         verbose_name_plural = _("budgets")
 
     def __str__(self) -> str:
-        return f"{self.workspace or '*'} {self.period}"
+        return f"{self.workspace or _('the whole installation')}, {self.get_period_display()}"
 
     @property
     def limits(self) -> dict[str, Any]:

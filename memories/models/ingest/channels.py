@@ -262,4 +262,4 @@ class ChannelMember(models.Model):
         verbose_name_plural = _("channel members")
 
     def __str__(self) -> str:
-        return f"{self.person_id} in {self.channel_id}"
+        return f"{self.person}, {self.channel}"

@@ -15,6 +15,7 @@ from memories.models.generate.segments import Segment
 from memories.models.ingest.channels import Channel
 from memories.models.ingest.people import Person
 from memories.models.search.documents import MESSAGE, SearchableQuerySet
+from memories.rules.ingest.timestamps import from_micros
 
 
 def author_name(person: str, username: str) -> str:
@@ -301,7 +302,7 @@ class Message(models.Model):
         verbose_name_plural = _("messages")
 
     def __str__(self) -> str:
-        return f"{self.channel_id}/{self.ts}"
+        return f"{self.channel}, {from_micros(self.micros):%Y-%m-%d %H:%M}"
 
     @property
     def author_name(self) -> str:

@@ -195,7 +195,7 @@ class MemoryVersion(models.Model):
         verbose_name_plural = _("versions")
 
     def __str__(self) -> str:
-        return f"v{self.number}"
+        return f"{self.memory}, v{self.number}"
 
     @property
     def is_by_person(self) -> bool:
