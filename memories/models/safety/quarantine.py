@@ -3,6 +3,7 @@
 from typing import Any
 
 from django.db import models, transaction
+from django.db.models import Q
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
@@ -58,6 +59,12 @@ class QuarantinedLine(models.Model):
 
     class Meta:
         ordering = ["-pk"]
+        indexes = [
+            # QuarantineQuerySet.waiting: every page counts them.
+            models.Index(
+                fields=["memory"], name="quarantine_waiting", condition=Q(state="waiting")
+            ),
+        ]
         verbose_name = _("quarantined line")
         verbose_name_plural = _("quarantined lines")
 

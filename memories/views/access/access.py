@@ -53,7 +53,7 @@ from memories.views.memory.seen import (
 NAV_FOLLOWED = 40  # channels in the navigation
 NAV_RECENT = 12  # for a reader who follows none
 FEW_CHANNELS = 100  # that a form offers as a list
-UNSEEN_COUNTED = 100  # memories
+COUNTED = 100  # memories with news, or lines in quarantine
 
 
 class UserRequest(HttpRequest):
@@ -108,9 +108,18 @@ class WorkspaceAccess:
 
     @cached_property
     def quarantined_count(self) -> int:
-        """The number of waiting lines that the reader may read. One query if there are none."""
+        """The number of waiting lines that the reader may read, exact up to `COUNTED`.
+
+        One query if there are none.
+        """
         lines = QuarantinedLine.objects.waiting().filter(memory__workspace=self.workspace)
-        return lines.visible_to(self.reader).count() if lines.exists() else 0
+        if not lines.exists():
+            return 0
+        return lines.visible_to(self.reader).order_by()[: COUNTED + 1].count()
+
+    @property
+    def quarantined_text(self) -> str:
+        return format_count(self.quarantined_count)
 
     @cached_property
     def readable_channels(self) -> ChannelQuerySet:
@@ -167,12 +176,12 @@ class WorkspaceAccess:
 
     @cached_property
     def unseen(self) -> int:
-        """The number of followed memories with news, exact up to `UNSEEN_COUNTED`."""
-        return len(fetch(unseen_keys, self.reader, self.workspace.pk, UNSEEN_COUNTED + 1))
+        """The number of followed memories with news, exact up to `COUNTED`."""
+        return len(fetch(unseen_keys, self.reader, self.workspace.pk, COUNTED + 1))
 
     @property
     def unseen_text(self) -> str:
-        return f"{UNSEEN_COUNTED}+" if self.unseen > UNSEEN_COUNTED else str(self.unseen)
+        return format_count(self.unseen)
 
     @cached_property
     def trouble(self) -> Blocker | None:
@@ -237,6 +246,11 @@ class WorkspaceAccess:
         """Return whether the reader is a member of the channel in Slack. Access grants do not count."""
         members = Reader(self.reader.user_id, now=self.reader.now)
         return member_channels(members).filter(pk=channel.pk).exists()
+
+
+def format_count(number: int) -> str:
+    """Return a number that is exact up to `COUNTED`."""
+    return f"{COUNTED}+" if number > COUNTED else str(number)
 
 
 def access_to(request: UserRequest, workspace: Workspace) -> WorkspaceAccess:

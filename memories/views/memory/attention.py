@@ -18,7 +18,7 @@ from memories.rules.memory.catch_up import UNANSWERED_AFTER, Since
 from memories.rules.memory.compare import ChangeKind
 from memories.rules.memory.lines import strip_bullet
 from memories.rules.salience import has_question
-from memories.views.access.access import WorkspaceAccess
+from memories.views.access.access import WorkspaceAccess, format_count
 from memories.views.memory.news import News, NewsEntry, with_channels
 from memories.views.paths import card_path
 
@@ -65,7 +65,8 @@ class AttentionItem:
                 "%(n)s line is in quarantine", "%(n)s lines are in quarantine", self.n
             ),
         }
-        return words[self.kind] % {"n": self.n}
+        is_counted_in_part = self.kind == "quarantine"
+        return words[self.kind] % {"n": format_count(self.n) if is_counted_in_part else self.n}
 
 
 def find_attention_items(

@@ -200,3 +200,14 @@ def test_more_lines_are_no_more_queries(cast: Cast) -> None:
     for i in range(5):
         quarantine(cast, f"{TEXT} {i}")
     assert queries() == few
+
+
+def test_the_navigation_counts_at_most_a_hundred_lines(cast: Cast) -> None:
+    lines = [QuarantinedLine(memory=cast.memory, text=TEXT, rule="link") for _ in range(100)]
+    QuarantinedLine.objects.bulk_create(lines)
+    count = r'<span class="count">(\S+)</span></a>'
+    assert "100" in re.findall(count, page(cast))
+    quarantine(cast)
+    assert "100+" in re.findall(count, page(cast))
+    news = cast.clients["editor"].get(cast.path("catch-up/")).content.decode()
+    assert "100+ lines are in quarantine" in news
