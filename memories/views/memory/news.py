@@ -107,6 +107,11 @@ class OpeningLine:
     line: LineDisplay
     channel: Channel | None
 
+    @property
+    def origin(self) -> str:
+        """The person who wrote the line, and the channel: "Ann Lee, #launch"."""
+        return _(", ").join(filter(None, (self.line.author, str(self.channel or ""))))
+
 
 @dataclass(frozen=True)
 class Briefing:
@@ -261,6 +266,7 @@ def load_opening(
                 line for line in display.lines if line.at_us > since.us and not line.is_redacted
             )
             candidates += [OpeningLine(line, None) for line in lines]
+    candidates = _without_muted(candidates, access)
     values = [
         _news_line(item.line, item.channel.pk if item.channel else None) for item in candidates
     ]
@@ -271,6 +277,23 @@ def load_opening(
         chips = [replace(chip, number=number) for chip in item.line.chips[:1]]
         chosen_lines.append(replace(item, line=replace(item.line, chips=chips)))
     return chosen_lines
+
+
+def _without_muted(candidates: list[OpeningLine], access: WorkspaceAccess) -> list[OpeningLine]:
+    """Return the lines without those of the workspace that rest on muted and private channels alone."""
+    sources = [chip.message for item in candidates if not item.channel for chip in item.line.chips]
+    muted = [
+        pk for pk, choice in access.preferences.items() if choice == ChannelPreference.Choice.MUTE
+    ]
+    messages = Message.objects.filter(pk__in=sources, channel__kind=Channel.Kind.PUBLIC)
+    shown = set(messages.exclude(channel__in=muted).values_list("pk", flat=True))
+    return [
+        item
+        for item in candidates
+        if item.channel
+        or not item.line.chips
+        or any(chip.message in shown for chip in item.line.chips)
+    ]
 
 
 def _news_line(line: LineDisplay, channel: int | None) -> NewsLine:

@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from memories.models import (
     Channel,
+    ChannelPreference,
     Line,
     Memory,
     Seen,
@@ -20,6 +21,7 @@ from memories.models import (
 from memories.pipeline.search import indexing
 from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory.identity import MemoryType
+from memories.rules.memory.lines import Origin
 from tests.factories import (
     MONDAY,
     ChannelFactory,
@@ -234,6 +236,26 @@ def test_a_period_opens_with_the_workspaces_short_term_memory(cast: Cast) -> Non
     assert "move to Kobe" in opening_of(page(cast, query="?since=7d"))
     assert "move to Kobe" not in opening_of(page(cast, query="?since=24h"))
     assert "move to Kobe" not in page(cast, "guest", query="?since=7d")
+
+
+def test_the_opening_leaves_out_lines_that_rest_on_muted_channels_alone(cast: Cast) -> None:
+    message = MessageFactory(channel=cast.public)
+    memory = make_workspace_memory(
+        workspace=cast.workspace, texts=["- The move to Kobe was agreed."]
+    )
+    Line.objects.get(version=memory.current_id).sources.add(message)
+    assert "move to Kobe" in opening_of(page(cast))
+    ChannelPreference.objects.create(
+        user=cast.users["member"], channel=cast.public, choice=ChannelPreference.Choice.MUTE
+    )
+    assert "move to Kobe" not in opening_of(page(cast))
+
+
+def test_the_opening_names_the_person_who_wrote_a_line(cast: Cast) -> None:
+    Line.objects.filter(version=cast.memory.current_id).update(
+        origin=Origin.PERSON, author=cast.users["editor"]
+    )
+    assert f"{cast.users['editor'].username}, #launch" in opening_of(page(cast))
 
 
 def test_a_folded_channel_shows_the_number_of_new_lines(cast: Cast) -> None:
