@@ -319,6 +319,7 @@ MEMORYHUB_OIDC_CLIENT_ID = env.str("MEMORYHUB_OIDC_CLIENT_ID", default="")
 MEMORYHUB_OIDC_CLIENT_SECRET = env.str("MEMORYHUB_OIDC_CLIENT_SECRET", default="")
 MEMORYHUB_OIDC_NAME = env.str("MEMORYHUB_OIDC_NAME", default="single sign-on")
 MEMORYHUB_OIDC_TRUST_EMAIL = env.bool("MEMORYHUB_OIDC_TRUST_EMAIL", default=False)
+MEMORYHUB_OIDC_SCOPES = env.str("MEMORYHUB_OIDC_SCOPES", default="openid profile email")
 try:
     MEMORYHUB_OIDC_ROLES = parse_claim_roles(env.str("MEMORYHUB_OIDC_ROLES", default=""))
 except ValueError as error:
@@ -330,7 +331,11 @@ if MEMORYHUB_OIDC_ISSUER and MEMORYHUB_OIDC_CLIENT_ID:
             "name": MEMORYHUB_OIDC_NAME,
             "client_id": MEMORYHUB_OIDC_CLIENT_ID,
             "secret": MEMORYHUB_OIDC_CLIENT_SECRET,
-            "settings": {"server_url": MEMORYHUB_OIDC_ISSUER, "oauth_pkce_enabled": True},
+            "settings": {
+                "server_url": MEMORYHUB_OIDC_ISSUER,
+                "oauth_pkce_enabled": True,
+                "scope": MEMORYHUB_OIDC_SCOPES.split(),
+            },
         }
     )
 

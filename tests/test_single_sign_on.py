@@ -98,6 +98,16 @@ def role_of(user: User) -> str:
     return "".join(Member.objects.filter(user=user).values_list("role", flat=True))
 
 
+def test_the_provider_is_asked_for_the_scopes_of_the_settings(
+    client: Client, provider: Provider, settings: Any
+) -> None:
+    [app] = openid_apps(provider.url, "sso")["openid_connect"]["APPS"]
+    app["settings"]["scope"] = ["openid", "groups"]
+    settings.SOCIALACCOUNT_PROVIDERS = {"openid_connect": {"APPS": [app]}}
+    query = parse_qs(urlsplit(client.get("/login/sso/")["Location"]).query)
+    assert set(query["scope"][0].split()) == {"openid", "groups"}
+
+
 def test_claims_set_the_role_at_each_sign_in(client: Client, provider: Provider) -> None:
     MemberFactory(workspace=WorkspaceFactory(), role="admin")
     for groups, role in ((["staff"], "member"), (["boss"], "admin"), (["other"], "")):
