@@ -132,7 +132,9 @@ class _WorkingText:
             return DropReason.UNKNOWN_LINE
         if any(place in self.existing and self.existing[place].by_person for place in places):
             return DropReason.KEPT_LINE
-        new_times = (self.at_us.get(ref, 0) for ref in change.refs if ref not in self.existing)
+        new_times = [self.at_us.get(ref, 0) for ref in change.refs if ref not in self.existing]
+        if change.line is not None and len(places) > 1 and change.refs and not new_times:
+            return None  # it makes one line of several and brings no news
         newest_us = max(new_times, default=0)
         if any(self._time(self.lines[place]) > newest_us for place in places):
             return DropReason.OLDER_NEWS

@@ -122,6 +122,19 @@ def test_invalid_operations_are_dropped(row: str, reason: DropReason) -> None:
     assert len(reading.lines) == len(OLD) + 1
 
 
+def test_lines_become_one_line_without_news() -> None:
+    old = [
+        MemoryLine(1, "Ann tests the search.", kind=Kind.TASK, at_us=10),
+        MemoryLine(2, "Ann tests the export.", kind=Kind.TASK, at_us=20),
+    ]
+    reading = read(
+        "~ L1,L2 task: Ann tests the search and the export.", replace(REQUEST, existing=old)
+    )
+    assert texts(reading) == ["Ann tests the search and the export."]
+    assert reading.lines[0].refs == (1, 2)
+    assert set(reading.superseded) == {1, 2} and not reading.dropped
+
+
 def test_a_line_is_replaced_once() -> None:
     reading = read(
         "~ L1 status: Ben moved the launch to 26 November 2026. [5]\n"
