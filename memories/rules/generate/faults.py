@@ -28,7 +28,7 @@ class Fault(StrEnum):
     TOO_SHORT = "too_short"
     WRONG_LANGUAGE = "wrong_language"
     NO_OPERATION = "no_operation"  # a merge can apply none of the operations
-    NOTHING = "nothing"  # "nothing worth keeping", but the messages have content (rule 8)
+    NOTHING = "nothing"  # "nothing worth keeping", but a message is salient (rule 8)
     NO_ROOM = "no_room"  # a reasoning model used the whole limit before its answer
 
 
