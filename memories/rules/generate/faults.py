@@ -84,7 +84,6 @@ POLICIES: dict[str, Policy] = {
     "refusal": _REFUSED,
     # The reply is unusable. The next one may be better.
     **dict.fromkeys(_BAD_REPLIES, Policy(Action.RETRY_NOW, changes_form=True)),
-    "empty": Policy(Action.RETRY_NOW),  # there is no reply whose form could be changed
     "no_room": Policy(Action.RETRY_NOW),  # the endpoint's thinking allowance has grown
     # A safety rule stopped every line. Another call would cost again and change nothing.
     "quarantined": Policy(Action.GIVE_UP),

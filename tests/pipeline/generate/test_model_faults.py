@@ -104,6 +104,7 @@ WAITS, REFUSED, RETRIES = "waits", "refused by the endpoint", "retries at once"
     [
         pytest.param(error(500), "server_error", WAITS, 0, id="500"),
         pytest.param(Response("<html>", 200), "malformed", WAITS, 0, id="a proxy's page"),
+        pytest.param(error(200), "empty", WAITS, 0, id="a gateway's error with status 200"),
         pytest.param(error(429), "rate_limited", REFUSED, 0, id="429 without a time"),
         pytest.param(
             error(429, Retry_After="90"), "rate_limited", REFUSED, 0, id="429 with Retry-After"
