@@ -93,15 +93,22 @@ POLICIES: dict[str, Policy] = {
 
 
 def choose_next_step(
-    code: str, attempt: int, strategy: RequestStrategy, *, others_succeed: bool = False
+    code: str,
+    attempt: int,
+    strategy: RequestStrategy,
+    *,
+    is_partly_paid: bool = False,
+    others_succeed: bool = False,
 ) -> NextStep:
     """Return what happens after attempt number ``attempt`` failed with this fault and strategy.
 
+    ``is_partly_paid``: the endpoint answered some calls of the attempt, which the next one pays again.
     ``others_succeed``: the endpoint has answered other requests since this one failed before. Then an
     outage is a fault of the request.
     """
     policy = POLICIES.get(code, _LATER)
-    if others_succeed and code in OUTAGES:
+    is_outage_of_request = others_succeed and code in OUTAGES
+    if policy.action is Action.WAIT and (is_partly_paid or is_outage_of_request):
         policy = _LATER
     if policy.action in (Action.WAIT, Action.GIVE_UP):
         return NextStep(policy.action, strategy)
