@@ -60,10 +60,11 @@ def _line_item(context: Context, line: LineDisplay) -> SafeString:
     card, language = context["card"], get_language()
     version = context["shown"].version
     path = reverse("lines-edit", args=[version.memory_id, line.position])
+    path = f"{path}?words={line.digest}"
     htmx = EMPTY
     if context.get("edits") and not line.is_redacted:
         htmx = format_html(
-            ' hx-get="{}?on={}" hx-trigger="click once" hx-target="next .line-form"'
+            ' hx-get="{}&amp;on={}" hx-trigger="click once" hx-target="next .line-form"'
             ' hx-swap="innerHTML"',
             path,
             card,
@@ -141,7 +142,7 @@ def _line_actions(context: Context, line: LineDisplay, path: str, language: str)
         if context["access"].can_edit:
             parts.append(format_html('<a href="{}" data-edit>{}</a>', path, _("Edit")))
             parts.append(_pin_form(context, line))
-        parts.append(format_html('<a href="{}?wrong=1">{}</a>', path, _("This is wrong")))
+        parts.append(format_html('<a href="{}&amp;wrong=1">{}</a>', path, _("This is wrong")))
     html = mark_safe("".join(parts))  # noqa: S308  # of format_html
     return format_html('<div class="line-actions" lang="{}">{}</div>', language, html)
 
