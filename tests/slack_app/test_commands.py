@@ -1,5 +1,6 @@
 """/memory in a fake Slack: each answer, each refusal, and forged and repeated requests."""
 
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -89,6 +90,13 @@ def test_an_editor_keeps_a_note_once(team: Team) -> None:
     )
 
 
+def cite(prompt: str, words: str) -> str:
+    """Return the number of the first text in a prompt with these words, as a citation."""
+    match = re.search(rf"^(\d+) \[.*{words}", prompt, re.MULTILINE)
+    assert match is not None
+    return f"[{match[1]}]"
+
+
 class TestShare:
     def test_a_shared_answer_is_visible_in_the_channel(self, team: Team) -> None:
         team.cast.public.memberships.all().delete()  # the guest leaves
@@ -103,6 +111,22 @@ class TestShare:
         assert SHARE not in team.say("tom", question, OPEN).buttons()
         team.press("tom", team.say("tom", question, SECRET), SHARE)
         assert "om earns a lot" in str(team.slack.posts(SECRET))
+
+    def test_a_sentence_is_shared_only_with_the_readers_of_all_texts_of_its_prompt(
+        self, team: Team, settings: Any, httpserver: HTTPServer
+    ) -> None:
+        team.cast.public.memberships.all().delete()  # the guest leaves
+        endpoint = FakeEndpoint(httpserver)
+        use_model(settings, httpserver)
+        sentence = "We launch on Monday, so he earns a lot"
+        endpoint.reply_by(lambda prompt: f"{sentence} {cite(prompt, 'launch on Monday')}.")
+        for channel, is_whole in ((OPEN, False), (SECRET, True)):
+            shown = team.say("tom", "ask When do we launch, and who earns a lot?", channel)
+            assert sentence in shown.text
+            team.press("tom", shown, SHARE)
+            [post] = team.slack.posts(channel)
+            assert "We launch on Monday" in str(post["blocks"])
+            assert ("he earns" in str(post["blocks"])) is is_whole
 
     def test_the_readers_are_checked_again(self, team: Team) -> None:
         shown = team.say("tom", "ask Who earns a lot?", SECRET)
