@@ -315,6 +315,8 @@ if SLACK_CLIENT_ID and SLACK_CLIENT_SECRET:
 
 # Single sign-on with any other OpenID Connect provider.
 MEMORYHUB_OIDC_ISSUER = env.str("MEMORYHUB_OIDC_ISSUER", default="").rstrip("/")
+# Earlier addresses of the same provider.
+MEMORYHUB_OIDC_FORMER_ISSUERS = env.list("MEMORYHUB_OIDC_FORMER_ISSUERS", default=[])
 MEMORYHUB_OIDC_CLIENT_ID = env.str("MEMORYHUB_OIDC_CLIENT_ID", default="")
 MEMORYHUB_OIDC_CLIENT_SECRET = env.str("MEMORYHUB_OIDC_CLIENT_SECRET", default="")
 MEMORYHUB_OIDC_NAME = env.str("MEMORYHUB_OIDC_NAME", default="single sign-on")
@@ -401,8 +403,9 @@ MEMORYHUB_HEARTBEAT_MAX = env.float("MEMORYHUB_HEARTBEAT_MAX", default=5 * MEMOR
 
 # The key for /metrics. Without it there are no metrics.
 MEMORYHUB_METRICS_KEY = env.str("MEMORYHUB_METRICS_KEY", default="")
-# The collector of traces. OpenTelemetry itself reads its other variables.
+# The collector of traces, either one. OpenTelemetry itself reads its other variables.
 OTEL_EXPORTER_OTLP_ENDPOINT = env.str("OTEL_EXPORTER_OTLP_ENDPOINT", default="")
+OTEL_EXPORTER_OTLP_TRACES_ENDPOINT = env.str("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", default="")
 
 # Logs
 

@@ -171,6 +171,42 @@ def test_an_account_links_it_from_its_settings(client: Client, provider: Provide
     assert AuditEvent.objects.filter(action="login_linked", actor="alice").count() == 1
 
 
+OLD = "https://old.example.com"
+
+
+@pytest.mark.parametrize("former", [[], [OLD]])
+def test_the_same_id_at_another_issuer_opens_nothing(
+    client: Client, provider: Provider, settings: Any, former: list[str]
+) -> None:
+    """Unless the operator says that it is an earlier address of the same provider."""
+    provider.claims = claims("staff")
+    sign_in(client)
+    user = account_of(client)
+    login = SocialAccount.objects.get()
+    login.extra_data["id_token"]["iss"] = OLD
+    login.save()
+    client.post("/logout/")
+    settings.MEMORYHUB_OIDC_FORMER_ISSUERS = former
+    if former:
+        sign_in(client)
+        assert account_of(client) == user
+        return
+    for _ in range(2):
+        response = sign_in(client)
+        assert response.status_code == 403
+        assert "The provider of Sso has changed" in response.content.decode()
+    assert AuditEvent.objects.filter(action="login_refused", details__why="issuer").count() == 2
+    boss = UserFactory(is_staff=True, is_superuser=True)
+    client.force_login(boss)
+    data = {"action": "unlink_single_sign_on", "_selected_action": [user.pk]}
+    client.post("/admin/memories/user/", data)
+    event = AuditEvent.objects.get(action="account")
+    assert (event.actor, event.subject) == (boss.username, user.username)
+    client.force_login(user)
+    sign_in(client)
+    assert SocialAccount.objects.get().user == user
+
+
 @pytest.mark.parametrize("how", ["another's", "a second one", "inactive"])
 def test_a_login_of_another_account_is_refused(
     client: Client, provider: Provider, how: str

@@ -14,8 +14,9 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection
 from django.db.migrations.recorder import MigrationRecorder
+from django.utils import timezone
 
-from memories.models import AuditEvent, Line
+from memories.models import AuditEvent, Heartbeat, Line
 from memories.rules.transfer.upgrade import find_upgrade_problems
 from tests.databases import MIGRATE_TO, connect, fresh_database, manage
 from tests.factories import ChannelFactory, make_channel_memory
@@ -34,12 +35,15 @@ NEWER = ("memories", "9999_newer")
         ({"last_backup": None}, ["There is no backup yet."]),
         ({"last_backup": NOW - 3 * DAY}, ["The last backup is more than 3 days old."]),
         ({"last_backup": None, "free_bytes": 0}, ["Only 0 bytes", "There is no backup"]),
-        ({"last_backup": None, "free_bytes": 0, "pending": 0}, []),
+        ({"last_beat": NOW - timedelta(seconds=119)}, ["A worker had a heartbeat"]),
+        ({"last_beat": NOW - timedelta(seconds=121)}, []),
+        ({"last_backup": None, "free_bytes": 0, "pending": 0, "last_beat": NOW}, []),
         ({"unknown": [NEWER], "pending": 0}, ["The database is newer than this program"]),
     ],
 )
 def test_problems(signals: dict[str, object], problems: list[str]) -> None:
     well = {"unknown": [], "pending": 1, "database_bytes": 1_000, "free_bytes": 2_000}
+    well["last_beat"] = None
     texts = find_upgrade_problems(NOW, **{**well, "last_backup": NOW - DAY, **signals})  # type: ignore[arg-type]
     assert len(texts) == len(problems)
     assert all(text.startswith(start) for text, start in zip(texts, problems, strict=True))
@@ -66,6 +70,10 @@ def test_an_older_database_shows_what_changes() -> None:
     rows = Line.objects.count()
     assert f"memories.0019_line_outcome: {rows} rows in the tables" in out.getvalue()
     AuditEvent.objects.record("backup", by=None)
+    Heartbeat.objects.beat("worker", timezone.now())
+    with pytest.raises(CommandError, match="A worker had a heartbeat"):
+        call_command("upgrade_check", stdout=out)
+    Heartbeat.objects.all().delete()
     call_command("upgrade_check", stdout=out)
     assert out.getvalue().endswith("Ready: run `migrate`.\n")
 

@@ -19,7 +19,7 @@ from django.views.decorators.http import require_POST, require_safe
 from memories.models import Channel, Message, Seen
 from memories.models.memory.seen import unseen_memories
 from memories.pipeline.sync.coverage import TEMPORARY_CODES, Coverage, coverage_of, is_late
-from memories.rules.health import SYNC_MAX_AGE, HealthProblem, find_problems
+from memories.rules.health import HealthProblem, find_problems
 from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory.catch_up import Since, format_cursor, parse_cursor
 from memories.views.access.access import (
@@ -207,7 +207,7 @@ def _channels_behind(access: WorkspaceAccess, now: datetime) -> list[tuple[Chann
     """Return the channels whose sync needs a person. It is empty if the whole sync is late."""
     if not access.workspace.connected_at or is_late(access.workspace, now):
         return []
-    late = Q(sync__synced_at__lt=now - SYNC_MAX_AGE)
+    late = Q(sync__synced_at__lt=now - access.workspace.sync_max_age)
     channels = access.with_workspace(
         access.readable_channels.failing(TEMPORARY_CODES, late).select_related("sync")
     )

@@ -8,6 +8,7 @@ from django.utils import timezone
 
 from memories.models import (
     Channel,
+    ChannelSync,
     Heartbeat,
     Memory,
     MemoryVersion,
@@ -93,6 +94,19 @@ def test_a_late_sync_has_a_warning(cast: Cast, minutes: int, late: bool) -> None
     assert ("No new messages were read." in text) is late
     assert ("Nothing new since" in text) is not late
     assert "Last sync" in text and "?since=7d" in main_of(text)
+
+
+def test_a_sync_of_many_channels_may_take_longer(cast: Cast) -> None:
+    """Slack allows about 38 of them a minute."""
+    connected(cast.workspace, timedelta(minutes=11))
+    ChannelSync.objects.update(synced_at=timezone.now() - timedelta(minutes=11))
+    Channel.objects.update(is_followed=True, bot_is_in=True)
+    assert "Slack was last read on" in page(cast)
+    ChannelFactory.create_batch(50, workspace=cast.workspace, is_followed=True, bot_is_in=True)
+    text = page(cast)
+    assert "Slack was last read on" not in text and "The last sync was long ago" not in text
+    jobs = cast.clients["member"].get(cast.path("jobs/")).content.decode()
+    assert "Slack was not read for a long time." not in jobs
 
 
 def test_a_week_without_news_has_no_link_to_itself(cast: Cast) -> None:
