@@ -198,6 +198,20 @@ def test_a_period_shows_the_new_lines_first(cast: Cast) -> None:
     assert wrong.status_code == 422 and "not in the future" in wrong.content.decode()
 
 
+def test_a_period_marks_the_short_term_text_of_a_channel_without_a_long_term_text(
+    cast: Cast,
+) -> None:
+    cast.memory.delete()
+    short = Memory.objects.of_channel(cast.public, MemoryType.SHORT_TERM)
+    make_version(memory=short, text="- Old news\n- New news", until=timezone.now())
+    short.refresh_from_db()
+    short.current.lines.filter(text="- Old news").update(at_us=1)
+    page = cast.clients["member"].get(cast.path("c/C0PUBLIC/?since=7d")).content.decode()
+    card = page[page.index('id="now"') :]
+    assert card.index("New news") < card.index("1 other line") < card.index("Old news")
+    assert '<details class="short-term" open>' in page
+
+
 def test_highlights_and_provisional_versions_are_marked(cast: Cast) -> None:
     short = Memory.objects.of_channel(cast.public, MemoryType.SHORT_TERM)
     job = make_job(memory=short, model="offline", state="done")
