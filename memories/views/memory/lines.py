@@ -21,6 +21,7 @@ from memories.views.memory.display import visible_versions
 from memories.views.memory.line_display import digest_words, show_words
 from memories.views.memory.memories import Base, answer_conflict, read_base, save_draft
 from memories.views.memory.rail import card_context
+from memories.views.memory.selection import requested_period
 from memories.views.pages import render_page_or_part, render_part, wants_part
 from memories.views.paths import card_path
 
@@ -172,7 +173,8 @@ def _answer(
         toasts.success(request, news)
         return redirect(card_path(memory))
     memory.refresh_from_db()
-    context = {**card_context(memory, access), "news": news, "focus_line": position}
+    since = requested_period(request.POST, access)
+    context = {**card_context(memory, access, since), "news": news, "focus_line": position}
     return render_part(request, "memory/memories/_saved.html", context)
 
 
@@ -193,6 +195,7 @@ def _render(
         "words": digest_words(show_words(line.text)) if line else "",
         "form": form,
         "on": on,
+        "since": request.POST.get("since", request.GET.get("since", "")),
         "is_wrong": "wrong" in request.GET or bool(form.reason or form.source),
         "max_length": MAX_LENGTH,
     }

@@ -227,16 +227,18 @@ def load_details(entries: Sequence[NewsEntry], access: WorkspaceAccess, since: S
         entry.messages = message_counts.get(entry.memory.channel_id, 0)
 
 
-def find_new_lines(
-    memory: Memory, shown: VersionDisplay, access: WorkspaceAccess, since: Since
-) -> list[LineDisplay]:
-    """Return the new lines of the current text. They are all lines if the reader saw no version."""
-    readable = Memory.objects.visible_to(access.reader).filter(pk=memory.pk)
+def mark_new_lines(
+    shown: VersionDisplay | None, access: WorkspaceAccess, since: Since | None
+) -> None:
+    """Set the new lines of a current text. They are all lines if the reader saw no version."""
+    if shown is None or since is None:
+        return
+    shown.new_lines, shown.since = [], since.choice
+    readable = Memory.objects.visible_to(access.reader).filter(pk=shown.version.memory_id)
     for entry in load_entries(readable, access, since):
         if entry.memory.news or not since.is_seen:
             entry.shown = shown
-            return [row.new_line for row in entry.new_rows if row.new_line]
-    return []
+            shown.new_lines = [row.new_line for row in entry.new_rows if row.new_line]
 
 
 def load_opening(
@@ -327,7 +329,7 @@ def count_words(kind: str, n: int) -> str:
         "decision": ngettext("%(n)s decision", "%(n)s decisions", n),
         "task": ngettext("%(n)s task", "%(n)s tasks", n),
         "question": ngettext("%(n)s open question", "%(n)s open questions", n),
-        "status": ngettext("%(n)s update", "%(n)s updates", n),
+        "status": ngettext("%(n)s status update", "%(n)s status updates", n),
         "event": ngettext("%(n)s event", "%(n)s events", n),
     }
     return words[kind] % {"n": n}

@@ -51,6 +51,23 @@ def test_an_editor_saves_a_line(cast: Cast, htmx: str) -> None:
     assert not Proposal.objects.exists()
 
 
+@pytest.mark.parametrize("since", ["", "7d"])
+def test_an_edited_or_pinned_event_stays_in_sight(cast: Cast, since: str) -> None:
+    cast.memory.current.lines.filter(position=0).update(kind="event", at_us=1)
+    period = {"since": since} if since else {}
+    page = cast.clients["editor"].get(cast.path("c/C0PUBLIC/"), period).content.decode()
+    assert '<details class="month">' in page
+    assert ("&amp;on=memory&amp;since=7d" in page) is bool(since)
+    pin = {"pin": 0, "on": "memory", "revision": 0, **period}
+    headers = {"HX-Request": "true"}
+    path = f"/v/{cast.memory.current.pk}/pin/"
+    pinned = cast.clients["editor"].post(path, pin, headers=headers)
+    for response in (pinned, send(cast, on="memory", htmx="1", **period)):
+        part = response.content.decode()
+        assert '<details class="month" open>' in part
+        assert ('<details class="held" open>' in part) is bool(since)
+
+
 def test_a_reason_and_a_source_are_kept(cast: Cast) -> None:
     message, secret = cast.messages[3], cast.private.messages.get()
     links = [
