@@ -36,11 +36,18 @@ def ask(
     reader: Reader,
     now: datetime,
     model: ModelSummariser | None = None,
+    *,
+    may_call: bool = True,
 ) -> Answer:
-    """Return the answer. Call it outside of transactions: with a model it makes a call."""
+    """Return the answer. Call it outside of transactions: with a model it makes a call.
+
+    Without ``may_call`` the model counts as failed.
+    """
     passages = find_passages(question, workspace, reader, now)
     if model is None or not passages:
         return Answer(passages)
+    if not may_call:
+        return Answer(passages, has_failed=True)
     texts = number(passages, workspace)
     budget = CallBudget(workspace, model)
     form = budget.form

@@ -39,7 +39,7 @@ def test_only_a_post_calls_the_model(cast: Cast, settings: Any, httpserver: HTTP
     ("reply", "shown"),
     [
         ("We launch on Friday [1].", "The texts that you may read do not answer this question."),
-        ("", "The model did not answer, or a budget allows no call now."),
+        ("", "The model did not answer, or a limit allows no call now."),
     ],
 )
 def test_without_a_supported_sentence_the_page_says_why(
