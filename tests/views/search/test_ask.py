@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from pytest_httpserver import HTTPServer
 
+from memories.pipeline.ask import asking
 from memories.pipeline.search import indexing
 from tests.llm.endpoint import FakeEndpoint, use_model
 from tests.views.conftest import Cast
@@ -33,6 +34,22 @@ def test_only_a_post_calls_the_model(cast: Cast, settings: Any, httpserver: HTTP
     assert "Answer with the model" in page and not endpoint.requests
     page = client.post(path, {"q": "When do we launch?"}).content.decode()
     assert '<span class="line-text">We launch on Monday</span>' in page and 'href="#text-1"' in page
+
+
+def test_a_person_asks_the_model_a_few_times_a_minute(
+    cast: Cast, settings: Any, httpserver: HTTPServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asking, "PER_MINUTE", 1)
+    indexing.index_pending()
+    endpoint = FakeEndpoint(httpserver)
+    endpoint.reply_with("We launch on Monday [1].")
+    use_model(settings, httpserver)
+    counts = []
+    for name in ("member", "member", "insider"):
+        response = cast.clients[name].post(cast.path("ask/"), {"q": "When do we launch?"})
+        assert b"We launch on Monday" in response.content
+        counts.append(len(endpoint.requests))
+    assert counts == [1, 1, 2]
 
 
 @pytest.mark.parametrize(
