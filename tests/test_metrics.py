@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import time_machine
 import yaml
 from django.db import connection
 from django.test import Client
@@ -15,6 +16,7 @@ from django.utils import timezone
 from django_q.models import OrmQ, Task
 from prometheus_client.parser import text_string_to_metric_families
 
+from memories import tasks
 from memories.models import Heartbeat, Job, Workspace
 from memories.models.generate.endpoints import Endpoint
 from tests.factories import (
@@ -136,6 +138,13 @@ def end_task(*, success: bool) -> None:
     )
 
 
+def lose_passes() -> None:
+    """Queue a pass, and queue it again and again, because no worker begins it."""
+    for minute in range(12):
+        with time_machine.travel(ago(minutes=11 - minute)):
+            tasks.tick()
+
+
 def stop_worker() -> None:
     Heartbeat.objects.update(at=timezone.now() - timedelta(days=1))
 
@@ -147,7 +156,7 @@ def ago(**span: float) -> Any:
 SITUATIONS: dict[str, Callable[[Client, Workspace], object]] = {
     "NoWorker": lambda client, team: stop_worker(),
     "QueueGrows": lambda client, team: queue_tasks(),
-    "PassWaits": lambda client, team: Workspace.objects.update(pass_queued_at=ago(minutes=11)),
+    "PassWaits": lambda client, team: lose_passes(),
     "TasksFail": lambda client, team: end_task(success=False),
     "JobsFailed": lambda client, team: make_dead(team),
     "BudgetUsedUp": lambda client, team: make_dead(team, state="waiting", fault="over_cap"),
