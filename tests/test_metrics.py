@@ -202,7 +202,9 @@ def fires(expression: str, before: Samples, now: Samples) -> bool:
     increase, name, label, value, sign, limit = match.groups()
     for (sample, labels), number in now.items():
         if sample == name and (not label or (label, value) in labels):
-            number -= before.get((sample, labels), 0) if increase else 0
+            if increase and (sample, labels) not in before:
+                continue  # Prometheus sees no increase in the first sample
+            number -= before[sample, labels] if increase else 0
             if number > int(limit) if sign == ">" else number < int(limit):
                 return True
     return False
