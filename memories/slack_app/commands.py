@@ -86,7 +86,14 @@ def _catch_up(caller: Caller, period: str) -> Block:
 
 def _ask(caller: Caller, question: str) -> Block:
     question = question[:MAX_QUESTION]
-    result = ask(question, caller.workspace, caller.reader, caller.now, configured_model())
+    result = ask(
+        question,
+        caller.workspace,
+        caller.reader,
+        caller.now,
+        configured_model(),
+        may_call=caller.request.attempt == 1,  # a question is paid once
+    )
     if not result.passages:
         return answer(
             _("I don't know. No line, note or message that you may read is about this question.")
@@ -105,7 +112,7 @@ def answer_blocks(question: str, result: Answer) -> list[Block]:
         return sections([title, *lines])
     if result.has_failed:
         title += "\n" + _(
-            "The model did not answer, or a budget allows no call now. The texts below were found "
+            "The model did not answer, or a limit allows no call now. The texts below were found "
             "without it."
         )
     elif result.sentences is not None:
@@ -142,7 +149,17 @@ def _share_button(caller: Caller, question: str, result: Answer) -> list[Block]:
 
 
 def share(caller: Caller) -> Block:
-    """Return the answer for the whole channel, if everybody there may read all its texts now."""
+    """Return the answer for the whole channel, if everybody there may read all its texts now.
+
+    It is sent once, because a response without a confirmation may have arrived.
+    """
+    if caller.request.attempt > 1:
+        return answer(
+            _(
+                "Slack did not confirm that the answer was posted. If it is not in the channel, "
+                "share it again."
+            )
+        )
     value: dict[str, Any] = load_object(caller.request.text)
     keys = [str(key) for key in value.get("keys", [])]
     passages = _shareable(caller, keys)
