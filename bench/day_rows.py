@@ -112,7 +112,7 @@ class DayRows:
         begins = [
             oldest_event,
             jobs.aggregate(at=Min(Greatest("created_at", "retry_at")))["at"],  # NULL is less
-            Workspace.objects.aggregate(at=Min("pass_queued_at"))["at"],
+            Workspace.objects.aggregate(at=Min("pass_due_at"))["at"],
         ]
         waits: list[float] = [(now - at).total_seconds() for at in begins if at is not None]
         return max([0.0, *waits])

@@ -148,10 +148,10 @@ def _message(delivery: DigestDelivery, now: datetime) -> EmailMultiAlternatives 
     """Return the e-mail with what the person may read now, None if nothing is sent."""
     digest, workspace = delivery.digest, delivery.workspace
     user = digest.user
-    may_enter = workspace in workspaces_for(user, now)
-    if not (digest.frequency and user.email and may_enter):
+    workspaces = workspaces_for(user, now)
+    if not (digest.frequency and user.email and workspace in workspaces):
         return None
-    zone = workspace.zone_for(user)
+    zone = zone_for(user, workspaces)
     since = period_start(digest.frequency, delivery.period, zone)
     with use_locale_of(user, zone):
         text = build_digest(user, workspace, since, now)

@@ -20,6 +20,7 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from memories.pipeline.metrics import DatabaseCollector
 
 KINDS = {"static": "static", "api": "api", "mcp": "mcp", "admin": "admin", "slack": "slack"}
+PAGE = "page"  # every other kind
 PROBES = ("livez", "readyz", "metrics")
 
 REQUESTS = Histogram(
@@ -34,9 +35,14 @@ REQUESTS = Histogram(
 def measure_requests(
     get_response: Callable[[HttpRequest], HttpResponse],
 ) -> Callable[..., HttpResponse]:
-    """Middleware: measure each request except probes. Not used without MEMORYHUB_METRICS_KEY."""
+    """Middleware: measure each request except probes. Not used without MEMORYHUB_METRICS_KEY.
+
+    Series of errors begin at 0. Prometheus sees no increase in the first sample of a series.
+    """
     if not settings.MEMORYHUB_METRICS_KEY:
         raise MiddlewareNotUsed
+    for kind in (*KINDS.values(), PAGE):
+        REQUESTS.labels(kind, "5xx")
 
     def middleware(request: HttpRequest) -> HttpResponse:
         first = request.path.split("/")[1]
@@ -45,7 +51,7 @@ def measure_requests(
         if first not in PROBES:
             status = f"{response.status_code // 100}xx"
             seconds = time.perf_counter() - began
-            REQUESTS.labels(KINDS.get(first, "page"), status).observe(seconds)
+            REQUESTS.labels(KINDS.get(first, PAGE), status).observe(seconds)
         return response
 
     return middleware

@@ -104,8 +104,8 @@ def _workspaces(now: datetime) -> Iterator[GaugeMetricFamily]:
         if workspace.connected_at is not None:
             last = workspace.synced_at or workspace.connected_at
             lag.add_metric([workspace.slug], (now - last).total_seconds())
-        queued_at = workspace.pass_queued_at or now
-        wait.add_metric([workspace.slug], (now - queued_at).total_seconds())
+        due_at = workspace.pass_due_at or now
+        wait.add_metric([workspace.slug], (now - due_at).total_seconds())
     yield from (lag, wait)
 
 

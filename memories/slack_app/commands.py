@@ -86,7 +86,14 @@ def _catch_up(caller: Caller, period: str) -> Block:
 
 def _ask(caller: Caller, question: str) -> Block:
     question = question[:MAX_QUESTION]
-    result = ask(question, caller.workspace, caller.reader, caller.now, configured_model())
+    result = ask(
+        question,
+        caller.workspace,
+        caller.reader,
+        caller.now,
+        configured_model(),
+        may_call=caller.request.attempt == 1,  # a question is paid once
+    )
     if not result.passages:
         return answer(
             _("I don't know. No line, note or message that you may read is about this question.")
@@ -105,7 +112,7 @@ def answer_blocks(question: str, result: Answer) -> list[Block]:
         return sections([title, *lines])
     if result.has_failed:
         title += "\n" + _(
-            "The model did not answer, or a budget allows no call now. The texts below were found "
+            "The model did not answer, or a limit allows no call now. The texts below were found "
             "without it."
         )
     elif result.sentences is not None:
@@ -123,28 +130,40 @@ def _passage_line(shown: ShownPassage) -> str:
 
 
 def _share_button(caller: Caller, question: str, result: Answer) -> list[Block]:
-    """Return the button if everybody in the channel may read all that the answer rests on."""
-    passages, sentences = list(result.passages), list(result.sentences or ())
-    if sentences:
-        used = sorted({ref for sentence in sentences for ref in sentence.refs})
-        passages = [passages[ref - 1] for ref in used]
-        sentences = [Sentence(x.text, tuple(used.index(r) + 1 for r in x.refs)) for x in sentences]
-    else:
-        passages = passages[:BEST]
-    keys = [passage.key for passage in passages]
-    rows = [[sentence.text, sentence.refs] for sentence in sentences]
-    value = json.dumps({"q": question, "keys": keys, "sentences": rows}, ensure_ascii=False)
-    if len(value) > MAX_VALUE or not _shareable(caller, keys):
-        return []
-    return [actions(button(SHARE, _("Share in this channel"), value))]
+    """Return the button if everybody in the channel may read all that the answer rests on.
+
+    A sentence may have words of any text that the model read. If one of these is not for everybody,
+    the button shares the cited texts without the sentences.
+    """
+    all_keys = [passage.key for passage in result.passages]
+    sentences = result.sentences or ()
+    cited = sorted({ref for sentence in sentences for ref in sentence.refs})
+    shown_keys = [all_keys[ref - 1] for ref in cited] or all_keys
+    whole = [(all_keys, sentences)] if sentences else []
+    for keys, shared in (*whole, (shown_keys[:BEST], ())):
+        rows = [[sentence.text, sentence.refs] for sentence in shared]
+        value = json.dumps({"q": question, "keys": keys, "answer": rows}, ensure_ascii=False)
+        if len(value) <= MAX_VALUE and _shareable(caller, keys):
+            return [actions(button(SHARE, _("Share in this channel"), value))]
+    return []
 
 
 def share(caller: Caller) -> Block:
-    """Return the answer for the whole channel, if everybody there may read all its sources now."""
+    """Return the answer for the whole channel, if everybody there may read all its texts now.
+
+    It is sent once, because a response without a confirmation may have arrived.
+    """
+    if caller.request.attempt > 1:
+        return answer(
+            _(
+                "Slack did not confirm that the answer was posted. If it is not in the channel, "
+                "share it again."
+            )
+        )
     value: dict[str, Any] = load_object(caller.request.text)
     keys = [str(key) for key in value.get("keys", [])]
     passages = _shareable(caller, keys)
-    given = [Sentence(str(text), tuple(refs)) for text, refs in value.get("sentences", [])]
+    given = [Sentence(str(text), tuple(refs)) for text, refs in value.get("answer", [])]
     sentences = check_sentences(given, number(passages, caller.workspace))
     if not passages or len(sentences) != len(given):
         return answer(

@@ -253,7 +253,8 @@ NO_CHANGES: dict[str, Callable[[Scene], object]] = {
     "a heartbeat": lambda x: Heartbeat.objects.beat("worker", x.now),
     "a sync": lambda x: (
         Channel.objects.update(members_known_at=x.now),
-        Workspace.objects.update(synced_at=x.now, next_sync_at=x.now + DAY, pass_queued_at=x.now),
+        Workspace.objects.update(synced_at=x.now, next_sync_at=x.now + DAY),
+        Workspace.objects.mark_pass_queued(x.now, DAY),
     ),
     "a sign-in": lambda x: User.objects.update(last_login=x.now),
     "a thread that was read": lambda x: x.say(replies_read_at=x.now, has_unread_replies=False),

@@ -3,14 +3,18 @@
 import json
 from collections.abc import Iterator
 from datetime import timedelta
+from typing import Any
+from unittest.mock import patch
 
 from django.conf import settings
 from django.utils import timezone
 
 from memories.api.queries import context_for, search_for
 from memories.api.slackbot import SlackbotCaller
-from memories.models import Line
+from memories.models import Channel, Line
+from memories.pipeline.ask.asking import Answer, ask
 from memories.pipeline.search import indexing
+from memories.rules.ask.answer import Sentence
 from memories.rules.slack_app.payloads import (
     BUTTON,
     COMMAND,
@@ -24,10 +28,12 @@ from memories.slack_app.callers import find_caller
 from memories.slack_app.commands import SHARE
 from memories.slack_app.digests import build_digest
 from tests.leaks.world import World
+from tests.slack.fake_app import Shown
 
 DIGEST = "digest"  # no request: a task sends it
 OWN, ALL = "own", "all"  # who sees an answer: the person, or everybody in the channel
 PRESSER = "admin"
+QUESTION = "ask What was decided?"
 
 
 def slack_asks(world: World, typed: str) -> Iterator[tuple[str, str, AppRequest]]:
@@ -38,14 +44,15 @@ def slack_asks(world: World, typed: str) -> Iterator[tuple[str, str, AppRequest]
     for place, channel in world.channels.items():
         fields = {"key": "k", "team": "T1", "user": "", "channel": channel.slack_id}
         yield OWN, place, AppRequest(**fields, kind=HOME)
-        for text in (f"ask {typed}", "catch up 2020-01-01"):
+        for text in (QUESTION, "catch up 2020-01-01"):
             yield OWN, place, AppRequest(**fields, kind=COMMAND, text=text)
         yield OWN, place, AppRequest(**fields, kind=DIGEST)
         yield ALL, place, AppRequest(**fields, kind=DIGEST)
         yield OWN, place, AppRequest(**fields, kind=SLACKBOT, text=typed)
         yield ALL, place, AppRequest(**fields, kind=LINKS, links=links)
+        yield ALL, place, AppRequest(**fields, kind=COMMAND, text=QUESTION)
         for key in keys:
-            value = json.dumps({"q": "", "keys": [key], "sentences": []})
+            value = json.dumps({"q": "", "keys": [key], "answer": []})
             yield ALL, place, AppRequest(**fields, kind=BUTTON, name=SHARE, text=value)
 
 
@@ -62,10 +69,32 @@ def see(world: World, role: str, who: str, place: str, request: AppRequest) -> s
         return json.dumps(build_digest(owner, since, timezone.now()) if owner else "")
     if request.kind == SLACKBOT:
         return _see_by_slackbot(world, AppRequest(**values))
+    if who == ALL and request.kind == COMMAND:
+        values |= {"kind": BUTTON, "name": SHARE, "text": _share_value(world, values)}
     answer = answer_request(AppRequest(**values), world.team, timezone.now())
     if who == ALL and answer.get("response_type") == "ephemeral":
         return ""
     return json.dumps(answer, ensure_ascii=False)
+
+
+def _share_value(world: World, values: dict[str, Any]) -> str:
+    """Return the value of the button under an answer whose sentences mix the texts of the prompt.
+
+    They cite a text of the channel, if there is one.
+    """
+
+    def mix(*args: Any) -> Answer:
+        passages = ask(*args[:-1]).passages
+        own = [passage.key in keys for passage in passages]
+        cited = own.index(True) if any(own) else 0
+        texts = [f"{passages[cited].text} {passage.text}" for passage in passages]
+        return Answer(passages, [Sentence(text, (cited + 1,)) for text in texts])
+
+    channel = Channel.objects.get(slack_id=values["channel"])
+    keys = {f"message-{pk}" for pk in channel.messages.values_list("pk", flat=True)}
+    with patch("memories.slack_app.commands.ask", mix):
+        answer = answer_request(AppRequest(**values), world.team, timezone.now())
+    return Shown("", "", answer).buttons().get(SHARE, "")
 
 
 def _see_by_slackbot(world: World, request: AppRequest) -> str:

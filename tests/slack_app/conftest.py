@@ -2,13 +2,20 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 
-from memories.models import Person
+from memories.models import Person, SlackEvent
+from memories.pipeline.ingest.events import store_payload
+from memories.pipeline.ingest.requests import store_request
 from memories.pipeline.search import indexing
+from memories.pipeline.slack_app.answering import process_request
+from memories.rules.slack_app.payloads import RESPONSE_LASTS, parse_request
+from memories.slack_app.answers import answer_request
 from tests.factories import PersonFactory
 from tests.slack.fake_app import APP_SCOPES, Shown, signed_form
 from tests.slack.fake_channel import Json
@@ -44,6 +51,17 @@ class Team:
 
     def send_event(self, body: Json) -> Any:
         return self._post("/slack/events/", *signed_event(body))
+
+    def send_late(self, body: Json) -> SlackEvent:
+        """Store a request or an event, and run its task when Slack accepts no response any more."""
+        request = parse_request(body)
+        received = None if request else store_payload(body)
+        pk = store_request(request).event_id if request else received and received.request_id
+        assert pk is not None
+        later = timezone.now() + RESPONSE_LASTS + timedelta(minutes=1)
+        self.slack.clock = later.timestamp
+        assert process_request(pk, answer_request, later)
+        return SlackEvent.objects.get(pk=pk)
 
     def _post(self, path: str, raw: bytes, headers: dict[str, str]) -> Any:
         kind = headers.pop("Content-Type")

@@ -1,5 +1,7 @@
 """/memory in a fake Slack: each answer, each refusal, and forged and repeated requests."""
 
+import json
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -9,7 +11,10 @@ from pytest_httpserver import HTTPServer
 
 from memories.models import Member, Note, SlackEvent
 from memories.pipeline.search import indexing
+from memories.pipeline.slack_app import answering
 from memories.pipeline.slack_app.answering import process_request
+from memories.slack.responses import respond
+from memories.slack.web import SlackError
 from memories.slack_app.answers import answer_request
 from memories.slack_app.commands import SHARE
 from tests.factories import MemberFactory, MessageFactory
@@ -89,6 +94,13 @@ def test_an_editor_keeps_a_note_once(team: Team) -> None:
     )
 
 
+def cite(prompt: str, words: str) -> str:
+    """Return the number of the first text in a prompt with these words, as a citation."""
+    match = re.search(rf"^(\d+) \[.*{words}", prompt, re.MULTILINE)
+    assert match is not None
+    return f"[{match[1]}]"
+
+
 class TestShare:
     def test_a_shared_answer_is_visible_in_the_channel(self, team: Team) -> None:
         team.cast.public.memberships.all().delete()  # the guest leaves
@@ -103,6 +115,22 @@ class TestShare:
         assert SHARE not in team.say("tom", question, OPEN).buttons()
         team.press("tom", team.say("tom", question, SECRET), SHARE)
         assert "om earns a lot" in str(team.slack.posts(SECRET))
+
+    def test_a_sentence_is_shared_only_with_the_readers_of_all_texts_of_its_prompt(
+        self, team: Team, settings: Any, httpserver: HTTPServer
+    ) -> None:
+        team.cast.public.memberships.all().delete()  # the guest leaves
+        endpoint = FakeEndpoint(httpserver)
+        use_model(settings, httpserver)
+        sentence = "We launch on Monday, so he earns a lot"
+        endpoint.reply_by(lambda prompt: f"{sentence} {cite(prompt, 'launch on Monday')}.")
+        for channel, is_whole in ((OPEN, False), (SECRET, True)):
+            shown = team.say("tom", "ask When do we launch, and who earns a lot?", channel)
+            assert sentence in shown.text
+            team.press("tom", shown, SHARE)
+            [post] = team.slack.posts(channel)
+            assert "We launch on Monday" in str(post["blocks"])
+            assert ("he earns" in str(post["blocks"])) is is_whole
 
     def test_the_readers_are_checked_again(self, team: Team) -> None:
         shown = team.say("tom", "ask Who earns a lot?", SECRET)
@@ -119,6 +147,50 @@ class TestShare:
         indexing.index_pending()
         shown = team.say("mika", "ask Does the launch need a permit?")
         assert note in shown.text and SHARE not in shown.buttons()
+
+
+class TestRetries:
+    """Slack takes the answer, and its confirmation is lost."""
+
+    @pytest.fixture(autouse=True)
+    def lost_confirmation(self, team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Lose the first confirmation."""
+        lost = iter([SlackError("unreachable", "", permanent=False)])
+
+        def respond_in_vain(*args: Any) -> None:
+            respond(*args)
+            for error in lost:
+                raise error
+
+        monkeypatch.setattr(answering, "respond", respond_in_vain)
+
+    def test_a_question_is_paid_once(
+        self, team: Team, settings: Any, httpserver: HTTPServer
+    ) -> None:
+        endpoint = FakeEndpoint(httpserver)
+        use_model(settings, httpserver)
+        endpoint.reply_with("We launch on Monday [1].")
+        team.send(team.slack.command(team.id_of("mika"), OPEN, "ask When do we launch?"))
+        retry(team)
+        first, second = team.slack.shown_to(team.id_of("mika"))
+        assert "The model did not answer" in second.text and "We launch on Monday" in second.text
+        assert len(endpoint.requests) == 1
+
+    def test_an_answer_is_posted_once(self, team: Team) -> None:
+        value = json.dumps({"q": "", "keys": [f"message-{team.cast.messages[0].pk}"], "answer": []})
+        team.send(team.slack.press(team.id_of("tom"), SECRET, SHARE, value))
+        retry(team)
+        assert len(team.slack.posts(SECRET)) == 1
+        [shown] = team.slack.shown_to(team.id_of("tom"))
+        assert "Slack did not confirm that the answer was posted." in shown.text
+
+
+def retry(team: Team) -> None:
+    """Run the task of the failed request again."""
+    event = SlackEvent.objects.get(state=STATE.WAITING)
+    assert process_request(event.pk, answer_request, timezone.now() + timedelta(minutes=1))
+    event.refresh_from_db()
+    assert event.state == STATE.DONE
 
 
 class TestRequests:
@@ -160,21 +232,15 @@ class TestRequests:
         raw, headers = signed_form({"command": "", **fields})
         assert team._post("/slack/interactivity/", raw, headers).status_code == 400
 
-    def test_a_request_that_waited_too_long_is_not_answered(self, team: Team) -> None:
-        team.slack.command(team.id_of("mika"), OPEN, "help")
-        team.send(team.slack.command(team.id_of("mika"), OPEN, "help"))
-        SlackEvent.objects.update(
-            state=STATE.WAITING,
-            body=SlackEvent.objects.get().body or "{}",
-            attempts=0,
-            received_at=timezone.now() - timedelta(minutes=31),
-        )
-        event = SlackEvent.objects.get()
-        event.body = '{"key": "k", "kind": "slash_command", "team": "T0FAKE", "user": "U1"}'
-        event.save()
-        assert process_request(event.pk, answer_request, timezone.now())
-        event.refresh_from_db()
+    def test_a_late_question_is_not_answered(self, team: Team) -> None:
+        event = team.send_late(team.slack.command(team.id_of("mika"), OPEN, "help"))
         assert (event.state, event.reason) == (STATE.SKIPPED, "too late to answer")
+
+    def test_a_late_note_is_kept(self, team: Team) -> None:
+        command = team.slack.command(team.id_of("tom"), OPEN, "note The stand is in hall 4")
+        event = team.send_late(command)
+        assert (event.state, Note.objects.get().content) == (STATE.DONE, "The stand is in hall 4")
+        assert not team.slack.shown_to(team.id_of("tom"))
 
     def test_a_foreign_response_url_is_never_called(self, team: Team) -> None:
         command = team.slack.command(team.id_of("mika"), OPEN, "help")

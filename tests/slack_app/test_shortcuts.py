@@ -4,7 +4,7 @@ import pytest
 from django.conf import settings
 from django.utils import timezone
 
-from memories.models import Channel, Line, Memory, Note, Proposal
+from memories.models import Channel, Line, Memory, Note, Proposal, SlackEvent
 from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory.identity import MemoryType
 from memories.slack_app.shortcuts import LINE, PROPOSE, TEXT
@@ -53,10 +53,32 @@ class TestNotes:
         team.send(team.slack.shortcut(team.id_of("tom"), SECRET, secret.ts, "remember"))
         assert Note.objects.get().was_private is secret.was_private
 
+    @pytest.mark.parametrize("name", ["mika", "tom"])
+    def test_a_late_request_is_done_with_the_rights_of_that_time(
+        self, team: Team, name: str
+    ) -> None:
+        secret, person = team.cast.private.messages.get(), team.id_of(name)
+        team.send_late(team.slack.shortcut(person, SECRET, secret.ts, "remember"))
+        assert not team.slack.shown_to(person)
+        assert Note.objects.exists() is (name == "tom")
+        Note.objects.all().delete()
+        team.send_late(team.slack.react(person, SECRET, secret.ts))
+        assert Note.objects.exists() is (name == "tom")
+
     def test_another_reaction_does_nothing(self, team: Team) -> None:
         source = team.cast.messages[0]
         team.send_event(team.slack.react(team.id_of("visitor"), OPEN, source.ts, "tada"))
         assert not Note.objects.exists()
+
+    def test_a_disabled_shortcut_is_explained(self, team: Team) -> None:
+        team.cast.workspace.change_settings({"slack_shortcuts": False})
+        source, mika = team.cast.messages[0], team.id_of("mika")
+        team.send(team.slack.shortcut(mika, OPEN, source.ts, "remember"))
+        team.send(team.slack.press(mika, OPEN, PROPOSE, source.ts))
+        shown = team.slack.shown_to(mika)
+        assert ["switched off here" in answer.text for answer in shown] == [True, True]
+        for event in SlackEvent.objects.all():
+            assert (event.state, event.reason, event.body) == ("skipped", "switched off", "")
 
 
 class TestCorrections:

@@ -7,6 +7,7 @@ from typing import Any
 
 from django.db import models, transaction
 from django.db.models import Q, Subquery
+from django.db.models.functions import Coalesce
 from django.utils.translation import gettext_lazy as _
 
 from memories.models.access.audit import AuditEvent
@@ -51,7 +52,8 @@ class WorkspaceQuerySet(AudienceQuerySet["Workspace"]):
     def mark_pass_queued(self, now: datetime, lost_after: timedelta) -> bool:
         """Mark that a pass is queued. Returns False if one is, for less than ``lost_after``."""
         not_queued = Q(pass_queued_at=None) | Q(pass_queued_at__lt=now - lost_after)
-        return bool(self.filter(not_queued).update(pass_queued_at=now))
+        due_at = Coalesce("pass_due_at", now, output_field=models.DateTimeField())
+        return bool(self.filter(not_queued).update(pass_queued_at=now, pass_due_at=due_at))
 
 
 class Workspace(models.Model):
@@ -75,8 +77,9 @@ class Workspace(models.Model):
     next_sync_at = models.DateTimeField(null=True, blank=True, editable=False)
     # The last complete list of people and channels.
     listed_at = models.DateTimeField(null=True, blank=True, editable=False)
-    # Set while a queued pass has not started.
+    # Set while a queued pass has not started. A lost one is queued again, and is due as before.
     pass_queued_at = models.DateTimeField(null=True, blank=True, editable=False)
+    pass_due_at = models.DateTimeField(null=True, blank=True, editable=False)
 
     objects = WorkspaceQuerySet.as_manager()
 
@@ -189,7 +192,7 @@ class Workspace(models.Model):
     def mark_pass_started(self) -> bool:
         """Mark that the queued pass starts, so that another one may be queued. False: none was."""
         queued = Workspace.objects.filter(pk=self.pk, pass_queued_at__isnull=False)
-        return bool(queued.update(pass_queued_at=None))
+        return bool(queued.update(pass_queued_at=None, pass_due_at=None))
 
     def synced_until(self, now: datetime) -> datetime | None:
         """Return the time up to which messages are complete, or None before the first sync.

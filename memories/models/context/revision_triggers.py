@@ -37,7 +37,7 @@ TABLES: dict[str, str] = {
     "memories_slackconnection": "encrypted_token token_end app_id bot_id scopes trouble slow_plan"
     " checked_at event_at",
     "memories_user": "password last_login language time_zone theme density shortcuts",
-    "memories_workspace": "synced_at next_sync_at pass_queued_at",
+    "memories_workspace": "synced_at next_sync_at pass_queued_at pass_due_at",
 }
 # Times of complete lists. Each sync sets them, which only counts if a list was or is nearly stale.
 LISTED = ("listed_at", "members_known_at")

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from django.core.cache import cache
+
 from memories.llm import ModelSummariser
 from memories.models import Reader, Workspace
 from memories.pipeline.ask.passages import Passage, find_passages
@@ -15,6 +17,8 @@ from memories.rules.ingest.timestamps import from_micros
 from memories.rules.summariser import SummariserError, Usage
 
 logger = logging.getLogger(__name__)
+
+PER_MINUTE = 10  # questions of one reader that a model may answer
 
 
 @dataclass(frozen=True)
@@ -36,11 +40,18 @@ def ask(
     reader: Reader,
     now: datetime,
     model: ModelSummariser | None = None,
+    *,
+    may_call: bool = True,
 ) -> Answer:
-    """Return the answer. Call it outside of transactions: with a model it makes a call."""
+    """Return the answer. Call it outside of transactions: with a model it makes a call.
+
+    Without ``may_call``, or over the limit of the reader, the model counts as failed.
+    """
     passages = find_passages(question, workspace, reader, now)
     if model is None or not passages:
         return Answer(passages)
+    if not may_call or _is_over_limit(reader, now):
+        return Answer(passages, has_failed=True)
     texts = number(passages, workspace)
     budget = CallBudget(workspace, model)
     form = budget.form
@@ -56,6 +67,16 @@ def ask(
         logger.warning("the model's answer was empty: %s", reply.finish_reason)
         return Answer(passages, has_failed=True)
     return Answer(passages, parse_answer(reply.text, texts, form))
+
+
+def _is_over_limit(reader: Reader, now: datetime) -> bool:
+    """Count a question of an account, or of a person without one, in the current minute."""
+    if reader.user_id is None and reader.person_id is None:
+        return False
+    minute = int(now.timestamp()) // 60
+    key = f"questions:{reader.user_id}:{reader.person_id}:{minute}"
+    cache.add(key, 0, timeout=120)
+    return cache.incr(key) > PER_MINUTE
 
 
 def number(passages: Sequence[Passage], workspace: Workspace) -> list[NumberedText]:

@@ -10,7 +10,7 @@ from django.utils.translation import gettext_lazy as _
 
 from memories.models import SlackEvent, Workspace
 from memories.rules.slack_app.blocks import Block, answer
-from memories.rules.slack_app.payloads import SETTINGS, AppRequest
+from memories.rules.slack_app.payloads import COMMAND, RESPONDED, SETTINGS, AppRequest
 
 UNKNOWN_TEAM, SWITCHED_OFF, REPEATED = "unknown_team", "switched_off", "repeated"
 
@@ -34,7 +34,12 @@ class StoredRequest:
     @property
     def answer(self) -> Block:
         """The answer to a request that was not stored."""
-        return answer(str(REFUSALS[self.refusal]))
+        return refuse(self.refusal)
+
+
+def refuse(refusal: str) -> Block:
+    """Return the answer for a key of `REFUSALS`."""
+    return answer(str(REFUSALS[refusal]))
 
 
 def workspace_of(request: AppRequest) -> Workspace | None:
@@ -56,8 +61,14 @@ def find_refusal(request: AppRequest) -> str:
 
 
 def store_request(request: AppRequest) -> StoredRequest:
-    """Store a request, unless its feature is off or the same request was stored before."""
-    if refusal := find_refusal(request):
+    """Store a request, unless its feature is off or the same request was stored before.
+
+    Slack shows the response to a command only. So a shortcut or a button is stored although its
+    feature is off, and a task refuses it.
+    """
+    refusal = find_refusal(request)
+    is_refused_later = request.kind in RESPONDED and request.kind != COMMAND
+    if refusal and not (refusal == SWITCHED_OFF and is_refused_later):
         return StoredRequest(refusal=refusal)
     values = {"team_id": request.team, "kind": request.kind, "body": request.body}
     event, is_new = SlackEvent.objects.get_or_create(event_id=request.key, defaults=values)

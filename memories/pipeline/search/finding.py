@@ -288,7 +288,9 @@ def _group_lines(kind: Kind, matching: Any, lines: LineQuerySet, query: Query) -
     lines = lines.filter(version__in=keys).newest_first()
     rows = [
         line
-        for line in lines.select_related("version__memory__channel", "version__memory__workspace")
+        for line in lines.select_related(
+            "author", "version__memory__channel", "version__memory__workspace"
+        )
         if tokenizer.matches_terms(_tokens_of(line), query.terms)
         and (Has.LINK not in query.has or "://" in line.text)
         and (Has.CODE not in query.has or "`" in line.text)

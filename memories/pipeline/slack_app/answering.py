@@ -2,16 +2,17 @@
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from django.conf import settings
 
 from memories.models import SlackEvent, Workspace
-from memories.pipeline.ingest.requests import workspace_of
+from memories.pipeline.ingest.requests import SWITCHED_OFF, refuse, workspace_of
 from memories.pipeline.sync.connecting import client_for
 from memories.rules.slack_app import payloads
 from memories.rules.slack_app.blocks import Block
-from memories.rules.slack_app.payloads import RESPONSE_LASTS, AppRequest, load_request
+from memories.rules.slack_app.payloads import RESPONDED, RESPONSE_LASTS, AppRequest, load_request
 from memories.slack.responses import respond
 from memories.slack.web import SlackError
 
@@ -23,20 +24,16 @@ Answerer = Callable[[AppRequest, Workspace, datetime], Block]
 def process_request(event_id: int, answer: Answerer, now: datetime) -> bool:
     """Answer a stored request; return False without the claim. An error schedules a retry.
 
-    Slack accepts no answer that comes too late. No transaction is open while ``answer`` runs.
+    No transaction is open while ``answer`` runs.
     """
     event = SlackEvent.objects.due(now).app_requests().filter(pk=event_id).first()
     lease = timedelta(seconds=settings.MEMORYHUB_LEASE)
     if event is None or not event.claim(now, now + lease):
         return False
-    request = load_request(event.body)
-    workspace = workspace_of(request)
-    if workspace is None or now - event.received_at > RESPONSE_LASTS:
-        event.finish(skipped="switched off" if workspace is None else "too late to answer")
-        return True
+    request = replace(load_request(event.body), attempt=event.attempts)
     retry_at = now + timedelta(seconds=settings.MEMORYHUB_BACK_OFF)
     try:
-        _send(answer(request, workspace, now), request, workspace)
+        skipped = _answer(request, answer, now, is_late=now - event.received_at > RESPONSE_LASTS)
     except SlackError as error:
         logger.warning("request %s was not answered: %s", event.pk, error.code)
         if error.permanent:
@@ -47,8 +44,27 @@ def process_request(event_id: int, answer: Answerer, now: datetime) -> bool:
         logger.exception("request %s failed, attempt %d", event.pk, event.attempts)
         event.fail(type(error).__name__, retry_at)
     else:
-        event.finish()
+        event.finish(skipped)
     return True
+
+
+def _answer(request: AppRequest, answer: Answerer, now: datetime, *, is_late: bool) -> str:
+    """Do what a request asks for, and send the answer. Return why it was skipped, "" if it was not.
+
+    Slack accepts no late answer at a response URL. What the request saves is saved all the same.
+    """
+    is_silent = is_late and request.kind in RESPONDED
+    workspace = workspace_of(request)
+    if workspace is None:
+        if request.kind in RESPONDED and not is_silent:
+            respond(request.response_url, refuse(SWITCHED_OFF), settings.SLACK_BASE_URL)
+        return "switched off"
+    if is_silent and request.only_reads:
+        return "too late to answer"
+    reply = answer(request, workspace, now)
+    if not is_silent:
+        _send(reply, request, workspace)
+    return ""
 
 
 def _send(reply: Block, request: AppRequest, workspace: Workspace) -> None:

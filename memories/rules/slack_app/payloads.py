@@ -18,7 +18,8 @@ from memories.rules.ingest.slack_objects import parse_slack_id
 COMMAND, SHORTCUT, BUTTON = "slash_command", "message_action", "block_actions"
 HOME, REACTION, LINKS = "app_home_opened", "reaction_added", "link_shared"
 SLACKBOT = "mcp"  # a request over MCP
-KINDS = (COMMAND, SHORTCUT, BUTTON, HOME, REACTION, LINKS)
+RESPONDED = (COMMAND, SHORTCUT, BUTTON)  # kinds that are answered at a response URL
+KINDS = (*RESPONDED, HOME, REACTION, LINKS)
 # Kind of a request → the setting that switches it on. The name of a button begins with its setting.
 SETTINGS = {
     COMMAND: "slack_commands",
@@ -40,6 +41,7 @@ class AppRequest:
 
     ``name`` is the name of a shortcut or button. ``text`` are the words behind a command, or the value
     of a button. ``ts`` is the message of a shortcut or reaction. ``typed`` are the values of inputs.
+    ``attempt`` is 1 unless an earlier task did not end.
     """
 
     key: str
@@ -53,10 +55,16 @@ class AppRequest:
     response_url: str = ""
     typed: dict[str, str] = field(default_factory=dict)
     links: list[str] = field(default_factory=list)
+    attempt: int = 1
 
     @property
     def setting(self) -> str:
         return SETTINGS.get(self.kind) or self.name.partition("-")[0]
+
+    @property
+    def only_reads(self) -> bool:
+        """Whether it is a command that saves nothing, so that it is of no use without an answer."""
+        return self.kind == COMMAND and parse_command(self.text)[0] not in ("note", "digest")
 
     @property
     def body(self) -> str:

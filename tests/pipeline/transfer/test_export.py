@@ -496,7 +496,7 @@ LEFT_OUT = {
     "Message.stored_at",  # when this installation stored it
     # The rows that this installation had at a past time.
     *("Channel.earlier_starts", "Segment.created_us", "Line.outcome_us"),
-    "Workspace.pass_queued_at",  # a task of this installation
+    *("Workspace.pass_queued_at", "Workspace.pass_due_at"),  # a task of this installation
     # What the app sees of it: the app and its token stay with this installation.
     *("Channel.bot_is_in", "Channel.access_narrowed_at", "Channel.members_changed_at"),
     "Message.replies_read_at",

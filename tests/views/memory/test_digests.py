@@ -1,7 +1,7 @@
 """Digests: e-mails once in a period, the feed, and the link that ends the e-mails."""
 
 import re
-from datetime import timedelta
+from datetime import datetime, timedelta
 from xml.etree import ElementTree
 
 import pytest
@@ -12,9 +12,17 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from memories import digest_mail
-from memories.models import AccessGrant, AuditEvent, Digest, DigestDelivery, Member
+from memories.models import (
+    AccessGrant,
+    AuditEvent,
+    Digest,
+    DigestDelivery,
+    Member,
+    User,
+    Workspace,
+)
 from memories.rules.memory.digests import RETRY_AFTER
-from tests.factories import MONDAY
+from tests.factories import MONDAY, MemberFactory, WorkspaceFactory
 from tests.views.conftest import Cast
 
 pytestmark = pytest.mark.postgres("conditional updates decide who sends an e-mail")
@@ -56,6 +64,23 @@ def test_each_period_has_one_email(cast: Cast) -> None:
         assert "http://localhost:8000/w/team/catch-up/" in body
     assert run(TUESDAY + timedelta(days=1)) == 0  # nothing new
     assert DigestDelivery.objects.count() == 2
+
+
+def test_the_period_is_the_same_in_each_workspace(
+    cast: Cast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cast.workspace.change_settings({"time_zone": "Asia/Tokyo"})
+    other = WorkspaceFactory(settings={"time_zone": "America/New_York"})
+    MemberFactory(workspace=other, user=cast.users["member"])
+    starts = {}
+
+    def build_digest(user: User, workspace: Workspace, since: datetime, now: datetime) -> None:
+        starts[workspace] = since.isoformat()
+
+    monkeypatch.setattr(digest_mail, "build_digest", build_digest)
+    subscribe(cast, "member")
+    run()
+    assert starts == dict.fromkeys((cast.workspace, other), "2026-01-05T07:00:00+09:00")
 
 
 def test_the_text_is_that_of_catch_up(cast: Cast) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from pytest_httpserver import HTTPServer
 
+from memories.pipeline.ask import asking
 from memories.pipeline.search import indexing
 from tests.llm.endpoint import FakeEndpoint, use_model
 from tests.views.conftest import Cast
@@ -35,11 +36,27 @@ def test_only_a_post_calls_the_model(cast: Cast, settings: Any, httpserver: HTTP
     assert '<span class="line-text">We launch on Monday</span>' in page and 'href="#text-1"' in page
 
 
+def test_a_person_asks_the_model_a_few_times_a_minute(
+    cast: Cast, settings: Any, httpserver: HTTPServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asking, "PER_MINUTE", 1)
+    indexing.index_pending()
+    endpoint = FakeEndpoint(httpserver)
+    endpoint.reply_with("We launch on Monday [1].")
+    use_model(settings, httpserver)
+    counts = []
+    for name in ("member", "member", "insider"):
+        response = cast.clients[name].post(cast.path("ask/"), {"q": "When do we launch?"})
+        assert b"We launch on Monday" in response.content
+        counts.append(len(endpoint.requests))
+    assert counts == [1, 1, 2]
+
+
 @pytest.mark.parametrize(
     ("reply", "shown"),
     [
         ("We launch on Friday [1].", "The texts that you may read do not answer this question."),
-        ("", "The model did not answer, or a budget allows no call now."),
+        ("", "The model did not answer, or a limit allows no call now."),
     ],
 )
 def test_without_a_supported_sentence_the_page_says_why(

@@ -128,7 +128,7 @@ MESSAGE_KEY = tuple_of(ID, ts)  # channel, ts
 
 WORKSPACE = model_schema(
     Workspace,
-    *("pass_queued_at", "next_sync_at", "listed_at"),  # tasks of the installation
+    *("pass_queued_at", "pass_due_at", "next_sync_at", "listed_at"),  # tasks of the installation
     slug=pattern("[-a-zA-Z0-9_]{1,50}"),
     members=list_of(model_schema(Member, user=text(150, min_length=1))),
     caps=list_of(model_schema(Cap)),
