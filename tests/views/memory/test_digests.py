@@ -71,8 +71,8 @@ def test_the_period_is_the_same_in_each_workspace(
     cast: Cast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cast.workspace.change_settings({"time_zone": "Asia/Tokyo"})
-    other = WorkspaceFactory(settings={"time_zone": "America/New_York"})
-    MemberFactory(workspace=other, user=cast.users["member"])
+    american = WorkspaceFactory(settings={"time_zone": "America/New_York"})
+    MemberFactory(workspace=american, user=cast.users["member"])
     starts = {}
 
     def build_digest(user: User, workspace: Workspace, since: datetime, now: datetime) -> None:
@@ -81,7 +81,7 @@ def test_the_period_is_the_same_in_each_workspace(
     monkeypatch.setattr(digest_mail, "build_digest", build_digest)
     subscribe(cast, "member")
     run()
-    assert starts == dict.fromkeys((cast.workspace, other), "2026-01-05T07:00:00+09:00")
+    assert starts == dict.fromkeys((cast.workspace, american), "2026-01-05T07:00:00+09:00")
 
 
 def test_the_next_task_sends_the_others(
