@@ -5,8 +5,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from memories.rules.generate.reply import parse_reply
+from memories.rules.generate.reply_operations import parse_operations
 from memories.rules.generate.reply_statements import says_nothing, strip_thinking
-from memories.rules.memory.operations import parse_operations
 from memories.rules.summariser import (
     OFFLINE,
     PromptForm,

@@ -36,7 +36,7 @@ class ApiKeyForm(forms.Form):
             (30, _("in 30 days")),
             (90, _("in 90 days")),
             (365, _("in a year")),
-            (0, _("never")),
+            (0, _("no expiry")),
         ],
         initial=90,
     )

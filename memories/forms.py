@@ -196,7 +196,7 @@ CHOICE_WORDS: dict[str, dict[str, _Text]] = {
     "notes_inject": {
         "auto": _("always"),
         "manual": _("on request"),
-        "none": _("never"),
+        "none": _("not at all"),
     },
     "merge_mode": {
         "rewrite": _("rewrite the whole text"),

@@ -40,8 +40,9 @@ from memories.devices import find_device, remember_device
 from memories.models import ApiKey, AuditEvent, Digest, Person, User
 from memories.models.ingest.people import BY_EMAIL, BY_SLACK
 from memories.pipeline.access import linking, single_sign_on
+from memories.pipeline.access.single_sign_on import SINGLE_SIGN_ON
 
-SLACK, SINGLE_SIGN_ON = "slack", "sso"  # in the URLs of a sign-in
+SLACK = "slack"  # the provider of a login
 
 
 @receiver(user_logged_in)
@@ -79,9 +80,8 @@ def record_chosen_password(user: User, **kwargs: Any) -> None:
     """
     if user.password_set_at:
         _end_keys(user)
-        _end_single_sign_on(
-            SocialAccount.objects.filter(date_joined__gte=user.password_set_at), user
-        )
+        logins = SocialAccount.objects.filter(date_joined__gte=user.password_set_at)
+        single_sign_on.unlink(user, by=user, logins=logins)
     user.password_set_at = None
     user.save(update_fields=["password_set_at"])
     AuditEvent.objects.record("password_chosen", by=user, subject=user.get_username())
@@ -186,6 +186,15 @@ def _device_of(request: HttpRequest, user: User | None) -> str:
 class SocialLogins(DefaultSocialAccountAdapter):  # type: ignore[misc]
     """Sign in with Slack or with single sign-on."""
 
+    def populate_user(self, request: HttpRequest, sociallogin: Any, data: Any) -> Any:
+        """Refuse a login of another issuer before allauth looks up its account and updates it."""
+        login = sociallogin.account
+        if login.provider == SINGLE_SIGN_ON and single_sign_on.is_of_another_issuer(
+            login.uid, login.extra_data
+        ):
+            raise _refused(request, "issuer", sociallogin)
+        return super().populate_user(request, sociallogin, data)
+
     def pre_social_login(self, request: HttpRequest, sociallogin: Any) -> None:
         if sociallogin.account.provider == SLACK:
             self._find_slack_account(request, sociallogin)
@@ -264,7 +273,7 @@ class SocialLogins(DefaultSocialAccountAdapter):  # type: ignore[misc]
             if account.password_set_at or unproven:
                 _end_keys(account)
             if account.password_set_at or any(p.linked_by != BY_EMAIL for p in unproven):
-                _end_single_sign_on(_unused_logins(request), account)
+                single_sign_on.unlink(account, by=account, logins=_unused_logins(request))
                 _end_password(request, account)
             if not linked_user:
                 sociallogin.connect(request, account)
@@ -321,13 +330,6 @@ def _unused_logins(request: HttpRequest) -> "QuerySet[SocialAccount]":
     used = [record["uid"] for record in records if "uid" in record]
     logins: QuerySet[SocialAccount] = SocialAccount.objects.exclude(uid__in=used)
     return logins
-
-
-def _end_single_sign_on(logins: "QuerySet[SocialAccount]", account: User) -> None:
-    """Delete those logins of an account that are single sign-on."""
-    if logins.filter(user=account).exclude(provider=SLACK).delete()[0]:
-        subject = account.get_username()
-        AuditEvent.objects.record("account", by=account, subject=subject, single_sign_on=False)
 
 
 def _end_password(request: HttpRequest, account: User) -> None:

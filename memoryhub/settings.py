@@ -315,10 +315,13 @@ if SLACK_CLIENT_ID and SLACK_CLIENT_SECRET:
 
 # Single sign-on with any other OpenID Connect provider.
 MEMORYHUB_OIDC_ISSUER = env.str("MEMORYHUB_OIDC_ISSUER", default="").rstrip("/")
+# Earlier addresses of the same provider.
+MEMORYHUB_OIDC_FORMER_ISSUERS = env.list("MEMORYHUB_OIDC_FORMER_ISSUERS", default=[])
 MEMORYHUB_OIDC_CLIENT_ID = env.str("MEMORYHUB_OIDC_CLIENT_ID", default="")
 MEMORYHUB_OIDC_CLIENT_SECRET = env.str("MEMORYHUB_OIDC_CLIENT_SECRET", default="")
 MEMORYHUB_OIDC_NAME = env.str("MEMORYHUB_OIDC_NAME", default="single sign-on")
 MEMORYHUB_OIDC_TRUST_EMAIL = env.bool("MEMORYHUB_OIDC_TRUST_EMAIL", default=False)
+MEMORYHUB_OIDC_SCOPES = env.str("MEMORYHUB_OIDC_SCOPES", default="openid profile email")
 try:
     MEMORYHUB_OIDC_ROLES = parse_claim_roles(env.str("MEMORYHUB_OIDC_ROLES", default=""))
 except ValueError as error:
@@ -330,7 +333,11 @@ if MEMORYHUB_OIDC_ISSUER and MEMORYHUB_OIDC_CLIENT_ID:
             "name": MEMORYHUB_OIDC_NAME,
             "client_id": MEMORYHUB_OIDC_CLIENT_ID,
             "secret": MEMORYHUB_OIDC_CLIENT_SECRET,
-            "settings": {"server_url": MEMORYHUB_OIDC_ISSUER, "oauth_pkce_enabled": True},
+            "settings": {
+                "server_url": MEMORYHUB_OIDC_ISSUER,
+                "oauth_pkce_enabled": True,
+                "scope": MEMORYHUB_OIDC_SCOPES.split(),
+            },
         }
     )
 
@@ -396,8 +403,9 @@ MEMORYHUB_HEARTBEAT_MAX = env.float("MEMORYHUB_HEARTBEAT_MAX", default=5 * MEMOR
 
 # The key for /metrics. Without it there are no metrics.
 MEMORYHUB_METRICS_KEY = env.str("MEMORYHUB_METRICS_KEY", default="")
-# The collector of traces. OpenTelemetry itself reads its other variables.
+# The collector of traces, either one. OpenTelemetry itself reads its other variables.
 OTEL_EXPORTER_OTLP_ENDPOINT = env.str("OTEL_EXPORTER_OTLP_ENDPOINT", default="")
+OTEL_EXPORTER_OTLP_TRACES_ENDPOINT = env.str("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", default="")
 
 # Logs
 

@@ -13,18 +13,18 @@ logger = logging.getLogger(__name__)
 def trace_requests(
     get_response: Callable[[HttpRequest], HttpResponse],
 ) -> Callable[..., HttpResponse]:
-    """Middleware: send a span for each request to OTEL_EXPORTER_OTLP_ENDPOINT.
+    """Middleware: send a span for each request to the collector in the settings.
 
     A span holds the method, the route and the status. A path or a query may hold a search.
     """
-    if not settings.OTEL_EXPORTER_OTLP_ENDPOINT:
+    if not (settings.OTEL_EXPORTER_OTLP_ENDPOINT or settings.OTEL_EXPORTER_OTLP_TRACES_ENDPOINT):
         raise MiddlewareNotUsed
     try:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
         from opentelemetry.sdk.trace import TracerProvider
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
     except ImportError as error:
-        logger.warning("no traces are sent: install memoryhub[otel]")
+        logger.warning("no traces are sent: install OpenTelemetry (docs/operate.md, Traces)")
         raise MiddlewareNotUsed from error
 
     provider = TracerProvider()

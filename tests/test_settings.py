@@ -149,6 +149,15 @@ def test_a_secret_may_lie_in_a_file(tmp_path: Path) -> None:
         ({}, "len(s.MEMORYHUB_KEYS)", "1"),
         ({"MEMORYHUB_KEYS": "A" * 43 + "=," + "B" * 43 + "="}, "len(s.MEMORYHUB_KEYS)", "2"),
         ({"MEMORYHUB_BROKER": "redis://h:1/2"}, "s.Q_CLUSTER['redis']", "redis://h:1/2"),
+        (
+            {
+                "MEMORYHUB_OIDC_ISSUER": "https://login.example.com",
+                "MEMORYHUB_OIDC_CLIENT_ID": "hub",
+                "MEMORYHUB_OIDC_SCOPES": "openid groups",
+            },
+            "s.SOCIALACCOUNT_PROVIDERS['openid_connect']['APPS'][0]['settings']['scope']",
+            "['openid', 'groups']",
+        ),
     ],
 )
 def test_settings_follow_the_environment(

@@ -98,6 +98,16 @@ def role_of(user: User) -> str:
     return "".join(Member.objects.filter(user=user).values_list("role", flat=True))
 
 
+def test_the_provider_is_asked_for_the_scopes_of_the_settings(
+    client: Client, provider: Provider, settings: Any
+) -> None:
+    [app] = openid_apps(provider.url, "sso")["openid_connect"]["APPS"]
+    app["settings"]["scope"] = ["openid", "groups"]
+    settings.SOCIALACCOUNT_PROVIDERS = {"openid_connect": {"APPS": [app]}}
+    query = parse_qs(urlsplit(client.get("/login/sso/")["Location"]).query)
+    assert set(query["scope"][0].split()) == {"openid", "groups"}
+
+
 def test_claims_set_the_role_at_each_sign_in(client: Client, provider: Provider) -> None:
     MemberFactory(workspace=WorkspaceFactory(), role="admin")
     for groups, role in ((["staff"], "member"), (["boss"], "admin"), (["other"], "")):
@@ -159,6 +169,42 @@ def test_an_account_links_it_from_its_settings(client: Client, provider: Provide
     sign_in(client)
     assert account_of(client) == alice and User.objects.count() == 1
     assert AuditEvent.objects.filter(action="login_linked", actor="alice").count() == 1
+
+
+OLD = "https://old.example.com"
+
+
+@pytest.mark.parametrize("former", [[], [OLD]])
+def test_the_same_id_at_another_issuer_opens_nothing(
+    client: Client, provider: Provider, settings: Any, former: list[str]
+) -> None:
+    """Unless the operator says that it is an earlier address of the same provider."""
+    provider.claims = claims("staff")
+    sign_in(client)
+    user = account_of(client)
+    login = SocialAccount.objects.get()
+    login.extra_data["id_token"]["iss"] = OLD
+    login.save()
+    client.post("/logout/")
+    settings.MEMORYHUB_OIDC_FORMER_ISSUERS = former
+    if former:
+        sign_in(client)
+        assert account_of(client) == user
+        return
+    for _ in range(2):
+        response = sign_in(client)
+        assert response.status_code == 403
+        assert "The provider of Sso has changed" in response.content.decode()
+    assert AuditEvent.objects.filter(action="login_refused", details__why="issuer").count() == 2
+    boss = UserFactory(is_staff=True, is_superuser=True)
+    client.force_login(boss)
+    data = {"action": "unlink_single_sign_on", "_selected_action": [user.pk]}
+    client.post("/admin/memories/user/", data)
+    event = AuditEvent.objects.get(action="account")
+    assert (event.actor, event.subject) == (boss.username, user.username)
+    client.force_login(user)
+    sign_in(client)
+    assert SocialAccount.objects.get().user == user
 
 
 @pytest.mark.parametrize("how", ["another's", "a second one", "inactive"])

@@ -13,8 +13,21 @@ from werkzeug import Request, Response
 from memoryhub.tracing import trace_requests
 
 
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", ""),
+        ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "/v1/traces"),
+    ],
+)
 def test_a_span_has_the_route_and_no_query(
-    client: Client, db: None, httpserver: Any, settings: Any, monkeypatch: pytest.MonkeyPatch
+    client: Client,
+    db: None,
+    httpserver: Any,
+    settings: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    path: str,
 ) -> None:
     bodies: list[bytes] = []
 
@@ -23,8 +36,9 @@ def test_a_span_has_the_route_and_no_query(
         return Response(status=200)
 
     httpserver.expect_request("/v1/traces").respond_with_handler(receive)
-    settings.OTEL_EXPORTER_OTLP_ENDPOINT = httpserver.url_for("").rstrip("/")
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", settings.OTEL_EXPORTER_OTLP_ENDPOINT)
+    address = httpserver.url_for(path).rstrip("/")
+    setattr(settings, name, address)
+    monkeypatch.setenv(name, address)
     processors: list[BatchSpanProcessor] = []
     start = BatchSpanProcessor.__init__
 

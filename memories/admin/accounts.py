@@ -32,6 +32,7 @@ from memories.admin.audience import (
     OperatorAdmin,
     VisibleChoices,
     VisibleFilter,
+    row_action,
     user_of,
 )
 from memories.admin.forgetting import ForgettingAdmin
@@ -39,7 +40,7 @@ from memories.admin.workspaces import MemberInline
 from memories.models import AuditEvent, Digest, Member, Person, User, Workspace
 from memories.models.access.users import no_operator_except
 from memories.models.ingest.people import BY_OPERATOR
-from memories.pipeline.access import operators
+from memories.pipeline.access import operators, single_sign_on
 
 RIGHTS = ("is_active", "is_staff", "is_superuser")
 
@@ -192,6 +193,12 @@ class UserAdmin(AuditedChanges, VisibleChoices, DjangoUserAdmin):  # type: ignor
     filter_horizontal = ()  # the script of these widgets creates boxes without labels
     readonly_fields = ("last_login", "date_joined", "linked_people")
     inlines = (MemberInline,)
+    actions = (
+        row_action("unlink_single_sign_on", _("Unlink from single sign-on"), single_sign_on.unlink),
+    )
+
+    def has_operate_permission(self, request: HttpRequest) -> bool:
+        return user_of(request).is_operator
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         if user_of(request).is_operator:

@@ -5,6 +5,7 @@ from typing import Any
 
 from django.contrib import admin
 from django.db.models import QuerySet
+from django.http import HttpRequest
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html_join
@@ -44,7 +45,7 @@ class ChannelAdmin(ForgettingAdmin, AuditedChanges, ChangeOnly, AudienceAdmin):
         "remember_bots",
     )
     list_filter = (("workspace", VisibleFilter), "kind", "is_archived", "remember_bots")
-    list_select_related = ("workspace", "sync")
+    list_select_related = ("sync",)
     search_fields = ("name", "slack_id", "topic", "purpose")
     readonly_fields = (
         "lists",
@@ -58,6 +59,10 @@ class ChannelAdmin(ForgettingAdmin, AuditedChanges, ChangeOnly, AudienceAdmin):
         "resynced_at",
     )
     fields = ("remember_bots", *readonly_fields)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Channel]:
+        """Give all channels of a workspace the same object, which counts them only once."""
+        return super().get_queryset(request).prefetch_related("workspace")
 
     @admin.display(description=_("related rows"))
     def lists(self, channel: Channel) -> str:

@@ -4,9 +4,19 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from memories.rules.sync.rate_limits import calls_per_minute, seconds_per_call
 from memories.rules.sync.resync_schedule import SYNC_INTERVAL
 
 SYNC_MAX_AGE = 2 * SYNC_INTERVAL
+
+
+def sync_max_age(channels: int, *, slow: bool = False) -> timedelta:
+    """Return how old a sync of so many channels may be. Each takes a call, which Slack limits.
+
+    ``slow``: Slack has the app on its slow plan.
+    """
+    rate = calls_per_minute("conversations.history", slow=slow)
+    return SYNC_MAX_AGE + 2 * timedelta(seconds=channels * seconds_per_call(rate))
 
 
 class HealthProblem(StrEnum):
@@ -22,12 +32,16 @@ class HealthProblem(StrEnum):
 
 @dataclass(frozen=True)
 class HealthSignals:
-    """``worker_at``: the last heartbeat. ``synced_at``: the end of the last complete sync."""
+    """``worker_at``: the last heartbeat. ``synced_at``: the end of the last complete sync.
+
+    ``is_late``: it took place longer ago than a sync takes.
+    """
 
     worker_at: datetime | None
     worker_max_age: timedelta
     is_connected: bool = False
     synced_at: datetime | None = None
+    is_late: bool = False
     is_stopped: bool = False
     is_blocked: bool = False
     failing_channels: int = 0
@@ -35,14 +49,13 @@ class HealthSignals:
 
 
 def find_problems(signals: HealthSignals, now: datetime) -> list[HealthProblem]:
-    """Return the problems in their order. A first sync that has not ended is no problem."""
-    worker_at, synced_at = signals.worker_at, signals.synced_at
-    is_late = synced_at is not None and now - synced_at > SYNC_MAX_AGE
+    """Return the problems in their order."""
+    worker_at = signals.worker_at
     states = {
         HealthProblem.STOPPED: signals.is_stopped,
         HealthProblem.WORKER: worker_at is None or now - worker_at > signals.worker_max_age,
         HealthProblem.MODEL: signals.is_blocked,
-        HealthProblem.SLACK: signals.is_connected and is_late and not signals.is_stopped,
+        HealthProblem.SLACK: signals.is_connected and signals.is_late and not signals.is_stopped,
         HealthProblem.CHANNELS: signals.failing_channels > 0,
         HealthProblem.JOBS: signals.failed_jobs > 0,
     }

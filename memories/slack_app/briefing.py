@@ -53,8 +53,8 @@ def _framed(
 
 
 def _opening_line(news_line: OpeningLine) -> str:
-    channel = [f"_{escape(str(news_line.channel))}_"] if news_line.channel else []
-    return item(strip_bullet(news_line.line.text), *channel)
+    origin = [f"_{escape(news_line.origin)}_"] if news_line.origin else []
+    return item(strip_bullet(news_line.line.text), *origin)
 
 
 def _entry_line(entry: NewsEntry) -> str:

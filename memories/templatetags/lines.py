@@ -56,17 +56,27 @@ def line_items(context: Context, lines: Iterable[LineDisplay]) -> SafeString:
     return mark_safe("\n".join(items))  # noqa: S308  # of format_html
 
 
+@register.simple_tag(takes_context=True)
+def opens_for(context: Context, lines: Iterable[LineDisplay]) -> bool:
+    """Return whether one of the lines was edited or pinned just now."""
+    chosen = (context.get("open_line"), context.get("focus_line"))
+    return any(line.position in chosen for line in lines)
+
+
 def _line_item(context: Context, line: LineDisplay) -> SafeString:
     card, language = context["card"], get_language()
-    version = context["shown"].version
+    shown = context["shown"]
+    version = shown.version
     path = reverse("lines-edit", args=[version.memory_id, line.position])
+    path = f"{path}?words={line.digest}"
     htmx = EMPTY
     if context.get("edits") and not line.is_redacted:
         htmx = format_html(
-            ' hx-get="{}?on={}" hx-trigger="click once" hx-target="next .line-form"'
+            ' hx-get="{}&amp;on={}{}" hx-trigger="click once" hx-target="next .line-form"'
             ' hx-swap="innerHTML"',
             path,
             card,
+            format_html("&amp;since={}", shown.since) if shown.since else EMPTY,
         )
     count = len(line.earlier)
     words = ngettext("Replaced %(n)s earlier line", "Replaced %(n)s earlier lines", count)
@@ -141,18 +151,22 @@ def _line_actions(context: Context, line: LineDisplay, path: str, language: str)
         if context["access"].can_edit:
             parts.append(format_html('<a href="{}" data-edit>{}</a>', path, _("Edit")))
             parts.append(_pin_form(context, line))
-        parts.append(format_html('<a href="{}?wrong=1">{}</a>', path, _("This is wrong")))
+        parts.append(format_html('<a href="{}&amp;wrong=1">{}</a>', path, _("This is wrong")))
     html = mark_safe("".join(parts))  # noqa: S308  # of format_html
     return format_html('<div class="line-actions" lang="{}">{}</div>', language, html)
 
 
 def _pin_form(context: Context, line: LineDisplay) -> SafeString:
-    version, card = context["shown"].version, context["card"]
+    shown, card = context["shown"], context["card"]
+    version = shown.version
+    since = EMPTY
+    if shown.since:
+        since = format_html('<input type="hidden" name="since" value="{}">', shown.since)
     return format_html(
         '<form method="post" action="{0}" hx-post="{0}" hx-target="#{1}" hx-swap="outerHTML"'
         ' hx-sync="this:drop"><input type="hidden" name="csrfmiddlewaretoken" value="{2}">'
         '<input type="hidden" name="revision" value="{3}"><input type="hidden" name="on" value="{1}">'
-        '<button class="link" id="{1}-pin-{4}" name="{5}" value="{4}" aria-pressed="{6}"'
+        '{9}<button class="link" id="{1}-pin-{4}" name="{5}" value="{4}" aria-pressed="{6}"'
         ' aria-describedby="{1}-text-{4}" title="{7}">{8}</button></form>',
         reverse("versions-pin", args=[version.pk]),
         card,
@@ -163,6 +177,7 @@ def _pin_form(context: Context, line: LineDisplay) -> SafeString:
         "true" if line.is_pinned else "false",
         _("Updates keep a pinned line unchanged"),
         _("Pinned") if line.is_pinned else _("Pin"),
+        since,
     )
 
 

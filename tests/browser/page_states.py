@@ -67,9 +67,9 @@ def editing(page: Page, story: Story) -> Iterator[str]:
     page.click("#memory-text-0")
     page.wait_for_selector("#memory .line-form form")
     yield "line-in-place"
-    page.fill("#line-text", " ")
+    page.fill("#memory .line-form textarea", " ")
     page.click("#memory .line-form button.primary")
-    page.wait_for_selector("#line-error")
+    page.wait_for_selector("#memory .line-form .band.danger")
     yield "line-refused"
     page.goto(f"{story.channel}?since=7d")
     yield "channel-since"

@@ -167,6 +167,8 @@ class Story:
             "line-edit": f"/m/{self.memory.pk}/lines/0/edit/",
             "line-wrong": f"/m/{self.memory.pk}/lines/0/edit/?wrong=1",
             "versions": f"/m/{self.memory.pk}/versions/",
+            "archive": f"/m/{self.memory.pk}/archive/",
+            "rebuild": f"/m/{self.memory.pk}/rebuild/",
             "notes": "/w/kazoe/notes/",
             "notes-none": "/w/kazoe/notes/?q=nowhere",
             "note-edit": f"/w/kazoe/notes/{note}/edit/",

@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Page, expect
 from pytest_django.live_server_helper import LiveServer
 
-from memories.models import Upload, User, Workspace
+from memories.models import Proposal, Upload, User, Workspace
 from memories.pipeline.access.first_account import setup_token
 from memories.tasks import import_upload, remember
 from tests.browser.conftest import sign_in
@@ -83,6 +83,22 @@ def test_the_palette_by_keyboard_alone(page: Page, story: Story, complaints: lis
     page.keyboard.type("freeze")
     page.keyboard.press("Enter")
     page.wait_for_url("**/search/?q=freeze")
+
+
+def test_the_palette_leaves_out_buttons_of_equal_words(page: Page, story: Story) -> None:
+    """It cannot say which row is meant."""
+    version = story.memory.current
+    for line in version.lines.all()[:2]:
+        Proposal.objects.propose(version, line, "Another text")
+    sign_in(page, story)
+    page.goto(story.at(f"/m/{story.memory.pk}/proposal/"))
+    expect(page.get_by_role("button", name="Reject")).to_have_count(2)
+    page.keyboard.press("Control+k")
+    page.keyboard.type("reject")
+    expect(page.get_by_role("option")).to_have_text(["Search for: reject"])
+    page.keyboard.press("Control+A")
+    page.keyboard.type("notes")
+    expect(page.get_by_role("option").first).to_have_text("Notes")
 
 
 def test_a_preset_fills_in_its_values(page: Page, story: Story, complaints: list[str]) -> None:

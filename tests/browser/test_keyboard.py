@@ -143,7 +143,7 @@ def test_keyboard_only(page: Page, story: Story) -> None:
     page.goto(story.channel)
     to(page, page.locator(".skip"), "Enter")
     to(page, page.locator("#memory-text-0"), "Enter")
-    expect(page.locator("#line-text")).to_be_focused()
+    expect(page.get_by_label("Text of this line")).to_be_focused()
     to(page, page.locator("#memory-line-0 .chip").first, "Enter")
     expect(page.locator(".message.source:target")).to_be_in_viewport()
 

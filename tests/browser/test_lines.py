@@ -16,7 +16,7 @@ def test_a_line_is_fixed_in_two_clicks(page: Page, story: Story, complaints: lis
     page.goto(story.channel)
     before = story.now
     page.locator("#memory-text-0").click()
-    expect(page.locator("#line-text")).to_be_focused()
+    expect(page.get_by_label("Text of this line")).to_be_focused()
     page.keyboard.press("Control+A")
     page.keyboard.type("Kazoe 3 launches on Friday.")
     save = page.get_by_role("button", name="Save line")
@@ -39,11 +39,24 @@ def test_cancel_closes_the_form(page: Page, story: Story, complaints: list[str])
     line = page.locator("#memory-text-0")
     line.hover()
     page.locator("#memory-line-0").get_by_role("link", name="Edit").click()
-    page.locator("#line-text").fill("Half a thought")
+    page.get_by_label("Text of this line").fill("Half a thought")
     page.get_by_role("button", name="Cancel").click()
     expect(line).to_be_focused()
-    expect(page.locator("#line-text")).to_be_hidden()
+    expect(page.get_by_label("Text of this line")).to_be_hidden()
     page.goto(story.at("/help/"))
+
+
+def test_two_open_forms_have_their_own_labels(page: Page, story: Story) -> None:
+    sign_in(page, story)
+    page.goto(story.channel)
+    for position in (0, 1):
+        page.locator(f"#memory-text-{position}").click()
+        form = page.locator(f"#memory-line-{position} .line-form")
+        expect(form.get_by_label("Text of this line")).to_be_focused()
+    assert look_at(page) == []
+    form.get_by_label("Text of this line").fill(" ")
+    form.get_by_role("button", name="Save line").click()
+    expect(form.locator(".band.danger")).to_contain_text("A line cannot be empty.")
 
 
 def test_a_line_is_fixed_without_scripts(plain: BrowserContext, story: Story) -> None:
@@ -52,7 +65,7 @@ def test_a_line_is_fixed_without_scripts(plain: BrowserContext, story: Story) ->
     page.goto(story.channel)
     page.locator("#memory-text-0").click()
     page.locator("#memory-line-0").get_by_role("link", name="Edit").click()
-    page.locator("#line-text").fill("Kazoe 3 launches on Friday.")
+    page.get_by_label("Text of this line").fill("Kazoe 3 launches on Friday.")
     page.get_by_role("button", name="Save line").click()
     expect(page.locator("#memory-text-0")).to_contain_text("Kazoe 3 launches on Friday.")
 

@@ -16,7 +16,7 @@ def test_a_line_is_pinned_and_the_keyboard_stays_where_it_was(
     sign_in(page, story)
     page.goto(story.channel)
     page.locator("#memory-text-1").click()
-    expect(page.locator("#line-text")).to_be_focused()
+    expect(page.get_by_label("Text of this line")).to_be_focused()
     pin = page.locator("#memory-pin-1")
     expect(pin).to_have_attribute("aria-pressed", "false")
     pin.focus()

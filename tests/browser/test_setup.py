@@ -22,7 +22,7 @@ from tests.browser.test_keyboard import to
 from tests.factories import UserFactory
 from tests.slackexports import channel, export_files, slack_message, write_zip
 
-pytestmark = [pytest.mark.browser, pytest.mark.nightly("a long walk")]
+pytestmark = pytest.mark.browser
 
 FILES = export_files(
     {
@@ -58,7 +58,7 @@ def test_a_first_run_leads_to_the_demo(
     assert page.evaluate("document.documentElement.scrollHeight") <= 2 * 900
     assert page.evaluate(COUNT_TAB_STOPS) <= 60
     week = timezone.now() - timedelta(days=8)  # the page shows days
-    for shown in page.locator(".opening time").all():
+    for shown in page.locator(".opening time, .entry .line-text time").all():
         assert datetime.fromisoformat(shown.get_attribute("datetime") or "") >= week
 
 
@@ -83,6 +83,7 @@ def upload(page: Page, story: Story, export: Path, slug: str) -> Upload:
     return Upload.objects.latest("pk")
 
 
+@pytest.mark.nightly("a long walk")
 def test_an_import_without_javascript(plain: BrowserContext, operator: Story, export: Path) -> None:
     page = plain.new_page()
     sign_in(page, operator)
@@ -95,6 +96,7 @@ def test_an_import_without_javascript(plain: BrowserContext, operator: Story, ex
     expect(page.get_by_role("heading", name="Imported, with items left out")).to_be_visible()
 
 
+@pytest.mark.nightly("a long walk")
 def test_an_import_by_keyboard_alone(
     page: Page, operator: Story, export: Path, complaints: list[str]
 ) -> None:
@@ -124,6 +126,7 @@ def test_an_import_by_keyboard_alone(
     assert Message.objects.filter(channel__workspace__slug="typed").count() == 31
 
 
+@pytest.mark.nightly("a long walk")
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("look", LOOKS)
 def test_pages_of_operators(
@@ -140,6 +143,7 @@ def test_pages_of_operators(
     assert {name: problems for name, problems in faults.items() if problems} == {}
 
 
+@pytest.mark.nightly("a long walk")
 def test_the_first_steps_are_japanese_too(
     new_context: CreateContextCallback, operator: Story, export: Path
 ) -> None:

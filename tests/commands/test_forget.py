@@ -214,13 +214,19 @@ class TestAPerson:
             user=UserFactory(), provider="slack", uid="U2",
             extra_data={"userinfo": {**claims, "https://slack.com/user_id": "U2"}},
         )  # fmt: skip
+        single = SocialAccount.objects.create(
+            user=user, provider="sso", uid="7",
+            extra_data={"id_token": {"iss": "https://a", "name": "Quillon"}},
+        )  # fmt: skip
         for email in ("q@example.org", "other@example.org"):
             EmailAddress.objects.create(user=user, email=email, verified=True)
         run("--person", person.slack_id)
         user.refresh_from_db()
         assert (user.email, user.first_name, user.last_name) == ("", "", "")
         assert [a.email for a in EmailAddress.objects.all()] == ["other@example.org"]
-        assert SocialAccount.objects.get() == kept
+        assert list(SocialAccount.objects.order_by("pk")) == [kept, single]
+        single.refresh_from_db()
+        assert single.extra_data == {"id_token": {"iss": "https://a"}}
 
     def test_their_account_loses_its_access_to_the_workspace(self, channel):
         """Before, Slack restricted the account through its person."""

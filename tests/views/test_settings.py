@@ -120,7 +120,7 @@ def test_changes_are_listed(cast: Cast) -> None:
         "Messages per conversation before: 20 after: 30",
         "Keep a history before: on after: off",
         "Messages per conversation before: 50 after: 20",
-        "Notes in contexts before: always after: never",
+        "Notes in contexts before: always after: not at all",
     ]
     assert report.count("on the command line") == 2 and report.count("· insider") == 1
 

@@ -13,7 +13,7 @@ from django.db.migrations.operations.models import CreateModel
 from django.db.models import Model
 from django.utils import timezone
 
-from memories.models import AuditEvent
+from memories.models import AuditEvent, Heartbeat
 from memories.pipeline.transfer.backup import migrations
 from memories.rules.transfer.upgrade import find_upgrade_problems
 from memoryhub import __version__
@@ -21,8 +21,8 @@ from memoryhub import __version__
 
 class Command(BaseCommand):
     help = (
-        "Show which migrations an upgrade would run, on how many rows, the space and the age of the"
-        " last backup. Status 1: something speaks against it now. Nothing is changed."
+        "Show which migrations an upgrade would run, on how many rows, the space, the age of the last"
+        " backup, and whether a worker runs. Status 1: something speaks against it now. Nothing is changed."
     )
     requires_system_checks = ()
 
@@ -39,7 +39,9 @@ class Command(BaseCommand):
         self.stdout.write(f"Size of the database: {size:,} bytes")
         if free is not None:
             self.stdout.write(f"Free space beside it: {free:,} bytes")
-        last_backup = None
+        last_backup = last_beat = None
+        if Heartbeat._meta.db_table in tables:
+            last_beat = Heartbeat.objects.last_beat()
         if AuditEvent._meta.db_table in tables:
             backups = AuditEvent.objects.filter(action="backup").order_by("-pk")
             last_backup = backups.values_list("at", flat=True).first()
@@ -51,6 +53,7 @@ class Command(BaseCommand):
             database_bytes=size,
             free_bytes=free,
             last_backup=last_backup,
+            last_beat=last_beat,
         )
         if problems:
             raise CommandError("\n".join(problems))

@@ -14,6 +14,7 @@ from memories.models.access.audit import AuditEvent
 from memories.models.access.readers import MEMBERSHIP_LASTS, AudienceQuerySet, Reader
 from memories.models.access.users import User
 from memories.rules.access import roles
+from memories.rules.health import SYNC_MAX_AGE, sync_max_age
 from memories.rules.settings import MemorySettings, parse_setting, parse_settings
 
 
@@ -94,6 +95,18 @@ class Workspace(models.Model):
     def memory_settings(self) -> MemorySettings:
         """The settings, with defaults for unset values."""
         return parse_settings(self.settings)
+
+    @cached_property
+    def sync_max_age(self) -> timedelta:
+        """How old its last complete sync may be. It is longer with more channels."""
+        connection = getattr(self, "slack_connection", None)
+        is_slow = connection is not None and connection.slow_plan
+        channels = self.channels.followed().filter(bot_is_in=True)
+        return sync_max_age(channels.count(), slow=is_slow)
+
+    def is_late(self, age: timedelta) -> bool:
+        """Return whether a sync of this age is late. It counts channels only if it may be."""
+        return age > SYNC_MAX_AGE and age > self.sync_max_age
 
     @transaction.atomic
     def change_settings(

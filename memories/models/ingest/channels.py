@@ -13,7 +13,7 @@ from memories.models.access.audit import AuditEvent
 from memories.models.access.readers import MEMBERSHIP_LASTS, AudienceQuerySet, Reader
 from memories.models.access.users import User
 from memories.models.access.workspaces import Member, Workspace
-from memories.models.ingest.people import Person
+from memories.models.ingest.people import Person, PersonQuerySet
 from memories.rules.ingest.timestamps import to_micros
 
 
@@ -153,9 +153,7 @@ class Channel(models.Model):
         """
         if self.is_shared:
             return True
-        accounts = Member.objects.filter(workspace=self.workspace_id, role=Member.Role.GUEST)
-        by_role = Person.objects.filter(user__in=accounts.values("user"))
-        guests = Person.objects.restricted() | by_role
+        guests = Person.objects.restricted() | self._guests_by_role()
         is_unknown = self.members_known_at is None or (
             self.workspace.connected_at is not None
             and self.members_known_at < now - MEMBERSHIP_LASTS
@@ -164,12 +162,21 @@ class Channel(models.Model):
             return guests.filter(channels=self).exists()
         return guests.filter(workspace=self.workspace_id).exists()
 
-    def readers(self, now: datetime) -> Reader:
-        """Return the reader that reads what every reader of the channel may read.
+    def _guests_by_role(self) -> PersonQuerySet:
+        """Return the people whose account has the role of a guest in this workspace."""
+        accounts = Member.objects.filter(workspace=self.workspace_id, role=Member.Role.GUEST)
+        return Person.objects.filter(user__in=accounts.values("user"))
 
-        With guests, or people from another organisation, this is the channel alone.
+    def readers(self, now: datetime) -> Reader:
+        """Return the reader that reads what everybody may read who reads the channel in Slack.
+
+        With guests, or people from another organisation, this is the channel alone. Every full
+        member in Slack reads a public channel there, whatever their role in the hub.
         """
-        return Reader(is_public=True, channel_id=self.pk, is_narrowed=self.has_guests(now), now=now)
+        full = self._guests_by_role().full_members()
+        guests = full.filter(workspace=self.workspace_id, is_deleted=False)
+        is_narrowed = self.has_guests(now) or (self.is_public and guests.exists())
+        return Reader(is_public=True, channel_id=self.pk, is_narrowed=is_narrowed, now=now)
 
     def update_fields(self, values: dict[str, Any]) -> bool:
         """Save these fields; return whether any of them changed."""

@@ -38,6 +38,11 @@ def claims(extra_data: dict[str, Any]) -> dict[str, Any]:
     return {**(extra_data.get("id_token") or {}), **(extra_data.get("userinfo") or {})}
 
 
+def issuer(extra_data: dict[str, Any]) -> str:
+    """Return the issuer of a sign-in, "" if it is not known."""
+    return str((extra_data.get("id_token") or {}).get("iss", ""))
+
+
 @transaction.atomic
 def forget(person: Person, now: datetime, *, by: User | None) -> None:
     """Remove sign-ins with Slack, addresses and claims of a person from their accounts.
@@ -60,7 +65,9 @@ def forget(person: Person, now: datetime, *, by: User | None) -> None:
             addresses.add(str(login_claims.get("email", "")).lower())
             login.delete()
             User.objects.filter(pk=login.user_id).update(first_name="", last_name="")
-    SocialAccount.objects.filter(user__in=users).update(extra_data={})  # of single sign-on
+    for login in SocialAccount.objects.filter(user__in=users):  # of single sign-on
+        login.extra_data = {"id_token": {"iss": issuer(login.extra_data)}}
+        login.save(update_fields=["extra_data"])
     linked_users = User.objects.filter(pk__in=users)
     for user in linked_users:
         if user.email.lower() in addresses:

@@ -1,4 +1,4 @@
-"""Rights from single sign-on: roles by the claims of the issuer, and its verified addresses."""
+"""Single sign-on: roles by the claims of the issuer, its verified addresses, and its logins."""
 
 import logging
 from collections.abc import Collection
@@ -7,17 +7,46 @@ from typing import Any
 from django.conf import settings
 from django.db import transaction
 
-from memories.models import RoleRefused, User, Workspace
+from memories.models import AuditEvent, RoleRefused, User, Workspace
 from memories.pipeline.access import linking, operators
 from memories.rules.access.claims import OPERATOR, roles_from_claims
 
 logger = logging.getLogger(__name__)
+
+SINGLE_SIGN_ON = "sso"  # the provider of a login
 
 
 def has_role(extra_data: dict[str, Any]) -> bool:
     """Return whether a person with these claims may have an account."""
     rules = settings.MEMORYHUB_OIDC_ROLES
     return not rules or any(roles_from_claims(linking.claims(extra_data), rules))
+
+
+def is_of_another_issuer(uid: str, extra_data: dict[str, Any]) -> bool:
+    """Return whether the login with this id was stored for another issuer.
+
+    Two issuers may use the same ids, and allauth looks up a login by its id alone.
+    """
+    # allauth's models can only be imported after all apps are loaded.
+    from allauth.socialaccount.models import SocialAccount
+
+    for login in SocialAccount.objects.filter(provider=SINGLE_SIGN_ON, uid=uid):
+        stored = linking.issuer(login.extra_data)
+        former = settings.MEMORYHUB_OIDC_FORMER_ISSUERS
+        return stored not in ("", linking.issuer(extra_data), *former)
+    return False
+
+
+def unlink(user: User, *, by: User | None, logins: Any = None) -> bool:
+    """Delete the logins of an account, or those among ``logins``; return whether there were any."""
+    from allauth.socialaccount.models import SocialAccount  # as above
+
+    rows = SocialAccount.objects.all() if logins is None else logins
+    is_deleted = bool(rows.filter(user=user, provider=SINGLE_SIGN_ON).delete()[0])
+    if is_deleted:
+        subject = user.get_username()
+        AuditEvent.objects.record("account", by=by, subject=subject, single_sign_on=False)
+    return is_deleted
 
 
 @transaction.atomic

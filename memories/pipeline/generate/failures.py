@@ -27,23 +27,23 @@ def handle_failure(
     """
     pause = timedelta(seconds=settings.MEMORYHUB_BACK_OFF)
     wait = backoff_delay(pause, job.attempts, random.random())  # noqa: S311  # spreads retries
-    retry_after = timedelta(seconds=error.retry_after) if error.retry_after else wait
-    is_partly_paid = error.spent.calls > 0
-    others_succeed = is_partly_paid or bool(
-        job.failed_at and others_answered_at and others_answered_at > job.failed_at
-    )
+    retry_after = timedelta(seconds=error.retry_after or 0)
     step = choose_next_step(
-        error.code, job.attempts, RequestStrategy(job.strategy), others_succeed=others_succeed
+        error.code,
+        job.attempts,
+        RequestStrategy(job.strategy),
+        is_partly_paid=error.spent.calls > 0,
+        others_succeed=bool(
+            job.failed_at and others_answered_at and others_answered_at > job.failed_at
+        ),
     )
     with transaction.atomic():
         if step.action is Action.GIVE_UP:
             job.dead_letter(error, now)
-        elif step.action is Action.WAIT and not is_partly_paid:
-            job.release(error.code, str(error), now + retry_after, failed_at=now)
         elif step.action is Action.WAIT:
-            job.retry_later(error, now + retry_after, step.strategy)
+            job.release(error.code, str(error), now + (retry_after or wait), failed_at=now)
         else:
-            at = now if step.action is Action.RETRY_NOW else now + wait
+            at = now if step.action is Action.RETRY_NOW else now + max(wait, retry_after)
             reply = job.saved_reply if step.changes_form else None
             job.retry_later(
                 error, at, step.strategy, PromptForm(reply.form).opposite if reply else None

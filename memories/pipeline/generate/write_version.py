@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import Any, NamedTuple
 
 from django.utils import timezone
@@ -104,14 +105,25 @@ def build_lines(
     lines = []
     for line in parsed.lines:
         # A request that is built again may have more references than the reply's own.
-        refs = (ref for ref in line.refs if ref <= len(sources))
-        keys = dict.fromkeys(key for ref in refs for key in sources[ref - 1])
-        made = Line(f"- {line.text}", Origin.MODEL, sources=tuple(keys)[:MAX_SOURCES])
+        refs = sorted((ref for ref in line.refs if ref <= len(sources)), reverse=True)
+        keys = _choose_messages([sources[ref - 1] for ref in refs])
+        made = Line(f"- {line.text}", Origin.MODEL, sources=keys)
         made = replace(made, kind=line.kind or "", unverified=bool(line.unverified))
         if same := by_person.get(strip_bullet(line.text)):
             made = replace(made, author=same.author, at_us=same.at_us, unverified=False)
         lines.append(made)
     return lines
+
+
+def _choose_messages(groups: Sequence[Sequence[int]]) -> tuple[int, ...]:
+    """Return at most MAX_SOURCES messages: the newest of each group, then the next of each."""
+    keys = tuple(dict.fromkeys(key for group in groups for key in group))
+    if len(keys) <= MAX_SOURCES:
+        return keys
+    sent = dict(Message.objects.filter(pk__in=keys).values_list("pk", "micros"))
+    newest_first = [sorted(group, key=lambda key: -sent.get(key, 0)) for group in groups]
+    in_turn = (key for row in zip_longest(*newest_first) for key in row if key is not None)
+    return tuple(dict.fromkeys(in_turn))[:MAX_SOURCES]
 
 
 def settle_segments(job: Job, outcome: str) -> None:

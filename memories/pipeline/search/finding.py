@@ -107,9 +107,12 @@ def find(
     groups = []
     for kind in _kinds(query):
         of_lines = kind is Kind.ARCHIVE or bool(query.line_kind)
-        rows = _filtered(_readable(kind, workspace, reader), kind, query, author)
+        rows = _with_parts(_readable(kind, workspace, reader), kind, query)
+        lines = _lines(kind, query, author, since, before)
         if of_lines:
-            rows = rows.filter(Exists(_lines(kind, query).filter(version=OuterRef("pk"))))
+            rows = rows.filter(Exists(lines.filter(version=OuterRef("pk"))))
+        else:
+            rows = _written_by(rows, kind, query, author)
         if channel is not None:
             column = "memory__channel" if rows.model is MemoryVersion else "channel"
             rows = rows.filter(**{column: channel})
@@ -117,14 +120,14 @@ def find(
             # An excluded word may be in another line of the version.
             [term for term in query.terms if not (of_lines and term.excluded)],
             keys,
-            since_us=since,
-            before_us=before,
+            since_us=None if of_lines else since,
+            before_us=None if of_lines else before,
             below=below if query.kind else None,
         )
         if matching.query.is_empty():  # the reader has no audience with texts of this kind
             continue
         if of_lines:
-            groups.append(_group_lines(kind, matching, query))
+            groups.append(_group_lines(kind, matching, lines, query))
         else:
             groups.append(_group(kind, matching, query, reader))
     return SearchResults([group for group in groups if group.rows])
@@ -194,8 +197,6 @@ def _kinds(query: Query) -> list[Kind]:
     kinds = [query.kind] if query.kind else list(Kind)
     if query.writer:
         kinds = [kind for kind in kinds if kind not in (Kind.NOTES, Kind.MESSAGES)]
-    if query.person:  # lines have no author
-        kinds = [kind for kind in kinds if kind is not Kind.ARCHIVE]
     if query.has & {Has.FILE, Has.THREAD}:
         kinds = [kind for kind in kinds if kind is Kind.MESSAGES]
     if query.line_kind:
@@ -230,9 +231,7 @@ def _readable(kind: Kind, workspace: Workspace, reader: Reader) -> Any:
     return versions.current().filter(of_thread if kind is Kind.THREADS else ~of_thread)
 
 
-def _filtered(
-    rows: SearchableQuerySet[Any], kind: Kind, query: Query, author: "_Author | None"
-) -> SearchableQuerySet[Any]:
+def _with_parts(rows: SearchableQuerySet[Any], kind: Kind, query: Query) -> SearchableQuerySet[Any]:
     text = "text" if kind is Kind.MESSAGES else "content"
     if Has.LINK in query.has:
         rows = rows.containing(text, _LINKS.get(kind, "://"))
@@ -242,7 +241,13 @@ def _filtered(
         rows = rows.containing("raw", '"files"')
     if Has.THREAD in query.has:
         rows = rows.filter(thread_ts=F("ts"), reply_count__gt=0)
-    if query.writer and kind is not Kind.ARCHIVE:
+    return rows
+
+
+def _written_by(
+    rows: SearchableQuerySet[Any], kind: Kind, query: Query, author: "_Author | None"
+) -> SearchableQuerySet[Any]:
+    if query.writer:
         rows = rows.filter(origin=query.writer)
     if author is not None:
         rows = rows.filter(author.of_message if kind is Kind.MESSAGES else author.of_text)
@@ -260,22 +265,33 @@ def _group(kind: Kind, matching: Any, query: Query, reader: Reader) -> Group:
     return Group(kind, rows, matching.count_up_to(COUNTED + 1), below=hits[limit - 1][1])
 
 
-def _lines(kind: Kind, query: Query) -> LineQuerySet:
-    """Return the archived lines or those in force, of the kind in the query."""
+def _lines(
+    kind: Kind, query: Query, author: "_Author | None", since: int | None, before: int | None
+) -> LineQuerySet:
+    """Return the archived lines or those in force, with the kind, author and days of the query."""
     lines = Line.objects.archived() if kind is Kind.ARCHIVE else Line.objects.in_force()
-    return lines.filter(kind=query.line_kind) if query.line_kind else lines
+    if query.line_kind:
+        lines = lines.filter(kind=query.line_kind)
+    if query.writer:
+        lines = lines.filter(origin=query.writer)
+    if author is not None:
+        lines = lines.filter(author.of_text)
+    if since is not None:
+        lines = lines.filter(at_us__gte=since)
+    return lines if before is None else lines.filter(at_us__lt=before)
 
 
-def _group_lines(kind: Kind, matching: Any, query: Query) -> Group:
-    """Return lines that match the terms, of the newest versions that do."""
+def _group_lines(kind: Kind, matching: Any, lines: LineQuerySet, query: Query) -> Group:
+    """Return those of the lines that match the terms, of the newest versions that do."""
     versions = matching.newest(LINE_VERSIONS + 1)
     keys = [pk for pk, _ in versions[:LINE_VERSIONS]]
-    lines = _lines(kind, query).filter(version__in=keys).newest_first()
+    lines = lines.filter(version__in=keys).newest_first()
     rows = [
         line
-        for line in lines.select_related("version__memory__channel", "version__memory__workspace")
+        for line in lines.select_related(
+            "author", "version__memory__channel", "version__memory__workspace"
+        )
         if tokenizer.matches_terms(_tokens_of(line), query.terms)
-        and query.writer in ("", line.origin)
         and (Has.LINK not in query.has or "://" in line.text)
         and (Has.CODE not in query.has or "`" in line.text)
     ]

@@ -1,7 +1,7 @@
 """Coverage: how far a channel is read from Slack, and why not further."""
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.utils.functional import Promise
@@ -10,7 +10,6 @@ from django.utils.translation import gettext_lazy as _
 
 from memories.models import Channel, ChannelSync, Workspace
 from memories.models.sync.channel_sync import sync_of
-from memories.rules.health import SYNC_MAX_AGE
 from memories.rules.ingest.timestamps import from_micros, micros
 
 TEMPORARY_CODES = ("", "new", "walking", "threads", "ratelimited")  # need no person
@@ -77,13 +76,18 @@ class Coverage:
 
 
 def is_late(workspace: Workspace, now: datetime) -> bool:
-    """Return if the last sync of a connected workspace is older than SYNC_MAX_AGE."""
+    """Return whether the last sync of a connected workspace took place too long ago."""
     connected_at = workspace.connected_at
-    return connected_at is not None and now - (workspace.synced_at or connected_at) > SYNC_MAX_AGE
+    if connected_at is None:
+        return False
+    return workspace.is_late(now - (workspace.synced_at or connected_at))
 
 
 def coverage_of(channel: Channel, now: datetime) -> Coverage:
-    """Return the coverage. No query if the channel was read with its ``sync``."""
+    """Return the coverage. No query if the channel was read with its ``sync`` and workspace.
+
+    A read that is minutes old takes one, for the number of channels.
+    """
     sync = sync_of(channel)
     gaps = tuple(_gaps(sync))
     end = _moment(sync.history_newest_ts or sync.synced_ts)
@@ -130,7 +134,7 @@ def _explain(
         return "new", _("Not read completely yet.")
     if sync.history_started_at is not None:
         return "threads", _("Thread replies are being read.")
-    if behind > SYNC_MAX_AGE.total_seconds():
+    if channel.workspace.is_late(timedelta(seconds=behind)):
         return "late", _("The last sync was long ago. Check that the worker is running.")
     return "", ""
 

@@ -11,7 +11,7 @@ MAX_FAILURES = 5  # in a row: then no call begins before a probe succeeds
 MAX_PAUSE = timedelta(minutes=10)
 
 RATE_LIMITED = "rate_limited"
-OUTAGES = frozenset({"server_error", "connection", "timeout", "malformed"})
+OUTAGES = frozenset({"server_error", "connection", "timeout", "malformed", "empty"})
 OPERATOR_FAULTS = frozenset({"out_of_credit", "unauthorised", "forbidden", "not_found"})
 
 

@@ -28,7 +28,7 @@ class Fault(StrEnum):
     TOO_SHORT = "too_short"
     WRONG_LANGUAGE = "wrong_language"
     NO_OPERATION = "no_operation"  # a merge can apply none of the operations
-    NOTHING = "nothing"  # "nothing worth keeping", but the messages have content (rule 8)
+    NOTHING = "nothing"  # "nothing worth keeping", but a message is salient (rule 8)
     NO_ROOM = "no_room"  # a reasoning model used the whole limit before its answer
 
 
@@ -84,7 +84,6 @@ POLICIES: dict[str, Policy] = {
     "refusal": _REFUSED,
     # The reply is unusable. The next one may be better.
     **dict.fromkeys(_BAD_REPLIES, Policy(Action.RETRY_NOW, changes_form=True)),
-    "empty": Policy(Action.RETRY_NOW),  # there is no reply whose form could be changed
     "no_room": Policy(Action.RETRY_NOW),  # the endpoint's thinking allowance has grown
     # A safety rule stopped every line. Another call would cost again and change nothing.
     "quarantined": Policy(Action.GIVE_UP),
@@ -94,15 +93,22 @@ POLICIES: dict[str, Policy] = {
 
 
 def choose_next_step(
-    code: str, attempt: int, strategy: RequestStrategy, *, others_succeed: bool = False
+    code: str,
+    attempt: int,
+    strategy: RequestStrategy,
+    *,
+    is_partly_paid: bool = False,
+    others_succeed: bool = False,
 ) -> NextStep:
     """Return what happens after attempt number ``attempt`` failed with this fault and strategy.
 
+    ``is_partly_paid``: the endpoint answered some calls of the attempt, which the next one pays again.
     ``others_succeed``: the endpoint has answered other requests since this one failed before. Then an
     outage is a fault of the request.
     """
     policy = POLICIES.get(code, _LATER)
-    if others_succeed and code in OUTAGES:
+    is_outage_of_request = others_succeed and code in OUTAGES
+    if policy.action is Action.WAIT and (is_partly_paid or is_outage_of_request):
         policy = _LATER
     if policy.action in (Action.WAIT, Action.GIVE_UP):
         return NextStep(policy.action, strategy)

@@ -20,7 +20,7 @@ from memories.rules.memory.identity import MemoryScope, MemoryType
 from memories.rules.safety.secrets import redact
 from memories.rules.salience import is_salient
 from memories.rules.summariser import MemoryLine, PromptForm, Reference, Request
-from memories.rules.tokens import WIDE_CHARACTER, estimate_tokens
+from memories.rules.tokens import estimate_tokens
 
 MAX_REFERENCE_TOKENS = 120
 MAX_LINE_CHARACTERS = 6_000  # a longer message is shown in parts
@@ -29,11 +29,6 @@ THREAD = "↳"
 UNKNOWN_AUTHOR = "unknown"
 _TOKENS_PER_BULLET = 30
 _MAX_BULLETS = 10
-
-_MIN_MESSAGES = 3  # with content: below it a model may reply that nothing is worth keeping
-_WORD = re.compile(r"[^\W\d_]{2,}")
-_MIN_WORDS = 3  # of a message with content
-_MIN_WIDE_CHARACTERS = 6
 
 _FENCE_WORDS = "messages|existing|added|reference|end"
 _FENCE_LIKE = re.compile(rf"^\s*<<|<<(?=\s*(?:{_FENCE_WORDS})\b)", re.IGNORECASE | re.MULTILINE)
@@ -108,13 +103,7 @@ def may_keep_nothing(request: Request) -> bool:
     """Return whether the prompt offers the reply "nothing worth keeping" (rule 8)."""
     if request.memory_type is not MemoryType.SHORT_TERM or not request.messages:
         return False
-    texts = [message.text for message in request.messages if _has_content(message.text)]
-    return len(texts) < _MIN_MESSAGES or not any(map(is_salient, texts))
-
-
-def _has_content(text: str) -> bool:
-    wide_characters = WIDE_CHARACTER.findall(text)
-    return len(_WORD.findall(text)) >= _MIN_WORDS or len(wide_characters) >= _MIN_WIDE_CHARACTERS
+    return not any(is_salient(message.text) for message in request.messages)
 
 
 def shown_references(request: Request) -> Sequence[Reference]:

@@ -14,13 +14,13 @@ from memories.rules.generate.line_choice import (
     most_salient,
 )
 from memories.rules.generate.prompt_texts import PERSON_MARK, TEXTS
+from memories.rules.generate.reply_operations import parse_operations
 from memories.rules.generate.reply_statements import (
     REMARK,
     Spans,
     Statement,
     parse_statements,
     says_nothing,
-    split_refs,
     strip_thinking,
 )
 from memories.rules.language import detect_language
@@ -31,7 +31,6 @@ from memories.rules.memory.operations import (
     DropReason,
     apply_operations,
     order_lines,
-    parse_operations,
 )
 from memories.rules.memory.sources import MIN_SCORE, SourceFinder, search_words, significant_words
 from memories.rules.memory.superseding import find_superseded
@@ -281,16 +280,15 @@ class _LineReader:
         )
 
     def read_operations(self, text: str) -> Iterator[Change]:
-        """Yield the operations with their lines and sources. Rows without a statement are skipped."""
+        """Yield the operations with their lines and sources."""
         existing = {line.ref for line in self.request.existing}
         for operation in parse_operations(text):
             if operation.removes:
-                refs = self._expand(split_refs(operation.text)[1])
+                refs = self._expand(operation.statement.spans)
                 sources = tuple(ref for ref in refs if ref not in existing)
                 yield Change(None, operation.targets, sources)
                 continue
-            bullet = f"- {operation.text}" if operation.targets else operation.text
-            for line in self.read(parse_statements(bullet)):
+            for line in self.read([operation.statement]):
                 yield Change(line, operation.targets, line.refs)
 
     def _expand(self, spans: Spans) -> list[int]:

@@ -113,8 +113,13 @@ def parse_statements(text: str) -> list[Statement]:
 
     A heading gives its kind to the statements below it.
     """
-    statements = map(_clean, _from_json(text) or list(_from_rows(text)))
+    statements = map(clean_statement, split_statements(text))
     return [s for s in statements if s.text and not says_nothing(s.text)]
+
+
+def split_statements(text: str) -> list[Statement]:
+    """Return the statements of a reply with their labels, refs and marks as they are."""
+    return _from_json(text) or list(_from_rows(text))
 
 
 def _from_rows(text: str) -> Iterator[Statement]:
@@ -173,7 +178,7 @@ def _split_bullets(row: str, kind: Kind | None) -> Iterator[Statement]:
                 yield Statement(piece, kind)
 
 
-def _clean(statement: Statement) -> Statement:
+def clean_statement(statement: Statement) -> Statement:
     """Separate label and refs from the text, and remove marks. Label and refs come in any order."""
     text = _DOUBLE_BRACKETS.sub(r"[\1]", " ".join(statement.text.split()))
     kind, spans = statement.kind, statement.spans

@@ -1,12 +1,9 @@
 """Merges by operations: lines stay as they are except those that a reply changes (DESIGN 3).
 
-Each row of a reply is an operation. ``+ text [n]`` adds a line. ``~ L12 text [n]`` replaces a line,
-and ``~ L12,L15 text`` replaces several. ``- L12 [n]`` removes a line that is settled. An operation
-names a line by its number in the prompt. Code decides which operations to apply.
+`reply_operations` parses the operations of a reply. Code decides here which of them to apply.
 """
 
 import math
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -21,13 +18,6 @@ from memories.rules.tokens import estimate_tokens
 
 ARCHIVE_HALF_LIFE = 30 * 24 * HOUR  # microseconds after which a line has half its value
 
-_LINES = r"\[?L(?P<lines>\d{1,6}(?:\s*(?:,|、|and|&)\s*L?\d{1,6})*)\]?"
-_REPLACE = re.compile(rf"\s*[-*•]?\s*[~〜～]\s*{_LINES}\s*[:：]?\s*(?P<text>\S.*)")
-_REMOVE = re.compile(
-    rf"\s*[-−–—*•]\s*{_LINES}\s*(?P<text>(?:[\[［][^\[\]［］]*[\]］]\s*)*)[.。]?\s*"
-)
-_ADD = re.compile(r"\s*[-*•]?\s*[+＋]\s*(?P<text>\S.*)")
-
 
 class DropReason(StrEnum):
     """The reason for not applying an operation."""
@@ -36,36 +26,6 @@ class DropReason(StrEnum):
     KEPT_LINE = "kept_line"  # a person wrote or pinned the line
     OLDER_NEWS = "older_news"  # the line is newer than the sources of the operation
     DUPLICATE = "known"  # the memory already has this statement
-
-
-@dataclass(frozen=True)
-class Operation:
-    """A row of a reply. Without ``targets`` it adds ``text``, else it replaces these line numbers.
-
-    If it removes them, ``text`` has references only.
-    """
-
-    text: str
-    targets: tuple[int, ...] = ()
-    removes: bool = False
-
-
-def parse_operations(text: str) -> list[Operation]:
-    """Parse the rows of a reply. A row without a sign adds its text."""
-    return [_parse_row(row) for row in text.split("\n") if row.strip()]
-
-
-def _parse_row(row: str) -> Operation:
-    if match := _REMOVE.fullmatch(row):
-        return Operation(match["text"].strip(), _numbers(match["lines"]), removes=True)
-    if match := _REPLACE.fullmatch(row):
-        return Operation(match["text"], _numbers(match["lines"]))
-    match = _ADD.fullmatch(row)
-    return Operation(f"- {match['text']}" if match else row)
-
-
-def _numbers(text: str) -> tuple[int, ...]:
-    return tuple(dict.fromkeys(map(int, re.findall(r"\d+", text))))
 
 
 @dataclass(frozen=True)
@@ -132,7 +92,9 @@ class _WorkingText:
             return DropReason.UNKNOWN_LINE
         if any(place in self.existing and self.existing[place].by_person for place in places):
             return DropReason.KEPT_LINE
-        new_times = (self.at_us.get(ref, 0) for ref in change.refs if ref not in self.existing)
+        new_times = [self.at_us.get(ref, 0) for ref in change.refs if ref not in self.existing]
+        if change.line is not None and len(places) > 1 and change.refs and not new_times:
+            return None  # it makes one line of several and brings no news
         newest_us = max(new_times, default=0)
         if any(self._time(self.lines[place]) > newest_us for place in places):
             return DropReason.OLDER_NEWS

@@ -53,6 +53,11 @@ def burst(rate: int) -> int:
     return max(1, rate // 4)
 
 
+def seconds_per_call(rate: int) -> float:
+    """Return the time between calls once those at once are used up."""
+    return MINUTE / (rate - burst(rate) + 1)
+
+
 def take(bucket: Bucket, rate: int, now: datetime) -> tuple[Bucket, float]:
     """Take one call. Return the new bucket, and 0.0 or the seconds to wait for a call.
 
@@ -60,7 +65,7 @@ def take(bucket: Bucket, rate: int, now: datetime) -> tuple[Bucket, float]:
     """
     if bucket.paused_until is not None and now < bucket.paused_until:
         return bucket, (bucket.paused_until - now).total_seconds()
-    per_second = (rate - burst(rate) + 1) / MINUTE
+    per_second = 1 / seconds_per_call(rate)
     passed = max(0.0, (now - bucket.counted_at).total_seconds())
     left = min(burst(rate), bucket.calls_left + passed * per_second)
     if left >= 1.0 - _TOLERANCE:

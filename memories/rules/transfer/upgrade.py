@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 BACKUP_MAX_AGE = timedelta(days=1)
+HEARTBEAT_MAX_AGE = timedelta(minutes=2)  # a newer heartbeat means that a worker runs
 
 
 def newer_database(migrations: Sequence[tuple[str, str]]) -> str:
@@ -26,6 +27,7 @@ def find_upgrade_problems(
     database_bytes: int,
     free_bytes: int | None,
     last_backup: datetime | None,
+    last_beat: datetime | None,
 ) -> list[str]:
     """Return the reasons against running the ``pending`` migrations now.
 
@@ -36,6 +38,11 @@ def find_upgrade_problems(
     if not pending:
         return []
     problems = []
+    if last_beat is not None and now - last_beat < HEARTBEAT_MAX_AGE:
+        problems.append(
+            "A worker had a heartbeat in the last two minutes. Stop `serve`, `socket` and all workers,"
+            " because queries of the old release may fail during and after the migrations."
+        )
     # SQLite writes changed tables a second time, and everything to the WAL first.
     if free_bytes is not None and free_bytes < 2 * database_bytes:
         problems.append(

@@ -113,8 +113,14 @@
   };
   const match = () => {
     const words = field.value.toLowerCase().split(/\s+/);
-    const targets = new Map([...document.querySelectorAll(places)].map((target) => [wordsOf(target), target]));
-    const hits = [...targets].filter(([text]) => text && words.every((word) => text.toLowerCase().includes(word)));
+    const targets = new Map();
+    for (const target of document.querySelectorAll(places)) {
+      const text = wordsOf(target), first = targets.get(text);
+      // Of equal words in the page, as in each row of a list, none is meant.
+      const isSame = first?.closest("#nav") || (first?.href && first.href === target.href);
+      targets.set(text, !targets.has(text) ? target : isSame ? first : null);
+    }
+    const hits = [...targets].filter(([text, target]) => text && target && words.every((word) => text.toLowerCase().includes(word)));
     if (field.value.trim()) hits.push([list.dataset.search.replace("#", field.value.trim())]);
     list.replaceChildren(...hits.map(([text, opens], i) => {
       const option = Object.assign(document.createElement("li"), { id: `palette-${i}`, role: "option", textContent: text, opens });

@@ -39,6 +39,10 @@ EFFECTS: dict[str, Promise] = {
     "thread_memories": gettext_lazy("Threads need additional calls."),
     "thread_min_messages": gettext_lazy("A lower number means more threads and more calls."),
     "workspace_short_term": gettext_lazy("It needs additional calls."),
+    "merge_mode": gettext_lazy("Rewriting costs more, because each reply repeats the whole text."),
+    "notes_inject": gettext_lazy("Notes make contexts longer, which costs their readers more."),
+    "read_private_channels": gettext_lazy("More channels need more calls."),
+    "slack_commands": gettext_lazy("With a model, each question needs a call."),
 }
 
 # The calls that a setting causes.

@@ -32,13 +32,14 @@ def get_signals(
     Every page calls this. Who may read failed jobs is an expensive query, so it runs only if there
     are any.
     """
-    is_connected = workspace.connected_at is not None
+    is_connected, synced_at = workspace.connected_at is not None, workspace.synced_at
     dead = Job.objects.listed_in(workspace).filter(state=Job.State.DEAD)
     return HealthSignals(
         worker_at=Heartbeat.objects.last_beat() if is_member else now,
         worker_max_age=timedelta(seconds=settings.MEMORYHUB_HEARTBEAT_MAX),
         is_connected=is_connected,
-        synced_at=workspace.synced_at,
+        synced_at=synced_at,
+        is_late=synced_at is not None and workspace.is_late(now - synced_at),
         is_stopped=is_stopped,
         is_blocked=has_trouble,
         failing_channels=channels.failing(EXPECTED_CODES).count() if is_connected else 0,

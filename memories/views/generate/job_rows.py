@@ -60,6 +60,7 @@ REMEDIES: dict[str, str | Promise] = {
     "connection": _PROVIDER,
     "timeout": _PROVIDER,
     "malformed": _PROVIDER,
+    "empty": _PROVIDER,
     "bad_request": _("Correct the model name or address on the server, then retry."),
     "context_too_long": _("Use a model with a longer context, then retry."),
     "length": _("Allow longer memories in the settings, then retry."),

@@ -68,12 +68,13 @@ class VersionDisplay:
     """A version with its lines.
 
     ``author`` says in words who wrote or restored it. ``person`` is the user who did, "" for a model.
-    ``new_lines`` are the lines of a requested period, None without one.
+    ``new_lines`` are the lines of a requested period, None without one. ``since`` is the period in a URL.
     """
 
     version: MemoryVersion
     lines: list[LineDisplay]
     new_lines: list[LineDisplay] | None = None
+    since: str = ""
 
     def __post_init__(self) -> None:
         self.author_kind = author_kind(self.version)
@@ -113,8 +114,10 @@ class VersionDisplay:
 
     @property
     def new_groups(self) -> list[tuple[str, list[LineDisplay]]]:
-        """The new lines by kind."""
-        return _with_titles(self.new_lines or ())
+        """The new lines by kind. In a short-term memory: one group."""
+        if self.is_long_term:
+            return _with_titles(self.new_lines or ())
+        return [("", self.new_lines)] if self.new_lines else []
 
     @property
     def other_lines(self) -> list[LineDisplay]:

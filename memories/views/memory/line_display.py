@@ -9,7 +9,7 @@ from django.urls import reverse
 from memories.models import Line, MemoryVersion, Message, Proposal, User
 from memories.models.ingest.messages import author_name
 from memories.rules.ingest.invisible import mark_invisible
-from memories.rules.memory.lines import Origin, strip_bullet
+from memories.rules.memory.lines import Origin, digest_of, strip_bullet
 from memories.views.access.access import WorkspaceAccess
 from memories.views.paths import messages_path
 
@@ -70,6 +70,20 @@ class LineDisplay:
     def is_by_person(self) -> bool:
         return self.origin == Origin.PERSON or bool(self.author)
 
+    @property
+    def digest(self) -> str:
+        return digest_words(self.text)
+
+
+def show_words(text: str) -> str:
+    """Return the words of a line as pages show them."""
+    return mark_invisible(strip_bullet(text))
+
+
+def digest_words(words: str) -> str:
+    """Return a short digest of the shown words. A link to a line has it: positions change."""
+    return digest_of(words)[:12]
+
 
 def user_name(user: User | None) -> str:
     return (user.get_full_name() or user.get_username()) if user else ""
@@ -100,7 +114,7 @@ class LineBuilder:
         words = strip_bullet(line.text)
         first = self.first_versions.get((version.memory_id, line.since), version)
         display = LineDisplay(
-            text=mark_invisible(words),
+            text=show_words(line.text),
             position=line.position,
             is_indented=line.text.startswith(("  ", "\t")),
             origin=line.origin,

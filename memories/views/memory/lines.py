@@ -12,21 +12,25 @@ from django.shortcuts import redirect
 from django.utils.translation import gettext as _
 
 from memories.models import Line, Memory, MemoryVersion, Proposal, StaleBase
+from memories.models.memory.new_version import number_and_revision
 from memories.models.memory.proposals import MAX_LENGTH
 from memories.pipeline.memory.proposals import find_sources
 from memories.rules.memory.lines import correct_line, strip_bullet
 from memories.views.access.access import UserRequest, WorkspaceAccess, open_memory
 from memories.views.memory.display import visible_versions
+from memories.views.memory.line_display import digest_words, show_words
 from memories.views.memory.memories import Base, answer_conflict, read_base, save_draft
 from memories.views.memory.rail import card_context
+from memories.views.memory.selection import requested_period
 from memories.views.pages import render_page_or_part, render_part, wants_part
 from memories.views.paths import card_path
 
 
 @dataclass(frozen=True)
 class LineForm:
-    """What a person typed. ``error`` is the reason for not saving it."""
+    """What a person typed for the line at a position. ``error`` is the reason for not saving it."""
 
+    position: int
     text: str
     reason: str = ""
     source: str = ""
@@ -38,28 +42,32 @@ def edit(request: UserRequest, pk: int, position: int) -> HttpResponse:
     """Save another text for a line of the seen version (``based_on``, ``revision``).
 
     For editors this adds a version. For other members it adds a proposal. ``?wrong=1`` also asks for
-    a reason and a source. The status is 422 for an invalid text. It is 409 if there is a newer
-    version: editors then get the conflict page with the whole text.
+    a reason and a source. ``words`` is a digest of the line: if the memory was rewritten, the line
+    with these words counts. The status is 422 for an invalid text. It is 409 if no line has the
+    words, or if there is a newer version: editors then get the conflict page with the whole text.
     """
     access, memory = open_memory(request, pk)
     if not access.may_propose:
         raise PermissionDenied
     if request.method != "POST":
-        line = _find_line(memory.current, position)
-        if line is None:
-            raise Http404
-        return _render(request, access, memory, line, LineForm(strip_bullet(line.text)))
+        return _open_form(request, access, memory, position)
     base = read_base(request, "based_on", "revision")
     seen = visible_versions(memory, access).filter(number=base.number, revision=base.revision)
     line = _find_line(seen.first(), position)
-    form = _read_form(request, line)
+    if line is None:  # the version was rewritten in place
+        line = _find_words(memory.current, position, request.POST.get("words", ""))
+    form = _read_form(request, line, position)
     if line is None:
-        return _render(request, access, memory, _find_line(memory.current, position), form, 409)
+        if access.can_edit:
+            _save_as_last_line(access, memory, form.text)
+        return _render(request, access, memory, None, form, 409)
     if form.error:
         return _render(request, access, memory, line, form, 422)
     if not access.can_edit:
         _propose(request, access, line, form)
-        return _answer(request, access, memory, _("Proposed. An editor will decide."), position)
+        news = _("Proposed. An editor will decide.")
+        return _answer(request, access, memory, news, line.position)
+    base = Base(*number_and_revision(line.version))
     try:
         version = _save(request, access, line, form, base)
     except StaleBase:
@@ -68,17 +76,39 @@ def edit(request: UserRequest, pk: int, position: int) -> HttpResponse:
         memory.refresh_from_db()
         return answer_conflict(request, access, memory, yours=yours, seen=base)
     news = _("Saved as version %(number)s.") % {"number": version.number}
-    return _answer(request, access, memory, news, position)
+    return _answer(request, access, memory, news, line.position)
+
+
+def _open_form(
+    request: UserRequest, access: WorkspaceAccess, memory: Memory, position: int
+) -> HttpResponse:
+    """Render the form with the line as it is now. 409: the line on the reader's page is gone."""
+    if words := request.GET.get("words", ""):
+        line = _find_words(memory.current, position, words)
+        if line is None:
+            error = _("This line changed after you opened the page.")
+            form = LineForm(position, "", error=error)
+            return _render(request, access, memory, None, form, 409)
+    else:
+        line = _find_line(memory.current, position)
+        if line is None:
+            raise Http404
+    return _render(request, access, memory, line, LineForm(position, strip_bullet(line.text)))
 
 
 def _find_line(version: MemoryVersion | None, position: int) -> Line | None:
-    lines = (
-        version.lines.filter(redacted=False, position=position) if version else Line.objects.none()
-    )
-    return lines.select_related("version__memory").first()
+    lines = version.lines.filter(redacted=False) if version else Line.objects.none()
+    return lines.filter(position=position).first()
 
 
-def _read_form(request: UserRequest, line: Line | None) -> LineForm:
+def _find_words(version: MemoryVersion | None, position: int, digest: str) -> Line | None:
+    """Return the line whose words have this digest. Of equal ones, the nearest."""
+    lines = version.lines.filter(redacted=False) if version else Line.objects.none()
+    equal = (line for line in lines if digest_words(show_words(line.text)) == digest)
+    return min(equal, key=lambda line: abs(line.position - position), default=None)
+
+
+def _read_form(request: UserRequest, line: Line | None, position: int) -> LineForm:
     names = ("text", "reason", "source")
     values = (request.POST.get(name, "").replace("\0", "").strip() for name in names)
     text, reason, source = values
@@ -91,7 +121,14 @@ def _read_form(request: UserRequest, line: Line | None) -> LineForm:
         error = _("The text is the same. Change it, or cancel.")
     elif max(map(len, (text, reason, source))) > MAX_LENGTH:
         error = _("A text has at most %(n)s characters.") % {"n": MAX_LENGTH}
-    return LineForm(strip_bullet(text), reason, source, error)
+    return LineForm(position, strip_bullet(text), reason, source, error)
+
+
+def _save_as_last_line(access: WorkspaceAccess, memory: Memory, text: str) -> None:
+    """Save a draft of the whole memory with a text whose line is gone."""
+    content = memory.current.content if memory.current else ""
+    draft = f"{content}\n- {text}" if text else ""
+    save_draft(access, memory, draft, Base(*number_and_revision(memory.current)))
 
 
 def _propose(request: UserRequest, access: WorkspaceAccess, line: Line, form: LineForm) -> Proposal:
@@ -136,7 +173,8 @@ def _answer(
         toasts.success(request, news)
         return redirect(card_path(memory))
     memory.refresh_from_db()
-    context = {**card_context(memory, access), "news": news, "focus_line": position}
+    since = requested_period(request.POST, access)
+    context = {**card_context(memory, access, since), "news": news, "focus_line": position}
     return render_part(request, "memory/memories/_saved.html", context)
 
 
@@ -154,16 +192,16 @@ def _render(
         "access": access,
         "memory": memory,
         "line": line,
+        "words": digest_words(show_words(line.text)) if line else "",
         "form": form,
         "on": on,
+        "since": request.POST.get("since", request.GET.get("since", "")),
         "is_wrong": "wrong" in request.GET or bool(form.reason or form.source),
         "max_length": MAX_LENGTH,
     }
     page, part = "memory/lines/edit.html", "memory/lines/_form.html"
     response = render_page_or_part(request, page, part, context, status=status)
-    if line is not None and status != 200 and wants_part(request):
-        response["HX-Retarget"] = (
-            f"#{'now' if on == 'now' else 'memory'}-line-{line.position} .line-form"
-        )
+    if request.method == "POST" and wants_part(request):
+        response["HX-Retarget"] = "closest .line-form"
         response["HX-Reswap"] = "innerHTML"
     return response

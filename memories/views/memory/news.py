@@ -107,6 +107,11 @@ class OpeningLine:
     line: LineDisplay
     channel: Channel | None
 
+    @property
+    def origin(self) -> str:
+        """The person who wrote the line, and the channel: "Ann Lee, #launch"."""
+        return _(", ").join(filter(None, (self.line.author, str(self.channel or ""))))
+
 
 @dataclass(frozen=True)
 class Briefing:
@@ -222,16 +227,18 @@ def load_details(entries: Sequence[NewsEntry], access: WorkspaceAccess, since: S
         entry.messages = message_counts.get(entry.memory.channel_id, 0)
 
 
-def find_new_lines(
-    memory: Memory, shown: VersionDisplay, access: WorkspaceAccess, since: Since
-) -> list[LineDisplay]:
-    """Return the new lines of the current text. They are all lines if the reader saw no version."""
-    readable = Memory.objects.visible_to(access.reader).filter(pk=memory.pk)
+def mark_new_lines(
+    shown: VersionDisplay | None, access: WorkspaceAccess, since: Since | None
+) -> None:
+    """Set the new lines of a current text. They are all lines if the reader saw no version."""
+    if shown is None or since is None:
+        return
+    shown.new_lines, shown.since = [], since.choice
+    readable = Memory.objects.visible_to(access.reader).filter(pk=shown.version.memory_id)
     for entry in load_entries(readable, access, since):
         if entry.memory.news or not since.is_seen:
             entry.shown = shown
-            return [row.new_line for row in entry.new_rows if row.new_line]
-    return []
+            shown.new_lines = [row.new_line for row in entry.new_rows if row.new_line]
 
 
 def load_opening(
@@ -261,6 +268,7 @@ def load_opening(
                 line for line in display.lines if line.at_us > since.us and not line.is_redacted
             )
             candidates += [OpeningLine(line, None) for line in lines]
+    candidates = _without_muted(candidates, access)
     values = [
         _news_line(item.line, item.channel.pk if item.channel else None) for item in candidates
     ]
@@ -271,6 +279,23 @@ def load_opening(
         chips = [replace(chip, number=number) for chip in item.line.chips[:1]]
         chosen_lines.append(replace(item, line=replace(item.line, chips=chips)))
     return chosen_lines
+
+
+def _without_muted(candidates: list[OpeningLine], access: WorkspaceAccess) -> list[OpeningLine]:
+    """Return the lines without those of the workspace that rest on muted and private channels alone."""
+    sources = [chip.message for item in candidates if not item.channel for chip in item.line.chips]
+    muted = [
+        pk for pk, choice in access.preferences.items() if choice == ChannelPreference.Choice.MUTE
+    ]
+    messages = Message.objects.filter(pk__in=sources, channel__kind=Channel.Kind.PUBLIC)
+    shown = set(messages.exclude(channel__in=muted).values_list("pk", flat=True))
+    return [
+        item
+        for item in candidates
+        if item.channel
+        or not item.line.chips
+        or any(chip.message in shown for chip in item.line.chips)
+    ]
 
 
 def _news_line(line: LineDisplay, channel: int | None) -> NewsLine:
@@ -304,7 +329,7 @@ def count_words(kind: str, n: int) -> str:
         "decision": ngettext("%(n)s decision", "%(n)s decisions", n),
         "task": ngettext("%(n)s task", "%(n)s tasks", n),
         "question": ngettext("%(n)s open question", "%(n)s open questions", n),
-        "status": ngettext("%(n)s update", "%(n)s updates", n),
+        "status": ngettext("%(n)s status update", "%(n)s status updates", n),
         "event": ngettext("%(n)s event", "%(n)s events", n),
     }
     return words[kind] % {"n": n}

@@ -6,6 +6,7 @@ from typing import Any
 
 from memories.models import Memory, MemoryVersion
 from memories.models.memory.versions import MemoryVersionQuerySet
+from memories.rules.memory.catch_up import Since
 from memories.rules.memory.compare import is_edit_kept
 from memories.rules.memory.lines import Origin
 from memories.views.access.access import WorkspaceAccess
@@ -15,6 +16,7 @@ from memories.views.memory.display import (
     for_list,
     visible_versions,
 )
+from memories.views.memory.news import mark_new_lines
 from memories.views.memory.seen import catch_up_memories, with_marks
 
 VERSIONS_SHOWN = 5
@@ -90,13 +92,17 @@ def find_last_seen(
     }
 
 
-def card_context(memory: Memory, access: WorkspaceAccess) -> dict[str, Any]:
-    """Return the template context of a memory's card and its rail."""
+def card_context(
+    memory: Memory, access: WorkspaceAccess, since: Since | None = None
+) -> dict[str, Any]:
+    """Return the template context of a memory's card and its rail. ``since`` marks the new lines."""
     current = for_display(memory.versions.filter(current_of=memory)).first()
+    shown = display_version(current, access)
+    mark_new_lines(shown, access, since)
     return {
         "access": access,
         "memory": memory,
-        "shown": display_version(current, access),
+        "shown": shown,
         "rail": build_rail(memory, access),
         "last_seen": find_last_seen([memory], access).get(memory.pk),
     }

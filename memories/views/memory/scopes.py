@@ -6,7 +6,7 @@ from memories.models import Channel, Memory, MemoryVersion, Note
 from memories.rules.memory.catch_up import Since
 from memories.views.access.access import WorkspaceAccess
 from memories.views.memory.display import display_versions, for_display, visible_versions
-from memories.views.memory.news import find_new_lines
+from memories.views.memory.news import mark_new_lines
 from memories.views.memory.rail import build_rail, find_last_seen
 
 HISTORY_SHOWN = 10
@@ -21,7 +21,7 @@ def texts_context(
 ) -> dict[str, Any]:
     """Load both current texts and the short-term history, with the lines of all in one query.
 
-    ``since`` marks the new lines of the long-term text.
+    ``since`` marks the new lines of the long-term text, without one those of the short-term text.
     """
     memories = [memory for memory in (long_term, short_term) if memory]
     newest: list[int] = []
@@ -37,9 +37,8 @@ def texts_context(
         for display in display_versions(for_display(versions.in_order().reverse()), access)
     }
     shown = displays.get(long_term.current_id or 0) if long_term else None
-    if long_term is not None and shown is not None and since is not None:
-        shown.new_lines = find_new_lines(long_term, shown, access, since)
     short_term_shown = displays.get(short_term.current_id or 0) if short_term else None
+    mark_new_lines(shown or short_term_shown, access, since)
     last_seen = find_last_seen(memories, access)
     history = [
         display

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from django.http import QueryDict
+from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from memories.rules.backfill_input import InvalidInput
@@ -37,6 +38,12 @@ def parse_selection(params: QueryDict, access: WorkspaceAccess, now: datetime) -
     except InvalidInput:
         return Selection(Since(), day or choice, "", _("Choose a date that is not in the future."))
     return Selection(since, since.choice if "-" in since.choice else "", cursor)
+
+
+def requested_period(params: QueryDict, access: WorkspaceAccess) -> Since | None:
+    """Return the period whose new lines a card has first, None without a valid one."""
+    selection = parse_selection(params, access, timezone.now())
+    return selection.since if "since" in params and not selection.error else None
 
 
 def form_context(selection: Selection) -> dict[str, Any]:

@@ -43,6 +43,7 @@ from memories.views.memory.display import (
 from memories.views.memory.naming import clean_name, name_error
 from memories.views.memory.rail import card_context
 from memories.views.memory.scopes import texts_context
+from memories.views.memory.selection import requested_period
 from memories.views.pages import render_page_or_part, render_part, wants_part
 from memories.views.paths import card_path
 from memories.views.texts import with_words
@@ -216,10 +217,11 @@ def _answer_pin(
         return _render(
             request, access, version, news=news, conflict=conflict, takes_focus=False, status=status
         )
+    since = requested_period(request.POST, access)
     if card == "now":
-        page, context = "memory/memories/_now.html", texts_context(access, None, memory)
+        page, context = "memory/memories/_now.html", texts_context(access, None, memory, since)
     else:
-        page, context = "memory/memories/_saved.html", card_context(memory, access)
+        page, context = "memory/memories/_saved.html", card_context(memory, access, since)
     context |= {"access": access, "news": news, "conflict": _with_number(conflict, memory)}
     context["open_line"] = position
     return render_part(request, page, context, status=status)

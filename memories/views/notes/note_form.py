@@ -161,7 +161,7 @@ class NoteForm(forms.Form):
         """Add the value of the saved note to the help of each field that differs."""
         for name, value in metadata_of(saved).items():
             if self.data.get(name) != value:
-                words = (kind_words(value) if name == "kind" else value) or _("free")
+                words = (kind_words(value) if name == "kind" else value) or _("empty")
                 self.fields[name].help_text = _("Saved text: %(words)s") % {"words": words}
 
 

@@ -277,7 +277,7 @@ def _line(row: Line, query: Query) -> Hit:
         archive if is_archived else paths.card_path(memory),
         f"{paths.scope_name(memory)}: {paths.type_name(memory)}",
         row.at_us,
-        "",
+        user_name(row.author),
         snippet(strip_invisible(strip_bullet(row.text)), query.terms),
         is_private=memory.channel is not None and not memory.channel.is_public,
     )

@@ -503,6 +503,28 @@ def test_the_role_of_a_guest_in_the_hub_makes_a_channel_one_with_guests(team):
     assert channel.has_guests(timezone.now())
 
 
+@pytest.mark.parametrize(
+    ("kind", "given", "is_narrowed"),
+    [
+        ("public", {}, True),
+        ("public", {"is_guest": True}, False),
+        ("public", {"is_deleted": True}, False),
+        ("private", {}, False),
+    ],
+)
+def test_a_guest_of_the_hub_reads_in_slack_what_is_posted_in_a_public_channel(
+    team, kind, given, is_narrowed
+):
+    """Also outside of the channel. A guest in Slack reads only the channels they are in."""
+    channel = make_channel(team, "basalt", kind=kind)
+    now = timezone.now()
+    assert not channel.readers(now).is_narrowed
+    person = PersonFactory(workspace=team, user=UserFactory(), **given)
+    MemberFactory(workspace=team, user=person.user, role="guest")
+    assert not channel.has_guests(now)
+    assert channel.readers(now).is_narrowed == is_narrowed
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("channel", "flowing"),

@@ -18,6 +18,7 @@ from memories.models import AuditEvent, Cap, Channel, Endpoint, Job, Memory, Mod
 from memories.pipeline.generate.passes import run_pass
 from memories.pipeline.generate.report import Report
 from memories.rules.generate.circuit_breaker import MAX_FAILURES
+from memories.rules.generate.faults import MAX_ATTEMPTS
 from memories.rules.memory.identity import MemoryType
 from memories.templatetags.reading import reason_words
 from tests.factories import MONDAY, MessageFactory, PersonFactory, UserFactory, WorkspaceFactory
@@ -104,6 +105,7 @@ WAITS, REFUSED, RETRIES = "waits", "refused by the endpoint", "retries at once"
     [
         pytest.param(error(500), "server_error", WAITS, 0, id="500"),
         pytest.param(Response("<html>", 200), "malformed", WAITS, 0, id="a proxy's page"),
+        pytest.param(error(200), "empty", WAITS, 0, id="a gateway's error with status 200"),
         pytest.param(error(429), "rate_limited", REFUSED, 0, id="429 without a time"),
         pytest.param(
             error(429, Retry_After="90"), "rate_limited", REFUSED, 0, id="429 with Retry-After"
@@ -428,12 +430,12 @@ def test_a_rate_limited_request_in_parts_uses_up_its_attempts(
         return error(429, Retry_After="0") if len(paid) % 4 == 0 else answer()
 
     model.reply = always
-    for _ in range(3):
+    for _ in range(8):
         one_pass(channel, model)
         make_all_due()
-    row = short(channel).jobs.order_by("pk").first()
-    assert row.calls > 0 and Job.objects.count() == 1
-    assert row.state == "dead" or row.attempts > 0, f"{row.calls} paid calls, no attempt used"
+    job = short(channel).jobs.get()
+    assert (job.state, job.fault, job.attempts) == ("dead", "rate_limited", MAX_ATTEMPTS)
+    assert job.calls == 3 * MAX_ATTEMPTS
 
 
 @pytest.mark.slow

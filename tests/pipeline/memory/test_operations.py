@@ -9,9 +9,10 @@ from django.urls import reverse
 
 from memories.models import Channel, Line, Memory, Message
 from memories.pipeline.generate.passes import run_pass
+from memories.pipeline.generate.write_version import build_lines
 from memories.pipeline.redaction import forget
 from memories.rules.ingest.timestamps import to_micros
-from memories.rules.summariser import Request, RequestStrategy
+from memories.rules.summariser import ParsedReply, ReplyLine, Request, RequestStrategy
 from tests.factories import MONDAY, MessageFactory, UserFactory, WorkspaceFactory
 from tests.pipeline.conversations import Scribe, hours, remembering
 from tests.pipeline.current import long
@@ -130,6 +131,15 @@ def test_a_removed_line_is_redacted_in_its_version(channel: Channel, memory: Mem
     forget.forget_message(channel, Message.objects.get(text=LAUNCH).ts, by=None)
     [left] = memory.versions.get(number=2).removed_lines
     assert LAUNCH not in left.text
+
+
+def test_a_line_from_several_lines_keeps_the_newest_messages_of_each(channel: Channel) -> None:
+    *old, new = say(channel, *["The launch moved."] * 6, after=0)
+    parsed = ParsedReply([ReplyLine(MOVED, (1, 2))])
+    keys = [[message.pk for message in old], [new.pk]]
+    for sources in (keys, [list(reversed(keys[0])), keys[1]]):
+        [line] = build_lines(sources, parsed)
+        assert line.sources == (new.pk, *(message.pk for message in reversed(old[1:])))
 
 
 class Answering(Scribe):

@@ -11,6 +11,7 @@ from django.db import connection
 from django.utils import timezone
 
 from memories.models import (
+    Line,
     Memory,
     MemoryVersion,
     Message,
@@ -23,12 +24,14 @@ from memories.models.search import search_triggers as triggers
 from memories.pipeline.redaction import forget
 from memories.pipeline.search import indexing
 from memories.pipeline.search.finding import COUNTED, find
+from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory.identity import MemoryType
 from memories.rules.redaction.shingles import REDACTED, fold
 from memories.rules.search.query import Kind, parse, with_fields
 from tests.factories import (
     MONDAY,
     ChannelFactory,
+    MemberFactory,
     MessageFactory,
     NoteFactory,
     PersonFactory,
@@ -220,6 +223,37 @@ def test_lines_are_found_by_kind(workspace, channel) -> None:
     assert hits_of("kind:decision -launch", workspace) == {Kind.MEMORIES: [last]}
     assert hits_of("kind:question in:#ops", workspace) == {Kind.MEMORIES: [question]}
     assert hits_of("kind:task", workspace) == {}
+
+
+def test_lines_are_found_by_their_own_author_origin_and_day(workspace, channel) -> None:
+    """Not by those of the version, which a merge by a model may have written on another day."""
+    memory = Memory.objects.of_channel(channel, MemoryType.LONG_TERM)
+    mika = MemberFactory(workspace=workspace, user__username="mika").user
+    text = "- Decision: the launch is in April\n- Decision: no party"
+    make_version(memory=memory, text=text, author=mika)
+    version = make_version(memory=memory, text=text)
+    hers, another = version.lines.order_by("position")
+    days = MONDAY - timedelta(days=90), MONDAY
+    for line, day, given in zip(
+        (hers, another), days, ({"author": mika, "origin": "person"}, {}), strict=True
+    ):
+        values = {"kind": "decision", "at_us": to_micros(day), **given}
+        Line.objects.filter(pk=line.pk).update(**values)
+    memory.versions.get(number=1).lines.update(kind="decision")
+    indexing.index_pending()
+    day_of_hers, day = (f"{each:%Y-%m-%d}" for each in days)
+    for typed, expected in {
+        "from:mika kind:decision": [hers.pk],
+        "by:person kind:decision": [hers.pk],
+        "by:model kind:decision": [another.pk],
+        f"on:{day} kind:decision": [another.pk],
+        f"before:{day} kind:decision": [hers.pk],
+        f"after:{day_of_hers} launch kind:decision": [],
+    }.items():
+        assert hits_of(typed, workspace).get(Kind.MEMORIES, []) == expected, typed
+    version.lines.update(outcome=Line.Outcome.ARCHIVED)
+    assert pks("from:mika", workspace, Kind.ARCHIVE) == [hers.pk]
+    assert pks(f"on:{day}", workspace, Kind.ARCHIVE) == [another.pk]
 
 
 def test_notices_and_names_behind_mentions_are_not_searched(workspace, channel) -> None:

@@ -5,8 +5,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django.utils.functional import Promise
 
-from memories.models import Channel, ChannelSync
+from memories.models import Channel, ChannelSync, Workspace
 from memories.pipeline.sync.coverage import Gap, coverage_of
+from memories.rules.health import sync_max_age
 from tests.factories import ChannelFactory, set_sync, ts_at
 
 NOW = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
@@ -18,7 +19,10 @@ def ago(days: float) -> datetime:
 
 def channel(of_channel=None, **of_sync) -> Channel:
     """A followed channel that is read completely, except for these values."""
-    row = Channel(**{"is_followed": True, "bot_is_in": True} | (of_channel or {}))
+    workspace = Workspace()
+    workspace.sync_max_age = sync_max_age(1)
+    given = {"workspace": workspace, "is_followed": True, "bot_is_in": True}
+    row = Channel(**given | (of_channel or {}))
     row.sync = ChannelSync(**{"synced_at": ago(0), "synced_ts": ts_at(ago(1))} | of_sync)
     return row
 

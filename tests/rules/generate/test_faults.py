@@ -30,11 +30,19 @@ BAD_REPLIES = [
 FOUR_RETRIES_LATER = ["retry_later whole"] * 4 + ["give_up whole"]
 
 
-def steps_after(code: str, *, others_succeed: bool = False) -> list[str]:
+def steps_after(
+    code: str, *, is_partly_paid: bool = False, others_succeed: bool = False
+) -> list[str]:
     """The step after each attempt when all attempts end with the same fault."""
     steps, strategy = [], WHOLE
     for attempt in range(1, MAX_ATTEMPTS + 1):
-        step = choose_next_step(code, attempt, strategy, others_succeed=others_succeed)
+        step = choose_next_step(
+            code,
+            attempt,
+            strategy,
+            is_partly_paid=is_partly_paid,
+            others_succeed=others_succeed,
+        )
         steps.append(f"{step.action} {step.strategy}")
         if step.action is Action.GIVE_UP:
             return steps
@@ -62,6 +70,11 @@ def test_a_request_that_fails_alone_is_given_up(code: str) -> None:
 @pytest.mark.parametrize("code", sorted(ENDPOINT_FAULTS - circuit_breaker.OUTAGES))
 def test_a_refusal_of_all_calls_is_never_a_fault_of_one_job(code: str) -> None:
     assert choose_next_step(code, 99, WHOLE, others_succeed=True) == NextStep(Action.WAIT, WHOLE)
+
+
+@pytest.mark.parametrize("code", sorted(ENDPOINT_FAULTS))
+def test_a_partly_paid_request_is_given_up(code: str) -> None:
+    assert steps_after(code, is_partly_paid=True) == FOUR_RETRIES_LATER
 
 
 @pytest.mark.parametrize("code", ["unexpected", "a new one"])

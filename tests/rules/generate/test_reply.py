@@ -204,7 +204,7 @@ def test_the_fault_of_a_text(text: str, summary_request: Request, fault: Fault) 
 
 
 @pytest.mark.parametrize("text", ["NOTHING", "- NOTHING", "nothing.", "**NOTHING**", " NOTHING\n"])
-def test_a_reply_of_nothing_needs_messages_without_content(text: str) -> None:
+def test_a_reply_of_nothing_needs_messages_that_are_not_salient(text: str) -> None:
     reading = parse_reply(reply(text), TALK)
     assert (reading.is_nothing, reading.fault, list(reading.lines)) == (True, "", [])
     assert parse_reply(reply(text), SIX).fault == Fault.NOTHING

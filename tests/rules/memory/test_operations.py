@@ -1,4 +1,4 @@
-"""Merges by operations: the parsing of a reply, and the changes of the text."""
+"""Merges by operations: the changes of the text."""
 
 from dataclasses import replace
 
@@ -14,9 +14,7 @@ from memories.rules.memory.kinds import Kind
 from memories.rules.memory.operations import (
     Change,
     DropReason,
-    Operation,
     apply_operations,
-    parse_operations,
 )
 from memories.rules.summariser import (
     Addition,
@@ -60,29 +58,6 @@ def texts(reading: ParsedReply) -> list[str]:
     return [line.text for line in reading.lines]
 
 
-@pytest.mark.parametrize(
-    ("row", "operation"),
-    [
-        ("+ decision: a [5]", Operation("- decision: a [5]")),
-        ("- + decision: a [5]", Operation("- decision: a [5]")),
-        ("＋ 決定: あ [5]", Operation("- 決定: あ [5]")),
-        ("~ L1 status: b [5]", Operation("status: b [5]", (1,))),
-        ("~ L1: b [5]", Operation("b [5]", (1,))),
-        ("～ [L1] b", Operation("b", (1,))),
-        ("~ L1,L2 b", Operation("b", (1, 2))),
-        ("~ L1, 2 and L3 b", Operation("b", (1, 2, 3))),
-        ("- ~ L1 b", Operation("b", (1,))),
-        ("- L2 [6]", Operation("[6]", (2,), removes=True)),
-        ("- L2, L3 [6, 7].", Operation("[6, 7]", (2, 3), removes=True)),
-        ("- L2", Operation("", (2,), removes=True)),
-        ("- a bullet [5]", Operation("- a bullet [5]")),
-        ("- L2 cache misses doubled [5]", Operation("- L2 cache misses doubled [5]")),
-    ],
-)
-def test_a_row_is_parsed(row: str, operation: Operation) -> None:
-    assert parse_operations(f"\n{row}\n") == [operation]
-
-
 def test_a_merge_changes_only_the_named_lines() -> None:
     reading = read(
         "~ L1 status: The launch is on 26 November 2026. [5]\n"
@@ -120,6 +95,19 @@ def test_invalid_operations_are_dropped(row: str, reason: DropReason) -> None:
     assert [why for _, why in reading.dropped] == [reason]
     assert {line.text for line in OLD} <= set(texts(reading))
     assert len(reading.lines) == len(OLD) + 1
+
+
+def test_lines_become_one_line_without_news() -> None:
+    old = [
+        MemoryLine(1, "Ann tests the search.", kind=Kind.TASK, at_us=10),
+        MemoryLine(2, "Ann tests the export.", kind=Kind.TASK, at_us=20),
+    ]
+    reading = read(
+        "~ L1,L2 task: Ann tests the search and the export.", replace(REQUEST, existing=old)
+    )
+    assert texts(reading) == ["Ann tests the search and the export."]
+    assert reading.lines[0].refs == (1, 2)
+    assert set(reading.superseded) == {1, 2} and not reading.dropped
 
 
 def test_a_line_is_replaced_once() -> None:

@@ -117,7 +117,7 @@ class TestHealth:
 
     def nav_warns(self, cast: Cast, name: str = "member") -> bool:
         text = cast.clients[name].get(cast.path("c/C0PUBLIC/")).content.decode()
-        return 'aria-label="needs attention"' in text.split("</nav>")[0]
+        return 'aria-label="something needs attention"' in text.split("</nav>")[0]
 
     @pytest.mark.nightly("quicker tests run the same lines")
     def test_the_navigation_warns_of_problems(self, well: Cast) -> None:

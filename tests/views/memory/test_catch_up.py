@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from memories.models import (
     Channel,
+    ChannelPreference,
     Line,
     Memory,
     Seen,
@@ -20,6 +21,7 @@ from memories.models import (
 from memories.pipeline.search import indexing
 from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory.identity import MemoryType
+from memories.rules.memory.lines import Origin
 from tests.factories import (
     MONDAY,
     ChannelFactory,
@@ -236,7 +238,28 @@ def test_a_period_opens_with_the_workspaces_short_term_memory(cast: Cast) -> Non
     assert "move to Kobe" not in page(cast, "guest", query="?since=7d")
 
 
+def test_the_opening_leaves_out_lines_that_rest_on_muted_channels_alone(cast: Cast) -> None:
+    message = MessageFactory(channel=cast.public)
+    memory = make_workspace_memory(
+        workspace=cast.workspace, texts=["- The move to Kobe was agreed."]
+    )
+    Line.objects.get(version=memory.current_id).sources.add(message)
+    assert "move to Kobe" in opening_of(page(cast))
+    ChannelPreference.objects.create(
+        user=cast.users["member"], channel=cast.public, choice=ChannelPreference.Choice.MUTE
+    )
+    assert "move to Kobe" not in opening_of(page(cast))
+
+
+def test_the_opening_names_the_person_who_wrote_a_line(cast: Cast) -> None:
+    Line.objects.filter(version=cast.memory.current_id).update(
+        origin=Origin.PERSON, author=cast.users["editor"]
+    )
+    assert f"{cast.users['editor'].username}, #launch" in opening_of(page(cast))
+
+
 def test_a_folded_channel_shows_the_number_of_new_lines(cast: Cast) -> None:
+    assert "2 status updates" in entry(page(cast), cast.memory)
     Line.objects.filter(version=cast.memory.current_id).update(kind="decision")
     html = entry(page(cast), cast.memory)
     summary, _, folded = html.partition("</summary>")
@@ -253,10 +276,16 @@ def test_all_that_was_on_the_page_is_marked_at_once(cast: Cast) -> None:
     make_version(memory=cast.memory, text="- later", until=MONDAY + timedelta(days=1))
     client = cast.clients["member"]
     response = client.post(cast.path("seen/"), {"seen": [*pairs, "junk", "7:x", "99999:1"]})
-    assert (response.status_code, response["Location"]) == (302, "/w/team/catch-up/")
-    after = page(cast)
+    [mark] = set(Seen.objects.values_list("at", flat=True))
+    assert response["Location"] == f"/w/team/catch-up/?undo={to_micros(mark)}"
+    after = page(cast, query=f"?undo={to_micros(mark)}")
     assert "2 memories are marked as seen." in after
     assert not entry(after, second) and "later" in entry(after, cast.memory)
+    undo = re.search(r'name="(undo)" value="(\d+)"', after)
+    for marks in (2, 0):
+        client.post(cast.path("seen/"), dict([undo.groups()]))
+        assert f"{marks} memories are marked as not seen." in page(cast)
+    assert set(Seen.objects.values_list("number", "at")) == {(0, None)}
 
 
 def test_an_unreadable_memory_is_not_marked(cast: Cast) -> None:
@@ -423,6 +452,7 @@ def test_the_next_entries_are_a_part_with_focus(cast: Cast) -> None:
     part = response.content.decode()
     assert "<h1" not in part and "<html" not in part
     assert part.count("autofocus") == 1
+    assert part.count('form="mark-all" name="seen"') == 5 and 'id="mark-all"' in text
     assert part.index("autofocus") < part.index("</h2>"), "on the first new entry"
     assert "HX-Request" in response["Vary"]
 

@@ -8,6 +8,7 @@ from django.utils import timezone
 
 from memories.models import (
     Channel,
+    ChannelSync,
     Heartbeat,
     Memory,
     MemoryVersion,
@@ -15,6 +16,7 @@ from memories.models import (
     User,
     Workspace,
 )
+from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory.identity import MemoryType
 from tests.factories import (
     MONDAY,
@@ -93,6 +95,19 @@ def test_a_late_sync_has_a_warning(cast: Cast, minutes: int, late: bool) -> None
     assert ("No new messages were read." in text) is late
     assert ("Nothing new since" in text) is not late
     assert "Last sync" in text and "?since=7d" in main_of(text)
+
+
+def test_a_sync_of_many_channels_may_take_longer(cast: Cast) -> None:
+    """Slack allows about 38 of them a minute."""
+    connected(cast.workspace, timedelta(minutes=11))
+    ChannelSync.objects.update(synced_at=timezone.now() - timedelta(minutes=11))
+    Channel.objects.update(is_followed=True, bot_is_in=True)
+    assert "Slack was last read on" in page(cast)
+    ChannelFactory.create_batch(50, workspace=cast.workspace, is_followed=True, bot_is_in=True)
+    text = page(cast)
+    assert "Slack was last read on" not in text and "The last sync was long ago" not in text
+    jobs = cast.clients["member"].get(cast.path("jobs/")).content.decode()
+    assert "Slack was not read for a long time." not in jobs
 
 
 def test_a_week_without_news_has_no_link_to_itself(cast: Cast) -> None:
@@ -186,11 +201,12 @@ def test_an_old_question_needs_attention(cast: Cast) -> None:
     version = make_version(memory=cast.private_memory, text="- Who owns the budget?\n- Friday")
     words = "question has had no answer for more than 7 days"
     assert words not in page(cast, "insider"), "asked just now"
-    MemoryVersion.objects.filter(pk=version.pk).update(
-        created_at=timezone.now() - timedelta(days=8)
-    )
+    old_us = to_micros(timezone.now() - timedelta(days=8))
+    version.lines.update(at_us=old_us)  # as in an import of today
     text = page(cast, "insider")
     assert f"1 {words}" in text and 'href="/w/team/c/C0PRIVATE/#memory"' in text
     assert words not in page(cast), "the channel is private"
-    make_version(memory=cast.private_memory, text="- Aya owns the budget.")
+    answer = make_version(memory=cast.private_memory, text="- Aya owns the budget.")
     assert words not in page(cast, "insider"), "it was answered"
+    answer.lines.update(kind="question", at_us=old_us)
+    assert f"1 {words}" in page(cast, "insider"), "the kind counts without a question mark"

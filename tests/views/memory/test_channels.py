@@ -198,6 +198,20 @@ def test_a_period_shows_the_new_lines_first(cast: Cast) -> None:
     assert wrong.status_code == 422 and "not in the future" in wrong.content.decode()
 
 
+def test_a_period_marks_the_short_term_text_of_a_channel_without_a_long_term_text(
+    cast: Cast,
+) -> None:
+    cast.memory.delete()
+    short = Memory.objects.of_channel(cast.public, MemoryType.SHORT_TERM)
+    make_version(memory=short, text="- Old news\n- New news", until=timezone.now())
+    short.refresh_from_db()
+    short.current.lines.filter(text="- Old news").update(at_us=1)
+    page = cast.clients["member"].get(cast.path("c/C0PUBLIC/?since=7d")).content.decode()
+    card = page[page.index('id="now"') :]
+    assert card.index("New news") < card.index("1 other line") < card.index("Old news")
+    assert '<details class="short-term" open>' in page
+
+
 def test_highlights_and_provisional_versions_are_marked(cast: Cast) -> None:
     short = Memory.objects.of_channel(cast.public, MemoryType.SHORT_TERM)
     job = make_job(memory=short, model="offline", state="done")
@@ -320,6 +334,29 @@ def test_the_timeline_is_a_chart_and_a_table(cast: Cast) -> None:
     assert rows == [("Messages", "4"), ("Segments", "0"), ("Versions", "1"), ("Decisions", "1")]
     assert page.count('<rect x="') >= 4 * 14 and "<td>3</td>" in page
     assert "Number per day." in page
+
+
+def test_an_edit_is_on_the_day_when_it_was_saved(cast: Cast) -> None:
+    long_ago = timezone.now() - timedelta(days=20)
+    make_version(memory=cast.memory, text="- Quiet since then", until=long_ago)
+    cast.memory.refresh_from_db()
+    cast.memory.revise("- Edited today", by=cast.users["editor"], based_on=3)
+    counts = timeline_counts(page_of(cast))
+    assert max(counts.items()) == (max(counts), ["0", "0", "1", "0"])
+
+
+def test_the_days_of_the_timeline_are_the_readers(cast: Cast) -> None:
+    cast.users["member"].save_preferences(time_zone="Asia/Tokyo")
+    yesterday = (timezone.now() - timedelta(days=1)).astimezone(UTC)
+    MessageFactory(channel=cast.public, at=yesterday.replace(hour=20))
+    day = (yesterday + timedelta(days=1)).date().isoformat()
+    assert timeline_counts(page_of(cast))[day][0] == "1"
+
+
+def timeline_counts(page: str) -> dict[str, list[str]]:
+    """Return the numbers of the table by day."""
+    rows = re.findall(r'<th scope="row"><time datetime="(.*?)".*?</th>(.*?)</tr>', page)
+    return {day: re.findall(r"<td>(\d+)</td>", cells) for day, cells in rows}
 
 
 @pytest.mark.nightly("quicker tests run the same lines")

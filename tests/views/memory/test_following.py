@@ -70,7 +70,7 @@ def test_the_buttons_are_on_the_channel_and_the_list_shows_the_choice(cast: Cast
     choose(cast, cast.public, "follow")
     page = cast.clients["member"].get(cast.path("c/C0PUBLIC/")).content.decode()
     assert "Unfollow channel" in page and "Mute channel" in page
-    for choice, badge in (("follow", "followed"), ("mute", "muted")):
+    for choice, badge in (("follow", "following"), ("mute", "muted")):
         choose(cast, cast.public, choice)
         page = cast.clients["member"].get(cast.path()).content.decode()
         assert f'<span class="badge">{badge}</span>' in page and "Mute channel" not in page

@@ -1,10 +1,15 @@
 """One line: edited by an editor, disputed by a member, and the page that decides."""
 
+from dataclasses import replace
+
 import pytest
 from django.http import HttpResponse
 
 from memories.models import Line, Memory, Proposal
+from memories.models.memory.new_version import NewVersion
 from memories.rules.memory.identity import MemoryType
+from memories.rules.memory.lines import Origin
+from memories.views.memory.line_display import digest_words
 from tests.views.conftest import Cast
 
 
@@ -46,6 +51,23 @@ def test_an_editor_saves_a_line(cast: Cast, htmx: str) -> None:
     assert not Proposal.objects.exists()
 
 
+@pytest.mark.parametrize("since", ["", "7d"])
+def test_an_edited_or_pinned_event_stays_in_sight(cast: Cast, since: str) -> None:
+    cast.memory.current.lines.filter(position=0).update(kind="event", at_us=1)
+    period = {"since": since} if since else {}
+    page = cast.clients["editor"].get(cast.path("c/C0PUBLIC/"), period).content.decode()
+    assert '<details class="month">' in page
+    assert ("&amp;on=memory&amp;since=7d" in page) is bool(since)
+    pin = {"pin": 0, "on": "memory", "revision": 0, **period}
+    headers = {"HX-Request": "true"}
+    path = f"/v/{cast.memory.current.pk}/pin/"
+    pinned = cast.clients["editor"].post(path, pin, headers=headers)
+    for response in (pinned, send(cast, on="memory", htmx="1", **period)):
+        part = response.content.decode()
+        assert '<details class="month" open>' in part
+        assert ('<details class="held" open>' in part) is bool(since)
+
+
 def test_a_reason_and_a_source_are_kept(cast: Cast) -> None:
     message, secret = cast.messages[3], cast.private.messages.get()
     links = [
@@ -73,7 +95,7 @@ def test_an_invalid_text_is_not_saved(cast: Cast, name: str, text: str, words: s
     response = send(cast, name, text)
     assert response.status_code == 422 and words in response.content.decode()
     part = send(cast, name, text, htmx="1", on="memory")
-    assert part["HX-Retarget"] == "#memory-line-0 .line-form"
+    assert part["HX-Retarget"] == "closest .line-form"
     assert cast.memory.versions.count() == 2 and not Proposal.objects.exists()
 
 
@@ -83,11 +105,43 @@ def test_a_newer_version_is_a_conflict(cast: Cast) -> None:
     page = response.content.decode()
     assert response.status_code == 409 and "Your text was kept" in page
     assert "We launch in May" in page and "We launch never" in page
-    rewritten = send(cast, revision=5)
-    assert (
-        rewritten.status_code == 409 and "We launch in May</textarea>" in rewritten.content.decode()
-    )
     assert lines(cast)[0] == "- We launch never"
+
+
+LAUNCH = digest_words("We launch on Monday")
+
+
+def test_the_form_opens_for_the_words_of_the_clicked_line(cast: Cast) -> None:
+    assert f'{path_of(cast)}?words={LAUNCH}"' in channel_page(cast, "editor")
+    cast.memory.revise("- Tom owns Android\n- We launch on Monday", by=None, based_on=2)
+    path = f"{path_of(cast)}?words={LAUNCH}"
+    form = cast.clients["editor"].get(path).content.decode()
+    assert "We launch on Monday</textarea>" in form and f'action="{path_of(cast, 1)}"' in form
+    cast.memory.refresh_from_db()
+    cast.memory.revise("- Tom owns Android\n- We launch in June", by=None, based_on=3)
+    response = cast.clients["editor"].get(path)
+    form = response.content.decode().partition("<main")[2]
+    assert response.status_code == 409 and "This line changed" in form
+    assert "<textarea" not in form and "Save line" not in form
+    assert f'href="/m/{cast.memory.pk}/edit/"' in form
+
+
+@pytest.mark.parametrize("htmx", ["", "1"], ids=["page", "part"])
+def test_after_a_rewrite_in_place_the_words_of_the_line_count(cast: Cast, htmx: str) -> None:
+    version = cast.memory.current
+    added = replace(version.line_values()[1], text="- Tom owns Android")
+    rows = [added, *version.line_values()]
+    rewritten = NewVersion(lines=rows, origin=Origin.MODEL, until_us=version.until_us)
+    assert version.rewrite(rewritten)
+    response = send(cast, words=digest_words("Aya owns Windows"), htmx=htmx)
+    form = response.content.decode()
+    assert response.status_code == 409 and "We launch in May</textarea>" in form
+    assert "Save line" not in form and "?draft=take" in form
+    assert response.get("HX-Retarget", "") == ("closest .line-form" if htmx else "")
+    editor = cast.clients["editor"].get(f"/m/{cast.memory.pk}/edit/?draft=take").content.decode()
+    assert "- Aya owns iOS\n- We launch in May</textarea>" in editor
+    send(cast, words=LAUNCH, htmx=htmx)
+    assert lines(cast) == ["- Tom owns Android", "- We launch in May", "- Aya owns iOS"]
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from memories.models import Memory
+from memories.models import Line, Memory
 from memories.pipeline.search import indexing
 from memories.rules.memory.identity import MemoryType
 from memories.rules.summariser import OFFLINE
@@ -39,6 +39,13 @@ def test_a_hit_shows_place_time_author_and_marked_words(cast: Cast) -> None:
     assert page.index("<mark>移行</mark> is done") < page.index("来月のデータ")  # notes come first
     assert "2 results in" in page and 'role="status"' in page
     assert 'value="移行"' in page
+
+
+def test_a_line_names_the_person_who_wrote_it(cast: Cast) -> None:
+    editor = cast.users["editor"]
+    Line.objects.filter(version=cast.memory.current_id).update(kind="decision", author=editor)
+    indexing.index_pending()
+    assert f"<span>{editor.username}</span>" in page_of(cast, "kind:decision")
 
 
 def test_htmx_gets_the_results_and_their_number(cast: Cast) -> None:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ from memories.pipeline.transfer.backup.archive import (
 )
 from memories.pipeline.transfer.backup.integrity import find_broken_memories
 from memories.pipeline.transfer.new_file import new_file
+from memories.rules.transfer.upgrade import HEARTBEAT_MAX_AGE
 from memoryhub import __version__
 
 __all__ = [
@@ -43,7 +44,6 @@ __all__ = [
     "restore",
 ]
 
-HEARTBEAT_MAX_AGE = timedelta(minutes=2)  # a newer heartbeat means that a worker runs
 VENDORS = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}
 
 
