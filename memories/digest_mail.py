@@ -128,6 +128,13 @@ def send_due(now: datetime) -> int:
     return sum(_send(delivery, now) for delivery in DigestDelivery.objects.due(now)[:MAX_PER_RUN])
 
 
+def is_due(now: datetime) -> bool:
+    """Return whether e-mails wait for the next run. Without a server none do."""
+    if not settings.EMAIL_HOST:
+        return False
+    return Digest.objects.due(now).exists() or DigestDelivery.objects.due(now).exists()
+
+
 def _send(delivery: DigestDelivery, now: datetime) -> bool:
     if not delivery.claim(now, next_try(delivery.tries + 1, now)):
         return False

@@ -74,6 +74,7 @@ DEFAULTS = {
 }
 
 INDEX_LOCK = "search-indexing"  # the cache key that is set while `index` runs
+DIGESTS_LOCK = "digests"  # the same for `digests`
 INDEX_AT_ONCE = 200  # texts that another task indexes before it ends; `index` does the others
 WORK_SECONDS = settings.MEMORYHUB_TASK_WORKS  # a longer task ends and queues the next one
 IMPORT_SECONDS = 6 * 3600  # the timeout of an import; a gigabyte takes minutes
@@ -179,10 +180,20 @@ def webhooks() -> None:
 
 @redact_task_errors
 def digests() -> None:
-    """Send the digests whose period is over by e-mail and in Slack, and repeat failed ones."""
-    digest_mail.fill_outbox(timezone.now())
-    digest_mail.send_due(timezone.now())
-    slack_digests.send_due(timezone.now())
+    """Send the digests whose period is over by e-mail and in Slack, and repeat failed ones.
+
+    One task sends a part of them at a time, and queues the next task.
+    """
+    if not cache.add(DIGESTS_LOCK, 1, timeout=2 * WORK_SECONDS):
+        return
+    try:
+        digest_mail.fill_outbox(timezone.now())
+        digest_mail.send_due(timezone.now())
+        slack_digests.send_due(timezone.now())
+    finally:
+        cache.delete(DIGESTS_LOCK)
+    if digest_mail.is_due(timezone.now()) or slack_digests.is_due(timezone.now()):
+        async_task("memories.tasks.digests")
 
 
 @redact_task_errors

@@ -46,6 +46,10 @@ def send_due(now: datetime) -> int:
     return sum(_send(digest, now) for digest in SlackDigest.objects.due(now)[:AT_ONCE])
 
 
+def is_due(now: datetime) -> bool:
+    return SlackDigest.objects.due(now).exists()
+
+
 def _send(digest: SlackDigest, now: datetime) -> bool:
     """Send a digest once. Slack's temporary errors leave it for the next try."""
     if not digest.claim(now):

@@ -94,7 +94,7 @@ def test_an_editor_keeps_a_note_once(team: Team) -> None:
     )
 
 
-def cite(prompt: str, words: str) -> str:
+def find_citation(prompt: str, words: str) -> str:
     """Return the number of the first text in a prompt with these words, as a citation."""
     match = re.search(rf"^(\d+) \[.*{words}", prompt, re.MULTILINE)
     assert match is not None
@@ -123,7 +123,7 @@ class TestShare:
         endpoint = FakeEndpoint(httpserver)
         use_model(settings, httpserver)
         sentence = "We launch on Monday, so he earns a lot"
-        endpoint.reply_by(lambda prompt: f"{sentence} {cite(prompt, 'launch on Monday')}.")
+        endpoint.reply_by(lambda prompt: f"{sentence} {find_citation(prompt, 'launch on Monday')}.")
         for channel, is_whole in ((OPEN, False), (SECRET, True)):
             shown = team.say("tom", "ask When do we launch, and who earns a lot?", channel)
             assert sentence in shown.text

@@ -3,9 +3,13 @@
 from datetime import UTC, timedelta
 
 import pytest
+import time_machine
+from django.core.cache import cache
 
+from memories import tasks
 from memories.models import Channel, Line, Member, Person, SlackDigest
 from memories.rules.memory.digests import RETRY_AFTER
+from memories.slack_app import digests
 from memories.slack_app.digests import send_due
 from tests.factories import MONDAY, MemberFactory, make_version
 from tests.slack.fake_app import Shown
@@ -59,6 +63,27 @@ def test_a_killed_worker_posts_once(team: Team, monkeypatch: pytest.MonkeyPatch)
     assert send_due(TUESDAY + timedelta(minutes=10)) == 0  # claimed
     assert [send_due(TUESDAY + RETRY_AFTER), send_due(TUESDAY + RETRY_AFTER)] == [1, 0]
     assert len(team.slack.posts(OPEN)) == 1
+
+
+@pytest.mark.parametrize("at_once", [1, 100])
+def test_the_next_task_sends_the_others(
+    team: Team, monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
+    monkeypatch.setattr(digests, "AT_ONCE", at_once)
+    owners = [team.people["mika"], team.people["tom"], team.cast.public]
+    for owner in owners:
+        choose(owner)
+    with time_machine.travel(TUESDAY):
+        tasks.digests()
+    assert SlackDigest.objects.filter(sent_at__gte=TUESDAY).count() == len(owners)
+
+
+def test_two_tasks_send_nothing_twice(team: Team) -> None:
+    choose(team.cast.public)
+    cache.set(tasks.DIGESTS_LOCK, 1)
+    with time_machine.travel(TUESDAY):
+        tasks.digests()
+    assert not team.slack.posts(OPEN)
 
 
 def exit_now() -> None:

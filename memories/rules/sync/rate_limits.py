@@ -27,6 +27,7 @@ _PER_MINUTE = {
     "conversations.members": _TIER_4,
     "views.publish": _TIER_4,
     "chat.postEphemeral": _TIER_4,
+    "chat.postMessage": _TIER_4,  # one a second in each channel, and several hundred a minute
     "chat.unfurl": _TIER_3,
 }
 

@@ -5,13 +5,14 @@ from datetime import datetime, timedelta
 from xml.etree import ElementTree
 
 import pytest
+import time_machine
 from django.core import mail
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 from pytest_django import Settings
 
-from memories import digest_mail
+from memories import digest_mail, tasks
 from memories.models import (
     AccessGrant,
     AuditEvent,
@@ -70,8 +71,8 @@ def test_the_period_is_the_same_in_each_workspace(
     cast: Cast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cast.workspace.change_settings({"time_zone": "Asia/Tokyo"})
-    other = WorkspaceFactory(settings={"time_zone": "America/New_York"})
-    MemberFactory(workspace=other, user=cast.users["member"])
+    american = WorkspaceFactory(settings={"time_zone": "America/New_York"})
+    MemberFactory(workspace=american, user=cast.users["member"])
     starts = {}
 
     def build_digest(user: User, workspace: Workspace, since: datetime, now: datetime) -> None:
@@ -80,7 +81,18 @@ def test_the_period_is_the_same_in_each_workspace(
     monkeypatch.setattr(digest_mail, "build_digest", build_digest)
     subscribe(cast, "member")
     run()
-    assert starts == dict.fromkeys((cast.workspace, other), "2026-01-05T07:00:00+09:00")
+    assert starts == dict.fromkeys((cast.workspace, american), "2026-01-05T07:00:00+09:00")
+
+
+def test_the_next_task_sends_the_others(
+    cast: Cast, tasks_at_once: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(digest_mail, "MAX_PER_RUN", 1)
+    for name in ("member", "insider"):
+        subscribe(cast, name)
+    with time_machine.travel(TUESDAY):
+        tasks.digests()
+    assert len(mail.outbox) == 2
 
 
 def test_the_text_is_that_of_catch_up(cast: Cast) -> None:
