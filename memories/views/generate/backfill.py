@@ -69,7 +69,7 @@ class BackfillForm(forms.Form):
         field.choices = [(channel.slack_id, str(channel)) for channel in self.offered]
 
     def clean_since(self) -> int:
-        return since_us(self.cleaned_data["since"], self.access.workspace.memory_settings.zone)
+        return since_us(self.cleaned_data["since"], self.access.zone)
 
     def clean_cap(self) -> tuple[int | None, int | None]:
         try:

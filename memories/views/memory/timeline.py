@@ -9,7 +9,9 @@ from django.utils.translation import gettext as _
 
 from memories.models import Channel, Memory, MemoryVersion, Message, Segment
 from memories.models.ingest.messages import MessageQuerySet
+from memories.rules.ingest.timestamps import from_micros, to_micros
 from memories.rules.memory.kinds import Kind
+from memories.rules.memory.lines import Origin
 from memories.rules.memory.timeline import Day, bar_heights, last_days
 from memories.views.access.access import WorkspaceAccess
 from memories.views.memory.display import VersionDisplay, visible_versions
@@ -60,8 +62,11 @@ def load_timeline(
     shown: VersionDisplay | None,
     now: datetime,
 ) -> Timeline:
-    """Count by day in the workspace's zone, the decisions among the ``shown`` lines. Three queries."""
-    days = last_days(now, access.workspace.memory_settings.zone, DAYS)
+    """Count by day in the reader's zone, the decisions among the ``shown`` lines. Three queries.
+
+    A version by a model counts at the end of its period, another one when it was saved.
+    """
+    days = last_days(now, access.zone, DAYS)
     messages = Message.objects.visible_to(access.reader).filter(
         channel=channel, state=Message.State.LIVE, is_notice=False
     )
@@ -69,7 +74,11 @@ def load_timeline(
     versions = visible_versions(long_term, access) if long_term else MemoryVersion.objects.none()
     begin_us = days[0].begin_us
     segment_times = segments.filter(last_us__gte=begin_us).values_list("last_us", flat=True)
-    version_times = versions.filter(until_us__gte=begin_us).values_list("until_us", flat=True)
+    recent = versions.filter(Q(until_us__gte=begin_us) | Q(created_at__gte=from_micros(begin_us)))
+    version_times = (
+        until_us if until_us and origin == Origin.MODEL else to_micros(created_at)
+        for origin, until_us, created_at in recent.values_list("origin", "until_us", "created_at")
+    )
     decided = [line.at_us for line in (shown.lines if shown else ()) if line.kind == Kind.DECISION]
     return Timeline(
         [day.date for day in days],

@@ -1,7 +1,7 @@
 """The pages of backfills: estimate, start, progress and changes."""
 
 import re
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.urls import reverse
@@ -99,6 +99,13 @@ def test_post_starts_a_backfill(older: Cast) -> None:
     assert 'hx-trigger="every 3s"' in text and '<noscript><meta http-equiv="refresh"' in text
     index = older.clients["insider"].get(older.path("backfill/"))
     assert index["Location"] == here(older, backfill)
+
+
+def test_the_start_is_a_day_of_the_reader(older: Cast) -> None:
+    older.users["insider"].save_preferences(time_zone="Asia/Tokyo")
+    backfill = order(older, since="2026-01-02")
+    assert backfill.since_us == to_micros(datetime(2026, 1, 1, 15, tzinfo=UTC))
+    assert 'datetime="2026-01-02T00:00:00+09:00"' in page(older, f"{backfill.pk}/")
 
 
 def test_a_cap_in_dollars_needs_a_price(older: Cast, settings) -> None:  # type: ignore[no-untyped-def]

@@ -336,6 +336,29 @@ def test_the_timeline_is_a_chart_and_a_table(cast: Cast) -> None:
     assert "Number per day." in page
 
 
+def test_an_edit_is_on_the_day_when_it_was_saved(cast: Cast) -> None:
+    long_ago = timezone.now() - timedelta(days=20)
+    make_version(memory=cast.memory, text="- Quiet since then", until=long_ago)
+    cast.memory.refresh_from_db()
+    cast.memory.revise("- Edited today", by=cast.users["editor"], based_on=3)
+    counts = timeline_counts(page_of(cast))
+    assert max(counts.items()) == (max(counts), ["0", "0", "1", "0"])
+
+
+def test_the_days_of_the_timeline_are_the_readers(cast: Cast) -> None:
+    cast.users["member"].save_preferences(time_zone="Asia/Tokyo")
+    yesterday = (timezone.now() - timedelta(days=1)).astimezone(UTC)
+    MessageFactory(channel=cast.public, at=yesterday.replace(hour=20))
+    day = (yesterday + timedelta(days=1)).date().isoformat()
+    assert timeline_counts(page_of(cast))[day][0] == "1"
+
+
+def timeline_counts(page: str) -> dict[str, list[str]]:
+    """Return the numbers of the table by day."""
+    rows = re.findall(r'<th scope="row"><time datetime="(.*?)".*?</th>(.*?)</tr>', page)
+    return {day: re.findall(r"<td>(\d+)</td>", cells) for day, cells in rows}
+
+
 @pytest.mark.nightly("quicker tests run the same lines")
 def test_the_cost_of_this_month_is_shown(cast: Cast) -> None:
     assert "Cost this month" not in page_of(cast)
