@@ -13,9 +13,10 @@ from django.utils.translation import ngettext
 
 from memories.models import Line, Memory, MemoryVersion, Proposal, Seen
 from memories.pipeline.memory.review import find_proposed_jobs
-from memories.rules.ingest.timestamps import from_micros
+from memories.rules.ingest.timestamps import from_micros, to_micros
 from memories.rules.memory.catch_up import UNANSWERED_AFTER, Since
 from memories.rules.memory.compare import ChangeKind
+from memories.rules.memory.kinds import Kind
 from memories.rules.memory.lines import strip_bullet
 from memories.rules.salience import has_question
 from memories.views.access.access import WorkspaceAccess
@@ -118,23 +119,20 @@ def _find_put_back(
 
 
 def _find_unanswered(access: WorkspaceAccess, now: datetime) -> list[AttentionItem]:
-    """Return the current texts with questions that are open for over 7 days."""
+    """Return the current texts with questions whose messages are older than 7 days."""
     newest = access.unmuted_memories.order_by("-current").values("current")[
         :MEMORIES_WITH_QUESTIONS
     ]
-    first_version = MemoryVersion.objects.filter(
-        memory=OuterRef("version__memory"), number=OuterRef("since")
-    )
     lines = (
-        Line.objects.filter(version__in=newest, version__memory__current=F("version"))
-        .annotate(asked_at=Subquery(first_version.values("created_at")[:1]))
-        .filter(asked_at__lte=now - UNANSWERED_AFTER, redacted=False)
+        Line.objects.in_force()
+        .filter(version__in=newest, version__memory__current=F("version"))
+        .filter(at_us__lte=to_micros(now - UNANSWERED_AFTER))
         .order_by("version", "position")
     )
     counts = Counter(
         memory
-        for memory, text in lines.values_list("version__memory", "text")
-        if has_question(strip_bullet(text))
+        for memory, kind, text in lines.values_list("version__memory", "kind", "text")
+        if kind == Kind.QUESTION or has_question(strip_bullet(text))
     )
     if not counts:
         return []

@@ -15,6 +15,7 @@ from memories.models import (
     User,
     Workspace,
 )
+from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory.identity import MemoryType
 from tests.factories import (
     MONDAY,
@@ -186,11 +187,12 @@ def test_an_old_question_needs_attention(cast: Cast) -> None:
     version = make_version(memory=cast.private_memory, text="- Who owns the budget?\n- Friday")
     words = "question has had no answer for more than 7 days"
     assert words not in page(cast, "insider"), "asked just now"
-    MemoryVersion.objects.filter(pk=version.pk).update(
-        created_at=timezone.now() - timedelta(days=8)
-    )
+    old_us = to_micros(timezone.now() - timedelta(days=8))
+    version.lines.update(at_us=old_us)  # as in an import of today
     text = page(cast, "insider")
     assert f"1 {words}" in text and 'href="/w/team/c/C0PRIVATE/#memory"' in text
     assert words not in page(cast), "the channel is private"
-    make_version(memory=cast.private_memory, text="- Aya owns the budget.")
+    answer = make_version(memory=cast.private_memory, text="- Aya owns the budget.")
     assert words not in page(cast, "insider"), "it was answered"
+    answer.lines.update(kind="question", at_us=old_us)
+    assert f"1 {words}" in page(cast, "insider"), "the kind counts without a question mark"
