@@ -20,11 +20,12 @@ from memories.models import Channel, Message, Seen
 from memories.models.memory.seen import unseen_memories
 from memories.pipeline.sync.coverage import TEMPORARY_CODES, Coverage, coverage_of, is_late
 from memories.rules.health import SYNC_MAX_AGE, HealthProblem, find_problems
-from memories.rules.ingest.timestamps import to_micros
+from memories.rules.ingest.timestamps import from_micros, to_micros
 from memories.rules.memory.catch_up import Since, format_cursor, parse_cursor
 from memories.views.access.access import (
     UserRequest,
     WorkspaceAccess,
+    number_in,
     number_or_none,
     open_workspace,
 )
@@ -81,7 +82,8 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
         has_memories = bool(news.keys or digest) or access.unmuted_memories.exists()
         context |= {
             "opening": [] if cursor else load_opening(shown, access, selection.since),
-            "unseen": [entry for entry in shown if entry.memory.news],
+            "has_unseen": any(entry.memory.news for entry in shown),
+            "undo_us": number_or_none(request.GET.get("undo", "")),
             "attention_items": []
             if cursor
             else find_attention_items(news, access, selection.since, now),
@@ -106,20 +108,32 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
 @login_required
 @require_POST
 def mark_all(request: UserRequest, slug: str) -> HttpResponse:
-    """Mark the versions that were on the page as seen. ``seen`` are pairs "memory:number"."""
+    """Mark the versions that were on the page as seen. ``seen`` are pairs "memory:number".
+
+    ``undo`` is the time of such marks in microseconds: it restores the marks before them.
+    """
     access = open_workspace(request, slug)
+    memories, now = catch_up_memories(access.reader, access.workspace.pk), timezone.now()
+    path = reverse("catch_up-index", args=[slug])
+    marked_us = number_in(request, "undo")
+    if 0 < marked_us <= to_micros(now):
+        marks = Seen.objects.filter(user=request.user, memory__in=memories)
+        count = sum(seen.undo(seen.number) for seen in marks.filter(at=from_micros(marked_us)))
+        news = ngettext(
+            "%(n)s memory is marked as not seen.", "%(n)s memories are marked as not seen.", count
+        )
+        toasts.success(request, news % {"n": count})
+        return redirect(path)
     pairs = (pair.partition(":") for pair in request.POST.getlist("seen"))
     numbers = {number_or_none(pk): number_or_none(number) or 0 for pk, _colon, number in pairs}
     count = 0
-    for memory in catch_up_memories(access.reader, access.workspace.pk).filter(
-        pk__in=filter(None, numbers)
-    ):
+    for memory in memories.filter(pk__in=filter(None, numbers)):
         if visible_versions(memory, access).filter(number=numbers[memory.pk]).exists():
             seen = Seen.objects.of(request.user, memory)
-            count += seen.mark(numbers[memory.pk], timezone.now())
+            count += seen.mark(numbers[memory.pk], now)
     news = ngettext("%(n)s memory is marked as seen.", "%(n)s memories are marked as seen.", count)
     toasts.success(request, news % {"n": count})
-    return redirect("catch_up-index", slug)
+    return redirect(f"{path}?undo={to_micros(now)}" if count else path)
 
 
 @login_required

@@ -253,10 +253,16 @@ def test_all_that_was_on_the_page_is_marked_at_once(cast: Cast) -> None:
     make_version(memory=cast.memory, text="- later", until=MONDAY + timedelta(days=1))
     client = cast.clients["member"]
     response = client.post(cast.path("seen/"), {"seen": [*pairs, "junk", "7:x", "99999:1"]})
-    assert (response.status_code, response["Location"]) == (302, "/w/team/catch-up/")
-    after = page(cast)
+    [mark] = set(Seen.objects.values_list("at", flat=True))
+    assert response["Location"] == f"/w/team/catch-up/?undo={to_micros(mark)}"
+    after = page(cast, query=f"?undo={to_micros(mark)}")
     assert "2 memories are marked as seen." in after
     assert not entry(after, second) and "later" in entry(after, cast.memory)
+    undo = re.search(r'name="(undo)" value="(\d+)"', after)
+    for marks in (2, 0):
+        client.post(cast.path("seen/"), dict([undo.groups()]))
+        assert f"{marks} memories are marked as not seen." in page(cast)
+    assert set(Seen.objects.values_list("number", "at")) == {(0, None)}
 
 
 def test_an_unreadable_memory_is_not_marked(cast: Cast) -> None:
@@ -423,6 +429,7 @@ def test_the_next_entries_are_a_part_with_focus(cast: Cast) -> None:
     part = response.content.decode()
     assert "<h1" not in part and "<html" not in part
     assert part.count("autofocus") == 1
+    assert part.count('form="mark-all" name="seen"') == 5 and 'id="mark-all"' in text
     assert part.index("autofocus") < part.index("</h2>"), "on the first new entry"
     assert "HX-Request" in response["Vary"]
 
