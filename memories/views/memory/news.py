@@ -306,7 +306,7 @@ def count_words(kind: str, n: int) -> str:
         "decision": ngettext("%(n)s decision", "%(n)s decisions", n),
         "task": ngettext("%(n)s task", "%(n)s tasks", n),
         "question": ngettext("%(n)s open question", "%(n)s open questions", n),
-        "status": ngettext("%(n)s update", "%(n)s updates", n),
+        "status": ngettext("%(n)s status update", "%(n)s status updates", n),
         "event": ngettext("%(n)s event", "%(n)s events", n),
     }
     return words[kind] % {"n": n}

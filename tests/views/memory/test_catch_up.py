@@ -237,6 +237,7 @@ def test_a_period_opens_with_the_workspaces_short_term_memory(cast: Cast) -> Non
 
 
 def test_a_folded_channel_shows_the_number_of_new_lines(cast: Cast) -> None:
+    assert "2 status updates" in entry(page(cast), cast.memory)
     Line.objects.filter(version=cast.memory.current_id).update(kind="decision")
     html = entry(page(cast), cast.memory)
     summary, _, folded = html.partition("</summary>")
