@@ -62,7 +62,7 @@ def load_timeline(
     shown: VersionDisplay | None,
     now: datetime,
 ) -> Timeline:
-    """Count by day in the reader's zone, the decisions among the ``shown`` lines. Four queries.
+    """Count by day in the reader's zone, the decisions among the ``shown`` lines. Three queries.
 
     A version by a model counts at the end of its period, another one when it was saved.
     """
@@ -74,13 +74,11 @@ def load_timeline(
     versions = visible_versions(long_term, access) if long_term else MemoryVersion.objects.none()
     begin_us = days[0].begin_us
     segment_times = segments.filter(last_us__gte=begin_us).values_list("last_us", flat=True)
-    has_period = Q(until_us__gt=0, origin=Origin.MODEL)
-    period_ends = versions.filter(has_period, until_us__gte=begin_us)
-    others = versions.exclude(has_period).filter(created_at__gte=from_micros(begin_us))
-    version_times = [
-        *period_ends.values_list("until_us", flat=True),
-        *map(to_micros, others.values_list("created_at", flat=True)),
-    ]
+    recent = versions.filter(Q(until_us__gte=begin_us) | Q(created_at__gte=from_micros(begin_us)))
+    version_times = (
+        until_us if until_us and origin == Origin.MODEL else to_micros(created_at)
+        for origin, until_us, created_at in recent.values_list("origin", "until_us", "created_at")
+    )
     decided = [line.at_us for line in (shown.lines if shown else ()) if line.kind == Kind.DECISION]
     return Timeline(
         [day.date for day in days],
