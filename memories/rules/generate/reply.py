@@ -100,10 +100,12 @@ def parse_reply(reply: Reply, request: Request) -> ParsedReply:
         return _parse_highlights(lines, reply, request)
     if _is_in_wrong_language(lines, request):
         return ParsedReply(fault=Fault.WRONG_LANGUAGE)
-    if request.form is PromptForm.SIMPLE and not request.only_adds:
-        lines = (*lines, *forgotten_marked_lines(lines, request))
     if request.only_adds:
         lines = (*lines, *_forgotten_lines(lines, request))
+    elif request.form is PromptForm.SIMPLE:
+        lines = (*lines, *forgotten_marked_lines(lines, request))
+    elif request.begins_text:
+        return apply_operations(request, [Change(line, (), line.refs) for line in lines], _repeats)
     if request.only_adds or request.begins_text:
         return apply_additions(request, lines, _repeats)
     return ParsedReply(most_salient(lines, request.max_lines))
