@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from memories.rules.generate import prompts
 from memories.rules.generate.faults import REFUSALS, Fault
 from memories.rules.generate.reply import format_with_refs, parse_reply
+from memories.rules.generate.reply_operations import join_operations
+from memories.rules.generate.reply_statements import strip_thinking
 from memories.rules.generate.splitting import (
     MAX_CALLS,
     MAX_HALVINGS,
@@ -52,6 +54,7 @@ class RequestRunner:
 
     def __post_init__(self) -> None:
         self._replies: list[Reply] = []
+        self._accepted: list[str] = []  # the texts of good replies to parts
         self._left_out: list[int] = []
         self._call_count = 0  # rejected calls included
         self._refusal: _BadReplyError | SummariserError | None = None
@@ -137,13 +140,13 @@ class RequestRunner:
     def _combine(self, parts: Sequence[ParsedReply]) -> Reply:
         """Combine the replies to the parts, if necessary by one more call.
 
-        With `only_adds` the parts have new lines only. They are joined without a call, because a
-        combining call would write the existing lines anew.
+        Changes of an existing text are joined without a call, because they concern single lines.
         """
-        if self.request.uses_operations:  # operations name lines by their numbers in the whole
-            return self._build_reply("\n".join(reply.text for reply in self._replies))
+        if self.request.changes_text:
+            joined = self._build_reply(join_operations(self._accepted))
+            return replace(joined, form=self.request.form)
         with_lines = [part for part in parts if part.lines]
-        if len(with_lines) < 2 or self.request.only_adds:
+        if len(with_lines) < 2:
             return self._build_reply(
                 format_with_refs(line for part in with_lines for line in part.lines)
             )
@@ -162,14 +165,17 @@ class RequestRunner:
 
     def _build_reply(self, text: str) -> Reply:
         model = self._replies[-1].model if self._replies else self.model
-        # The text has refs, so its form is FULL, the default of `Reply`.
+        # A combined text has refs, so its form is FULL, the default of `Reply`.
         return Reply(text or NOTHING, "stop", model, prompts.prompt_version(self.request))
 
     def _send_and_parse(self, request: Request) -> ParsedReply:
         reply = self._send(request)
         parsed = parse_reply(reply, request)
+        if parsed.fault == Fault.NOTHING and self.request.changes_text:
+            return ParsedReply(is_nothing=True)  # this part has no existing lines
         if parsed.fault:
             raise _BadReplyError(reply, parsed.fault)
+        self._accepted.append(strip_thinking(prompts.visible_text(reply.text)))
         return parsed
 
     def _send(self, request: Request) -> Reply:

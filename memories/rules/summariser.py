@@ -150,6 +150,11 @@ class Request:
         return self._extends_memory and self.form is PromptForm.SIMPLE
 
     @property
+    def changes_text(self) -> bool:
+        """Whether the reply only changes the existing text, in either form."""
+        return self.uses_operations or self.only_adds
+
+    @property
     def begins_text(self) -> bool:
         """Whether the reply is the first text of a memory that later merges change by operations."""
         is_first = self.memory_type is MemoryType.LONG_TERM and not self.existing

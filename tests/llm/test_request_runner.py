@@ -1,6 +1,7 @@
 """The three strategies with a local endpoint: whole, split, isolate."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -9,7 +10,9 @@ from memories.rules.generate.faults import Fault
 from memories.rules.generate.reply import parse_reply
 from memories.rules.generate.splitting import estimate_prompt_tokens
 from memories.rules.summariser import (
+    PromptForm,
     Reply,
+    Request,
     RequestStrategy,
     SummariserError,
     Usage,
@@ -106,6 +109,101 @@ class TestSplit:
         assert (reply.calls, reply.prompt_tokens) == (2, 200)
 
 
+def merge(form: PromptForm = PromptForm.FULL) -> Request:
+    """A merge. If it is split, the existing text is in the first half."""
+    return long(
+        existing=memory("The launch is on 18 November.", "Mika owns the budget."),
+        additions=added(
+            "The launch moved to 26 November.",
+            "Ann tests the search.",
+            "Ben tests the export.",
+            "Cara leads the team.",
+            "Dan writes the notes.",
+            first=3,
+        ),
+        operations=True,
+        form=form,
+    )
+
+
+def texts_after(reply: Reply, request: Request) -> list[str]:
+    parsed = parse_reply(reply, request)
+    assert parsed.fault == ""
+    return [line.text for line in parsed.lines]
+
+
+MOVE = "~ L1 status: The launch is on 26 November. [3]"
+ADD = "+ task: Cara leads the team. [6]"
+MERGED = ["The launch is on 26 November.", "Mika owns the budget.", "Cara leads the team."]
+
+
+class TestSplitMerge:
+    """A merge by operations, or one that only adds, in parts."""
+
+    @pytest.mark.parametrize(
+        ("first", "second"),
+        [
+            (MOVE, ADD),
+            (f"<think>I move it.</think>{MOVE}", f"<think>One more.\n</think>\n{ADD}"),
+            (f"Here are the changes:\n{MOVE}", f"Sure, the list.\n{ADD}\nLet me know!"),
+            (json.dumps([MOVE]), json.dumps([ADD])),
+        ],
+        ids=["plain", "thinking", "preambles", "JSON"],
+    )
+    def test_the_operations_of_all_parts_are_applied(
+        self, endpoint: FakeEndpoint, first: str, second: str
+    ) -> None:
+        endpoint.reply_with(first, second)
+        reply = summarise(merge(), endpoint.summariser(), RequestStrategy.SPLIT)
+        assert texts_after(reply, merge()) == MERGED
+        assert reply.calls == 2
+
+    @pytest.mark.parametrize("form", PromptForm)
+    @pytest.mark.parametrize("nothing", ["NOTHING", "<think>Hm.</think>NOTHING"])
+    def test_all_parts_may_change_nothing(
+        self, endpoint: FakeEndpoint, form: PromptForm, nothing: str
+    ) -> None:
+        endpoint.reply_with(nothing)
+        request = merge(form)
+        reply = summarise(request, endpoint.summariser(), RequestStrategy.SPLIT)
+        assert (reply.text, reply.calls) == ("NOTHING", 2)
+        assert "Mika owns the budget." in texts_after(reply, request)
+
+    @pytest.mark.parametrize("refusal", ["apology", "filtered answer"])
+    def test_the_text_of_a_refusal_is_no_line(self, endpoint: FakeEndpoint, refusal: str) -> None:
+        refused = {**REFUSALS, "filtered answer": completion("- Half of", "content_filter")}[
+            refusal
+        ]
+        endpoint.reply_by(
+            lambda prompt: refused if "Dan writes" in prompt else MOVE if "L1" in prompt else ADD
+        )
+        reply = summarise(merge(), endpoint.summariser(), RequestStrategy.ISOLATE)
+        assert reply.left_out == (7,)
+        assert texts_after(reply, merge()) == MERGED
+
+    def test_added_lines_supersede_lines_of_the_whole_text(self, endpoint: FakeEndpoint) -> None:
+        endpoint.reply_with("- The launch moved to 26 November.", "- Cara leads the team.")
+        request = merge(PromptForm.SIMPLE)
+        reply = summarise(request, endpoint.summariser(), RequestStrategy.SPLIT)
+        parsed = parse_reply(reply, request)
+        assert {line.text for line in parsed.lines} == {
+            "The launch moved to 26 November.",
+            "Mika owns the budget.",
+            "Cara leads the team.",
+        }
+        assert (reply.form, set(parsed.superseded), parsed.dropped) == ("simple", {1}, ())
+
+    def test_many_parts_may_be_longer_than_one_reply(self, endpoint: FakeEndpoint) -> None:
+        request = replace(merge(), max_tokens=40)
+        rows = [
+            f"+ status: {'Ann tests the search and ' * 16}Ben. [4]",
+            f"+ status: {'Cara leads the team and ' * 16}Dan. [6]",
+        ]
+        endpoint.reply_with(*rows)
+        reply = summarise(request, endpoint.summariser(), RequestStrategy.SPLIT)
+        assert set(texts_after(reply, request)) >= {row[10:-4] for row in rows}
+
+
 REFUSALS = {
     "filtered input": (400, "content_filter"),
     "filtered answer": completion("", "content_filter"),
@@ -144,8 +242,24 @@ class TestIsolate:
         endpoint.reply_by(lambda prompt: REFUSALS["filtered input"])
         request = short(messages("one", "two"))
         reply = summarise(request, endpoint.summariser(), RequestStrategy.ISOLATE)
-        assert parse_reply(reply, request).is_nothing
+        assert parse_reply(reply, request).fault == Fault.CONTENT_FILTER
         assert (reply.left_out, reply.calls, reply.model) == ((1, 2), 0, "tiny")
+
+    def test_small_talk_beside_a_refused_message_is_nothing(self, endpoint: FakeEndpoint) -> None:
+        endpoint.reply_by(lambda prompt: (400, "content_filter") if "bad" in prompt else "NOTHING")
+        request = short(messages("good morning to you all", "bad", "hello there my friend"))
+        reply = summarise(request, endpoint.summariser(), RequestStrategy.ISOLATE)
+        assert reply.left_out == (2,)
+        assert parse_reply(reply, request).is_nothing
+
+    def test_nothing_beside_a_refused_message_needs_messages_without_content(
+        self, endpoint: FakeEndpoint
+    ) -> None:
+        endpoint.reply_by(lambda prompt: (400, "content_filter") if "bad" in prompt else "NOTHING")
+        texts = [f"We move the launch of the shop to {n} May." for n in range(1, 5)]
+        request = short(messages("bad", *texts))
+        reply = summarise(request, endpoint.summariser(), RequestStrategy.ISOLATE)
+        assert parse_reply(reply, request).fault == Fault.NOTHING
 
     def test_the_number_of_calls_is_limited(self, endpoint: FakeEndpoint) -> None:
         endpoint.reply_by(lambda prompt: REFUSALS["refusal"])

@@ -24,7 +24,6 @@ from memories.rules.memory.lines import merge_lines
 from memories.rules.summariser import ParsedReply, SummariserError
 from memoryhub.failpoints import fail_point
 
-REFUSED = "content_filter"
 COPIED = "copied"  # most lines only copy messages
 QUARANTINED = "quarantined"  # a safety rule stopped every line
 _BAD_REPLY = "The reply was not saved: %s."
@@ -86,9 +85,6 @@ def _parse_reply(job: Job, job_request: JobRequest) -> ParsedReply:
 
 def _find_fault(job: Job, parsed: ParsedReply, *, only_copies: bool) -> str:
     """Return why the reply is refused, or ""."""
-    reply = job.saved_reply
-    if parsed.is_nothing and reply is not None and reply.left_out:
-        return REFUSED  # the model refused every message, which does not make them worthless
     if parsed.is_copied and not only_copies and not _used_both_forms(job):
         return COPIED
     return parsed.fault

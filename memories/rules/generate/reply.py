@@ -4,7 +4,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from memories.rules.generate import prompts
 from memories.rules.generate.faults import Fault
@@ -29,11 +29,11 @@ from memories.rules.memory.kinds import kind_of
 from memories.rules.memory.operations import (
     Change,
     DropReason,
+    apply_additions,
     apply_operations,
     order_lines,
 )
 from memories.rules.memory.sources import MIN_SCORE, SourceFinder, search_words, significant_words
-from memories.rules.memory.superseding import find_superseded
 from memories.rules.summariser import (
     MAX_SOURCES,
     OFFLINE,
@@ -54,6 +54,7 @@ _LONG_INPUT = 1_000  # tokens: such an input needs more than …
 _SHORTEST_REPLY = 3  # … so many tokens
 _PROMPT_SHARE = 0.75  # of a line's words: the line repeats the prompt
 _REPEATED_SHARE = 0.9  # of a new line's words: the line repeats an existing one
+_TEXTS = 5_000  # whose words a process keeps: each new line is compared with the same lines
 
 _BULLET = re.compile(r"\s*(?:[-*•・–—]|\d{1,3}[.)])")
 _REFUSAL = re.compile(
@@ -87,28 +88,37 @@ def parse_reply(reply: Reply, request: Request) -> ParsedReply:
     is_offline = reply.model == OFFLINE
     reader = _LineReader(request, is_offline)
     if request.uses_operations and not is_offline:
-        return _parse_operations(text, reader)
+        return _parse_operations(text, reader, reply)
     statements = parse_statements(text)
     lines = reader.read(statements)
     if request.uses_operations:
         return _parse_highlights(lines, reply, request)
-    if fault := _find_fault(text, lines, request, has_statements=bool(statements)):
+    calls = reply.calls if request.only_adds else 1
+    if fault := _find_fault(text, lines, request, calls=calls, has_statements=bool(statements)):
         return ParsedReply(fault=fault)
     if is_offline:
         return _parse_highlights(lines, reply, request)
     if _is_in_wrong_language(lines, request):
         return ParsedReply(fault=Fault.WRONG_LANGUAGE)
-    if request.form is PromptForm.SIMPLE and not request.only_adds:
-        lines = (*lines, *forgotten_marked_lines(lines, request))
     if request.only_adds:
-        lines = (*lines, *forgotten_lines(lines, request))
-        return apply_operations(request, list(_additions(lines, request)), _repeats)
-    if request.begins_text:
+        lines = (*lines, *_forgotten_lines(lines, request))
+    elif request.form is PromptForm.SIMPLE:
+        lines = (*lines, *forgotten_marked_lines(lines, request))
+    elif request.begins_text:
         return apply_operations(request, [Change(line, (), line.refs) for line in lines], _repeats)
+    if request.only_adds or request.begins_text:
+        return apply_additions(request, lines, _repeats)
     return ParsedReply(most_salient(lines, request.max_lines))
 
 
-def _parse_operations(text: str, reader: "_LineReader") -> ParsedReply:
+def _forgotten_lines(lines: Sequence[ReplyLine], request: Request) -> Iterator[ReplyLine]:
+    """Yield the lasting lines to add that no line of the reply rests on or repeats."""
+    for forgotten in forgotten_lines(lines, request):
+        if not any(_repeats(line.text, forgotten.text) for line in lines):
+            yield forgotten
+
+
+def _parse_operations(text: str, reader: "_LineReader", reply: Reply) -> ParsedReply:
     """Return the whole text after the operations of a reply.
 
     A reply of which no operation applies is a fault, unless the text already contains all of them.
@@ -117,7 +127,7 @@ def _parse_operations(text: str, reader: "_LineReader") -> ParsedReply:
     changes = list(reader.read_operations(text))
     new_lines = [change.line for change in changes if change.line is not None]
     if new_lines or not changes:
-        if fault := _find_fault(text, new_lines, request):
+        if fault := _find_fault(text, new_lines, request, calls=reply.calls):
             return ParsedReply(fault=fault)
         if _is_in_wrong_language(new_lines, request):
             return ParsedReply(fault=Fault.WRONG_LANGUAGE)
@@ -160,24 +170,34 @@ def _parse_highlights(lines: Sequence[ReplyLine], reply: Reply, request: Request
 
 def _repeats(text: str, earlier: str) -> bool:
     """Return whether a text contains nine of ten words, and all figures, of an earlier text."""
-    words = frozenset(search_words(earlier))
-    shared = words & frozenset(search_words(text))
+    words = _words_of(earlier)
+    shared = words & _words_of(text)
     figures = {word for word in words if any(map(str.isdigit, word))}
     return len(shared) >= _REPEATED_SHARE * len(words) and figures <= shared
 
 
-def _parse_nothing(reply: Reply, request: Request) -> ParsedReply:
-    """Return the result of NOTHING: no change for operations, no memory, or a fault.
+@lru_cache(maxsize=_TEXTS)
+def _words_of(text: str) -> frozenset[str]:
+    return frozenset(search_words(text))
 
-    Code must agree that the messages have no content, or the model must have refused each message.
+
+def _parse_nothing(reply: Reply, request: Request) -> ParsedReply:
+    """Return the result of NOTHING: no change by a merge, no memory, or a fault.
+
+    Code must agree that the messages that the model did not refuse have no content.
     """
     if request.uses_operations:
         return apply_operations(request, [], _repeats)
-    is_short = request.memory_type is MemoryType.SHORT_TERM
-    is_right = (
-        prompts.may_keep_nothing(request)
-        or reply.model == OFFLINE
-        or (is_short and bool(reply.left_out))
+    if request.only_adds:
+        return apply_additions(request, forgotten_lines((), request), _repeats)
+    refused = set(reply.left_out)
+    inputs = [line.ref for added in request.additions for line in added.lines]
+    inputs += [message.ref for message in request.messages]
+    if refused.issuperset(inputs) and request.memory_type is MemoryType.SHORT_TERM:
+        return ParsedReply(fault=Fault.CONTENT_FILTER)
+    messages = [message for message in request.messages if message.ref not in refused]
+    is_right = reply.model == OFFLINE or prompts.may_keep_nothing(
+        replace(request, messages=messages)
     )
     return ParsedReply(is_nothing=True) if is_right else ParsedReply(fault=Fault.NOTHING)
 
@@ -193,8 +213,14 @@ def format_with_refs(lines: Iterable[ReplyLine]) -> str:
 
 
 def _find_fault(
-    text: str, lines: Sequence[ReplyLine], request: Request, *, has_statements: bool = False
+    text: str,
+    lines: Sequence[ReplyLine],
+    request: Request,
+    *,
+    calls: int,
+    has_statements: bool = False,
 ) -> Fault | None:
+    """Return why the text or its lines are a bad reply. It joins the replies of so many ``calls``."""
     if has_statements and not lines:
         return Fault.PROMPT_ECHOED  # each statement repeats the prompt
     if not any(character.isalnum() for line in lines for character in line.text):
@@ -206,7 +232,8 @@ def _find_fault(
     # A merge repeats the lines of people, whatever their length.
     repeated = sum(estimate_tokens(line.text) for line in request.existing if line.by_person)
     size = estimate_tokens(text)
-    if size > _TOO_LONG * max(request.max_tokens, _SMALLEST_LIMIT) + repeated:
+    limit = _TOO_LONG * max(calls, 1) * max(request.max_tokens, _SMALLEST_LIMIT)
+    if size > limit + repeated:
         return Fault.TOO_LONG
     inputs = [*request.source_texts, *(reference.text for reference in request.references)]
     if size <= _SHORTEST_REPLY and sum(map(estimate_tokens, inputs)) >= _LONG_INPUT:
@@ -343,20 +370,6 @@ class _LineReader:
         return (share >= _PROMPT_SHARE and score < share) or (
             score < 2 * MIN_SCORE and REMARK.match(text) is not None
         )
-
-
-def _additions(lines: Iterable[ReplyLine], request: Request) -> Iterator[Change]:
-    """Yield new lines as changes. Code finds the lines that they supersede."""
-    at_us = {line.ref: line.at_us for added in request.additions for line in added.lines}
-    old = {line.ref: line for line in request.existing if not line.by_person}
-    for line in lines:
-        newest = max((at_us.get(ref, 0) for ref in line.refs), default=0)
-        targets = find_superseded(line.text, newest, list(old.values()))
-        if any(_repeats(old[ref].text, line.text) for ref in targets):
-            targets = []
-        yield Change(line, tuple(targets), line.refs)
-        for ref in targets:
-            del old[ref]
 
 
 def _without_marks(text: str) -> str:

@@ -6,6 +6,7 @@ a line by its number in the prompt.
 """
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from memories.rules.generate.reply_statements import (
@@ -48,6 +49,21 @@ def parse_operations(text: str) -> list[Operation]:
         if operation.removes
         or (operation.statement.text and not says_nothing(operation.statement.text))
     ]
+
+
+def join_operations(texts: Iterable[str]) -> str:
+    """Return one reply with the operations of several, one a row."""
+    return "\n".join(_format(operation) for text in texts for operation in parse_operations(text))
+
+
+def _format(operation: Operation) -> str:
+    statement = operation.statement
+    sign = "-" if operation.removes else "~" if operation.targets else "+"
+    targets = ",".join(f"L{number}" for number in operation.targets)
+    kind = f"{statement.kind}:" if statement.kind else ""
+    refs = ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in statement.spans)
+    parts = (sign, targets, kind, statement.text, f"[{refs}]" if refs else "")
+    return " ".join(part for part in parts if part)
 
 
 def _parse(statement: Statement) -> Operation:

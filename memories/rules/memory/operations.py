@@ -4,7 +4,7 @@
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import count
@@ -13,7 +13,8 @@ from memories.rules import salience
 from memories.rules.ingest.timestamps import HOUR
 from memories.rules.memory.kinds import Kind
 from memories.rules.memory.lines import split_history
-from memories.rules.summariser import ParsedReply, ReplyLine, Request
+from memories.rules.memory.superseding import find_superseded
+from memories.rules.summariser import MemoryLine, ParsedReply, ReplyLine, Request
 from memories.rules.tokens import estimate_tokens
 
 ARCHIVE_HALF_LIFE = 30 * 24 * HOUR  # microseconds after which a line has half its value
@@ -50,18 +51,22 @@ def apply_operations(
     of an earlier operation by the number of its source. So one merge and two merges give the same
     text. Over the token limit, the lines of least value go to the archive. Lines of people stay.
     """
-    text = _WorkingText(request)
+    text = _WorkingText(request, covers)
     for change in changes:
-        drop = text.find_drop_reason(change)
-        if drop is None and change.line is not None and not change.targets:
-            new_text = change.line.text
-            is_known = any(covers(line.text, new_text) for line in text.lines.values())
-            drop = DropReason.DUPLICATE if is_known else None
-        if drop is not None:
-            dropped_text = change.line.text if change.line else text.target_texts(change)
-            text.dropped.append((dropped_text, drop))
-        else:
-            text.apply(change)
+        text.carry_out(change)
+    return text.result()
+
+
+def apply_additions(
+    request: Request, lines: Iterable[ReplyLine], covers: Callable[[str, str], bool]
+) -> ParsedReply:
+    """Return the text after these lines are added, the line with the oldest source first.
+
+    Each line replaces the lines that it supersedes, also lines of the same reply.
+    """
+    text = _WorkingText(request, covers)
+    for line in sorted(lines, key=text.time_of):
+        text.add(line)
     return text.result()
 
 
@@ -72,9 +77,11 @@ class _WorkingText:
     have larger places than all numbers in the request.
     """
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: Request, covers: Callable[[str, str], bool]) -> None:
         self.request = request
+        self.covers = covers
         self.existing = {line.ref: line for line in request.existing}
+        self.texts = {line.ref: line.text for line in request.memory_lines}
         self.at_us = {line.ref: line.at_us for line in request.memory_lines}
         self.newest_us = max(self.at_us.values(), default=0)
         self.lines = {
@@ -85,47 +92,84 @@ class _WorkingText:
         self.dropped: list[tuple[str, str]] = []
         self._new_places = count(max(self.at_us, default=0) + 1)
 
-    def find_drop_reason(self, change: Change) -> DropReason | None:
+    def carry_out(self, change: Change) -> None:
+        """Apply an operation, or drop it with the reason."""
         places = self._places(change)
-        is_replaced = any(ref in self.successors for ref in change.targets)
+        if reason := self._find_drop_reason(change, places):
+            text = change.line.text if change.line else self._target_texts(change)
+            self.dropped.append((text, reason))
+        else:
+            self._replace(places, change.line)
+
+    def add(self, line: ReplyLine) -> None:
+        """Add a line in the place of the lines that it supersedes, or drop it if it is known."""
+        places = self._find_superseded(line)
+        if not places and self._is_known(line):
+            self.dropped.append((line.text, DropReason.DUPLICATE))
+        else:
+            self._replace(places, line)
+
+    def _find_superseded(self, new: ReplyLine) -> list[int]:
+        """Return the places of superseded lines, none if one of them already states the new line."""
+        lines = [
+            MemoryLine(place, line.text, kind=line.kind, at_us=self.time_of(line))
+            for place, line in self.lines.items()
+            if not (place in self.existing and self.existing[place].by_person)
+        ]
+        places = find_superseded(new.text, max(self._news_times(new.refs), default=0), lines)
+        is_known = any(self.covers(self.lines[place].text, new.text) for place in places)
+        return [] if is_known else places
+
+    def _find_drop_reason(self, change: Change, places: Sequence[int]) -> DropReason | None:
+        is_replaced = any(ref in self.existing and ref in self.successors for ref in change.targets)
         if is_replaced or any(place not in self.lines for place in places):
             return DropReason.UNKNOWN_LINE
         if any(place in self.existing and self.existing[place].by_person for place in places):
             return DropReason.KEPT_LINE
-        new_times = [self.at_us.get(ref, 0) for ref in change.refs if ref not in self.existing]
-        if change.line is not None and len(places) > 1 and change.refs and not new_times:
+        if change.line is not None and not places:
+            return DropReason.DUPLICATE if self._is_known(change.line) else None
+        news_times = self._news_times(change.refs)
+        if change.line is not None and len(places) > 1 and change.refs and not news_times:
             return None  # it makes one line of several and brings no news
-        newest_us = max(new_times, default=0)
-        if any(self._time(self.lines[place]) > newest_us for place in places):
+        newest_us = max(news_times, default=0)
+        if any(self.time_of(self.lines[place]) > newest_us for place in places):
             return DropReason.OLDER_NEWS
         return None
 
-    def target_texts(self, change: Change) -> str:
+    def _is_known(self, new: ReplyLine) -> bool:
+        return any(self.covers(line.text, new.text) for line in self.lines.values())
+
+    def _news_times(self, refs: Sequence[int]) -> list[int]:
+        """Return the times of those of these lines that the merge adds."""
+        return [self.at_us.get(ref, 0) for ref in refs if ref not in self.existing]
+
+    def _target_texts(self, change: Change) -> str:
         return " ".join(
             self.existing[ref].text if ref in self.existing else f"L{ref}" for ref in change.targets
         )
 
-    def apply(self, change: Change) -> None:
-        places = self._places(change)
+    def _replace(self, places: Sequence[int], line: ReplyLine | None) -> None:
+        """Put a line in the first of these places, or at the end without any. None removes them."""
         new_place = None
-        if change.line is not None:
+        if line is not None:
             # A line that changes between event and current statement moves to the end.
-            is_in_place = places and _is_event(self.lines[places[0]]) is _is_event(change.line)
+            is_in_place = places and _is_event(self.lines[places[0]]) is _is_event(line)
             new_place = places[0] if is_in_place else next(self._new_places)
         for place in places:
-            del self.lines[place]
+            removed = self.lines.pop(place)
             self.successors |= {ref: new_place for ref, p in self.successors.items() if p == place}
-            if place in self.existing:
-                self.successors.setdefault(place, new_place)
-        if change.line is not None and new_place is not None:
-            self.lines[new_place] = change.line
-            new_refs = (ref for ref in change.line.refs if ref not in self.existing)
+            for ref in removed.refs:
+                if self.texts.get(ref) == removed.text:
+                    self.successors.setdefault(ref, new_place)
+        if line is not None and new_place is not None:
+            self.lines[new_place] = line
+            new_refs = (ref for ref in line.refs if ref not in self.existing)
             self.place_by_source |= dict.fromkeys(new_refs, new_place)
 
     def result(self) -> ParsedReply:
         kept, archived = self._fit_limit()
         return ParsedReply(
-            lines=order_lines(kept, self._time),
+            lines=order_lines(kept, self.time_of),
             superseded={
                 ref: self.lines[place].text
                 for ref, place in self.successors.items()
@@ -141,7 +185,7 @@ class _WorkingText:
         """Return the places of the targets. An unknown number is its own place."""
         return list(dict.fromkeys(self.place_by_source.get(ref, ref) for ref in change.targets))
 
-    def _time(self, line: ReplyLine) -> int:
+    def time_of(self, line: ReplyLine) -> int:
         """Return the time of the newest source.
 
         A line without sources is as new as the newest line.
@@ -182,7 +226,7 @@ class _WorkingText:
         worths = salience.word_worth(words)
 
         def value(n: int) -> tuple[bool, float, int]:
-            line, at_us = lines[n], self._time(lines[n])
+            line, at_us = lines[n], self.time_of(lines[n])
             density = salience.worth_per_token(
                 line.text, words[n], worths, estimate_tokens(line.text)
             )

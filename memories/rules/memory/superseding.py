@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from memories.rules import salience
 from memories.rules.ingest.timestamps import from_micros
@@ -24,6 +24,7 @@ _HALF = 0.5  # the share of the subject of an older value that the newer line mu
 _COMMON = 0.25  # a word in this share of the lines does not distinguish subjects
 _SHARED_WORDS = 2  # of the subjects of a proposal and of the decision about it
 _MIN_TOTAL = 10  # of a progress such as "14 of 16"
+_TEXTS = 20_000  # whose values a process keeps: each new line is compared with the same lines
 _AHEAD = timedelta(days=183)  # a date without a year is in the future for this long
 _REQUEST = re.compile(
     r"\b(?:wants?|wanted|wish(?:es|ed)?|would (?:like|prefer)|prefers?|preferred|(?:ask(?:s|ed|ing)?|hop(?:es?|ed|ing)) for|requested)\b"
@@ -60,7 +61,7 @@ class Statement:
 
     @cached_property
     def claims(self) -> tuple[Claim, ...]:
-        return tuple(find_claims(self.text))
+        return _claims_of(self.text)
 
     @cached_property
     def main_claim(self) -> Claim | None:
@@ -82,10 +83,15 @@ class Statement:
         return (done, total) if done <= total >= _MIN_TOTAL else None
 
 
-def find_successors(lines: Sequence[Statement]) -> dict[int, int]:
+@lru_cache(maxsize=_TEXTS)
+def _claims_of(text: str) -> tuple[Claim, ...]:
+    return tuple(find_claims(text))
+
+
+def find_successors(lines: Sequence[Statement], first_new: int = 0) -> dict[int, int]:
     """Return the newest replacing line for each superseded line, as indexes.
 
-    The lines are in order of time.
+    The lines are in order of time. Only lines from ``first_new`` on replace others.
     """
     by_word: dict[str, list[int]] = {}
     for index, line in enumerate(lines):
@@ -103,7 +109,7 @@ def find_successors(lines: Sequence[Statement]) -> dict[int, int]:
         for word in sorted(older.words) if older.figures else ():
             information = rare[word] if word in subject else 0.0
             for newer_index in by_word[word]:
-                if newer_index > index:
+                if newer_index > index and newer_index >= first_new:
                     shared[newer_index] = shared.get(newer_index, 0.0) + information
         enough = _SAME_SUBJECT * salience.total_worth(subject, rare)
         for newer_index in sorted(shared, reverse=True):
@@ -135,7 +141,7 @@ def find_superseded(text: str, at_us: int, old: Sequence[MemoryLine]) -> list[in
     statements = [
         Statement(line.text, line.at_us, salience.content_words(line.text)) for line in older
     ]
-    successors = find_successors([*statements, new])
+    successors = find_successors([*statements, new], first_new=len(statements))
     rare = salience.word_rarity([statement.words for statement in (*statements, new)])
     is_answer = kind_of(text) is not Kind.QUESTION
     return [

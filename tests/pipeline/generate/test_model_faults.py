@@ -416,6 +416,18 @@ def test_a_refused_message_is_left_out_and_counted_in_the_trigger(
 
 
 @pytest.mark.slow
+def test_small_talk_with_a_refused_message_is_nothing(channel: Channel, model: ModelServer) -> None:
+    channel.messages.update(text="Good morning to all of you!")
+    channel.messages.filter(pk=channel.messages.in_order().last().pk).update(text="Bad one.")
+    model.reply = lambda user: (
+        answer("", "content_filter") if "Bad one" in user else answer("NOTHING")
+    )
+    one_pass(channel, model)
+    assert channel.segments.get().outcome == "nothing"
+    assert short(channel).jobs.get().state == "done"
+
+
+@pytest.mark.slow
 def test_a_rate_limited_request_in_parts_uses_up_its_attempts(
     workspace: Workspace, model: ModelServer
 ) -> None:

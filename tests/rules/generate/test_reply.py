@@ -376,9 +376,57 @@ def test_a_merge_that_only_adds_forgets_no_date() -> None:
     answer = replace(reply("- Ben is the owner of the budget."), form=PromptForm.SIMPLE)
     assert [(line.text, line.refs) for line in parse_reply(answer, request).lines] == [
         ("Ann leads the team", (1,)),
-        ("Ben is the owner of the budget.", (3,)),
         (texts[0], (2,)),
+        ("Ben is the owner of the budget.", (3,)),
     ]
+
+
+def test_a_merge_that_only_adds_takes_in_lasting_lines_without_the_model() -> None:
+    texts = ["The freeze is set for 25 November.", "The talk went on."]
+    request = long(
+        existing=memory("Ann leads the team"), additions=added(*texts, first=2), operations=True
+    )
+    reading = parse_reply(replace(reply("NOTHING"), form=PromptForm.SIMPLE), request)
+    assert [line.text for line in reading.lines] == ["Ann leads the team", texts[0]]
+    assert reading.fault == "" and not reading.archived
+
+
+LAUNCHES = ["The launch is on 18 November.", "The launch moved to 26 November."]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        "- The launch is on 26 November.",
+        "- The launch is on 26 November.\n- The launch is on 18 November.",
+    ],
+    ids=["without the older one", "the newer one first"],
+)
+@pytest.mark.parametrize("existing", [[], memory("The launch is on 12 November.")])
+def test_lines_of_one_reply_supersede_each_other(rows: str, existing: list[MemoryLine]) -> None:
+    additions = added(*LAUNCHES, "Ann leads the team.", first=2)
+    request = long(existing=existing, additions=additions, operations=True)
+    answer = replace(reply(f"{rows}\n- Ann leads the team."), form=PromptForm.SIMPLE)
+    assert [line.text for line in parse_reply(answer, request).lines] == [
+        "The launch is on 26 November.",
+        "Ann leads the team.",
+    ]
+
+
+def test_a_merge_that_only_adds_is_the_same_in_one_and_in_two_calls() -> None:
+    old = memory("The launch is on 12 November.", "Mika owns the budget.")
+    first, second = added(LAUNCHES[0], "Ann leads the team.", first=3), added(LAUNCHES[1], first=5)
+    nothing = replace(reply("NOTHING"), form=PromptForm.SIMPLE)
+    at_once = parse_reply(nothing, long(existing=old, additions=[*first, *second]))
+    text = parse_reply(nothing, long(existing=old, additions=first)).lines
+    by_ref = {line.ref: line for line in [*old, *first[0].lines]}
+    existing = [
+        replace(by_ref[line.refs[0]], ref=n, kind=line.kind) for n, line in enumerate(text, 1)
+    ]
+    at_last = parse_reply(nothing, long(existing=existing, additions=second))
+    assert [line.text for line in at_once.lines] == [line.text for line in at_last.lines]
+    assert [line.text for line in at_once.lines] == [LAUNCHES[1], old[1].text]
+    assert set(at_once.superseded) == {1, 3}  # the line of the text and the one that was added
 
 
 BACKUPS = short(

@@ -195,13 +195,13 @@ def test_each_line_stays_or_has_an_outcome(made: list[Change], limit: int) -> No
 
 
 def test_an_operation_may_name_a_line_of_the_same_reply() -> None:
-    """It uses the number of the new line's source."""
+    """It uses the number of the new line's source. That source is superseded, too."""
     reading = read(
         "~ L1 status: Ben moved the launch to 26 November 2026. [5]\n"
         "~ L5 task: Cleo writes the release notes by Friday 20 November 2026. [6]\n"
     )
     assert texts(reading)[0] == "Cleo writes the release notes by Friday 20 November 2026."
-    assert reading.superseded == {1: texts(reading)[0]}
+    assert reading.superseded == {1: texts(reading)[0], 5: texts(reading)[0]}
     assert not reading.dropped
 
 
