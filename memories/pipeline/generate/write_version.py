@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
+from django.db.models import Q
 from django.utils import timezone
 
 from memories.models import (
@@ -339,14 +340,22 @@ def _record_outcomes(
 
 
 def _record_superseded_lines(job: Job, job_request: JobRequest, parsed: ParsedReply) -> None:
-    """Save with lines of the short-term memories that a newer line superseded them."""
+    """Save with older lines of the short-term memories that a newer line superseded them."""
     lines = job_request.request.memory_lines
-    texts = {f"- {line.text}" for line in lines if line.ref in parsed.superseded}
-    if texts and job.memory.channel_id is not None:
+    at_us = {line.ref: line.at_us for line in lines}
+    times = {
+        line.text: max((at_us.get(ref, 0) for ref in line.refs), default=0) for line in parsed.lines
+    }
+    superseded = Q()
+    for line in lines:
+        if (successor := parsed.superseded.get(line.ref)) is not None:
+            until_us = times.get(successor) or job_request.until_us
+            superseded |= Q(text=f"- {line.text}", at_us__lt=until_us)
+    if superseded and job.memory.channel_id is not None:
         rows = LineRow.objects.filter(
+            superseded,
             version__memory__channel=job.memory.channel_id,
             version__memory__memory_type=MemoryType.SHORT_TERM,
-            text__in=texts,
             outcome="",
         )
         rows.update(outcome=LineRow.Outcome.SUPERSEDED, outcome_us=to_micros(timezone.now()))
