@@ -156,18 +156,32 @@ def memory_texts(
 
 
 def line_facts(versions: Sequence[Any], archive: Sequence[Line]) -> dict[str, LineFacts]:
-    """Return the facts of lines by their words. Equal lines share the newest time."""
+    """Return the facts of lines by their words. Equal lines share the newest time.
+
+    Whether they are replaced is decided by the long-term memory of a channel, else by the newest.
+    """
     facts: dict[str, LineFacts] = {}
+    ranks: dict[str, tuple[bool, int]] = {}
     rows = [(*row, version) for version in versions for row in version.line_rows or ()]
     rows.sort(key=lambda row: (row[0], row[-1].pk))
     for _, text, origin, is_pinned, kind, at_us, outcome, author, version in rows:
         words = strip_bullet(text)
         before = facts.get(words, LineFacts())
+        memory = version.memory
+        is_long_term = memory.memory_type == MemoryType.LONG_TERM and memory.channel_id is not None
+        rank = (is_long_term, at_us or version.until_us)
+        last_rank = ranks.get(words, rank)
+        is_replaced = outcome == Line.Outcome.SUPERSEDED
+        if rank < last_rank:
+            is_replaced = before.is_replaced
+        elif rank == last_rank:
+            is_replaced |= before.is_replaced
+        ranks[words] = max(rank, last_rank)
         facts[words] = LineFacts(
             max(before.at_us, at_us or version.until_us),
             before.is_protected or bool(is_pinned or author) or origin == Origin.PERSON,
             kind or before.kind,
-            before.is_replaced or outcome == Line.Outcome.SUPERSEDED,
+            is_replaced,
             author or before.author,
         )
     for line in archive:

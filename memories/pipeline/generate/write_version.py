@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
+from django.db.models import Q
 from django.utils import timezone
 
 from memories.models import (
@@ -85,7 +86,12 @@ def write_version(
     if checked.is_all_stopped:
         settle_segments(job, Segment.Outcome.NOTHING)
         return Closed(outcome="held back")
-    lines = build_lines(job.reply_sources, checked.parsed, job_request.input_lines)
+    lines = build_lines(
+        job.reply_sources,
+        checked.parsed,
+        job_request.input_lines,
+        keeps_pins=keeps_pins(memory),
+    )
     if memory.scope == MemoryScope.CHANNEL and memory.memory_type == MemoryType.SHORT_TERM:
         version = _write_segment(job, job_request, lines)
     else:
@@ -95,12 +101,18 @@ def write_version(
 
 
 def build_lines(
-    sources: Sequence[Sequence[int]], parsed: ParsedReply, input_lines: Sequence[Line] = ()
+    sources: Sequence[Sequence[int]],
+    parsed: ParsedReply,
+    input_lines: Sequence[Line] = (),
+    *,
+    keeps_pins: bool = False,
 ) -> list[Line]:
     """Return the lines of a reply. ``sources`` are the message keys of each reference, from 1 on.
 
-    A person's line of a merged version that comes out the same keeps its author and time.
+    A person's line of a merged version that comes out the same keeps its author and time. With
+    ``keeps_pins`` a pinned line keeps its pin.
     """
+    pinned = {strip_bullet(line.text) for line in input_lines if keeps_pins and line.pinned}
     by_person = {strip_bullet(line.text): line for line in input_lines if line.author is not None}
     lines = []
     for line in parsed.lines:
@@ -111,8 +123,17 @@ def build_lines(
         made = replace(made, kind=line.kind or "", unverified=bool(line.unverified))
         if same := by_person.get(strip_bullet(line.text)):
             made = replace(made, author=same.author, at_us=same.at_us, unverified=False)
-        lines.append(made)
+        lines.append(replace(made, pinned=strip_bullet(line.text) in pinned))
     return lines
+
+
+def keeps_pins(memory: Memory) -> bool:
+    """Return whether a merge into the memory keeps the pins of its inputs.
+
+    A memory that is made anew each hour does not: a pinned line would stay in it for ever.
+    """
+    is_of_workspace = memory.scope == MemoryScope.WORKSPACE
+    return is_of_workspace and memory.memory_type == MemoryType.LONG_TERM
 
 
 def _choose_messages(groups: Sequence[Sequence[int]]) -> tuple[int, ...]:
@@ -339,14 +360,22 @@ def _record_outcomes(
 
 
 def _record_superseded_lines(job: Job, job_request: JobRequest, parsed: ParsedReply) -> None:
-    """Save with lines of the short-term memories that a newer line superseded them."""
+    """Save with older lines of the short-term memories that a newer line superseded them."""
     lines = job_request.request.memory_lines
-    texts = {f"- {line.text}" for line in lines if line.ref in parsed.superseded}
-    if texts and job.memory.channel_id is not None:
+    at_us = {line.ref: line.at_us for line in lines}
+    times = {
+        line.text: max((at_us.get(ref, 0) for ref in line.refs), default=0) for line in parsed.lines
+    }
+    superseded = Q()
+    for line in lines:
+        if (successor := parsed.superseded.get(line.ref)) is not None:
+            until_us = times.get(successor) or job_request.until_us
+            superseded |= Q(text=f"- {line.text}", at_us__lt=until_us)
+    if superseded and job.memory.channel_id is not None:
         rows = LineRow.objects.filter(
+            superseded,
             version__memory__channel=job.memory.channel_id,
             version__memory__memory_type=MemoryType.SHORT_TERM,
-            text__in=texts,
             outcome="",
         )
         rows.update(outcome=LineRow.Outcome.SUPERSEDED, outcome_us=to_micros(timezone.now()))

@@ -22,7 +22,12 @@ from memories.models.ingest.messages import MessageQuerySet
 from memories.pipeline.generate import followups
 from memories.pipeline.generate.close import lock_readers, supersede
 from memories.pipeline.generate.requests import RequestBuilder
-from memories.pipeline.generate.write_version import Approval, build_lines, write_version
+from memories.pipeline.generate.write_version import (
+    Approval,
+    build_lines,
+    keeps_pins,
+    write_version,
+)
 from memories.pipeline.safety import quarantine
 from memories.rules.generate.reply import parse_reply
 from memories.rules.ingest.permalinks import find_permalinks
@@ -81,7 +86,12 @@ def proposed_lines(job: Job) -> list[Line]:
     job_request = RequestBuilder(job.memory.workspace).build(job)
     parsed = parse_reply(reply, job_request.request)
     checked = quarantine.check_reply(job, job_request, parsed)
-    new_lines = build_lines(job.reply_sources, checked.parsed, job_request.input_lines)
+    new_lines = build_lines(
+        job.reply_sources,
+        checked.parsed,
+        job_request.input_lines,
+        keeps_pins=keeps_pins(job.memory),
+    )
     base = get_base(job)
     return merge_lines(base.line_values() if base else [], new_lines).lines
 

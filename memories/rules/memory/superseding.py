@@ -16,6 +16,7 @@ from functools import cached_property, lru_cache
 from memories.rules import salience
 from memories.rules.ingest.timestamps import from_micros
 from memories.rules.memory.claims import Claim, announces_change, find_claims, subject_words
+from memories.rules.memory.figures import find_figures
 from memories.rules.memory.kinds import Kind, kind_of
 from memories.rules.summariser import MemoryLine
 
@@ -39,6 +40,28 @@ _OFFER = re.compile(
 _PROGRESS = re.compile(
     r"(?<![\d.,])(?P<done>\d{1,6})(?: of (?:the )?| / )(?P<all>\d{1,6})(?![\d.,])"
     r"|(?P<ja_all>\d{1,6})\s?\w?(?:のうち|中の?)、?(?P<ja_done>\d{1,6})"
+)
+# Words before the "who" or "when" of a question. "The person who" and "crashes when" ask nothing.
+_ASKS = r"(?:^|[^\w\s'’]\s*|\b(?:and|but|so|until|by|since|know|sure|asks?|asked|wonders?|wondered|unclear|undecided|open) )"
+_ASKS_WHO = re.compile(rf"{_ASKS}(?:who|whose|whom)\b|誰|だれ|どなた", re.IGNORECASE)
+_ASKS_WHEN = re.compile(
+    rf"{_ASKS}when\b|\b(?:what|which) (?:time|date|day|week|month)\b|いつ|何[日時月曜]",
+    re.IGNORECASE,
+)
+_ASKS_AMOUNT = re.compile(
+    r"\bhow (?:many|much|long|often|big|large)\b|いくつ|いくら|何[人件個台枚円回本]|どの?[くぐ]らい",
+    re.IGNORECASE,
+)
+_NAME = re.compile(r"(?<![\w'’])[A-Z][\w-]+|@\w+")
+_HONORIFIC = re.compile(r"\w(?:さん|様|氏|くん|君)")
+_MONTH = re.compile(
+    r"\b(?:january|february|march|april|june|july|august|september|october|november|december)\b",
+    re.IGNORECASE,
+)
+_NUMBER_WORD = re.compile(
+    r"\b(?:none|one|two|three|four|five|six|seven|eight|nine|ten|twelve|dozens?|half)\b"
+    r"|[一二三四五六七八九十百千半]",
+    re.IGNORECASE,
 )
 
 
@@ -152,6 +175,7 @@ def find_superseded(text: str, at_us: int, old: Sequence[MemoryLine]) -> list[in
             is_answer
             and _kind(line) is Kind.QUESTION
             and _covers_subject(statements[index], new, rare)
+            and _has_answer(statements[index], new)
         )
     ]
 
@@ -164,6 +188,43 @@ def _covers_subject(older: Statement, newer: Statement, rare: Mapping[str, float
     subject = older.words - older.figures
     shared = salience.total_worth(subject & newer.words, rare)
     return bool(subject) and shared >= _SAME_SUBJECT * salience.total_worth(subject, rare)
+
+
+def _has_answer(question: Statement, newer: Statement) -> bool:
+    """Return whether a line has the person, the date or the amount that a question asks for.
+
+    A decision answers any question. A question for anything else needs none of these.
+    """
+    if kind_of(newer.text) is Kind.DECISION:
+        return True
+    asked = [
+        has_it(question, newer)
+        for pattern, has_it in (
+            (_ASKS_WHO, _names_person),
+            (_ASKS_WHEN, _names_date),
+            (_ASKS_AMOUNT, _names_amount),
+        )
+        if pattern.search(question.text)
+    ]
+    return any(asked) or not asked
+
+
+def _names_person(question: Statement, newer: Statement) -> bool:
+    """Return whether a line gives somebody a task, or has a name that the question lacks."""
+    if kind_of(newer.text) is Kind.TASK or _HONORIFIC.search(newer.text):
+        return True
+    dates = {word for figure in find_figures(newer.text) for word in figure.text.split()}
+    names = {name.casefold() for name in _NAME.findall(newer.text)}
+    return bool(names - dates - salience.STOP_WORDS - set(question.text.casefold().split()))
+
+
+def _names_date(question: Statement, newer: Statement) -> bool:
+    return salience.has_date(newer.text) or _MONTH.search(newer.text) is not None
+
+
+def _names_amount(question: Statement, newer: Statement) -> bool:
+    has_figure = bool(newer.figures - question.figures)
+    return has_figure or _NUMBER_WORD.search(newer.text) is not None
 
 
 def _has_another_value(older: Statement, newer: Statement) -> bool:

@@ -189,3 +189,20 @@ def test_a_persons_line_keeps_its_author_in_the_workspace_memory(channel):
     text = build_context(channel.workspace, Reader.public(), now=MONDAY + hours(5)).text
     of_workspace = text.partition("## Workspace")[2].partition("## #launch")[0]
     assert f"26 Nov (written by {anna.username})" in of_workspace
+
+
+@pytest.mark.slow
+def test_a_pinned_line_is_pinned_in_the_workspaces_long_term_memory(channel):
+    channel.workspace.change_settings({"workspace_short_term": True})
+    talk(channel, 3, words="Decision: step")
+    run_pass(channel.workspace, MONDAY + hours(3), OfflineSummariser())
+    base = long(channel).current
+    new_line = "- Decided: the launch is on 26 Nov"
+    long(channel).revise(f"{base.content}\n{new_line}", by=None, based_on=base.number)
+    pinned = long(channel).current.lines.get(text=new_line)
+    long(channel).pin(pinned.position, by=None, based_on=2)
+    run_pass(channel.workspace, MONDAY + hours(4), OfflineSummariser())
+    lines = workspace_memory(channel).current.lines.filter(pinned=True)
+    assert [line.text for line in lines] == [new_line]
+    short_term = workspace_memory(channel, MemoryType.SHORT_TERM).current
+    assert not short_term.lines.filter(pinned=True).exists()

@@ -8,6 +8,8 @@ from django.test import Client
 from django.urls import reverse
 
 from memories.models import Channel, Line, Memory, Message
+from memories.models.access.readers import Reader
+from memories.pipeline.context.build import build_context
 from memories.pipeline.generate.passes import run_pass
 from memories.pipeline.generate.write_version import build_lines
 from memories.pipeline.redaction import forget
@@ -15,7 +17,7 @@ from memories.rules.ingest.timestamps import to_micros
 from memories.rules.summariser import ParsedReply, ReplyLine, Request, RequestStrategy
 from tests.factories import MONDAY, MessageFactory, UserFactory, WorkspaceFactory
 from tests.pipeline.conversations import Scribe, hours, remembering
-from tests.pipeline.current import long
+from tests.pipeline.current import long, short
 
 pytestmark = pytest.mark.django_db
 
@@ -131,6 +133,23 @@ def test_a_removed_line_is_redacted_in_its_version(channel: Channel, memory: Mem
     forget.forget_message(channel, Message.objects.get(text=LAUNCH).ts, by=None)
     [left] = memory.versions.get(number=2).removed_lines
     assert LAUNCH not in left.text
+
+
+@pytest.mark.slow
+def test_a_line_that_is_stated_again_is_current(channel: Channel, memory: Memory) -> None:
+    say(channel, MOVED, LAUNCH, after=24)
+    run_pass(
+        channel.workspace,
+        MONDAY + hours(27),
+        Merging(f"~ L1 status: {MOVED} [4]", f"+ status: {LAUNCH} [5]"),
+    )
+    assert {f"- {MOVED}", f"- {LAUNCH}"} < set(texts(long(channel)))
+    lines = Line.objects.filter(version__memory=short(channel), text=f"- {LAUNCH}")
+    in_order = lines.order_by("version__number").values_list("outcome", flat=True)
+    assert list(in_order) == [Line.Outcome.SUPERSEDED, ""]
+    now = MONDAY + hours(28)
+    text = build_context(channel.workspace, Reader.public(), now=now).text
+    assert f"{LAUNCH} (replaced)" not in text
 
 
 def test_a_line_from_several_lines_keeps_the_newest_messages_of_each(channel: Channel) -> None:

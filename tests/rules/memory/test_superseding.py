@@ -7,7 +7,9 @@ import pytest
 
 from memories.rules import salience
 from memories.rules.ingest.timestamps import to_micros
-from memories.rules.memory.superseding import Statement, find_successors
+from memories.rules.memory.kinds import Kind
+from memories.rules.memory.superseding import Statement, find_successors, find_superseded
+from memories.rules.summariser import MemoryLine
 
 FIRST = datetime(2026, 11, 2, 9, tzinfo=UTC)
 OTHERS = ["The printer on the second floor is broken", "会議室の鍵は受付にあります"]
@@ -132,3 +134,45 @@ def test_the_successor_is_the_newest_line() -> None:
         "Decision: the launch moved from 26 Nov to 30 Nov",
     )
     assert find_successors(lines) == {0: 3, 1: 3, 2: 3}
+
+
+@pytest.mark.parametrize(
+    ("question", "line", "is_answer"),
+    [
+        ("Who writes the release notes for the launch?", "Cleo writes the release notes for the launch.", True),
+        ("Who writes the release notes for the launch?", "The release notes for the launch are written by Cleo.", True),
+        ("Who writes the release notes for the launch?", "cleo will write the release notes for the launch.", True),
+        ("Who writes the release notes for the launch?", "Decision: no release notes for the launch.", True),
+        ("Who writes the release notes for the launch?", "The release notes for the launch are late.", False),
+        ("Who writes the release notes for the launch?", "The release notes for the launch come on Friday.", False),
+        ("Anna asks who writes the release notes.", "The release notes are late.", False),
+        ("When is the design review of the app?", "The design review of the app is on 17 Nov.", True),
+        ("When is the design review of the app?", "The design review of the app is in November.", True),
+        ("When is the design review of the app?", "The design review of the app has no room yet.", False),
+        ("Does the app crash when the printer is off?", "The app crashes only when the printer is off.", True),
+        ("How many boxes of paper are in the office?", "The office has 12 boxes of paper.", True),
+        ("How many boxes of paper are in the office?", "The office has three boxes of paper.", True),
+        ("How many boxes of paper are in the office?", "The boxes of paper block the office.", False),
+        ("What is the headline of the launch page?", "The headline of the launch page is Count without signal.", True),
+        ("リリースノートは誰が書きますか？", "リリースノートは佐藤さんが書きます。", True),
+        ("リリースノートは誰が書きますか？", "リリースノートは佐藤が担当して書きます。", True),
+        ("リリースノートは誰が書きますか？", "リリースノートは遅れています。", False),
+        ("発売日はいつですか？", "発売日は11月26日です。", True),
+        ("発売日はいつですか？", "発売日の案内は掲示板にあります。", False),
+        ("会議室の椅子は何個ありますか？", "会議室の椅子は12個あります。", True),
+        ("会議室の椅子は何個ありますか？", "会議室の椅子は古いです。", False),
+    ],
+)  # fmt: skip
+def test_an_answer_has_what_the_question_asks_for(
+    question: str, line: str, is_answer: bool
+) -> None:
+    at_us = to_micros(FIRST)
+    old = [
+        MemoryLine(ref, text, kind=kind, at_us=at_us)
+        for ref, text, kind in (
+            (1, OTHERS[0], Kind.STATUS),
+            (2, question, Kind.QUESTION),
+            (3, OTHERS[1], Kind.STATUS),
+        )
+    ]
+    assert find_superseded(line, at_us + 1, old) == ([2] if is_answer else [])
