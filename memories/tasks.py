@@ -158,7 +158,7 @@ def schedule_probe(by: User, endpoint_name: str) -> None:
 def probe(by: int = 0) -> None:
     """Probe a model that was not probed yet, or any model at the request of the account `by`.
 
-    If this fails, a later tick queues the next probe.
+    If this fails, a tick queues the next probe an hour later.
     """
     model = probing.configured_model()
     try:

@@ -33,6 +33,13 @@ def test_a_prompt_is_printed(scope: str, kind: str, block: str, language: str) -
     assert "<<" not in request
 
 
+@pytest.mark.parametrize("scope", ["channel", "workspace"])
+def test_a_merge_is_shown_in_both_modes(scope: str) -> None:
+    merge = ("--scope", scope, "--type", "long_term")
+    assert '"~ L12,L15"' in run(*merge)
+    assert "anew" in run(*merge, "--merge-mode", "rewrite")
+
+
 def test_the_list_names_every_prompt() -> None:
     rows = json.loads(run("--list", "--json"))["prompts"]
     assert len({row["version"] for row in rows}) == len(rows) == 30

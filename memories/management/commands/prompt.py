@@ -12,7 +12,7 @@ from django.core.management.base import BaseCommand, CommandError
 from memories.management import arguments
 from memories.rules.generate import prompts
 from memories.rules.memory.identity import MemoryScope, MemoryType, is_valid_memory_combination
-from memories.rules.settings import MemorySettings, choices
+from memories.rules.settings import MemorySettings, MergeMode, choices
 from memories.rules.summariser import (
     Addition,
     Language,
@@ -54,6 +54,7 @@ class Command(BaseCommand):
             ("--type", list(MemoryType), MemoryType.SHORT_TERM),
             ("--language", choices("output_language"), "en"),
             ("--form", list(PromptForm), PromptForm.FULL),
+            ("--merge-mode", choices("merge_mode"), "operations"),
         ):
             parser.add_argument(
                 option, choices=values, default=default, help="default: %(default)s"
@@ -63,11 +64,13 @@ class Command(BaseCommand):
 
     def handle(self, **options: Any) -> None:
         if options["list"]:
-            return self._list(as_json=options["json"])
+            return self._list(options["merge_mode"], as_json=options["json"])
         scope, kind = MemoryScope(options["scope"]), MemoryType(options["type"])
         if not is_valid_memory_combination(scope, kind):
             raise CommandError("A thread has no long-term memory, so there is no prompt for it.")
-        request = example(scope, kind, options["language"], PromptForm(options["form"]))
+        request = example(
+            scope, kind, options["language"], PromptForm(options["form"]), options["merge_mode"]
+        )
         prompt = prompts.build_prompt(request, KEY)
         if options["json"]:
             shown = {"version": prompt.version, "system": prompt.system, "user": prompt.user}
@@ -75,7 +78,7 @@ class Command(BaseCommand):
         else:
             self.stdout.write(f"{prompt.version}\n\n{prompt.system}\n\n{prompt.user}")
 
-    def _list(self, *, as_json: bool) -> None:
+    def _list(self, merge_mode: MergeMode, *, as_json: bool) -> None:
         rows = [
             {
                 "scope": scope,
@@ -84,7 +87,7 @@ class Command(BaseCommand):
                 "language": language,
                 "version": prompts.prompt_version(request),
             }
-            for scope, kind, form, language, request in _examples()
+            for scope, kind, form, language, request in _examples(merge_mode)
         ]
         if as_json:
             self.stdout.write(arguments.document({"prompts": rows}))
@@ -95,7 +98,13 @@ class Command(BaseCommand):
             )
 
 
-def example(scope: MemoryScope, kind: MemoryType, language: Language, form: PromptForm) -> Request:
+def example(
+    scope: MemoryScope,
+    kind: MemoryType,
+    language: Language,
+    form: PromptForm,
+    merge_mode: MergeMode,
+) -> Request:
     """Return a small request of this scope and type, with every block that it can have."""
     texts = EXAMPLE_TEXTS["ja" if language == "ja" else "en"]
     settings = MemorySettings()
@@ -108,6 +117,7 @@ def example(scope: MemoryScope, kind: MemoryType, language: Language, form: Prom
         zone="UTC",
         place="#general",
         references=[Reference("workspace memory", f"- {texts['old']}")],
+        operations=merge_mode == "operations",
         form=form,
     )
     added = [Addition("#general", [MemoryLine(2, texts["new"])])]
@@ -129,10 +139,13 @@ def example(scope: MemoryScope, kind: MemoryType, language: Language, form: Prom
     return replace(request, messages=messages)
 
 
-def _examples() -> Iterator[tuple[MemoryScope, MemoryType, PromptForm, Language, Request]]:
+def _examples(
+    merge_mode: MergeMode,
+) -> Iterator[tuple[MemoryScope, MemoryType, PromptForm, Language, Request]]:
     languages: tuple[Language, ...] = ("ja", "en", "conversation")
     for scope in MemoryScope:
         for kind in MemoryType:
             if is_valid_memory_combination(scope, kind):
                 for form, language in product(PromptForm, languages):
-                    yield scope, kind, form, language, example(scope, kind, language, form)
+                    request = example(scope, kind, language, form, merge_mode)
+                    yield scope, kind, form, language, request

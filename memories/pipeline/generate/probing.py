@@ -2,13 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 
 from django.utils import timezone
 
 from memories.llm import ModelSummariser
-from memories.models import Endpoint
+from memories.models import Endpoint, ModelCall
 from memories.models.generate.endpoints import EndpointQuerySet
-from memories.pipeline.costs.spending import CallBudget
+from memories.pipeline.costs.spending import CallBudget, CallRefused
 from memories.pipeline.generate.passes import configured_summariser
 from memories.rules.generate import probe
 from memories.rules.generate.faults import Fault
@@ -18,6 +19,7 @@ from memories.rules.generate.reply import parse_reply
 from memories.rules.summariser import Reply, Request, SummariserError, Usage
 
 _MOST_TRIES = 5  # each with more tokens for reasoning
+_PAUSE = timedelta(hours=1)  # between automatic probes
 
 
 @dataclass
@@ -75,14 +77,20 @@ class Prober:
         return reply
 
     def _context_tokens(self) -> int | None:
-        """Return the estimated tokens of the longest prompt that the model read in full, or None."""
+        """Return the estimated tokens of the longest prompt that the model read in full, or None.
+
+        A prompt that the model does not read in time is too long. Another error ends the search: the
+        findings so far are paid.
+        """
         for lines in probe.LONG_PROMPT_LINES:
             prompt = probe.build_long_prompt(lines)
             try:
                 reply = self._answer(prompt, probe.WORD_LIMIT)
+            except CallRefused:
+                return None
             except SummariserError as error:
-                if error.code != "context_too_long":
-                    raise
+                if error.code not in ("context_too_long", "timeout"):
+                    return None
             else:
                 if probe.can_read_first_line(reply.text):
                     return prompt.tokens
@@ -112,5 +120,13 @@ def configured_endpoints() -> EndpointQuerySet:
 
 
 def needs_probe() -> bool:
-    """Return whether the configured model was never probed, and its endpoint has no failure now."""
-    return configured_endpoints().filter(probed_at=None).answering().exists()
+    """Return whether the configured model was never probed, and its endpoint has no failure now.
+
+    After a probe that failed it is False for a while.
+    """
+    if not configured_endpoints().filter(probed_at=None).answering().exists():
+        return False
+    since = timezone.now() - _PAUSE
+    calls = ModelCall.objects.filter(job=None, workspace=None, began_at__gt=since)
+    model = configured_model()
+    return model is not None and not calls.filter(model=model.name).exists()

@@ -24,8 +24,8 @@ _ACROSS = (
 )
 _SIMPLE = (
     "as {bullets} bullet points at most, oldest first. Each bullet is one full sentence: who does, "
-    "decides or asks what, with names, dates and numbers as given. Add no title, no conclusion and "
-    "nothing that is not there. Write only the bullets."
+    "decides or asks what, with names, dates and numbers as given. Add no title, no conclusion, no "
+    "message times and nothing that is not there. Write only the bullets."
 )
 _CHANGES = (
     "The existing memory stays as it is. Now write only what the added lines change in it, one change a "
@@ -74,7 +74,7 @@ _EN = {
     "size": "Be clear rather than short: about {aim} tokens, never more than {most}.",
     "nothing": f"If nothing is worth keeping, write only {NOTHING}.",
     "background": "Reference blocks are background: do not summarise them.",
-    "only": "Write only these lines, no heading, no comment.",
+    "only": "Write only these lines, no heading, no comment, no message times.",
     "language": "Write in English.",
 }
 
@@ -85,8 +85,8 @@ _JA_POINTS = (
 )
 _JA_ACROSS = "チャンネルをまたぐ話題と流れ、大事な計画と議論、組織の動きと関心、くり返し出てくる話"
 _JA_SIMPLE = (
-    "古い順に多くても{bullets}個の箇条書きにしてください。一項目は、誰が何をする・決めた・尋ねたかを、"
-    "名前・日付・数字を入れた一つの完全な文にします。見出し・感想・資料にないことは書かず、"
+    "古い順に{bullets}個までの箇条書きにしてください。一項目は、誰が何をする・決めた・尋ねたかを、"
+    "名前・日付・数字を入れた完全な一文にします。見出し・感想・発言の時刻・資料にないことは書かず、"
     "箇条書きだけを書いてください。"
 )
 _JA_CHANGES = (
@@ -128,7 +128,7 @@ _JA = {
     "size": "短さより分かりやすさを優先し、およそ{aim}トークン、多くても{most}トークンで書きます。",
     "nothing": f"残すほどのことがなければ {NOTHING} とだけ書きます。",
     "background": "referenceは背景なので要約しません。",
-    "only": "この行だけを書き、見出しや前置きは書きません。",
+    "only": "この行だけを書き、見出しや前置き、発言の時刻は書きません。",
     "language": "日本語で書きます。",
 }
 

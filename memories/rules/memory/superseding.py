@@ -197,7 +197,7 @@ def _has_answer(question: Statement, newer: Statement) -> bool:
     """
     if kind_of(newer.text) is Kind.DECISION:
         return True
-    asked = [
+    answers = [
         has_it(question, newer)
         for pattern, has_it in (
             (_ASKS_WHO, _names_person),
@@ -206,7 +206,7 @@ def _has_answer(question: Statement, newer: Statement) -> bool:
         )
         if pattern.search(question.text)
     ]
-    return any(asked) or not asked
+    return any(answers) or not answers
 
 
 def _names_person(question: Statement, newer: Statement) -> bool:

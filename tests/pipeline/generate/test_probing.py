@@ -5,10 +5,12 @@ import re
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 from django.core.management import CommandError, call_command
 from django.db import connections
+from django.utils import timezone
 from django_q.models import OrmQ
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
@@ -24,7 +26,7 @@ from memories.rules.summariser import PromptForm
 from tests.factories import WorkspaceFactory
 from tests.llm.endpoint import use_model
 from tests.llm.requests import added, long, memory, messages, short
-from tests.pipeline.generate.model_server import answer
+from tests.pipeline.generate.model_server import answer, error
 from tests.processes import PATIENCE
 
 pytestmark = pytest.mark.django_db
@@ -136,6 +138,43 @@ def test_the_input_is_split_for_a_model_that_reads_less(
     many = messages(*(f"shelf {n} holds {n} boxes of cables and lamps" for n in range(300)))
     request = replace(short(many), input_limit=limit)
     assert model.bound(request).calls == {0: 1, 1: 5, 2: 9}[reads]
+
+
+@pytest.mark.parametrize(("status", "reads"), [(408, 1), (400, None), (503, None)])
+def test_an_error_at_a_long_text_keeps_the_other_findings(
+    httpserver: HTTPServer, status: int, reads: int | None
+) -> None:
+    """A model that is too slow for the long text gets a shorter one."""
+    window = len(build_long_prompt(LONG_PROMPT_LINES[1]).user)
+
+    def complete(request: Request) -> Response:
+        user = request.json["messages"][1]["content"]
+        return answer(GOOD[task_of(user)]) if len(user) <= window else error(status)
+
+    httpserver.expect_request("/v1/chat/completions").respond_with_handler(complete)
+    model = ModelSummariser(
+        api_key="k", base_url=httpserver.url_for("/v1"), model="tiny", timeout=PATIENCE
+    )
+    findings = probe_model(model)
+    assert findings.form == Endpoint.objects.get().form == PromptForm.FULL
+    expected = None if reads is None else build_long_prompt(LONG_PROMPT_LINES[reads]).tokens
+    assert findings.context_tokens == expected
+
+
+def test_a_failed_probe_is_repeated_after_an_hour(
+    httpserver: HTTPServer, settings: pytest.FixtureRequest
+) -> None:
+    httpserver.expect_request("/v1/chat/completions").respond_with_response(error(400))
+    use_model(settings, httpserver)
+    model = Model(httpserver, GOOD).summariser
+    Endpoint.objects.get_or_create_for(model.endpoint, model.endpoint_name)
+    tasks.probe()
+    assert len(httpserver.log) == 1
+    assert not needs_probe()
+    tasks.probe()
+    assert len(httpserver.log) == 1
+    ModelCall.objects.update(began_at=timezone.now() - timedelta(hours=1))
+    assert needs_probe()
 
 
 def test_a_reasoning_model_gets_tokens_for_its_reasoning(httpserver: HTTPServer) -> None:

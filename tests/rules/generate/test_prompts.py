@@ -263,7 +263,7 @@ def test_the_simple_form_requests_sentences_only(
 ) -> None:
     request = replace(build_request(scope, kind, language), form=PromptForm.SIMPLE)
     text = prompts.request_text(request)
-    assert instruction_tokens(request) <= (245 if language == "ja" else 150)
+    assert instruction_tokens(request) <= (245 if language == "ja" else 155)
     assert not re.search(r"\[|\]|decision\b|300|200|{", text)
     assert not re.search(r"^\d+ ", prompts.data_text(request, KEY), re.MULTILINE)
 
@@ -378,3 +378,11 @@ def test_the_prompt_offers_nothing_only_without_a_salient_message(texts, is_righ
     request = short(messages(*texts), form=form)
     assert prompts.may_keep_nothing(request) is is_right
     assert (NOTHING in prompts.request_text(request)) is is_right
+
+
+@pytest.mark.parametrize(("language", "words"), [("en", "no message times"), ("ja", "発言の時刻")])
+@pytest.mark.parametrize("form", PromptForm)
+def test_the_time_of_a_message_is_not_to_be_repeated(language, words, form) -> None:
+    """Stored texts hold no rendered times, but the prompt shows those of the messages."""
+    request = short(messages("hello"), language=language, form=form)
+    assert words in prompts.request_text(request)
