@@ -316,7 +316,9 @@ if SLACK_CLIENT_ID and SLACK_CLIENT_SECRET:
 # Single sign-on with any other OpenID Connect provider.
 MEMORYHUB_OIDC_ISSUER = env.str("MEMORYHUB_OIDC_ISSUER", default="").rstrip("/")
 # Earlier addresses of the same provider.
-MEMORYHUB_OIDC_FORMER_ISSUERS = env.list("MEMORYHUB_OIDC_FORMER_ISSUERS", default=[])
+MEMORYHUB_OIDC_FORMER_ISSUERS = [
+    issuer.strip().rstrip("/") for issuer in env.list("MEMORYHUB_OIDC_FORMER_ISSUERS", default=[])
+]
 MEMORYHUB_OIDC_CLIENT_ID = env.str("MEMORYHUB_OIDC_CLIENT_ID", default="")
 MEMORYHUB_OIDC_CLIENT_SECRET = env.str("MEMORYHUB_OIDC_CLIENT_SECRET", default="")
 MEMORYHUB_OIDC_NAME = env.str("MEMORYHUB_OIDC_NAME", default="single sign-on")

@@ -164,16 +164,16 @@ def _with_memories(request: HttpRequest, rows: list[Channel]) -> list[ChannelOut
     access = _access(request)
     rows = access.with_workspace(rows)
     shares = shares_of(access, rows, to_micros(access.now), remembering=())
-    heads: dict[int, dict[str, tuple[int, int | None]]] = {}
+    memories: dict[int, dict[str, tuple[int, int | None]]] = {}
     readable = Memory.objects.visible_to(reader_of(request))
     own = readable.filter(channel__in=rows, scope="channel")
     columns = ("pk", "channel", "memory_type", "current__number")
     for pk, channel_pk, memory_type, number in own.values_list(*columns):
-        heads.setdefault(channel_pk, {})[memory_type] = (pk, number)
+        memories.setdefault(channel_pk, {})[memory_type] = (pk, number)
     return [
         serialize.channel_out(
             row,
-            heads.get(row.pk, {}),
+            memories.get(row.pk, {}),
             serialize.coverage_out(shares[row.pk][0], find_coverage(access, row, access.now)),
         )
         for row in rows

@@ -32,7 +32,7 @@ from memories.models import (
 )
 from memories.models.ingest.names import Names, names_in
 from memories.pipeline.sync.coverage import Coverage
-from memories.rules.generate.coverage import Share
+from memories.rules.generate.coverage import MessageCounts
 from memories.rules.health import HealthProblem
 from memories.rules.ingest.invisible import strip_invisible
 from memories.rules.ingest.markup import render_plain
@@ -84,7 +84,7 @@ def version_out(
     lines: Sequence[Line] | None = None,
     successors: Successors = MappingProxyType({}),
 ) -> VersionOut:
-    """Serialise a version with its lines, or with these instead."""
+    """Serialise a version with ``lines``, or with its own if that is None."""
     return VersionOut(
         id=version.pk,
         number=version.number,
@@ -100,7 +100,7 @@ def version_out(
 
 
 def memory_out(memory: Memory, current: MemoryVersion | None) -> MemoryOut:
-    """Serialise a memory. ``current`` is None if the reader may not read the current version."""
+    """Serialise a memory. ``current`` is the version to show, None if the reader may read none."""
     return MemoryOut(
         id=memory.pk,
         scope=memory.scope,
@@ -114,7 +114,7 @@ def memory_out(memory: Memory, current: MemoryVersion | None) -> MemoryOut:
 PROBLEMS = {
     HealthProblem.STOPPED: (
         "Slack ended the connection.",
-        "An administrator connects the workspace again, on the page of the connection.",
+        "An admin connects the workspace again, on the page of the connection.",
     ),
     HealthProblem.WORKER: (
         "No worker is active, so no new memories are made.",
@@ -122,7 +122,7 @@ PROBLEMS = {
     ),
     HealthProblem.MODEL: (
         "Calls to the model are paused.",
-        "An administrator finds the reason on the page of the jobs, and resumes the calls there.",
+        "An admin finds the reason on the page of the jobs, and resumes the calls there.",
     ),
     HealthProblem.SLACK: (
         "Slack was not read for a long time.",
@@ -134,7 +134,7 @@ PROBLEMS = {
     ),
     HealthProblem.JOBS: (
         "Some jobs failed.",
-        "An administrator retries them on the page of the jobs.",
+        "An admin retries them on the page of the jobs.",
     ),
 }
 
@@ -144,37 +144,40 @@ def problem_out(problem: HealthProblem) -> HealthProblemOut:
     return HealthProblemOut(problem=problem, detail=detail, remedy=remedy)
 
 
-def coverage_out(share: Share, coverage: Coverage | None) -> CoverageOut:
-    """Serialise the coverage of a channel, whose ``coverage`` is None without a connection."""
+def coverage_out(counts: MessageCounts, reading: Coverage | None) -> CoverageOut:
+    """Serialise how many messages of a channel are remembered, and how far Slack was read.
+
+    ``reading`` is None without a connection.
+    """
     out = CoverageOut(
-        remembered=share.remembered,
-        waiting=share.waiting,
-        skipped=share.skipped,
-        cancelled=share.cancelled,
+        remembered=counts.remembered,
+        waiting=counts.waiting,
+        skipped=counts.skipped,
+        cancelled=counts.cancelled,
     )
-    if coverage is not None:
-        out.read_from, out.read_until = coverage.begin, coverage.end
-        out.synced_at, out.why = coverage.synced_at, str(coverage.why)
+    if reading is not None:
+        out.read_from, out.read_until = reading.begin, reading.end
+        out.synced_at, out.why = reading.synced_at, str(reading.why)
     return out
 
 
 def channel_out(
-    channel: Channel, heads: dict[str, tuple[int, int | None]], coverage: CoverageOut
+    channel: Channel, memories: dict[str, tuple[int, int | None]], coverage: CoverageOut
 ) -> ChannelOut:
-    """``heads`` has the id and the current number of each memory, by type."""
+    """``memories`` has the id of each memory and the number of its current version, by type."""
     return ChannelOut(
         id=channel.slack_id,
         name=channel.name,
         kind=channel.kind,
         is_archived=channel.is_archived,
-        memories={name: pk for name, (pk, _number) in heads.items()},
-        versions={name: number for name, (_pk, number) in heads.items() if number is not None},
+        memories={name: pk for name, (pk, _number) in memories.items()},
+        versions={name: number for name, (_pk, number) in memories.items() if number is not None},
         coverage=coverage,
     )
 
 
 def message_title(message: Message) -> str:
-    """Return the names of channel and author as one line, in which no name states anything."""
+    """Return the names of channel and author as one line, cleaned of what reads like a statement."""
     return f"#{safe_name(message.channel.name)}: {safe_name(message.author_name)}"
 
 

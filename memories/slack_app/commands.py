@@ -139,9 +139,12 @@ def _share_button(caller: Caller, question: str, result: Answer) -> list[Block]:
     sentences = result.sentences or ()
     cited = sorted({ref for sentence in sentences for ref in sentence.refs})
     shown_keys = [all_keys[ref - 1] for ref in cited] or all_keys
-    whole = [(all_keys, sentences)] if sentences else []
-    for keys, shared in (*whole, (shown_keys[:BEST], ())):
+    choices: list[tuple[list[str], Sequence[Sentence]]] = [(shown_keys[:BEST], ())]
+    if sentences:
+        choices.insert(0, (all_keys, sentences))
+    for keys, shared in choices:
         rows = [[sentence.text, sentence.refs] for sentence in shared]
+        # Not "sentences": older buttons have these without the keys of all texts.
         value = json.dumps({"q": question, "keys": keys, "answer": rows}, ensure_ascii=False)
         if len(value) <= MAX_VALUE and _shareable(caller, keys):
             return [actions(button(SHARE, _("Share in this channel"), value))]

@@ -105,7 +105,7 @@ class Workspace(models.Model):
         return sync_max_age(channels.count(), slow=is_slow)
 
     def is_late(self, age: timedelta) -> bool:
-        """Return whether a sync of this age is late. It counts channels only if it may be."""
+        """Return whether a sync of this age is late. Most ages need no count of channels."""
         return age > SYNC_MAX_AGE and age > self.sync_max_age
 
     @transaction.atomic

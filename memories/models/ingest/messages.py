@@ -302,7 +302,7 @@ class Message(models.Model):
         verbose_name_plural = _("messages")
 
     def __str__(self) -> str:
-        return f"{self.channel}, {from_micros(self.micros):%Y-%m-%d %H:%M}"
+        return f"{self.channel}, {timezone.localtime(from_micros(self.micros)):%Y-%m-%d %H:%M}"
 
     @property
     def author_name(self) -> str:

@@ -39,8 +39,8 @@ def claims(extra_data: dict[str, Any]) -> dict[str, Any]:
 
 
 def issuer(extra_data: dict[str, Any]) -> str:
-    """Return the issuer of a sign-in, "" if it is not known."""
-    return str((extra_data.get("id_token") or {}).get("iss", ""))
+    """Return the issuer of a sign-in without a slash at its end, "" if it is not known."""
+    return str((extra_data.get("id_token") or {}).get("iss", "")).rstrip("/")
 
 
 @transaction.atomic

@@ -30,11 +30,9 @@ def is_of_another_issuer(uid: str, extra_data: dict[str, Any]) -> bool:
     # allauth's models can only be imported after all apps are loaded.
     from allauth.socialaccount.models import SocialAccount
 
-    for login in SocialAccount.objects.filter(provider=SINGLE_SIGN_ON, uid=uid):
-        stored = linking.issuer(login.extra_data)
-        former = settings.MEMORYHUB_OIDC_FORMER_ISSUERS
-        return stored not in ("", linking.issuer(extra_data), *former)
-    return False
+    login = SocialAccount.objects.filter(provider=SINGLE_SIGN_ON, uid=uid).first()
+    known = ("", linking.issuer(extra_data), *settings.MEMORYHUB_OIDC_FORMER_ISSUERS)
+    return login is not None and linking.issuer(login.extra_data) not in known
 
 
 def unlink(user: User, *, by: User | None, logins: Any = None) -> bool:

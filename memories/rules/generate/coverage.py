@@ -6,8 +6,8 @@ from memories.rules.generate.segments import Trigger, UpdateDecision
 from memories.rules.ingest.timestamps import SECOND
 from memories.rules.settings import MemorySettings
 
-MINUTE = 60
-_SHORT_IDLE = 2 * MINUTE  # below this, both times are in seconds
+SECONDS_PER_MINUTE = 60
+_SHORT_IDLE = 2 * SECONDS_PER_MINUTE  # below this, both times are in seconds
 
 
 @dataclass(frozen=True)
@@ -28,14 +28,14 @@ class Waiting:
     recheck_us: int | None = None
 
     @property
-    def missing(self) -> int:
-        """How many more messages make the rest due."""
+    def messages_until_due(self) -> int:
+        """How many more messages close the segment."""
         return max(self.threshold - self.new, 1)
 
     @property
     def seconds(self) -> tuple[int, int]:
         """``quiet`` and ``idle`` in seconds."""
-        unit = 1 if self.in_seconds else MINUTE
+        unit = 1 if self.in_seconds else SECONDS_PER_MINUTE
         return self.quiet * unit, self.idle * unit
 
 
@@ -45,7 +45,7 @@ def build_waiting(decision: UpdateDecision, settings: MemorySettings) -> Waiting
         return None
     idle_seconds = settings.conversation_idle_seconds
     in_seconds = idle_seconds < _SHORT_IDLE
-    unit = 1 if in_seconds else MINUTE
+    unit = 1 if in_seconds else SECONDS_PER_MINUTE
     return Waiting(
         new=decision.new_count,
         threshold=settings.message_threshold,
@@ -59,10 +59,10 @@ def build_waiting(decision: UpdateDecision, settings: MemorySettings) -> Waiting
 
 
 @dataclass(frozen=True)
-class Share:
+class MessageCounts:
     """Counts of a channel's messages from its start mark on.
 
-    ``skipped`` messages have nothing to remember. ``cancelled`` ones belong to cancelled jobs.
+    ``skipped`` are messages of segments that gave no text, ``cancelled`` those of cancelled jobs.
     """
 
     remembered: int = 0
@@ -77,7 +77,7 @@ class Share:
     def widths(self, full: int) -> tuple[int, int, int]:
         """Return the widths of a bar's parts: remembered, waiting, neither.
 
-        The bar is ``full`` wide. A part that is not empty is at least 2 wide.
+        Of ``full``, the last two get at least 2 if they are not empty. ``remembered`` gets the rest.
         """
         if not self.total:
             return (0, 0, 0)

@@ -1,7 +1,7 @@
-"""The offline summary: highlights of a request in their own words, within its token limit.
+"""The offline summary: texts of a request, copied word for word, within its token limit.
 
-Candidates are messages, questions with their answers, and lines of memories. Marked decisions and tasks
-come first, then the highest score for the length (`salience`). A newer line about the same subject
+Candidates are messages, questions with their answers, and lines of memories. Lines that people wrote or
+pinned come first, then marked decisions and tasks, then the highest score for the length (`salience`). A newer line about the same subject
 replaces an older one. A line is ``name: text``, and its time is in ``at_us``.
 """
 
@@ -23,7 +23,7 @@ _ANSWER_WITHIN = 6  # messages after a question
 _FALLBACK_LINES = 3  # of a conversation without a salient message
 _ANSWER = " → "  # between a question and its answer
 _MERGE_HALF_LIFE = 40  # newer lines after which a line of a merge is worth half
-_DUPLICATE_SHARE = 0.85  # of its words' worth in another line: the line is a duplicate
+_DUPLICATE_SHARE = 0.85  # of a line's words, by rarity, in a chosen line: a duplicate
 _DATE_PREFIX = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d ")  # of lines of earlier releases
 _SPEAKER = re.compile(rf"^[^:：]{{1,{MAX_NAME_LENGTH}}}[:：] ")
 # Channels for small talk. A merge takes only marked decisions and tasks from them.
@@ -42,7 +42,7 @@ class Candidate:
     line: str
     body: str  # the line without its speaker
     at_us: int
-    by_person: bool = False
+    is_protected: bool = False  # a person wrote or pinned it
     is_salient: bool = True
     is_bot: bool = False
     thread_us: int = 0  # when its thread began
@@ -64,13 +64,13 @@ class Highlights:
 def extract_highlights(request: Request) -> Highlights:
     """Return the best lines of a request.
 
-    Without a salient message, these are the best few lines of people. Without a lasting line, a merge
+    Without a salient message, these are the best few messages that are not by bots. Without a lasting line, a merge
     has no highlights.
     """
     pool = [*_from_memories(request), *_from_messages(request.messages)]
     pool = [candidate for candidate in pool if any(map(str.isalnum, candidate.body))]
     pool.sort(key=lambda candidate: candidate.at_us)
-    salient = [candidate for candidate in pool if candidate.is_salient or candidate.by_person]
+    salient = [candidate for candidate in pool if candidate.is_salient or candidate.is_protected]
     if not salient and not request.messages:
         return Highlights([])
     if not salient:
@@ -86,7 +86,9 @@ def extract_highlights(request: Request) -> Highlights:
 
 
 def _choose(pool: Sequence[Candidate], budget: int, *, is_merge: bool) -> list[Candidate]:
-    """Return the best candidates within the budget: lines of people, marked lines, then by value.
+    """Return the best candidates within the budget, and all protected lines.
+
+    Protected lines come first, then marked ones, messages of people, and the others by value.
 
     A bot often repeats the marked message of a person, whose own message comes first.
     """
@@ -100,7 +102,7 @@ def _choose(pool: Sequence[Candidate], budget: int, *, is_merge: bool) -> list[C
     order = sorted(
         range(len(pool)),
         key=lambda i: (
-            pool[i].by_person,
+            pool[i].is_protected,
             salience.is_marked(pool[i].body),
             not pool[i].is_bot,
             value(i),
@@ -112,7 +114,7 @@ def _choose(pool: Sequence[Candidate], budget: int, *, is_merge: bool) -> list[C
     chosen: list[Candidate] = []
     for index in order:
         candidate = pool[index]
-        if not candidate.by_person and (
+        if not candidate.is_protected and (
             candidate.cost > budget or chosen_texts.has_duplicate_of(candidate.words, index)
         ):
             continue
@@ -123,10 +125,10 @@ def _choose(pool: Sequence[Candidate], budget: int, *, is_merge: bool) -> list[C
 
 
 def _find_last_successors(pool: Sequence[Candidate]) -> dict[int, int]:
-    """Return the last successor of each replaced line, by index. Lines of people are never replaced."""
+    """Return the last successor of each replaced line, by index. Protected lines have none."""
     statements = [Statement(c.body, c.at_us, c.words, c.thread_us) for c in pool]
     successors = {
-        old: new for old, new in find_successors(statements).items() if not pool[old].by_person
+        old: new for old, new in find_successors(statements).items() if not pool[old].is_protected
     }
     for index in sorted(successors, reverse=True):
         successors[index] = successors.get(successors[index], successors[index])
@@ -182,8 +184,8 @@ def _has_salient_statement(text: str) -> bool:
 def _find_answer(index: int, messages: Sequence[MessageLine], words: Sequence[Words]) -> int | None:
     """Return the index of the message in which somebody else answers a question.
 
-    The answer is in the question's thread. Or it comes soon, and contains the author's name or one of the
-    question's words, or is the next message.
+    The answer is in the question's thread, or it is the next message, or it comes soon and contains
+    the name of the question's author or one of the question's words.
     """
     question = messages[index]
     asked_us = to_micros(question.at)
@@ -224,7 +226,7 @@ def _body_of(text: str) -> str:
 
 
 def _from_memories(request: Request) -> Iterator[Candidate]:
-    """Yield a candidate for each line of a memory. Only in a merge it has to be lasting."""
+    """Yield a candidate for each line of a memory. In a merge only lasting lines are salient."""
     places = [(request.place, request.existing)]
     places += [(f"{request.place} {added.title}", added.lines) for added in request.additions]
     for place, lines in places:

@@ -1,4 +1,4 @@
-"""The forms of the first account, of invitations and of the model."""
+"""The forms of the first account, of invitations and of the language model."""
 
 from typing import Any
 
@@ -10,14 +10,15 @@ from memories.models import ModelServer, User
 
 
 class ModelServerForm(forms.Form):
-    """The model of the installation. The saved key is never shown."""
+    """The language model of the installation. The saved key is never shown."""
 
     model = forms.CharField(
         label=gettext_lazy("Model"),
         required=False,
         max_length=100,
         help_text=gettext_lazy(
-            "The name at the server, such as gpt-4.1-mini. Empty: no model, memories are highlights."
+            "The name of the model on its server, such as gpt-4.1-mini. Empty: memories are messages "
+            "chosen word for word (highlights)."
         ),
     )
     base_url = forms.URLField(
@@ -25,7 +26,9 @@ class ModelServerForm(forms.Form):
         required=False,
         max_length=300,
         assume_scheme="https",
-        help_text=gettext_lazy("Of an OpenAI-compatible server, up to /v1. Empty: OpenAI."),
+        help_text=gettext_lazy(
+            "The address of an OpenAI-compatible server, including /v1. Empty: OpenAI."
+        ),
     )
     api_key = forms.CharField(
         label=gettext_lazy("API key"),
@@ -38,7 +41,7 @@ class ModelServerForm(forms.Form):
         super().__init__(data, initial={"model": server.model, "base_url": server.base_url})
         self.server = server
         self.fields["api_key"].help_text = (
-            gettext_lazy("A key is saved, encrypted. Empty: it stays, unless the address changes.")
+            gettext_lazy("A key is saved, encrypted. Empty: it stays. A new address removes it.")
             if server.encrypted_key
             else gettext_lazy("It is stored encrypted.")
         )
@@ -68,7 +71,7 @@ class NewAccountForm(UserCreationForm):  # type: ignore[type-arg]
         super().__init__(data)
         self.fields["username"].help_text = ""
         self.fields["password1"].help_text = gettext_lazy(
-            "At least 8 characters, and not only digits."
+            "At least 8 characters, not only digits, and not a common word."
         )
         self.fields["password2"].label = gettext_lazy("Repeat the password")
         self.fields["password2"].help_text = ""

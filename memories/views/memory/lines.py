@@ -11,7 +11,7 @@ from django.http import Http404, HttpResponse
 from django.shortcuts import redirect
 from django.utils.translation import gettext as _
 
-from memories.models import Line, Memory, MemoryVersion, Proposal, StaleBase
+from memories.models import Draft, Line, Memory, MemoryVersion, Proposal, StaleBase
 from memories.models.memory.new_version import number_and_revision
 from memories.models.memory.proposals import MAX_LENGTH
 from memories.pipeline.memory.proposals import find_sources
@@ -125,10 +125,15 @@ def _read_form(request: UserRequest, line: Line | None, position: int) -> LineFo
 
 
 def _save_as_last_line(access: WorkspaceAccess, memory: Memory, text: str) -> None:
-    """Save a draft of the whole memory with a text whose line is gone."""
-    content = memory.current.content if memory.current else ""
-    draft = f"{content}\n- {text}" if text else ""
-    save_draft(access, memory, draft, Base(*number_and_revision(memory.current)))
+    """Save a draft: the reader's draft, or else the current text, with this text as its last line."""
+    if not text:
+        return
+    if draft := Draft.objects.find(access.reader, memory, access.now):
+        content, base = draft.text, Base(draft.based_on, draft.revision)
+    else:
+        content = memory.current.content if memory.current else ""
+        base = Base(*number_and_revision(memory.current))
+    save_draft(access, memory, f"{content}\n- {text}", base)
 
 
 def _propose(request: UserRequest, access: WorkspaceAccess, line: Line, form: LineForm) -> Proposal:

@@ -15,7 +15,7 @@ from memories.models import (
 )
 from memories.models.access.audience import entered_workspaces
 from memories.pipeline.costs.usage import sum_this_month
-from memories.rules.generate.coverage import Share
+from memories.rules.generate.coverage import MessageCounts
 from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory.identity import MemoryScope, MemoryType
 from memories.views.access.access import UserRequest, WorkspaceAccess, open_workspace
@@ -89,7 +89,7 @@ def _opted_in_channels(access: WorkspaceAccess) -> list[Channel]:
 
 def _channel_rows(
     access: WorkspaceAccess, channels: list[Channel], now_us: int
-) -> list[tuple[Channel, Share, MemoryVersion | None, str]]:
+) -> list[tuple[Channel, MessageCounts, MemoryVersion | None, str]]:
     """Return the channels with their share, their newest memory, and the reader's choice or ""."""
     latest = {
         memory.channel_id: memory.current

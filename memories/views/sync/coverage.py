@@ -7,7 +7,7 @@ from django.db.models import Count, Max, Sum
 
 from memories.models import Channel, Message, Segment
 from memories.pipeline.sync.coverage import Coverage, coverage_of
-from memories.rules.generate.coverage import Share, Waiting, build_waiting
+from memories.rules.generate.coverage import MessageCounts, Waiting, build_waiting
 from memories.rules.generate.segments import should_update_short_term_memory
 from memories.rules.ingest.timestamps import to_micros
 from memories.views.access.access import WorkspaceAccess
@@ -15,7 +15,7 @@ from memories.views.access.access import WorkspaceAccess
 Bar = list[tuple[str, int, int]]  # (CSS class, x, width) of each part
 
 
-def share_bar(share: Share, width: int) -> Bar:
+def share_bar(share: MessageCounts, width: int) -> Bar:
     remembered, waiting, skipped = share.widths(width)
     return [
         ("remembered", 0, remembered),
@@ -51,7 +51,7 @@ def shares_of(
     now_us: int,
     *,
     remembering: Collection[int | None],
-) -> dict[int, tuple[Share, Waiting | None]]:
+) -> dict[int, tuple[MessageCounts, Waiting | None]]:
     """Return by channel id how many messages are remembered, and why others wait.
 
     ``remembering`` are the keys of the channels with a short-term text. Two queries.
@@ -79,7 +79,7 @@ def shares_of(
         new, latest = unread.get(channel.pk, (0, None))
         by_outcome = read.get(channel.pk, {})
         closed = by_outcome.get(Segment.Outcome.WAITING, 0)
-        share = Share(
+        share = MessageCounts(
             remembered=by_outcome.get(Segment.Outcome.REMEMBERED, 0),
             waiting=new + closed,
             skipped=by_outcome.get(Segment.Outcome.NOTHING, 0)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from memories.rules.generate.coverage import Share, Waiting, build_waiting
+from memories.rules.generate.coverage import MessageCounts, Waiting, build_waiting
 from memories.rules.generate.segments import Trigger, should_update_short_term_memory
 from memories.rules.ingest.timestamps import SECOND
 from memories.rules.settings import MemorySettings
@@ -60,13 +60,13 @@ def test_nothing_waits_without_a_new_message() -> None:
 @pytest.mark.parametrize(
     ("share", "widths"),
     [
-        (Share(), (0, 0, 0)),
-        (Share(remembered=10), (120, 0, 0)),
-        (Share(waiting=3), (0, 120, 0)),
-        (Share(75, 25, 0), (90, 30, 0)),
-        (Share(10_000, 1, 1), (116, 2, 2)),
+        (MessageCounts(), (0, 0, 0)),
+        (MessageCounts(remembered=10), (120, 0, 0)),
+        (MessageCounts(waiting=3), (0, 120, 0)),
+        (MessageCounts(75, 25, 0), (90, 30, 0)),
+        (MessageCounts(10_000, 1, 1), (116, 2, 2)),
     ],
     ids=str,
 )
-def test_the_widths_of_a_bar(share: Share, widths: tuple[int, int, int]) -> None:
+def test_the_widths_of_a_bar(share: MessageCounts, widths: tuple[int, int, int]) -> None:
     assert share.widths(120) == widths

@@ -1,4 +1,4 @@
-"""The files of an exported workspace: texts, and JSON objects one a line."""
+"""The files of an exported workspace: texts, and files with one JSON object a line."""
 
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -31,7 +31,7 @@ class ExportWriter(ArchiveWriter):
 
 
 class ExportReader(ArchiveReader):
-    """Raises `ArchiveError`."""
+    """Reads an exported workspace. A file that is damaged or not of the format raises `ArchiveError`."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(
