@@ -61,7 +61,7 @@ class ChannelAdmin(ForgettingAdmin, AuditedChanges, ChangeOnly, AudienceAdmin):
     fields = ("remember_bots", *readonly_fields)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Channel]:
-        """Give all channels of a workspace the same object, which counts them only once."""
+        """Give the channels of a workspace one `Workspace`, so that `sync_max_age` counts them once."""
         return super().get_queryset(request).prefetch_related("workspace")
 
     @admin.display(description=_("related rows"))

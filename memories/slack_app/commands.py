@@ -86,19 +86,19 @@ def _catch_up(caller: Caller, period: str) -> Block:
 
 def _ask(caller: Caller, question: str) -> Block:
     question = question[:MAX_QUESTION]
-    result = ask(
-        question,
-        caller.workspace,
-        caller.reader,
-        caller.now,
-        configured_model(),
-        may_call=caller.request.attempt == 1,  # a question is paid once
-    )
+    is_repeated = caller.request.attempt > 1
+    model = None if is_repeated else configured_model()  # a question is paid once
+    result = ask(question, caller.workspace, caller.reader, caller.now, model)
     if not result.passages:
         return answer(
             _("I don't know. No line, note or message that you may read is about this question.")
         )
     blocks = answer_blocks(question, result)
+    if is_repeated:
+        note = _(
+            "Slack did not confirm an earlier answer. These texts were found without the model."
+        )
+        blocks = [*sections([note]), *blocks]
     text = _("Answer to “%(question)s”") % {"question": question}
     return answer(text, [*blocks, *_share_button(caller, question, result)])
 

@@ -38,6 +38,7 @@ COUNT_TAB_STOPS = """[...document.querySelectorAll('a[href], button, input, sele
     .filter(e => e.type !== 'radio' || e.checked).length"""  # one stop for all of a choice
 
 
+@pytest.mark.timeout(400)
 def test_a_first_run_leads_to_the_demo(
     page: Page, states: States, live_server: LiveServer, complaints: list[str]
 ) -> None:
@@ -48,7 +49,7 @@ def test_a_first_run_leads_to_the_demo(
     page.goto(live_server.url)
     page.get_by_role("link", name="First steps").click()
     page.get_by_role("button", name="Create the demo").click()
-    page.wait_for_url("**/w/demo/catch-up/", timeout=120_000)
+    page.wait_for_url("**/w/demo/catch-up/", timeout=300_000)
     expect(page.locator(".opening li").first).to_be_visible()
     # A week of it is a briefing: two screens, and few stops of the Tab key.
     enter(page.context, live_server.url, User.objects.get(username="demo"))

@@ -467,9 +467,7 @@ MATRIX: dict[str, Callable[[World], Iterator[Ask]]] = {
     "requests-interactivity": _plain("requests-interactivity", {"payload": "{}"}),
     "workspaces-detail": _of_workspace("workspaces-detail"),
     "catch_up-index": _of_workspace("catch_up-index", query="since=7d"),
-    "catch_up-mark_all": _of_workspace(
-        "catch_up-mark_all", {"seen": ["1:1", "2:1"]}, {"undo": "1"}
-    ),
+    "catch_up-mark_all": _of_workspace("catch_up-mark_all", {"seen": ["1:1", "2:1"]}),
     "catch_up-mark": _rows_of_workspace(
         "catch_up-mark",
         Memory,

@@ -83,7 +83,7 @@ def _share_value(world: World, values: dict[str, Any]) -> str:
     They cite a text of the channel, if there is one.
     """
 
-    def mix(*args: Any, **options: Any) -> Answer:
+    def mix(*args: Any) -> Answer:
         passages = ask(*args[:-1]).passages
         own = [passage.key in keys for passage in passages]
         cited = own.index(True) if any(own) else 0

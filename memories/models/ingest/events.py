@@ -142,9 +142,12 @@ class SlackEvent(models.Model):
 
     @transaction.atomic
     def retry(self, by: User | None) -> bool:
-        """Let a failed event be processed again, with an audit event; return whether it had failed."""
+        """Let a failed event be processed again, with an audit event; return whether it had failed.
+
+        It keeps one attempt: a request whose answer may have arrived is not answered as if new.
+        """
         failed = SlackEvent.objects.failed().filter(pk=self.pk)
-        if not failed.update(state=self.State.WAITING, attempts=0, reason="", retry_at=None):
+        if not failed.update(state=self.State.WAITING, attempts=1, reason="", retry_at=None):
             return False
         AuditEvent.objects.record("event_retry", by=by, subject=f"event {self.pk}")
         return True

@@ -3,7 +3,7 @@
 from datetime import datetime
 
 from django.db import models
-from django.db.models import Count, Exists, F, OuterRef, Q, Subquery, Value
+from django.db.models import Case, Count, Exists, F, OuterRef, Q, Subquery, Value, When
 from django.db.models.functions import Coalesce
 from django.utils.translation import gettext_lazy as _
 
@@ -18,6 +18,20 @@ class SeenQuerySet(models.QuerySet["Seen"]):
         """Return the mark of an account and a memory. Create it on first use."""
         seen, _created = self.get_or_create(user=user, memory=memory)
         return seen
+
+    def mark_all(self, user: User, numbers: dict[int, int], now: datetime) -> int:
+        """Mark these versions of memories (by primary key). Return how many marks moved."""
+        marks = [Seen(user=user, memory_id=pk) for pk in numbers]
+        self.bulk_create(marks, ignore_conflicts=True)
+        number = Case(*(When(memory=pk, then=number) for pk, number in numbers.items()))
+        older = self.filter(user=user, memory__in=numbers, number__lt=number)
+        return older.update(previous_number=F("number"), previous_at=F("at"), number=number, at=now)
+
+    def undo(self) -> int:
+        """Restore the marks before these. Return how many there were."""
+        return self.filter(previous_number__isnull=False).update(
+            number=F("previous_number"), at=F("previous_at"), previous_number=None, previous_at=None
+        )
 
 
 class Seen(models.Model):
@@ -53,21 +67,15 @@ class Seen(models.Model):
 
     def mark(self, number: int, now: datetime) -> bool:
         """Mark a version. Return False if the mark is at it or a newer one already."""
-        older = Seen.objects.filter(pk=self.pk, number__lt=number)
-        updated = older.update(
-            previous_number=F("number"), previous_at=F("at"), number=number, at=now
-        )
+        moved = Seen.objects.mark_all(self.user, {self.memory_id: number}, now)
         self.refresh_from_db()
-        return bool(updated)
+        return bool(moved)
 
     def undo(self, number: int) -> bool:
         """Restore the mark before this version. Return False if it is not the last mark."""
-        last = Seen.objects.filter(pk=self.pk, number=number, previous_number__isnull=False)
-        updated = last.update(
-            number=F("previous_number"), at=F("previous_at"), previous_number=None, previous_at=None
-        )
+        restored = Seen.objects.filter(pk=self.pk, number=number).undo()
         self.refresh_from_db()
-        return bool(updated)
+        return bool(restored)
 
 
 def with_seen(memories: MemoryQuerySet, user_id: int | None) -> MemoryQuerySet:

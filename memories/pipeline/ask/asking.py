@@ -40,17 +40,15 @@ def ask(
     reader: Reader,
     now: datetime,
     model: ModelSummariser | None = None,
-    *,
-    may_call: bool = True,
 ) -> Answer:
     """Return the answer. Call it outside of transactions: with a model it makes a call.
 
-    Without ``may_call``, or over the limit of the reader, the model counts as failed.
+    Over the limit of the reader the model counts as failed.
     """
     passages = find_passages(question, workspace, reader, now)
     if model is None or not passages:
         return Answer(passages)
-    if not may_call or _is_over_limit(reader, now):
+    if _is_over_limit(reader, now):
         return Answer(passages, has_failed=True)
     texts = number(passages, workspace)
     budget = CallBudget(workspace, model)
@@ -70,7 +68,7 @@ def ask(
 
 
 def _is_over_limit(reader: Reader, now: datetime) -> bool:
-    """Count a question of an account, or of a person without one, in the current minute."""
+    """Count a question of the reader in this minute. Return whether it is over the limit."""
     if reader.user_id is None and reader.person_id is None:
         return False
     minute = int(now.timestamp()) // 60

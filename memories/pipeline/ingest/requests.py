@@ -10,7 +10,7 @@ from django.utils.translation import gettext_lazy as _
 
 from memories.models import SlackEvent, Workspace
 from memories.rules.slack_app.blocks import Block, answer
-from memories.rules.slack_app.payloads import COMMAND, RESPONDED, SETTINGS, AppRequest
+from memories.rules.slack_app.payloads import BUTTON, SETTINGS, SHORTCUT, AppRequest
 
 UNKNOWN_TEAM, SWITCHED_OFF, REPEATED = "unknown_team", "switched_off", "repeated"
 
@@ -61,14 +61,12 @@ def find_refusal(request: AppRequest) -> str:
 
 
 def store_request(request: AppRequest) -> StoredRequest:
-    """Store a request, unless its feature is off or the same request was stored before.
+    """Store a request once. If its feature is off, it is refused instead.
 
-    Slack shows the response to a command only. So a shortcut or a button is stored although its
-    feature is off, and a task refuses it.
+    Slack shows the response to a command only. So a task refuses a shortcut or a button.
     """
     refusal = find_refusal(request)
-    is_refused_later = request.kind in RESPONDED and request.kind != COMMAND
-    if refusal and not (refusal == SWITCHED_OFF and is_refused_later):
+    if refusal and not (refusal == SWITCHED_OFF and request.kind in (SHORTCUT, BUTTON)):
         return StoredRequest(refusal=refusal)
     values = {"team_id": request.team, "kind": request.kind, "body": request.body}
     event, is_new = SlackEvent.objects.get_or_create(event_id=request.key, defaults=values)

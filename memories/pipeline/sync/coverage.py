@@ -86,7 +86,7 @@ def is_late(workspace: Workspace, now: datetime) -> bool:
 def coverage_of(channel: Channel, now: datetime) -> Coverage:
     """Return the coverage. No query if the channel was read with its ``sync`` and workspace.
 
-    A read that is minutes old takes one, for the number of channels.
+    A read older than `SYNC_MAX_AGE` takes up to two: the connection and the number of channels.
     """
     sync = sync_of(channel)
     gaps = tuple(_gaps(sync))

@@ -41,7 +41,7 @@ class AppRequest:
 
     ``name`` is the name of a shortcut or button. ``text`` are the words behind a command, or the value
     of a button. ``ts`` is the message of a shortcut or reaction. ``typed`` are the values of inputs.
-    ``attempt`` is 1 unless an earlier task did not end.
+    ``attempt`` counts the tasks that tried to answer it, from 1.
     """
 
     key: str

@@ -116,7 +116,7 @@
     const targets = new Map();
     for (const target of document.querySelectorAll(places)) {
       const text = wordsOf(target), first = targets.get(text);
-      // Of equal words in the page, as in each row of a list, none is meant.
+      // Controls with equal words, such as one in each row of a list, are left out.
       const isSame = first?.closest("#nav") || (first?.href && first.href === target.href);
       targets.set(text, !targets.has(text) ? target : isSame ? first : null);
     }

@@ -249,7 +249,7 @@ class WorkspaceAccess:
 
 
 def format_count(number: int) -> str:
-    """Return a number that is exact up to `COUNTED`."""
+    """Return the number as text, with a plus sign above `COUNTED`."""
     return f"{COUNTED}+" if number > COUNTED else str(number)
 
 

@@ -16,7 +16,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_POST, require_safe
 
-from memories.models import Channel, Message, Seen
+from memories.models import Channel, MemoryVersion, Message, Seen
 from memories.models.memory.seen import unseen_memories
 from memories.pipeline.sync.coverage import TEMPORARY_CODES, Coverage, coverage_of, is_late
 from memories.rules.health import HealthProblem, find_problems
@@ -118,7 +118,7 @@ def mark_all(request: UserRequest, slug: str) -> HttpResponse:
     marked_us = number_in(request, "undo")
     if 0 < marked_us <= to_micros(now):
         marks = Seen.objects.filter(user=request.user, memory__in=memories)
-        count = sum(seen.undo(seen.number) for seen in marks.filter(at=from_micros(marked_us)))
+        count = marks.filter(at=from_micros(marked_us)).undo()
         news = ngettext(
             "%(n)s memory is marked as not seen.", "%(n)s memories are marked as not seen.", count
         )
@@ -126,11 +126,12 @@ def mark_all(request: UserRequest, slug: str) -> HttpResponse:
         return redirect(path)
     pairs = (pair.partition(":") for pair in request.POST.getlist("seen"))
     numbers = {number_or_none(pk): number_or_none(number) or 0 for pk, _colon, number in pairs}
-    count = 0
-    for memory in memories.filter(pk__in=filter(None, numbers)):
-        if visible_versions(memory, access).filter(number=numbers[memory.pk]).exists():
-            seen = Seen.objects.of(request.user, memory)
-            count += seen.mark(numbers[memory.pk], now)
+    shown = MemoryVersion.objects.visible_to(access.reader).filter(
+        memory__in=memories.filter(pk__in=filter(None, numbers)), number__in=numbers.values()
+    )
+    rows = shown.values_list("memory", "number")
+    seen = {pk: number for pk, number in rows if numbers[pk] == number}
+    count = Seen.objects.mark_all(request.user, seen, now) if seen else 0
     news = ngettext("%(n)s memory is marked as seen.", "%(n)s memories are marked as seen.", count)
     toasts.success(request, news % {"n": count})
     return redirect(f"{path}?undo={to_micros(now)}" if count else path)

@@ -42,7 +42,7 @@ def edit(request: UserRequest, pk: int, position: int) -> HttpResponse:
     """Save another text for a line of the seen version (``based_on``, ``revision``).
 
     For editors this adds a version. For other members it adds a proposal. ``?wrong=1`` also asks for
-    a reason and a source. ``words`` is a digest of the line: if the memory was rewritten, the line
+    a reason and a source. ``digest`` is that of the line: if the memory was rewritten, the line
     with these words counts. The status is 422 for an invalid text. It is 409 if no line has the
     words, or if there is a newer version: editors then get the conflict page with the whole text.
     """
@@ -55,7 +55,7 @@ def edit(request: UserRequest, pk: int, position: int) -> HttpResponse:
     seen = visible_versions(memory, access).filter(number=base.number, revision=base.revision)
     line = _find_line(seen.first(), position)
     if line is None:  # the version was rewritten in place
-        line = _find_words(memory.current, position, request.POST.get("words", ""))
+        line = _find_words(memory.current, position, request.POST.get("digest", ""))
     form = _read_form(request, line, position)
     if line is None:
         if access.can_edit:
@@ -83,10 +83,10 @@ def _open_form(
     request: UserRequest, access: WorkspaceAccess, memory: Memory, position: int
 ) -> HttpResponse:
     """Render the form with the line as it is now. 409: the line on the reader's page is gone."""
-    if words := request.GET.get("words", ""):
-        line = _find_words(memory.current, position, words)
+    if digest := request.GET.get("digest", ""):
+        line = _find_words(memory.current, position, digest)
         if line is None:
-            error = _("This line changed after you opened the page.")
+            error = _("This line changed after you opened the page. Reload the page.")
             form = LineForm(position, "", error=error)
             return _render(request, access, memory, None, form, 409)
     else:
@@ -114,7 +114,10 @@ def _read_form(request: UserRequest, line: Line | None, position: int) -> LineFo
     text, reason, source = values
     error = ""
     if line is None:
-        error = _("Nothing was saved. This line changed after you opened it. Your text is kept.")
+        error = _(
+            "Nothing was saved. This line changed after you opened it. Copy your text, and reload "
+            "the page."
+        )
     elif not any(map(str.isalnum, text)):
         error = _("A line cannot be empty. To remove it, edit the whole memory.")
     elif strip_bullet(text) == strip_bullet(line.text):
@@ -197,7 +200,8 @@ def _render(
         "access": access,
         "memory": memory,
         "line": line,
-        "words": digest_words(show_words(line.text)) if line else "",
+        "digest": digest_words(show_words(line.text)) if line else "",
+        "key": f"{memory.pk}-{form.position}",
         "form": form,
         "on": on,
         "since": request.POST.get("since", request.GET.get("since", "")),

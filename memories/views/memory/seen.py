@@ -2,6 +2,7 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from django.db.models import (
@@ -125,6 +126,10 @@ def load_keys(
 
 
 def sort_key(memory: Memory) -> tuple[int, int]:
-    """Return the end of the text's period, or the time of a person's edit, and the primary key."""
-    has_period = memory.until_us and memory.origin == Origin.MODEL
-    return memory.until_us if has_period else to_micros(memory.written_at), memory.pk
+    """Return the `text_time` of the current text, and the primary key."""
+    return text_time(memory.origin, memory.until_us, memory.written_at), memory.pk
+
+
+def text_time(origin: str, until_us: int, created_at: datetime) -> int:
+    """Return the end of a text's period, or the time when a person saved it."""
+    return until_us if until_us and origin == Origin.MODEL else to_micros(created_at)

@@ -9,12 +9,12 @@ from django.utils.translation import gettext as _
 
 from memories.models import Channel, Memory, MemoryVersion, Message, Segment
 from memories.models.ingest.messages import MessageQuerySet
-from memories.rules.ingest.timestamps import from_micros, to_micros
+from memories.rules.ingest.timestamps import from_micros
 from memories.rules.memory.kinds import Kind
-from memories.rules.memory.lines import Origin
 from memories.rules.memory.timeline import Day, bar_heights, last_days
 from memories.views.access.access import WorkspaceAccess
 from memories.views.memory.display import VersionDisplay, visible_versions
+from memories.views.memory.seen import text_time
 
 DAYS = 14
 HEIGHT = 16
@@ -76,8 +76,7 @@ def load_timeline(
     segment_times = segments.filter(last_us__gte=begin_us).values_list("last_us", flat=True)
     recent = versions.filter(Q(until_us__gte=begin_us) | Q(created_at__gte=from_micros(begin_us)))
     version_times = (
-        until_us if until_us and origin == Origin.MODEL else to_micros(created_at)
-        for origin, until_us, created_at in recent.values_list("origin", "until_us", "created_at")
+        text_time(*values) for values in recent.values_list("origin", "until_us", "created_at")
     )
     decided = [line.at_us for line in (shown.lines if shown else ()) if line.kind == Kind.DECISION]
     return Timeline(

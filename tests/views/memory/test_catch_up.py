@@ -31,7 +31,7 @@ from tests.factories import (
     make_version,
     make_workspace_memory,
 )
-from tests.views.conftest import Cast
+from tests.views.conftest import Cast, assert_same_queries
 
 pytestmark = pytest.mark.slow
 
@@ -243,11 +243,17 @@ def test_the_opening_leaves_out_lines_that_rest_on_muted_channels_alone(cast: Ca
     memory = make_workspace_memory(
         workspace=cast.workspace, texts=["- The move to Kobe was agreed."]
     )
-    Line.objects.get(version=memory.current_id).sources.add(message)
+    sources = Line.objects.get(version=memory.current_id).sources
+    sources.add(message)
     assert "move to Kobe" in opening_of(page(cast))
     ChannelPreference.objects.create(
         user=cast.users["member"], channel=cast.public, choice=ChannelPreference.Choice.MUTE
     )
+    assert "move to Kobe" not in opening_of(page(cast))
+    another = MessageFactory(channel=ChannelFactory(workspace=cast.workspace))
+    sources.add(another)
+    assert "move to Kobe" in opening_of(page(cast))
+    sources.set([MessageFactory(channel=cast.private)])
     assert "move to Kobe" not in opening_of(page(cast))
 
 
@@ -292,6 +298,29 @@ def test_an_unreadable_memory_is_not_marked(cast: Cast) -> None:
     private = make_channel_memory(channel=cast.private)
     cast.clients["member"].post(cast.path("seen/"), {"seen": [f"{private.pk}:1"]})
     assert not Seen.objects.filter(memory=private).exists()
+
+
+def test_an_undo_leaves_the_mark_of_an_unreadable_memory(cast: Cast) -> None:
+    private = make_channel_memory(channel=cast.private)
+    now = timezone.now()
+    for memory in (cast.memory, private):
+        Seen.objects.mark_all(cast.users["member"], {memory.pk: 1}, now)
+    cast.clients["member"].post(cast.path("seen/"), {"undo": to_micros(now)})
+    assert "1 memory is marked as not seen." in page(cast)
+    assert Seen.objects.get(memory=private).number == 1
+    assert Seen.objects.get(memory=cast.memory).number == 0
+
+
+def test_marking_all_costs_the_same_queries_however_many(cast: Cast) -> None:
+    def grow(size: int) -> None:
+        many(cast.workspace, size)
+        indexing.index_pending()
+
+    def mark_all() -> None:
+        pairs = [f"{memory.pk}:1" for memory in Memory.objects.filter(scope="channel")]
+        cast.clients["member"].post(cast.path("seen/"), {"seen": pairs})
+
+    assert_same_queries(grow, mark_all, sizes=(2, 6))
 
 
 @pytest.mark.parametrize("query", ["?since=day", "?since=day&day=soon", "?since=2999-01-01"])
