@@ -31,8 +31,8 @@ def is_of_another_issuer(uid: str, extra_data: dict[str, Any]) -> bool:
     from allauth.socialaccount.models import SocialAccount
 
     login = SocialAccount.objects.filter(provider=SINGLE_SIGN_ON, uid=uid).first()
-    known = ("", linking.issuer(extra_data), *settings.MEMORYHUB_OIDC_FORMER_ISSUERS)
-    return login is not None and linking.issuer(login.extra_data) not in known
+    same_provider = ("", linking.issuer(extra_data), *settings.MEMORYHUB_OIDC_FORMER_ISSUERS)
+    return login is not None and linking.issuer(login.extra_data) not in same_provider
 
 
 def unlink(user: User, *, by: User | None, logins: Any = None) -> bool:

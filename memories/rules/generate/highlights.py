@@ -184,8 +184,8 @@ def _has_salient_statement(text: str) -> bool:
 def _find_answer(index: int, messages: Sequence[MessageLine], words: Sequence[Words]) -> int | None:
     """Return the index of the message in which somebody else answers a question.
 
-    The answer is in the question's thread, or it is the next message, or it comes soon and contains
-    the name of the question's author or one of the question's words.
+    It is in the question's thread, or it is the next message. Or it comes soon, and contains the name of
+    the question's author or one of the question's words.
     """
     question = messages[index]
     asked_us = to_micros(question.at)
