@@ -67,6 +67,7 @@ class RequestRunner:
             return self._with_usage(error.reply)
         except SummariserError as error:
             error.spent = self._usage() + error.spent
+            error.is_partly_paid = bool(self._replies)
             raise
 
     def _run(self, strategy: RequestStrategy) -> Reply:
@@ -153,9 +154,8 @@ class RequestRunner:
         combination = build_combination(self.request, parts)
         if estimate_prompt_tokens(combination) > combination_bound(self.request, len(parts)):
             raise _BadReplyError(self._build_reply(""), Fault.TOO_LONG)  # above the reservation
-        reply = self._send(
-            combination
-        )  # never split: a split would not make the combination shorter
+        # Never split: a split would not make the combination shorter.
+        reply = self._send(combination)
         combined = parse_reply(reply, combination)
         if combined.fault:
             raise _BadReplyError(reply, combined.fault)

@@ -231,9 +231,12 @@ class RequestStrategy(StrEnum):
 class SummariserError(Exception):
     """A call without a reply. ``code`` is a key of `faults.POLICIES`.
 
-    ``retry_after`` is the endpoint's own delay in seconds. ``spent`` is the usage of earlier calls for the
-    request. ``may_be_charged``: the failed call may cost something that we do not know.
+    ``retry_after`` is the endpoint's own delay in seconds. ``spent`` is the usage of all calls for the
+    request, as far as it is certain. ``may_be_charged``: the failed call may cost something more.
+    ``is_partly_paid``: the endpoint answered earlier calls for the request.
     """
+
+    is_partly_paid = False
 
     def __init__(
         self,

@@ -154,6 +154,7 @@ def test_a_response_without_a_completion_may_have_a_usage(endpoint: FakeEndpoint
     endpoint.reply_with(completion("") | {"choices": []})
     raised = raised_by(endpoint.summariser())
     assert (raised.code, raised.spent, raised.may_be_charged) == ("empty", Usage(100, 10, 1), False)
+    assert not raised.is_partly_paid
 
 
 JSON = st.recursive(

@@ -282,6 +282,7 @@ class TestIsolate:
         with pytest.raises(SummariserError) as raised:
             summarise(REQUEST, endpoint.summariser(), RequestStrategy.ISOLATE)
         assert (raised.value.code, raised.value.spent.calls) == ("server_error", 1)
+        assert raised.value.is_partly_paid
 
 
 def test_a_stored_reply_may_lack_newer_fields() -> None:

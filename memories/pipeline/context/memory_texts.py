@@ -161,7 +161,7 @@ def line_facts(versions: Sequence[Any], archive: Sequence[Line]) -> dict[str, Li
     Whether they are replaced is decided by the long-term memory of a channel, else by the newest.
     """
     facts: dict[str, LineFacts] = {}
-    ranks: dict[str, tuple[bool, int]] = {}
+    states: dict[str, tuple[bool, int, bool]] = {}
     rows = [(*row, version) for version in versions for row in version.line_rows or ()]
     rows.sort(key=lambda row: (row[0], row[-1].pk))
     for _, text, origin, is_pinned, kind, at_us, outcome, author, version in rows:
@@ -169,19 +169,14 @@ def line_facts(versions: Sequence[Any], archive: Sequence[Line]) -> dict[str, Li
         before = facts.get(words, LineFacts())
         memory = version.memory
         is_long_term = memory.memory_type == MemoryType.LONG_TERM and memory.channel_id is not None
-        rank = (is_long_term, at_us or version.until_us)
-        last_rank = ranks.get(words, rank)
         is_replaced = outcome == Line.Outcome.SUPERSEDED
-        if rank < last_rank:
-            is_replaced = before.is_replaced
-        elif rank == last_rank:
-            is_replaced |= before.is_replaced
-        ranks[words] = max(rank, last_rank)
+        state = (is_long_term, at_us or version.until_us, is_replaced)
+        states[words] = max(states.get(words, state), state)
         facts[words] = LineFacts(
             max(before.at_us, at_us or version.until_us),
             before.is_protected or bool(is_pinned or author) or origin == Origin.PERSON,
             kind or before.kind,
-            is_replaced,
+            states[words][2],
             author or before.author,
         )
     for line in archive:

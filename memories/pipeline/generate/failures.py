@@ -32,7 +32,7 @@ def handle_failure(
         error.code,
         job.attempts,
         RequestStrategy(job.strategy),
-        is_partly_paid=error.spent.calls > 0,
+        is_partly_paid=error.is_partly_paid,
         others_succeed=bool(
             job.failed_at and others_answered_at and others_answered_at > job.failed_at
         ),

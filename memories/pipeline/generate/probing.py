@@ -122,7 +122,7 @@ def configured_endpoints() -> EndpointQuerySet:
 def needs_probe() -> bool:
     """Return whether the configured model was never probed, and its endpoint has no failure now.
 
-    After a probe that failed it is False for a while.
+    After a probe that failed it is False for an hour.
     """
     if not configured_endpoints().filter(probed_at=None).answering().exists():
         return False

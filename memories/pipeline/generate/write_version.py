@@ -1,6 +1,6 @@
 """Write the version that a job's reply makes. Call it inside the closing transaction."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Any, NamedTuple
@@ -114,11 +114,16 @@ def build_lines(
     """
     pinned = {strip_bullet(line.text) for line in input_lines if keeps_pins and line.pinned}
     by_person = {strip_bullet(line.text): line for line in input_lines if line.author is not None}
+    # A request that is built again may have more references than the reply's own.
+    groups = [
+        [sources[ref - 1] for ref in sorted(line.refs, reverse=True) if ref <= len(sources)]
+        for line in parsed.lines
+    ]
+    read = {key for of_line in groups for group in of_line for key in group}
+    sent = dict(Message.objects.filter(pk__in=read).values_list("pk", "micros"))
     lines = []
-    for line in parsed.lines:
-        # A request that is built again may have more references than the reply's own.
-        refs = sorted((ref for ref in line.refs if ref <= len(sources)), reverse=True)
-        keys = _choose_messages([sources[ref - 1] for ref in refs])
+    for line, of_line in zip(parsed.lines, groups, strict=True):
+        keys = _choose_messages(of_line, sent)
         made = Line(f"- {line.text}", Origin.MODEL, sources=keys)
         made = replace(made, kind=line.kind or "", unverified=bool(line.unverified))
         if same := by_person.get(strip_bullet(line.text)):
@@ -136,12 +141,14 @@ def keeps_pins(memory: Memory) -> bool:
     return is_of_workspace and memory.memory_type == MemoryType.LONG_TERM
 
 
-def _choose_messages(groups: Sequence[Sequence[int]]) -> tuple[int, ...]:
-    """Return at most MAX_SOURCES messages: the newest of each group, then the next of each."""
+def _choose_messages(groups: Sequence[Sequence[int]], sent: Mapping[int, int]) -> tuple[int, ...]:
+    """Return at most MAX_SOURCES messages: the newest of each group, then the next of each.
+
+    ``sent`` are the times of the messages.
+    """
     keys = tuple(dict.fromkeys(key for group in groups for key in group))
     if len(keys) <= MAX_SOURCES:
         return keys
-    sent = dict(Message.objects.filter(pk__in=keys).values_list("pk", "micros"))
     newest_first = [sorted(group, key=lambda key: -sent.get(key, 0)) for group in groups]
     in_turn = (key for row in zip_longest(*newest_first) for key in row if key is not None)
     return tuple(dict.fromkeys(in_turn))[:MAX_SOURCES]

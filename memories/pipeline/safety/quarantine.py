@@ -48,8 +48,8 @@ class AllLinesStopped(Exception):
 def check_reply(job: Job, job_request: JobRequest, parsed: ParsedReply) -> CheckedReply:
     """Check each line of a reply against the rules. Nothing is written.
 
-    Lines that a merge by operations does not touch were checked before. If the replacement of a
-    line is stopped, the replaced line stays.
+    Lines that a merge by operations does not touch were checked before. If the replacement of an
+    existing line is stopped, the existing line stays.
     """
     if not parsed.lines:
         return CheckedReply(parsed)
@@ -61,7 +61,7 @@ def check_reply(job: Job, job_request: JobRequest, parsed: ParsedReply) -> Check
         if line.is_protected
     }
     untouched = {line.text for line in request.existing} if parsed.uses_operations else set()
-    memory_lines = {line.ref: line for line in request.memory_lines}
+    existing = {line.ref: line for line in request.existing}
     superseded = dict(parsed.superseded)
     lines: list[ReplyLine] = []
     stopped: list[StoppedLine] = []
@@ -76,8 +76,9 @@ def check_reply(job: Job, job_request: JobRequest, parsed: ParsedReply) -> Check
             keys = _probable_sources(job, line, sources)
             stopped.append(StoppedLine(redact(line.text), str(finding.rule), keys))
             for ref in replaced_refs:
-                lines.append(ReplyLine(memory_lines[ref].text, (ref,), memory_lines[ref].kind))
                 del superseded[ref]
+                if ref in existing:
+                    lines.append(ReplyLine(existing[ref].text, (ref,), existing[ref].kind))
         else:
             refs = guard.rests_on(line.text, line.refs, sources)[:MAX_SOURCES]
             lines.append(replace(line, text=redact(line.text), refs=refs))

@@ -24,7 +24,6 @@ from memories.rules.generate.reply_statements import (
     strip_thinking,
 )
 from memories.rules.language import detect_language
-from memories.rules.memory.identity import MemoryType
 from memories.rules.memory.kinds import kind_of
 from memories.rules.memory.operations import (
     Change,
@@ -101,17 +100,20 @@ def parse_reply(reply: Reply, request: Request) -> ParsedReply:
     if _is_in_wrong_language(lines, request):
         return ParsedReply(fault=Fault.WRONG_LANGUAGE)
     if request.only_adds:
-        lines = (*lines, *_forgotten_lines(lines, request))
-    elif request.form is PromptForm.SIMPLE:
-        lines = (*lines, *forgotten_marked_lines(lines, request))
-    elif request.begins_text:
-        return apply_operations(request, [Change(line, (), line.refs) for line in lines], _repeats)
-    if request.only_adds or request.begins_text:
+        lines = (*lines, *_unrepeated_forgotten_lines(lines, request))
         return apply_additions(request, lines, _repeats)
-    return ParsedReply(most_salient(lines, request.max_lines))
+    if request.form is PromptForm.SIMPLE:
+        lines = (*lines, *forgotten_marked_lines(lines, request))
+    if not request.begins_text:
+        return ParsedReply(most_salient(lines, request.max_lines))
+    if request.form is PromptForm.SIMPLE:
+        return apply_additions(request, lines, _repeats)
+    return apply_operations(request, [Change(line, (), line.refs) for line in lines], _repeats)
 
 
-def _forgotten_lines(lines: Sequence[ReplyLine], request: Request) -> Iterator[ReplyLine]:
+def _unrepeated_forgotten_lines(
+    lines: Sequence[ReplyLine], request: Request
+) -> Iterator[ReplyLine]:
     """Yield the lasting lines to add that no line of the reply rests on or repeats."""
     for forgotten in forgotten_lines(lines, request):
         if not any(_repeats(line.text, forgotten.text) for line in lines):
@@ -186,15 +188,15 @@ def _parse_nothing(reply: Reply, request: Request) -> ParsedReply:
 
     Code must agree that the messages that the model did not refuse have no content.
     """
+    refused = set(reply.left_out)
+    inputs = [line.ref for added in request.additions for line in added.lines]
+    inputs += [message.ref for message in request.messages]
+    if refused and refused.issuperset(inputs):
+        return ParsedReply(fault=Fault.CONTENT_FILTER)
     if request.uses_operations:
         return apply_operations(request, [], _repeats)
     if request.only_adds:
         return apply_additions(request, forgotten_lines((), request), _repeats)
-    refused = set(reply.left_out)
-    inputs = [line.ref for added in request.additions for line in added.lines]
-    inputs += [message.ref for message in request.messages]
-    if refused.issuperset(inputs) and request.memory_type is MemoryType.SHORT_TERM:
-        return ParsedReply(fault=Fault.CONTENT_FILTER)
     messages = [message for message in request.messages if message.ref not in refused]
     is_right = reply.model == OFFLINE or prompts.may_keep_nothing(
         replace(request, messages=messages)
@@ -220,7 +222,10 @@ def _find_fault(
     calls: int,
     has_statements: bool = False,
 ) -> Fault | None:
-    """Return why the text or its lines are a bad reply. It joins the replies of so many ``calls``."""
+    """Return why the text or its lines are a bad reply.
+
+    ``calls``: how many replies the text joins.
+    """
     if has_statements and not lines:
         return Fault.PROMPT_ECHOED  # each statement repeats the prompt
     if not any(character.isalnum() for line in lines for character in line.text):

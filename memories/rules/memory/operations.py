@@ -5,7 +5,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import count
 
@@ -110,13 +110,18 @@ class _WorkingText:
             self._replace(places, line)
 
     def _find_superseded(self, new: ReplyLine) -> list[int]:
-        """Return the places of superseded lines, none if one of them already states the new line."""
+        """Return the places of superseded lines, none if one of them already states the new line.
+
+        A line of the same reply is superseded only if it is older.
+        """
+        newest_us = max(self._news_times(new.refs), default=0)
         lines = [
             MemoryLine(place, line.text, kind=line.kind, at_us=self.time_of(line))
             for place, line in self.lines.items()
             if not (place in self.existing and self.existing[place].by_person)
+            and (self._is_unchanged(place) or self.time_of(line) < newest_us)
         ]
-        places = find_superseded(new.text, max(self._news_times(new.refs), default=0), lines)
+        places = find_superseded(new.text, newest_us, lines)
         is_known = any(self.covers(self.lines[place].text, new.text) for place in places)
         return [] if is_known else places
 
@@ -129,12 +134,16 @@ class _WorkingText:
         if change.line is not None and not places:
             return DropReason.DUPLICATE if self._is_known(change.line) else None
         news_times = self._news_times(change.refs)
-        if change.line is not None and len(places) > 1 and change.refs and not news_times:
+        rests_on_targets = bool(change.refs) and set(change.refs) <= set(change.targets)
+        if change.line is not None and len(places) > 1 and rests_on_targets and not news_times:
             return None  # it makes one line of several and brings no news
         newest_us = max(news_times, default=0)
         if any(self.time_of(self.lines[place]) > newest_us for place in places):
             return DropReason.OLDER_NEWS
         return None
+
+    def _is_unchanged(self, place: int) -> bool:
+        return place in self.existing and place not in self.successors
 
     def _is_known(self, new: ReplyLine) -> bool:
         return any(self.covers(line.text, new.text) for line in self.lines.values())
@@ -155,6 +164,9 @@ class _WorkingText:
             # A line that changes between event and current statement moves to the end.
             is_in_place = places and _is_event(self.lines[places[0]]) is _is_event(line)
             new_place = places[0] if is_in_place else next(self._new_places)
+            if len(places) > 1:
+                refs = (*line.refs, *(ref for place in places for ref in self.lines[place].refs))
+                line = replace(line, refs=tuple(dict.fromkeys(refs)))
         for place in places:
             removed = self.lines.pop(place)
             self.successors |= {ref: new_place for ref, p in self.successors.items() if p == place}
@@ -201,7 +213,7 @@ class _WorkingText:
         old_lines = {
             id(self.lines[ref])
             for ref, line in self.existing.items()
-            if ref in self.lines and ref not in self.successors and not line.by_person
+            if ref in self.lines and self._is_unchanged(ref) and not line.by_person
         }
         size = sum(estimate_tokens(line.text) for line in lines)
         archived: set[int] = set()

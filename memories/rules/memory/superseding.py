@@ -18,6 +18,7 @@ from memories.rules.ingest.timestamps import from_micros
 from memories.rules.memory.claims import Claim, announces_change, find_claims, subject_words
 from memories.rules.memory.figures import find_figures
 from memories.rules.memory.kinds import Kind, kind_of
+from memories.rules.search.tokenizer import stem_of
 from memories.rules.summariser import MemoryLine
 
 _SAME_SUBJECT = 0.6  # the share of the information of the older line that the newer one must have
@@ -52,14 +53,23 @@ _ASKS_AMOUNT = re.compile(
     r"\bhow (?:many|much|long|often|big|large)\b|いくつ|いくら|何[人件個台枚円回本]|どの?[くぐ]らい",
     re.IGNORECASE,
 )
-_NAME = re.compile(r"(?<![\w'’])[A-Z][\w-]+|@\w+")
-_HONORIFIC = re.compile(r"\w(?:さん|様|氏|くん|君)")
+_WORD = re.compile(r"[\w-]+")
+_WHO = re.compile(r"\bwho(?:se|m)?\b", re.IGNORECASE)
+_SENTENCE_END = re.compile(r"[.!?。！？]\s*")
+# Not at the start of a sentence.
+_NAME = re.compile(r"(?<=[\w,;:)&] )\W?[A-Z][A-Z-]*[a-z][\w-]*|@\w+")
+_NOT_NAMES = salience.STOP_WORDS | {"nobody", "somebody", "someone"}
+# Also "佐藤が担当". Words such as 仕様 and お客様 are no persons.
+_HONORIFIC = re.compile(
+    r"(?<=\w)(?<!たく|みな)(?<![皆客])さん|(?<=\w)(?<![仕同多模客ぁ-ん])様(?![々子式])|\w氏(?!名)|\w(?:くん|君)"
+    r"|が(?:担当|引き受け)|担当者?は"
+)
 _MONTH = re.compile(
     r"\b(?:january|february|march|april|june|july|august|september|october|november|december)\b",
     re.IGNORECASE,
 )
 _NUMBER_WORD = re.compile(
-    r"\b(?:none|one|two|three|four|five|six|seven|eight|nine|ten|twelve|dozens?|half)\b"
+    r"\b(?:none|(?<!no )one(?! of\b)|two|three|four|five|six|seven|eight|nine|ten|twelve|dozens?|half)\b"
     r"|[一二三四五六七八九十百千半]",
     re.IGNORECASE,
 )
@@ -191,13 +201,13 @@ def _covers_subject(older: Statement, newer: Statement, rare: Mapping[str, float
 
 
 def _has_answer(question: Statement, newer: Statement) -> bool:
-    """Return whether a line has the person, the date or the amount that a question asks for.
+    """Return whether a line has the person, the date and the amount that a question asks for.
 
     A decision answers any question. A question for anything else needs none of these.
     """
     if kind_of(newer.text) is Kind.DECISION:
         return True
-    answers = [
+    return all(
         has_it(question, newer)
         for pattern, has_it in (
             (_ASKS_WHO, _names_person),
@@ -205,17 +215,34 @@ def _has_answer(question: Statement, newer: Statement) -> bool:
             (_ASKS_AMOUNT, _names_amount),
         )
         if pattern.search(question.text)
-    ]
-    return any(answers) or not answers
+    )
 
 
 def _names_person(question: Statement, newer: Statement) -> bool:
-    """Return whether a line gives somebody a task, or has a name that the question lacks."""
-    if kind_of(newer.text) is Kind.TASK or _HONORIFIC.search(newer.text):
+    """Return whether a line has a name that the question lacks.
+
+    A name has a capital letter. The first word of a sentence is a name if it is the subject of the
+    verb in the question.
+    """
+    if _HONORIFIC.search(newer.text):
         return True
-    dates = {word for figure in find_figures(newer.text) for word in figure.text.split()}
-    names = {name.casefold() for name in _NAME.findall(newer.text)}
-    return bool(names - dates - salience.STOP_WORDS - set(question.text.casefold().split()))
+    names = {word for name in _NAME.findall(newer.text) for word in _words_of(name)}
+    names -= {word for figure in find_figures(newer.text) for word in _words_of(figure.text)}
+    names -= set(_words_of(" ".join(_MONTH.findall(newer.text))))
+    verb = _first_content_word(_words_of(_WHO.split(question.text)[-1]))
+    for sentence in map(_words_of, _SENTENCE_END.split(newer.text)):
+        if verb and _first_content_word(sentence[1:]) == verb:
+            names.add(sentence[0])
+    return bool(names - _NOT_NAMES - set(_words_of(question.text)))
+
+
+def _words_of(text: str) -> list[str]:
+    return _WORD.findall(text.casefold())
+
+
+def _first_content_word(words: Sequence[str]) -> str:
+    """Return the stem of the first word that is no stop word, "" without one."""
+    return next((stem_of(word) for word in words if word not in salience.STOP_WORDS), "")
 
 
 def _names_date(question: Statement, newer: Statement) -> bool:

@@ -85,13 +85,9 @@ def title_of(content: str) -> str:
 def clean_title(title: str, content: str) -> str:
     """Return a title that can be stored. A blank title is made from the content."""
     line = one_line(title)
-    return (
-        title_of(content)
-        if not line
-        else line
-        if len(line) <= LONGEST_GIVEN_TITLE
-        else title_of(line)
-    )
+    if not line:
+        return title_of(content)
+    return line if len(line) <= LONGEST_GIVEN_TITLE else title_of(line)
 
 
 def clean_tags(

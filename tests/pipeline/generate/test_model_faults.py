@@ -96,6 +96,8 @@ JAPANESE = (
     "- 公開に向けた手順はすべて終わっていて、みんなで確認しながら進めることができました。[1, 10]\n"
     "- 次の確認は来週に行うことになり、それまでに残りの点を見直しておきます。[3]"
 )
+WITHOUT_CHOICES = Response('{"choices": [], "usage": {"prompt_tokens": 9}}', 200)
+WITHOUT_CHOICES.mimetype = "application/json"
 WAITS, REFUSED, RETRIES = "waits", "refused by the endpoint", "retries at once"
 
 
@@ -106,6 +108,7 @@ WAITS, REFUSED, RETRIES = "waits", "refused by the endpoint", "retries at once"
         pytest.param(error(500), "server_error", WAITS, 0, id="500"),
         pytest.param(Response("<html>", 200), "malformed", WAITS, 0, id="a proxy's page"),
         pytest.param(error(200), "empty", WAITS, 0, id="a gateway's error with status 200"),
+        pytest.param(WITHOUT_CHOICES, "empty", WAITS, 0, id="a usage without choices"),
         pytest.param(error(429), "rate_limited", REFUSED, 0, id="429 without a time"),
         pytest.param(
             error(429, Retry_After="90"), "rate_limited", REFUSED, 0, id="429 with Retry-After"

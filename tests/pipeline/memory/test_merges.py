@@ -193,7 +193,6 @@ def test_a_persons_line_keeps_its_author_in_the_workspace_memory(channel):
 
 @pytest.mark.slow
 def test_a_pinned_line_is_pinned_in_the_workspaces_long_term_memory(channel):
-    channel.workspace.change_settings({"workspace_short_term": True})
     talk(channel, 3, words="Decision: step")
     run_pass(channel.workspace, MONDAY + hours(3), OfflineSummariser())
     base = long(channel).current
@@ -204,5 +203,18 @@ def test_a_pinned_line_is_pinned_in_the_workspaces_long_term_memory(channel):
     run_pass(channel.workspace, MONDAY + hours(4), OfflineSummariser())
     lines = workspace_memory(channel).current.lines.filter(pinned=True)
     assert [line.text for line in lines] == [new_line]
-    short_term = workspace_memory(channel, MemoryType.SHORT_TERM).current
-    assert not short_term.lines.filter(pinned=True).exists()
+
+
+@pytest.mark.slow
+def test_a_pinned_line_is_not_pinned_in_the_workspaces_short_term_memory(channel):
+    channel.workspace.change_settings({"workspace_short_term": True})
+    talk(channel, 3, words="Decision: step")
+    run_pass(channel.workspace, MONDAY + hours(3), OfflineSummariser())
+    version = short(channel).current
+    pinned = version.lines.order_by("position").last()
+    short(channel).pin(pinned.position, by=None, based_on=version.number)
+    another = remembering(channel.workspace)
+    talk(another, 3, MONDAY + hours(4), words="Decision: move")
+    run_pass(channel.workspace, MONDAY + hours(7), OfflineSummariser())
+    lines = workspace_memory(channel, MemoryType.SHORT_TERM).current.lines
+    assert [line.pinned for line in lines.filter(text=pinned.text)] == [False]

@@ -391,6 +391,14 @@ def test_a_merge_that_only_adds_takes_in_lasting_lines_without_the_model() -> No
     assert reading.fault == "" and not reading.archived
 
 
+@pytest.mark.parametrize("form", PromptForm)
+@pytest.mark.parametrize("existing", [[], memory("Ann leads the team")])
+def test_a_merge_of_refused_lines_is_a_fault(form: PromptForm, existing: list[MemoryLine]) -> None:
+    request = long(existing=existing, additions=added("One.", "Two.", first=2), operations=True)
+    refused = replace(reply("NOTHING"), form=form, left_out=(2, 3))
+    assert parse_reply(refused, request).fault == Fault.CONTENT_FILTER
+
+
 LAUNCHES = ["The launch is on 18 November.", "The launch moved to 26 November."]
 
 
@@ -411,6 +419,17 @@ def test_lines_of_one_reply_supersede_each_other(rows: str, existing: list[Memor
         "The launch is on 26 November.",
         "Ann leads the team.",
     ]
+
+
+@pytest.mark.parametrize("existing", [[], memory("The design review is on 10 November.")])
+def test_lines_of_one_source_do_not_supersede_each_other(existing: list[MemoryLine]) -> None:
+    text = "The design review takes place on 17 November and on 24 November."
+    request = long(existing=existing, additions=added(text, first=2), operations=True)
+    rows = ["A design review is on 17 November.", "A design review is on 24 November."]
+    answer = replace(reply("".join(f"- {row}\n" for row in rows)), form=PromptForm.SIMPLE)
+    reading = parse_reply(answer, request)
+    assert {(line.text, line.refs) for line in reading.lines} == {(row, (2,)) for row in rows}
+    assert reading.superseded == ({1: rows[0]} if existing else {})
 
 
 def test_a_merge_that_only_adds_is_the_same_in_one_and_in_two_calls() -> None:

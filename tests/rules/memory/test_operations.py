@@ -110,6 +110,20 @@ def test_lines_become_one_line_without_news() -> None:
     assert set(reading.superseded) == {1, 2} and not reading.dropped
 
 
+def test_a_line_from_several_lines_keeps_their_sources() -> None:
+    reading = read("~ L1,L2 status: Ben moved the launch to 26 November 2026. [5]")
+    assert reading.lines[0].refs == (5, 1, 2)
+
+
+def test_lines_do_not_become_a_line_that_rests_on_another_line() -> None:
+    reading = read(
+        "~ L1,L2 event: The beta shipped on 2 October 2026, again. [3]\n"
+        "+ task: Cleo writes the release notes by Friday 20 November 2026. [6]"
+    )
+    assert [why for _, why in reading.dropped] == [DropReason.OLDER_NEWS]
+    assert {line.text for line in OLD} <= set(texts(reading))
+
+
 def test_a_line_is_replaced_once() -> None:
     reading = read(
         "~ L1 status: Ben moved the launch to 26 November 2026. [5]\n"
