@@ -88,7 +88,7 @@ def connection() -> SlackConnection:
 
 # row, action, values of the row afterwards, audit event
 ACTIONS: list[tuple[Callable[[], Model], str, dict[str, Any], str]] = [
-    (event, "retry", {"state": "waiting", "attempts": 0, "reason": ""}, "event_retry"),
+    (event, "retry", {"state": "waiting", "attempts": 1, "reason": ""}, "event_retry"),
     (endpoint, "resume", {"needs_person": False}, "endpoint_resume"),
     (backfill, "pause", {"state": "paused"}, "backfill_pause"),
     (lambda: backfill("paused"), "resume", {"state": "running"}, "backfill_resume"),
