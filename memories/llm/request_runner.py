@@ -6,9 +6,8 @@ from dataclasses import dataclass, replace
 
 from memories.rules.generate import prompts
 from memories.rules.generate.faults import REFUSALS, Fault
-from memories.rules.generate.reply import format_with_refs, parse_reply
+from memories.rules.generate.reply import format_with_refs, parse_reply, readable_text
 from memories.rules.generate.reply_operations import join_operations
-from memories.rules.generate.reply_statements import strip_thinking
 from memories.rules.generate.splitting import (
     MAX_CALLS,
     MAX_HALVINGS,
@@ -175,7 +174,7 @@ class RequestRunner:
             return ParsedReply(is_nothing=True)  # this part has no existing lines
         if parsed.fault:
             raise _BadReplyError(reply, parsed.fault)
-        self._accepted.append(strip_thinking(prompts.visible_text(reply.text)))
+        self._accepted.append(readable_text(reply))
         return parsed
 
     def _send(self, request: Request) -> Reply:

@@ -1,8 +1,9 @@
 """The offline summary: texts of a request, copied word for word, within its token limit.
 
 Candidates are messages, questions with their answers, and lines of memories. Lines that people wrote or
-pinned come first, then marked decisions and tasks, then the highest score for the length (`salience`). A newer line about the same subject
-replaces an older one. A line is ``name: text``, and its time is in ``at_us``.
+pinned come first, then marked decisions and tasks, then the highest score for the length (`salience`).
+A newer line about the same subject replaces an older one. A line is ``name: text``, and its time is in
+``at_us``.
 """
 
 import re
@@ -64,8 +65,8 @@ class Highlights:
 def extract_highlights(request: Request) -> Highlights:
     """Return the best lines of a request.
 
-    Without a salient message, these are the best few messages that are not by bots. Without a lasting line, a merge
-    has no highlights.
+    Without a salient message, these are the best few messages that are not by bots. Without a lasting
+    line, a merge has no highlights.
     """
     pool = [*_from_memories(request), *_from_messages(request.messages)]
     pool = [candidate for candidate in pool if any(map(str.isalnum, candidate.body))]

@@ -73,7 +73,7 @@ _STAMP = re.compile(rf"^(?:L\d{{1,6}} )?(?:{PERSON_MARK} )?\[\d{{4}}-\d\d-\d\d(?
 
 def parse_reply(reply: Reply, request: Request) -> ParsedReply:
     """Return the lines of a reply with their sources, or its fault; never raise."""
-    text = strip_thinking(prompts.visible_text(reply.text))
+    text = readable_text(reply)
     if reply.finish_reason != "stop":
         finish = _FAULT_OF_FINISH.get(reply.finish_reason, Fault.UNKNOWN_FINISH)
         return ParsedReply(fault=Fault.NO_ROOM if finish is Fault.LENGTH and not text else finish)
@@ -109,6 +109,11 @@ def parse_reply(reply: Reply, request: Request) -> ParsedReply:
     if request.form is PromptForm.SIMPLE:
         return apply_additions(request, lines, _repeats)
     return apply_operations(request, [Change(line, (), line.refs) for line in lines], _repeats)
+
+
+def readable_text(reply: Reply) -> str:
+    """Return the text of a reply without its thinking and invisible characters."""
+    return strip_thinking(prompts.visible_text(reply.text))
 
 
 def _unrepeated_forgotten_lines(

@@ -12,6 +12,7 @@ from django.shortcuts import redirect
 from django.utils.translation import gettext as _
 
 from memories.models import Draft, Line, Memory, MemoryVersion, Proposal, StaleBase
+from memories.models.memory.lines import LineQuerySet
 from memories.models.memory.new_version import number_and_revision
 from memories.models.memory.proposals import MAX_LENGTH
 from memories.pipeline.memory.proposals import find_sources
@@ -97,13 +98,16 @@ def _open_form(
 
 
 def _find_line(version: MemoryVersion | None, position: int) -> Line | None:
-    lines = version.lines.filter(redacted=False) if version else Line.objects.none()
-    return lines.filter(position=position).first()
+    return _editable_lines(version).filter(position=position).first()
+
+
+def _editable_lines(version: MemoryVersion | None) -> LineQuerySet:
+    return version.lines.filter(redacted=False) if version else Line.objects.none()
 
 
 def _find_words(version: MemoryVersion | None, position: int, digest: str) -> Line | None:
     """Return the line whose words have this digest. Of equal ones, the nearest."""
-    lines = version.lines.filter(redacted=False) if version else Line.objects.none()
+    lines = _editable_lines(version)
     equal = (line for line in lines if digest_words(show_words(line.text)) == digest)
     return min(equal, key=lambda line: abs(line.position - position), default=None)
 
