@@ -21,6 +21,7 @@ NOTHING = "NOTHING"  # the reply that nothing is worth keeping (rule 8)
 OFFLINE = "offline"  # the name of the summariser that needs no model
 MAX_SOURCES = 5  # of one line
 MAX_WORKSPACE_LINES = 8  # of a workspace's short-term memory (rule 6)
+_SIMPLE_ROOM = 2  # times the token limit: a small model writes more than requested
 
 
 class PromptForm(StrEnum):
@@ -127,7 +128,8 @@ class Request:
 
     @property
     def completion_limit(self) -> int:
-        return self.max_tokens + self.thinking_tokens
+        room = _SIMPLE_ROOM if self.form is PromptForm.SIMPLE else 1
+        return room * self.max_tokens + self.thinking_tokens
 
     @property
     def max_lines(self) -> int | None:

@@ -25,6 +25,7 @@ from memories.rules.summariser import ParsedReply, SummariserError
 from memoryhub.failpoints import fail_point
 
 COPIED = "copied"  # most lines only copy messages
+_MANY_MESSAGES = 3  # so many can be summarised
 QUARANTINED = "quarantined"  # a safety rule stopped every line
 _BAD_REPLY = "The reply was not saved: %s."
 
@@ -38,7 +39,7 @@ def close(job: Job, job_request: JobRequest, now: datetime, *, only_copies: bool
     if job.saved_reply is None:
         return Closed(outcome="lost")
     parsed = _parse_reply(job, job_request)
-    if fault := _find_fault(job, parsed, only_copies=only_copies):
+    if fault := _find_fault(job, job_request, parsed, only_copies=only_copies):
         handle_failure(job, SummariserError(fault, _BAD_REPLY % fault), now)
         return Closed(outcome=f"fault: {fault}")
     if job.is_rebuild:
@@ -83,9 +84,12 @@ def _parse_reply(job: Job, job_request: JobRequest) -> ParsedReply:
     return parse_reply(highlights, job_request.request)
 
 
-def _find_fault(job: Job, parsed: ParsedReply, *, only_copies: bool) -> str:
-    """Return why the reply is refused, or ""."""
-    if parsed.is_copied and not only_copies and not _used_both_forms(job):
+def _find_fault(
+    job: Job, job_request: JobRequest, parsed: ParsedReply, *, only_copies: bool
+) -> str:
+    """Return why the reply is refused, or "". A reply to a few messages may repeat them."""
+    may_copy = only_copies or len(job_request.request.messages) < _MANY_MESSAGES
+    if parsed.is_copied and not may_copy and not _used_both_forms(job):
         return COPIED
     return parsed.fault
 

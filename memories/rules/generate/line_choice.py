@@ -1,13 +1,13 @@
 """Choose the lines of a reply: add what a small model left out, and keep a limit of lines."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import replace
 
 from memories.rules import salience
 from memories.rules.generate import prompts
 from memories.rules.generate.highlights import extract_highlights
 from memories.rules.memory.kinds import Kind, kind_of
-from memories.rules.summariser import Addition, MemoryLine, ReplyLine, Request
+from memories.rules.summariser import Addition, MemoryLine, PromptForm, ReplyLine, Request
 from memories.rules.tokens import estimate_tokens
 
 _STATED_SHARE = 0.5  # of the words of a marked text, which a line that states it has
@@ -44,39 +44,60 @@ def forgotten_marked_lines(lines: Sequence[ReplyLine], request: Request) -> Iter
         for ref, text in marked_texts.items()
         if not stated.has_duplicate_of(salience.content_words(text), 0)
     }
-    marked = replace(
+    yield from _highlights_of(request, forgotten)
+
+
+def lines_after(lines: Sequence[ReplyLine], request: Request) -> Iterator[ReplyLine]:
+    """Yield highlights of what comes after the last source of a reply that was cut off."""
+    last = max((ref for line in lines for ref in line.refs), default=0)
+    refs = [message.ref for message in request.messages]
+    refs += [line.ref for line in request.memory_lines]
+    yield from _highlights_of(request, {ref for ref in refs if ref > last})
+
+
+def _highlights_of(request: Request, refs: Set[int]) -> Iterator[ReplyLine]:
+    """Yield the highlights of these messages and added lines."""
+    chosen = replace(
         request,
         existing=(),
-        messages=[message for message in request.messages if message.ref in forgotten],
+        messages=[message for message in request.messages if message.ref in refs],
         additions=[
-            Addition(added.title, [line for line in added.lines if line.ref in forgotten])
+            Addition(added.title, [line for line in added.lines if line.ref in refs])
             for added in request.additions
         ],
     )
-    if marked.is_empty:
+    if chosen.is_empty:
         return
-    memory_lines = {line.ref: line for line in marked.memory_lines}
-    for highlight in extract_highlights(marked).lines:
+    memory_lines = {line.ref: line for line in chosen.memory_lines}
+    for highlight in extract_highlights(chosen).lines:
         if highlight.refs[0] in memory_lines:
             yield _repeat(memory_lines[highlight.refs[0]])
         else:
             yield ReplyLine(highlight.line, highlight.refs, kind_of(highlight.body))
 
 
-def most_salient(lines: Sequence[ReplyLine], limit: int | None) -> Sequence[ReplyLine]:
-    """Return at most ``limit`` lines in their order. Marked decisions and tasks always stay."""
-    if limit is None or len(lines) <= limit:
-        return lines
+def most_salient(lines: Sequence[ReplyLine], request: Request) -> Sequence[ReplyLine]:
+    """Return the lines within the limits of a request, in their order.
+
+    The token limit applies to the simple form, which gets more room than that. Marked decisions and
+    tasks always stay.
+    """
+    max_lines = len(lines) if request.max_lines is None else request.max_lines
+    sizes = [estimate_tokens(line.text) for line in lines]
+    max_tokens = request.max_tokens if request.form is PromptForm.SIMPLE else sum(sizes)
     words = [salience.content_words(line.text) for line in lines]
     worths = salience.word_worth(words)
 
     def value(n: int) -> tuple[bool, float]:
         text = lines[n].text
-        worth = salience.worth_per_token(text, words[n], worths, estimate_tokens(text))
+        worth = salience.worth_per_token(text, words[n], worths, sizes[n])
         return salience.is_marked(text), worth
 
-    marked = sum(salience.is_marked(line.text) for line in lines)
-    chosen = sorted(range(len(lines)), key=value, reverse=True)[: max(limit, marked)]
+    chosen: set[int] = set()
+    for n in sorted(range(len(lines)), key=value, reverse=True):
+        fits = len(chosen) < max_lines and sum(sizes[m] for m in chosen) + sizes[n] <= max_tokens
+        if fits or salience.is_marked(lines[n].text):
+            chosen.add(n)
     return [lines[n] for n in sorted(chosen)]
 
 

@@ -107,8 +107,12 @@ def may_keep_nothing(request: Request) -> bool:
 
 
 def shown_references(request: Request) -> Sequence[Reference]:
-    """Return the shortened references of a prompt. The workspace is the widest scope and has none."""
-    if request.scope is MemoryScope.WORKSPACE:
+    """Return the shortened references of a prompt.
+
+    The workspace is the widest scope and has none. The simple form has none, because a small model
+    summarises them in place of the messages.
+    """
+    if request.scope is MemoryScope.WORKSPACE or request.form is PromptForm.SIMPLE:
         return ()
     return [replace(ref, text=_first_lines(ref.text)) for ref in request.references]
 

@@ -11,9 +11,11 @@ from memories.rules.generate.faults import Fault
 from memories.rules.generate.line_choice import (
     forgotten_lines,
     forgotten_marked_lines,
+    lines_after,
     most_salient,
 )
 from memories.rules.generate.prompt_texts import PERSON_MARK, TEXTS
+from memories.rules.generate.reply_faults import BULLET, find_fault, is_in_wrong_language
 from memories.rules.generate.reply_operations import parse_operations
 from memories.rules.generate.reply_statements import (
     REMARK,
@@ -23,7 +25,6 @@ from memories.rules.generate.reply_statements import (
     says_nothing,
     strip_thinking,
 )
-from memories.rules.language import detect_language
 from memories.rules.memory.kinds import kind_of
 from memories.rules.memory.operations import (
     Change,
@@ -43,24 +44,14 @@ from memories.rules.summariser import (
     ReplyLine,
     Request,
 )
-from memories.rules.tokens import estimate_tokens
 
 # `llm.request_runner` puts the fault of a part in the place of the finish reason.
 _FAULT_OF_FINISH = {fault.value: fault for fault in Fault} | {"max_tokens": Fault.LENGTH}
-_TOO_LONG = 3  # times the token limit
-_SMALLEST_LIMIT = 40  # tokens: one valid line may be several times a lower limit
-_LONG_INPUT = 1_000  # tokens: such an input needs more than …
-_SHORTEST_REPLY = 3  # … so many tokens
 _PROMPT_SHARE = 0.75  # of a line's words: the line repeats the prompt
 _REPEATED_SHARE = 0.9  # of a new line's words: the line repeats an existing one
+_SAME_SCORE = 0.7  # of a source: the line of a small model says the same
 _TEXTS = 5_000  # whose words a process keeps: each new line is compared with the same lines
 
-_BULLET = re.compile(r"\s*(?:[-*•・–—]|\d{1,3}[.)])")
-_REFUSAL = re.compile(
-    r"(?:i(?:'|’)?m (?:very )?sorry|sorry, (?:but )?i|i can(?:no|'|’)t|i(?:'m| am) (?:unable|not able)|"
-    r"as an ai|申し訳(?:ありません|ございません)|(?:要約|お答え|対応)(?:は|することは)?できません)",
-    re.IGNORECASE,
-)
 # A remark of the model at the end of a sentence.
 _COMMENT = re.compile(
     r",\s(?:which |thus |thereby )?(?:indicat|suggest|highlight|demonstrat|reflect|emphasi[sz]|underscor|showcas|impl[iy]|signall?)"
@@ -74,12 +65,15 @@ _STAMP = re.compile(rf"^(?:L\d{{1,6}} )?(?:{PERSON_MARK} )?\[\d{{4}}-\d\d-\d\d(?
 def parse_reply(reply: Reply, request: Request) -> ParsedReply:
     """Return the lines of a reply with their sources, or its fault; never raise."""
     text = readable_text(reply)
-    if reply.finish_reason != "stop":
+    request = replace(request, form=PromptForm(reply.form))
+    is_cut = is_cut_off(reply)
+    if is_cut and not text:
+        return ParsedReply(fault=Fault.NO_ROOM)
+    if reply.finish_reason != "stop" and not (is_cut and has_whole_bullets(text, request)):
         finish = _FAULT_OF_FINISH.get(reply.finish_reason, Fault.UNKNOWN_FINISH)
-        return ParsedReply(fault=Fault.NO_ROOM if finish is Fault.LENGTH and not text else finish)
+        return ParsedReply(fault=finish)
     if not text:
         return ParsedReply(fault=Fault.BLANK)
-    request = replace(request, form=PromptForm(reply.form))
     if says_nothing(text):
         return _parse_nothing(reply, request)
     if prompts.FENCE.search(text):
@@ -93,27 +87,44 @@ def parse_reply(reply: Reply, request: Request) -> ParsedReply:
     if request.uses_operations:
         return _parse_highlights(lines, reply, request)
     calls = reply.calls if request.only_adds else 1
-    if fault := _find_fault(text, lines, request, calls=calls, has_statements=bool(statements)):
+    if fault := find_fault(text, lines, request, calls=calls, has_statements=bool(statements)):
         return ParsedReply(fault=fault)
     if is_offline:
         return _parse_highlights(lines, reply, request)
-    if _is_in_wrong_language(lines, request):
+    if is_in_wrong_language(lines, request):
         return ParsedReply(fault=Fault.WRONG_LANGUAGE)
     if request.only_adds:
         lines = (*lines, *_unrepeated_forgotten_lines(lines, request))
         return apply_additions(request, lines, _repeats)
     if request.form is PromptForm.SIMPLE:
+        if is_cut:
+            lines = (*lines, *lines_after(lines, request))
         lines = (*lines, *forgotten_marked_lines(lines, request))
     if not request.begins_text:
-        return ParsedReply(most_salient(lines, request.max_lines))
+        return ParsedReply(most_salient(lines, request))
     if request.form is PromptForm.SIMPLE:
         return apply_additions(request, lines, _repeats)
     return apply_operations(request, [Change(line, (), line.refs) for line in lines], _repeats)
 
 
 def readable_text(reply: Reply) -> str:
-    """Return the text of a reply without its thinking and invisible characters."""
-    return strip_thinking(prompts.visible_text(reply.text))
+    """Return the text of a reply without its thinking, invisible characters and a row that was cut off."""
+    text = strip_thinking(prompts.visible_text(reply.text))
+    rows, _, _ = text.rpartition("\n")
+    return rows.rstrip() if rows and is_cut_off(reply) else text
+
+
+def is_cut_off(reply: Reply) -> bool:
+    return _FAULT_OF_FINISH.get(reply.finish_reason) is Fault.LENGTH
+
+
+def has_whole_bullets(text: str, request: Request) -> bool:
+    """Return whether a text in the simple form is useful although its end was cut off.
+
+    A small model often repeats its bullets up to the token limit.
+    """
+    bullets = [row for row in text.split("\n") if BULLET.match(row)]
+    return request.form is PromptForm.SIMPLE and len(bullets) > 1
 
 
 def _unrepeated_forgotten_lines(
@@ -134,9 +145,9 @@ def _parse_operations(text: str, reader: "_LineReader", reply: Reply) -> ParsedR
     changes = list(reader.read_operations(text))
     new_lines = [change.line for change in changes if change.line is not None]
     if new_lines or not changes:
-        if fault := _find_fault(text, new_lines, request, calls=reply.calls):
+        if fault := find_fault(text, new_lines, request, calls=reply.calls):
             return ParsedReply(fault=fault)
-        if _is_in_wrong_language(new_lines, request):
+        if is_in_wrong_language(new_lines, request):
             return ParsedReply(fault=Fault.WRONG_LANGUAGE)
     parsed = apply_operations(request, changes, _repeats)
     is_repetition = all(reason == DropReason.DUPLICATE for _, reason in parsed.dropped)
@@ -219,52 +230,6 @@ def format_with_refs(lines: Iterable[ReplyLine]) -> str:
     return "\n".join(rows)
 
 
-def _find_fault(
-    text: str,
-    lines: Sequence[ReplyLine],
-    request: Request,
-    *,
-    calls: int,
-    has_statements: bool = False,
-) -> Fault | None:
-    """Return why the text or its lines are a bad reply.
-
-    ``calls``: how many replies the text joins.
-    """
-    if has_statements and not lines:
-        return Fault.PROMPT_ECHOED  # each statement repeats the prompt
-    if not any(character.isalnum() for line in lines for character in line.text):
-        return Fault.BLANK
-    # Only at the start: a message may contain an apology.
-    is_plain = not _BULLET.match(text) and not any(line.refs for line in lines)
-    if is_plain and len(lines) <= 2 and _REFUSAL.match(text):
-        return Fault.REFUSAL
-    # A merge repeats the lines of people, whatever their length.
-    repeated = sum(estimate_tokens(line.text) for line in request.existing if line.by_person)
-    size = estimate_tokens(text)
-    limit = _TOO_LONG * max(calls, 1) * max(request.max_tokens, _SMALLEST_LIMIT)
-    if size > limit + repeated:
-        return Fault.TOO_LONG
-    inputs = [*request.source_texts, *(reference.text for reference in request.references)]
-    if size <= _SHORTEST_REPLY and sum(map(estimate_tokens, inputs)) >= _LONG_INPUT:
-        return Fault.TOO_SHORT
-    return None
-
-
-def _is_in_wrong_language(lines: Sequence[ReplyLine], request: Request) -> bool:
-    """Return whether lines are clearly not in the requested language, or not in their sources' one.
-
-    Lines of people are repeated word for word and do not count.
-    """
-    by_person = {line.text for line in request.existing if line.by_person}
-    language = detect_language([line.text for line in lines if line.text not in by_person])
-    if language is None or language == request.language:
-        return False
-    if request.language != "conversation":
-        return True
-    return detect_language(request.source_texts) not in (None, language)
-
-
 @dataclass(frozen=True)
 class _LineReader:
     """Make lines of a reply's statements.
@@ -300,16 +265,32 @@ class _LineReader:
             return tuple(order_lines(highlights, lambda line: 0))  # they are in order of time
         merged = _merge_equal(line for line in lines if not self._repeats_prompt(line.text))
         sourced = list(map(self._finder.add_sources, merged))
-        if self.request.form is PromptForm.SIMPLE and any(line.refs for line in sourced):
-            # A weak model invents what no message says.
-            sourced = [x for x in sourced if x.refs or not self._finder.has_script_of(x.text)]
+        if self.request.form is PromptForm.SIMPLE:
+            sourced = self._choose_supported(sourced)
         return tuple(replace(line, kind=line.kind or kind_of(line.text)) for line in sourced)
 
+    def _choose_supported(self, lines: Sequence[ReplyLine]) -> list[ReplyLine]:
+        """Return the lines of a small model that their sources state.
+
+        Such a model invents names and facts, and changes the words of a memory. A line that repeats a
+        line of a memory gets its words.
+        """
+        lines = list(_merge_equal(map(self._in_words_of_memory, lines)))
+        sourced = [x for x in lines if x.refs or not self._finder.has_script_of(x.text)]
+        texts = {prompts.to_one_line(line.text) for line in self.request.memory_lines}
+        verified = [x for x in sourced if not x.unverified or x.text in texts]
+        return verified or sourced or lines
+
+    def _in_words_of_memory(self, line: ReplyLine) -> ReplyLine:
+        if not line.refs or self._finder.score(line.text, line.refs[0]) < _SAME_SCORE:
+            return line
+        return self._highlight(replace(line, refs=line.refs[:1]))
+
     def _highlight(self, line: ReplyLine) -> ReplyLine:
-        """Return a line of the offline summariser. A line of a memory keeps its text and kind."""
+        """Return a line with the text and kind of the memory line that is its first source, if any."""
         memory_line = self._memory_lines.get(line.refs[0]) if line.refs else None
         if memory_line is None:
-            return replace(line, kind=kind_of(line.text))
+            return replace(line, kind=line.kind or kind_of(line.text))
         text = prompts.to_one_line(memory_line.text)
         unverified = (text,) if memory_line.unverified else ()
         return replace(

@@ -147,6 +147,15 @@ def test_a_reply_of_copies_is_retried_once_and_then_saved(channel, model):
 
 
 @pytest.mark.slow
+def test_copies_of_two_messages_are_saved_at_once(channel, model):
+    channel.messages.filter(text__regex="Step [2-9]").delete()
+    answer_segments(model, "- Step 0 is done. [1]\n- Step 1 is done. [2]")
+    report = run_pass(channel.workspace, NOW, model.summariser)
+    assert not report.skipped
+    assert short(channel).jobs.get().attempts == 1
+
+
+@pytest.mark.slow
 def test_after_two_jobs_of_copies_in_both_forms_there_is_no_retry(channel, model):
     answer_segments(model, COPIES)
     retries = []

@@ -116,6 +116,15 @@ def test_the_blocks_of_a_channel() -> None:
     ]
 
 
+def test_the_simple_form_has_no_references() -> None:
+    request = replace(
+        long(additions=added("news")), references=[Reference("workspace memory", "- wide")]
+    )
+    assert "wide" in prompts.user_text(request, KEY)
+    simple = prompts.user_text(replace(request, form=PromptForm.SIMPLE), KEY)
+    assert "wide" not in simple and "reference" not in simple.casefold()
+
+
 @pytest.mark.parametrize("kind", MemoryType)
 def test_the_workspace_has_no_references(kind: MemoryType) -> None:
     """It is the widest scope."""

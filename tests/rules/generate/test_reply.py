@@ -416,20 +416,29 @@ def test_lines_of_one_reply_supersede_each_other(rows: str, existing: list[Memor
     request = long(existing=existing, additions=additions, operations=True)
     answer = replace(reply(f"{rows}\n- Ann leads the team."), form=PromptForm.SIMPLE)
     assert [line.text for line in parse_reply(answer, request).lines] == [
-        "The launch is on 26 November.",
         "Ann leads the team.",
+        LAUNCHES[1],
     ]
 
 
 @pytest.mark.parametrize("existing", [[], memory("The design review is on 10 November.")])
-def test_lines_of_one_source_do_not_supersede_each_other(existing: list[MemoryLine]) -> None:
+@pytest.mark.parametrize(
+    "row",
+    [
+        "The **design review** takes place on 17 November and on 24 November",
+        "A design review is on 17 November.\n- A design review is on 24 November.",
+        "Ann: The design review takes place on 17 November and on 24 November.",
+    ],
+)
+def test_a_repetition_in_the_simple_form_has_the_words_of_the_memory(
+    row: str, existing: list[MemoryLine]
+) -> None:
     text = "The design review takes place on 17 November and on 24 November."
     request = long(existing=existing, additions=added(text, first=2), operations=True)
-    rows = ["A design review is on 17 November.", "A design review is on 24 November."]
-    answer = replace(reply("".join(f"- {row}\n" for row in rows)), form=PromptForm.SIMPLE)
+    answer = replace(reply(f"- {row}"), form=PromptForm.SIMPLE)
     reading = parse_reply(answer, request)
-    assert {(line.text, line.refs) for line in reading.lines} == {(row, (2,)) for row in rows}
-    assert reading.superseded == ({1: rows[0]} if existing else {})
+    assert [(line.text, line.refs) for line in reading.lines] == [(text, (2,))]
+    assert reading.superseded == ({1: text} if existing else {})
 
 
 def test_a_merge_that_only_adds_is_the_same_in_one_and_in_two_calls() -> None:
@@ -560,16 +569,52 @@ def lines_after_additions(text: str, **parts: int) -> list[tuple[str, tuple[int,
     return [(line.text, line.refs) for line in reading.lines]
 
 
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        (f"- {FIRST}\n- Ann said hello to Zoe", None),
+        (f"- {FIRST}\n- {SECOND}\n- Ann said hello to Zoe", [FIRST, SECOND]),
+        (f"- {FIRST}\n- {SECOND}\n- {SECOND}\n- {SECOND}\n- Ann will", [FIRST, SECOND]),
+        (f"Here they are:\n\n- {FIRST}\n- {SECOND}\n- Ann", [FIRST, SECOND]),
+        (f"{FIRST}\n{SECOND}\nAnn", None),
+    ],
+    ids=[
+        "one bullet",
+        "two bullets",
+        "the same bullet again and again",
+        "a preamble",
+        "no bullets",
+    ],
+)
+def test_the_whole_bullets_of_a_cut_reply_in_the_simple_form(
+    rows: str, expected: list[str] | None
+) -> None:
+    server_off = "Cara: The old server goes off on 20 November at 2pm."  # after the last source
+    simple = replace(reply(rows, "length"), form=PromptForm.SIMPLE)
+    reading = parse_reply(simple, BACKUPS)
+    assert reading.fault == ("" if expected else Fault.LENGTH)
+    assert [line.text for line in reading.lines] == ([*expected, server_off] if expected else [])
+    assert parse_reply(reply(rows, "length"), BACKUPS).fault == Fault.LENGTH
+
+
+def test_unverified_lines_of_a_small_model_are_left_out_beside_verified_ones() -> None:
+    invented = "Ann chose Bolt, which costs 1,900 dollars a year."
+    for rows, texts in ((f"- {invented}\n- {SECOND}", [SECOND]), (f"- {invented}", [invented])):
+        reading = parse_reply(replace(reply(rows), form=PromptForm.SIMPLE), BACKUPS)
+        assert [line.text for line in reading.lines] == texts
+    assert reading.lines[0].unverified
+
+
+def test_the_most_salient_lines_of_a_long_reply_in_the_simple_form() -> None:
+    simple = replace(reply(f"- Ann asks about backups.\n- {FIRST}\n- {SECOND}"), form="simple")
+    limited = replace(BACKUPS, max_tokens=24)
+    assert [line.text for line in parse_reply(simple, limited).lines] == [FIRST, SECOND]
+
+
 def test_a_merge_in_the_simple_form_only_adds() -> None:
     existing = [(line.text, (line.ref,)) for line in OLD]
-    assert lines_after_additions("- Bolt keeps the backups now.") == [
-        *existing,
-        ("Bolt keeps the backups now.", (3,)),
-    ]
-    assert lines_after_additions("- Mika owns the budget\n- Bolt keeps backups.") == [
-        *existing,
-        ("Bolt keeps backups.", (3,)),
-    ]
+    for rows in ("- Bolt keeps the backups now.", "- Mika owns the budget\n- Bolt keeps backups."):
+        assert lines_after_additions(rows) == [*existing, ("Bolt keeps the backups.", (3,))]
 
 
 def test_a_line_missing_from_highlights_is_superseded_or_archived() -> None:
@@ -596,7 +641,7 @@ def test_the_first_text_has_the_order_of_later_texts() -> None:
 def test_the_least_valuable_line_is_removed_above_the_limit() -> None:
     assert lines_after_additions("- Bolt keeps the backups now.", max_tokens=16) == [
         ("The launch is on 18 November.", (1,)),
-        ("Bolt keeps the backups now.", (3,)),
+        ("Bolt keeps the backups.", (3,)),
     ]
 
 
