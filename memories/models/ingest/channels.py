@@ -55,11 +55,12 @@ class ChannelQuerySet(AudienceQuerySet["Channel"]):
         """Return followed channels that the sync cannot read completely.
 
         The bot is not in them, the last sync recorded an error that is not in ``ignored_codes``, or
-        they match ``late``.
+        they match ``late``. Slack removes the bot from an archived channel, where it cannot be invited.
         """
         has_error = Q(sync__isnull=False) & ~Q(sync__error_code__in=ignored_codes)
         unread = Q(bot_is_in=False) | has_error
-        return self.filter(unread if late is None else unread | late, is_followed=True)
+        failing = self.filter(unread if late is None else unread | late, is_followed=True)
+        return failing.exclude(is_archived=True, bot_is_in=False)
 
     def set_bot_channels(self, slack_ids: Collection[str]) -> None:
         """Record that the bot is in these channels and in no others."""
