@@ -39,10 +39,13 @@ class ChannelQuerySet(AudienceQuerySet["Channel"]):
         """Leave out channels in the middle of their first sync.
 
         It reads the newest messages first. Until it reaches the oldest ones, the ends of segments
-        are unknown.
+        are unknown. Then it reads the threads. One that fails is not waited for.
         """
-        is_first = Q(sync__synced_ts="") & ~Q(sync__history_newest_ts="")
-        return self.filter(Q(sync=None) | ~is_first)
+        reads_history = Q(sync__synced_ts="") & ~Q(sync__history_newest_ts="")
+        reads_threads = Q(sync__synced_at=None, sync__history_started_at__isnull=False) & ~Q(
+            sync__error_code="failed"
+        )
+        return self.filter(Q(sync=None) | ~(reads_history | reads_threads))
 
     def followed(self) -> "ChannelQuerySet":
         return self.filter(is_followed=True, forgotten_at__isnull=True)
