@@ -11,8 +11,10 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Any
 
 from django.db import transaction
+from django.db.models import Exists, OuterRef
 
 from memories.models import Channel, Message, Person, Segment, SlackConnection
 from memories.pipeline.ingest.roster import add_row_ids
@@ -110,7 +112,9 @@ def _store_batch(
     """Store a batch; ``row_ids`` caches the authors' row ids by Slack id."""
     # The lock keeps out other writers, which could insert a message twice, and a pass that cuts
     # segments, which could miss an edit. It also waits for a forget of the channel.
-    locked = Channel.objects.select_for_update().get(pk=channel.pk)
+    private = Message.objects.filter(channel=OuterRef("pk")).from_private_days()
+    rows_with_lock = Channel.objects.annotate(has_private_days=Exists(private)).select_for_update()
+    locked: Any = rows_with_lock.get(pk=channel.pk)
     add_row_ids(channel.workspace, _authors(batch), row_ids)
     batch = _without_removed_embeds(channel, batch)
     exclusions = _Exclusions.of(channel, locked.forgotten_at, now_us)
@@ -148,7 +152,8 @@ def _store_batch(
             elif not root.thread_ts:
                 root.thread_ts = root.ts
                 changes.add_placed(root)
-    _mark_private_days(locked, changes.new)
+    if locked.has_private_days and changes.new:
+        _mark_private_days(channel, changes.new)
     changes.save(channel)
     revoked = Person.objects.filter(pk__in=set(row_ids.values()), is_revoked=True).values("pk")
     channel.messages.filter(ts__in=keys, author__in=revoked).update(is_revoked=True)
@@ -160,8 +165,6 @@ def _mark_private_days(channel: Channel, new: Sequence[Message]) -> None:
 
     A channel that the hub never read while it was private is public as a whole.
     """
-    if not (new and channel.is_public and channel.messages.from_private_days().exists()):
-        return
     stored = channel.messages.filter(subtype__in=CONVERSIONS)
     conversions = dict(stored.values_list("micros", "subtype"))
     conversions |= {row.micros: row.subtype for row in new if row.subtype in CONVERSIONS}
