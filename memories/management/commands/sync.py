@@ -94,8 +94,7 @@ class Command(BaseCommand):
 def _problem(report: SyncReport) -> str:
     if failed := report.in_state(SyncState.FAILED):
         return (
-            f"{len(failed)} channels failed: their messages are unchanged, and the next sync tries"
-            " again."
+            f"{len(failed)} channels failed. What was read is kept, and the next sync tries again."
         )
     if limited := report.in_state(SyncState.LIMITED):
         return (

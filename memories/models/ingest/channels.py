@@ -39,10 +39,13 @@ class ChannelQuerySet(AudienceQuerySet["Channel"]):
         """Leave out channels in the middle of their first sync.
 
         It reads the newest messages first. Until it reaches the oldest ones, the ends of segments
-        are unknown.
+        are unknown. Then it reads the threads. One that fails is not waited for.
         """
-        is_first = Q(sync__synced_ts="") & ~Q(sync__history_newest_ts="")
-        return self.filter(Q(sync=None) | ~is_first)
+        reads_history = Q(sync__synced_ts="") & ~Q(sync__history_newest_ts="")
+        reads_threads = Q(sync__synced_at=None, sync__history_started_at__isnull=False) & ~Q(
+            sync__error_code="failed"
+        )
+        return self.filter(Q(sync=None) | ~(reads_history | reads_threads))
 
     def followed(self) -> "ChannelQuerySet":
         return self.filter(is_followed=True, forgotten_at__isnull=True)
@@ -55,11 +58,12 @@ class ChannelQuerySet(AudienceQuerySet["Channel"]):
         """Return followed channels that the sync cannot read completely.
 
         The bot is not in them, the last sync recorded an error that is not in ``ignored_codes``, or
-        they match ``late``.
+        they match ``late``. Slack removes the bot from an archived channel, where it cannot be invited.
         """
         has_error = Q(sync__isnull=False) & ~Q(sync__error_code__in=ignored_codes)
         unread = Q(bot_is_in=False) | has_error
-        return self.filter(unread if late is None else unread | late, is_followed=True)
+        failing = self.filter(unread if late is None else unread | late, is_followed=True)
+        return failing.exclude(is_archived=True, bot_is_in=False)
 
     def set_bot_channels(self, slack_ids: Collection[str]) -> None:
         """Record that the bot is in these channels and in no others."""

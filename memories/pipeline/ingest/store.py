@@ -7,11 +7,14 @@ else (`redaction.redactor`).
 """
 
 import json
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Any
 
 from django.db import transaction
+from django.db.models import Exists, OuterRef
 
 from memories.models import Channel, Message, Person, Segment, SlackConnection
 from memories.pipeline.ingest.roster import add_row_ids
@@ -20,7 +23,7 @@ from memories.pipeline.redaction.removed import RemovedMessage
 from memories.rules.ingest import references
 from memories.rules.ingest.characters import make_storable
 from memories.rules.ingest.message_text import as_dict, message_text
-from memories.rules.ingest.messages import MessageIn, parse_message
+from memories.rules.ingest.messages import MessageIn, is_newer, parse_message
 from memories.rules.ingest.outcomes import (
     DUPLICATE,
     STORED,
@@ -39,6 +42,8 @@ BATCH_CHARACTERS = 8_000_000
 FORGOTTEN = skipped("forgotten")
 TOO_OLD = skipped("older than messages are kept")
 OWN_MESSAGE = skipped("posted by the hub")  # it repeats what is remembered already
+TO_PUBLIC = "channel_convert_to_public"  # subtypes of notices
+CONVERSIONS = ("channel_convert_to_private", TO_PUBLIC)
 
 _SOURCE_FIELDS = ("username", "subtype", "is_notice", "is_bot", "text", "raw", "edited_ts")
 _PLACE_FIELDS = ("author_id", "broadcast", "thread_ts", "reply_count", "latest_reply")
@@ -107,7 +112,9 @@ def _store_batch(
     """Store a batch; ``row_ids`` caches the authors' row ids by Slack id."""
     # The lock keeps out other writers, which could insert a message twice, and a pass that cuts
     # segments, which could miss an edit. It also waits for a forget of the channel.
-    locked = Channel.objects.select_for_update().get(pk=channel.pk)
+    private = Message.objects.filter(channel=OuterRef("pk")).from_private_days()
+    rows_with_lock = Channel.objects.annotate(has_private_days=Exists(private)).select_for_update()
+    locked: Any = rows_with_lock.get(pk=channel.pk)
     add_row_ids(channel.workspace, _authors(batch), row_ids)
     batch = _without_removed_embeds(channel, batch)
     exclusions = _Exclusions.of(channel, locked.forgotten_at, now_us)
@@ -118,7 +125,7 @@ def _store_batch(
     times = [micros(key) for key in keys]
     stored = channel.messages.filter(ts__in=keys, micros__range=(min(times), max(times)))
     rows = {row.ts: row for row in stored.defer("raw")}
-    changes = _Changes()
+    changes = _Changes(now_us if live else 0)
     outcomes = []
     for incoming in batch:
         author_id = row_ids[incoming.author] if incoming.author else None
@@ -129,14 +136,14 @@ def _store_batch(
                 row = rows[incoming.ts] = _new_tombstone(channel, incoming, exclusion)
                 changes.new.append(row)
             else:
-                changes.exclude(row, incoming, exclusion, live=live)
+                changes.exclude(row, incoming, exclusion)
         elif row is None:
             row = rows[incoming.ts] = _new_row(channel, exclusions.cleaned(incoming), author_id)
             changes.new.append(row)
             outcomes.append(STORED_NOTICE if incoming.is_notice else STORED)
         else:
             cleaned = exclusions.cleaned(incoming)
-            outcomes.append(changes.merge(row, cleaned, author_id, live=live))
+            outcomes.append(changes.merge(row, cleaned, author_id))
         if incoming.thread_ts not in ("", incoming.ts):
             root = rows.get(incoming.thread_ts)
             if root is None:
@@ -145,10 +152,26 @@ def _store_batch(
             elif not root.thread_ts:
                 root.thread_ts = root.ts
                 changes.add_placed(root)
+    if locked.has_private_days and changes.new:
+        _mark_private_days(channel, changes.new)
     changes.save(channel)
     revoked = Person.objects.filter(pk__in=set(row_ids.values()), is_revoked=True).values("pk")
     channel.messages.filter(ts__in=keys, author__in=revoked).update(is_revoked=True)
     return outcomes
+
+
+def _mark_private_days(channel: Channel, new: Sequence[Message]) -> None:
+    """Restrict new messages to the members if the next notice says that the channel turned public.
+
+    A channel that the hub never read while it was private is public as a whole.
+    """
+    stored = channel.messages.filter(subtype__in=CONVERSIONS)
+    conversions = dict(stored.values_list("micros", "subtype"))
+    conversions |= {row.micros: row.subtype for row in new if row.subtype in CONVERSIONS}
+    times = sorted(conversions)
+    for row in new:
+        following = times[bisect_right(times, row.micros) :]
+        row.was_private = bool(following) and conversions[following[0]] == TO_PUBLIC
 
 
 def _authors(batch: Sequence[MessageIn]) -> dict[str, tuple[str, str]]:
@@ -273,32 +296,45 @@ def _placeholder(channel: Channel, ts: str) -> Message:
     )
 
 
-class _Changes:
-    """The rows that one batch inserts and updates."""
+def add_placeholders(channel: Channel, timestamps: Iterable[str]) -> None:
+    """Create placeholders for those roots of threads that are not stored."""
+    stored = channel.messages.filter(ts__in=timestamps).values_list("ts", flat=True)
+    missing = [_placeholder(channel, ts) for ts in set(timestamps).difference(stored)]
+    Message.objects.bulk_create(missing, ignore_conflicts=True)
 
-    def __init__(self) -> None:
+
+class _Changes:
+    """The rows that one batch inserts and updates. ``live_us``: see `is_newer`."""
+
+    def __init__(self, live_us: int) -> None:
+        self._live_us = live_us
         self.new: list[Message] = []
         self._changed: dict[int, Message] = {}
         self._placed: dict[int, Message] = {}
+        self._reported: set[int] = set()  # roots with replies that no sync may have read
         self._stale_segments: set[int] = set()
         self._removed: dict[int, RemovedMessage] = {}
 
-    def merge(
-        self, row: Message, incoming: MessageIn, author_id: int | None, *, live: bool
-    ) -> Outcome:
+    def merge(self, row: Message, incoming: MessageIn, author_id: int | None) -> Outcome:
         """Merge another version of a message into its row."""
         was = row.state
-        is_placed = _place(row, incoming, live=live)
+        replies = row.reply_count, row.latest_reply
+        is_placed = _place(row, incoming, live=bool(self._live_us))
+        if not self._live_us and row.pk and replies != (row.reply_count, row.latest_reply):
+            self._reported.add(row.pk)
         is_changed = True
         if was == Message.State.DELETED or (row.is_tombstone and not incoming.is_deleted):
             is_changed = False
         elif incoming.is_deleted:
             self._record_removed(row, RemovedMessage.of(row))
             row.purge()
-        elif was == Message.State.MISSING or _is_newer(incoming, row, live=live):
-            before = row.text
+        elif was == Message.State.MISSING or is_newer(
+            incoming, row.text, row.edited_ts, live_us=self._live_us
+        ):
+            before, edited_ts = row.text, row.edited_ts
             for name in _SOURCE_FIELDS:
                 setattr(row, name, getattr(incoming, name))
+            row.edited_ts = max(edited_ts, row.edited_ts, key=micros_or_0)
             row.state = Message.State.LIVE
             row.author_id = author_id or row.author_id
             row.broadcast = incoming.broadcast or row.broadcast
@@ -319,11 +355,11 @@ class _Changes:
             return STORED_NOTICE if incoming.is_notice else STORED
         return UPDATED if is_changed or is_placed else DUPLICATE
 
-    def exclude(self, row: Message, incoming: MessageIn, exclusion: Outcome, *, live: bool) -> None:
+    def exclude(self, row: Message, incoming: MessageIn, exclusion: Outcome) -> None:
         """Make a tombstone of an excluded message; the retention deletes the expired rows."""
         was = row.state
         if exclusion is FORGOTTEN or was == Message.State.MISSING:
-            self.merge(row, _as_deletion(incoming), None, live=live)
+            self.merge(row, _as_deletion(incoming), None)
         if exclusion is TOO_OLD and was == Message.State.MISSING:
             row.state = Message.State.EXPIRED
 
@@ -343,23 +379,11 @@ class _Changes:
         Message.objects.rewrite(list(self._changed.values()), _ALL_FIELDS)
         placed = [row for pk, row in self._placed.items() if pk not in self._changed]
         Message.objects.rewrite(placed, _PLACE_FIELDS)
+        if self._reported:
+            Message.objects.filter(pk__in=self._reported).update(replies_read_at=None)
         if self._stale_segments:
             Segment.objects.filter(pk__in=self._stale_segments).update(stale=True)
         redact_messages(channel.workspace, list(self._removed.values()))
-
-
-def _is_newer(incoming: MessageIn, row: Message, *, live: bool) -> bool:
-    """Return whether this version replaces the row's: the later edit does.
-
-    Versions with the same edit time differ in attachments, which Slack adds and removes. A live
-    version replaces the row's, and of other versions the longer one stays.
-    """
-    new_edit, row_edit = micros_or_0(incoming.edited_ts), micros_or_0(row.edited_ts)
-    if new_edit != row_edit:
-        return new_edit > row_edit
-    if live:
-        return incoming.text != row.text
-    return (len(incoming.text), incoming.text) > (len(row.text), row.text)
 
 
 def _place(row: Message, incoming: MessageIn, *, live: bool) -> bool:

@@ -122,6 +122,8 @@ def _explain(
         return "forgotten", _("Its contents were forgotten.")
     if not channel.is_followed:
         return "not_followed", _("Not selected. Its messages are not read from Slack.")
+    if not channel.bot_is_in and channel.is_archived:
+        return "is_archived", _("The channel is archived.")
     if not channel.bot_is_in:
         return "not_in_channel", _("The bot is not in the channel. Invite it in Slack.")
     if code := sync.error_code:

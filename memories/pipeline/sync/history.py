@@ -12,6 +12,7 @@ from datetime import datetime
 from django.db import transaction
 from django.db.models import Count, F, Max, Q
 
+from memories.pipeline.ingest.store import add_placeholders
 from memories.pipeline.sync.channel_fetcher import ChannelFetcher
 from memories.rules.ingest.message_text import as_dict
 from memories.rules.ingest.messages import parse_reply_info
@@ -169,21 +170,26 @@ class _Page:
         self.fetcher.store(reversed(self.messages))
         self.fetcher.delete(self.missing)
         if changed := self._changed_threads(before) | self._threads_without_root(self.missing):
+            add_placeholders(self.fetcher.channel, changed)  # the hub's own messages have no row
             self.rows.filter(ts__in=changed).mark_threads_unread()
         return self.reached_ts
 
     def _replies_before(self) -> dict[str, tuple[bool, _Replies]]:
-        """Return if each root's thread is unread, and the replies that Slack reported last."""
+        """Return if each root's thread is unread or read, and the replies that were reported last."""
         rows = self.rows.filter(ts__in=self.times.ts).values_list(
-            "ts", "has_unread_replies", "reply_count", "latest_reply"
+            "ts", "has_unread_replies", "replies_read_at", "reply_count", "latest_reply"
         )
-        return {ts: (is_unread, (n, micros_or_0(latest))) for ts, is_unread, n, latest in rows}
+        return {
+            ts: (is_unread or read_at is not None, (count, micros_or_0(latest)))
+            for ts, is_unread, read_at, count, latest in rows
+        }
 
     def _changed_threads(self, before: dict[str, tuple[bool, _Replies]]) -> set[str]:
         """Return roots whose replies in Slack differ from the stored ones.
 
         An export may report more replies than it contains, so only stored rows count. A repeated
-        report counts only if the thread is not unread yet and has more replies than are stored.
+        report counts only if the thread is neither unread nor read since the report, and has more
+        replies than are stored. Of a read one some are never stored, such as a forgotten person's.
         """
         reported: dict[str, _Replies] = {}
         for raw in self.messages:
@@ -200,8 +206,8 @@ class _Page:
         changed = set()
         for ts, now in reported.items():
             stored = all_stored.get(ts, (0, 0))
-            is_unread, reported_before = before.get(ts, (False, None))
-            is_known = now == reported_before and (is_unread or stored[0] >= now[0])
+            is_seen, reported_before = before.get(ts, (False, None))
+            is_known = now == reported_before and (is_seen or stored[0] >= now[0])
             if stored != now and not is_known:
                 changed.add(ts)
         return changed

@@ -18,7 +18,13 @@ from memories.rules.ingest.slack_objects import (
     first_nonblank,
     parse_slack_id,
 )
-from memories.rules.ingest.timestamps import HOUR, SLACK_BEGAN, micros, ts_from_micros
+from memories.rules.ingest.timestamps import (
+    HOUR,
+    SLACK_BEGAN,
+    micros,
+    micros_or_0,
+    ts_from_micros,
+)
 
 MAX_OBJECT_BYTES = 1_000_000  # bytes of JSON
 MAX_OBJECT_DEPTH = 100  # nested lists and objects; Slack's have about ten levels
@@ -110,6 +116,22 @@ def parse_message(raw: object, now_us: int) -> MessageIn | Outcome:
             incoming.thread_ts = incoming.ts
     _set_author(incoming, raw, subtype)
     return incoming
+
+
+def is_newer(incoming: MessageIn, text: str, edited_ts: str, *, live_us: int) -> bool:
+    """Return whether this version replaces a stored one: the later edit does.
+
+    Versions with the same edit time differ in attachments, which Slack adds and removes. A live
+    version then replaces the stored one, and of other versions the longer one stays. ``live_us`` is
+    a time before Slack was asked for a live version, 0 for others. Slack dates no edit by an app, so
+    a live version without an edit time also replaces one that was edited before then.
+    """
+    new_edit, stored_edit = micros_or_0(incoming.edited_ts), micros_or_0(edited_ts)
+    if live_us and (new_edit == stored_edit or (not new_edit and stored_edit <= live_us)):
+        return incoming.text != text
+    if new_edit != stored_edit:
+        return new_edit > stored_edit
+    return (len(incoming.text), incoming.text) > (len(text), text)
 
 
 def parse_ts(ts: object, now_us: int) -> int | Outcome:

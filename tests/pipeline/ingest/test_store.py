@@ -118,9 +118,26 @@ def test_a_live_version_removes_attachments_without_an_edit(general: Channel) ->
     message = Message.objects.get()
     assert "merger" not in message.text + message.raw
     assert results(store_messages(general, [without_file], NOW, live=True)) == {"duplicate": 1}
-    store_messages(general, [edited(1, "seen", 5)], NOW)
-    store_messages(general, [without_file], NOW, live=True)  # read before the edit
-    assert Message.objects.get().text == "seen"
+
+
+def test_a_live_version_without_an_edit_time_replaces_an_earlier_edit(general: Channel) -> None:
+    """Slack dates no edit by an app. An event of it has a time, and a later event may be lost."""
+    store_messages(general, [slack_message(1, "deploy: 0 %")], NOW)
+    event = {
+        "type": "message",
+        "subtype": "message_changed",
+        "event_ts": ts(50),
+        "message": slack_message(1, "deploy: 50 %"),
+        "previous_message": slack_message(1, "deploy: 0 %"),
+    }
+    store_messages(general, [event], NOW)
+    assert Message.objects.get().text == "deploy: 50 %"
+    before = datetime.fromtimestamp(START + 49, UTC)
+    store_messages(general, [slack_message(1, "deploy: 0 %")], before, live=True)
+    assert Message.objects.get().text == "deploy: 50 %", "read before the edit"
+    store_messages(general, [slack_message(1, "deploy: finished")], NOW, live=True)
+    assert Message.objects.get().text == "deploy: finished"
+    assert results(store_messages(general, [event], NOW)) == {"duplicate": 1}
 
 
 def test_new_block_ids_without_an_edit_are_a_duplicate(general: Channel) -> None:

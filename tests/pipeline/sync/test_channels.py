@@ -5,11 +5,13 @@ from datetime import timedelta
 import pytest
 
 from memories.models import AuditEvent, Message, Workspace
+from memories.pipeline.sync.coverage import TEMPORARY_CODES, coverage_of
 from memories.pipeline.sync.sync import sync_workspace
 from memories.pipeline.sync.sync_report import SyncState
 from tests.factories import WorkspaceFactory
 from tests.pipeline.sync.team import (
     CLOSED,
+    ELSEWHERE,
     GENERAL,
     HISTORY,
     LATER,
@@ -113,3 +115,17 @@ def test_a_channel_is_read_only_while_the_bot_is_in_it(
     slack.invite_bot(GENERAL)
     assert channel_report(sync(LATER)).state is SyncState.SYNCED
     assert general_sync(workspace).error_code == ""
+
+
+def test_an_archived_channel_without_the_bot_needs_nobody(
+    slack: FakeSlack, workspace: Workspace, sync: Sync
+) -> None:
+    """Slack removes the bot with the archiving, and nobody can invite it there."""
+    sync()
+    slack.channels[GENERAL].is_archived = True
+    slack.channels[GENERAL].bot_is_in = False
+    assert [each.channel_id for each in sync(LATER).in_state(SyncState.NOT_MEMBER)] == [ELSEWHERE]
+    coverage = coverage_of(workspace.channels.get(slack_id=GENERAL), LATER)
+    assert (coverage.code, str(coverage.why)) == ("is_archived", "The channel is archived.")
+    failing = workspace.channels.failing(TEMPORARY_CODES)
+    assert [row.slack_id for row in failing] == [ELSEWHERE]

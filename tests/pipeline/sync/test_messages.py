@@ -5,7 +5,9 @@ from datetime import timedelta
 
 import pytest
 
-from memories.models import ChannelSync, Message, Workspace
+from memories.models import ChannelSync, Message, SlackConnection, Workspace
+from memories.pipeline.ingest.store import store_messages
+from memories.pipeline.redaction.forget import forget_person
 from memories.pipeline.sync.sync_report import SyncState
 from memories.rules.ingest.outcomes import Result
 from tests.pipeline.sync.team import (
@@ -13,6 +15,7 @@ from tests.pipeline.sync.team import (
     LATER,
     NOW,
     REPLIES,
+    ROOT,
     Sync,
     channel_report,
     delete_a_line,
@@ -32,6 +35,7 @@ from tests.pipeline.sync.team import (
     ts,
 )
 from tests.slack.fake_slack import FakeSlack
+from tests.slack.fake_workspace import BOT_ID, BOT_USER
 
 pytestmark = pytest.mark.django_db
 
@@ -118,6 +122,47 @@ def test_expired_messages_are_still_compared(
     sync(LATER + timedelta(hours=1))
     deleted = messages.filter(state=Message.State.DELETED).values_list("ts", flat=True)
     assert set(deleted) == {ts(1), ts(1.8)}
+
+
+def test_replies_to_a_post_of_the_hub_are_stored(
+    slack: FakeSlack, workspace: Workspace, sync: Sync
+) -> None:
+    """The post itself has no row, because it repeats what is remembered already."""
+    SlackConnection.objects.of(workspace)
+    sync()
+    slack.say(GENERAL, BOT_USER, "the digest", ts(0.9), bot_id=BOT_ID)
+    slack.say(GENERAL, "U1", "the digest is wrong", ts(0.8), thread=ts(0.9))
+    sync(LATER)
+    assert texts(workspace)[-1] == "the digest is wrong"
+    assert "the digest" not in texts(workspace)
+    sync(LATER + timedelta(minutes=5))
+    assert slack.count(REPLIES) == 0
+
+
+def test_a_thread_with_replies_of_a_forgotten_person_is_not_read_each_time(
+    slack: FakeSlack, workspace: Workspace, sync: Sync
+) -> None:
+    sync()
+    forget_person(workspace.people.get(slack_id="U2"), NOW, by=None)
+    sync(LATER)
+    assert "yes" not in texts(workspace)
+    sync(LATER + timedelta(minutes=5))
+    assert slack.count(REPLIES) == 0
+    reply_late(slack)
+    sync(LATER + timedelta(minutes=10))
+    assert texts(workspace)[-1] == "a late answer"
+
+
+def test_a_reply_that_only_an_export_reported_is_read(
+    slack: FakeSlack, workspace: Workspace, sync: Sync
+) -> None:
+    """The export has the root with its new count, and lacks the reply."""
+    sync()
+    slack.say(GENERAL, "U1", "a lost answer", ts(1.5), thread=ROOT)
+    fake = slack.channels[GENERAL]
+    store_messages(general(workspace), [fake.render(fake.messages[ROOT])], LATER)
+    sync(LATER)
+    assert "a lost answer" in texts(workspace)
 
 
 @pytest.mark.slow

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from memories.models import Reader, Workspace
+from memories.models import Message, Reader, Workspace
 from memories.pipeline.sync.sync_report import SyncState
 from tests.factories import UserFactory
 from tests.pipeline.sync.team import (
@@ -20,6 +20,7 @@ from tests.pipeline.sync.team import (
     say_more,
     sees,
     texts,
+    ts,
 )
 from tests.slack.fake_slack import FakeSlack, Fault
 
@@ -121,6 +122,31 @@ def test_a_channel_that_became_public_is_public(
     slack.channels[CLOSED].is_private = False
     sync()
     assert workspace.channels.get(slack_id=CLOSED).kind == "public"
+
+
+@pytest.mark.parametrize("page_size", [1, 1000])
+def test_what_was_said_in_private_since_the_last_sync_stays_with_the_members(
+    slack: FakeSlack, workspace: Workspace, sync: Sync, page_size: int
+) -> None:
+    slack.page_size = page_size
+    sync()
+    slack.say(CLOSED, "U2", "not for all", ts(0.5))
+    slack.say(CLOSED, "U1", "nor this", ts(0.45), thread=ts(0.5))
+    slack.channels[CLOSED].is_private = False
+    slack.say(CLOSED, "U1", "made it public", ts(0.4), subtype="channel_convert_to_public")
+    slack.say(CLOSED, "U1", "hello all", ts(0.3))
+    slack.say(CLOSED, "U1", "a late answer", ts(0.2), thread=ts(0.5))
+    sync(LATER)
+    closed = workspace.channels.get(slack_id=CLOSED)
+    assert closed.kind == "public"
+    everybody = Reader.public(now=LATER)
+    readable = Message.objects.visible_to(everybody).filter(channel=closed).in_order()
+    assert list(readable.values_list("text", flat=True)) == [
+        "made it public",
+        "hello all",
+        "a late answer",
+    ]
+    assert texts(workspace, CLOSED)[:3] == ["between us", "not for all", "nor this"]
 
 
 def test_an_interrupted_list_of_channels_changes_nothing(

@@ -227,3 +227,24 @@ def test_a_long_thread_is_read_in_many_runs(
         *(f"and {n}" for n in range(7)),
         "late",
     ]
+
+
+def test_unread_threads_of_a_new_channel_delay_no_other_channel(
+    slack: FakeSlack, workspace: Workspace, sync: Sync
+) -> None:
+    """Its first sync includes its threads, so nothing of it is remembered yet."""
+    general(workspace).follow(by=None, on=False)
+    sync()
+    general(workspace).follow(by=None, on=True)
+    limiter = CallLimiter(99)
+    limiter.left[REPLIES] = 0
+    report = sync(LATER, client=client_of(slack, limiter=limiter))
+    coverage = channel_report(report).coverage
+    assert coverage is not None and coverage.code == "ratelimited"
+    assert general_sync(workspace).synced_ts
+    workspace.refresh_from_db()
+    assert workspace.synced_at == LATER, "the other channels are read"
+    rows = workspace.channels.past_first_sync()
+    assert not rows.filter(slack_id=GENERAL).exists()
+    sync(LATER)
+    assert rows.filter(slack_id=GENERAL).exists()
