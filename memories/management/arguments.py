@@ -85,6 +85,7 @@ def add_reader(parser: argparse.ArgumentParser) -> None:
     )
 
 
+@needs_database()
 def reader_from(options: dict[str, Any]) -> Reader:
     name = options.get("reader")
     if not name:

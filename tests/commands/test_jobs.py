@@ -73,6 +73,7 @@ class TestList:
         assert [row["id"] for row in listed(run)] == order
         assert [row["id"] for row in listed(run, "--limit", "2")] == order[:2]
         assert [row["id"] for row in listed(run, "--state", "waiting")] == [made[5].pk, made[1].pk]
+        assert len(listed(run, "--limit", str(2**63))) == len(order)
         report = json.loads(run("list", "--json", "--limit", "2"))
         assert report["left_out"] == 5
         assert report["health"]["states"] == {"claimed": 1, "dead": 1, "proposed": 1, "waiting": 2}
@@ -178,6 +179,8 @@ class TestShow:
             assert arguments in text
 
     def test_an_unknown_job(self, run):
+        with pytest.raises(CommandError, match=f"no job {2**63}"):
+            run("show", str(2**63))
         with pytest.raises(CommandError, match="no job 7"):
             run("show", "7")
 

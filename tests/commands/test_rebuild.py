@@ -6,7 +6,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from pytest_httpserver import HTTPServer
 
-from memories.models import Channel, Job, Memory
+from memories.models import Channel, Job, Memory, MemoryVersion
 from memories.pipeline.memory import proposals
 from memories.rules.memory.identity import MemoryType
 from tests.factories import (
@@ -69,6 +69,18 @@ def test_the_offline_proposal_is_printed_with_its_changes(
     assert memory.head == 1
 
 
+def test_inputs_without_a_lasting_line_propose_no_empty_text(
+    memory: Memory, capsys: pytest.CaptureFixture[str]
+) -> None:
+    short = memory.channel.memories.get(memory_type=MemoryType.SHORT_TERM).current
+    short.lines.update(text="- Confirmed, it works.")
+    MemoryVersion.objects.filter(pk=short.pk).update(content="- Confirmed, it works.")
+    assert "is done" in run("--memory", "general", capsys=capsys)
+    assert Job.objects.rebuilds().get().state == Job.State.DONE
+    memory.refresh_from_db()
+    assert memory.head == 1
+
+
 @pytest.mark.slow
 def test_a_model_writes_the_proposal(
     memory: Memory,
@@ -109,6 +121,7 @@ def test_a_model_that_fails_leaves_the_job_to_the_worker(
         (["--memory", "workspace"], "workspace has no long-term memory yet"),
         (["--memory", "empty"], "empty has no long-term memory yet"),
         (["--memory", "old"], "old: there is nothing to write it from"),
+        (["--memory", "general", "old"], "old: there is nothing to write it from"),
         (["--memory", "secret"], "secret"),
         (["--memory", "general", "--as", "reader"], "not change it"),
         ([], "--memory"),

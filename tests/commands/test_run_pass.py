@@ -6,6 +6,7 @@ from io import StringIO
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.db import OperationalError, connection
 from django.utils import timezone
 
 from memories.models import Workspace
@@ -119,3 +120,24 @@ def test_an_empty_database_needs_migrate(tmp_path):
     assert done.stderr.startswith(
         "CommandError: The database cannot be read: run `manage.py migrate`"
     )
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "costs",
+        "jobs",
+        "export new.zip --as mika",
+        "mfa_reset mika",
+        "probe_model",
+        "rotate_keys",
+        "sync_schedules",
+        "upgrade_check",
+    ],
+)
+def test_a_command_without_a_database_says_what_to_do(arguments):
+    def refuse(*_args):
+        raise OperationalError("no such table")
+
+    with connection.execute_wrapper(refuse), pytest.raises(CommandError, match="cannot be read"):
+        call_command(*arguments.split())

@@ -59,6 +59,7 @@ class Command(BaseCommand):
         for parser_of_action in (price, cap):
             arguments.add_reader(parser_of_action)
 
+    @arguments.needs_database()
     def handle(self, *args: Any, **options: Any) -> None:
         reader = arguments.reader_from(options)
         self.by = arguments.user_of(reader)

@@ -70,6 +70,7 @@ class Command(BaseCommand):
         action("resume", "Allow calls to an endpoint that is stopped.")
         arguments.add_workspace(retry, of_workspace)
 
+    @arguments.needs_database()
     def handle(self, *args: Any, **options: Any) -> None:
         reader = arguments.reader_from(options)
         self.rows = _rows(reader)
@@ -80,10 +81,11 @@ class Command(BaseCommand):
         now, rows = timezone.now(), _filter(self.rows, reader, options)
         health = job_control.get_health(reader, rows, now)
         closed = health.refusal is not None
-        limit = max(options["limit"], 0)
         matches = _in_order(rows, options["state"])
+        count = matches.count()
+        limit = min(max(options["limit"], 0), count)
         jobs = [job_output.job_row(job, now, endpoint_closed=closed) for job in matches[:limit]]
-        omitted = max(matches.count() - limit, 0)
+        omitted = count - limit
         if options["json"]:
             health_json = job_output.health_as_json(health)
             self.stdout.write(
@@ -171,7 +173,8 @@ class Command(BaseCommand):
     @staticmethod
     def _get_jobs(rows: JobQuerySet, keys: list[int]) -> list[Any]:
         """Return the jobs in the order of their keys. Raise ``CommandError`` if one is unknown."""
-        by_id = {job.pk: job for job in rows.filter(pk__in=keys)}
+        possible = [key for key in keys if abs(key) < 2**63]  # SQLite refuses others
+        by_id = {job.pk: job for job in rows.filter(pk__in=possible)}
         if unknown := [str(key) for key in keys if key not in by_id]:
             raise CommandError(f"There is no job {', '.join(unknown)}.")
         return [by_id[key] for key in dict.fromkeys(keys)]

@@ -5,6 +5,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
+from memories.management import arguments
 from memories.models import User
 from memories.pipeline.access import second_factors
 
@@ -21,7 +22,8 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         name = options["username"]
-        user = User.objects.filter(username=name).first()
+        with arguments.needs_database():
+            user = User.objects.filter(username=name).first()
         if user is None:
             raise CommandError(f"There is no account {name!r}.")
         kinds = second_factors.reset(user, by=None)

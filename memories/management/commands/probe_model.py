@@ -22,7 +22,8 @@ class Command(BaseCommand):
         arguments.add_json(parser)
 
     def handle(self, **options: Any) -> None:
-        summariser = configured_model()
+        with arguments.needs_database():
+            summariser = configured_model()
         if summariser is None:
             raise CommandError("MEMORYHUB_MODEL names no model. Offline highlights need no probe.")
         try:

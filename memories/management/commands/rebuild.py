@@ -4,6 +4,7 @@ import argparse
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
+from django.db import transaction
 from django.utils import timezone
 
 from memories.management import arguments
@@ -47,11 +48,12 @@ class Command(BaseCommand):
         as_of = arguments.complete_until(workspace)
         memories = [_memory(workspace, reader, scope) for scope in options["memory"]]
         jobs = []
-        for scope, memory in zip(options["memory"], memories, strict=True):
-            job = rebuild(memory, by, timezone.now())
-            if job is None:
-                raise CommandError(f"{scope}: there is nothing to write it from.")
-            jobs.append(job)
+        with transaction.atomic():  # no job is left if one cannot be scheduled
+            for scope, memory in zip(options["memory"], memories, strict=True):
+                job = rebuild(memory, by, timezone.now())
+                if job is None:
+                    raise CommandError(f"{scope}: there is nothing to write it from.")
+                jobs.append(job)
         run_pass(workspace, as_of)
         outcomes = [
             _outcome(scope, Job.objects.with_memory().get(pk=job.pk))

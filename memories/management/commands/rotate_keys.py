@@ -8,6 +8,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
+from memories.management import arguments
 from memories.models import ModelServer, SlackConnection
 from memories.pipeline.access import second_factors
 from memories.rules.safety.encryption import DecryptionError, new_key
@@ -35,6 +36,7 @@ class Command(BaseCommand):
             help="only print a new key on stdout, and the next steps on stderr",
         )
 
+    @arguments.needs_database()
     def handle(self, *args: Any, **options: Any) -> None:
         if options["new"]:
             self.stdout.write(new_key())

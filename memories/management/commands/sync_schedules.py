@@ -4,6 +4,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
+from memories.management import arguments
 from memories.tasks import TIMETABLE, sync_schedules
 
 
@@ -13,5 +14,6 @@ class Command(BaseCommand):
     )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        sync_schedules()
+        with arguments.needs_database():
+            sync_schedules()
         self.stdout.write(f"Scheduled: {', '.join(TIMETABLE)}.")

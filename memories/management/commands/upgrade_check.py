@@ -13,6 +13,7 @@ from django.db.migrations.operations.models import CreateModel
 from django.db.models import Model
 from django.utils import timezone
 
+from memories.management import arguments
 from memories.models import AuditEvent, Heartbeat
 from memories.pipeline.transfer.backup import migrations
 from memories.rules.transfer.upgrade import find_upgrade_problems
@@ -26,6 +27,7 @@ class Command(BaseCommand):
     )
     requires_system_checks = ()
 
+    @arguments.needs_database()
     def handle(self, *args: Any, **options: Any) -> None:
         executor = MigrationExecutor(connection)
         plan = [step for step, _ in executor.migration_plan(executor.loader.graph.leaf_nodes())]

@@ -11,6 +11,7 @@ from memories.models.access.readers import AudienceQuerySet, Reader
 from memories.models.access.workspaces import Workspace
 from memories.models.costs.prices import Cap
 from memories.models.generate.backfills import Backfill
+from memories.models.generate.job_states import JobState
 from memories.models.generate.jobs import Job
 
 
@@ -36,6 +37,15 @@ class ModelCallQuerySet(AudienceQuerySet["ModelCall"]):
     def counting_against(self, cap: Cap, today: date) -> "ModelCallQuerySet":
         since = self.filter(day__gte=cap.first_day(today))
         return since if cap.workspace_id is None else since.filter(workspace=cap.workspace_id)
+
+    def running(self, now: datetime) -> "ModelCallQuerySet":
+        """Return calls whose workers still wait for a reply. It may use less than is reserved."""
+        return self.filter(
+            ended_at=None,
+            job__state=JobState.CLAIMED,
+            job__fence=F("fence"),
+            job__lease_until__gte=now,
+        )
 
     def committed(self) -> tuple[int, int]:
         """Return the tokens and millionths of a dollar that are spent or reserved.

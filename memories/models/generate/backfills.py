@@ -253,12 +253,12 @@ class Backfill(models.Model):
             job__backfill=self, read_by=None, memory__scope=MemoryScope.CHANNEL
         )
         short = Q(memory__memory_type=MemoryType.SHORT_TERM)
-        public = Q(
+        flowing = Q(
             memory__memory_type=MemoryType.LONG_TERM,
             current_of__isnull=False,
-            memory__channel__kind=Channel.Kind.PUBLIC,
+            memory__channel__in=Channel.objects.feeding_workspace_memory().values("pk"),
         )
-        return unread.filter(short | public).exists()
+        return unread.filter(short | flowing).exists()
 
 
 class BackfillChannel(models.Model):

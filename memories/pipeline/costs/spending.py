@@ -15,6 +15,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from memories.models import Backfill, Cap, Endpoint, Job, ModelCall, Price, Workspace
+from memories.models.costs.model_calls import ModelCallQuerySet
 from memories.rules.costs.money import Limit, find_refusal
 from memories.rules.generate.circuit_breaker import CircuitBreaker
 from memories.rules.summariser import (
@@ -162,9 +163,11 @@ class CallBudget:
         tokens_in = math.ceil(bound.prompt_tokens * max(SAFETY, endpoint.worst_ratio))
         tokens = tokens_in + bound.completion_tokens
         micros = price.micros(tokens_in, bound.completion_tokens) if price else None
-        for why, limit in self._limits(job, now):
+        for why, limit, calls in self._limits(job, now):
             if text := find_refusal(tokens, micros, limit):
-                return Refused(why, text, limit.until)
+                ended = limit.without(*calls.running(now).committed())
+                may_fit_soon = limit.until and not find_refusal(tokens, micros, ended)
+                return Refused(why, text, now + self.pause if may_fit_soon else limit.until)
         if job is not None and not job.renew(now, self.lease):
             return Refused("lost", "Another worker runs it.")
         began = breaker.after_start(now, self.lease)
@@ -182,16 +185,22 @@ class CallBudget:
             micros=micros,
         )
 
-    def _limits(self, job: Job | None, now: datetime) -> Iterator[tuple[str, Limit]]:
+    def _limits(
+        self, job: Job | None, now: datetime
+    ) -> Iterator[tuple[str, Limit, ModelCallQuerySet]]:
+        """Yield the code of a refusal, the limit, and the calls that count against it."""
         today = _day(now)
         for cap in Cap.objects.binding(self.workspace).select_for_update(of=("self",)):
-            used = ModelCall.objects.counting_against(cap, today).committed()
-            yield "over_cap", Limit(str(cap), cap.tokens, cap.micros, *used, cap.ends_at(today))
+            calls = ModelCall.objects.counting_against(cap, today)
+            used = calls.committed()
+            limit = Limit(str(cap), cap.tokens, cap.micros, *used, cap.ends_at(today))
+            yield "over_cap", limit, calls
         if job is not None and job.backfill_id is not None:
             backfill = Backfill.objects.select_for_update().get(pk=job.backfill_id)
-            used = backfill.calls.all().committed()
+            calls = ModelCall.objects.filter(backfill=backfill)
+            used = calls.committed()
             limit = Limit(str(backfill), backfill.cap_tokens, backfill.cap_micros, *used, None)
-            yield "over_backfill_cap", limit
+            yield "over_backfill_cap", limit, calls
 
     def settle(self, call: ModelCall | None, usage: Usage, bound: Usage, now: datetime) -> None:
         """Replace the reservation by what the call used, in the transaction of its reply."""

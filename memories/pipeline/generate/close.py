@@ -99,14 +99,15 @@ def _used_both_forms(job: Job) -> bool:
 
 
 def _close_rebuild(job: Job, job_request: JobRequest, parsed: ParsedReply, now: datetime) -> Closed:
-    """Propose a rebuilt text, unless it equals the current one."""
+    """Propose a rebuilt text, unless it is empty or equals the current one."""
     checked = quarantine.check_reply(job, job_request, parsed)
     if checked.is_all_stopped:
         return _quarantine_all(job, quarantine.AllLinesStopped(checked.stopped), now)
     current = job.memory.current
     lines = build_lines(job.reply_sources, checked.parsed)
     rebuilt = merge_lines(current.line_values() if current else [], lines)
-    if current is None or "\n".join(line.text for line in rebuilt.lines) != current.content:
+    is_equal = current and "\n".join(line.text for line in rebuilt.lines) == current.content
+    if not (parsed.is_nothing or is_equal):
         return _propose(job, job_request, parsed, now)
     with transaction.atomic():
         if job.close(Job.State.DONE, now):

@@ -1,6 +1,6 @@
 """Decide whether a model call fits under a limit in tokens and in money."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 MICROS = 1_000_000  # money is kept in millionths of a dollar, so that sums stay exact
@@ -19,6 +19,12 @@ class Limit:
     used_tokens: int
     used_micros: int
     until: datetime | None
+
+    def without(self, tokens: int, micros: int) -> "Limit":
+        """Return the limit as if so much of its use were free."""
+        return replace(
+            self, used_tokens=self.used_tokens - tokens, used_micros=self.used_micros - micros
+        )
 
 
 def find_refusal(tokens: int, micros: int | None, limit: Limit) -> str:

@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import pytest
+from django.conf import settings
 
 from memories.models import (
     Backfill,
@@ -97,8 +98,10 @@ def test_a_cap_is_never_exceeded(channel: Channel, scope: str, limit: dict[str, 
     Price.objects.create(model="tiny", input_price=2, output_price=8)  # $0.005 each
     workspace = channel.workspace if scope == "workspace" else None
     Cap.objects.create(workspace=workspace, period="day", **limit)
-    assert isinstance(reserve(channel), ModelCall)
-    assert isinstance(reserve(channel), ModelCall)
+    for _ in range(2):
+        call = reserve(channel)
+        assert isinstance(call, ModelCall)
+        lose_reply(call)
     refused = reserve(channel)
     assert isinstance(refused, Refused)
     assert (refused.why, refused.stops_pass) == ("over_cap", False)
@@ -116,11 +119,38 @@ def test_unused_tokens_are_free_again(channel: Channel) -> None:
     assert isinstance(reserve(channel), ModelCall)
 
 
+def lose_reply(call: ModelCall) -> None:
+    assert call.workspace is not None
+    error = SummariserError("timeout", "no", may_be_charged=True)
+    budget_of(call.workspace).record_failure(call, error, NOON)
+
+
 def test_a_lost_reply_still_counts(channel: Channel) -> None:
     Cap.objects.create(workspace=channel.workspace, period="day", tokens=RESERVED)
-    error = SummariserError("timeout", "no", may_be_charged=True)
-    budget_of(channel.workspace).record_failure(reserve(channel), error, NOON)
+    call = reserve(channel)
+    assert isinstance(call, ModelCall)
+    lose_reply(call)
     assert isinstance(reserve(channel), Refused)
+
+
+@pytest.mark.parametrize("period", ["day", "month"])
+def test_a_job_behind_a_running_call_waits_for_the_call_and_not_for_the_period(
+    channel: Channel, period: str
+) -> None:
+    """The running call may use a part of its reservation. A call whose worker died keeps it all."""
+    Cap.objects.create(workspace=channel.workspace, period=period, tokens=2 * RESERVED - 1)
+    running, job = reserve(channel), claimed(channel)
+    assert isinstance(running, ModelCall)
+    refused = budget_of(channel.workspace).reserve(job, BOUND, NOON)
+    soon = NOON + timedelta(seconds=settings.MEMORYHUB_BACK_OFF)
+    assert isinstance(refused, Refused) and refused.until == soon
+    job.refresh_from_db()
+    assert (job.state, job.fault, job.retry_at) == ("waiting", "over_cap", soon)
+    after_lease = NOON + LEASE + timedelta(seconds=1)
+    refused = reserve(channel, after_lease)
+    assert isinstance(refused, Refused) and refused.until == datetime(2026, 2, 1, tzinfo=UTC)
+    budget_of(channel.workspace).settle(running, Usage(900, 100, 1), BOUND, after_lease)
+    assert isinstance(reserve(channel, after_lease), ModelCall)
 
 
 @pytest.mark.parametrize(

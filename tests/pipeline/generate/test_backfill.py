@@ -525,6 +525,15 @@ def test_a_backfill_is_not_done_before_every_channel_is_planned(channel, workspa
     assert backfill.finish_if_done(timezone.now())
 
 
+@pytest.mark.parametrize("is_opted_in", [False, True])
+def test_a_backfill_of_a_channel_shared_with_another_organisation_ends(channel, is_opted_in):
+    """Its long-term memory is merged into the workspace's only after an opt-in."""
+    Channel.objects.update(is_shared=True, in_workspace_memory=is_opted_in)
+    channel.refresh_from_db()
+    assert finished(start(channel)).state == "done"
+    assert (long(channel).head, workspace_memory(channel).head) == (1, int(is_opted_in))
+
+
 def test_a_channel_without_messages_is_done_at_once(workspace):
     backfill = start(ChannelFactory(workspace=workspace))
     assert finished(backfill).state == "done"
