@@ -109,9 +109,10 @@ def find(
     groups = []
     for kind in _kinds(query):
         of_lines = kind is Kind.ARCHIVE or bool(query.line_kind)
-        rows = _with_parts(_readable(kind, workspace, reader), kind, query)
+        readable = _readable(kind, workspace, reader)
         if only_sources and kind is Kind.MESSAGES:
-            rows = rows.rememberable()
+            readable = readable.rememberable()
+        rows = _with_parts(readable, kind, query)
         lines = _lines(kind, query, author, since, before)
         if of_lines:
             rows = rows.filter(Exists(lines.filter(version=OuterRef("pk"))))
