@@ -48,7 +48,8 @@ def changes(request: HttpRequest, since: Since, limit: Limit) -> ChangesOut:
 def _changed_rows(request: HttpRequest) -> dict[str, QuerySet[Any]]:
     """Return the readable rows of each kind, with ``changed_at``."""
     reader, workspace = reader_of(request), workspace_of(request)
-    versions = MemoryVersion.objects.visible_to(reader).with_text()
+    # Also those whose whole text was redacted: a copy of it must go as well.
+    versions = MemoryVersion.objects.visible_to(reader)
     proposals = Proposal.objects.visible_to(reader).exclude(state=Proposal.State.OPEN)
     rows: dict[str, QuerySet[Any]] = {
         "version": versions.filter(memory__workspace=workspace)

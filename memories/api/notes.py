@@ -99,11 +99,14 @@ def add_note(request: HttpRequest, given: NoteIn, response: HttpResponse) -> Sta
 def change_note(request: HttpRequest, pk: Id, given: NotePatch, response: HttpResponse) -> NoteOut:
     row = _matching_note(request, pk)
     key: ApiKey = request.auth  # type: ignore[attr-defined]
+    tags = given.tags
+    if tags is None:  # a new type replaces the old one, which is a tag too
+        tags = [tag for tag in row.tags if tag != row.kind]
     try:
         row.rewrite(
             row.content if given.content is None else given.content,
-            tags=row.tags if given.tags is None else given.tags,
-            kind=given.type,
+            tags=tags,
+            kind=given.type or row.kind,
             title=given.title,
             by=key.user,
             based_on=row.number,

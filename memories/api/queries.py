@@ -1,5 +1,6 @@
 """Contexts, sources, searches and notes of a key, for the HTTP API and for MCP."""
 
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -29,6 +30,7 @@ from memories.pipeline.memory.proposals import shareable_messages
 from memories.pipeline.search.finding import find
 from memories.rules.context.blocks import Part
 from memories.rules.context.contents import DEFAULT_BUDGET, Context, NoSuchChannel, NoThread
+from memories.rules.ingest.characters import make_storable
 from memories.rules.memory.lines import strip_bullet
 from memories.rules.notes.fields import FLAGS, InvalidNote
 from memories.rules.search.query import parse
@@ -96,12 +98,17 @@ def sources_for(key: ReadsAs, pk: int, now: datetime) -> tuple[Line, SourcesOut]
 
 
 def search_for(key: ReadsAs, q: str, channel: str, limit: int, now: datetime) -> SearchOut:
-    """Return the hits that the key's reader may read, grouped by kind."""
+    """Return the hits that the key's reader may read, grouped by kind.
+
+    Messages that are no sources are left out, as in contexts: one may hold an order to a model.
+    """
     reader = key.reader(now)
-    query = parse(f"{q} in:{channel}" if channel else q)
+    query = parse(q)
+    if channel:
+        query = replace(query, channel=make_storable(channel).removeprefix("#"))
     rows = key.workspace.channels.visible_to(reader)
     named = list(rows.named(query.channel)) if query.channel else []
-    result = find(query, key.workspace, reader, named)
+    result = find(query, key.workspace, reader, named, only_sources=True)
     if result.unknown:
         raise Problem(404, f"There is no channel {result.unknown!r}.")
     hits = [row for group in result.groups for row in group.rows][:limit]

@@ -4,7 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from memories.models import MemoryVersion, Note, Proposal
+from memories.models import MemoryVersion, Message, Note, Proposal
+from memories.pipeline.redaction.forget import forget_message
 from tests.factories import NoteFactory, make_version
 
 START = datetime(2026, 11, 24, 9, tzinfo=UTC)
@@ -88,6 +89,20 @@ def test_a_change_appears_after_transactions_that_began_earlier(clock, cast, tok
     assert feed(key, cursor)[0] == []
     clock(6)
     assert feed(key, cursor)[0] == [("version", "added")]
+
+
+def test_a_text_that_was_redacted_as_a_whole_has_changed(clock, cast, token, feed):
+    """An agent with a copy of a forgotten text hears of it."""
+    key = token("member")
+    clock(5)
+    cursor = feed(key)[1]
+    version = cast.memory.current
+    for source in Message.objects.filter(lines__version=version).distinct():
+        forget_message(source.channel, source.ts, by=None)
+    version.refresh_from_db()
+    assert version.content == "[…]"
+    clock(10)
+    assert ("version", "changed") in feed(key, cursor)[0]
 
 
 def test_the_feed_follows_the_current_audience(clock, cast, token, feed):

@@ -4,6 +4,7 @@ import pytest
 
 from memories.models import ApiKey, Line, Proposal
 from memories.pipeline.memory import review
+from memories.pipeline.safety.revoking import revoke_message
 from tests.factories import MessageFactory, make_channel_memory
 
 PROPOSE = [ApiKey.Scope.PROPOSE]
@@ -74,6 +75,14 @@ def test_a_key_proposes_within_its_scope_and_audience(
     answer = propose(token(user, **options), **body)
     assert answer.status_code == status
     assert Proposal.objects.count() == (status == 202)
+
+
+def test_a_revoked_message_is_no_source_of_a_proposal(cast, token, propose):
+    """A redaction deletes proposals that rest on one, so no later one may rest on it either."""
+    revoked = cast.messages[5]
+    revoke_message(revoked, by=None)
+    assert propose(token("member", scopes=PROPOSE), sources=[revoked.pk]).status_code == 422
+    assert not Proposal.objects.exists()
 
 
 def test_a_line_of_an_older_version_is_found_by_its_words(cast, token, propose):

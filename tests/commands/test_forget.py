@@ -23,7 +23,7 @@ from memories.models import (
     Reader,
 )
 from memories.models.ingest.people import BY_SLACK
-from memories.pipeline.ingest.roster import store_people
+from memories.pipeline.ingest.roster import store_channels, store_people
 from memories.pipeline.ingest.store import store_messages
 from memories.pipeline.notes.files import ImportResult, sync_text
 from memories.rules.ingest.names import safe_name
@@ -278,6 +278,22 @@ class TestAPerson:
             ("deleted", "", "", None)
         }
         assert Person.objects.get(slack_id="UGONE").name == "forgotten person"
+
+    def test_the_name_of_a_group_message_loses_the_person(self, channel):
+        """Slack names it after its members. An old export does not bring the name back."""
+        raw = {"id": "G1", "name": "mpdm-quillon--bob-1", "members": ["UGONE", "UBOB"]}
+        for slack_id, name in (("UGONE", "Quillon"), ("UBOB", "Bob")):
+            PersonFactory(workspace=channel.workspace, slack_id=slack_id, name=name)
+        store_channels(channel.workspace, [(raw, "mpim")], known_at=NOW, direct=True)
+        group = Channel.objects.get(slack_id="G1")
+        assert group.name == "mpdm-quillon--bob-1"
+        run("--person", "UGONE")
+        group.refresh_from_db()
+        assert group.name == "Bob, forgotten person"
+        later = NOW + timedelta(hours=1)
+        store_channels(channel.workspace, [(raw, "mpim")], known_at=later, direct=True)
+        group.refresh_from_db()
+        assert group.name == "Bob, forgotten person"
 
     def test_later_messages_are_stored_without_the_name(self, channel):
         person = PersonFactory(workspace=channel.workspace, slack_id="UGONE")

@@ -311,15 +311,16 @@ class TestFiles:
         assert memory("sync", "notes.md") == "notes.md: 3 deleted.\n"
         assert as_json("list") == []
 
-    def test_staged_notes_wait_for_their_promotion(self, memory, as_json, folder):
+    @pytest.mark.parametrize("channel", ["C1", "launch", "#Launch"])
+    def test_staged_notes_wait_for_their_promotion(self, memory, as_json, folder, channel):
         workspace = WorkspaceFactory()
         staged = folder / ".agent" / "staged.md"
         words = ("add", "On a branch.\nSecond line.", "-t", "pattern", "--tags", "a", "--staged")
         with pytest.raises(CommandError):
             memory("promote")
         assert as_json(*words) == {"file": ".agent/staged.md"}
-        ChannelFactory(workspace=workspace, slack_id="C1")
-        another = ("add", "Another.", "--staged", "--channel", "C1")
+        ChannelFactory(workspace=workspace, slack_id="C1", name="launch")
+        another = ("add", "Another.", "--staged", "--channel", channel)
         assert memory(*another) == "Staged in .agent/staged.md.\n"
         assert as_json("list") == []
         assert memory("promote") == ".agent/staged.md: 2 added.\n"

@@ -210,8 +210,13 @@ def _store_channel(
 ) -> Outcome:
     only_narrows = _only_narrows(workspace, live=live)
     values: dict[str, Any] = {name: getattr(incoming, name) for name in _CHANNEL_FIELDS}
-    if incoming.kind == Channel.Kind.IM:
-        values["name"] = _conversation_name(workspace, incoming)
+    members = workspace.people.filter(slack_id__in=incoming.members or ())
+    if incoming.kind == Channel.Kind.IM or (
+        # Slack's name of a group message has the names of its members.
+        incoming.kind == Channel.Kind.MPIM and members.exclude(forgotten_at=None).exists()
+    ):
+        # Slack gives a direct message no name.
+        values["name"] = members.joined_names() or incoming.name
     row = workspace.channels.filter(slack_id=incoming.slack_id).first()
     if row is None:
         values["kind"] = incoming.kind
@@ -253,12 +258,6 @@ def _kept_texts(row: Channel, *, live: bool, only_narrows: bool) -> dict[str, st
     if only_narrows:
         return texts
     return {name: text for name, text in texts.items() if REDACTED in text}
-
-
-def _conversation_name(workspace: Workspace, incoming: ChannelIn) -> str:
-    """Return the members' names as the name of a direct conversation. Slack gives it none."""
-    members = workspace.people.filter(slack_id__in=incoming.members or ())
-    return members.joined_names() or incoming.name
 
 
 def set_members(

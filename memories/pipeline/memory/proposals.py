@@ -38,13 +38,16 @@ from memories.rules.tokens import estimate_tokens
 
 
 def shareable_messages(memory: Memory, reader: Reader) -> MessageQuerySet:
-    """Return the messages that the reader and all readers of the memory may read."""
+    """Return the messages that the reader and all readers of the memory may read.
+
+    A revoked message is no source.
+    """
     of_memory = Q(channel=memory.channel)
     if memory.channel is None:
         channels = memory.workspace.channels.feeding_workspace_memory()
         of_memory = Q(channel__in=channels.values("pk"))
-    readable = Message.objects.visible_to(reader).filter(of_memory, state=Message.State.LIVE)
-    return readable.without_private_days()
+    readable = Message.objects.visible_to(reader).without_private_days()
+    return readable.filter(of_memory, state=Message.State.LIVE, is_revoked=False)
 
 
 def find_sources(memory: Memory, text: str, reader: Reader) -> list[Message]:

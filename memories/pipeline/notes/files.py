@@ -8,7 +8,7 @@ import dataclasses
 import logging
 import os
 from collections import Counter
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -69,7 +69,9 @@ def export_notes(workspace: Workspace, reader: Reader, path: Path) -> tuple[int,
     target = Path(os.path.realpath(path))
     existing = notes_file.fingerprints(notes)
     entries = _entries(path, _bytes(target) or b"")
-    unsaved = [entry for entry in entries if notes_file.is_unsaved(entry, existing)]
+    channels = _writable_channels(workspace, reader)
+    with_ids = (_with_channel_id(entry, channels) for entry in entries)
+    unsaved = [entry for entry in with_ids if notes_file.is_unsaved(entry, existing)]
     if unsaved:
         lines = ", ".join(str(entry.line) for entry in unsaved[:10])
         raise NotesFileError(
@@ -155,7 +157,7 @@ def _store(
     existing = notes_file.fingerprints(note.value for note in rows.values())
     deleted = Note.objects.deleted_keys(workspace)
     hidden = _find_hidden(workspace, rows)
-    for entry in entries:
+    for entry in (_with_channel_id(entry, channels) for entry in entries):
         note = rows.get(entry.id) if entry.id is not None else None
         current = note.value if note else None
         outcome = notes_file.import_outcome(entry, current, existing, deleted, hidden)
@@ -273,6 +275,15 @@ def _writable_channels(workspace: Workspace, reader: Reader) -> dict[str, Channe
     readable = workspace.channels.visible_to(reader).filter(forgotten_at__isnull=True)
     channels |= {row.slack_id: row for row in readable}
     return channels
+
+
+def _with_channel_id(entry: Entry, channels: Mapping[str, Channel | None]) -> Entry:
+    """Return an entry that names its channel with the channel's id. A staged note has the name."""
+    if entry.channel_id in channels:
+        return entry
+    name = entry.channel_id.removeprefix("#").casefold()
+    named = [row.slack_id for row in channels.values() if row and row.name.casefold() == name]
+    return dataclasses.replace(entry, channel_id=named[0]) if len(named) == 1 else entry
 
 
 def _find_problem(entry: Entry, channels: Container[str]) -> str:

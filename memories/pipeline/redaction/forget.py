@@ -158,7 +158,8 @@ def _clean_messages_of_others(person: Person) -> int:
         if (text, raw) != (row.text, row.raw):
             cleaned += Message.objects.filter(pk=row.pk).update(text=text, raw=raw)
     SlackEvent.objects.of_team(person.workspace.team_id).failed().redact(person.slack_id)
-    for talk in Channel.objects.filter(kind=Channel.Kind.IM, memberships__person=person):
+    direct = (Channel.Kind.IM, Channel.Kind.MPIM)  # Slack names these after their members
+    for talk in Channel.objects.filter(kind__in=direct, memberships__person=person):
         members = Person.objects.filter(memberships__channel=talk)
         talk.update_fields({"name": members.joined_names()})
     about = SlackEvent.objects.filter(body__contains=person.slack_id, kind__startswith="user_")

@@ -89,10 +89,12 @@ def find(
     *,
     zone: tzinfo = UTC,
     below: int | None = None,
+    only_sources: bool = False,
 ) -> SearchResults:
     """Return the hits, newest first or best first.
 
-    ``channels`` are the readable channels with the name in the query. Days are in ``zone``.
+    ``channels`` are the readable channels with the name in the query. Days are in ``zone``. With
+    ``only_sources`` there are no messages that no summary may use, such as revoked ones.
     """
     if query.is_empty:
         return SearchResults()
@@ -107,7 +109,10 @@ def find(
     groups = []
     for kind in _kinds(query):
         of_lines = kind is Kind.ARCHIVE or bool(query.line_kind)
-        rows = _with_parts(_readable(kind, workspace, reader), kind, query)
+        readable = _readable(kind, workspace, reader)
+        if only_sources and kind is Kind.MESSAGES:
+            readable = readable.rememberable()
+        rows = _with_parts(readable, kind, query)
         lines = _lines(kind, query, author, since, before)
         if of_lines:
             rows = rows.filter(Exists(lines.filter(version=OuterRef("pk"))))

@@ -41,6 +41,7 @@ _PREFIXES = (
     r"ATATT3[A-Za-z0-9_=-]{20,250}",
     r"AGE-SECRET-KEY-1[A-Z0-9]{20,80}",
     r"\d{8,10}:AA[A-Za-z0-9_-]{30,40}",
+    r"mh[rw]_[0-9a-f]{8}_[A-Za-z0-9_-]{20,100}",  # an API key of a hub
     r"eyJ[A-Za-z0-9_-]{8,2000}\.eyJ[A-Za-z0-9_-]{8,4000}(?:\.[A-Za-z0-9_-]{0,2000})?",
 )
 _PROVIDER = re.compile(f"{_NOT_IN_WORD}(?:{'|'.join(_PREFIXES)})")
@@ -48,7 +49,7 @@ _SIGNS = (
     "xox", "xapp-", "hooks.slack", "sk-", "_live_", "_test_", "whsec_", "gh", "github_pat_", "gl", "npm_", "pypi-",
     "AKIA", "ASIA", "ABIA", "ACCA", "AIza", "ya29.", "GOCSPX", "SG.", "hf_", "gsk", "xai", "r8",
     "ntn", "figd", "dckr_", "lin_api", "shp", "dop_", "doo_", "sq0", "hvs.", "tskey", "ATATT3",
-    "AGE-", ":AA", "eyJ",
+    "AGE-", ":AA", "eyJ", "mhr_", "mhw_",
 )  # fmt: skip
 
 _KEY_BEGINS = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
@@ -61,10 +62,12 @@ _TOKEN = (
     r"secret|tokens?|api[ _-]?keys?|access[ _-]?keys?|secret[ _-]?keys?|private[ _-]?keys?|"
     r"auth[ _-]?keys?|credentials?|トークン|api ?キー|アクセスキー|シークレット|秘密鍵|認証キー"
 )
+_WIDE = "\u3041-\u30ff\u3400-\u9fff"  # Japanese letters, which may follow a value without a space
+_JAPANESE = re.compile(f"[{_WIDE}]")
 _GIVEN = re.compile(
     rf"(?P<what>(?P<password>{_PASSWORD})|{_TOKEN})[\w-]{{0,20}}[\"'`*]{{0,3}}[ \t]{{0,3}}"
-    r"(?P<sign>[:=：＝]|=>|:=|->|\bis\b|は|が)[ \t]{0,3}(?P<quote>[\"'`*]{0,3})"
-    r"(?P<value>[^\s\"'`,;、。，；「」（）()<>|]{4,300})",
+    r"(?P<sign>[:=：＝]|=>|:=|->|\bis\b|は|が)[ \t]{0,3}(?P<quote>[\"'`*「『]{0,3})"
+    rf"(?P<value>[^\s\"'`,;、。，；「」『』（）()<>|{_WIDE}]{{4,300}})",
     re.IGNORECASE,
 )
 _BEARER = re.compile(r"\b(?:Bearer|Basic)[ \t]{1,3}(?P<value>[A-Za-z0-9._~+/=-]{20,2000})")
@@ -74,6 +77,7 @@ _CONTEXT = 40  # characters before a long token that may name it a secret
 
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
 _HEX = re.compile(r"(?:0x)?[0-9a-f]+", re.IGNORECASE)
+_AMAZON = re.compile(r"(?=.*[a-z])(?=.*[A-Z])(?=.*\d)[A-Za-z0-9/+]{40}")  # may look like a path
 _PLAIN = re.compile(
     r"v?\d+(?:[.:/-]\d+)*[a-z]?"  # versions, dates, times, counts
     r"|[A-Za-z_][\w-]*(?:[.:/\\][A-Za-z_][\w-]*)+(?:\.\w+)?"  # names in code, paths
@@ -134,12 +138,17 @@ def _key_blocks(text: str) -> Iterator[Span]:
 def _is_given(match: re.Match[str]) -> bool:
     """Return whether the value that a sentence or setting names as a secret looks like one."""
     value = match["value"].rstrip(".:!?！？")
+    if _AMAZON.fullmatch(value) and not _HEX.fullmatch(value):
+        return _is_random(value)
     if value.startswith(SECRET) or _PLAIN.fullmatch(value) or _UUID.fullmatch(value):
         is_pin = value.isascii() and value.isdigit() and 6 <= len(value) <= 20
         return is_pin and bool(match["password"])
     if not value.isascii() or not any(map(str.isalpha, value)):
         return False
     if match["sign"] in "はが" or match["sign"].lower() == "is":
+        is_named = match["password"] or match["quote"]
+        if not is_named and _JAPANESE.match(match.string, match.end()):
+            return False  # トークンはOAuth2.0で発行する
         return len(value) >= 8 and any(map(str.isdigit, value)) and _entropy(value) >= 2.5
     mixed = any(map(str.isdigit, value)) or any(c in "!@#$%^*+?" for c in value[:-1])
     least = 6 if match["password"] else 12

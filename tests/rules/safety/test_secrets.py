@@ -15,6 +15,8 @@ AMAZON = "AK" + "IA2E4YWQX7KLMN3PQR"
 GOOGLE = "AI" + f"za{DRAWN}{DRAWN[:15]}"
 STRIPE = "sk" + f"_live_{DRAWN}"
 PYPI = "py" + f"pi-AgEIcHlwaS5vcmc{DRAWN}"
+HUB = "mh" + f"w_1a2b3c4d_{DRAWN}{DRAWN}"
+AMAZON_SECRET = "wJalrXUtnFEMI" + "/K7MDENG/bPxRfiCYEXAMPLEKEY"
 WEB = "ey" + "JhbGciOiJIUzI1NiJ9.ey" + f"JzdWIiOiIxMjM0In0.{DRAWN}"
 BLOCK = "-----BEGIN RSA " + f"PRIVATE KEY-----\n{DRAWN}\n{DRAWN}\n-----END RSA PRIVATE KEY-----"
 
@@ -32,6 +34,8 @@ BLOCK = "-----BEGIN RSA " + f"PRIVATE KEY-----\n{DRAWN}\n{DRAWN}\n-----END RSA P
         ("gl" + f"pat-{DRAWN}", SECRET),
         ("np" + f"m_{DRAWN}{DRAWN[:16]}", SECRET),
         (PYPI, SECRET),
+        (f"export MEMORYHUB_KEY={HUB}", f"export MEMORYHUB_KEY={SECRET}"),
+        (f"AWS_SECRET_ACCESS_KEY={AMAZON_SECRET}", f"AWS_SECRET_ACCESS_KEY={SECRET}"),
         (f"Authorization: Bearer {WEB}", f"Authorization: Bearer {SECRET}"),
         (f"here\n{BLOCK}\nthanks", f"here\n{SECRET}\nthanks"),
         (BLOCK[:70], SECRET),
@@ -44,6 +48,9 @@ BLOCK = "-----BEGIN RSA " + f"PRIVATE KEY-----\n{DRAWN}\n{DRAWN}\n-----END RSA P
         ("PASSWORD=12345678", f"PASSWORD={SECRET}"),
         ("パスワードは hunter2024 です", f"パスワードは {SECRET} です"),
         ("パスワード：Abcd1234", f"パスワード：{SECRET}"),
+        ("パスワードは「Xy7!kd93」です", f"パスワードは「{SECRET}」です"),
+        ("パスワードはhunter2024です。", f"パスワードは{SECRET}です。"),
+        ("トークンは『ab12cd34ef56』だよ", f"トークンは『{SECRET}』だよ"),
         ("api_key = 'd41d8cd98f00b204e9800998ecf8427e'", f"api_key = '{SECRET}'"),
         ("?access_token=ab12cd34ef56gh&x=1", f"?access_token={SECRET}"),
         (f"our deploy token, in case: {DRAWN}Zq8A", f"our deploy token, in case: {SECRET}"),
@@ -77,6 +84,9 @@ def test_text_shaped_like_a_key_is_redacted(text: str, left: str) -> None:
         "pass 3/5 of the tests: ok",
         "パスワードは 変えました",
         "パスワードは忘れました",
+        "パスワードは「必須」です",
+        "トークンはOAuth2.0で発行する",
+        "secret: deploy/production2/kubernetes/Keys/app",
         "token=42",
         "release v2.3.1-rc.4 on 2026-01-05T09:00:00Z",
         "gpg --recv-keys 630239CC130E1A7FD81A27B140976EAF437D05B5",
