@@ -88,7 +88,7 @@ def keep_typed_text(get_response: Callable[[HttpRequest], HttpResponse]) -> Any:
 def _typed_texts(form: QueryDict) -> list[str]:
     """Return the long texts of a form without those that it showed itself (``shown``)."""
     names = filter(TYPED.fullmatch, form)
-    texts = {name: form[name].strip() for name in names}
+    texts = {name: form.get(name, "").strip() for name in names}
     shown = {name: form.get(name.replace("text", "shown", 1), "") for name in texts}
     return [text for name, text in texts.items() if text and digest_of(text) != shown[name]]
 
