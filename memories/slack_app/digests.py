@@ -35,8 +35,9 @@ def reader_of(owner: Person | Channel, now: datetime) -> Reader:
 
 def build_digest(owner: Person | Channel, since: datetime, now: datetime) -> list[Block]:
     """Return the news that the person, or every reader of the channel, may read now."""
-    access = WorkspaceAccess(owner.workspace, reader_of(owner, now))
     person = owner if isinstance(owner, Person) else None
+    zone = person.user.zone if person and person.user else None
+    access = WorkspaceAccess(owner.workspace, reader_of(owner, now), zone)
     with language_of(person, owner.workspace):
         return digest_blocks(access, since)
 

@@ -1,5 +1,6 @@
 """Render complete pages or the parts for htmx, and the middleware of pages."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,7 @@ from django.http import (
     HttpResponse,
     HttpResponseBadRequest,
     HttpResponseServerError,
+    QueryDict,
 )
 from django.http.response import HttpResponseBase
 from django.middleware.csrf import get_token
@@ -21,9 +23,11 @@ from django.utils.cache import patch_cache_control, patch_vary_headers
 from django.utils.http import url_has_allowed_host_and_scheme, urlencode
 
 from memories.models import AccessGrant
+from memories.rules.memory.lines import digest_of
 from memories.views.access.access import UserRequest, WorkspaceAccess
 
-TYPED = ("title", "content", "text", "yours", "right")  # fields of forms that hold long texts
+# Fields of forms that hold long texts. The page of all proposals has one for each of them.
+TYPED = re.compile("title|content|text|text-of-.+|yours|right|reason|source")
 STOP_POLLING = 286  # the status that stops polling in htmx
 
 
@@ -69,7 +73,7 @@ def keep_typed_text(get_response: Callable[[HttpRequest], HttpResponse]) -> Any:
         address = response.get("Location", "")
         if request.method != "POST" or not address.startswith(f"{reverse('login')}?"):
             return response
-        texts = [text for name in TYPED if (text := request.POST.get(name, "").strip())]
+        texts = _typed_texts(request.POST)
         is_page = settings.CSRF_COOKIE_NAME in request.COOKIES and not request.headers.get(
             "HX-Request"
         )
@@ -79,6 +83,14 @@ def keep_typed_text(get_response: Callable[[HttpRequest], HttpResponse]) -> Any:
         return render(request, "signed_out.html", context, status=403)
 
     return middleware
+
+
+def _typed_texts(form: QueryDict) -> list[str]:
+    """Return the long texts of a form without those that it showed itself (``shown``)."""
+    names = filter(TYPED.fullmatch, form)
+    texts = {name: form.get(name, "").strip() for name in names}
+    shown = {name: form.get(name.replace("text", "shown", 1), "") for name in texts}
+    return [text for name, text in texts.items() if text and digest_of(text) != shown[name]]
 
 
 class CompressPages(GZipMiddleware):

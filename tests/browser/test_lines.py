@@ -1,7 +1,7 @@
 """One line of a memory, in as few clicks as it takes."""
 
 import pytest
-from playwright.sync_api import BrowserContext, Page, expect
+from playwright.sync_api import BrowserContext, Dialog, Page, expect
 
 from tests.browser.conftest import sign_in
 from tests.browser.measures import look_at
@@ -57,6 +57,35 @@ def test_two_open_forms_have_their_own_labels(page: Page, story: Story) -> None:
     form.get_by_label("Text of this line").fill(" ")
     form.get_by_role("button", name="Save line").click()
     expect(form.locator(".band.danger")).to_contain_text("A line cannot be empty.")
+
+
+def test_text_in_another_open_form_is_not_lost_silently(page: Page, story: Story) -> None:
+    sign_in(page, story)
+    page.goto(story.channel)
+    before, fields = story.now, page.locator(".line-form textarea")
+    for position in (0, 1):
+        page.locator(f"#memory-text-{position}").click()
+        expect(fields).to_have_count(position + 1)
+        fields.nth(position).fill(f"Half a thought about line {position}")
+    questions: list[str] = []
+
+    def refuse(dialog: Dialog) -> None:
+        questions.append(dialog.message)
+        dialog.dismiss()
+
+    page.on("dialog", refuse)
+    save = page.get_by_role("button", name="Save line").first
+    save.click()
+    expect(fields.nth(1)).to_have_value("Half a thought about line 1")
+    assert (story.now, len(questions)) == (before, 1) and "will be lost" in questions[0]
+    page.locator("#memory-line-1").get_by_role("button", name="Cancel").click()
+    page.locator("#memory-pin-1").focus()
+    page.keyboard.press("Enter")  # the answer would replace the form of line 0
+    expect(fields.first).to_have_value("Half a thought about line 0")
+    assert len(questions) == 2
+    save.click()
+    expect(page.locator("#toast")).to_contain_text(f"Saved as version {before + 1}.")
+    assert len(questions) == 2
 
 
 def test_a_line_is_fixed_without_scripts(plain: BrowserContext, story: Story) -> None:

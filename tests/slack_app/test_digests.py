@@ -49,6 +49,17 @@ def test_each_period_has_one_message(team: Team) -> None:
     assert SlackDigest.objects.filter(sent_at=TUESDAY).count() == 2
 
 
+def test_the_day_is_that_of_the_person(team: Team) -> None:
+    team.cast.workspace.change_settings({"time_zone": "Asia/Tokyo"})
+    user = team.cast.users["member"]
+    user.time_zone = "America/Los_Angeles"
+    user.save()
+    choose(team.people["mika"])
+    assert send_due(TUESDAY) == 1
+    [shown] = team.slack.shown_to(team.id_of("mika"))
+    assert "Since 4 Jan 2026" in shown.text  # at 7:00 there, midnight in Tokyo
+
+
 def test_a_channel_without_lines_in_force_has_no_message(team: Team) -> None:
     choose(team.cast.public)
     Line.objects.update(outcome=Line.Outcome.SUPERSEDED)

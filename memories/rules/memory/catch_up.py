@@ -22,15 +22,26 @@ class Since:
 
     ``choice`` is its value in a URL: ``seen``, ``24h``, ``7d`` or a day. ``us`` is the moment in
     microseconds. It is None for ``seen``: each text is then compared with the version that the
-    reader saw last.
+    reader saw last. ``late_us`` is set for a digest: a message after it is news too, if no text had
+    it at ``us``.
     """
 
     choice: str = SEEN
     us: int | None = None
+    late_us: int | None = None
 
     @property
     def is_seen(self) -> bool:
         return self.us is None
+
+    def start_of_news(self, known_until_us: int) -> int | None:
+        """Return the time after which lines of a memory are news, None for ``seen``.
+
+        ``known_until_us`` is the end of the period of its text at ``us``, 0 if that is not known.
+        """
+        if self.us is None or self.late_us is None or not known_until_us:
+            return self.us
+        return max(self.late_us, min(self.us, known_until_us))
 
 
 def parse_since(choice: str, now: datetime, zone: tzinfo) -> Since:

@@ -4,6 +4,7 @@ from datetime import date, datetime, time, timedelta, tzinfo
 
 HOUR = 7
 DAYS = {"daily": 1, "weekly": 7}
+REMEMBERED_WITHIN = timedelta(days=1)  # how late a message of the last period is still news
 RETRY_AFTER = timedelta(minutes=30)  # longer than an e-mail or a call to Slack takes
 MOST_TRIES = 3  # of an e-mail
 

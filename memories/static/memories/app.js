@@ -1,7 +1,7 @@
 // What the pages do beyond links, forms and htmx. Everything works without it.
 (() => {
   const root = document.documentElement;
-  const on = (kind, does) => document.addEventListener(kind, does);
+  const on = (kind, does, capture = false) => document.addEventListener(kind, does, capture);
   root.classList.add("js", navigator.clipboard ? "copies" : "reads");
 
   // Theme: at once, without a page load; the cookie is the server's.
@@ -25,10 +25,11 @@
   });
 
   // Text that was typed and not saved is not left by accident.
-  let unsaved = null;
+  const changedForms = new Set();
+  const unsavedForms = () => [...changedForms].filter((form) => form.isConnected);
   on("input", (event) => {
-    const form = event.target.closest("[data-guard]");
-    if (form) unsaved = form;
+    const { form } = event.target; // of a field with its attribute too
+    if (form?.matches("[data-guard]")) changedForms.add(form);
     const count = document.getElementById(event.target.dataset.count);
     if (count) count.textContent = count.dataset.words.replace("#", tokens(event.target.value));
     // Who writes a day beside a choice means it.
@@ -46,13 +47,12 @@
   let leaving = false;
   on("submit", (event) => {
     // Another form, as that of the language, takes along nothing of what was typed.
-    if (event.target !== unsaved && event.target.dataset.guard !== "changed") return;
-    if (event.target === unsaved) unsaved = null;
-    leaving = true;
+    if (!changedForms.delete(event.target) && event.target.dataset.guard !== "changed") return;
+    leaving = !unsavedForms().length;
     setTimeout(() => { leaving = false; }, 2000);
-  });
+  }, true); // before htmx sends it
   addEventListener("beforeunload", (event) => {
-    const open = unsaved?.isConnected || document.querySelector('[data-guard="changed"]');
+    const open = unsavedForms().length || document.querySelector('[data-guard="changed"]');
     if (open && !leaving) event.preventDefault();
   });
 
@@ -173,7 +173,7 @@
     const summary = (edit ?? closes)?.closest(".line").querySelector("summary");
     if (!summary) return;
     event.preventDefault();
-    if (closes) unsaved = null;
+    if (closes) changedForms.delete(closes.closest("form"));
     if (!edit || !summary.parentElement.open) summary.click();
     if (closes) summary.focus();
   });
@@ -189,6 +189,13 @@
     const { elt, target } = event.detail;
     if (polls(elt) && document.hidden) event.preventDefault();
     if (quiet(elt)) return;
+    // The answer would replace what was typed in other forms.
+    const replaces = (form) => target.contains(form) && !form.contains(elt);
+    if (unsavedForms().some(replaces) && !confirm(document.getElementById("error-bands").dataset.unsaved)) {
+      event.preventDefault();
+      if (elt.matches("[data-guard]")) changedForms.add(elt);
+      return;
+    }
     target.setAttribute("aria-busy", "true");
     forget();
   });
@@ -202,7 +209,7 @@
     const bands = document.getElementById("error-bands").content;
     const band = (bands.querySelector(`[data-for~="${why}"]`) ?? bands.firstElementChild).cloneNode(true);
     const source = event.detail.requestConfig?.elt ?? event.detail.elt;
-    if (source.matches("[data-guard]")) unsaved = source;
+    if (source.matches("[data-guard]")) changedForms.add(source);
     if (quiet(source) && told()) return; // of what a person did
     forget();
     Object.assign(band, { id: "failed", source });
@@ -227,7 +234,7 @@
   // Who types on while a note is being added keeps that text, and their place in it.
   let typing = null;
   on("htmx:oobBeforeSwap", ({ detail }) => {
-    if (!unsaved || !detail.target.contains(unsaved)) return;
+    if (!unsavedForms().some((form) => detail.target.contains(form))) return;
     detail.shouldSwap = false;
     typing = document.activeElement;
   });

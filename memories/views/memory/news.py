@@ -23,6 +23,7 @@ from memories.rules.memory.catch_up import (
     loses_many_lines,
 )
 from memories.rules.memory.compare import ChangeKind, DiffPiece, DiffRow
+from memories.rules.memory.digests import REMEMBERED_WITHIN
 from memories.rules.memory.identity import MemoryType
 from memories.views.access.access import WorkspaceAccess
 from memories.views.memory.display import (
@@ -154,7 +155,8 @@ def load_news(
         changed = unseen_memories(access.unmuted_memories, access.reader.user_id)
     else:
         # The time of the messages counts: an import today may bring lines of last year.
-        lines = Line.objects.filter(version=OuterRef("current"), at_us__gt=since.us, redacted=False)
+        start_us = since.us if since.late_us is None else since.late_us
+        lines = Line.objects.filter(version=OuterRef("current"), at_us__gt=start_us, redacted=False)
         changed = access.unmuted_memories.filter(Exists(lines))
     if folded is not None:
         changed |= access.unmuted_memories.filter(pk=folded)
@@ -187,17 +189,21 @@ def load_entries(
         MemoryVersion.objects.filter(pk__in=[pk for pk in version_ids if pk is not None])
     )
     by_pk = {version.pk: version for version in versions}
-    return [
-        NewsEntry(
-            memory,
-            by_pk[memory.current_id or 0],
-            by_pk.get(memory.base_id or 0),
-            is_folded=memory.pk == folded and not memory.news,
-            since_us=since.us,
+    entries = []
+    for memory in marked:
+        if memory.current_id not in by_pk:  # a text may be withdrawn between two queries
+            continue
+        base = by_pk.get(memory.base_id or 0)
+        entries.append(
+            NewsEntry(
+                memory,
+                by_pk[memory.current_id or 0],
+                base,
+                is_folded=memory.pk == folded and not memory.news,
+                since_us=since.start_of_news(base.until_us if base else 0),
+            )
         )
-        for memory in marked
-        if memory.current_id in by_pk  # a text may be withdrawn between two queries
-    ]
+    return entries
 
 
 def _base_id(access: WorkspaceAccess, since: Since) -> Subquery:
@@ -318,8 +324,12 @@ def load_briefing(access: WorkspaceAccess, since: Since, limit: int) -> Briefing
 
 
 def load_digest(access: WorkspaceAccess, start: datetime) -> Briefing | None:
-    """Load what a digest since ``start`` says: channels with counted lines only. None without news."""
-    briefing = load_briefing(access, Since("digest", to_micros(start)), DIGEST_CHANNELS)
+    """Load what a digest since ``start`` says: channels with counted lines only. None without news.
+
+    The digest before it could not have the messages that were remembered only after ``start``.
+    """
+    since = Since("digest", to_micros(start), to_micros(start - REMEMBERED_WITHIN))
+    briefing = load_briefing(access, since, DIGEST_CHANNELS)
     entries = [entry for entry in briefing.entries if entry.counts]
     return replace(briefing, entries=entries) if briefing.opening_lines or entries else None
 

@@ -87,6 +87,7 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
         "has_more": len(rows) > SHOWN,
         "has_several": len(rows) > 1,
         "unsaved": list(typed.values()),
+        "has_typed": any(item.is_edited for item in items),
     }
     return render_page(request, "memory/review/index.html", context, status=status)
 

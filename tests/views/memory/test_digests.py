@@ -18,12 +18,13 @@ from memories.models import (
     AuditEvent,
     Digest,
     DigestDelivery,
+    Line,
     Member,
     User,
     Workspace,
 )
 from memories.rules.memory.digests import RETRY_AFTER
-from tests.factories import MONDAY, MemberFactory, WorkspaceFactory
+from tests.factories import MONDAY, MemberFactory, MessageFactory, WorkspaceFactory, make_version
 from tests.views.conftest import Cast
 
 pytestmark = pytest.mark.postgres("conditional updates decide who sends an e-mail")
@@ -269,3 +270,24 @@ def test_requests_for_feeds_are_limited() -> None:
     path = reverse("digests-feed", args=["unknown"])
     statuses = [Client().get(path).status_code for _ in range(61)]
     assert statuses == [404] * 60 + [429]
+
+
+def test_messages_just_before_the_end_of_a_period_are_in_the_next_digest(cast: Cast) -> None:
+    """Their conversation ends later, so the digest of their own period cannot have them."""
+    subscribe(cast, "member")
+    noon, said_at = MONDAY.replace(hour=12), TUESDAY.replace(hour=6)
+    text, sources = "- We launch on Monday\n- Aya owns iOS\n- Ben books a venue", cast.messages[:1]
+    with time_machine.travel(noon, tick=False):
+        make_version(memory=cast.memory, text=text, sources=sources, until=noon)
+    assert run() == 1
+    late = MessageFactory(channel=cast.public, at=said_at, text="The venue is booked")
+    text = text.replace("Ben books a venue", "The venue is booked")
+    with time_machine.travel(TUESDAY.replace(hour=9), tick=False):
+        make_version(memory=cast.memory, text=text, sources=[late], until=said_at)
+    # The factory gives all lines the same source.
+    Line.objects.exclude(text__contains="venue").update(at_us=cast.messages[0].micros)
+    wednesday = TUESDAY + timedelta(days=1)
+    assert run(wednesday) == 1
+    assert "The venue is booked" in mail.outbox[1].body
+    assert "We launch on Monday" not in mail.outbox[1].body
+    assert run(wednesday + timedelta(days=1)) == 0  # and in no other one

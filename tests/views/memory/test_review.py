@@ -185,3 +185,19 @@ def test_texts_from_before_the_review_stay_in_contexts(cast: Cast) -> None:
     assert cast.memory.current.content in before
     after = build_context(cast.workspace, Reader.public(), now=timezone.now()).text
     assert cast.memory.current.content in after
+
+
+def test_typed_texts_are_shown_after_the_session_ended(cast: Cast) -> None:
+    first, second = propose(cast, "Anna leads"), propose(cast, "Nobody leads")
+    page = cast.clients["editor"].get(cast.path("proposals/"))
+    data = {
+        f"{name}-of-{item.key}": getattr(item, name)
+        for item in page.context["items"]
+        for name in ("text", "shown")
+    }
+    data |= {"only": f"approve line-{first.pk}", f"text-of-line-{second.pk}": "Everybody leads"}
+    cast.clients["editor"].logout()
+    cast.clients["editor"].get("/login/")
+    response = cast.clients["editor"].post(cast.path("proposals/"), data)
+    assert response.status_code == 403
+    assert response.context["texts"] == ["Everybody leads"]
