@@ -34,6 +34,7 @@ from memories.rules.memory.operations import (
     order_lines,
 )
 from memories.rules.memory.sources import MIN_SCORE, SourceFinder, search_words, significant_words
+from memories.rules.salience import content_words, is_salient
 from memories.rules.summariser import (
     MAX_SOURCES,
     OFFLINE,
@@ -50,6 +51,7 @@ _FAULT_OF_FINISH = {fault.value: fault for fault in Fault} | {"max_tokens": Faul
 _PROMPT_SHARE = 0.75  # of a line's words: the line repeats the prompt
 _REPEATED_SHARE = 0.9  # of a new line's words: the line repeats an existing one
 _SAME_SCORE = 0.7  # of a source: the line of a small model says the same
+_MIN_QUOTED_WORDS = 3  # of a message that a small model may copy
 _TEXTS = 5_000  # whose words a process keeps: each new line is compared with the same lines
 
 # A remark of the model at the end of a sentence.
@@ -58,6 +60,7 @@ _COMMENT = re.compile(
     r"(?:es|s|ing|ying)\b[^.]*(?=\.?$)",
     re.IGNORECASE,
 )
+_TIME_AT_END = re.compile(r"\s*[\[(](\d{4}-\d\d-\d\d(?: \d\d:\d\d)?)[\])](?=[.。]?$)")
 _MARK = re.compile(rf"^(?:{PERSON_MARK}|{prompts.THREAD}[a-z]*) ")
 _STAMP = re.compile(rf"^(?:L\d{{1,6}} )?(?:{PERSON_MARK} )?\[\d{{4}}-\d\d-\d\d(?: \d\d:\d\d)?\] ")
 
@@ -279,7 +282,13 @@ class _LineReader:
         sourced = [x for x in lines if x.refs or not self._finder.has_script_of(x.text)]
         texts = {prompts.to_one_line(line.text) for line in self.request.memory_lines}
         verified = [x for x in sourced if not x.unverified or x.text in texts]
-        return verified or sourced or lines
+        useful = [x for x in verified if not (x.is_quote and self._rests_on_little(x))]
+        return useful or verified or sourced or lines
+
+    def _rests_on_little(self, line: ReplyLine) -> bool:
+        """Return whether the sources are messages of a few words, such as "yes, grand"."""
+        texts = [m.text for m in self.request.messages if m.ref in line.refs]
+        return not any(is_salient(x) or len(content_words(x)) >= _MIN_QUOTED_WORDS for x in texts)
 
     def _in_words_of_memory(self, line: ReplyLine) -> ReplyLine:
         if not line.refs or self._finder.score(line.text, line.refs[0]) < _SAME_SCORE:
@@ -322,11 +331,20 @@ class _LineReader:
         if cites_all or self.request.form is PromptForm.SIMPLE:
             refs = []  # refs to everything say nothing, and the simple form shows no numbers
         if not self.is_offline:
-            text = self._without_comment(_without_marks(text))
+            text = self._without_additions(_without_marks(text))
         return ReplyLine(text, tuple(refs[:MAX_SOURCES]), statement.kind)
 
-    def _without_comment(self, text: str) -> str:
-        """Return a text without the model's own remark at its end."""
+    def _without_additions(self, text: str) -> str:
+        """Return a text without the model's own remark and, in the simple form, a message's time.
+
+        A small model also puts names in backticks.
+        """
+        if self.request.form is PromptForm.SIMPLE:
+            for author in self._finder.authors:
+                text = text.replace(f"`{author}`", author)
+            time = _TIME_AT_END.search(text)
+            if time and not any(time[1] in source for source in self.request.source_texts):
+                text = text[: time.start()] + text[time.end() :]
         comment = _COMMENT.search(text)
         if comment is None or self._finder.best_score(comment[0]) >= MIN_SCORE:
             return text

@@ -29,6 +29,7 @@ _LABEL = re.compile(
 )
 _BRACKETED_LABEL = re.compile(r"[\[(（【](?P<label>[^\W\d_][^\[\]()（）【】]{0,24})[\])）】]\s*")
 _BOLD = re.compile(r"\*\*(?=\S)(.+?)(?<=\S)\*\*|(?<!\w)__(?=\S)(.+?)(?<=\S)__(?!\w)")
+_BOLD_TAG = re.compile(r"<(b|strong)>(.+?)</\1>", re.IGNORECASE)
 _TITLE = re.compile(
     r"(?:\*\*|__)(?P<title>[^*_]{1,60}?)(?:[:：](?:\*\*|__)|(?:\*\*|__)\s?[:：])\s*(?=\S)"
 )
@@ -188,6 +189,7 @@ def clean_statement(statement: Statement) -> Statement:
         text, label_kind = _split_label(text)
         kind = label_kind or kind
     text, last_spans = split_refs(_without_title(text))
+    text = _BOLD_TAG.sub(r"\2", text)
     text = _BOLD.sub(lambda match: match[1] or match[2], text).strip()
     if quoted := _QUOTED.fullmatch(text):
         text = quoted["inside"].strip()

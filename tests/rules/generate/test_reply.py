@@ -316,6 +316,7 @@ MEETING = short(
         *messages("I will be the scribe, since Dave is away", author="Sam"),
         *messages("the meeting moves from 18:00 to 19:00 today", author="Jim", first=2),
         *messages("ok, there were no action points", author="Sam", first=3),
+        *messages("nice one", author="Jim", first=4),
     ]
 )
 
@@ -325,6 +326,9 @@ MEETING = short(
     [
         ("**Scribe:** Sam will be the scribe.", "Sam will be the scribe."),
         ("**Sam:** will be the scribe.", "Sam: will be the scribe."),
+        ("`Sam` will be the scribe. [2026-11-02 09:00]", "Sam will be the scribe."),
+        ("Sam will be the scribe (2026-11-02).", "Sam will be the scribe."),
+        ("Jim: nice one", None),
         (
             "The meeting moves to 19:00, indicating good coordination between the teams.",
             "The meeting moves to 19:00.",
@@ -490,6 +494,7 @@ FIRST, SECOND = (text for text, _ in LINES)
         f"- [decision] {FIRST} [2]\n- (task) {SECOND} [3]",
         f"- [2] Decision: {FIRST}\n- [3] Task – {SECOND}",
         f"## Decisions\n- {FIRST} [2]\n\n## Open tasks\n- {SECOND} [3]",
+        f"- <b>Ben</b>{FIRST.removeprefix('Ben')} [2]\n- {SECOND} [3]",
         f"**Decisions:**\n- {FIRST}\n**Tasks**\n- {SECOND}\n**Questions:**\n- None.",
         f"- **Decisions:**\n  - {FIRST}\n- **Tasks:**\n  - {SECOND}",
         f"Decisions:\n- {FIRST}\nOpen questions:\n- No open questions.\nTasks:\n- {SECOND}",
