@@ -36,7 +36,7 @@ class _BadReplyError(Exception):
 
     def __init__(self, reply: Reply, fault: str) -> None:
         # The caller parses this as a reply to the whole request, which may hide the fault.
-        self.reply = replace(reply, finish_reason=fault) if reply.finish_reason == "stop" else reply
+        self.reply = replace(reply, finish_reason=fault)
 
 
 @dataclass

@@ -48,11 +48,12 @@ def forgotten_marked_lines(lines: Sequence[ReplyLine], request: Request) -> Iter
 
 
 def lines_after(lines: Sequence[ReplyLine], request: Request) -> Iterator[ReplyLine]:
-    """Yield highlights of what comes after the last source of a reply that was cut off."""
+    """Yield highlights of what is salient after the last source of a reply that was cut off."""
     last = max((ref for line in lines for ref in line.refs), default=0)
-    refs = [message.ref for message in request.messages]
-    refs += [line.ref for line in request.memory_lines]
-    yield from _highlights_of(request, {ref for ref in refs if ref > last})
+    texts = [(message.ref, message.text) for message in request.messages]
+    texts += [(line.ref, line.text) for line in request.memory_lines]
+    salient = {ref for ref, text in texts if ref > last and salience.is_salient(text)}
+    yield from _highlights_of(request, salient)
 
 
 def _highlights_of(request: Request, refs: Set[int]) -> Iterator[ReplyLine]:
@@ -79,8 +80,8 @@ def _highlights_of(request: Request, refs: Set[int]) -> Iterator[ReplyLine]:
 def most_salient(lines: Sequence[ReplyLine], request: Request) -> Sequence[ReplyLine]:
     """Return the lines within the limits of a request, in their order.
 
-    The token limit applies to the simple form, which gets more room than that. Marked decisions and
-    tasks always stay.
+    The token limit applies to the simple form, which gets more room than that. The best line and marked
+    decisions and tasks always stay.
     """
     max_lines = len(lines) if request.max_lines is None else request.max_lines
     sizes = [estimate_tokens(line.text) for line in lines]
@@ -93,11 +94,12 @@ def most_salient(lines: Sequence[ReplyLine], request: Request) -> Sequence[Reply
         worth = salience.worth_per_token(text, words[n], worths, sizes[n])
         return salience.is_marked(text), worth
 
-    chosen: set[int] = set()
+    chosen: list[int] = []
     for n in sorted(range(len(lines)), key=value, reverse=True):
-        fits = len(chosen) < max_lines and sum(sizes[m] for m in chosen) + sizes[n] <= max_tokens
-        if fits or salience.is_marked(lines[n].text):
-            chosen.add(n)
+        fits = len(chosen) < max_lines and sizes[n] <= max_tokens
+        if fits or not chosen or salience.is_marked(lines[n].text):
+            chosen.append(n)
+            max_tokens -= sizes[n]
     return [lines[n] for n in sorted(chosen)]
 
 

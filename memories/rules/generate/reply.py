@@ -4,7 +4,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 from memories.rules.generate import prompts
 from memories.rules.generate.faults import Fault
@@ -33,6 +33,7 @@ from memories.rules.memory.operations import (
     apply_operations,
     order_lines,
 )
+from memories.rules.memory.repetition import brings_news, repeats
 from memories.rules.memory.sources import MIN_SCORE, SourceFinder, search_words, significant_words
 from memories.rules.salience import content_words, is_salient
 from memories.rules.summariser import (
@@ -49,10 +50,8 @@ from memories.rules.summariser import (
 # `llm.request_runner` puts the fault of a part in the place of the finish reason.
 _FAULT_OF_FINISH = {fault.value: fault for fault in Fault} | {"max_tokens": Fault.LENGTH}
 _PROMPT_SHARE = 0.75  # of a line's words: the line repeats the prompt
-_REPEATED_SHARE = 0.9  # of a new line's words: the line repeats an existing one
 _SAME_SCORE = 0.7  # of a source: the line of a small model says the same
 _MIN_QUOTED_WORDS = 3  # of a message that a small model may copy
-_TEXTS = 5_000  # whose words a process keeps: each new line is compared with the same lines
 
 # A remark of the model at the end of a sentence.
 _COMMENT = re.compile(
@@ -86,7 +85,7 @@ def parse_reply(reply: Reply, request: Request) -> ParsedReply:
     if request.uses_operations and not is_offline:
         return _parse_operations(text, reader, reply)
     statements = parse_statements(text)
-    lines = reader.read(statements)
+    lines: Sequence[ReplyLine] = reader.read(statements)
     if request.uses_operations:
         return _parse_highlights(lines, reply, request)
     calls = reply.calls if request.only_adds else 1
@@ -96,18 +95,19 @@ def parse_reply(reply: Reply, request: Request) -> ParsedReply:
         return _parse_highlights(lines, reply, request)
     if is_in_wrong_language(lines, request):
         return ParsedReply(fault=Fault.WRONG_LANGUAGE)
+    if request.form is PromptForm.SIMPLE and is_cut:
+        lines = [*lines, *lines_after(lines, request)]
+    lines = most_salient(lines, request)
     if request.only_adds:
-        lines = (*lines, *_unrepeated_forgotten_lines(lines, request))
-        return apply_additions(request, lines, _repeats)
+        forgotten = _unrepeated_forgotten_lines(lines, request)
+        return apply_additions(request, [*lines, *forgotten], repeats)
     if request.form is PromptForm.SIMPLE:
-        if is_cut:
-            lines = (*lines, *lines_after(lines, request))
-        lines = (*lines, *forgotten_marked_lines(lines, request))
+        lines = [*lines, *forgotten_marked_lines(lines, request)]
     if not request.begins_text:
-        return ParsedReply(most_salient(lines, request))
+        return ParsedReply(lines)
     if request.form is PromptForm.SIMPLE:
-        return apply_additions(request, lines, _repeats)
-    return apply_operations(request, [Change(line, (), line.refs) for line in lines], _repeats)
+        return apply_additions(request, lines, repeats)
+    return apply_operations(request, [Change(line, (), line.refs) for line in lines], repeats)
 
 
 def readable_text(reply: Reply) -> str:
@@ -135,7 +135,7 @@ def _unrepeated_forgotten_lines(
 ) -> Iterator[ReplyLine]:
     """Yield the lasting lines to add that no line of the reply rests on or repeats."""
     for forgotten in forgotten_lines(lines, request):
-        if not any(_repeats(line.text, forgotten.text) for line in lines):
+        if not any(repeats(line.text, forgotten.text) for line in lines):
             yield forgotten
 
 
@@ -152,7 +152,7 @@ def _parse_operations(text: str, reader: "_LineReader", reply: Reply) -> ParsedR
             return ParsedReply(fault=fault)
         if is_in_wrong_language(new_lines, request):
             return ParsedReply(fault=Fault.WRONG_LANGUAGE)
-    parsed = apply_operations(request, changes, _repeats)
+    parsed = apply_operations(request, changes, repeats)
     is_repetition = all(reason == DropReason.DUPLICATE for _, reason in parsed.dropped)
     if not parsed.lines or (len(parsed.dropped) == len(changes) and not is_repetition):
         return ParsedReply(fault=Fault.NO_OPERATION)
@@ -174,7 +174,7 @@ def _parse_highlights(lines: Sequence[ReplyLine], reply: Reply, request: Request
         if line.text not in kept and not line.by_person
     ]
     for old in missing:
-        if repetition := next((line for line in lines if _repeats(line.text, old.text)), None):
+        if repetition := next((line for line in lines if repeats(line.text, old.text)), None):
             superseded.setdefault(old.ref, repetition.text)
     archived = [
         ReplyLine(line.text, (line.ref,), line.kind)
@@ -189,19 +189,6 @@ def _parse_highlights(lines: Sequence[ReplyLine], reply: Reply, request: Request
     )
 
 
-def _repeats(text: str, earlier: str) -> bool:
-    """Return whether a text contains nine of ten words, and all figures, of an earlier text."""
-    words = _words_of(earlier)
-    shared = words & _words_of(text)
-    figures = {word for word in words if any(map(str.isdigit, word))}
-    return len(shared) >= _REPEATED_SHARE * len(words) and figures <= shared
-
-
-@lru_cache(maxsize=_TEXTS)
-def _words_of(text: str) -> frozenset[str]:
-    return frozenset(search_words(text))
-
-
 def _parse_nothing(reply: Reply, request: Request) -> ParsedReply:
     """Return the result of NOTHING: no change by a merge, no memory, or a fault.
 
@@ -213,9 +200,9 @@ def _parse_nothing(reply: Reply, request: Request) -> ParsedReply:
     if refused and refused.issuperset(inputs):
         return ParsedReply(fault=Fault.CONTENT_FILTER)
     if request.uses_operations:
-        return apply_operations(request, [], _repeats)
+        return apply_operations(request, [], repeats)
     if request.only_adds:
-        return apply_additions(request, forgotten_lines((), request), _repeats)
+        return apply_additions(request, forgotten_lines((), request), repeats)
     messages = [message for message in request.messages if message.ref not in refused]
     is_right = reply.model == OFFLINE or prompts.may_keep_nothing(
         replace(request, messages=messages)
@@ -291,9 +278,12 @@ class _LineReader:
         return not any(is_salient(x) or len(content_words(x)) >= _MIN_QUOTED_WORDS for x in texts)
 
     def _in_words_of_memory(self, line: ReplyLine) -> ReplyLine:
-        if not line.refs or self._finder.score(line.text, line.refs[0]) < _SAME_SCORE:
+        source = self._memory_lines.get(line.refs[0]) if line.refs else None
+        if source is None or self._finder.score(line.text, source.ref) < _SAME_SCORE:
             return line
-        return self._highlight(replace(line, refs=line.refs[:1]))
+        if brings_news(line.text, source.text):
+            return line
+        return self._highlight(replace(line, refs=(source.ref,)))
 
     def _highlight(self, line: ReplyLine) -> ReplyLine:
         """Return a line with the text and kind of the memory line that is its first source, if any."""

@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 
 from memories.rules.generate.faults import Fault
+from memories.rules.generate.prompts import shown_references
 from memories.rules.language import detect_language
 from memories.rules.summariser import ReplyLine, Request
 from memories.rules.tokens import estimate_tokens
@@ -47,7 +48,7 @@ def find_fault(
     limit = _TOO_LONG * max(calls, 1) * max(request.max_tokens, _SMALLEST_LIMIT)
     if size > limit + repeated:
         return Fault.TOO_LONG
-    inputs = [*request.source_texts, *(reference.text for reference in request.references)]
+    inputs = [*request.source_texts, *(reference.text for reference in shown_references(request))]
     if size <= _SHORTEST_REPLY and sum(map(estimate_tokens, inputs)) >= _LONG_INPUT:
         return Fault.TOO_SHORT
     return None

@@ -403,6 +403,7 @@ def test_a_merge_of_refused_lines_is_a_fault(form: PromptForm, existing: list[Me
     assert parse_reply(refused, request).fault == Fault.CONTENT_FILTER
 
 
+PLANNED = "The launch is planned on 18 November."
 LAUNCHES = ["The launch is on 18 November.", "The launch moved to 26 November."]
 
 
@@ -608,6 +609,39 @@ def test_unverified_lines_of_a_small_model_are_left_out_beside_verified_ones() -
         reading = parse_reply(replace(reply(rows), form=PromptForm.SIMPLE), BACKUPS)
         assert [line.text for line in reading.lines] == texts
     assert reading.lines[0].unverified
+
+
+@pytest.mark.parametrize(
+    ("news", "row", "expected"),
+    [
+        ("We talked about it: 26 November then.", "The launch is planned on 26 November.", None),
+        ("We talked about it: no, it is not.", "The launch is not planned on 18 November.", None),
+        ("We talked about it.", "Rina: the launch is planned on 18 November.", PLANNED),
+    ],
+)
+def test_news_in_the_simple_form_keeps_its_words(news: str, row: str, expected: str | None) -> None:
+    additions = added(news, first=2)
+    request = long(existing=memory(PLANNED), additions=additions, operations=True)
+    reading = parse_reply(replace(reply(f"- {row}"), form=PromptForm.SIMPLE), request)
+    assert reading.lines[-1].text == (expected or row)
+
+
+def test_a_line_of_a_small_model_keeps_all_its_sources() -> None:
+    text = "We take Bolt, it costs 1,200 dollars a year; the old server goes off on 20 November."
+    reading = parse_reply(replace(reply(f"- {text}"), form=PromptForm.SIMPLE), BACKUPS)
+    assert reading.lines[0].refs == (2, 4)
+
+
+def test_small_talk_after_a_cut_reply_is_left_out() -> None:
+    talk = [*BACKUPS.messages[:3], *messages("thanks!", "haha nice", author="Ana", first=4)]
+    simple = replace(reply(f"- {FIRST}\n- {SECOND}\n- An", "length"), form=PromptForm.SIMPLE)
+    lines = parse_reply(simple, replace(BACKUPS, messages=talk)).lines
+    assert [line.text for line in lines] == [FIRST, SECOND]
+
+
+def test_one_line_above_the_limit_stays() -> None:
+    simple = replace(reply(f"- {FIRST}"), form=PromptForm.SIMPLE)
+    assert len(parse_reply(simple, replace(BACKUPS, max_tokens=4)).lines) == 1
 
 
 def test_the_most_salient_lines_of_a_long_reply_in_the_simple_form() -> None:
