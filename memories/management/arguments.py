@@ -41,13 +41,22 @@ def add_workspace(parser: argparse.ArgumentParser, summary: str = ONLY_WORKSPACE
 
 @contextmanager
 def needs_database() -> Iterator[None]:
-    """Raise ``CommandError`` if the database cannot be read."""
+    """Raise ``CommandError`` after an error of a database that is unreachable or lacks migrations."""
     try:
         yield
     except DatabaseError as error:
+        if _is_migrated():  # for example a lock that another process holds
+            raise
         raise CommandError(
             f"The database cannot be read: run `{PROGRAM} migrate` first, or see DATABASE_URL."
         ) from error
+
+
+def _is_migrated() -> bool:
+    try:
+        return not unapplied_migrations()
+    except DatabaseError:
+        return False
 
 
 @needs_database()

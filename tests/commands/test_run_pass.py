@@ -141,3 +141,34 @@ def test_a_command_without_a_database_says_what_to_do(arguments):
 
     with connection.execute_wrapper(refuse), pytest.raises(CommandError, match="cannot be read"):
         call_command(*arguments.split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "statement"),
+    [
+        ("costs price tiny 1 2", "INSERT"),
+        ("jobs", 'FROM "memories_job"'),
+        ("rotate_keys", 'FROM "memories_slackconnection"'),
+        ("sync_schedules", "INSERT"),
+    ],
+)
+def test_another_error_of_the_database_is_not_answered_with_migrate(arguments, statement):
+    with refused(statement), pytest.raises(OperationalError, match="locked"):
+        call_command(*arguments.split())
+
+
+def test_pending_migrations_do_not_hide_another_error_of_upgrade_check(monkeypatch):
+    monkeypatch.setattr("memories.management.arguments.unapplied_migrations", lambda: 1)
+    with refused('FROM "memories_heartbeat"'), pytest.raises(OperationalError, match="locked"):
+        call_command("upgrade_check")
+
+
+def refused(statement):
+    """Return a context in which queries with this text find a lock."""
+
+    def refuse(execute, sql, *others):
+        if statement in sql:
+            raise OperationalError("database is locked")
+        return execute(sql, *others)
+
+    return connection.execute_wrapper(refuse)

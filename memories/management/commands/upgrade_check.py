@@ -27,9 +27,9 @@ class Command(BaseCommand):
     )
     requires_system_checks = ()
 
-    @arguments.needs_database()
     def handle(self, *args: Any, **options: Any) -> None:
-        executor = MigrationExecutor(connection)
+        with arguments.needs_database():
+            executor = MigrationExecutor(connection)
         plan = [step for step, _ in executor.migration_plan(executor.loader.graph.leaf_nodes())]
         tables = set(connection.introspection.table_names())
         self.stdout.write(f"Memory Hub {__version__}")

@@ -1,6 +1,6 @@
 """Model calls: the reservation of each claim of a job, then its usage."""
 
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from typing import Any
 
 from django.db import models
@@ -38,14 +38,13 @@ class ModelCallQuerySet(AudienceQuerySet["ModelCall"]):
         since = self.filter(day__gte=cap.first_day(today))
         return since if cap.workspace_id is None else since.filter(workspace=cap.workspace_id)
 
-    def running(self, now: datetime) -> "ModelCallQuerySet":
-        """Return calls whose workers still wait for a reply. It may use less than is reserved."""
-        return self.filter(
-            ended_at=None,
-            job__state=JobState.CLAIMED,
-            job__fence=F("fence"),
-            job__lease_until__gte=now,
-        )
+    def running(self, now: datetime, lease: timedelta) -> "ModelCallQuerySet":
+        """Return calls that still wait for a reply. It may use less than is reserved.
+
+        A call without a job (a probe or a question) runs for at most one lease.
+        """
+        claimed = Q(job__state=JobState.CLAIMED, job__fence=F("fence"), job__lease_until__gte=now)
+        return self.filter(claimed | Q(job=None, began_at__gte=now - lease), ended_at=None)
 
     def committed(self) -> tuple[int, int]:
         """Return the tokens and millionths of a dollar that are spent or reserved.

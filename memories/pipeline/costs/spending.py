@@ -165,7 +165,7 @@ class CallBudget:
         micros = price.micros(tokens_in, bound.completion_tokens) if price else None
         for why, limit, calls in self._limits(job, now):
             if text := find_refusal(tokens, micros, limit):
-                ended = limit.without(*calls.running(now).committed())
+                ended = limit.without(*calls.running(now, self.lease).committed())
                 may_fit_soon = limit.until and not find_refusal(tokens, micros, ended)
                 return Refused(why, text, now + self.pause if may_fit_soon else limit.until)
         if job is not None and not job.renew(now, self.lease):

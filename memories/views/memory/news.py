@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 
-from django.db.models import Count, Exists, OuterRef, Q, Subquery
+from django.db.models import Count, Exists, F, OuterRef, Q, Subquery
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
@@ -154,10 +154,7 @@ def load_news(
     if since.us is None:
         changed = unseen_memories(access.unmuted_memories, access.reader.user_id)
     else:
-        # The time of the messages counts: an import today may bring lines of last year.
-        start_us = since.us if since.late_us is None else since.late_us
-        lines = Line.objects.filter(version=OuterRef("current"), at_us__gt=start_us, redacted=False)
-        changed = access.unmuted_memories.filter(Exists(lines))
+        changed = _with_new_lines(access, since)
     if folded is not None:
         changed |= access.unmuted_memories.filter(pk=folded)
     choices = access.preferences.items()
@@ -179,11 +176,29 @@ def load_news(
     return news
 
 
+def _with_new_lines(access: WorkspaceAccess, since: Since) -> MemoryQuerySet:
+    """Return the memories with lines after `Since.start_of_news`.
+
+    The time of the messages counts: an import today may bring lines of last year.
+    """
+    start_us = since.us if since.late_us is None else since.late_us
+    lines = Line.objects.filter(version=OuterRef("current"), at_us__gt=start_us, redacted=False)
+    changed = access.unmuted_memories.filter(Exists(lines))
+    if since.late_us is None:
+        return changed
+    changed = changed.alias(
+        newest_us=Subquery(lines.order_by("-at_us").values("at_us")[:1]),
+        known_until_us=_base(access, since, "until_us"),
+    )
+    late = Q(known_until_us__gt=0, newest_us__gt=F("known_until_us"))
+    return changed.filter(Q(newest_us__gt=since.us) | late)
+
+
 def load_entries(
     memories: MemoryQuerySet, access: WorkspaceAccess, since: Since, folded: int | None = None
 ) -> list[NewsEntry]:
     """Load memories with the reader's marks, their current texts and their bases. Two queries."""
-    marked = with_marks(memories, access.reader, base_id=_base_id(access, since))
+    marked = with_marks(memories, access.reader, base_id=_base(access, since, "pk"))
     version_ids = {key for memory in marked for key in (memory.current_id, memory.base_id)}
     versions = for_display(
         MemoryVersion.objects.filter(pk__in=[pk for pk in version_ids if pk is not None])
@@ -206,8 +221,8 @@ def load_entries(
     return entries
 
 
-def _base_id(access: WorkspaceAccess, since: Since) -> Subquery:
-    """Return the key of the version of a memory that the reader saw last, or could read then.
+def _base(access: WorkspaceAccess, since: Since, column: str) -> Subquery:
+    """Return a column of the version of a memory that the reader saw last, or could read then.
 
     A version that they may no longer read is replaced by the one before it.
     """
@@ -219,7 +234,7 @@ def _base_id(access: WorkspaceAccess, since: Since) -> Subquery:
     else:
         seen = versions.filter(created_at__lte=from_micros(since.us))
         seen = seen.order_by("-until_us", "-number")
-    return Subquery(seen.values("pk")[:1])
+    return Subquery(seen.values(column)[:1])
 
 
 def load_details(entries: Sequence[NewsEntry], access: WorkspaceAccess, since: Since) -> None:

@@ -20,7 +20,7 @@ from memories.models import (
 from memories.pipeline.costs.spending import CallBudget, Refused
 from memories.rules.memory.identity import MemoryType
 from memories.rules.summariser import SummariserError, Usage
-from tests.factories import ChannelFactory, make_job
+from tests.factories import ChannelFactory, make_call, make_job
 
 pytestmark = [pytest.mark.django_db, pytest.mark.postgres("reservations under row locks")]
 
@@ -151,6 +151,25 @@ def test_a_job_behind_a_running_call_waits_for_the_call_and_not_for_the_period(
     assert isinstance(refused, Refused) and refused.until == datetime(2026, 2, 1, tzinfo=UTC)
     budget_of(channel.workspace).settle(running, Usage(900, 100, 1), BOUND, after_lease)
     assert isinstance(reserve(channel, after_lease), ModelCall)
+
+
+@pytest.mark.parametrize("scope", ["workspace", "installation"])
+def test_a_job_behind_a_running_call_without_a_job_waits_for_the_call(
+    channel: Channel, scope: str
+) -> None:
+    """A question or a probe has no lease, so it counts as running for the time of one."""
+    workspace = channel.workspace if scope == "workspace" else None
+    Cap.objects.create(workspace=workspace, period="month", tokens=2 * RESERVED - 1)
+    at = {"began_at": NOON, "day": NOON.date()}
+    call = make_call(job=None, workspace=workspace, fence=0, tokens=RESERVED, **at)
+    after_lease = NOON + LEASE + timedelta(seconds=1)
+    soon = NOON + timedelta(seconds=settings.MEMORYHUB_BACK_OFF)
+    for now, until in ((NOON, soon), (after_lease, datetime(2026, 2, 1, tzinfo=UTC))):
+        refused = reserve(channel, now)
+        assert isinstance(refused, Refused) and refused.until == until
+    call.settle(NOON, tokens=RESERVED)
+    refused = reserve(channel)
+    assert isinstance(refused, Refused) and refused.until == datetime(2026, 2, 1, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(

@@ -20,11 +20,21 @@ from memories.models import (
     DigestDelivery,
     Line,
     Member,
+    Memory,
     User,
     Workspace,
 )
 from memories.rules.memory.digests import RETRY_AFTER
-from tests.factories import MONDAY, MemberFactory, MessageFactory, WorkspaceFactory, make_version
+from memories.rules.memory.identity import MemoryType
+from memories.views.memory import news
+from tests.factories import (
+    MONDAY,
+    ChannelFactory,
+    MemberFactory,
+    MessageFactory,
+    WorkspaceFactory,
+    make_version,
+)
 from tests.views.conftest import Cast
 
 pytestmark = pytest.mark.postgres("conditional updates decide who sends an e-mail")
@@ -291,3 +301,25 @@ def test_messages_just_before_the_end_of_a_period_are_in_the_next_digest(cast: C
     assert "The venue is booked" in mail.outbox[1].body
     assert "We launch on Monday" not in mail.outbox[1].body
     assert run(wednesday + timedelta(days=1)) == 0  # and in no other one
+
+
+def test_a_channel_of_the_last_digest_takes_no_place_of_one_with_news(
+    cast: Cast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its text is the newest one, but has no message after the last digest."""
+    monkeypatch.setattr(news, "DIGEST_CHANNELS", 1)
+    subscribe(cast, "member")
+    quiet = Memory.objects.of_channel(
+        ChannelFactory(workspace=cast.workspace), MemoryType.LONG_TERM
+    )
+    for memory, text, said_at, remembered_at in (
+        (cast.memory, "Aya owns iOS", MONDAY.replace(hour=11), MONDAY.replace(hour=12)),
+        (quiet, "Ben sends the invoice", TUESDAY.replace(hour=6), TUESDAY.replace(hour=6)),
+        (cast.memory, "The venue is booked", TUESDAY.replace(hour=5), TUESDAY),
+    ):
+        message = MessageFactory(channel=memory.channel, at=said_at)
+        with time_machine.travel(remembered_at, tick=False):
+            make_version(memory=memory, text=f"- {text}", sources=[message], until=said_at)
+    assert run(TUESDAY + timedelta(days=1)) == 1
+    assert "The venue is booked" in mail.outbox[0].body
+    assert "invoice" not in mail.outbox[0].body
