@@ -243,8 +243,8 @@ def test_a_search_stays_in_its_channel(cast, token, ask, name, q):
     for channel in (cast.public, notes):
         MessageFactory(channel=channel, text=f"a zebra in {channel.name}")
     index.index_pending()
-    found = ask(token("member"), "search", data={"q": q, "in": name}).json()["results"]
-    assert [hit["snippet"] for hit in found] == ["a zebra in notes"]
+    hits = ask(token("member"), "search", data={"q": q, "in": name}).json()["results"]
+    assert [hit["snippet"] for hit in hits] == ["a zebra in notes"]
 
 
 def test_a_search_finds_no_message_that_was_revoked_as_a_source(cast, token, ask):
@@ -254,8 +254,8 @@ def test_a_search_finds_no_message_that_was_revoked_as_a_source(cast, token, ask
     revoke_message(attack, by=None)
     index.index_pending()
     key = token("member")
-    found = ask(key, "search", data={"q": "zebra"}).json()["results"]
-    assert [hit["snippet"] for hit in found] == ["zebra crossing"]
+    hits = ask(key, "search", data={"q": "zebra"}).json()["results"]
+    assert [hit["snippet"] for hit in hits] == ["zebra crossing"]
     assert ask(key, f"messages/{attack.pk}").status_code == 404
 
 
