@@ -39,12 +39,17 @@ class ChannelQuerySet(AudienceQuerySet["Channel"]):
         """Leave out channels in the middle of their first sync.
 
         It reads the newest messages first. Until it reaches the oldest ones, the ends of segments
-        are unknown. Then it reads the threads. One that fails is not waited for.
+        are unknown. Then it reads the threads. One that fails, or cannot be read any more, is not
+        waited for.
         """
         reads_history = Q(sync__synced_ts="") & ~Q(sync__history_newest_ts="")
-        reads_threads = Q(sync__synced_at=None, sync__history_started_at__isnull=False) & ~Q(
-            sync__error_code="failed"
-        )
+        reads_threads = Q(
+            sync__synced_at=None,
+            sync__history_started_at__isnull=False,
+            is_followed=True,
+            forgotten_at__isnull=True,
+            bot_is_in=True,
+        ) & ~Q(sync__error_code="failed")
         return self.filter(Q(sync=None) | ~(reads_history | reads_threads))
 
     def followed(self) -> "ChannelQuerySet":
@@ -106,7 +111,8 @@ class Channel(models.Model):
         default=False,
         help_text=_("Shares the long-term memory of a private channel with the whole workspace."),
     )
-    # A private channel that was public before: private since then. Null: as long as it is known.
+    # Since when a channel that was public before is private, or last was. Null: as long as it is
+    # known.
     private_since = models.DateTimeField(null=True, blank=True, editable=False)
     # Everything in it was forgotten then: older messages are not stored again.
     forgotten_at = models.DateTimeField(_("forgotten"), null=True, blank=True)

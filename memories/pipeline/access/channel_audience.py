@@ -88,7 +88,6 @@ def publish(channel: Channel) -> None:
     changes = Proposal.objects.filter(created, memory__channel=channel)
     changes.filter(version__audience=Audience.SCOPE).delete()
     ChannelSync.objects.filter(channel=channel).update(error_code="", error_text="")
-    channel.update_fields({"private_since": None})
 
 
 @transaction.atomic

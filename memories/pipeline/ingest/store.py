@@ -7,16 +7,14 @@ else (`redaction.redactor`).
 """
 
 import json
-from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
 
 from django.db import transaction
-from django.db.models import Exists, OuterRef
 
 from memories.models import Channel, Message, Person, Segment, SlackConnection
+from memories.pipeline.ingest.private_days import mark_private_days
 from memories.pipeline.ingest.roster import add_row_ids
 from memories.pipeline.redaction.redactor import redact_messages
 from memories.pipeline.redaction.removed import RemovedMessage
@@ -42,8 +40,6 @@ BATCH_CHARACTERS = 8_000_000
 FORGOTTEN = skipped("forgotten")
 TOO_OLD = skipped("older than messages are kept")
 OWN_MESSAGE = skipped("posted by the hub")  # it repeats what is remembered already
-TO_PUBLIC = "channel_convert_to_public"  # subtypes of notices
-CONVERSIONS = ("channel_convert_to_private", TO_PUBLIC)
 
 _SOURCE_FIELDS = ("username", "subtype", "is_notice", "is_bot", "text", "raw", "edited_ts")
 _PLACE_FIELDS = ("author_id", "broadcast", "thread_ts", "reply_count", "latest_reply")
@@ -112,9 +108,7 @@ def _store_batch(
     """Store a batch; ``row_ids`` caches the authors' row ids by Slack id."""
     # The lock keeps out other writers, which could insert a message twice, and a pass that cuts
     # segments, which could miss an edit. It also waits for a forget of the channel.
-    private = Message.objects.filter(channel=OuterRef("pk")).from_private_days()
-    rows_with_lock = Channel.objects.annotate(has_private_days=Exists(private)).select_for_update()
-    locked: Any = rows_with_lock.get(pk=channel.pk)
+    locked = Channel.objects.select_for_update().get(pk=channel.pk)
     add_row_ids(channel.workspace, _authors(batch), row_ids)
     batch = _without_removed_embeds(channel, batch)
     exclusions = _Exclusions.of(channel, locked.forgotten_at, now_us)
@@ -152,26 +146,11 @@ def _store_batch(
             elif not root.thread_ts:
                 root.thread_ts = root.ts
                 changes.add_placed(root)
-    if locked.has_private_days and changes.new:
-        _mark_private_days(channel, changes.new)
+    mark_private_days(locked, changes.new, changes.filled)
     changes.save(channel)
     revoked = Person.objects.filter(pk__in=set(row_ids.values()), is_revoked=True).values("pk")
     channel.messages.filter(ts__in=keys, author__in=revoked).update(is_revoked=True)
     return outcomes
-
-
-def _mark_private_days(channel: Channel, new: Sequence[Message]) -> None:
-    """Restrict new messages to the members if the next notice says that the channel turned public.
-
-    A channel that the hub never read while it was private is public as a whole.
-    """
-    stored = channel.messages.filter(subtype__in=CONVERSIONS)
-    conversions = dict(stored.values_list("micros", "subtype"))
-    conversions |= {row.micros: row.subtype for row in new if row.subtype in CONVERSIONS}
-    times = sorted(conversions)
-    for row in new:
-        following = times[bisect_right(times, row.micros) :]
-        row.was_private = bool(following) and conversions[following[0]] == TO_PUBLIC
 
 
 def _authors(batch: Sequence[MessageIn]) -> dict[str, tuple[str, str]]:
@@ -309,6 +288,7 @@ class _Changes:
     def __init__(self, live_us: int) -> None:
         self._live_us = live_us
         self.new: list[Message] = []
+        self.filled: list[Message] = []  # stored placeholders whose message came
         self._changed: dict[int, Message] = {}
         self._placed: dict[int, Message] = {}
         self._reported: set[int] = set()  # roots with replies that no sync may have read
@@ -349,6 +329,8 @@ class _Changes:
             self._stale_segments.update(filter(None, (row.segment_id, row.thread_segment_id)))
             if row.pk:
                 self._changed[row.pk] = row
+                if was == Message.State.MISSING:
+                    self.filled.append(row)
         elif is_placed:
             self.add_placed(row)
         if was == Message.State.MISSING:

@@ -1,6 +1,7 @@
 """Coverage of a channel."""
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from django.utils.functional import Promise
@@ -104,3 +105,22 @@ def test_a_channel_without_sync_state_is_not_failing():
     set_sync(row, error_code="internal_error", history_newest_ts="1.000000")
     assert Channel.objects.failing({""}).get() == row
     assert not Channel.objects.past_first_sync().exists()
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("change", "waits"),
+    [
+        ({}, True),
+        ({"bot_is_in": False}, False),
+        ({"bot_is_in": False, "is_archived": True}, False),
+        ({"is_followed": False}, False),
+        ({"is_followed": False, "forgotten_at": NOW}, False),
+    ],
+    ids=["readable", "without the bot", "archived", "unfollowed", "forgotten"],
+)
+def test_threads_that_no_sync_can_read_are_not_waited_for(change: dict[str, Any], waits: bool):
+    row = ChannelFactory(is_followed=True, bot_is_in=True)
+    set_sync(row, synced_ts="1.000000", synced_at=None, history_started_at=NOW)
+    row.update_fields(change)
+    assert Channel.objects.past_first_sync().exists() is not waits

@@ -136,6 +136,8 @@ def test_what_was_said_in_private_since_the_last_sync_stays_with_the_members(
     slack.say(CLOSED, "U1", "made it public", ts(0.4), subtype="channel_convert_to_public")
     slack.say(CLOSED, "U1", "hello all", ts(0.3))
     slack.say(CLOSED, "U1", "a late answer", ts(0.2), thread=ts(0.5))
+    # With this one a page contains a reply, and neither its root nor the notice.
+    slack.say(CLOSED, "U1", "for all", ts(0.1), thread=ts(0.5), subtype="thread_broadcast")
     sync(LATER)
     closed = workspace.channels.get(slack_id=CLOSED)
     assert closed.kind == "public"
@@ -145,6 +147,7 @@ def test_what_was_said_in_private_since_the_last_sync_stays_with_the_members(
         "made it public",
         "hello all",
         "a late answer",
+        "for all",
     ]
     assert texts(workspace, CLOSED)[:3] == ["between us", "not for all", "nor this"]
 
