@@ -47,8 +47,9 @@ def test_a_member_sees_only_visible_costs(spent: Cast) -> None:
     text = page(spent)
     assert "$2.50" in text and "100 tokens in, 20 out" in text
     assert "#launch" in text and "tiny" in text
+    main = text.split("<main")[1].split("</main>")[0]
     for hidden in ("other", "3,333", "salaries", "4,000", "unpriced", "private"):
-        assert hidden not in text.split("<main")[1], hidden
+        assert hidden not in main, hidden
 
 
 def test_an_unpriced_total_is_marked(spent: Cast) -> None:
