@@ -54,6 +54,7 @@ _MAY_REST_ON_QUESTION = re.compile(
     r"|か[。.]?$|か(?:どうか|について)|質問|疑問|尋|聞|問|提案|希望|確認|相談|依頼|求|検討|たい",
     re.IGNORECASE,
 )
+_REPORTS_QUESTION = frozenset("ask asks asked asking wonders wondered wants wanted".split())
 # Questions in chats often have no question mark.
 _ANY_QUESTION = re.compile(
     r"[?？]|か(?:\W|$)|かどうか|質問|疑問|\b(?:whether|questions?|wonder\w*)\b|(?:^|[^\w\s'’-]\s*)(?:so |and |but |or )?(?:who|what|which|when|where|why|how|is|are|was|were|"
@@ -107,12 +108,19 @@ class Source:
     def confirms(self, speaker: Speaker) -> bool:
         """Return whether the speaker wrote the message, or its text has the name.
 
-        If the speaker asks something, the message must ask something, too.
+        If the speaker asks something, the message must ask something, too. A name in a question is of
+        the person whom it asks, unless the message reports the question.
         """
         if speaker.asks and not self.has_question:
             return False
-        words = frozenset(search_words(speaker.name))
-        return self.author in speaker.authors or words <= self.words
+        if self.author in speaker.authors:
+            return True
+        if speaker.asks and self.is_message and not self.is_wide:
+            return not _REPORTS_QUESTION.isdisjoint(self.words) and self._has_name(speaker)
+        return self._has_name(speaker)
+
+    def _has_name(self, speaker: Speaker) -> bool:
+        return frozenset(search_words(speaker.name)) <= self.words
 
 
 def _is_wide(text: str) -> bool:

@@ -140,6 +140,21 @@ def test_a_speaker_who_asks_needs_a_question(text: str, unverified: tuple[str, .
     assert finder.add_sources(ReplyLine(text)).unverified == unverified
 
 
+@pytest.mark.parametrize(
+    ("question", "unverified"),
+    [
+        ("@Cara what is the fading mute behaviour?", ("Cara",)),
+        ("Cara asked what the fading mute behaviour is, who knows?", ()),
+    ],
+)
+def test_the_person_whom_a_question_names_does_not_ask_it(
+    question: str, unverified: tuple[str, ...]
+) -> None:
+    finder = make_finder(("Ann", question), ("Cara", "today I work on a fading mute"))
+    line = finder.add_sources(ReplyLine("Cara asks Ann what the fading mute behaviour is."))
+    assert line.unverified == unverified
+
+
 PLAN = make_finder(("佐藤", "バックアップの計画は読みましたか？"), ("田中", "まだです。"))
 
 
