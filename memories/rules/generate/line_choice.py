@@ -32,9 +32,7 @@ def forgotten_marked_lines(lines: Sequence[ReplyLine], request: Request) -> Iter
     """
     if request.max_lines is not None:
         return
-    texts = [(message.ref, message.text) for message in request.messages]
-    texts += [(line.ref, line.text) for line in request.memory_lines]
-    marked_texts = {ref: text for ref, text in texts if salience.is_marked(text)}
+    marked_texts = {ref: text for ref, text in _texts(request) if salience.is_marked(text)}
     stated = salience.ChosenTexts()  # also without the repetition by a bot
     for ref, text in marked_texts.items():
         if any(_states(line, ref, text) for line in lines):
@@ -50,10 +48,14 @@ def forgotten_marked_lines(lines: Sequence[ReplyLine], request: Request) -> Iter
 def lines_after(lines: Sequence[ReplyLine], request: Request) -> Iterator[ReplyLine]:
     """Yield highlights of what is salient after the last source of a reply that was cut off."""
     last = max((ref for line in lines for ref in line.refs), default=0)
-    texts = [(message.ref, message.text) for message in request.messages]
-    texts += [(line.ref, line.text) for line in request.memory_lines]
-    salient = {ref for ref, text in texts if ref > last and salience.is_salient(text)}
+    salient = {ref for ref, text in _texts(request) if ref > last and salience.is_salient(text)}
     yield from _highlights_of(request, salient)
+
+
+def _texts(request: Request) -> list[tuple[int, str]]:
+    """Return the ref and the text of each message and each line of a memory."""
+    texts = [(message.ref, message.text) for message in request.messages]
+    return texts + [(line.ref, line.text) for line in request.memory_lines]
 
 
 def _highlights_of(request: Request, refs: Set[int]) -> Iterator[ReplyLine]:
@@ -86,6 +88,8 @@ def most_salient(lines: Sequence[ReplyLine], request: Request) -> Sequence[Reply
     max_lines = len(lines) if request.max_lines is None else request.max_lines
     sizes = [estimate_tokens(line.text) for line in lines]
     max_tokens = request.max_tokens if request.form is PromptForm.SIMPLE else sum(sizes)
+    if len(lines) <= max_lines and sum(sizes) <= max_tokens:
+        return lines
     words = [salience.content_words(line.text) for line in lines]
     worths = salience.word_worth(words)
 

@@ -68,10 +68,10 @@ def parse_reply(reply: Reply, request: Request) -> ParsedReply:
     """Return the lines of a reply with their sources, or its fault; never raise."""
     text = readable_text(reply)
     request = replace(request, form=PromptForm(reply.form))
-    is_cut = is_cut_off(reply)
+    is_cut = _is_cut_off(reply)
     if is_cut and not text:
         return ParsedReply(fault=Fault.NO_ROOM)
-    if reply.finish_reason != "stop" and not (is_cut and has_whole_bullets(text, request)):
+    if reply.finish_reason != "stop" and not (is_cut and _has_whole_bullets(text, request)):
         finish = _FAULT_OF_FINISH.get(reply.finish_reason, Fault.UNKNOWN_FINISH)
         return ParsedReply(fault=finish)
     if not text:
@@ -114,14 +114,14 @@ def readable_text(reply: Reply) -> str:
     """Return the text of a reply without its thinking, invisible characters and a row that was cut off."""
     text = strip_thinking(prompts.visible_text(reply.text))
     rows, _, _ = text.rpartition("\n")
-    return rows.rstrip() if rows and is_cut_off(reply) else text
+    return rows.rstrip() if rows and _is_cut_off(reply) else text
 
 
-def is_cut_off(reply: Reply) -> bool:
+def _is_cut_off(reply: Reply) -> bool:
     return _FAULT_OF_FINISH.get(reply.finish_reason) is Fault.LENGTH
 
 
-def has_whole_bullets(text: str, request: Request) -> bool:
+def _has_whole_bullets(text: str, request: Request) -> bool:
     """Return whether a text in the simple form is useful although its end was cut off.
 
     A small model often repeats its bullets up to the token limit.

@@ -4,6 +4,7 @@ import re
 from functools import lru_cache
 
 from memories.rules.memory.sources import search_words
+from memories.rules.salience import is_figure
 
 _REPEATED_SHARE = 0.9  # of the words of the earlier text
 _TEXTS = 5_000  # whose words a process keeps: each new line is compared with the same lines
@@ -19,12 +20,13 @@ def repeats(text: str, earlier: str) -> bool:
 
 def brings_news(text: str, earlier: str) -> bool:
     """Return whether a text has a figure that an earlier text lacks, or only one of them has a negation."""
-    negations = [_NEGATION.search(each) is not None for each in (text, earlier)]
-    return not _figures_of(text) <= _words_of(earlier) or negations[0] is not negations[1]
+    if not _figures_of(text) <= _words_of(earlier):
+        return True
+    return bool(_NEGATION.search(text)) is not bool(_NEGATION.search(earlier))
 
 
 def _figures_of(text: str) -> set[str]:
-    return {word for word in _words_of(text) if any(map(str.isdigit, word))}
+    return set(filter(is_figure, _words_of(text)))
 
 
 @lru_cache(maxsize=_TEXTS)

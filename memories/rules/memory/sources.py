@@ -115,11 +115,9 @@ class Source:
             return False
         if self.author in speaker.authors:
             return True
-        if speaker.asks and self.is_message and not self.is_wide:
-            return not _REPORTS_QUESTION.isdisjoint(self.words) and self._has_name(speaker)
-        return self._has_name(speaker)
-
-    def _has_name(self, speaker: Speaker) -> bool:
+        needs_report = speaker.asks and self.is_message and not self.is_wide
+        if needs_report and _REPORTS_QUESTION.isdisjoint(self.words):
+            return False
         return frozenset(search_words(speaker.name)) <= self.words
 
 
