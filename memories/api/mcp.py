@@ -32,6 +32,8 @@ from memories.api.schemas import MessageOut, NoteIn, ProposalIn
 from memories.api.slackbot import ReadsAs
 from memories.models import ApiKey, Line, Memory, MemoryVersion, Message, Note
 from memories.rules.context.contents import DEFAULT_BUDGET
+from memories.rules.ingest.characters import make_storable
+from memories.rules.ingest.invisible import strip_invisible
 from memories.rules.ingest.timestamps import from_micros, parse_utc, to_micros
 from memories.views import paths
 from memoryhub import __version__
@@ -171,6 +173,7 @@ class _Tools:
                 422, "An id looks like message-12, memory-2, version-3, note-4 or line-5."
             )
         title, text, url, metadata = readers[kind](self._load("fetch"), int(number))
+        title, text = strip_invisible(title), strip_invisible(text)
         document = {"id": id, "title": title, "text": text, "url": url, "metadata": metadata}
         return json.dumps(document, ensure_ascii=False)
 
@@ -191,7 +194,10 @@ class _Tools:
         reader = key.reader(timezone.now())
         rows = MemoryVersion.objects.visible_to(reader).select_related("memory__channel")
         version = get_or_404(rows, memory__workspace=key.workspace, pk=pk)
-        lines = [{"id": f"line-{line.pk}", "text": line.text} for line in version.lines.all()]
+        lines = [
+            {"id": f"line-{line.pk}", "text": strip_invisible(line.text)}
+            for line in version.lines.all()
+        ]
         url = paths.full_url(f"/v/{version.pk}/")
         all_sources = Message.objects.filter(lines__version=version).distinct()
         readable = readable_messages(reader, key.workspace).filter(pk__in=all_sources.values("pk"))
@@ -208,7 +214,8 @@ class _Tools:
         messages = list(readable_messages(reader, key.workspace).filter(pk=note.source_id or 0))
         sources = serialize.messages_out(messages, key.workspace, reader)
         withheld = (note.source_id is not None) - len(messages)
-        metadata = {"tags": note.tags, "version": note.number} | _sources(sources, withheld)
+        tags = [strip_invisible(tag) for tag in note.tags]
+        metadata = {"tags": tags, "version": note.number} | _sources(sources, withheld)
         return note.title, note.content, url, metadata
 
     def _line(self, key: ReadsAs, pk: int) -> "_Document":
@@ -223,12 +230,13 @@ class _Tools:
         """List what changed in the memories since an ISO 8601 moment, newest first, with dates.
 
         These are the lines whose messages are newer, and the lines that are no longer true since then.
+        Days are in the zone of the workspace, as in a context.
         """
         key, moment = self._load("whats_new"), _parse_moment(since)
         reader = key.reader(timezone.now())
         versions = MemoryVersion.objects.visible_to(reader).filter(memory__workspace=key.workspace)
         if channel:
-            named = key.workspace.channels.visible_to(reader).named(channel)
+            named = key.workspace.channels.visible_to(reader).named(make_storable(channel))
             if not named:
                 raise Problem(404, f"There is no channel {channel!r}.")
             versions = versions.filter(memory__channel__in=named)
@@ -236,17 +244,20 @@ class _Tools:
         new = lines.filter(version__in=versions.current(), at_us__gt=since_us).in_force()
         # The index gives the latest ones first. So few versions are checked.
         ended = lines.filter(Exists(versions.filter(pk=OuterRef("version")))).ended_after(since_us)
-        changes = [(line.at_us, "", line) for line in new.newest_first()[:MOST_CHANGES]]
+        changes = [(line.at_us, "", line) for line in new.newest_first()[: MOST_CHANGES + 1]]
         changes += [
             (line.outcome_us, "no longer true: ", line)
-            for line in ended.order_by("-outcome_us", "-pk")[:MOST_CHANGES]
+            for line in ended.order_by("-outcome_us", "-pk")[: MOST_CHANGES + 1]
         ]
         changes.sort(key=lambda change: change[0], reverse=True)
+        zone = key.workspace.memory_settings.zone
         texts = [
-            f"{from_micros(us):%Y-%m-%d} {line.version.memory.channel or 'workspace'}:"
-            f" {prefix}{line.text.removeprefix('- ')}"
+            f"{from_micros(us).astimezone(zone):%Y-%m-%d} {line.version.memory.channel or 'workspace'}:"
+            f" {prefix}{strip_invisible(line.text.removeprefix('- '))}"
             for us, prefix, line in changes[:MOST_CHANGES]
         ]
+        if len(changes) > MOST_CHANGES:
+            texts.append(f"These are the newest {MOST_CHANGES} changes. There are older ones.")
         return "\n".join(texts) or "There is nothing new."
 
     def add_note(self, text: str, channel: str = "", source: str = "") -> str:

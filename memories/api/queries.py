@@ -1,5 +1,6 @@
 """Contexts, sources, searches and notes of a key, for the HTTP API and for MCP."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -27,13 +28,13 @@ from memories.models.access.audience import whole_workspaces
 from memories.models.ingest.names import names_in
 from memories.pipeline.context.build import build_context
 from memories.pipeline.memory.proposals import shareable_messages
-from memories.pipeline.search.finding import find
+from memories.pipeline.search.finding import Group, find
 from memories.rules.context.blocks import Part
 from memories.rules.context.contents import DEFAULT_BUDGET, Context, NoSuchChannel, NoThread
 from memories.rules.ingest.characters import make_storable
 from memories.rules.memory.lines import strip_bullet
 from memories.rules.notes.fields import FLAGS, InvalidNote
-from memories.rules.search.query import parse
+from memories.rules.search.query import LONGEST, MOST_TERMS, parse
 
 MOST_TOKENS = 20_000
 MOST_OPEN = 100  # proposals of a key
@@ -98,12 +99,21 @@ def sources_for(key: ReadsAs, pk: int, now: datetime) -> tuple[Line, SourcesOut]
 
 
 def search_for(key: ReadsAs, q: str, channel: str, limit: int, now: datetime) -> SearchOut:
-    """Return the hits that the key's reader may read, grouped by kind.
+    """Return the hits that the key's reader may read, grouped by kind, the best of each kind.
 
     Messages that are no sources are left out, as in contexts: one may hold an order to a model.
+    Raises Problem 404 for an unknown channel, and 422 for a query that would be read in part.
     """
     reader = key.reader(now)
+    if len(q) > LONGEST:
+        raise Problem(422, f"A search has at most {LONGEST} characters.")
     query = parse(q)
+    if query.wrong:
+        raise Problem(
+            422,
+            f"This part of the search could not be read: {', '.join(query.wrong)}. A date is such as"
+            f" 2026-11-24, and a search has at most {MOST_TERMS} words.",
+        )
     if channel:
         query = replace(query, channel=make_storable(channel).removeprefix("#"))
     rows = key.workspace.channels.visible_to(reader)
@@ -111,10 +121,16 @@ def search_for(key: ReadsAs, q: str, channel: str, limit: int, now: datetime) ->
     result = find(query, key.workspace, reader, named, only_sources=True)
     if result.unknown:
         raise Problem(404, f"There is no channel {result.unknown!r}.")
-    hits = [row for group in result.groups for row in group.rows][:limit]
+    hits = _share(result.groups, limit)
     texts = [row.text for row in hits if isinstance(row, Message)]
     names = names_in(texts, key.workspace, reader)
     return SearchOut(results=[serialize.hit_out(row, query.terms, names) for row in hits])
+
+
+def _share(groups: Sequence[Group], limit: int) -> list[Any]:
+    """Return so many hits in the order of the groups, of each group as many as of another."""
+    places = [(place, i) for i, group in enumerate(groups) for place in range(len(group.rows))]
+    return [groups[i].rows[place] for i, place in sorted((i, p) for p, i in sorted(places)[:limit])]
 
 
 def propose(key: ApiKey, memory_pk: int, given: ProposalIn, now: datetime) -> Proposal:

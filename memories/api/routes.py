@@ -51,6 +51,7 @@ from memories.rules.context.blocks import Part
 from memories.rules.context.contents import DEFAULT_BUDGET
 from memories.rules.health import find_problems
 from memories.rules.ingest.timestamps import from_micros, in_utc, to_micros
+from memories.rules.search.query import LONGEST
 from memories.views.access.access import WorkspaceAccess
 from memories.views.sync.coverage import find_coverage, shares_of
 
@@ -271,7 +272,7 @@ def message(request: HttpRequest, pk: Id) -> MessageOut:
 @api.get("/search", response={200: SearchOut} | READ_ERRORS, summary="Notes, memories and messages")
 def search(
     request: HttpRequest,
-    q: Annotated[Text, Query(..., min_length=1, max_length=500)],
+    q: Annotated[Text, Query(..., min_length=1, max_length=LONGEST)],
     channel: Annotated[Text, Query("", alias="in", description="id or name of a channel")],
     limit: Annotated[int, Query(10, ge=1, le=50)],
 ) -> SearchOut:

@@ -273,7 +273,7 @@ def _hit(
     return HitOut(
         id=f"{kind}-{pk}",
         kind=kind,
-        title=title,
+        title=strip_invisible(title),
         snippet=words,
         since=since,
         url=paths.full_url(path),

@@ -17,12 +17,14 @@ from mcp import Client
 from mcp.client.stdio import StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
+from memories.api import mcp as server
 from memories.models import ApiKey, Line, Note, Proposal
 from memories.pipeline.search import indexing
-from memories.rules.ingest.timestamps import from_micros
+from memories.rules.ingest.timestamps import from_micros, to_micros
 from tests.factories import (
     MemberFactory,
     MessageFactory,
+    NoteFactory,
     UserFactory,
     WorkspaceFactory,
     make_channel_memory,
@@ -384,6 +386,71 @@ def test_whats_new_tells_new_lines_and_those_that_are_no_longer_true(
     assert everywhere.splitlines() == [*there.splitlines(), here]
     assert "no channel 'nowhere'" in nowhere
     assert "MCP: whats_new by agent (mhr_" in caplog.text and "Tuesday" not in caplog.text
+
+
+def test_whats_new_has_the_days_of_a_context_and_says_what_it_leaves_out(
+    team, live_server, settings, monkeypatch
+):
+    settings.MEMORYHUB_URL = live_server.url
+    monkeypatch.setattr(server, "MOST_CHANGES", 2)
+    team[0].change_settings({"time_zone": "Asia/Tokyo"})
+    line = Line.objects.get()
+    night = datetime(2026, 1, 6, 20, 0, tzinfo=UTC)  # it is the 7th in Tokyo
+    for position in (1, 2):
+        Line.objects.create(
+            version=line.version,
+            position=position,
+            text=f"- Plan {position}",
+            origin="model",
+            since=1,
+            at_us=to_micros(night),
+        )
+    since = (night - timedelta(hours=1)).isoformat()
+
+    async def use(client: Client) -> list[str]:
+        calls = ({"since": since}, {"since": "2020-01-01"}, {"since": since, "channel": "a\0b"})
+        return [text_of(await client.call_tool("whats_new", call)) for call in calls]
+
+    few, many, no_channel = over_http(live_server.url, make_key(team), "auto", use)
+    assert few.splitlines() == ["2026-01-07 #launches: Plan 1", "2026-01-07 #launches: Plan 2"]
+    assert many.splitlines()[2:] == ["These are the newest 2 changes. There are older ones."]
+    assert "There is no channel" in no_channel
+
+
+def test_a_model_gets_no_invisible_characters(team, live_server, settings):
+    settings.MEMORYHUB_URL = live_server.url
+    tag = "\U000e0049\U000e0067"  # letters of the tag block
+    line = Line.objects.select_related("version").get()
+    Line.objects.filter(pk=line.pk).update(text=f"- We launch{tag} today")
+    note = NoteFactory(workspace=team[0], title=f"Launch{tag}", content=f"Launch{tag}", tags=[tag])
+    indexing.index_pending()
+    ids = (f"line-{line.pk}", f"version-{line.version_id}", f"note-{note.pk}")
+
+    async def use(client: Client) -> list[str]:
+        calls: list[Any] = [("fetch", {"id": id}) for id in ids]
+        calls += [("search", {"query": "launch"}), ("whats_new", {"since": "2020-01-01"})]
+        return [text_of(await client.call_tool(*call)) for call in calls]
+
+    for answer in over_http(live_server.url, make_key(team), "auto", use):
+        assert "aunch" in answer and tag not in answer and json.dumps(tag)[1:-1] not in answer
+
+
+@pytest.mark.parametrize(
+    ("query", "reason"),
+    [
+        ("launch before:tomorrow", "before:tomorrow"),
+        (" ".join(f"word{i}" for i in range(21)), "word20"),
+        ("launch " * 50, "at most 300 characters"),
+    ],
+)
+def test_a_search_that_would_be_read_in_part_is_refused(team, live_server, settings, query, reason):
+    settings.MEMORYHUB_URL = live_server.url
+
+    async def use(client: Client) -> Any:
+        return await client.call_tool("search", {"query": query})
+
+    answer = over_http(live_server.url, make_key(team), "auto", use)
+    assert answer.is_error and reason in text_of(answer)
 
 
 @pytest.mark.parametrize("how", ["revoked", "expired"])

@@ -52,7 +52,8 @@ class Query:
 
     ``channel`` and ``person`` are names as typed, "" for any. ``writer`` is an origin of versions,
     ``line_kind`` a kind of lines.
-    ``since`` and ``until`` are days, both included. ``wrong`` are operators that are not understood.
+    ``since`` and ``until`` are days, both included. ``wrong`` are operators that are not understood,
+    and words over the limit.
     """
 
     terms: tuple[Term, ...] = ()
@@ -96,7 +97,7 @@ _DAY = re.compile(r"(\d{4})[-/](\d{1,2})[-/](\d{1,2})")
 
 
 def parse(typed: str) -> Query:
-    """Return the query of a typed text. Operators that are not understood are in ``wrong``."""
+    """Return the query of a typed text. What it ignores is in ``wrong``."""
     query = Query()
     for match in _PIECE.finditer(make_storable(typed, LONGEST).translate(_QUOTES)):
         minus = match["minus"] is not None
@@ -115,7 +116,11 @@ def parse(typed: str) -> Query:
             begins=match["word"] is not None and word.endswith("*"),
             excluded=minus,
         )
-        if term is not None and len(query.terms) < MOST_TERMS and term not in query.terms:
+        if term is None or term in query.terms:
+            continue
+        if len(query.terms) == MOST_TERMS:
+            query = replace(query, wrong=(*query.wrong, match[0]))
+        else:
             words = (*query.words, match[0])
             query = replace(query, terms=(*query.terms, term), words=words)
     return query
