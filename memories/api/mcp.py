@@ -12,7 +12,7 @@ from django.db.models import Exists, OuterRef
 from django.utils import timezone
 from mcp import types
 from mcp.server import MCPServer
-from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.mcpserver.exceptions import MCPServerError, ResourceNotFoundError, ToolError
 from pydantic import Field
 
 from memories.api import serialize
@@ -68,13 +68,21 @@ def build_server(load_key: Callable[[], ReadsAs], scopes: Collection[str]) -> MC
     if ApiKey.Scope.PROPOSE in scopes:
         correct = _in_thread(tools.propose_correction)
         server.tool(annotations=WRITES, structured_output=False)(correct)
-    server.resource("memory://workspace", mime_type="text/plain")(_in_thread(tools.workspace))
-    server.resource("memory://channel/{channel}", mime_type="text/plain")(_in_thread(tools.channel))
+    for uri, read in (
+        ("memory://workspace", tools.workspace),
+        ("memory://channel/{channel}", tools.channel),
+    ):
+        server.resource(uri, mime_type="text/plain")(_in_thread(read, ResourceNotFoundError))
     return server
 
 
-def _in_thread(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the tool as a coroutine that runs in the thread of the request."""
+def _in_thread(
+    function: Callable[..., Any], error: type[MCPServerError] = ToolError
+) -> Callable[..., Any]:
+    """Return the tool as a coroutine that runs in the thread of the request.
+
+    A Problem becomes an ``error``, whose message the SDK passes on.
+    """
 
     @wraps(function)
     async def run(*args: Any, **kwargs: Any) -> Any:
@@ -83,7 +91,7 @@ def _in_thread(function: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return await sync_to_async(function)(*args, **kwargs)
         except Problem as problem:
-            raise ToolError(problem.detail) from problem
+            raise error(problem.detail) from problem
 
     return run
 

@@ -13,7 +13,7 @@ import httpx2
 import pytest
 from django.core.management import CommandError, call_command
 from django.utils import timezone
-from mcp import Client
+from mcp import Client, MCPError
 from mcp.client.stdio import StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
@@ -451,6 +451,17 @@ def test_a_search_that_would_be_read_in_part_is_refused(team, live_server, setti
 
     answer = over_http(live_server.url, make_key(team), "auto", use)
     assert answer.is_error and reason in text_of(answer)
+
+
+def test_a_resource_of_an_unknown_channel_says_so(team, live_server, settings, caplog):
+    settings.MEMORYHUB_URL = live_server.url
+
+    async def use(client: Client) -> None:
+        await client.read_resource("memory://channel/nowhere")
+
+    with pytest.raises(MCPError, match="There is no channel 'nowhere'"):
+        over_http(live_server.url, make_key(team), "auto", use)
+    assert "Traceback" not in caplog.text
 
 
 @pytest.mark.parametrize("how", ["revoked", "expired"])

@@ -16,6 +16,7 @@ from memories.models.access.readers import AudienceQuerySet, Row
 from memories.rules.search.tokenizer import KEY_WIDTH, Term
 
 SLOTS = 1024  # texts with the same microsecond
+LAST_KEY = 2**63 - 1  # of the year 2255; later days have no texts
 MOST_LOOKUPS = 2_000  # tokens times keys; further tokens are checked in the stored text only
 WORDS = "memories_searchwords"  # SQLite's FTS5 table; PostgreSQL has a column
 # The kinds of texts, and the columns with their keys.
@@ -162,7 +163,7 @@ class SearchableQuerySet(AudienceQuerySet[Row], Generic[Row]):
         for compare, value, times in edges:
             if value is not None:
                 where.append(f"{self._found_at} {compare} %s")
-                params.append(value * times)
+                params.append(min(value * times, LAST_KEY))
         return self._in_index(keys, tokens, where, params)
 
     def matching_any(self, words: Iterable[str], keys: Iterable[str]) -> Any:
