@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import shlex
 import sys
 import tempfile
@@ -19,9 +20,10 @@ import time
 from argparse import Namespace
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
-from urllib.error import HTTPError, URLError
+from urllib.error import HTTPError
 from urllib.parse import urlencode
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
@@ -63,32 +65,50 @@ class Hub:
     def __init__(self, url: str, key: str) -> None:
         if not url or not key:
             raise HubError("Set MEMORYHUB_URL and MEMORYHUB_KEY.")
-        self.url, self.key = url.rstrip("/"), key
+        self.url, self.key = url.rstrip("/"), key.strip()
+        if not re.fullmatch("[!-~]+", self.key):
+            raise HubError("MEMORYHUB_KEY is no API key: it has characters that no key has.")
 
     def get(self, path: str, **parameters: str) -> str:
         """Return the text of a response. Repeat the request while the hub is busy."""
         query = urlencode({name: value for name, value in parameters.items() if value})
-        return self._send(Request(f"{self.url}/api/v1/{path}?{query}"), tries=TRIES)
+        return self._send(self._request(f"{path}?{query}"), tries=TRIES)
+
+    def get_json(self, path: str, **parameters: str) -> Any:
+        return self._load(self.get(path, **parameters))
 
     def post(self, path: str, body: dict[str, Any], tries: int = 1) -> Any:
         """Return the JSON of a response. Repeat only a request that may arrive twice."""
-        request = Request(f"{self.url}/api/v1/{path}", json.dumps(body).encode(), method="POST")
+        request = self._request(path, json.dumps(body).encode())
         request.add_header("Content-Type", "application/json")
-        return json.loads(self._send(request, tries))
+        return self._load(self._send(request, tries))
+
+    def _request(self, path: str, body: bytes | None = None) -> Request:
+        try:
+            request = Request(f"{self.url}/api/v1/{path}", body)
+        except ValueError as error:
+            raise HubError(f"MEMORYHUB_URL is no address with http or https: {self.url}") from error
+        request.add_header("Authorization", f"Bearer {self.key}")
+        return request
+
+    def _load(self, text: str) -> Any:
+        try:
+            return json.loads(text)
+        except ValueError as error:
+            raise HubError(f"{self.url} is not a Memory Hub: it did not send JSON.") from error
 
     def _send(self, request: Request, tries: int) -> str:
-        request.add_header("Authorization", f"Bearer {self.key}")
         for left in reversed(range(tries)):
             try:
                 with open_url(request, timeout=TIMEOUT) as response:
-                    return str(response.read().decode())
+                    return str(response.read().decode(errors="replace"))
             except HTTPError as error:
                 wait = error.headers.get("Retry-After", "")
                 if error.code in (429, 502, 503) and left:
                     time.sleep(min(float(wait) if wait.isdigit() else 2.0, TIMEOUT))
                     continue
                 raise HubError(_detail(error)) from error
-            except (URLError, OSError) as error:
+            except (OSError, HTTPException) as error:
                 if left:
                     time.sleep(1)
                     continue
@@ -98,13 +118,14 @@ class Hub:
 
 
 def _detail(error: HTTPError) -> str:
-    """The sentence of a problem document, else the status."""
+    """The sentences of a problem document, else the status."""
     if 300 <= error.code < 400:
         return (
             f"The hub redirects to {error.headers['Location']}: set MEMORYHUB_URL to that address."
         )
     try:
-        return f"{json.loads(error.read())['detail']} ({error.code})"
+        problem = json.loads(error.read())
+        return "\n".join([f"{problem['detail']} ({error.code})", *problem.get("errors", [])])
     except (ValueError, KeyError, TypeError):
         return f"The hub answered {error.code} {error.reason}."
 
@@ -186,9 +207,7 @@ def context(hub: Hub, options: Namespace) -> str:
 
 def search(hub: Hub, options: Namespace) -> str:
     channel = {"in": options.channel}
-    results = json.loads(hub.get("search", q=options.words, limit=options.limit, **channel))[
-        "results"
-    ]
+    results = hub.get_json("search", q=options.words, limit=options.limit, **channel)["results"]
     lines = [f"{row['title']}\n  {row['snippet']}\n  {row['url']}" for row in results]
     return "\n".join(lines) or "Nothing matches."
 
@@ -212,7 +231,7 @@ def notes(hub: Hub, options: Namespace) -> str:
     lines: list[str] = []
     cursor: str | None = ""
     while cursor is not None:
-        page = json.loads(hub.get("notes", cursor=cursor))
+        page = hub.get_json("notes", cursor=cursor)
         lines += [f"{note['id']:>6}  {note['date']}  {note['title']}" for note in page["items"]]
         cursor = page["next"]
     return "\n".join(lines) or "There are no notes."
@@ -273,6 +292,8 @@ def install(hub: Hub, options: Namespace) -> str:
         entries = settings.setdefault("hooks", {}).setdefault(event, [])
     except (ValueError, AttributeError) as error:
         raise HubError(f"{path} is no JSON object: nothing was changed.") from error
+    if not isinstance(entries, list):
+        raise HubError(f"{path} has no list of hooks for {event}: nothing was changed.")
     program = shlex.quote(Path(__file__).resolve().as_posix())
     command = f"python3 {program} hook {options.agent}"
     if json.dumps(command)[1:-1] in json.dumps(entries):

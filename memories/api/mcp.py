@@ -19,7 +19,6 @@ from memories.api import serialize
 from memories.api.auth import check_scope
 from memories.api.problems import Problem
 from memories.api.queries import (
-    MOST_TOKENS,
     context_for,
     get_or_404,
     propose,
@@ -31,7 +30,7 @@ from memories.api.queries import (
 from memories.api.schemas import MessageOut, NoteIn, ProposalIn
 from memories.api.slackbot import ReadsAs
 from memories.models import ApiKey, Line, Memory, MemoryVersion, Message, Note
-from memories.rules.context.contents import DEFAULT_BUDGET
+from memories.rules.context.contents import API_BUDGET, DEFAULT_BUDGET
 from memories.rules.ingest.characters import make_storable
 from memories.rules.ingest.invisible import strip_invisible
 from memories.rules.ingest.timestamps import from_micros, parse_utc, to_micros
@@ -132,8 +131,8 @@ class _Tools:
         """
         now = timezone.now()
         moment = min(_parse_moment(at), now) if at else None
-        if not 1 <= budget <= MOST_TOKENS:
-            raise Problem(422, f"budget must be from 1 to {MOST_TOKENS}.")
+        if not 1 <= budget <= API_BUDGET:
+            raise Problem(422, f"budget must be from 1 to {API_BUDGET}.")
         built = context_for(
             self._load("get_context"),
             channel=channel,

@@ -36,7 +36,6 @@ from memories.rules.memory.lines import strip_bullet
 from memories.rules.notes.fields import FLAGS, InvalidNote
 from memories.rules.search.query import LONGEST, MOST_TERMS, parse
 
-MOST_TOKENS = 20_000
 MOST_OPEN = 100  # proposals of a key
 
 

@@ -15,7 +15,6 @@ from memories.api.etags import context_state, find_etag_with, not_modified
 from memories.api.operations import READ_ERRORS, AsOf, Cursor, Limit, page_of, workspace_of
 from memories.api.problems import Problem, add_handlers
 from memories.api.queries import (
-    MOST_TOKENS,
     context_for,
     get_or_404,
     readable_messages,
@@ -48,7 +47,7 @@ from memories.models import (
 )
 from memories.models.memory.versions import MemoryVersionQuerySet
 from memories.rules.context.blocks import Part
-from memories.rules.context.contents import DEFAULT_BUDGET
+from memories.rules.context.contents import API_BUDGET, DEFAULT_BUDGET
 from memories.rules.health import find_problems
 from memories.rules.ingest.timestamps import from_micros, in_utc, to_micros
 from memories.rules.search.query import LONGEST
@@ -119,7 +118,7 @@ def context(
         str, Query("", pattern=r"^([0-9]{1,16}\.[0-9]{6})?$", description="ts, with its channel")
     ],
     query: Annotated[Text, Query("", max_length=2_000, description="a question")],
-    budget: Annotated[int, Query(DEFAULT_BUDGET, ge=1, le=MOST_TOKENS)],
+    budget: Annotated[int, Query(DEFAULT_BUDGET, ge=1, le=API_BUDGET)],
     at: AsOf,
     without: Annotated[list[Part], Query([])],
     format: Annotated[str, Query("text", pattern="^(text|json)$")],

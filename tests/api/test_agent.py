@@ -161,6 +161,46 @@ def test_errors_are_explained(laptop: Laptop) -> None:
     assert "cannot be reached" in offline.stderr
 
 
+@pytest.mark.parametrize(
+    ("arguments", "environment", "words"),
+    [
+        (["list"], {"MEMORYHUB_URL": "hub.example.com"}, "no address with http"),
+        (["list"], {"MEMORYHUB_URL": "http://hub:port"}, "cannot be reached"),
+        (["list"], {"MEMORYHUB_KEY": "mhr_キー"}, "MEMORYHUB_KEY is no API key"),
+        (["search", "launch", "--limit", "500"], {}, "limit: Input should be less than"),
+        (["search", "launch before:tomorrow"], {}, "could not be read: before:tomorrow"),
+    ],
+)
+def test_a_wrong_input_is_named(
+    laptop: Laptop, arguments: list[str], environment: dict[str, str], words: str
+) -> None:
+    refused = laptop.run(*arguments, **environment)
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert words in refused.stderr and "Traceback" not in refused.stderr
+
+
+def test_a_key_from_a_file_may_end_with_a_line_break(laptop: Laptop) -> None:
+    key = laptop.environment["MEMORYHUB_KEY"]
+    assert laptop.output("list", MEMORYHUB_KEY=f"{key}\r\n") == "There are no notes.\n"
+
+
+@pytest.mark.parametrize("answer", ["<html>", b"\xff"])
+def test_another_web_site_is_no_hub(laptop: Laptop, httpserver: HTTPServer, answer: str) -> None:
+    httpserver.expect_request("/api/v1/notes").respond_with_data(answer)
+    refused = laptop.run("list", MEMORYHUB_URL=httpserver.url_for(""))
+    assert refused.returncode == 1 and "is not a Memory Hub" in refused.stderr
+
+
+@pytest.mark.parametrize("text", ["[]", "{", '{"hooks": {"SessionStart": null}}'])
+def test_hooks_that_cannot_be_read_are_not_overwritten(laptop: Laptop, text: str) -> None:
+    file = laptop.folder / ".claude" / "settings.json"
+    file.parent.mkdir()
+    file.write_text(text)
+    refused = laptop.run("install-hook", "claude")
+    assert refused.returncode == 1 and "nothing was changed" in refused.stderr
+    assert "Traceback" not in refused.stderr and file.read_text() == text
+
+
 def test_a_redirect_does_not_get_the_key(laptop: Laptop, httpserver: HTTPServer) -> None:
     elsewhere = {"Location": httpserver.url_for("/elsewhere")}
     httpserver.expect_request("/api/v1/context").respond_with_data("", 302, elsewhere)

@@ -412,7 +412,7 @@ def test_whats_new_has_the_days_of_a_context_and_says_what_it_leaves_out(
         return [text_of(await client.call_tool("whats_new", call)) for call in calls]
 
     few, many, no_channel = over_http(live_server.url, make_key(team), "auto", use)
-    assert few.splitlines() == ["2026-01-07 #launches: Plan 1", "2026-01-07 #launches: Plan 2"]
+    assert few.splitlines() == ["2026-01-07 #launches: Plan 2", "2026-01-07 #launches: Plan 1"]
     assert many.splitlines()[2:] == ["These are the newest 2 changes. There are older ones."]
     assert "There is no channel" in no_channel
 

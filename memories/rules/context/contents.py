@@ -24,6 +24,7 @@ LEAVABLE = (Part.NOTES, Part.LONG_TERM, Part.SHORT_TERM, Part.THREADS, Part.CONV
 AS_ASKED = "as asked"
 UNREAD_CHANNELS = "channels"
 DEFAULT_BUDGET = 4_000
+API_BUDGET = 20_000  # the largest one of the API and of MCP
 
 _MEMORY_KINDS = {
     Part.LONG_TERM: (LONG_TERM, ARCHIVE),

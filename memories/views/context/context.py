@@ -155,9 +155,15 @@ def _preview(
             else reverse("workspaces-detail", args=[slug])
         ),
         "command": form.command(request.user.get_username()),
-        "api_url": request.build_absolute_uri(f"/api/v1/context?{form.api_query()}"),
+        "api_url": _api_url(request, form),
         "withheld": 0 if form.is_bot else _count_withheld(access),
     }
+
+
+def _api_url(request: UserRequest, form: PreviewForm) -> str:
+    """Return the address of the same context in the API, "" if the API has no such context."""
+    query = form.api_query()
+    return request.build_absolute_uri(f"/api/v1/context?{query}") if query else ""
 
 
 def _omitted(request: UserRequest, form: PreviewForm) -> list[dict[str, Any]]:

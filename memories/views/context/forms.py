@@ -16,6 +16,7 @@ from memories.models import Reader
 from memories.pipeline.context.build import build_context
 from memories.rules.context.blocks import Part
 from memories.rules.context.contents import (
+    API_BUDGET,
     DEFAULT_BUDGET,
     LEAVABLE,
     Context,
@@ -200,11 +201,16 @@ class PreviewForm(forms.Form):
 
     def command(self, username: str) -> str:
         """Return the shell command for the same context."""
+
+        def option(name: str, value: object) -> list[str]:
+            text = str(value)  # argparse takes a separate -word for an option
+            return [f"--{name}={text}"] if text.startswith("-") else [f"--{name}", text]
+
         options = self.cleaned_data
         words = [PROGRAM, "context", "--workspace", self.access.workspace.slug]
         words += [] if self.is_bot else ["--as", username]
         for name in ("channel", "thread", "budget", "query", "persona"):
-            words += [f"--{name}", str(options[name])] if options[name] not in ("", None) else []
+            words += option(name, options[name]) if options[name] not in ("", None) else []
         words += ["--notes"] if options.get("notes") else []
         words += ["--with-archive"] if options["archive"] else []
         words += ["--at", options["at"].isoformat()] if options["at"] else []
@@ -213,8 +219,11 @@ class PreviewForm(forms.Form):
         return shlex.join(words)
 
     def api_query(self) -> str:
-        """Return the query string of the same context in the API, which knows no persona."""
+        """Return the query string of the same context in the API, "" if the API has no such context."""
         options = self.cleaned_data
+        is_unknown = options["persona"] or options["archive"] or options.get("notes")
+        if is_unknown or not 1 <= self.tokens <= API_BUDGET:
+            return ""
         names = ("channel", "thread", "budget", "query")
         query: dict[str, Any] = {
             name: options[name] for name in names if options[name] not in ("", None)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from memories.rules.memory import kinds
 from memories.rules.search.query import (
     LINE_KINDS,
+    MOST_TERMS,
     Has,
     Kind,
     Query,
@@ -40,6 +41,11 @@ def test_words(typed: str, needles: list[str]) -> None:
     query = parse(typed)
     assert [term.needle for term in query.terms] == needles
     assert query.is_empty is (not needles) and not query.is_narrowed
+
+
+def test_words_over_the_limit_are_not_understood() -> None:
+    query = parse(" ".join(f"w{i}" for i in range(MOST_TERMS + 1)) + " w0")
+    assert (len(query.terms), query.wrong) == (MOST_TERMS, (f"w{MOST_TERMS}",))
 
 
 @pytest.mark.parametrize(

@@ -150,7 +150,7 @@ def test_a_section_is_left_out_and_restored(full: Cast) -> None:
 @pytest.mark.slow
 def test_the_command_prints_the_same_text(full: Cast, capsys: Any) -> None:
     """The command that the page shows prints the text of the page."""
-    query = "?channel=C0PUBLIC&budget=300&persona=It%27s+Momo&without=notes&at=2026-01-06T09:00"
+    query = "?channel=C0PUBLIC&budget=300&persona=-Momo%27s&without=notes&at=2026-01-06T09:00"
     page = get(full, query)
     command = re.search(r'<code id="command">(.*?)</code>', page)
     assert command is not None
@@ -218,6 +218,12 @@ def test_the_api_returns_the_same_text(full: Cast) -> None:
     )
     answer = Client().get(html.unescape(address[1]), headers={"Authorization": f"Bearer {token}"})
     assert answer.content.decode().rstrip("\n") == shown(page)
+
+
+@pytest.mark.parametrize("query", ["budget=0", "budget=20001", "archive=on", "persona=Momo"])
+def test_the_page_shows_no_address_of_another_context(full: Cast, query: str) -> None:
+    page = get(full, f"?{query}")
+    assert 'id="address"' not in page and "The API does not take all of these options" in page
 
 
 @pytest.mark.parametrize(("query", "is_open"), [("?query=ships", False), ("?archive=on", True)])

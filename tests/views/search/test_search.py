@@ -159,6 +159,14 @@ def test_any_query_string_is_answered(cast: Cast, below: str) -> None:
     page_of(cast, "x" * 5000 + ' "', below=below, by="?", channel="?", **{"from": "x", "in": "y"})
 
 
+@pytest.mark.parametrize("sort", ["best", "newest"])
+def test_a_day_may_be_far_in_the_future(cast: Cast, sort: str) -> None:
+    MessageFactory(channel=cast.public, text="移行計画")
+    indexing.index_pending()
+    assert "1 result in" in page_of(cast, "移行 before:3000-01-01", sort=sort)
+    assert "0 results" in page_of(cast, "移行 after:3000-01-01", sort=sort)
+
+
 def test_a_new_note_is_found_at_once(cast: Cast) -> None:
     data = {"content": "A lasting word", "title": "", "kind": "", "tags": "", "channel": ""}
     assert cast.clients["editor"].post(cast.path("notes/"), data).status_code == 302
