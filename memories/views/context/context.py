@@ -163,7 +163,7 @@ def _preview(
 def _api_url(request: UserRequest, form: PreviewForm) -> str:
     """Return the address of the same context in the API, "" if the API has no such context."""
     query = form.api_query()
-    return request.build_absolute_uri(f"/api/v1/context?{query}") if query else ""
+    return "" if query is None else request.build_absolute_uri(f"/api/v1/context?{query}")
 
 
 def _omitted(request: UserRequest, form: PreviewForm) -> list[dict[str, Any]]:

@@ -218,12 +218,12 @@ class PreviewForm(forms.Form):
             words += ["--without", part]
         return shlex.join(words)
 
-    def api_query(self) -> str:
-        """Return the query string of the same context in the API, "" if the API has no such context."""
+    def api_query(self) -> str | None:
+        """Return the query string of the same context in the API, None if the API has no such context."""
         options = self.cleaned_data
         is_unknown = options["persona"] or options["archive"] or options.get("notes")
         if is_unknown or not 1 <= self.tokens <= API_BUDGET:
-            return ""
+            return None
         names = ("channel", "thread", "budget", "query")
         query: dict[str, Any] = {
             name: options[name] for name in names if options[name] not in ("", None)

@@ -224,6 +224,7 @@ def test_the_api_returns_the_same_text(full: Cast) -> None:
 def test_the_page_shows_no_address_of_another_context(full: Cast, query: str) -> None:
     page = get(full, f"?{query}")
     assert 'id="address"' not in page and "The API does not take all of these options" in page
+    assert 'id="address">http://testserver/api/v1/context?<' in get(full)
 
 
 @pytest.mark.parametrize(("query", "is_open"), [("?query=ships", False), ("?archive=on", True)])
