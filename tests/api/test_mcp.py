@@ -457,10 +457,10 @@ def test_a_resource_of_an_unknown_channel_says_so(team, live_server, settings, c
     settings.MEMORYHUB_URL = live_server.url
 
     async def use(client: Client) -> None:
-        await client.read_resource("memory://channel/nowhere")
+        with pytest.raises(MCPError, match="There is no channel 'nowhere'"):
+            await client.read_resource("memory://channel/nowhere")
 
-    with pytest.raises(MCPError, match="There is no channel 'nowhere'"):
-        over_http(live_server.url, make_key(team), "auto", use)
+    over_http(live_server.url, make_key(team), "auto", use)
     assert "Traceback" not in caplog.text
 
 

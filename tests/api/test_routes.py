@@ -236,7 +236,7 @@ def test_an_archived_line_is_found(cast, token, ask):
 
 
 @pytest.mark.parametrize("name", ["C0NOTES", "notes", "#notes"])
-@pytest.mark.parametrize("q", ["zebra", 'zebra "', "zebra" + " zebra" * 60])
+@pytest.mark.parametrize("q", ["zebra", 'zebra "', "zebra" + " zebra" * 49])
 def test_a_search_stays_in_its_channel(cast, token, ask, name, q):
     """Whatever the query is, and also if the channel is called like a kind of hits."""
     notes = ChannelFactory(workspace=cast.workspace, slack_id="C0NOTES", name="notes")
