@@ -14,7 +14,7 @@ from memories.rules.summariser import (
     Usage,
 )
 
-VERSION = "offline-highlights-6"  # increase the number when a reply to the same request changes
+VERSION = "offline-highlights-7"  # increase the number when a reply to the same request changes
 
 
 class OfflineSummariser:

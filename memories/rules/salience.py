@@ -32,6 +32,7 @@ _MARKER = re.compile(
     r"|(?:^|\W)(?i:(?:decision|decided)\b[^.:：\n]{0,30}|agreed|action(?: items?)?|todo)\s?[:：]"
     r"|[【\[](?:決定(?:事項)?|宿題|タスク|合意|結論)[】\]]|(?:^|\W)(?:決定(?:事項)?|宿題|タスク|合意|結論)[:：]"
 )
+_MARK_WORDS = frozenset(("action", "actions", "agreed", "decided", "decision", "received", "todo"))
 _DECISION = re.compile(
     r"\b(?:decided?|decision|agreed|agreement|settled|approved?|confirm(?:ed|s)?|rejected|concluded?|conclusion|"
     r"finali[sz]ed|chosen|go(?:ing)? (?:with|ahead)|let'?s (?:go with|use|ship|keep|drop|move|stick|call)|instead of|"
@@ -42,7 +43,7 @@ _DECISION = re.compile(
 )
 _TASK = re.compile(
     r"\b(?:todo|action items?|assigned|owners?|i'?ll|i will|we'?ll|we will|needs? to|must|take care of|follow up|blocker|"
-    r"deadline|due|release[ds]?|ship(?:ped|s)?|deploy(?:ed|s)?|launch(?:ed|es)?|merged|went live|go live|scheduled)\b"
+    r"deadline|due(?! to\b)|release[ds]?|ship(?:ped|s)?|deploy(?:ed|s)?|launch(?:ed|es)?|merged|went live|go live|scheduled)\b"
     r"|TODO|宿題|担当|締め?切|期限|期日|やっておき|しておき|作っておき|出しておき|引き受け|リリース|公開|デプロイ|提出|共有し|"
     r"(?:連絡|確認|送付|作成|準備|報告|調査|手配|用意|対応)し(?:ます|ました|てお)|お願いしま",
     re.IGNORECASE,
@@ -105,6 +106,7 @@ STOP_WORDS = frozenset(
     )
 )
 _TEXTS = 20_000  # whose words and score a process keeps: a context reads the same lines each time
+_LINK = re.compile(r"https?://\S+")
 _HIRAGANA = re.compile("[\u3041-\u309f]+")
 
 Words = frozenset[str]
@@ -182,7 +184,13 @@ def score(text: str) -> float:
 
 
 def _points(text: str) -> int:
-    return sum(points for kind, points in _KINDS if kind.search(text))
+    words = without_links(text)
+    return sum(points for kind, points in _KINDS if kind.search(words))
+
+
+def without_links(text: str) -> str:
+    """Return a text without links. The ``bug`` of an address is no trouble."""
+    return _LINK.sub(" ", text)
 
 
 def has_decision(text: str) -> bool:
@@ -204,7 +212,19 @@ def has_number(text: str) -> bool:
 
 def is_marked(text: str) -> bool:
     """Return whether a text calls itself a decision or a task: AGREED, ACTION, 【決定】."""
-    return bool(_MARKER.search(text))
+    return _MARKER.search(text) is not None
+
+
+def find_mark(text: str) -> str:
+    """Return the words with which a text calls itself a decision or a task, "" without any."""
+    match = _MARKER.search(text)
+    return match[0] if match else ""
+
+
+def words_without_mark(text: str) -> Words:
+    """Return the content words of a text. A repetition by a bot, "ACTION received", has the same."""
+    words = content_words(text)
+    return words - _MARK_WORDS if is_marked(text) else words
 
 
 def is_salient(text: str) -> bool:
@@ -214,10 +234,10 @@ def is_salient(text: str) -> bool:
     """
     if is_marked(text):
         return True
-    words = content_words(text)
+    words = content_words(without_links(text))
     if len(words) < (_MIN_CHAT_WORDS if _CHAT.match(text) else _MIN_WORDS):
         return False
-    return _points(text) + any(map(is_figure, words)) >= _SALIENT
+    return _points(text) + any(map(is_figure, content_words(text))) >= _SALIENT
 
 
 def is_lasting(text: str) -> bool:
@@ -230,11 +250,12 @@ def is_lasting(text: str) -> bool:
         return is_marked(text)
     if _REPLY.search(text) and estimate_tokens(text) <= _SHORT_REPLY:
         return False
-    words, points = content_words(text), _points(text)
-    figures = sum(map(is_figure, words))
+    own_text = without_links(text)
+    words, points = content_words(own_text), _points(text)
     if points < _SALIENT:
-        return len(words) - figures >= _MIN_LASTING_WORDS
-    return points > _SALIENT or figures > 0 or not _TROUBLE.search(text)
+        return len(words) - sum(map(is_figure, words)) >= _MIN_LASTING_WORDS
+    has_figure = any(map(is_figure, content_words(text)))
+    return points > _SALIENT or has_figure or not _TROUBLE.search(own_text)
 
 
 class ChosenTexts:

@@ -150,6 +150,19 @@ class TestChoice:
         person = MessageLine(1, START, "Ann", f"[agreed] {text}")
         assert [line.refs for line in parse(short([person, bot])).lines] == [(1,)]
 
+    def test_a_short_task_is_by_the_person_whom_a_bot_repeats(self) -> None:
+        person = MessageLine(1, START, "Ann", "[ACTION] Ben to move the old machines")
+        bot = MessageLine(
+            2, START, "MeetBot", "ACTION received: Ben to move the old machines", is_bot=True
+        )
+        [line] = parse(short([person, bot])).lines
+        assert (line.refs, line.kind) == ((1,), Kind.TASK)
+
+    def test_the_name_of_the_author_is_no_cue_of_the_kind(self) -> None:
+        status = "The old server in Osaka holds 40 % of the data"
+        [line] = parse(short(messages(status, author="Will"))).lines
+        assert line.kind is Kind.STATUS
+
     def test_a_question_and_its_answer_share_a_line(self) -> None:
         lines = [
             MessageLine(1, START, "Ana", "When does the shop in Osaka open?"),
@@ -160,6 +173,15 @@ class TestChoice:
         assert line.text.endswith(
             "Ana: When does the shop in Osaka open? → Ben: The shop opens on 4 May"
         )
+
+    def test_a_reply_to_somebody_else_is_no_answer(self) -> None:
+        question = MessageLine(1, START, "Ana", "Shall I move all three bugs to one?")
+        texts = ["@Tom I gave you 439656 for 4 May", "@Ana yes, move the bugs to one by 4 May"]
+        replies = [
+            MessageLine(ref, START, "Ben", text, mentions=(text.split()[0],))
+            for ref, text in enumerate(texts, 2)
+        ]
+        assert [line.refs for line in parse(short([question, *replies])).lines] == [(1, 3), (2,)]
 
     def test_marked_decisions_and_tasks_come_first(self) -> None:
         talk = [
@@ -274,6 +296,25 @@ def test_brackets_of_a_message_are_not_refs() -> None:
     lines = parse(short(messages("the limit is in note [2]", "the other one is in the wiki"))).lines
     assert [line.refs for line in lines] == [(1,), (2,)]
     assert lines[0].text.endswith("note [2]")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Decisions:\n• The launch moved to 3 May\n• The budget is $5000",
+        "We decided:\n1. Move the database on 3 May.\n2. Ship on 5 May.",
+        "We decided a lot. - Move the database on 3 May. - Ship on 5 May.",
+        "The deadline of **all** parts is 3 May, see __init__ and <b>the plan</b>",
+        "We decided to cut the text before </think> from 4 May on",
+    ],
+)
+def test_a_message_is_one_line_word_for_word(text: str) -> None:
+    first = "The launch is on 18 May and costs $500"
+    lines = parse(short(messages(first, text))).lines
+    assert sorted((line.refs, line.text) for line in lines) == [
+        ((1,), f"Ana: {first}"),
+        ((2,), f"Ana: {' '.join(text.split())}"),
+    ]
 
 
 def test_hostile_text_gives_a_line() -> None:

@@ -42,6 +42,8 @@ def test_salient_texts(text: str) -> None:
         "ran 10k along the river, saw a heron",
         "RESOLVED sync-1: queue depth 88",
         "Commands Available: [TOPIC], [IDEA], [ACTION]",
+        "https://bugs.example/release/+bug/445995?tag=gnome3-fix",
+        "see https://example.org/app/releases/tag/v1.2",
         "おはようございます",
         "了解です！",
         "今ひとつ食べました",
@@ -57,6 +59,7 @@ def test_texts_that_are_not_salient(text: str) -> None:
     [
         ("We decided to use PostgreSQL", True),
         ("The export crashed again in version 3", True),
+        ("The export crashed again, see https://bugs.example/421", True),
         ("AGREED: yes", True),
         (
             "They counted every shelf with a printed list, and can close the books on 13 November",

@@ -26,6 +26,7 @@ from memories.pipeline.generate.learning import propose_notes
 from memories.pipeline.generate.requests import JobRequest
 from memories.pipeline.safety import quarantine
 from memories.rules.generate.faults import is_sudden_shrink
+from memories.rules.generate.prompts import clean_for_model
 from memories.rules.ingest.timestamps import micros, to_micros
 from memories.rules.memory.identity import MemoryScope, MemoryType
 from memories.rules.memory.lines import (
@@ -234,7 +235,7 @@ def _write_merge(
     memory, base = job.memory, job.base
     if memory.current_id != job.base_id or not followups.has_allowed_inputs(job):
         raise StaleBase(memory.current)
-    result = merge_lines(_base_lines(job, job_request), lines)
+    result = merge_lines(_base_lines(job, job_request), lines, shown_as=clean_for_model)
     if job.is_rebuild:  # the model did not get these lines, so it has lost none
         result = result._replace(put_back=[], kept=[*result.kept, *result.put_back])
     if edited := _edited_lines(result.lines, base, approval):

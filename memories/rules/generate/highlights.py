@@ -167,7 +167,7 @@ def _from_messages(messages: Sequence[MessageLine]) -> Iterator[Candidate]:
             is_salient=is_salient,
             is_bot=message.is_bot,
             thread_us=micros(message.thread) if message.thread else to_micros(message.at),
-            words=salience.content_words(body),
+            words=salience.words_without_mark(body),
         )
 
 
@@ -206,6 +206,8 @@ def _find_answer(index: int, messages: Sequence[MessageLine], words: Sequence[Wo
         if reply.author == question.author or reply.is_bot or salience.has_question(reply.text):
             continue
         has_name = question.author.lower() in reply.text.lower()
+        if not has_name and reply.text.startswith(tuple(m for m in reply.mentions if m[0] == "@")):
+            continue  # it is for somebody else
         if is_in_thread or has_name or words[n] & words[index] or n == index + 1:
             return n if words[n] else None
     return None
@@ -245,7 +247,7 @@ def _from_memories(request: Request) -> Iterator[Candidate]:
                 line.at_us,
                 line.by_person,
                 is_salient=is_salient(body),
-                words=salience.content_words(body),
+                words=salience.words_without_mark(body),
             )
 
 

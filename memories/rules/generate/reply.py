@@ -21,6 +21,7 @@ from memories.rules.generate.reply_statements import (
     REMARK,
     Spans,
     Statement,
+    parse_highlights,
     parse_statements,
     says_nothing,
     strip_thinking,
@@ -84,7 +85,7 @@ def parse_reply(reply: Reply, request: Request) -> ParsedReply:
     reader = _LineReader(request, is_offline)
     if request.uses_operations and not is_offline:
         return _parse_operations(text, reader, reply)
-    statements = parse_statements(text)
+    statements = parse_highlights(text) if is_offline else parse_statements(text)
     lines: Sequence[ReplyLine] = reader.read(statements)
     if request.uses_operations:
         return _parse_highlights(lines, reply, request)
@@ -112,7 +113,9 @@ def parse_reply(reply: Reply, request: Request) -> ParsedReply:
 
 def readable_text(reply: Reply) -> str:
     """Return the text of a reply without its thinking, invisible characters and a row that was cut off."""
-    text = strip_thinking(prompts.visible_text(reply.text))
+    text = prompts.visible_text(reply.text)
+    if reply.model != OFFLINE:  # there </think> is a word of a message
+        text = strip_thinking(text)
     rows, _, _ = text.rpartition("\n")
     return rows.rstrip() if rows and _is_cut_off(reply) else text
 
@@ -289,12 +292,20 @@ class _LineReader:
         """Return a line with the text and kind of the memory line that is its first source, if any."""
         memory_line = self._memory_lines.get(line.refs[0]) if line.refs else None
         if memory_line is None:
-            return replace(line, kind=line.kind or kind_of(line.text))
+            return replace(line, kind=line.kind or kind_of(self._without_speakers(line)))
         text = prompts.to_one_line(memory_line.text)
         unverified = (text,) if memory_line.unverified else ()
         return replace(
             line, text=text, kind=memory_line.kind or kind_of(text), unverified=unverified
         )
+
+    def _without_speakers(self, line: ReplyLine) -> str:
+        """Return the text without the names of its authors: somebody may be called Will."""
+        text = line.text
+        for message in self.request.messages:
+            if message.ref in line.refs:
+                text = text.replace(f"{prompts.speaker_name(message.author)}: ", "", 1)
+        return text
 
     def read_operations(self, text: str) -> Iterator[Change]:
         """Yield the operations with their lines and sources."""

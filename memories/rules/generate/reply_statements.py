@@ -42,6 +42,7 @@ _BRACKET = re.compile(
     re.IGNORECASE,
 )
 _FRONT = re.compile(r"[\[［]([^\[\]［］]{1,200})[\]］]\s*[:：\-–—]?\s*")
+_HIGHLIGHT = re.compile(r"- (?P<text>.+) \[(?P<refs>\d+(?:, \d+)*)\]")
 _REF_WORDS = r"(?:refs?|references?|messages?|msgs?|sources?|lines?|numbers?|番号|発言|行|根拠)"
 _REFS = re.compile(
     rf"\s*(?:{_REF_WORDS}\.?\s*:?)?(?:[\s\d,、;#~〜–\-]|\band\b|{_REF_WORDS})*",
@@ -116,6 +117,12 @@ def parse_statements(text: str) -> list[Statement]:
     """
     statements = map(clean_statement, split_statements(text))
     return [s for s in statements if s.text and not says_nothing(s.text)]
+
+
+def parse_highlights(text: str) -> list[Statement]:
+    """Return the statements of the offline summariser: one a row, with the text word for word."""
+    rows = filter(None, map(_HIGHLIGHT.fullmatch, text.split("\n")))
+    return [Statement(row["text"], spans=_spans_of([row["refs"]])) for row in rows]
 
 
 def split_statements(text: str) -> list[Statement]:

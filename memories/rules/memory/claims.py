@@ -31,6 +31,12 @@ _ENDS_BEHIND = re.compile(
 _BEGINS_BEFORE = re.compile(r"(?:\b(?:to|until|till|by)\s+(?:the )?|→\s?|->\s?)[¥$€£]?$")
 _BEGINS_BEHIND = re.compile(r"[日円件人時分個%]?(?:に|へ|まで)")
 _NAME_BEFORE = re.compile(r"(?:[A-Z][\w-]*\s|[\w.][-_]|第|#)$")
+# Words before the number of one thing among many: bug 421 and bug 430 are two bugs.
+_THING_BEFORE = re.compile(
+    r"\b(?:bug|issue|ticket|incident|(?:pull|merge) request|pr|build) $|(?:バグ|チケット|課題|不具合|障害) ?$",
+    re.IGNORECASE,
+)
+_COUNTER = re.compile(r"[件個枚本]")  # チケット3枚 is an amount
 _UNIT = re.compile(r"\s*(?P<unit>[a-z]{2,20}|[%円日件人個台回店時分週月年])?")
 _NO_UNIT = frozenset({"to", "and", "or", "of", "from", "on", "at", "in", "per", "is", "are"})
 _RUN = re.compile(r"[\u30a1-\u30fa\u30fc]{2,}|[\u3400-\u9fff々]{2,}|[a-z][a-z'-]+")
@@ -107,8 +113,9 @@ def _claims_of_clause(
     for figure in figures.figures_in_order(flat):
         before, behind = flat[: figure.start], flat[figure.end :]
         kind = figure.kind
-        is_name = kind == "number" and _NAME_BEFORE.search(clause[: figure.start])
-        if kind == "link" or is_name:  # Kazoe 3, KZ-421, 第1段階
+        is_thing = _THING_BEFORE.search(before) and not _COUNTER.match(behind)
+        is_name = is_thing or _NAME_BEFORE.search(clause[: figure.start])
+        if kind == "link" or (kind == "number" and is_name):  # Kazoe 3, KZ-421, 第1段階
             continue
         if kind == "number":
             kind = f"number {_unit(behind)}".rstrip()

@@ -3,6 +3,8 @@
 import re
 from enum import StrEnum
 
+from memories.rules import salience
+
 
 class Kind(StrEnum):
     """The kind of a line (DESIGN section 3)."""
@@ -27,7 +29,7 @@ _CUES: tuple[tuple[Kind, re.Pattern[str]], ...] = (
     (
         Kind.QUESTION,
         re.compile(
-            r"[?？]\W*$|\b(?:asks?|asked|wonders?|wondered) (?:if|whether|who|what|when|where|why|how|about|for)\b"
+            r"[?？]\W*$|(?<!\bto )(?<!\bwill )\b(?:asks?|asked|wonders?|wondered) (?:if|whether|who|what|when|where|why|how|about|for)\b"
             r"|\b(?:open question|unclear|undecided|unresolved|not (?:yet )?(?:known|decided|clear)|remains open|still open|tbd)\b"
             r"|か[。.]?$|未定|未解決|未決|不明|分からない|わからない|確認中|(?:尋ね|質問し|問い合わせ)て?(?:いる|た)",
             re.IGNORECASE,
@@ -46,7 +48,7 @@ _CUES: tuple[tuple[Kind, re.Pattern[str]], ...] = (
         Kind.TASK,
         re.compile(
             r"\b(?:will|must|needs? to|has to|have to|should|is (?:going|supposed|asked|assigned) to|to-?do|assigned|owns?|"
-            r"responsible|takes care|follows? up|due)\b"
+            r"responsible|takes care|follows? up|due(?! to\b))\b"
             r"|担当|までに|お願い|予定|引き受け|(?:対応|確認|準備|作成|連絡|共有|提出|用意)(?:する|します)|やる|しておく",
             re.IGNORECASE,
         ),
@@ -63,6 +65,9 @@ _CUES: tuple[tuple[Kind, re.Pattern[str]], ...] = (
 )
 
 
+_TASK_MARK = re.compile(r"action|todo|宿題|タスク", re.IGNORECASE)
+
+
 def kind_named(label: str) -> Kind | None:
     """Return the kind for a label or heading, such as "Open questions" or "決定事項"."""
     words = label.strip(" \t*_#:：[]()「」【】-–—")
@@ -70,5 +75,8 @@ def kind_named(label: str) -> Kind | None:
 
 
 def kind_of(text: str) -> Kind:
-    """Return the kind of a line by its cue words. Without any it is a status."""
-    return next((kind for kind, cues in _CUES if cues.search(text)), Kind.STATUS)
+    """Return the kind of a line by its mark, else by its cue words. Without any it is a status."""
+    if mark := salience.find_mark(text):
+        return Kind.TASK if _TASK_MARK.search(mark) else Kind.DECISION
+    words = salience.without_links(text)
+    return next((kind for kind, cues in _CUES if cues.search(words)), Kind.STATUS)

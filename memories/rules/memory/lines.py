@@ -172,16 +172,21 @@ def _are_similar(old: str, new: str) -> bool:
     )
 
 
-def merge_lines(base: Sequence[Line], made: Sequence[Line]) -> MergeResult:
+def merge_lines(
+    base: Sequence[Line], made: Sequence[Line], shown_as: Callable[[str], str] = str
+) -> MergeResult:
     """Return the lines of a model's merge of ``base``.
 
     A line with the words of a base line keeps its origin; a protected one also keeps its exact
     text. A dropped protected line is put back behind the last remaining line before it.
+    ``shown_as`` returns the words of a base line as the request showed them.
     """
     base_by_words = _by_words(base)
+    base_by_shown = {shown_as(words): line for words, line in base_by_words.items()}
     lines: list[Line] = []
     for line in made:
-        old = base_by_words.get(strip_bullet(line.text))
+        words = strip_bullet(line.text)
+        old = base_by_words.get(words, base_by_shown.get(shown_as(words)))
         if old is None:
             lines.append(line)
         else:

@@ -6,6 +6,14 @@ from memories.rules.memory.kinds import Kind, kind_named, kind_of
 @pytest.mark.parametrize(
     ("text", "kind"),
     [
+        ("[ACTION] Cara to ask the council", Kind.TASK),
+        ("TODO: does Bolt read the old files?", Kind.TASK),
+        ("【宿題】資料", Kind.TASK),
+        ("AGREED: the release needs a test", Kind.DECISION),
+        ("The import fails due to the parser of version 2.", Kind.STATUS),
+        ("The audit is due in May.", Kind.TASK),
+        ("The plan of Bolt: https://wiki.example/decision-and-tasks-due", Kind.STATUS),
+        ("Cara will ask whether the server can go.", Kind.TASK),
         ("The team decided to keep Bolt.", Kind.DECISION),
         ("Ben chose Bolt instead of Crate.", Kind.DECISION),
         ("Ann will move the backups by Friday.", Kind.TASK),

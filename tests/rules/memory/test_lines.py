@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memories.rules.generate.prompts import clean_for_model
 from memories.rules.memory.lines import (
     Line,
     Origin,
@@ -130,6 +131,15 @@ class TestMergeLines:
     def test_a_kept_line_of_a_person_is_not_doubled(self):
         made = [replace(OWN, origin=Origin.MODEL, since=None)]
         assert merge_lines([OWN], made) == ([OWN], [], [OWN.text])
+
+    def test_a_persons_line_stays_once_although_the_request_cleaned_it(self):
+        own = replace(
+            OWN, text="- The zero\u200bwidth key is sk-proj-abcdefghijklmnopqrstuvwxyz0123456789"
+        )
+        shown = clean_for_model(strip_bullet(own.text))
+        assert shown == "The zerowidth key is [secret]"
+        made = [Line(f"- {shown}", Origin.MODEL)]
+        assert merge_lines([own], made, clean_for_model) == ([own], [], [own.text])
 
     def test_a_restored_line_of_the_model_may_be_dropped(self):
         assert merge_lines([BACK], [SHIP]) == ([SHIP], [], [])

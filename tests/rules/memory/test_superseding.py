@@ -53,6 +53,7 @@ def statements(*texts: str) -> list[Statement]:
         ("Sora asked for a discount of 30 %", "Decision: Sora gets the discount of 30 %"),
         ("先方は納品を12月3日に希望しています", "【決定】納品は12月10日"),
         ("割引は30%を要望されています", "割引は20%で合意しました"),
+        ("配るチケット300枚です", "配るチケット500枚です"),
     ],
 )  # fmt: skip
 def test_newer_information_supersedes_older(older: str, newer: str) -> None:
@@ -96,6 +97,9 @@ def test_newer_information_supersedes_older(older: str, newer: str) -> None:
         ("先方は納品を12月3日に希望しています", "【決定】会場は12月10日に予約"),
         ("オーロラは割引30%を希望", "【決定】コバルトの割引は20%"),
         ("先方の希望は24時間です", "それ以外は2時間以内で打診してみます"),
+        ("bug 432154 blocks the importer", "bug 419590 blocks the importer"),
+        ("Issue 12 blocks the release", "issue 15 blocks the release"),
+        ("チケット123は対応済みです", "チケット125は対応済みです"),
     ],
 )  # fmt: skip
 def test_other_information_supersedes_nothing(older: str, newer: str) -> None:
