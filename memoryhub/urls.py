@@ -17,7 +17,7 @@ from memoryhub import health, metrics
 # One sign-in page, with its limits, also for the admin.
 admin.site.login = secure_admin_login(admin.site.login)  # type: ignore[method-assign]
 # The same for the password: one page that limits attempts and ends keys.
-admin.site.password_change = RedirectView.as_view(  # type: ignore[method-assign]
+admin.site.password_change = RedirectView.as_view(  # type: ignore[assignment,method-assign]
     pattern_name="account_change_password"
 )
 sign_out = require_POST(account.logout)  # a link must not sign anybody out
