@@ -15,6 +15,7 @@ FOLDED_FIELDS = ("channels", "is_public", "requests_per_minute")
 class ApiKeyForm(forms.Form):
     """A form for a key of the signed-in user. Only editors may let it write notes.
 
+    Guests cannot let it propose corrections.
     Operators may set its rate, and create keys that read public channels only.
     """
 
@@ -59,8 +60,11 @@ class ApiKeyForm(forms.Form):
     def __init__(self, *args: Any, workspace: Workspace, reader: Reader, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.key_workspace, self.reader = workspace, reader
-        if workspace.role_of(reader) not in Member.EDITING:
+        role = workspace.role_of(reader)
+        if role not in Member.EDITING:
             del self.fields["notes"]
+        if role not in Member.READING:
+            del self.fields["propose"]
         if not reader.is_operator:
             del self.fields["is_public"], self.fields["requests_per_minute"]
 

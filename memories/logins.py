@@ -7,6 +7,7 @@ Single sign-on is any other OpenID Connect provider. It opens the account that s
 or links it from the settings, else a new account.
 """
 
+from ipaddress import ip_address
 from typing import Any
 
 from allauth.account.adapter import DefaultAccountAdapter
@@ -14,7 +15,6 @@ from allauth.account.authentication import get_authentication_records
 from allauth.account.forms import LoginForm as AccountLoginForm
 from allauth.account.models import EmailAddress
 from allauth.account.signals import password_changed, password_set
-from allauth.account.utils import filter_users_by_username
 from allauth.core import ratelimit
 from allauth.core.exceptions import ImmediateHttpResponse
 from allauth.core.internal.ratelimit import get_ip
@@ -38,6 +38,7 @@ from django.utils.translation import gettext_lazy
 
 from memories.devices import find_device, remember_device
 from memories.models import ApiKey, AuditEvent, Digest, Person, User
+from memories.models.access.users import find_by_username
 from memories.models.ingest.people import BY_EMAIL, BY_SLACK
 from memories.pipeline.access import linking, single_sign_on
 from memories.pipeline.access.single_sign_on import SINGLE_SIGN_ON
@@ -60,7 +61,7 @@ def record_logout(user: User | None, **kwargs: Any) -> None:
 def record_failed_login(credentials: dict[str, Any], **kwargs: Any) -> None:
     """Record the user name only if it exists. Else it may be a password in the wrong field."""
     username = credentials.get(User.USERNAME_FIELD, "")
-    user = User.objects.filter(username=username).first()
+    user = find_by_username(username)
     AuditEvent.objects.record("login_failed", by=None, subject=user.get_username() if user else "")
 
 
@@ -95,6 +96,7 @@ class LoginForm(AccountLoginForm):  # type: ignore[misc]
 
 
 SHOWN_MESSAGES = ("mfa/", "account/messages/password_")
+TOO_MANY_ATTEMPTS = gettext_lazy("Too many attempts. Wait a few minutes, then try again.")
 
 
 class Accounts(DefaultAccountAdapter):  # type: ignore[misc]
@@ -104,20 +106,23 @@ class Accounts(DefaultAccountAdapter):  # type: ignore[misc]
         **DefaultAccountAdapter.error_messages,
         "incorrect_password": gettext_lazy("The password is not correct."),
         "enter_current_password": gettext_lazy("The current password is not correct."),
-        "rate_limited": gettext_lazy("Too many attempts. Wait a few minutes, then try again."),
-        "too_many_login_attempts": gettext_lazy(
-            "Too many attempts. Wait a few minutes, then try again."
-        ),
+        "rate_limited": TOO_MANY_ATTEMPTS,
+        "too_many_login_attempts": TOO_MANY_ATTEMPTS,
     }
 
     def is_open_for_signup(self, request: HttpRequest) -> bool:
         return False
 
+    def get_client_ip(self, request: HttpRequest) -> str:
+        """Return ::ffff:192.0.2.1 as the IPv4 address, else all of these would count as one /64."""
+        address = ip_address(super().get_client_ip(request))
+        return str(getattr(address, "ipv4_mapped", None) or address)
+
     def pre_authenticate(self, request: HttpRequest, **credentials: Any) -> None:
         """Limit attempts from unknown devices by IP address, then all attempts by their key."""
-        if not _device_of(request, _account_of(credentials)) and not ratelimit.consume(
-            request, action="login_address"
-        ):
+        if not _device_of(
+            request, find_by_username(credentials["username"])
+        ) and not ratelimit.consume(request, action="login_address"):
             raise self.validation_error("too_many_login_attempts")
         super().pre_authenticate(request, **credentials)
 
@@ -127,7 +132,7 @@ class Accounts(DefaultAccountAdapter):  # type: ignore[misc]
         A password alone opens no account with a second factor. Its wrong passwords count by IP
         address, so that strangers cannot lock out its person.
         """
-        user = _account_of(credentials)
+        user = find_by_username(credentials["username"])
         if user is None:
             return f"name:{credentials['username'].lower()}"
         if device := _device_of(request, user):
@@ -171,12 +176,6 @@ class Accounts(DefaultAccountAdapter):  # type: ignore[misc]
 
     def send_mail(self, *args: Any, **kwargs: Any) -> None:
         """Send nothing: no page needs e-mail."""
-
-
-def _account_of(credentials: dict[str, Any]) -> User | None:
-    """Return the account of a user name in any spelling, as allauth finds it."""
-    account: User | None = filter_users_by_username(credentials["username"]).order_by("pk").first()
-    return account
 
 
 def _device_of(request: HttpRequest, user: User | None) -> str:

@@ -3,18 +3,23 @@
 from allauth.account import views as account
 from allauth.account.decorators import secure_admin_login
 from allauth.socialaccount import views as social
-from allauth.socialaccount.providers.openid_connect import views as openid
+from allauth.socialaccount.providers.openid_connect import views as openid_connect
 from django.contrib import admin
 from django.urls import include, path
 from django.views.decorators.http import require_POST
+from django.views.generic import RedirectView
 
 from memories.api.mcp_view import mcp
 from memories.api.routes import api
-from memories.views.access import preferences, setup
+from memories.views.access import openid, preferences, setup
 from memoryhub import health, metrics
 
 # One sign-in page, with its limits, also for the admin.
 admin.site.login = secure_admin_login(admin.site.login)  # type: ignore[method-assign]
+# The same for the password: one page that limits attempts and ends keys.
+admin.site.password_change = RedirectView.as_view(  # type: ignore[assignment,method-assign]
+    pattern_name="account_change_password"
+)
 sign_out = require_POST(account.logout)  # a link must not sign anybody out
 sign_in = setup.first(account.login)
 
@@ -37,7 +42,11 @@ urlpatterns = [
     path("logout/", sign_out, name="account_logout"),
     path("logout/", sign_out, name="logout"),
     path("login/<slug:provider_id>/", openid.login, name="openid_connect_login"),
-    path("login/<slug:provider_id>/callback/", openid.callback, name="openid_connect_callback"),
+    path(
+        "login/<slug:provider_id>/callback/",
+        openid_connect.callback,
+        name="openid_connect_callback",
+    ),
     path("login/failed", social.login_error, name="socialaccount_login_error"),
     path("login/cancelled", social.login_cancelled, name="socialaccount_login_cancelled"),
     path("api/v1/", api.urls),

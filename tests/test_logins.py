@@ -249,6 +249,16 @@ def test_a_token_of_another_issuer_is_refused(client, slack, mika, wrong):
     assert "sheet" in answer.content.decode()
 
 
+@pytest.mark.parametrize("answer", ["none", "a page", "not found"])
+def test_a_provider_that_is_down_is_explained(client, settings, httpserver, mika, answer):
+    url = "http://127.0.0.1:1" if answer == "none" else httpserver.url_for("").rstrip("/")
+    if answer == "a page":
+        httpserver.expect_request("/.well-known/openid-configuration").respond_with_data("<html>")
+    settings.SOCIALACCOUNT_PROVIDERS = openid_apps(url, "slack")
+    response = client.get("/login/slack/")
+    assert response.status_code == 503 and "Sign-in failed" in response.content.decode()
+
+
 def test_a_forged_state_is_refused(client, slack, mika):
     client.get("/login/slack/")
     answer = client.get("/login/slack/callback/", {"code": "yes", "state": "forged"})
@@ -312,6 +322,15 @@ def test_an_address_that_tries_many_names_waits(client, alice):
     assert is_refused(try_password(client, PASSWORD))
     try_password(client, PASSWORD, REMOTE_ADDR="192.0.2.1")
     assert account_of(client) == alice, "another address"
+
+
+def test_ipv4_addresses_in_ipv6_form_count_apart(client, alice):
+    """All of them are in one /64, so together they would use up the limit of one address."""
+    for n in range(20):
+        try_password(client, username=f"name-{n}", REMOTE_ADDR="::ffff:192.0.2.1")
+    assert is_refused(try_password(client, PASSWORD, REMOTE_ADDR="192.0.2.1"))
+    try_password(client, PASSWORD, REMOTE_ADDR="::ffff:192.0.2.2")
+    assert account_of(client) == alice
 
 
 def test_a_known_device_signs_in_while_the_account_is_locked(client, alice):
@@ -427,6 +446,15 @@ def test_a_login_is_of_the_record(client):
     client.post("/login/", {"username": "alice", "password": PASSWORD})
     assert AuditEvent.objects.get().action == "login"
     assert Person.objects.count() == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "subject"), [("alice", "alice"), ("ALICE", "alice"), ("a password", "")]
+)
+def test_a_wrong_password_is_recorded_with_the_account(client, alice, name, subject):
+    try_password(client, username=name)
+    event = AuditEvent.objects.get()
+    assert (event.action, event.subject) == ("login_failed", subject)
 
 
 # -- a second factor

@@ -318,6 +318,35 @@ def test_private_channels_need_a_link(
         assert read_channels() == []
 
 
+def test_digests_follow_the_verified_address(
+    client: Client, provider: Provider, settings: Any
+) -> None:
+    """The provider may have given the old address to somebody else."""
+    settings.MEMORYHUB_OIDC_TRUST_EMAIL = True
+    for changed, address in (
+        ({}, "mika@example.com"),
+        ({"email": "new@example.com"}, "new@example.com"),
+        ({"email_verified": False}, ""),
+    ):
+        provider.claims = claims("staff", **changed)
+        sign_in(client)
+        assert account_of(client).email == address
+        client.post("/logout/")
+
+
+def test_an_address_that_an_operator_entered_stays(
+    client: Client, provider: Provider, settings: Any
+) -> None:
+    settings.MEMORYHUB_OIDC_TRUST_EMAIL = True
+    provider.claims = claims("staff")
+    sign_in(client)
+    User.objects.update(email="work@example.com")
+    client.post("/logout/")
+    provider.claims = claims("staff", email="new@example.com")
+    sign_in(client)
+    assert account_of(client).email == "work@example.com"
+
+
 def test_an_address_of_another_account_is_not_stored(
     client: Client, provider: Provider, settings: Any
 ) -> None:

@@ -34,11 +34,12 @@ from memories.admin.audience import (
     VisibleFilter,
     row_action,
     user_of,
+    visible_rows,
 )
 from memories.admin.forgetting import ForgettingAdmin
 from memories.admin.workspaces import MemberInline
 from memories.models import AuditEvent, Digest, Member, Person, User, Workspace
-from memories.models.access.users import no_operator_except
+from memories.models.access.users import find_by_username, no_operator_except
 from memories.models.ingest.people import BY_OPERATOR
 from memories.pipeline.access import operators, single_sign_on
 
@@ -166,7 +167,14 @@ class OperatorPasswordForm(ReasonForm, AdminPasswordChangeForm):  # type: ignore
 
 
 class AccountForm(UserChangeForm):  # type: ignore[type-arg]
-    """The rights of an account. The last operator keeps theirs."""
+    """The name and the rights of an account. The last operator keeps theirs."""
+
+    def clean_username(self) -> str:
+        """Refuse the name of another account in any spelling, because neither could sign in."""
+        name: str = self.cleaned_data["username"]
+        if find_by_username(name) not in (None, self.instance):
+            raise self.instance.unique_error_message(User, ("username",))
+        return name
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or self.cleaned_data
@@ -207,6 +215,12 @@ class UserAdmin(AuditedChanges, VisibleChoices, DjangoUserAdmin):  # type: ignor
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return user_of(request).is_operator
+
+    def get_object(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+        user: Any = super().get_object(request, *args, **kwargs)
+        if user is not None:
+            user.visible_people = visible_rows(Person, request).filter(user=user)
+        return user
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return super().has_change_permission(request, obj) and _may_change(request, obj)
@@ -252,8 +266,8 @@ class UserAdmin(AuditedChanges, VisibleChoices, DjangoUserAdmin):  # type: ignor
         return self.inlines if obj else ()
 
     @admin.display(description=_("people"))
-    def linked_people(self, user: User) -> str:
-        people = user.people.select_related("workspace")
+    def linked_people(self, user: Any) -> str:
+        people = user.visible_people.select_related("workspace")
         return format_html_join(", ", "{} ({})", ((p.name, p.workspace) for p in people)) or "–"
 
 

@@ -8,6 +8,7 @@ from django.test import Client
 from django.urls import reverse
 
 from memories.models import User
+from tests.admin.conftest import staff
 from tests.factories import MemberFactory, PersonFactory, UserFactory, WorkspaceFactory
 
 pytestmark = pytest.mark.django_db
@@ -58,6 +59,24 @@ def test_a_deletion_includes_roles_but_refuses_a_last_admin(client: Client, oper
     client.post(listed, {**data, "_selected_action": [first.pk]})
     assert client.post(listed, {**data, "_selected_action": [second.pk]}).status_code == 403
     assert set(User.objects.all()) == {operator, second}
+
+
+def test_a_new_name_differs_from_all_others_also_in_case(client: Client, operator: User) -> None:
+    """Else neither of the two accounts could sign in."""
+    mika = UserFactory(username="mika")
+    data = form_data(client, mika)
+    assert client.post(page(mika), data | {"username": "Boss"}).status_code == 200
+    assert client.post(page(mika), data | {"username": "Mika"}).status_code == 302
+    mika.refresh_from_db()
+    assert mika.username == "Mika"
+
+
+def test_staff_see_the_people_of_their_workspaces_alone(client: Client) -> None:
+    account, workspace = UserFactory(), WorkspaceFactory()
+    PersonFactory(workspace=workspace, user=account, linked_by="slack", name="Mika M")
+    for role, is_shown in (("", False), ("member", True)):
+        staff(client, "view_user", workspace=workspace, role=role)
+        assert ("Mika M" in client.get(page(account)).content.decode()) == is_shown
 
 
 def test_staff_cannot_raise_their_rights(client: Client, clerk: User) -> None:

@@ -65,6 +65,13 @@ def test_a_member_becomes_an_operator_and_keeps_the_password(run: Run) -> None:
     assert user.is_operator and user.check_password(PASSWORD)
 
 
+def test_a_name_in_another_spelling_is_the_same_account(run: Run) -> None:
+    """A second account would lock both out, because sign-ins do not tell them apart."""
+    UserFactory(username="mika")
+    assert run("MIKA", given=PASSWORD) == "mika is an operator now.\n"
+    assert User.objects.get().username == "mika"
+
+
 def test_an_account_without_a_password_gets_a_password(run: Run) -> None:
     user = UserFactory(username="mika")
     user.set_unusable_password()

@@ -13,6 +13,7 @@ from django.db import transaction
 
 from memories.management import arguments
 from memories.models import User
+from memories.models.access.users import find_by_username
 from memories.pipeline.access import operators
 from memoryhub.env import env
 
@@ -33,7 +34,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         name, email = options["username"].strip(), options["email"].strip()
         with arguments.needs_database():
-            user = User.objects.filter(username=name).first()
+            user = find_by_username(name)
         is_new = user is None
         user = user or _valid_account(User(username=name, email=email))
         needs_password = is_new or not user.has_usable_password()
@@ -47,7 +48,9 @@ class Command(BaseCommand):
             self.stdout.write(f"Created the operator {name}.")
         else:
             done = "is an operator now" if changed else "is an operator already"
-            self.stdout.write(f"{name} {done}." + (" It has a password." if needs_password else ""))
+            self.stdout.write(
+                f"{user.username} {done}." + (" It has a password." if needs_password else "")
+            )
 
     def _password(self, user: User) -> str:
         if password := env.str("MEMORYHUB_ADMIN_PASSWORD", default=""):

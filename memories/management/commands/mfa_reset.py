@@ -6,7 +6,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from memories.management import arguments
-from memories.models import User
+from memories.models.access.users import find_by_username
 from memories.pipeline.access import second_factors
 
 
@@ -23,7 +23,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         name = options["username"]
         with arguments.needs_database():
-            user = User.objects.filter(username=name).first()
+            user = find_by_username(name)
         if user is None:
             raise CommandError(f"There is no account {name!r}.")
         kinds = second_factors.reset(user, by=None)

@@ -62,6 +62,15 @@ class User(AbstractUser):
         return self.is_operator and no_operator_except([self.pk])
 
 
+def find_by_username(name: str) -> User | None:
+    """Return the account with this user name in any spelling, as the sign-in finds it.
+
+    Two accounts whose names differ in case alone cannot sign in, so no second one may be created.
+    """
+    accounts = User.objects.filter(username__iexact=name).order_by("pk")
+    return min(accounts, key=lambda user: user.username != name, default=None)
+
+
 def no_operator_except(keys: Iterable[int]) -> bool:
     """Return whether there is no active operator besides these accounts."""
     operators = User.objects.filter(is_superuser=True, is_active=True)

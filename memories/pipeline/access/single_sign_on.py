@@ -74,12 +74,18 @@ def update_roles(user: User, extra_data: dict[str, Any]) -> None:
 
 @transaction.atomic
 def update_addresses(user: User, addresses: Collection[str]) -> None:
-    """Replace the verified addresses of the account, which link it to people in Slack."""
+    """Replace the verified addresses of the account, which link it to people in Slack.
+
+    If digests went to one that is no longer verified, they go to a new one.
+    """
     # allauth's models can only be imported after all apps are loaded.
     from allauth.account.models import EmailAddress
 
     rows = EmailAddress.objects.filter(user=user)
     for row in rows.filter(verified=True).exclude(email__in=addresses):
+        if row.email.lower() == user.email.lower():
+            user.email = next(iter(addresses), "")
+            user.save(update_fields=["email"])
         row.delete()
     for email in addresses:
         rows.update_or_create(user=user, email=email, defaults={"verified": True})

@@ -32,7 +32,7 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
         "mcp_url": request.build_absolute_uri(reverse("mcp")),
     }
     new_form = partial(ApiKeyForm, workspace=access.workspace, reader=access.reader)
-    form = new_form(request.POST or None)
+    form = new_form(request.POST if request.method == "POST" else None)
     if request.method == "POST" and form.is_valid():
         context["made"], context["token"] = form.issue(by=request.user)
         form = new_form()

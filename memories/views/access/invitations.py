@@ -12,6 +12,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
+from memories.devices import remember_device
 from memories.forms import focus_first_error
 from memories.models import Invitation, Member
 from memories.models.access.invitations import InvitationExpired
@@ -75,7 +76,9 @@ def accept(request: UserRequest, token: str) -> HttpResponse:
         except InvitationExpired:
             return render_page(request, "access/invitations/expired.html", {}, status=404)
         login(request, user, settings.AUTHENTICATION_BACKENDS[0])
-        return redirect("catch_up-index", invitation.workspace.slug)
+        response = redirect("catch_up-index", invitation.workspace.slug)
+        remember_device(response, user)
+        return response
     focus_first_error(form)
     context = {"invitation": invitation, "form": form}
     status = 422 if form.is_bound else 200

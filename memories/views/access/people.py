@@ -15,6 +15,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from memories.models import Member, Person, Reader, RoleRefused, User
+from memories.models.access.users import find_by_username
 from memories.pipeline.access import operators
 from memories.rules.access.roles import LAST_ADMIN, LAST_OPERATOR, SELF, effective_role
 from memories.views.access.access import (
@@ -110,9 +111,9 @@ def _change(request: UserRequest, access: WorkspaceAccess, user: User, do: str, 
 
 
 def _chosen_user(request: UserRequest, access: WorkspaceAccess) -> User | None:
-    """Return a listed account by key (or raise Http404), or any account by its exact name."""
+    """Return a listed account by key (or raise Http404), or any account by its name."""
     if "name" in request.POST:
-        return User.objects.filter(username=request.POST["name"].strip()).first()
+        return find_by_username(request.POST["name"].strip())
     key = number_or_none(request.POST.get("user", ""))
     user = _accounts(access).filter(pk=key).first() if key is not None else None
     if user is None:

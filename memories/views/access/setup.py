@@ -18,6 +18,7 @@ from django.views.decorators.http import require_POST
 from django_htmx.http import HttpResponseClientRedirect
 
 from memories.demo.create import SLUG, create_demo
+from memories.devices import remember_device
 from memories.forms import focus_first_error
 from memories.models import AuditEvent, ModelServer, Upload, Workspace
 from memories.pipeline.access.first_account import create_operator, is_new_installation, setup_token
@@ -58,7 +59,9 @@ def _first_account(request: UserRequest) -> HttpResponse:
         form = NewAccountForm(request.POST if request.method == "POST" else None)
         if form.is_valid() and create_operator(form.save(commit=False)):
             login(request, form.instance, settings.AUTHENTICATION_BACKENDS[0])
-            return redirect("setup-index")
+            response = redirect("setup-index")
+            remember_device(response, form.instance)
+            return response
         status = 422 if form.is_bound else 200
         focus_first_error(form)
     context = {"is_new": True, "form": form, "token": token}

@@ -439,6 +439,19 @@ def test_export_and_import_are_recorded(workspace, tmp_path):
 # Accounts
 
 
+@pytest.mark.slow
+def test_an_author_in_another_spelling_is_the_same_account(workspace, tmp_path):
+    """A second account would lock both out, because sign-ins do not tell them apart."""
+    author = User.objects.get(username="海@example")
+    User.objects.filter(pk=author.pk).update(username="Umi@example")
+    exported(workspace, tmp_path / "b.zip")
+    workspace.delete()
+    User.objects.filter(pk=author.pk).update(username="umi@example")
+    done = import_workspace(tmp_path / "b.zip")
+    assert (done.accounts_made, done.accounts_known) == (0, 1)
+    assert MemoryVersion.objects.filter(author=author, origin="person").exists()
+
+
 @on_postgres_too
 @pytest.mark.slow
 def test_unknown_authors_keep_their_names_and_cannot_sign_in(workspace, tmp_path):

@@ -43,6 +43,18 @@ def test_the_page_shows_the_keys_and_where_to_use_them(cast: Cast) -> None:
     assert "reads as member" in page
 
 
+def test_a_form_offers_only_what_the_role_allows(cast: Cast) -> None:
+    offers = {
+        who: [
+            name in cast.clients[who].get(cast.path("keys/")).context["form"].fields
+            for name in ("notes", "propose")
+        ]
+        for who in ("guest", "member", "editor")
+    }
+    assert cast.clients["member"].post(cast.path("keys/")).status_code == 422
+    assert offers == {"guest": [False] * 2, "member": [False, True], "editor": [True] * 2}
+
+
 def test_revoked_it_opens_nothing(cast: Cast) -> None:
     token = make(cast, "member")
     path = cast.path(f"keys/{ApiKey.objects.get().pk}/revoke/")

@@ -41,6 +41,17 @@ def test_a_person_joins_with_the_role_of_the_link(cast: Cast) -> None:
     assert again.status_code == 404 and not User.objects.filter(username="otto").exists()
 
 
+def test_the_browser_that_joined_is_a_known_device(cast: Cast) -> None:
+    path, client = invite(cast), Client()
+    client.post(path, NEW)
+    client.post("/logout/")
+    for n in range(5):
+        wrong = {"username": "nina", "password": "wrong"}
+        Client().post("/login/", wrong, REMOTE_ADDR=f"192.0.2.{n}")
+    right = {"username": "nina", "password": NEW["password1"]}
+    assert client.post("/login/", right).status_code == 302
+
+
 def test_the_link_is_shown_once_and_stored_nowhere(cast: Cast) -> None:
     token = invite(cast).split("/")[2]
     page = cast.clients["insider"].get(cast.path("invitations/")).content.decode()

@@ -61,6 +61,20 @@ def test_an_account_without_a_password_sets_one(client, user):
     assert user.check_password(NEW)
 
 
+def test_the_admin_uses_the_same_page(client, user):
+    """The admin's own page has no limit of attempts, and leaves keys of a given password."""
+    user.is_staff = True
+    user.save()
+    data = {"old_password": PASSWORD, "new_password1": NEW, "new_password2": NEW}
+    for answer in (
+        client.get("/admin/password_change/"),
+        client.post("/admin/password_change/", data),
+    ):
+        assert (answer.status_code, answer["Location"]) == (302, "/password/")
+    user.refresh_from_db()
+    assert user.check_password(PASSWORD)
+
+
 def test_the_page_needs_a_sign_in(client):
     assert client.get("/password/")["Location"].startswith("/login/")
 

@@ -42,7 +42,7 @@ def test_the_printed_link_creates_the_first_account(client: Client) -> None:
     weak = client.post("/setup/", FIRST | {"token": setup_token(), "password2": "other"})
     assert weak.status_code == 422 and not User.objects.exists()
     response = client.post("/setup/", FIRST | {"token": setup_token()})
-    assert response["Location"] == "/setup/"
+    assert response["Location"] == "/setup/" and "known_device" in response.cookies
     user = User.objects.get(username="mika")
     assert user.is_operator and user.is_staff and user.check_password(FIRST["password1"])
     assert "Choose a file" in client.get("/setup/").content.decode(), "signed in"

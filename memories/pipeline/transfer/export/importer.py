@@ -25,6 +25,7 @@ from memories.models import (
     User,
     Workspace,
 )
+from memories.models.access.users import find_by_username
 from memories.pipeline.transfer.archive import MANIFEST, ArchiveError
 from memories.pipeline.transfer.export import schemas
 from memories.pipeline.transfer.export.files import PROGRESS_ROWS, ExportReader, Progress
@@ -150,7 +151,7 @@ class Importer:
     def account(self, username: str) -> User:
         """Return the account of that name. Create it inactive and without a password if missing."""
         if username not in self.accounts:
-            user = User.objects.filter(username=username).first()
+            user = find_by_username(username)
             if user is None:
                 user = User(username=username, is_active=False)
                 user.set_unusable_password()
