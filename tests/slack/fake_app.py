@@ -16,7 +16,9 @@ from tests.slack.fake_channel import Json
 from tests.slack.fake_events import signed_event
 from tests.slack.fake_workspace import BOT_ID, BOT_USER
 
-APP_SCOPES = {"commands", "chat:write", "reactions:read", "links:read", "links:write"}
+APP_SCOPES = {
+    *("commands", "chat:write", "reactions:read", "links:read", "links:write", "mcp:connect"),
+}
 MOST_USES = 5  # of a response URL
 LASTS = 30 * 60  # seconds
 
@@ -87,7 +89,7 @@ class FakeApp(FakeApi):
         self.screen = AppScreen()
         self.takes_messages = True  # the messages tab of the app
         self._response_urls: dict[str, ResponseUrl] = {}
-        self._sent: dict[str, str] = {}  # ts by client_msg_id
+        self.sent: dict[str, str] = {}  # ts by client_msg_id
         self._numbers = itertools.count(1)
 
     def methods(self) -> dict[str, Callable[[dict[str, str]], Json]]:
@@ -155,6 +157,17 @@ class FakeApp(FakeApi):
         links = [{"domain": "localhost", "url": url} for url in urls]
         event = {"type": "link_shared", "user": user, "channel": channel, "message_ts": ts}
         return self.event_body({**event, "links": links})
+
+    def call_tool(self, user: str, tool: str, **arguments: Any) -> Json:
+        """Return the MCP message that Slackbot sends for a person."""
+        person = {"user_id": user, "team_id": self.team_id}
+        params = {"name": tool, "arguments": arguments, "_meta": {"slack": person}}
+        return {
+            "jsonrpc": "2.0",
+            "id": next(self._numbers),
+            "method": "tools/call",
+            "params": params,
+        }
 
     def _interaction(self, kind: str, user: str, channel: str) -> Json:
         return {
@@ -225,8 +238,8 @@ class FakeApp(FakeApi):
     def _post_message(self, params: dict[str, str]) -> Json:
         """Post in a channel, or to the person with this id. One message has a client_msg_id."""
         place, key = params.get("channel", ""), params.get("client_msg_id", "")
-        if key and key in self._sent:
-            return {"channel": place, "ts": self._sent[key]}
+        if key and key in self.sent:
+            return {"channel": place, "ts": self.sent[key]}
         body = {"text": params.get("text", ""), "blocks": json.loads(params.get("blocks", "[]"))}
         if place in self.users:
             if not self.takes_messages:
@@ -240,7 +253,7 @@ class FakeApp(FakeApi):
             if channel.is_archived or not channel.bot_is_in:
                 raise SlackRefusal("is_archived" if channel.is_archived else "not_in_channel")
             ts = self._post(place, body)
-        self._sent[key] = ts
+        self.sent[key] = ts
         return {"channel": place, "ts": ts}
 
     def _unfurl(self, params: dict[str, str]) -> Json:

@@ -20,7 +20,7 @@ class TestNotes:
         team.slack.say(OPEN, team.id_of("mika"), source.text, source.ts)
         ChannelMemberFactory(channel=team.cast.public, person=team.people["ann"])
         team.send(team.slack.shortcut("U0ANN", OPEN, source.ts, "remember"))
-        team.send_event(team.slack.react("U0ANN", OPEN, source.ts))
+        team.send(team.slack.react("U0ANN", OPEN, source.ts))
         note = Note.objects.get()
         assert (note.content, note.source, note.channel) == (source.text, source, team.cast.public)
         assert note.author is None
@@ -67,7 +67,7 @@ class TestNotes:
 
     def test_another_reaction_does_nothing(self, team: Team) -> None:
         source = team.cast.messages[0]
-        team.send_event(team.slack.react(team.id_of("visitor"), OPEN, source.ts, "tada"))
+        team.send(team.slack.react(team.id_of("visitor"), OPEN, source.ts, "tada"))
         assert not Note.objects.exists()
 
     def test_a_disabled_shortcut_is_explained(self, team: Team) -> None:
@@ -133,7 +133,7 @@ class TestHome:
     @pytest.mark.parametrize("name", ["mika", "tom", "ann", "visitor"])
     def test_the_home_tab_has_the_rights_of_its_person(self, team: Team, name: str) -> None:
         Line.objects.update(at_us=to_micros(timezone.now()))
-        team.send_event(team.slack.open_home(team.id_of(name)))
+        team.send(team.slack.open_home(team.id_of(name)))
         view = str(team.slack.screen.homes[team.id_of(name)])
         assert "Open Catch up" in view
         assert ("salaries" in view) is (name == "tom")
@@ -142,7 +142,7 @@ class TestHome:
 class TestLinks:
     def preview(self, team: Team, channel: str, path: str) -> str:
         url = f"{settings.MEMORYHUB_URL}{path}"
-        team.send_event(team.slack.post_link(team.id_of("tom"), channel, url))
+        team.send(team.slack.post_link(team.id_of("tom"), channel, url))
         return str(team.slack.screen.unfurls[-1]["unfurls"][url])
 
     def test_a_preview_of_a_public_text_shows_it(self, team: Team) -> None:
@@ -173,7 +173,5 @@ class TestLinks:
         assert "The other team moves" in self.preview(team, SECRET, path)
 
     def test_an_address_elsewhere_has_no_preview(self, team: Team) -> None:
-        team.send_event(
-            team.slack.post_link(team.id_of("tom"), OPEN, "https://example.com/w/team/")
-        )
+        team.send(team.slack.post_link(team.id_of("tom"), OPEN, "https://example.com/w/team/"))
         assert not team.slack.screen.unfurls
