@@ -214,17 +214,13 @@ def _post(
 
 def send_digests() -> int:
     """Send all chosen digests for their last period. Return their number."""
-    from django.db import close_old_connections
     from django.utils import timezone
 
     from memories.models import SlackDigest
     from memories.slack_app.digests import send_due
 
-    try:
-        SlackDigest.objects.exclude(frequency="").update(next_at=timezone.now())
-        return send_due(timezone.now())
-    finally:
-        close_old_connections()
+    SlackDigest.objects.exclude(frequency="").update(next_at=timezone.now())
+    return send_due(timezone.now())
 
 
 def _request_sync() -> None:

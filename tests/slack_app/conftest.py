@@ -11,7 +11,7 @@ from django.db import DEFAULT_DB_ALIAS, connections
 from django.test import Client
 from django.utils import timezone
 
-from memories.management.commands.socket import take
+from memories.management.commands import socket as socket_command
 from memories.models import Person, SlackEvent
 from memories.pipeline.search import indexing
 from memories.pipeline.slack_app.answering import process_request
@@ -131,7 +131,7 @@ def socket(team: Team, share_transaction: Callable[[], None]) -> Iterator[None]:
 
     def store(body: Any) -> Json | None:
         share_transaction()
-        return take(body)
+        return socket_command.take(body)
 
     with FakeSocket(team.slack) as team.socket:
         client = Socket(APP_TOKEN, store, team.slack.url, ping_seconds=1)
@@ -142,9 +142,10 @@ def socket(team: Team, share_transaction: Callable[[], None]) -> Iterator[None]:
 
 
 @pytest.fixture
-def share_transaction(db: None) -> Iterator[Callable[[], None]]:
+def share_transaction(db: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None]]:
     """Return a function that gives the calling thread the connection of the test."""
     own = connections[DEFAULT_DB_ALIAS]
+    monkeypatch.setattr(socket_command, "close_old_connections", lambda: None)
     own.inc_thread_sharing()
     yield lambda: operator.setitem(connections, DEFAULT_DB_ALIAS, own)
     own.dec_thread_sharing()

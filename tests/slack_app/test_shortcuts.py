@@ -173,5 +173,7 @@ class TestLinks:
         assert "The other team moves" in self.preview(team, SECRET, path)
 
     def test_an_address_elsewhere_has_no_preview(self, team: Team) -> None:
-        team.send(team.slack.post_link(team.id_of("tom"), OPEN, "https://example.com/w/team/"))
+        urls = ("https://example.com/w/team/", "https://[/w/team/")
+        team.send(team.slack.post_link(team.id_of("tom"), OPEN, *urls))
+        assert SlackEvent.objects.get().state == SlackEvent.State.DONE
         assert not team.slack.screen.unfurls
