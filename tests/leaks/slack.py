@@ -42,7 +42,7 @@ from tests.slack.fake_app import Shown
 
 DIGEST = "digest"  # no request: a task sends it
 OWN, ALL = "own", "all"  # who sees an answer: the person, or everybody in the channel
-HUB = "hub"  # nobody: it is what the pages show after everybody has sent the request
+HUB = "hub"  # who reads the pages after everybody has used the shortcuts and the reaction
 PRESSER = "admin"
 QUESTION = "ask What was decided?"
 
@@ -65,12 +65,12 @@ def slack_asks(world: World, typed: str) -> Iterator[tuple[str, str, AppRequest]
         for key in keys:
             value = json.dumps({"q": "", "keys": [key], "answer": []})
             yield ALL, place, AppRequest(**fields, kind=BUTTON, name=SHARE, text=value)
-        for request in _about_messages(channel, fields):
+        for request in _about_message(channel, fields):
             yield OWN, place, request
-            yield HUB, place, request
+        yield HUB, place, AppRequest(**fields, kind=SHORTCUT)
 
 
-def _about_messages(channel: Channel, fields: dict[str, str]) -> Iterator[AppRequest]:
+def _about_message(channel: Channel, fields: dict[str, str]) -> Iterator[AppRequest]:
     """Yield the shortcuts, the reaction and a correction for a message on which lines rest."""
     for message in channel.messages.filter(lines__version__in=_current(channel)).distinct()[:1]:
         yield AppRequest(**fields, kind=SHORTCUT, name=REMEMBER, ts=message.ts)
@@ -84,7 +84,7 @@ def _about_messages(channel: Channel, fields: dict[str, str]) -> Iterator[AppReq
 def see(world: World, role: str, who: str, place: str, request: AppRequest) -> str:
     """Return what a role sees of an answer, "" for a channel that it is not in."""
     if who == HUB:
-        return _see_in_hub(world, role, place, request)
+        return _see_in_hub(world, role, world.channels[place])
     if who == ALL and role not in world.audiences.get(place, ()):
         return ""
     asker = role if who == OWN else PRESSER
@@ -106,18 +106,20 @@ def see(world: World, role: str, who: str, place: str, request: AppRequest) -> s
     return json.dumps(answer, ensure_ascii=False)
 
 
-def _see_in_hub(world: World, role: str, place: str, request: AppRequest) -> str:
-    """Return what a role reads of notes and proposals after each person has sent the request."""
+def _see_in_hub(world: World, role: str, channel: Channel) -> str:
+    """Return what a role reads of notes and proposals after each person has sent all requests about
+    a message of the channel."""
     client, slug = Client(SERVER_NAME="localhost"), world.team.slug
     client.force_login(world.users[role])
     with transaction.atomic():
         for person in world.people.values():
-            values = {**vars(request), "user": person.slack_id}
-            answer_request(AppRequest(**values), world.team, timezone.now())
+            sent = {"key": "k", "team": "T1", "user": person.slack_id, "channel": channel.slack_id}
+            for request in _about_message(channel, sent):
+                answer_request(request, world.team, timezone.now())
         paths = [
             reverse("notes-index", args=[slug]),
             reverse("review-index", args=[slug]),
-            reverse("channels-detail", args=[slug, request.channel]),
+            reverse("channels-detail", args=[slug, channel.slack_id]),
         ]
         text = "".join(client.get(path).content.decode() for path in paths)
         transaction.set_rollback(True)

@@ -28,6 +28,7 @@ class ResponseUrl:
     user: str
     channel: str
     until: float
+    original: "Shown | None" = None  # the answer whose button was pressed
     uses: int = 0
 
 
@@ -136,7 +137,9 @@ class FakeApp(FakeApi):
         }
         state = {"values": {f"block-{name}": {name: value} for name, value in inputs.items()}}
         pressed = {"type": "button", "action_id": action, "block_id": "b", "value": value}
-        return self._interaction("block_actions", user, channel) | {
+        forms = [shown for shown in self.shown_to(user) if shown.buttons().get(action) == value]
+        original = forms[-1] if forms else None
+        return self._interaction("block_actions", user, channel, original) | {
             "actions": [pressed | {"action_ts": self.now_ts()}],
             "state": state,
         }
@@ -169,7 +172,9 @@ class FakeApp(FakeApi):
             "params": params,
         }
 
-    def _interaction(self, kind: str, user: str, channel: str) -> Json:
+    def _interaction(
+        self, kind: str, user: str, channel: str, original: Shown | None = None
+    ) -> Json:
         return {
             "type": kind,
             "token": "out of use",
@@ -177,15 +182,15 @@ class FakeApp(FakeApi):
             "user": {"id": user, "team_id": self.team_id},
             "channel": {"id": channel, "name": self.channels[channel].name},
             "trigger_id": self._trigger_id(),
-            "response_url": self._response_url(user, channel),
+            "response_url": self._response_url(user, channel, original),
         }
 
     def _trigger_id(self) -> str:
         return f"{next(self._numbers)}.{int(self.clock())}.abc"
 
-    def _response_url(self, user: str, channel: str) -> str:
+    def _response_url(self, user: str, channel: str, original: Shown | None = None) -> str:
         key = f"r{next(self._numbers)}"
-        self._response_urls[key] = ResponseUrl(user, channel, self.clock() + LASTS)
+        self._response_urls[key] = ResponseUrl(user, channel, self.clock() + LASTS, original)
         return f"{self.url.removesuffix('/api/')}/response/{key}"
 
     # What the app shows
@@ -200,6 +205,8 @@ class FakeApp(FakeApi):
             if body.get("response_type") == "in_channel":
                 self._post(url.channel, body)
             else:
+                if body.get("replace_original") and url.original in self.screen.shown:
+                    self.screen.shown.remove(url.original)
                 self.screen.shown.append(Shown(url.user, url.channel, body))
             return 200
 

@@ -90,7 +90,8 @@ class TestCorrections:
         assert "We launch on Monday" in form.text
         for _ in range(2):
             team.press("mika", form, PROPOSE, **{LINE: str(line.pk), TEXT: "We launch on Tuesday"})
-        assert "waits for the approval" in team.slack.shown_to(mika)[-1].text
+        shown = team.slack.shown_to(mika)
+        assert "waits for the approval" in shown[-1].text and form not in shown
         proposal = Proposal.objects.get()
         assert (proposal.text, proposal.line_text) == (
             "We launch on Tuesday",
@@ -104,7 +105,8 @@ class TestCorrections:
         team.send(team.slack.shortcut(mika, OPEN, source.ts, "wrong"))
         line = team.cast.memory.current.lines.first()
         team.press("mika", team.slack.shown_to(mika)[0], PROPOSE, **{LINE: str(line.pk), TEXT: " "})
-        assert "Nothing was proposed." in team.slack.shown_to(mika)[-1].text
+        form, refusal = team.slack.shown_to(mika)
+        assert "Nothing was proposed." in refusal.text and PROPOSE in form.buttons()
 
     def test_guests_propose_nothing(self, team: Team) -> None:
         source, visitor = team.cast.messages[0], team.id_of("visitor")
@@ -171,6 +173,14 @@ class TestLinks:
         path = f"/w/{team.cast.workspace.slug}/c/C0OTHER/"
         assert "The other team moves" not in self.preview(team, OPEN, path)
         assert "The other team moves" in self.preview(team, SECRET, path)
+
+    def test_a_link_that_is_not_posted_yet_has_no_preview(self, team: Team) -> None:
+        url = f"{settings.MEMORYHUB_URL}/w/{team.cast.workspace.slug}/c/{OPEN}/"
+        body = team.slack.post_link(team.id_of("tom"), OPEN, url)
+        body["event"] |= {"channel": "COMPOSER", "message_ts": "U0-1", "source": "composer"}
+        team.send(body)
+        assert SlackEvent.objects.get().state == SlackEvent.State.SKIPPED
+        assert not team.slack.count("chat.unfurl")
 
     def test_an_address_elsewhere_has_no_preview(self, team: Team) -> None:
         urls = ("https://example.com/w/team/", "https://[/w/team/")

@@ -79,10 +79,15 @@ def _input(label: str, element: Block) -> Block:
     return {"type": "input", "label": {"type": "plain_text", "text": label}, "element": element}
 
 
-def answer(text: str, blocks: Sequence[Block] = (), *, in_channel: bool = False) -> Block:
-    """Return an answer for a response URL. Only the asker sees it unless it is ``in_channel``."""
+def answer(
+    text: str, blocks: Sequence[Block] = (), *, in_channel: bool = False, replaces: bool = False
+) -> Block:
+    """Return an answer for a response URL. Only the asker sees it unless it is ``in_channel``.
+
+    ``replaces``: it takes the place of the answer whose button was pressed.
+    """
     kind = "in_channel" if in_channel else "ephemeral"
     # Slack reads the text of a notification as markup too. So ``<!channel>`` notifies everybody.
     markup = escape(text)
-    body: Block = {"response_type": kind, "replace_original": False, "text": markup}
+    body: Block = {"response_type": kind, "replace_original": replaces, "text": markup}
     return body | {"blocks": list(blocks)[:MAX_BLOCKS] or sections([markup])}
