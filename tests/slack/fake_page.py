@@ -22,6 +22,7 @@ NEWEST = 25  # messages
 PATIENCE = 8.0  # seconds that a page waits for the app's answer
 REACTION = "memo"
 SLACKBOT_BUDGET = 300  # tokens
+SLACKBOT_PATIENCE = 120.0  # seconds: the hub loads MCP for the first answer
 MCP = {"Accept": "application/json, text/event-stream"}
 _LINK = re.compile(r"&lt;(https?://[^|&]+(?:&amp;[^|&]+)*)\|(.*?)&gt;")
 _MENTION = re.compile(r"&lt;@(\w+)&gt;")
@@ -154,7 +155,7 @@ def _ask_slackbot(slack: "FakeSlack", user: str, question: str) -> str:
     """Return the context that Slackbot gets for a question by MCP, or the refusal."""
     body = slack.call_tool(user, "get_context", query=question, budget=SLACKBOT_BUDGET)
     url = f"{slack.hub_url}/mcp"
-    delivery = send_event(url, body, sends=1, headers=MCP, timeout=PATIENCE)
+    delivery = send_event(url, body, sends=1, headers=MCP, timeout=SLACKBOT_PATIENCE)
     if not delivery.is_accepted:
         return delivery.body or "The hub did not answer."
     return "".join(part["text"] for part in json.loads(delivery.body)["result"]["content"])

@@ -43,7 +43,6 @@ def do(team: Team, name: str, **form: str) -> str:
 def test_slackbot_answers_with_the_rights_of_the_person(team: Team) -> None:
     for name, may_read in (("tom", True), ("mika", False)):
         page = do(team, name, do="slackbot", text="Who earns a lot?")
-        print("PAGE", page[-1500:])
         assert ("om earns a lot" in page) is may_read
         assert "As of " in page and "Question to Slackbot" in page
     team.cast.workspace.change_settings({"slack_mcp": False})

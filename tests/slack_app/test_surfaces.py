@@ -76,9 +76,7 @@ def post_link(team: Team, user: str, channel: str) -> Json:
 
 
 SURFACES = {
-    "catch up": Surface(
-        "slack_commands", command("catch up 2020-01-01"), "om earns a lot", "We launch on Monday"
-    ),
+    "catch up": Surface("slack_commands", command("catch up 2020-01-01"), "#salaries", "#launch"),
     "ask": Surface("slack_commands", command("ask Who earns?"), "om earns a lot", "I don't know."),
     "note": Surface(
         *("slack_commands", command("note Use the back door"), "Note saved.", "Only editors"),
@@ -105,7 +103,7 @@ SURFACES = {
     "home": Surface(
         "slack_home",
         lambda team, user, channel: team.slack.open_home(user),
-        *("#salaries", "We launch on Monday"),
+        *("#salaries", "#launch"),
         lasts=True,
     ),
     # Slack shows nothing to people who are not in the channel.
