@@ -131,11 +131,15 @@ def team(team: Team, request: pytest.FixtureRequest) -> Team:
 
 
 def shown_on_screen(team: Team) -> list[str]:
-    """Return all that the app has shown in Slack."""
+    """Return all that the app has shown in Slack, as JSON."""
     screen = team.slack.screen
     posts = [post for channel in (OPEN, SECRET) for post in team.slack.posts(channel)]
     shown = [answer.body for answer in screen.shown]
-    return [str(each) for each in (*shown, *screen.homes.values(), *screen.unfurls, *posts)]
+    return [_as_json(body) for body in (*shown, *screen.homes.values(), *screen.unfurls, *posts)]
+
+
+def _as_json(body: Json) -> str:
+    return json.dumps(body, ensure_ascii=False)
 
 
 def clear_screen(team: Team) -> None:
@@ -167,12 +171,12 @@ def test_a_request_is_answered_once(team: Team, surface: Surface) -> None:
 def test_a_refusal_says_why_and_shows_nothing(team: Team, surface: Surface) -> None:
     saved = count_saved()
     team.deliver(surface.act(team, team.id_of("mika"), surface.refused_in))
-    shown = str(shown_on_screen(team))
+    shown = "\n".join(shown_on_screen(team))
     assert surface.refuses in shown
     assert not any(words in shown for words in HIDDEN)
     clear_screen(team)
     team.deliver(surface.act(team, STRANGER, SECRET))
-    assert surface.stranger in str(shown_on_screen(team))
+    assert surface.stranger in "\n".join(shown_on_screen(team))
     assert count_saved() == saved
 
 
@@ -187,7 +191,7 @@ def test_another_team_and_a_disabled_feature_get_nothing(team: Team, surface: Su
     assert not shown_on_screen(team) and not SlackEvent.objects.exists()
     team.cast.workspace.change_settings(dict.fromkeys(FEATURES, False))
     answer = team.deliver(payload)
-    shown = str(shown_on_screen(team))
+    shown = "\n".join(shown_on_screen(team))
     is_event = payload.get("type") == "event_callback"
     assert ("switched off" in f"{answer}{shown}") is not is_event
     assert not any(words in shown for words in HIDDEN)
@@ -200,7 +204,7 @@ def test_a_late_request_is_saved_and_shown_only_where_slack_accepts_it(
 ) -> None:
     saved = count_saved()
     event = team.send_late(surface.act(team, team.id_of("tom"), SECRET))
-    assert (surface.shows in str(shown_on_screen(team))) is surface.lasts
+    assert (surface.shows in "\n".join(shown_on_screen(team))) is surface.lasts
     assert count_saved() == saved + bool(surface.saves)
     assert event.body == ""
 
