@@ -186,7 +186,8 @@ def test_another_team_and_a_disabled_feature_get_nothing(team: Team, surface: Su
     payload = surface.act(team, tom, SECRET)
     is_command = "command" in payload
     elsewhere = {"team_id": "T0OTHER", "context_team_id": "T0OTHER", "team": {"id": "T0OTHER"}}
-    answer = team.deliver(payload | elsewhere)
+    authorizations = {"authorizations": [{"team_id": "T0OTHER"}]}
+    answer = team.deliver(payload | elsewhere | authorizations)
     assert ("not connected" in str(answer)) is is_command
     assert not shown_on_screen(team) and not SlackEvent.objects.exists()
     team.cast.workspace.change_settings(dict.fromkeys(FEATURES, False))
