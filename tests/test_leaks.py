@@ -13,6 +13,7 @@ from memories.admin.accounts import EmailAddressAdmin, UserAdmin
 from memories.admin.tasks import ScheduleAdmin
 from memories.models import Note, User
 from memories.pipeline.access import operators
+from memories.rules.slack_app.payloads import BUTTON, COMMAND, REACTION, SHORTCUT
 from tests import documentation
 from tests.leaks.attack import Attack, attack
 from tests.leaks.attacked import ATTACKERS, AttackedTeam
@@ -27,7 +28,7 @@ from tests.leaks.probes import (
     named_addresses,
     run_command,
 )
-from tests.leaks.slack import ALL, OWN, see, slack_asks
+from tests.leaks.slack import ALL, HUB, OWN, see, slack_asks
 from tests.leaks.world import FULL, PLACES, ROLES, World, word
 
 pytestmark = pytest.mark.django_db
@@ -176,16 +177,21 @@ def test_a_hole_would_be_counted(
     "asking", [("member",), pytest.param(ROLES, marks=pytest.mark.nightly("all roles"))]
 )
 def test_nothing_leaks_in_slack(asking: Sequence[str]) -> None:
-    """Each answer in Slack has words that its reader may read, and no others."""
+    """Each answer in Slack has words that its reader may read, and no others. So has what it leaves
+    in the hub."""
     world = World().build()
     seen = set()
     for who, place, request in slack_asks(world, TYPED):
-        roles = [role for role in asking if who == OWN or role in world.audiences[place]]
+        roles = [role for role in asking if who != ALL or role in world.audiences[place]]
         text = ""
         for role in roles:
-            if who == OWN or role == roles[0]:  # all of a channel see the same
+            if who != ALL or role == roles[0]:  # all of a channel see the same
                 text = see(world, role, who, place, request)
             assert not world.leaks(text, role), (role, who, place, request)
-            seen |= {(who, role)} if "zqxj" in text else set()
+            seen |= {(who, request.kind, role)} if "zqxj" in text else set()
     reading = {"member", "editor", "admin"}.intersection(asking)
-    assert {(who, role) for who in (OWN, ALL) for role in reading} <= seen
+    kinds = [
+        *[(OWN, COMMAND), (OWN, SHORTCUT), (OWN, REACTION)],
+        *[(ALL, COMMAND), (ALL, BUTTON), (HUB, SHORTCUT)],
+    ]
+    assert {(who, kind, role) for who, kind in kinds for role in reading} <= seen

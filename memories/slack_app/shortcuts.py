@@ -71,7 +71,10 @@ def ask_what_is_wrong(caller: Caller) -> Block:
 
 
 def propose(caller: Caller) -> Block:
-    """Save a proposal for the chosen line. An editor approves it on the page of the memory."""
+    """Save a proposal for the chosen line. An editor approves it on the page of the memory.
+
+    Only a saved proposal replaces the form, so that a refusal loses no text.
+    """
     if not caller.access.may_propose:
         return answer(_("Guests cannot propose corrections."))
     request = caller.request
@@ -95,7 +98,7 @@ def propose(caller: Caller) -> Block:
         )
     page = link(full_url(card_path(version.memory)), _("Open the memory"))
     words = _("Your correction waits for the approval of an editor.")
-    return answer(words, sections([f"{escape(words)} {page}"]))
+    return answer(words, sections([f"{escape(words)} {page}"]), replaces=True)
 
 
 def _find_message(caller: Caller, ts: str = "") -> Message | None:

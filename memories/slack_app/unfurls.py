@@ -29,12 +29,13 @@ def build_unfurls(urls: list[str], workspace: Workspace, reader: Reader) -> dict
 
 def _preview(url: str, workspace: Workspace, reader: Reader) -> list[Block] | None:
     """Return the blocks of one preview, None for an address that is no page of this workspace."""
-    parts, hub = urlsplit(url), urlsplit(settings.MEMORYHUB_URL)
-    if (parts.scheme, parts.netloc) != (hub.scheme, hub.netloc):
-        return None
+    hub = urlsplit(settings.MEMORYHUB_URL)
     try:
+        parts = urlsplit(url)
+        if (parts.scheme, parts.netloc) != (hub.scheme, hub.netloc):
+            return None
         match = resolve(parts.path)
-    except Resolver404:
+    except (ValueError, Resolver404):  # a person may type any address
         return None
     if match.kwargs.get("slug", workspace.slug) != workspace.slug:
         return None

@@ -227,6 +227,7 @@ class World:
         Proposal.objects.propose(
             memory.current, None, word(place, "learned"), note_type="pattern", sources=[root]
         )
+        memory.current.lines.first().sources.add(root)
         for line in QuarantinedLine.objects.filter(memory__channel=channel):
             line.sources.set([root])
 

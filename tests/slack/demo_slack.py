@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parent.parent.parent
 SLUG = "kazoe"
 IDLE_SECONDS, MESSAGE_THRESHOLD = 30, 8  # short: a spectator does not wait two hours
-FEATURES = (*(set(SETTINGS.values()) - {"slack_mcp"}), "slack_digests")
+FEATURES = (*SETTINGS.values(), "slack_digests")
 DAYS = 24  # of passes, one a day, as `manage.py demo` makes them
 # Settings of the environment that do not apply: it calls no model and only the fake Slack.
 REMOVED_PREFIXES = ("MEMORYHUB_", "OPENAI_", "SLACK_", "DATABASE_URL", "SECRET_KEY")
@@ -55,6 +55,7 @@ def main() -> None:
             shutil.rmtree(var / "export")
             call_command("migrate", verbosity=0)
             _connect_and_remember(timezone.now(), options.days)
+            slack.send_digests = send_digests
             slack.hub_url = f"http://localhost:{options.port}"
             _print_addresses(slack)
             over = threading.Event()
@@ -209,6 +210,17 @@ def _post(
     say("Everybody has said what there was to say. Ctrl-C stops web and worker.")
     while not over.wait(every):
         _request_sync()
+
+
+def send_digests() -> int:
+    """Send all chosen digests for their last period. Return their number."""
+    from django.utils import timezone
+
+    from memories.models import SlackDigest
+    from memories.slack_app.digests import send_due
+
+    SlackDigest.objects.exclude(frequency="").update(next_at=timezone.now())
+    return send_due(timezone.now())
 
 
 def _request_sync() -> None:

@@ -16,7 +16,9 @@ from tests.slack.fake_channel import Json
 from tests.slack.fake_events import signed_event
 from tests.slack.fake_workspace import BOT_ID, BOT_USER
 
-APP_SCOPES = {"commands", "chat:write", "reactions:read", "links:read", "links:write"}
+APP_SCOPES = {
+    *("commands", "chat:write", "reactions:read", "links:read", "links:write", "mcp:connect"),
+}
 MOST_USES = 5  # of a response URL
 LASTS = 30 * 60  # seconds
 
@@ -26,6 +28,7 @@ class ResponseUrl:
     user: str
     channel: str
     until: float
+    original: "Shown | None" = None  # the answer whose button was pressed
     uses: int = 0
 
 
@@ -87,7 +90,7 @@ class FakeApp(FakeApi):
         self.screen = AppScreen()
         self.takes_messages = True  # the messages tab of the app
         self._response_urls: dict[str, ResponseUrl] = {}
-        self._sent: dict[str, str] = {}  # ts by client_msg_id
+        self.sent: dict[str, str] = {}  # ts by client_msg_id
         self._numbers = itertools.count(1)
 
     def methods(self) -> dict[str, Callable[[dict[str, str]], Json]]:
@@ -134,7 +137,9 @@ class FakeApp(FakeApi):
         }
         state = {"values": {f"block-{name}": {name: value} for name, value in inputs.items()}}
         pressed = {"type": "button", "action_id": action, "block_id": "b", "value": value}
-        return self._interaction("block_actions", user, channel) | {
+        forms = [shown for shown in self.shown_to(user) if shown.buttons().get(action) == value]
+        original = forms[-1] if forms else None
+        return self._interaction("block_actions", user, channel, original) | {
             "actions": [pressed | {"action_ts": self.now_ts()}],
             "state": state,
         }
@@ -156,7 +161,20 @@ class FakeApp(FakeApi):
         event = {"type": "link_shared", "user": user, "channel": channel, "message_ts": ts}
         return self.event_body({**event, "links": links})
 
-    def _interaction(self, kind: str, user: str, channel: str) -> Json:
+    def call_tool(self, user: str, tool: str, **arguments: Any) -> Json:
+        """Return the MCP message that Slackbot sends for a person."""
+        person = {"user_id": user, "team_id": self.team_id}
+        params = {"name": tool, "arguments": arguments, "_meta": {"slack": person}}
+        return {
+            "jsonrpc": "2.0",
+            "id": next(self._numbers),
+            "method": "tools/call",
+            "params": params,
+        }
+
+    def _interaction(
+        self, kind: str, user: str, channel: str, original: Shown | None = None
+    ) -> Json:
         return {
             "type": kind,
             "token": "out of use",
@@ -164,15 +182,15 @@ class FakeApp(FakeApi):
             "user": {"id": user, "team_id": self.team_id},
             "channel": {"id": channel, "name": self.channels[channel].name},
             "trigger_id": self._trigger_id(),
-            "response_url": self._response_url(user, channel),
+            "response_url": self._response_url(user, channel, original),
         }
 
     def _trigger_id(self) -> str:
         return f"{next(self._numbers)}.{int(self.clock())}.abc"
 
-    def _response_url(self, user: str, channel: str) -> str:
+    def _response_url(self, user: str, channel: str, original: Shown | None = None) -> str:
         key = f"r{next(self._numbers)}"
-        self._response_urls[key] = ResponseUrl(user, channel, self.clock() + LASTS)
+        self._response_urls[key] = ResponseUrl(user, channel, self.clock() + LASTS, original)
         return f"{self.url.removesuffix('/api/')}/response/{key}"
 
     # What the app shows
@@ -187,6 +205,8 @@ class FakeApp(FakeApi):
             if body.get("response_type") == "in_channel":
                 self._post(url.channel, body)
             else:
+                if body.get("replace_original") and url.original in self.screen.shown:
+                    self.screen.shown.remove(url.original)
                 self.screen.shown.append(Shown(url.user, url.channel, body))
             return 200
 
@@ -225,8 +245,8 @@ class FakeApp(FakeApi):
     def _post_message(self, params: dict[str, str]) -> Json:
         """Post in a channel, or to the person with this id. One message has a client_msg_id."""
         place, key = params.get("channel", ""), params.get("client_msg_id", "")
-        if key and key in self._sent:
-            return {"channel": place, "ts": self._sent[key]}
+        if key and key in self.sent:
+            return {"channel": place, "ts": self.sent[key]}
         body = {"text": params.get("text", ""), "blocks": json.loads(params.get("blocks", "[]"))}
         if place in self.users:
             if not self.takes_messages:
@@ -240,7 +260,7 @@ class FakeApp(FakeApi):
             if channel.is_archived or not channel.bot_is_in:
                 raise SlackRefusal("is_archived" if channel.is_archived else "not_in_channel")
             ts = self._post(place, body)
-        self._sent[key] = ts
+        self.sent[key] = ts
         return {"channel": place, "ts": ts}
 
     def _unfurl(self, params: dict[str, str]) -> Json:

@@ -52,6 +52,7 @@ def send_event(
     wait: Callable[[float], None] = lambda seconds: None,
     sends: int = 1 + len(WAITS),
     headers: dict[str, str] | None = None,
+    timeout: float = TIMEOUT,
 ) -> Delivery:
     """Post an event as Slack does: up to four times, each with a new signature, until it is accepted.
 
@@ -66,7 +67,7 @@ def send_event(
         raw, signed = signed_event(body, secret, at=clock())
         if number:
             signed |= {"X-Slack-Retry-Num": str(number), "X-Slack-Retry-Reason": reason}
-        answer = _post(url, raw, signed | (headers or {}), delivery)
+        answer = _post(url, raw, signed | (headers or {}), delivery, timeout)
         if delivery.is_accepted or answer.get("x-slack-no-retry") == "1":
             break
         reason = "http_error" if delivery.statuses[-1] else "http_timeout"
@@ -88,10 +89,12 @@ def rate_limited(team_id: str, minute: int, app_id: str = "A0FAKE") -> dict[str,
     }
 
 
-def _post(url: str, raw: bytes, headers: dict[str, str], delivery: Delivery) -> dict[str, str]:
+def _post(
+    url: str, raw: bytes, headers: dict[str, str], delivery: Delivery, timeout: float
+) -> dict[str, str]:
     parts = urlsplit(url)
     began = time.monotonic()
-    connection = http.client.HTTPConnection(parts.netloc, timeout=TIMEOUT)
+    connection = http.client.HTTPConnection(parts.netloc, timeout=timeout)
     try:
         connection.request("POST", parts.path or "/", body=raw, headers=headers)
         answer = connection.getresponse()

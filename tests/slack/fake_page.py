@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 NEWEST = 25  # messages
 PATIENCE = 8.0  # seconds that a page waits for the app's answer
 REACTION = "memo"
+SLACKBOT_BUDGET = 300  # tokens
+SLACKBOT_PATIENCE = 120.0  # seconds: the hub loads MCP for the first answer
+MCP = {"Accept": "application/json, text/event-stream"}
 _LINK = re.compile(r"&lt;(https?://[^|&]+(?:&amp;[^|&]+)*)\|(.*?)&gt;")
 _MENTION = re.compile(r"&lt;@(\w+)&gt;")
 _CHANNEL = re.compile(r"&lt;#\w+\|(.*?)&gt;")
@@ -57,6 +60,7 @@ def render_page(slack: "FakeSlack", user: str, channel: str) -> str:
         for message in channels[channel].in_channel()[-NEWEST:]
     )
     shown = "".join(_shown(slack, message) for message in slack.shown_to(user)[-3:])
+    digests = _form("digests", "Send digests now", here) if slack.send_digests else ""
     home = slack.screen.homes.get(user)
     tab = f"<h2>Home</h2>{_blocks(slack, home['blocks'], here)}" if home else ""
     previews = "".join(
@@ -70,9 +74,11 @@ def render_page(slack: "FakeSlack", user: str, channel: str) -> str:
         f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style><h1>#{escape(channels[channel].name)}</h1>'
         f'<form method="get"><label>You are <select name="user">{names}</select></label> '
         f'<label>in <select name="channel">{rooms}</select></label> <button>Go</button></form> '
-        f"{_form('home', 'Open Home', here)}<ul>{messages}</ul>{previews}{shown}"
+        f"{_form('home', 'Open Home', here)}{digests}<ul>{messages}</ul>{previews}{shown}"
         f'<form method="post" action="/act">{_hidden({**here, "do": "say"})}<label>Message, or '
-        f'/memory help<input name="text" autofocus autocomplete="off"></label><button>Send</button></form>{tab}</html>'
+        f'/memory help<input name="text" autofocus autocomplete="off"></label><button>Send</button></form>'
+        f'<form method="post" action="/act">{_hidden({**here, "do": "slackbot"})}<label>Question to '
+        f'Slackbot<input name="text" autocomplete="off"></label><button>Ask</button></form>{tab}</html>'
     )
 
 
@@ -98,6 +104,13 @@ def act(slack: "FakeSlack", given: dict[str, str]) -> str:
             _send(slack, slack.shortcut(user, channel, ts, callback))
         case "react":
             _send(slack, slack.react(user, channel, ts, REACTION))
+        case "slackbot" if text:
+            answer = _ask_slackbot(slack, user, text)
+            slack.screen.shown.append(Shown(user, channel, {"text": answer}))
+        case "digests" if slack.send_digests:
+            slack.sent.clear()  # a digest that is sent again is another message
+            words = f"Digests sent: {slack.send_digests()}. /memory digest daily chooses yours."
+            slack.screen.shown.append(Shown(user, channel, {"text": words}))
         case "home":
             _send(slack, slack.open_home(user))
         case "press":
@@ -136,6 +149,16 @@ def _deliver(slack: "FakeSlack", payload: Json) -> None:
     if is_command and delivery.body:
         answer = json.loads(delivery.body) if delivery.is_accepted else {"text": delivery.body}
         slack.screen.shown.append(Shown(payload["user_id"], payload["channel_id"], answer))
+
+
+def _ask_slackbot(slack: "FakeSlack", user: str, question: str) -> str:
+    """Return the context that Slackbot gets for a question by MCP, or the refusal."""
+    body = slack.call_tool(user, "get_context", query=question, budget=SLACKBOT_BUDGET)
+    url = f"{slack.hub_url}/mcp"
+    delivery = send_event(url, body, sends=1, headers=MCP, timeout=SLACKBOT_PATIENCE)
+    if not delivery.is_accepted:
+        return delivery.body or "The hub did not answer."
+    return "".join(part["text"] for part in json.loads(delivery.body)["result"]["content"])
 
 
 def _message(slack: "FakeSlack", message: Json, here: dict[str, str]) -> str:

@@ -75,6 +75,7 @@ class FakeSlack(FakeApp):
         self._faults: dict[str, dict[int, Fault]] = {}
         self._retry_at: dict[str, float] = {}
         self.hub_url = ""  # of the hub, for the page
+        self.send_digests: Callable[[], int] | None = None  # the page has a button for it
         self._server = ThreadingHTTPServer(("127.0.0.1", port), self._handler())
         self._server.daemon_threads = True
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}/api/"

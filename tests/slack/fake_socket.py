@@ -18,17 +18,20 @@ from tests.processes import PATIENCE
 from tests.slack.fake_slack import FakeSlack
 
 _MAGIC = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"  # RFC 6455, section 1.3
+INTERACTIONS = ("message_action", "block_actions")
 _TEXT, _CLOSE, _PING, _PONG = 0x1, 0x8, 0x9, 0xA
 
 
 @dataclass
 class Envelope:
-    """An event with its state of delivery. ``sends``: the number of attempts."""
+    """A payload with its state of delivery. ``sends``: the number of attempts. ``answer``: what the
+    acknowledgement holds, {} without an answer."""
 
     envelope_id: str
     payload: dict[str, Any]
     kind: str = "events_api"
     sends: int = 0
+    answer: dict[str, Any] = field(default_factory=dict)
     acknowledged: threading.Event = field(default_factory=threading.Event)
 
     def as_json(self) -> str:
@@ -37,11 +40,18 @@ class Envelope:
                 "envelope_id": self.envelope_id,
                 "type": self.kind,
                 "payload": self.payload,
-                "accepts_response_payload": False,
+                "accepts_response_payload": self.kind != "events_api",
                 "retry_attempt": self.sends - 1,
                 "retry_reason": "timeout" if self.sends > 1 else "",
             }
         )
+
+
+def kind_of(body: dict[str, Any]) -> str:
+    """Return the type of the envelope in which Slack sends this payload."""
+    if "command" in body:
+        return "slash_commands"
+    return "interactive" if body.get("type") in INTERACTIONS else "events_api"
 
 
 class FakeSocket:
@@ -78,9 +88,9 @@ class FakeSocket:
             thread.join(timeout=PATIENCE)
 
     def deliver(self, body: dict[str, Any]) -> Envelope:
-        """Send an event's body to one connection, or keep it for the next one."""
+        """Send an event or a request to one connection, or keep it for the next one."""
         with self._lock:
-            envelope = Envelope(f"envelope-{next(self._numbers)}", body)
+            envelope = Envelope(f"envelope-{next(self._numbers)}", body, kind_of(body))
             self.envelopes[envelope.envelope_id] = envelope
             if self.connections:
                 self.connections[0].send_envelope(envelope)
@@ -198,8 +208,10 @@ class _Connection:
                     self._send(_CLOSE, payload)
                     return
                 elif kind == _TEXT:
-                    envelope = self._owner.envelopes.get(json.loads(payload).get("envelope_id"))
+                    acknowledgement = json.loads(payload)
+                    envelope = self._owner.envelopes.get(acknowledgement.get("envelope_id"))
                     if envelope is not None:
+                        envelope.answer = acknowledgement.get("payload") or {}
                         envelope.acknowledged.set()
         except OSError:
             return

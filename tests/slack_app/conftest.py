@@ -1,26 +1,30 @@
 """The team of tests/views in a fake Slack whose app has every feature on."""
 
-from collections.abc import Iterator
+import operator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import DEFAULT_DB_ALIAS, connections
 from django.test import Client
 from django.utils import timezone
 
+from memories.management.commands import socket as socket_command
 from memories.models import Person, SlackEvent
-from memories.pipeline.ingest.events import store_payload
-from memories.pipeline.ingest.requests import store_request
 from memories.pipeline.search import indexing
 from memories.pipeline.slack_app.answering import process_request
-from memories.rules.slack_app.payloads import RESPONSE_LASTS, parse_request
+from memories.rules.slack_app.payloads import RESPONSE_LASTS
+from memories.slack.socket import Socket
 from memories.slack_app.answers import answer_request
 from tests.factories import PersonFactory
+from tests.processes import PATIENCE
 from tests.slack.fake_app import APP_SCOPES, Shown, signed_form
 from tests.slack.fake_channel import Json
 from tests.slack.fake_events import SIGNING_SECRET, signed_event
-from tests.slack.fake_slack import TOKEN, FakeSlack
+from tests.slack.fake_slack import APP_TOKEN, TOKEN, FakeSlack
+from tests.slack.fake_socket import FakeSocket
 from tests.views.conftest import Cast, cast, cast_from_the_start, shared_cast
 
 __all__ = ["cast", "cast_from_the_start", "shared_cast"]
@@ -39,33 +43,42 @@ class Team:
     people: dict[str, Person]
     capture: Any
     client: Client
+    socket: FakeSocket | None = None  # the road of `deliver`; requests over HTTP without one
 
     def id_of(self, name: str) -> str:
         return self.people[name].slack_id
 
-    def send(self, payload: Json, **options: Any) -> Any:
-        """Post a command, a shortcut or a button, and run its task. Return the response."""
-        raw, headers = signed_form(payload, **options)
+    def deliver(self, payload: Json, *, runs_tasks: bool = True) -> Json:
+        """Send a payload over the socket, or over HTTP without one. Return the answer that a command
+        gets at once, {} without one."""
+        if self.socket is None:
+            response = self.send(payload, runs_tasks=runs_tasks)
+            assert response.status_code == 200
+            return dict(response.json()) if "command" in payload and response.content else {}
+        with self.capture(execute=runs_tasks):
+            envelope = self.socket.deliver(payload)
+            assert envelope.acknowledged.wait(PATIENCE)
+        return envelope.answer
+
+    def send(self, payload: Json, *, runs_tasks: bool = True, **options: Any) -> Any:
+        """Post an event, a command, a shortcut or a button, and run its task. Return the response."""
+        if payload.get("type") == "event_callback":
+            return self._post("/slack/events/", *signed_event(payload, **options), runs_tasks)
         path = "commands" if "command" in payload else "interactivity"
-        return self._post(f"/slack/{path}/", raw, headers)
+        return self._post(f"/slack/{path}/", *signed_form(payload, **options), runs_tasks)
 
-    def send_event(self, body: Json) -> Any:
-        return self._post("/slack/events/", *signed_event(body))
-
-    def send_late(self, body: Json) -> SlackEvent:
-        """Store a request or an event, and run its task when Slack accepts no response any more."""
-        request = parse_request(body)
-        received = None if request else store_payload(body)
-        pk = store_request(request).event_id if request else received and received.request_id
-        assert pk is not None
+    def send_late(self, payload: Json) -> SlackEvent:
+        """Deliver a payload, and run its task when Slack accepts no response any more."""
+        self.deliver(payload, runs_tasks=False)
+        pk = SlackEvent.objects.latest("pk").pk
         later = timezone.now() + RESPONSE_LASTS + timedelta(minutes=1)
         self.slack.clock = later.timestamp
         assert process_request(pk, answer_request, later)
         return SlackEvent.objects.get(pk=pk)
 
-    def _post(self, path: str, raw: bytes, headers: dict[str, str]) -> Any:
+    def _post(self, path: str, raw: bytes, headers: dict[str, str], runs_tasks: bool = True) -> Any:
         kind = headers.pop("Content-Type")
-        with self.capture(execute=True):
+        with self.capture(execute=runs_tasks):
             return self.client.post(path, data=raw, content_type=kind, headers=headers)
 
     def say(self, name: str, text: str, channel: str = OPEN) -> Shown:
@@ -110,3 +123,29 @@ def team(
     slack.add_channel(SECRET, "salaries", is_private=True, members=[people["tom"].slack_id])
     indexing.index_pending()
     return Team(cast, slack, people, django_capture_on_commit_callbacks, client)
+
+
+@pytest.fixture
+def socket(team: Team, share_transaction: Callable[[], None]) -> Iterator[None]:
+    """Deliver over Socket Mode, with the client of `manage.py socket`."""
+
+    def store(body: Any) -> Json | None:
+        share_transaction()
+        return socket_command.take(body)
+
+    with FakeSocket(team.slack) as team.socket:
+        client = Socket(APP_TOKEN, store, team.slack.url, ping_seconds=1)
+        client.connect()
+        yield
+        team.socket.drop()  # otherwise the last read waits for its timeout
+        client.close()
+
+
+@pytest.fixture
+def share_transaction(db: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None]]:
+    """Return a function that gives the calling thread the connection of the test."""
+    own = connections[DEFAULT_DB_ALIAS]
+    monkeypatch.setattr(socket_command, "close_old_connections", lambda: None)
+    own.inc_thread_sharing()
+    yield lambda: operator.setitem(connections, DEFAULT_DB_ALIAS, own)
+    own.dec_thread_sharing()

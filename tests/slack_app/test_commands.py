@@ -110,6 +110,13 @@ class TestShare:
         assert "We launch on Monday" in str(post["blocks"])
         assert f"<@{team.id_of('mika')}>" in str(post["blocks"])
 
+    def test_a_question_notifies_nobody(self, team: Team) -> None:
+        team.cast.public.memberships.all().delete()  # the guest leaves
+        shown = team.say("mika", "ask <!channel> When do we launch?")
+        team.press("mika", shown, SHARE)
+        [post] = team.slack.posts(OPEN)
+        assert "<!channel>" not in str(post) and "&lt;!channel&gt;" in post["text"]
+
     def test_no_answer_from_a_private_channel_can_be_shared_elsewhere(self, team: Team) -> None:
         question = "ask Who earns a lot?"
         assert SHARE not in team.say("tom", question, OPEN).buttons()

@@ -20,7 +20,7 @@ class TestNotes:
         team.slack.say(OPEN, team.id_of("mika"), source.text, source.ts)
         ChannelMemberFactory(channel=team.cast.public, person=team.people["ann"])
         team.send(team.slack.shortcut("U0ANN", OPEN, source.ts, "remember"))
-        team.send_event(team.slack.react("U0ANN", OPEN, source.ts))
+        team.send(team.slack.react("U0ANN", OPEN, source.ts))
         note = Note.objects.get()
         assert (note.content, note.source, note.channel) == (source.text, source, team.cast.public)
         assert note.author is None
@@ -67,7 +67,7 @@ class TestNotes:
 
     def test_another_reaction_does_nothing(self, team: Team) -> None:
         source = team.cast.messages[0]
-        team.send_event(team.slack.react(team.id_of("visitor"), OPEN, source.ts, "tada"))
+        team.send(team.slack.react(team.id_of("visitor"), OPEN, source.ts, "tada"))
         assert not Note.objects.exists()
 
     def test_a_disabled_shortcut_is_explained(self, team: Team) -> None:
@@ -90,7 +90,8 @@ class TestCorrections:
         assert "We launch on Monday" in form.text
         for _ in range(2):
             team.press("mika", form, PROPOSE, **{LINE: str(line.pk), TEXT: "We launch on Tuesday"})
-        assert "waits for the approval" in team.slack.shown_to(mika)[-1].text
+        shown = team.slack.shown_to(mika)
+        assert "waits for the approval" in shown[-1].text and form not in shown
         proposal = Proposal.objects.get()
         assert (proposal.text, proposal.line_text) == (
             "We launch on Tuesday",
@@ -104,7 +105,8 @@ class TestCorrections:
         team.send(team.slack.shortcut(mika, OPEN, source.ts, "wrong"))
         line = team.cast.memory.current.lines.first()
         team.press("mika", team.slack.shown_to(mika)[0], PROPOSE, **{LINE: str(line.pk), TEXT: " "})
-        assert "Nothing was proposed." in team.slack.shown_to(mika)[-1].text
+        form, refusal = team.slack.shown_to(mika)
+        assert "Nothing was proposed." in refusal.text and PROPOSE in form.buttons()
 
     def test_guests_propose_nothing(self, team: Team) -> None:
         source, visitor = team.cast.messages[0], team.id_of("visitor")
@@ -133,7 +135,7 @@ class TestHome:
     @pytest.mark.parametrize("name", ["mika", "tom", "ann", "visitor"])
     def test_the_home_tab_has_the_rights_of_its_person(self, team: Team, name: str) -> None:
         Line.objects.update(at_us=to_micros(timezone.now()))
-        team.send_event(team.slack.open_home(team.id_of(name)))
+        team.send(team.slack.open_home(team.id_of(name)))
         view = str(team.slack.screen.homes[team.id_of(name)])
         assert "Open Catch up" in view
         assert ("salaries" in view) is (name == "tom")
@@ -142,7 +144,7 @@ class TestHome:
 class TestLinks:
     def preview(self, team: Team, channel: str, path: str) -> str:
         url = f"{settings.MEMORYHUB_URL}{path}"
-        team.send_event(team.slack.post_link(team.id_of("tom"), channel, url))
+        team.send(team.slack.post_link(team.id_of("tom"), channel, url))
         return str(team.slack.screen.unfurls[-1]["unfurls"][url])
 
     def test_a_preview_of_a_public_text_shows_it(self, team: Team) -> None:
@@ -172,8 +174,16 @@ class TestLinks:
         assert "The other team moves" not in self.preview(team, OPEN, path)
         assert "The other team moves" in self.preview(team, SECRET, path)
 
+    def test_a_link_that_is_not_posted_yet_has_no_preview(self, team: Team) -> None:
+        url = f"{settings.MEMORYHUB_URL}/w/{team.cast.workspace.slug}/c/{OPEN}/"
+        body = team.slack.post_link(team.id_of("tom"), OPEN, url)
+        body["event"] |= {"channel": "COMPOSER", "message_ts": "U0-1", "source": "composer"}
+        team.send(body)
+        assert SlackEvent.objects.get().state == SlackEvent.State.SKIPPED
+        assert not team.slack.count("chat.unfurl")
+
     def test_an_address_elsewhere_has_no_preview(self, team: Team) -> None:
-        team.send_event(
-            team.slack.post_link(team.id_of("tom"), OPEN, "https://example.com/w/team/")
-        )
+        urls = ("https://example.com/w/team/", "https://[/w/team/")
+        team.send(team.slack.post_link(team.id_of("tom"), OPEN, *urls))
+        assert SlackEvent.objects.get().state == SlackEvent.State.DONE
         assert not team.slack.screen.unfurls

@@ -11,6 +11,7 @@ MAX_SECTION = 3_000  # characters, a limit of Slack
 MAX_VALUE = 2_000  # of the value of a button
 MAX_BLOCKS = 50
 MAX_ITEM = 400  # characters of one item of a list
+MAX_OPTION = 75  # of one option of a choice
 
 
 def link(url: str, words: str) -> str:
@@ -21,9 +22,13 @@ def link(url: str, words: str) -> str:
 
 def item(text: str, *more: str) -> str:
     """Return an item of a list. ``more`` is markup behind the text, such as links."""
+    return " ".join([f"• {escape(_cut(text, MAX_ITEM))}", *more])
+
+
+def _cut(text: str, most: int) -> str:
+    """Return the text as one line of at most so many characters."""
     line = " ".join(text.split())
-    line = line if len(line) <= MAX_ITEM else f"{line[: MAX_ITEM - 1]}…"
-    return " ".join([f"• {escape(line)}", *more])
+    return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
 def sections(lines: Iterable[str]) -> list[Block]:
@@ -63,7 +68,7 @@ def text_input(action: str, label: str) -> Block:
 def choice(action: str, label: str, options: Sequence[tuple[str, str]]) -> Block:
     """Return radio buttons for (value, words). The first one is chosen."""
     rows = [
-        {"text": {"type": "plain_text", "text": words[:75] or "…"}, "value": value}
+        {"text": {"type": "plain_text", "text": _cut(words, MAX_OPTION) or "…"}, "value": value}
         for value, words in options
     ]
     element = {"type": "radio_buttons", "action_id": action, "options": rows}
@@ -74,9 +79,15 @@ def _input(label: str, element: Block) -> Block:
     return {"type": "input", "label": {"type": "plain_text", "text": label}, "element": element}
 
 
-def answer(text: str, blocks: Sequence[Block] = (), *, in_channel: bool = False) -> Block:
-    """Return an answer for a response URL. Only the asker sees it unless it is ``in_channel``."""
+def answer(
+    text: str, blocks: Sequence[Block] = (), *, in_channel: bool = False, replaces: bool = False
+) -> Block:
+    """Return an answer for a response URL. Only the asker sees it unless it is ``in_channel``.
+
+    ``replaces``: it takes the place of the answer whose button was pressed.
+    """
     kind = "in_channel" if in_channel else "ephemeral"
-    body: Block = {"response_type": kind, "replace_original": False, "text": text}
-    # Without blocks Slack shows the text itself as markup.
-    return body | {"blocks": list(blocks)[:MAX_BLOCKS] or sections([escape(text)])}
+    # Slack reads the text of a notification as markup too. So ``<!channel>`` notifies everybody.
+    markup = escape(text)
+    body: Block = {"response_type": kind, "replace_original": replaces, "text": markup}
+    return body | {"blocks": list(blocks)[:MAX_BLOCKS] or sections([markup])}

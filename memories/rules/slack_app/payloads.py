@@ -33,6 +33,7 @@ MEMO = "memo"  # the reaction that makes a note
 RESPONSE_LASTS = timedelta(minutes=30)  # then Slack accepts no answer
 MAX_TEXT = 3_000  # characters
 MAX_LINKS = 5
+COMPOSER = "COMPOSER"  # the channel of a link in a message that is not posted yet
 
 
 @dataclass(frozen=True)
@@ -126,7 +127,8 @@ def parse_event(event: dict[str, Any], event_id: str, team: str) -> AppRequest |
         item = as_dict(event.get("item"))
         channel, ts = item.get("channel"), item.get("ts")
         return _checked(kind=kind, key=event_id, team=team, user=user, channel=channel, ts=ts)
-    if kind == LINKS:
+    # Slack sends the event again, with the channel, when the message is posted.
+    if kind == LINKS and event.get("channel") != COMPOSER:
         links = [as_text(link.get("url"))[:MAX_TEXT] for link in dicts(event.get("links"))]
         ts, channel = event.get("message_ts"), event.get("channel")
         parsed = _checked(kind=kind, key=event_id, team=team, user=user, channel=channel, ts=ts)
