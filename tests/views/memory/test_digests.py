@@ -26,7 +26,7 @@ from memories.models import (
 )
 from memories.rules.memory.digests import RETRY_AFTER
 from memories.rules.memory.identity import MemoryType
-from memories.views.memory import news
+from memories.views.memory import briefing
 from tests.factories import (
     MONDAY,
     ChannelFactory,
@@ -307,7 +307,7 @@ def test_a_channel_of_the_last_digest_takes_no_place_of_one_with_news(
     cast: Cast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its text is the newest one, but has no message after the last digest."""
-    monkeypatch.setattr(news, "DIGEST_CHANNELS", 1)
+    monkeypatch.setattr(briefing, "DIGEST_CHANNELS", 1)
     subscribe(cast, "member")
     quiet = Memory.objects.of_channel(
         ChannelFactory(workspace=cast.workspace), MemoryType.LONG_TERM
