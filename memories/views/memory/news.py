@@ -178,9 +178,7 @@ def _with_new_lines(access: WorkspaceAccess, since: Since) -> MemoryQuerySet:
     return changed.filter(Q(newest_us__gt=since.us) | late)
 
 
-def _with_value(
-    memories: MemoryQuerySet, access: WorkspaceAccess, since: Since
-) -> MemoryQuerySet:
+def _with_value(memories: MemoryQuerySet, access: WorkspaceAccess, since: Since) -> MemoryQuerySet:
     """Annotate memories with ``value``: the sum of the values of their new lines by kind.
 
     The database counts, because no page loads the texts of all channels. Since a mark, a line is new

@@ -149,7 +149,19 @@ def test_a_cursor_is_parsed_as_formatted(key: tuple[int, int, int, int]) -> None
 
 
 @pytest.mark.parametrize(
-    "text", ["", "1", "-", "1-2-3-", "-1-2-3", "a-b-c-d", "1-2-3", "1-2-3-4-5", "٣-1-1-1", "1-1-1-" + "9" * 18]
+    "text",
+    [
+        "",
+        "1",
+        "-",
+        "1-2-3-",
+        "-1-2-3",
+        "a-b-c-d",
+        "1-2-3",
+        "1-2-3-4-5",
+        "٣-1-1-1",
+        "1-1-1-" + "9" * 18,
+    ],
 )
 def test_invalid_texts_are_no_cursor(text: str) -> None:
     assert parse_cursor(text) is None

@@ -257,6 +257,24 @@ def test_the_feed(cast: Cast, time_machine: object) -> None:
     assert "salaries" in Client().get(feed_of(cast, "insider")).content.decode()
 
 
+def test_a_feed_has_its_own_frequency(cast: Cast, time_machine: object) -> None:
+    """The choice for e-mail decides only for an address without a frequency."""
+    time_machine.move_to(TUESDAY)  # type: ignore[attr-defined]
+    subscribe(cast, "member", "weekly")
+    page = cast.clients["member"].post("/settings/feed/").content.decode()
+    daily, weekly = re.findall(r"http://localhost:8000(/feeds/[\w-]+\.atom\?frequency=\w+)", page)
+    assert "Every day" in page and "Every Monday" in page
+    for path, has_news in ((daily, True), (weekly, False), (daily.partition("?")[0], False)):
+        assert ("We launch on Monday" in Client().get(path).content.decode()) is has_news
+    digest_mail.choose_frequency(Digest.objects.get(), "", TUESDAY)
+    ids = [
+        ElementTree.fromstring(Client().get(path).content).findtext(f"{ATOM}id")
+        for path in (daily, weekly)
+    ]
+    assert len(set(ids)) == 2
+    assert Client().get(daily.replace("daily", "hourly")).status_code == 404
+
+
 def test_a_feed_ends(cast: Cast) -> None:
     client = cast.clients["member"]
     first, second = feed_of(cast, "member"), feed_of(cast, "member")
