@@ -238,6 +238,47 @@ def test_a_period_opens_with_the_workspaces_short_term_memory(cast: Cast) -> Non
     assert "move to Kobe" not in page(cast, "guest", query="?since=7d")
 
 
+def workspace_short_term(cast: Cast, number: int, *, days: int) -> Memory:
+    """Create the workspace's short-term memory. Its newest message is so many days old."""
+    texts = [f"- Team {n} moved its service to host {n}{n}." for n in range(number)]
+    memory = make_workspace_memory(
+        workspace=cast.workspace, memory_type=MemoryType.SHORT_TERM, texts=["\n".join(texts)]
+    )
+    until_us = to_micros(timezone.now() - timedelta(days=days))
+    memory.versions.update(until_us=until_us)
+    sent(memory, days)
+    return memory
+
+
+@pytest.mark.parametrize(
+    ("lines", "since", "is_alone"),
+    [(5, "24h", True), (4, "24h", False), (5, "7d", False)],
+    ids=["it covers the day", "too few lines", "it does not cover the week"],
+)
+def test_the_short_term_memory_opens_a_period_that_it_covers(
+    cast: Cast, lines: int, since: str, is_alone: bool
+) -> None:
+    workspace_short_term(cast, lines, days=0)
+    sent(cast.memory, 0)
+    opening = opening_of(page(cast, query=f"?since={since}"))
+    assert "Team 0 moved" in opening
+    assert ("We launch on Monday" not in opening) is is_alone
+
+
+def test_the_short_term_memory_opens_the_news_since_the_oldest_mark(cast: Cast) -> None:
+    mark_seen(cast, cast.memory, 1)
+    Seen.objects.update(at=timezone.now() - timedelta(hours=3))
+    memory = workspace_short_term(cast, 6, days=0)
+    first = memory.current.lines.get(position=0)
+    Line.objects.filter(pk=first.pk).update(at_us=first.at_us - 6 * 3_600_000_000)
+    opening = opening_of(page(cast))
+    assert "Team 1 moved" in opening and "Team 0 moved" not in opening
+    assert "We launch on Monday" not in opening
+    Seen.objects.update(at=timezone.now() - timedelta(days=3))
+    assert "We launch on" in opening_of(page(cast))
+    assert "Team" not in opening_of(page(cast, "guest"))
+
+
 def test_the_opening_leaves_out_lines_that_rest_on_muted_channels_alone(cast: Cast) -> None:
     message = MessageFactory(channel=cast.public)
     memory = make_workspace_memory(
@@ -452,6 +493,19 @@ def many(workspace: Workspace, number: int) -> list[Memory]:
             make_version(memory=memory, text=text, sources=[source], until=MONDAY)
         made.append(memory)
     return made
+
+
+@pytest.mark.parametrize("query", ["", "?since=24h"])
+def test_the_most_important_of_all_channels_comes_first(cast: Cast, query: str) -> None:
+    """It is first although 24 channels have newer texts."""
+    for memory in many(cast.workspace, 24):
+        sent(memory, 0)
+    sent(cast.memory, 0)
+    Line.objects.filter(version=cast.memory.current_id).update(kind="decision")
+    cast.memory.versions.update(until_us=1)
+    text = page(cast, query=query)
+    assert re.findall(r'<article id="entry-(\d+)"', text)[0] == str(cast.memory.pk)
+    assert "5 more" in text
 
 
 @pytest.mark.nightly("quicker tests run the same lines")

@@ -8,7 +8,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from memories.models import Memory, Message
+from memories.models import Line, Memory, Message
 from tests.factories import MONDAY, MessageFactory, make_reply, make_thread_memory
 from tests.views.conftest import Cast
 
@@ -27,6 +27,28 @@ def test_a_thread_shows_its_memory_and_its_messages(cast: Cast) -> None:
     assert all(f"answer {i}" in page for i in range(3))
     assert "said number" not in page
     assert f"messages/?around={root.ts}" in page
+
+
+def test_a_replaced_line_of_a_thread_is_folded(cast: Cast) -> None:
+    """It is behind the newer line of the text, or else below the lines."""
+    root = MessageFactory(channel=cast.public, text="When do we launch?")
+    make_reply(root=root, author=cast.author, at=LATER, text="In November.")
+    old, older = "Kazoe 3 launches on 18 November.", "Mika books the venue."
+    memory = make_thread_memory(
+        channel=cast.public,
+        thread_ts=root.ts,
+        texts=[f"- {old}\n- {older}\n- Kazoe 3 launches on 26 November."],
+    )
+    for line in memory.current.lines.all():
+        outcome = "" if "26" in line.text else Line.Outcome.SUPERSEDED
+        Line.objects.filter(pk=line.pk).update(outcome=outcome, at_us=line.position + 1)
+    page = cast.clients["member"].get(cast.path(f"c/C0PUBLIC/t/{root.ts}/")).content.decode()
+    card = page[page.index('id="memory"') : page.index('id="messages-title"')]
+    items = re.findall(r'<li class="line".*?</li>', card, re.DOTALL)
+    assert "26 November" in items[0] and "Replaced 1 earlier line" in items[0]
+    assert f"<del>{old}</del>" in items[0] and card.count(old) == 1
+    folded = card[card.index('<details class="held"><summary>1 line replaced by a newer line') :]
+    assert f"<del>{older}</del>" in folded and card.count(older) == 1
 
 
 def test_a_thread_links_to_its_context(cast: Cast) -> None:
