@@ -140,7 +140,7 @@ def test_changes_of_the_name_and_the_budget_are_listed(cast: Cast) -> None:
         "Dollars a month before: $20.00 after: no limit",
         "Dollars a month before: no limit after: $20.00",
         "Tokens a month before: no limit after: 1,000,000",
-        "Slack domain before: (nothing) after: acme",
+        "Slack domain before: team after: acme",
         "Name before: The team after: Acme",
     ]
     assert report.count("· insider") == 3
@@ -293,7 +293,7 @@ def test_the_name_and_the_slack_domain_are_changed(cast: Cast) -> None:
     event = AuditEvent.objects.get(action="workspace")
     assert (event.actor, event.details["changed"]) == (
         "insider",
-        {"name": ["The team", "Acme"], "domain": ["", "acme"]},
+        {"name": ["The team", "Acme"], "domain": ["team", "acme"]},
     )
     refused = client.post(path, data | {"workspace-domain": "a b"})
     assert refused.status_code == 422 and "such as acme" in refused.content.decode()

@@ -30,7 +30,7 @@ DIGEST_CHANNELS = 20
 
 @dataclass(frozen=True)
 class OpeningLine:
-    """A line that Catch up opens with. ``channel`` is None for a line of the workspace's memory."""
+    """A line that Catch up opens with. ``channel`` is None for a line that rests on several."""
 
     line: LineDisplay
     channel: Channel | None
@@ -128,20 +128,27 @@ def _choose(candidates: Sequence[OpeningLine]) -> list[OpeningLine]:
 
 
 def _without_muted(candidates: list[OpeningLine], access: WorkspaceAccess) -> list[OpeningLine]:
-    """Return the lines without those of the workspace that rest on muted and private channels alone."""
+    """Return the lines without those of the workspace that rest on muted and private channels alone.
+
+    A line of the workspace that rests on one channel gets this channel.
+    """
     sources = [chip.message for item in candidates if not item.channel for chip in item.line.chips]
     muted = [
         pk for pk, choice in access.preferences.items() if choice == ChannelPreference.Choice.MUTE
     ]
     messages = Message.objects.filter(pk__in=sources, channel__kind=Channel.Kind.PUBLIC)
-    shown = set(messages.exclude(channel__in=muted).values_list("pk", flat=True))
-    return [
-        item
-        for item in candidates
-        if item.channel
-        or not item.line.chips
-        or any(chip.message in shown for chip in item.line.chips)
-    ]
+    shown = dict(messages.exclude(channel__in=muted).values_list("pk", "channel"))
+    channels = access.channels_by_key(set(shown.values()))
+    kept = []
+    for item in candidates:
+        if item.channel or not item.line.chips:
+            kept.append(item)
+            continue
+        keys = {shown[chip.message] for chip in item.line.chips if chip.message in shown}
+        if keys:
+            channel = channels.get(min(keys)) if len(keys) == 1 else None
+            kept.append(replace(item, channel=channel))
+    return kept
 
 
 def load_briefing(access: WorkspaceAccess, since: Since, limit: int) -> Briefing:

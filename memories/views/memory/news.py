@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from django.db.models import (
+    BigIntegerField,
     Case,
     Count,
     Exists,
@@ -191,10 +192,13 @@ def _with_value(memories: MemoryQuerySet, access: WorkspaceAccess, since: Since)
     elif since.late_us is None:
         is_new = Q(at_us__gt=since.us)
     else:  # as in `Since.start_of_news`
-        known_until_us = Coalesce(_base(access, since, "until_us"), 0)
-        start_us = Greatest(since.late_us, Least(since.us, F("known_until_us")))
+        micros = BigIntegerField()
+        known_until_us = Coalesce(_base(access, since, "until_us"), 0, output_field=micros)
+        until_us = Least(since.us, F("known_until_us"), output_field=micros)
+        start_us = Greatest(since.late_us, until_us, output_field=micros)
+        is_unknown = When(known_until_us=0, then=since.us)
         memories = memories.alias(known_until_us=known_until_us).alias(
-            start_us=Case(When(known_until_us=0, then=since.us), default=start_us)
+            start_us=Case(is_unknown, default=start_us, output_field=micros)
         )
         is_new = Q(at_us__gt=OuterRef("start_us"))
     lines = Line.objects.filter(is_new, version=OuterRef("current"), redacted=False)

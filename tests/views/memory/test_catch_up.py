@@ -286,7 +286,8 @@ def test_the_opening_leaves_out_lines_that_rest_on_muted_channels_alone(cast: Ca
     )
     sources = Line.objects.get(version=memory.current_id).sources
     sources.add(message)
-    assert "move to Kobe" in opening_of(page(cast))
+    lines = re.findall(r"<li.*?</li>", page(cast).partition('class="opening"')[2], re.DOTALL)
+    assert any("move to Kobe" in line and "#launch" in line for line in lines)
     ChannelPreference.objects.create(
         user=cast.users["member"], channel=cast.public, choice=ChannelPreference.Choice.MUTE
     )

@@ -9,6 +9,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from memories.models import Line, Memory, Message
+from memories.rules.ingest.timestamps import to_micros
 from tests.factories import MONDAY, MessageFactory, make_reply, make_thread_memory
 from tests.views.conftest import Cast
 
@@ -33,22 +34,27 @@ def test_a_replaced_line_of_a_thread_is_folded(cast: Cast) -> None:
     """It is behind the newer line of the text, or else below the lines."""
     root = MessageFactory(channel=cast.public, text="When do we launch?")
     make_reply(root=root, author=cast.author, at=LATER, text="In November.")
-    old, older = "Kazoe 3 launches on 18 November.", "Mika books the venue."
+    texts = [
+        "The printer on the second floor is broken",
+        "Kazoe 3 launches on 18 November",
+        "会議室の鍵は受付にあります",
+        "Kazoe 3 launches on 26 November",
+    ]
     memory = make_thread_memory(
-        channel=cast.public,
-        thread_ts=root.ts,
-        texts=[f"- {old}\n- {older}\n- Kazoe 3 launches on 26 November."],
+        channel=cast.public, thread_ts=root.ts, texts=["\n".join(f"- {text}" for text in texts)]
     )
-    for line in memory.current.lines.all():
-        outcome = "" if "26" in line.text else Line.Outcome.SUPERSEDED
-        Line.objects.filter(pk=line.pk).update(outcome=outcome, at_us=line.position + 1)
+    lines = memory.current.lines
+    for position in range(4):
+        at_us = to_micros(LATER + timedelta(hours=position))
+        lines.filter(position=position).update(at_us=at_us)
+    lines.filter(position__lt=2).update(outcome=Line.Outcome.SUPERSEDED)
     page = cast.clients["member"].get(cast.path(f"c/C0PUBLIC/t/{root.ts}/")).content.decode()
     card = page[page.index('id="memory"') : page.index('id="messages-title"')]
-    items = re.findall(r'<li class="line".*?</li>', card, re.DOTALL)
-    assert "26 November" in items[0] and "Replaced 1 earlier line" in items[0]
-    assert f"<del>{old}</del>" in items[0] and card.count(old) == 1
+    newer = card[card.index('id="memory-line-3"') :].partition("</li>")[0]
+    assert "Replaced 1 earlier line" in newer and f"<del>{texts[1]}</del>" in newer
     folded = card[card.index('<details class="held"><summary>1 line replaced by a newer line') :]
-    assert f"<del>{older}</del>" in folded and card.count(older) == 1
+    assert f"<del>{texts[0]}</del>" in folded
+    assert [card.count(text) for text in texts] == [1, 1, 1, 1]
 
 
 def test_a_thread_links_to_its_context(cast: Cast) -> None:
