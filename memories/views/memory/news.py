@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from django.db.models import (
-    BigIntegerField,
     Case,
     Count,
     Exists,
@@ -20,7 +19,7 @@ from django.db.models import (
     Sum,
     When,
 )
-from django.db.models.functions import Coalesce, Greatest, Least
+from django.db.models.functions import Coalesce
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
@@ -183,24 +182,14 @@ def _with_value(memories: MemoryQuerySet, access: WorkspaceAccess, since: Since)
     """Annotate memories with ``value``: the sum of the values of their new lines by kind.
 
     The database counts, because no page loads the texts of all channels. Since a mark, a line is new
-    if it was added after the marked version.
+    if it was added after the marked version. Lines from before the period of a digest do not count.
     """
     if since.us is None:
         mark = Seen.objects.filter(memory=OuterRef("pk"), user=access.reader.user_id)
         memories = memories.alias(seen_number=Coalesce(Subquery(mark.values("number")), 0))
         is_new = Q(since__gt=OuterRef("seen_number"))
-    elif since.late_us is None:
+    else:
         is_new = Q(at_us__gt=since.us)
-    else:  # as in `Since.start_of_news`
-        micros = BigIntegerField()
-        known_until_us = Coalesce(_base(access, since, "until_us"), 0, output_field=micros)
-        until_us = Least(since.us, F("known_until_us"), output_field=micros)
-        start_us = Greatest(since.late_us, until_us, output_field=micros)
-        is_unknown = When(known_until_us=0, then=since.us)
-        memories = memories.alias(known_until_us=known_until_us).alias(
-            start_us=Case(is_unknown, default=start_us, output_field=micros)
-        )
-        is_new = Q(at_us__gt=OuterRef("start_us"))
     lines = Line.objects.filter(is_new, version=OuterRef("current"), redacted=False)
     kinds = (When(kind=kind, then=value) for kind, value in VALUES.items())
     value = Sum(Case(*kinds, default=VALUES[NO_KIND], output_field=IntegerField()))
