@@ -260,9 +260,9 @@ def test_the_short_term_memory_opens_a_period_that_it_covers(
 ) -> None:
     workspace_short_term(cast, lines, days=0)
     sent(cast.memory, 0)
-    opening = opening_of(page(cast, query=f"?since={since}"))
-    assert "Team 0 moved" in opening
-    assert ("We launch on Monday" not in opening) is is_alone
+    opening_text = opening_of(page(cast, query=f"?since={since}"))
+    assert "Team 0 moved" in opening_text
+    assert ("We launch on Monday" not in opening_text) is is_alone
 
 
 def test_the_short_term_memory_opens_the_news_since_the_oldest_mark(cast: Cast) -> None:
@@ -271,9 +271,9 @@ def test_the_short_term_memory_opens_the_news_since_the_oldest_mark(cast: Cast) 
     memory = workspace_short_term(cast, 6, days=0)
     first = memory.current.lines.get(position=0)
     Line.objects.filter(pk=first.pk).update(at_us=first.at_us - 6 * 3_600_000_000)
-    opening = opening_of(page(cast))
-    assert "Team 1 moved" in opening and "Team 0 moved" not in opening
-    assert "We launch on Monday" not in opening
+    opening_text = opening_of(page(cast))
+    assert "Team 1 moved" in opening_text and "Team 0 moved" not in opening_text
+    assert "We launch on Monday" not in opening_text
     Seen.objects.update(at=timezone.now() - timedelta(days=3))
     assert "We launch on" in opening_of(page(cast))
     assert "Team" not in opening_of(page(cast, "guest"))
