@@ -1,6 +1,7 @@
 """The settings of a workspace (rule 9) and their changes, for its admins."""
 
 import re
+from typing import Any
 
 from django import forms
 from django.contrib import messages as toasts
@@ -87,7 +88,7 @@ class BudgetForm(forms.Form):
 
 
 # The limits of a budget by period.
-LIMIT_WORDS = {
+LIMIT_WORDS: dict[str, dict[str, Any]] = {
     Cap.Period.DAY: {
         "money": gettext_lazy("Dollars a day"),
         "tokens": gettext_lazy("Tokens a day"),
@@ -218,7 +219,7 @@ def _changes(event: AuditEvent) -> list[tuple[str, str, str]]:
 
 
 def _field_name(name: str) -> str:
-    return capfirst(str(Workspace._meta.get_field(name).verbose_name))
+    return capfirst(str(getattr(Workspace._meta.get_field(name), "verbose_name", name)))
 
 
 def _setting_name(key: str) -> str:
