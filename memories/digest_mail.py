@@ -22,7 +22,8 @@ from memories.models.access.audience import entered_workspaces
 from memories.rules.ingest.invisible import strip_invisible
 from memories.rules.memory.digests import last_period, next_end, next_try, period_start
 from memories.views.access.access import WorkspaceAccess
-from memories.views.memory.news import NewsEntry, OpeningLine, load_digest
+from memories.views.memory.briefing import OpeningLine, load_digest
+from memories.views.memory.news import NewsEntry
 from memories.views.paths import full_url
 
 logger = logging.getLogger(__name__)

@@ -94,8 +94,9 @@ class WorkspaceAdmin(AudienceAdmin):
     def save_model(self, request: HttpRequest, obj: Workspace, form: Any, change: Any) -> None:
         super().save_model(request, obj, form, change)
         by = user_of(request)
-        if fields := [name for name in WorkspaceForm.Meta.fields if name in form.changed_data]:
-            AuditEvent.objects.record("workspace", by=by, workspace=obj, fields=fields)
+        names = [name for name in WorkspaceForm.Meta.fields if name in form.changed_data]
+        if changed := {name: [form.initial.get(name, ""), getattr(obj, name)] for name in names}:
+            AuditEvent.objects.record("workspace", by=by, workspace=obj, changed=changed)
         if change:
             form.settings_form.save(by=by)
 

@@ -13,7 +13,8 @@ from memories.rules.memory.lines import strip_bullet
 from memories.rules.slack_app.blocks import Block, header, item, link, sections
 from memories.views.access.access import WorkspaceAccess
 from memories.views.memory.attention import AttentionItem, find_attention_items
-from memories.views.memory.news import Briefing, NewsEntry, OpeningLine, load_briefing, load_digest
+from memories.views.memory.briefing import Briefing, OpeningLine, load_briefing, load_digest
+from memories.views.memory.news import NewsEntry
 from memories.views.paths import full_url, page_of, scope_name
 
 ENTRIES = 15  # channels

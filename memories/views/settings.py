@@ -1,6 +1,7 @@
 """The settings of a workspace (rule 9) and their changes, for its admins."""
 
 import re
+from typing import Any
 
 from django import forms
 from django.contrib import messages as toasts
@@ -8,13 +9,14 @@ from django.contrib.auth.decorators import login_required
 from django.http import HttpResponse, QueryDict
 from django.shortcuts import redirect
 from django.utils import timezone
+from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_POST
 
 from memories import tasks
 from memories.forms import SETTING_WORDS, SettingsForm, focus_first_error, value_words
-from memories.models import AuditEvent, Cap, User
+from memories.models import AuditEvent, Cap, User, Workspace
 from memories.pipeline.generate import probing
 from memories.rules.ingest.permalinks import normalize_domain
 from memories.views.access.access import (
@@ -85,6 +87,17 @@ class BudgetForm(forms.Form):
         return self.has_changed()
 
 
+# The limits of a budget by period.
+LIMIT_WORDS: dict[str, dict[str, Any]] = {
+    Cap.Period.DAY: {
+        "money": gettext_lazy("Dollars a day"),
+        "tokens": gettext_lazy("Tokens a day"),
+    },
+    Cap.Period.MONTH: {
+        "money": gettext_lazy("Dollars a month"),
+        "tokens": gettext_lazy("Tokens a month"),
+    },
+}
 OTHER_FORMS: dict[str, type[WorkspaceForm | BudgetForm]] = {
     "workspace": WorkspaceForm,
     "budget": BudgetForm,
@@ -177,21 +190,43 @@ def _page(
 
 
 def _saves(access: WorkspaceAccess) -> list[tuple[AuditEvent, list[tuple[str, str, str]]]]:
-    """Return the last saves, each with its changes: the setting, its old and its new value."""
-    events = AuditEvent.objects.visible_to(access.reader)
-    events = events.filter(workspace=access.workspace.slug, action="settings")
+    """Return the last saves, each with its changes: the name, the old and the new value."""
+    events = AuditEvent.objects.visible_to(access.reader).filter(
+        workspace=access.workspace.slug, action__in=("settings", "workspace", "cap")
+    )
+    saves = ((event, _changes(event)) for event in events[:SAVES_SHOWN])
+    return [(event, changes) for event, changes in saves if changes]
+
+
+def _changes(event: AuditEvent) -> list[tuple[str, str, str]]:
+    if event.action == "cap":
+        before, after = event.details["before"], event.details["after"]
+        return [
+            (str(words), _limit_words(name, before[name]), _limit_words(name, after[name]))
+            for name, words in LIMIT_WORDS[event.subject].items()
+            if before[name] != after[name]
+        ]
+    changed = sorted(event.details.get("changed", {}).items())
+    if event.action == "workspace":
+        return [
+            (_field_name(key), before or _("(nothing)"), after or _("(nothing)"))
+            for key, (before, after) in changed
+        ]
     return [
-        (
-            event,
-            [
-                (_setting_name(key), str(value_words(key, before)), str(value_words(key, after)))
-                for key, (before, after) in sorted(changed.items())
-            ],
-        )
-        for event in events[:SAVES_SHOWN]
-        if (changed := event.details.get("changed"))
+        (_setting_name(key), str(value_words(key, before)), str(value_words(key, after)))
+        for key, (before, after) in changed
     ]
+
+
+def _field_name(name: str) -> str:
+    return capfirst(str(getattr(Workspace._meta.get_field(name), "verbose_name", name)))
 
 
 def _setting_name(key: str) -> str:
     return str(SETTING_WORDS[key][0]) if key in SETTING_WORDS else key
+
+
+def _limit_words(name: str, limit: str | int | None) -> str:
+    if limit is None:
+        return _("no limit")
+    return f"${limit}" if name == "money" else f"{limit:,}"

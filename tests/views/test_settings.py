@@ -125,6 +125,27 @@ def test_changes_are_listed(cast: Cast) -> None:
     assert report.count("on the command line") == 2 and report.count("· insider") == 1
 
 
+def test_changes_of_the_name_and_the_budget_are_listed(cast: Cast) -> None:
+    client, path = cast.clients["insider"], cast.path("settings/")
+    for data in (
+        {"do": "workspace", "workspace-name": "Acme", "workspace-domain": "acme"},
+        {"do": "budget", "budget-money": "20", "budget-tokens": "1000000"},
+        {"do": "budget", "budget-money": "", "budget-tokens": "1000000"},
+    ):
+        client.post(path, data)
+    page = client.get(path).content.decode()
+    report = page[page.index('id="saves-title"') :]
+    changes = [re.sub(r"<[^>]+>", "", line) for line in re.findall(r"<li><b>.*?</li>", report)]
+    assert changes == [
+        "Dollars a month before: $20.00 after: no limit",
+        "Dollars a month before: no limit after: $20.00",
+        "Tokens a month before: no limit after: 1,000,000",
+        "Slack domain before: team after: acme",
+        "Name before: The team after: Acme",
+    ]
+    assert report.count("· insider") == 3
+
+
 def test_a_huge_number_is_refused_in_the_language_of_the_reader(cast: Cast) -> None:
     client = cast.clients["insider"]
     client.post("/i18n/setlang/", {"language": "ja"})
@@ -270,7 +291,10 @@ def test_the_name_and_the_slack_domain_are_changed(cast: Cast) -> None:
     assert (workspace.name, workspace.domain) == ("Acme", "acme")
     assert "Acme" in client.get(path).content.decode()
     event = AuditEvent.objects.get(action="workspace")
-    assert (event.actor, event.details["fields"]) == ("insider", ["name", "domain"])
+    assert (event.actor, event.details["changed"]) == (
+        "insider",
+        {"name": ["The team", "Acme"], "domain": ["team", "acme"]},
+    )
     refused = client.post(path, data | {"workspace-domain": "a b"})
     assert refused.status_code == 422 and "such as acme" in refused.content.decode()
 

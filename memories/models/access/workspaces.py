@@ -139,12 +139,17 @@ class Workspace(models.Model):
     def save_details(self, *, name: str, domain: str, by: User) -> bool:
         """Save the name and the Slack domain, with an audit event. Return False if nothing changed."""
         values = {"name": name, "domain": domain}
-        fields = [field for field, value in values.items() if getattr(self, field) != value]
-        if not fields:
+        old_values = {field: getattr(self, field) for field in values}
+        changed = {
+            field: [old_values[field], value]
+            for field, value in values.items()
+            if old_values[field] != value
+        }
+        if not changed:
             return False
         self.name, self.domain = name, domain
-        self.save(update_fields=fields)
-        AuditEvent.objects.record("workspace", by=by, workspace=self, fields=fields)
+        self.save(update_fields=list(changed))
+        AuditEvent.objects.record("workspace", by=by, workspace=self, changed=changed)
         return True
 
     def save_team_id(self, team_id: str) -> None:

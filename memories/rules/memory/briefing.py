@@ -1,4 +1,4 @@
-"""Choose the lines that a briefing opens with, and order channels by what is new in them."""
+"""Choose the lines that a briefing opens with, and the values of lines by kind."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
@@ -7,17 +7,13 @@ from dataclasses import dataclass
 from memories.rules import salience
 from memories.rules.memory.kinds import Kind
 
+FEWEST_SENTENCES = 5
 MOST_SENTENCES = 8
 LONGEST_TEXT = 240  # characters; a longer line stands in its channel only
 
-# The value of a line by its kind, relative to an event.
-_WEIGHTS = {
-    Kind.DECISION: 4.0,
-    Kind.TASK: 3.0,
-    Kind.QUESTION: 2.5,
-    Kind.STATUS: 1.5,
-    Kind.EVENT: 1.0,
-}
+# The value of a line by its kind. The sum of the values of a channel's new lines orders channels.
+VALUES = {Kind.DECISION: 8, Kind.TASK: 6, Kind.QUESTION: 5, Kind.STATUS: 3, Kind.EVENT: 2}
+NO_KIND = Kind.STATUS  # the kind that a line without one counts as
 # The value of each further line of the same channel.
 _SAME_CHANNEL = 0.7
 
@@ -32,15 +28,10 @@ class NewsLine:
     channel: int
 
 
-def importance_of(lines: Iterable[NewsLine]) -> float:
-    """The summed value of a channel's new lines, for the order of channels."""
-    return sum(_weight(line) for line in lines)
-
-
 def count_kinds(lines: Iterable[NewsLine]) -> list[tuple[str, int]]:
     """The number of lines of each kind, the most important kind first. A line without a kind is a status."""
-    counts = Counter(line.kind or Kind.STATUS for line in lines)
-    return [(kind, counts[kind]) for kind in _WEIGHTS if counts[kind]]
+    counts = Counter(line.kind or NO_KIND for line in lines)
+    return [(kind, counts[kind]) for kind in VALUES if counts[kind]]
 
 
 def choose_opening(lines: Sequence[NewsLine], most: int = MOST_SENTENCES) -> list[int]:
@@ -65,8 +56,5 @@ def choose_opening(lines: Sequence[NewsLine], most: int = MOST_SENTENCES) -> lis
 def _value(lines: Sequence[NewsLine], index: int, chosen: Collection[int]) -> float:
     line = lines[index]
     same = sum(lines[i].channel == line.channel for i in chosen)
-    return _weight(line) * (1 + salience.score(line.text)) * _SAME_CHANNEL**same
-
-
-def _weight(line: NewsLine) -> float:
-    return _WEIGHTS[Kind(line.kind or Kind.STATUS)]
+    value = VALUES[Kind(line.kind or NO_KIND)]
+    return value * (1 + salience.score(line.text)) * _SAME_CHANNEL**same

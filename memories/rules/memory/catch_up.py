@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, tzinfo
+from typing import NamedTuple
 
 from memories.rules import backfill_input
 from memories.rules.ingest.timestamps import to_micros
@@ -14,6 +15,15 @@ SEEN = "seen"
 PERIODS = {"24h": timedelta(hours=24), "7d": timedelta(days=7)}
 MAX_LOST_PERCENT = 30  # of the lines of a text
 UNANSWERED_AFTER = timedelta(days=7)
+
+
+class NewsKey(NamedTuple):
+    """The place of a memory in the list, the highest first. ``value`` is that of its new lines."""
+
+    is_followed: int
+    value: int
+    at_us: int
+    memory: int
 
 
 @dataclass(frozen=True)
@@ -100,7 +110,7 @@ def loses_many_lines(old: str, rows: Sequence[DiffRow]) -> bool:
     return 100 * removed > MAX_LOST_PERCENT * len(split_text(old))
 
 
-def format_cursor(key: tuple[int, int, int]) -> str:
+def format_cursor(key: NewsKey) -> str:
     """Return the cursor behind this key.
 
     A key, unlike a page number, stays valid when the list changes.
@@ -108,10 +118,9 @@ def format_cursor(key: tuple[int, int, int]) -> str:
     return "-".join(map(str, key))
 
 
-def parse_cursor(text: str) -> tuple[int, int, int] | None:
+def parse_cursor(text: str) -> NewsKey | None:
     """Parse the result of `format_cursor`. Return None for any other text."""
     parts = text.split("-")
     if not all(part.isascii() and part.isdigit() and len(part) < 18 for part in parts):
         return None
-    first, *others = map(int, parts)
-    return (first, others[0], others[1]) if len(others) == 2 else None
+    return NewsKey(*map(int, parts)) if len(parts) == len(NewsKey._fields) else None

@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 
 from django.contrib import messages as toasts
 from django.contrib.auth.decorators import login_required
-from django.db.models import Exists, F, Max, Min, OuterRef, Q, QuerySet
+from django.db.models import Exists, Max, OuterRef, Q, QuerySet
 from django.db.models.functions import Coalesce
 from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
@@ -21,7 +21,7 @@ from memories.models.memory.seen import unseen_memories
 from memories.pipeline.sync.coverage import TEMPORARY_CODES, Coverage, coverage_of, is_late
 from memories.rules.health import HealthProblem, find_problems
 from memories.rules.ingest.timestamps import from_micros, to_micros
-from memories.rules.memory.catch_up import Since, format_cursor, parse_cursor
+from memories.rules.memory.catch_up import NewsKey, Since, format_cursor, parse_cursor
 from memories.views.access.access import (
     UserRequest,
     WorkspaceAccess,
@@ -31,13 +31,12 @@ from memories.views.access.access import (
 )
 from memories.views.generate.health import describe_failed
 from memories.views.memory.attention import find_attention_items
+from memories.views.memory.briefing import load_opening, marks_of, oldest_mark
 from memories.views.memory.display import visible_versions
 from memories.views.memory.news import (
     load_details,
     load_entries,
     load_news,
-    load_opening,
-    most_important_first,
     with_channels,
 )
 from memories.views.memory.seen import catch_up_memories
@@ -70,7 +69,7 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
     context: dict[str, Any] = {
         "access": access,
         **form_context(selection),
-        "entries": most_important_first(entries),
+        "entries": entries,
         "digest": digest,
         "goes_on": cursor is not None,
         "more": _next_page(access, selection, news.keys[PAGE_SIZE - 1]) if has_more else "",
@@ -88,7 +87,7 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
             if cursor
             else find_attention_items(news, access, selection.since, now),
             "from_us": _title_moment(access, selection.since),
-            "has_marks": _marks(access).exists(),
+            "has_marks": marks_of(access).exists(),
             "is_late": is_late(access.workspace, now),
             "behind": _channels_behind(access, now),
             "health": _health_context(access, now),
@@ -191,7 +190,7 @@ def _render_entry(
     return render_part(request, "memory/catch_up/_marked.html", context)
 
 
-def _next_page(access: WorkspaceAccess, selection: Selection, last: tuple[int, int, int]) -> str:
+def _next_page(access: WorkspaceAccess, selection: Selection, last: NewsKey) -> str:
     path = reverse("catch_up-index", args=[access.workspace.slug])
     query = {**selection.query, "cursor": format_cursor(last)}
     return f"{path}?{urlencode(query)}"
@@ -204,18 +203,13 @@ def _title_moment(access: WorkspaceAccess, since: Since) -> Any:
     """
     if since.us is not None:
         return since.us
-    marks = _marks(access)
+    marks = marks_of(access)
     if not access.unseen:
         return marks.aggregate(at=Max("at"))["at"]
     unmarked = ~Exists(marks.filter(memory=OuterRef("pk")))
     if unseen_memories(access.unmuted_memories, access.reader.user_id).filter(unmarked).exists():
         return None
-    return marks.filter(number__lt=F("memory__current__number")).aggregate(at=Min("at"))["at"]
-
-
-def _marks(access: WorkspaceAccess) -> QuerySet[Seen]:
-    marks = Seen.objects.filter(user=access.reader.user_id, at__isnull=False)
-    return marks.filter(Exists(access.unmuted_memories.filter(pk=OuterRef("memory"))))
+    return oldest_mark(access)
 
 
 def _channels_behind(access: WorkspaceAccess, now: datetime) -> list[tuple[Channel, Coverage]]:

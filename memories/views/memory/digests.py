@@ -24,7 +24,7 @@ from memories.digest_mail import (
     zone_for,
 )
 from memories.models import AuditEvent, Digest
-from memories.rules.memory.digests import last_period
+from memories.rules.memory.digests import DAYS, last_period
 from memories.views.access.access import UserRequest, find_only_workspace
 from memories.views.access.preferences_form import DigestForm
 from memories.views.pages import render_page
@@ -48,7 +48,7 @@ def edit(request: UserRequest) -> HttpResponse:
 @login_required
 @require_POST
 def feed_address(request: UserRequest) -> HttpResponse:
-    """Show a new address of the feed. With ``do=revoke``, revoke the feed instead."""
+    """Show new addresses of the feed. With ``do=revoke``, revoke the feed instead."""
     digest, _created = Digest.objects.get_or_create(user=request.user)
     if request.POST.get("do") == "revoke":
         if Digest.objects.filter(pk=digest.pk).revoke_feeds():
@@ -58,31 +58,40 @@ def feed_address(request: UserRequest) -> HttpResponse:
     token = digest.new_feed_token()
     AuditEvent.objects.record("feed_issue", by=request.user)
     address = full_url(reverse("digests-feed", args=[token]))
-    context = {"access": find_only_workspace(request), "address": address}
+    addresses = [
+        (choice.label, f"{address}?frequency={choice}") for choice in Digest.Frequency if choice
+    ]
+    context = {"access": find_only_workspace(request), "addresses": addresses}
     return render_page(request, "memory/digests/feed.html", context)
 
 
 @require_safe
 @cache_control(no_store=True, private=True)
 def feed(request: HttpRequest, token: str) -> HttpResponse:
-    """Send the digest of the last period of each workspace as an Atom feed."""
+    """Send the digest of the last period of each workspace as an Atom feed.
+
+    ``?frequency=`` is daily or weekly. Without it, the choice for e-mail counts, else daily.
+    """
     if not ratelimit.consume(request, app="allauth.account", action="feed", limit_get=True):
         return render(request, "429.html", status=429)
     now = timezone.now()
     digest = Digest.objects.find_by_token(token)
     if digest is None:
         raise Http404
+    frequency = request.GET.get("frequency", digest.frequency or Digest.Frequency.DAILY)
+    if frequency not in DAYS:
+        raise Http404
     user = digest.user
     workspaces = workspaces_for(user, now)
     zone = zone_for(user, workspaces)
-    start, end = last_period(digest.frequency or Digest.Frequency.DAILY, now, zone)
+    start, end = last_period(frequency, now, zone)
     with use_locale_of(user, zone):
         atom = Atom1Feed(
             title="Memory Hub",
             link=settings.MEMORYHUB_URL,
             description="",
             language=user.language or settings.LANGUAGE_CODE,
-            feed_guid=f"{settings.MEMORYHUB_URL}/#digest-{digest.pk}",
+            feed_guid=f"{settings.MEMORYHUB_URL}/#digest-{digest.pk}-{frequency}",
         )
         for workspace in workspaces:
             text = build_digest(user, workspace, start, now)
@@ -91,7 +100,7 @@ def feed(request: HttpRequest, token: str) -> HttpResponse:
                     title=text.title,
                     link=text.url,
                     description=text.as_html(),
-                    unique_id=f"{text.url}#{end.date().isoformat()}",
+                    unique_id=f"{text.url}#{frequency}-{end.date().isoformat()}",
                     updateddate=end,
                     pubdate=end,
                 )

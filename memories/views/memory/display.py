@@ -3,7 +3,7 @@
 The number of queries does not depend on the number of versions (`LineBuilder`).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -21,6 +21,8 @@ from memories.rules.memory import compare
 from memories.rules.memory.identity import MemoryType
 from memories.rules.memory.kinds import Kind
 from memories.rules.memory.lines import group_by_kind, split_text
+from memories.rules.memory.superseding import Statement, find_successors
+from memories.rules.salience import content_words
 from memories.rules.summariser import OFFLINE
 from memories.views.access.access import WorkspaceAccess
 from memories.views.memory.line_display import LineBuilder, LineDisplay, SourceChip, user_name
@@ -81,6 +83,8 @@ class VersionDisplay:
         self.author = who_wrote(self.version)
         self.person = user_name(self.version.author) if self.version.is_by_person else ""
         self.is_offline = _model_name(self.version) == OFFLINE
+        # In a short-term memory, the replaced lines that are behind no newer line of the text.
+        self.replaced_lines = [] if self.is_long_term else _fold_replaced(self.lines)
 
     @property
     def sources(self) -> list[SourceChip]:
@@ -97,7 +101,7 @@ class VersionDisplay:
     def current_groups(self) -> list[tuple[str, list[LineDisplay]]]:
         """The lines that are neither new nor events, by kind. In a short-term memory: one group."""
         if not self.is_long_term:
-            return [("", self.other_lines)]
+            return [("", _in_force(self.other_lines))]
         return _with_titles(line for line in self.other_lines if line.kind != Kind.EVENT)
 
     @property
@@ -117,7 +121,8 @@ class VersionDisplay:
         """The new lines by kind. In a short-term memory: one group."""
         if self.is_long_term:
             return _with_titles(self.new_lines or ())
-        return [("", self.new_lines)] if self.new_lines else []
+        new_lines = _in_force(self.new_lines or ())
+        return [("", new_lines)] if new_lines else []
 
     @property
     def other_lines(self) -> list[LineDisplay]:
@@ -136,6 +141,30 @@ class VersionDisplay:
     @cached_property
     def proposal(self) -> ProposalDisplay | None:
         return display_proposal(self.version)
+
+
+def _fold_replaced(lines: Sequence[LineDisplay]) -> list[LineDisplay]:
+    """Add the replaced lines to ``earlier`` of the newer lines. Return those without a newer line."""
+    replaced = [line for line in lines if line.is_replaced]
+    if not replaced:
+        return []
+    by_time = sorted(lines, key=lambda line: line.at_us)
+    statements = [Statement(line.text, line.at_us, content_words(line.text)) for line in by_time]
+    successors = {
+        by_time[old].position: by_time[new] for old, new in find_successors(statements).items()
+    }
+    without_successor = []
+    for line in replaced:
+        newer = successors.get(line.position)
+        if newer is None or newer.is_replaced or line.is_redacted:
+            without_successor.append(line)
+        else:
+            newer.earlier.append(line.text)
+    return without_successor
+
+
+def _in_force(lines: Iterable[LineDisplay]) -> list[LineDisplay]:
+    return [line for line in lines if not line.is_replaced]
 
 
 def for_display(versions: MemoryVersionQuerySet) -> MemoryVersionQuerySet:

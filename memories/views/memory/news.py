@@ -1,30 +1,40 @@
-"""The news of "Catch up": the opening, the new lines of each channel, and what needs attention.
+"""The news of "Catch up": the memories that changed, and the new lines of each.
 
 The number of queries does not depend on the number of texts.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import datetime
+from dataclasses import dataclass, field
 from functools import cached_property
 
-from django.db.models import Count, Exists, F, OuterRef, Q, Subquery
+from django.db.models import (
+    Case,
+    Count,
+    Exists,
+    F,
+    IntegerField,
+    OuterRef,
+    Q,
+    Subquery,
+    Sum,
+    When,
+)
+from django.db.models.functions import Coalesce
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from memories.models import Channel, ChannelPreference, Line, Memory, MemoryVersion, Message
+from memories.models import ChannelPreference, Line, Memory, MemoryVersion, Message, Seen
 from memories.models.memory.memories import MemoryQuerySet
 from memories.models.memory.seen import unseen_memories
-from memories.rules.ingest.timestamps import from_micros, to_micros
-from memories.rules.memory.briefing import NewsLine, choose_opening, count_kinds, importance_of
+from memories.rules.ingest.timestamps import from_micros
+from memories.rules.memory.briefing import NO_KIND, VALUES, NewsLine, count_kinds
 from memories.rules.memory.catch_up import (
+    NewsKey,
     Since,
     compare_unmoved,
     loses_many_lines,
 )
 from memories.rules.memory.compare import ChangeKind, DiffPiece, DiffRow
-from memories.rules.memory.digests import REMEMBERED_WITHIN
-from memories.rules.memory.identity import MemoryType
 from memories.views.access.access import WorkspaceAccess
 from memories.views.memory.display import (
     ComparedRow,
@@ -35,8 +45,6 @@ from memories.views.memory.display import (
 )
 from memories.views.memory.line_display import LineDisplay
 from memories.views.memory.seen import load_keys, with_marks
-
-DIGEST_CHANNELS = 20
 
 
 @dataclass
@@ -51,7 +59,6 @@ class NewsEntry:
     version: MemoryVersion
     base: MemoryVersion | None
     is_folded: bool = False
-    is_followed: bool = False
     since_us: int | None = None  # the start of a period
     shown: VersionDisplay | None = None
     messages: int = 0  # new ones
@@ -89,7 +96,7 @@ class NewsEntry:
     @cached_property
     def news_lines(self) -> list[NewsLine]:
         channel = self.memory.channel_id
-        return [_news_line(row.new_line, channel) for row in self.new_rows if row.new_line]
+        return [news_line(row.new_line, channel) for row in self.new_rows if row.new_line]
 
     @property
     def counts(self) -> str:
@@ -101,36 +108,14 @@ class NewsEntry:
         return self.base is not None and loses_many_lines(self.base.content, self.rows)
 
 
-@dataclass(frozen=True)
-class OpeningLine:
-    """A line that Catch up opens with. ``channel`` is None for a line of the workspace's memory."""
-
-    line: LineDisplay
-    channel: Channel | None
-
-    @property
-    def origin(self) -> str:
-        """The person who wrote the line, and the channel: "Ann Lee, #launch"."""
-        return _(", ").join(filter(None, (self.line.author, str(self.channel or ""))))
-
-
-@dataclass(frozen=True)
-class Briefing:
-    """Catch up on one page: the opening lines, and the entries with new lines in their order."""
-
-    news: "News"
-    opening_lines: list[OpeningLine]
-    entries: list[NewsEntry]
-
-
 @dataclass
 class News:
     """The changed memories of channels, and ``digest``: the workspace's own memory.
 
-    ``keys`` are the sort keys (`seen.load_keys`) of all of them; ``entries`` are the first ones.
+    ``keys`` are the sort keys of all of them; ``entries`` are the first ones.
     """
 
-    keys: list[tuple[int, int, int]]
+    keys: list[NewsKey]
     entries: list[NewsEntry] = field(default_factory=list)
     digest: NewsEntry | None = None
 
@@ -144,10 +129,10 @@ def load_news(
     since: Since,
     folded: int | None = None,
     *,
-    cursor: tuple[int, int, int] | None,
+    cursor: NewsKey | None,
     limit: int,
 ) -> News:
-    """Load the memories that changed, behind a ``cursor``, with the texts of the ``limit`` newest.
+    """Load the memories that changed, behind a ``cursor``, with the first ``limit`` texts.
 
     ``folded`` is the primary key of a memory to include although it is seen.
     """
@@ -159,18 +144,17 @@ def load_news(
         changed |= access.unmuted_memories.filter(pk=folded)
     choices = access.preferences.items()
     follows = [channel for channel, choice in choices if choice == ChannelPreference.Choice.FOLLOW]
-    keys = load_keys(changed.filter(channel__isnull=False), follows)
+    keys = load_keys(_with_value(changed.filter(channel__isnull=False), access, since), follows)
     if cursor is not None:
         keys = [key for key in keys if key < cursor]
     digest = changed.filter(channel__isnull=True)
-    shown = Q(pk__in=[pk for *_order, pk in keys[:limit]]) | Q(pk__in=digest.values("pk"))
+    shown = Q(pk__in=[key.memory for key in keys[:limit]]) | Q(pk__in=digest.values("pk"))
     news = News(keys)
-    positions = {pk: position for position, (*_order, pk) in enumerate(keys)}
+    positions = {key.memory: position for position, key in enumerate(keys)}
     for entry in load_entries(access.unmuted_memories.filter(shown), access, since, folded):
         if entry.memory.channel_id is None:
             news.digest = entry
         else:
-            entry.is_followed = bool(keys[positions[entry.memory.pk]][0])
             news.entries.append(entry)
     news.entries.sort(key=lambda entry: positions[entry.memory.pk])
     return news
@@ -192,6 +176,27 @@ def _with_new_lines(access: WorkspaceAccess, since: Since) -> MemoryQuerySet:
     )
     late = Q(known_until_us__gt=0, newest_us__gt=F("known_until_us"))
     return changed.filter(Q(newest_us__gt=since.us) | late)
+
+
+def _with_value(memories: MemoryQuerySet, access: WorkspaceAccess, since: Since) -> MemoryQuerySet:
+    """Annotate memories with ``value``: the sum of the values of their new lines by kind.
+
+    The database counts, because no page loads the texts of all channels. Since a mark, a line is new
+    if it was added after the marked version. Lines from before the period of a digest do not count.
+    """
+    if since.us is None:
+        mark = Seen.objects.filter(memory=OuterRef("pk"), user=access.reader.user_id)
+        memories = memories.alias(seen_number=Coalesce(Subquery(mark.values("number")), 0))
+        is_new = Q(since__gt=OuterRef("seen_number"))
+    else:
+        is_new = Q(at_us__gt=since.us)
+    lines = Line.objects.filter(is_new, version=OuterRef("current"), redacted=False)
+    kinds = (When(kind=kind, then=value) for kind, value in VALUES.items())
+    value = Sum(Case(*kinds, default=VALUES[NO_KIND], output_field=IntegerField()))
+    in_force = lines.exclude(outcome=Line.Outcome.SUPERSEDED).order_by().values("version")
+    return memories.annotate(
+        value=Coalesce(Subquery(in_force.annotate(sum=value).values("sum")), 0)
+    )
 
 
 def load_entries(
@@ -262,91 +267,8 @@ def mark_new_lines(
             shown.new_lines = [row.new_line for row in entry.new_rows if row.new_line]
 
 
-def load_opening(
-    entries: Sequence[NewsEntry], access: WorkspaceAccess, since: Since
-) -> list[OpeningLine]:
-    """Return the lines that the page opens with, oldest first. Private channels give none.
-
-    The candidates are the new lines of the entries and, in a period, those of the workspace's short-term
-    memory.
-    """
-    candidates = [
-        OpeningLine(row.new_line, entry.version.memory.channel)
-        for entry in entries
-        if not entry.is_folded
-        and (entry.version.memory.channel is None or entry.version.memory.channel.is_public)
-        for row in entry.new_rows
-        if row.new_line and not row.new_line.is_redacted
-    ]
-    if since.us is not None:
-        versions = MemoryVersion.objects.visible_to(access.reader).filter(
-            current_of__workspace=access.workspace,
-            current_of__scope="workspace",
-            current_of__memory_type=MemoryType.SHORT_TERM,
-        )
-        for display in display_versions(for_display(versions), access):
-            lines = (
-                line for line in display.lines if line.at_us > since.us and not line.is_redacted
-            )
-            candidates += [OpeningLine(line, None) for line in lines]
-    candidates = _without_muted(candidates, access)
-    values = [
-        _news_line(item.line, item.channel.pk if item.channel else None) for item in candidates
-    ]
-    chosen_lines = []
-    for number, i in enumerate(choose_opening(values), start=1):
-        item = candidates[i]
-        # One source is enough to check a sentence. The channel's row has the others.
-        chips = [replace(chip, number=number) for chip in item.line.chips[:1]]
-        chosen_lines.append(replace(item, line=replace(item.line, chips=chips)))
-    return chosen_lines
-
-
-def _without_muted(candidates: list[OpeningLine], access: WorkspaceAccess) -> list[OpeningLine]:
-    """Return the lines without those of the workspace that rest on muted and private channels alone."""
-    sources = [chip.message for item in candidates if not item.channel for chip in item.line.chips]
-    muted = [
-        pk for pk, choice in access.preferences.items() if choice == ChannelPreference.Choice.MUTE
-    ]
-    messages = Message.objects.filter(pk__in=sources, channel__kind=Channel.Kind.PUBLIC)
-    shown = set(messages.exclude(channel__in=muted).values_list("pk", flat=True))
-    return [
-        item
-        for item in candidates
-        if item.channel
-        or not item.line.chips
-        or any(chip.message in shown for chip in item.line.chips)
-    ]
-
-
-def _news_line(line: LineDisplay, channel: int | None) -> NewsLine:
+def news_line(line: LineDisplay, channel: int | None) -> NewsLine:
     return NewsLine(line.text, line.kind, line.at_us, channel or 0)
-
-
-def most_important_first(entries: Iterable[NewsEntry]) -> list[NewsEntry]:
-    """Sort the entries of followed channels before all others."""
-    return sorted(
-        entries, key=lambda entry: (not entry.is_followed, -importance_of(entry.news_lines))
-    )
-
-
-def load_briefing(access: WorkspaceAccess, since: Since, limit: int) -> Briefing:
-    """Load the news of a period with at most ``limit`` channels, for texts outside of the hub."""
-    news = load_news(access, since, cursor=None, limit=limit)
-    load_details(news.all_entries, access, since)
-    opening_lines = load_opening(news.all_entries, access, since)
-    return Briefing(news, opening_lines, most_important_first(news.all_entries))
-
-
-def load_digest(access: WorkspaceAccess, start: datetime) -> Briefing | None:
-    """Load what a digest since ``start`` says: channels with counted lines only. None without news.
-
-    The digest before it could not have the messages that were remembered only after ``start``.
-    """
-    since = Since("digest", to_micros(start), to_micros(start - REMEMBERED_WITHIN))
-    briefing = load_briefing(access, since, DIGEST_CHANNELS)
-    entries = [entry for entry in briefing.entries if entry.counts]
-    return replace(briefing, entries=entries) if briefing.opening_lines or entries else None
 
 
 def count_words(kind: str, n: int) -> str:

@@ -22,6 +22,7 @@ from memories.models import Channel, ChannelPreference, Memory, Reader
 from memories.models.memory.memories import MemoryQuerySet
 from memories.models.memory.seen import unseen_memories, with_seen
 from memories.rules.ingest.timestamps import to_micros
+from memories.rules.memory.catch_up import NewsKey
 from memories.rules.memory.identity import MemoryScope, MemoryType
 from memories.rules.memory.lines import Origin
 
@@ -105,22 +106,21 @@ def with_marks(memories: MemoryQuerySet, reader: Reader, **annotations: Subquery
     return sorted(marked.with_current_dates(), key=sort_key, reverse=True)
 
 
-def load_keys(
-    memories: MemoryQuerySet, followed_channels: Collection[int]
-) -> list[tuple[int, int, int]]:
-    """Return the keys by which "Catch up" sorts, without the rows.
+def load_keys(memories: MemoryQuerySet, followed_channels: Collection[int]) -> list[NewsKey]:
+    """Return the keys by which "Catch up" sorts memories with a ``value``, without the rows.
 
-    A key is 1 for a followed channel, else 0, and the `sort_key`. Followed channels come first, then
-    the newest memories.
+    Followed channels come first, then those with the highest values, then the newest texts.
     """
     has_period = Q(current__until_us__gt=0, current__origin=Origin.MODEL)
     written_at = Case(
         When(has_period, then=None), default=F("current__created_at"), output_field=DateTimeField()
     )
-    rows = memories.order_by().values_list("pk", "current__until_us", written_at, "channel")
+    rows = memories.order_by().values_list(
+        "pk", "current__until_us", written_at, "channel", "value"
+    )
     keys = (
-        (int(channel in followed_channels), to_micros(at) if at else until_us, pk)
-        for pk, until_us, at, channel in rows
+        NewsKey(int(channel in followed_channels), value, to_micros(at) if at else until_us, pk)
+        for pk, until_us, at, channel, value in rows
     )
     return sorted(keys, reverse=True)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from memories.rules.memory.briefing import NewsLine, choose_opening, count_kinds, importance_of
+from memories.rules.memory.briefing import NewsLine, choose_opening, count_kinds
 
 DECISION = "The team decided to launch Kazoe 3 on 26 November."
 TASK = "Mika will write the release notes by Friday, 20 November."
@@ -52,7 +52,3 @@ def test_it_has_at_most_eight_lines_and_may_be_empty() -> None:
 )
 def test_lines_are_counted_by_kind(kinds: list[str], counts: list[tuple[str, int]]) -> None:
     assert count_kinds(line(CHAT, kind) for kind in kinds) == counts
-
-
-def test_decisions_make_a_channel_more_important_than_events() -> None:
-    assert importance_of([line(DECISION, "decision")]) > importance_of([line(CHAT), line(CHAT)])

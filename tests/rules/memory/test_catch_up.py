@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from memories.rules.backfill_input import InvalidInput
 from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory.catch_up import (
+    NewsKey,
     Since,
     compare_unmoved,
     format_cursor,
@@ -142,13 +143,25 @@ def test_a_reworded_line_is_not_lost() -> None:
     assert not loses_many_lines(old, rows)
 
 
-@given(st.tuples(*3 * [st.integers(0, 10**17 - 1)]))
-def test_a_cursor_is_parsed_as_formatted(key: tuple[int, int, int]) -> None:
-    assert parse_cursor(format_cursor(key)) == key
+@given(st.tuples(*4 * [st.integers(0, 10**17 - 1)]))
+def test_a_cursor_is_parsed_as_formatted(key: tuple[int, int, int, int]) -> None:
+    assert parse_cursor(format_cursor(NewsKey(*key))) == key
 
 
 @pytest.mark.parametrize(
-    "text", ["", "1", "-", "1-2-", "-1-2", "a-b-c", "1-2", "1-2-3-4", "٣-1-1", "1-1-" + "9" * 18]
+    "text",
+    [
+        "",
+        "1",
+        "-",
+        "1-2-3-",
+        "-1-2-3",
+        "a-b-c-d",
+        "1-2-3",
+        "1-2-3-4-5",
+        "٣-1-1-1",
+        "1-1-1-" + "9" * 18,
+    ],
 )
 def test_invalid_texts_are_no_cursor(text: str) -> None:
     assert parse_cursor(text) is None

@@ -238,6 +238,47 @@ def test_a_period_opens_with_the_workspaces_short_term_memory(cast: Cast) -> Non
     assert "move to Kobe" not in page(cast, "guest", query="?since=7d")
 
 
+def workspace_short_term(cast: Cast, number: int, *, days: int) -> Memory:
+    """Create the workspace's short-term memory. Its newest message is so many days old."""
+    texts = [f"- Team {n} moved its service to host {n}{n}." for n in range(number)]
+    memory = make_workspace_memory(
+        workspace=cast.workspace, memory_type=MemoryType.SHORT_TERM, texts=["\n".join(texts)]
+    )
+    until_us = to_micros(timezone.now() - timedelta(days=days))
+    memory.versions.update(until_us=until_us)
+    sent(memory, days)
+    return memory
+
+
+@pytest.mark.parametrize(
+    ("lines", "since", "is_alone"),
+    [(5, "24h", True), (4, "24h", False), (5, "7d", False)],
+    ids=["it covers the day", "too few lines", "it does not cover the week"],
+)
+def test_the_short_term_memory_opens_a_period_that_it_covers(
+    cast: Cast, lines: int, since: str, is_alone: bool
+) -> None:
+    workspace_short_term(cast, lines, days=0)
+    sent(cast.memory, 0)
+    opening_text = opening_of(page(cast, query=f"?since={since}"))
+    assert "Team 0 moved" in opening_text
+    assert ("We launch on Monday" not in opening_text) is is_alone
+
+
+def test_the_short_term_memory_opens_the_news_since_the_oldest_mark(cast: Cast) -> None:
+    mark_seen(cast, cast.memory, 1)
+    Seen.objects.update(at=timezone.now() - timedelta(hours=3))
+    memory = workspace_short_term(cast, 6, days=0)
+    first = memory.current.lines.get(position=0)
+    Line.objects.filter(pk=first.pk).update(at_us=first.at_us - 6 * 3_600_000_000)
+    opening_text = opening_of(page(cast))
+    assert "Team 1 moved" in opening_text and "Team 0 moved" not in opening_text
+    assert "We launch on Monday" not in opening_text
+    Seen.objects.update(at=timezone.now() - timedelta(days=3))
+    assert "We launch on" in opening_of(page(cast))
+    assert "Team" not in opening_of(page(cast, "guest"))
+
+
 def test_the_opening_leaves_out_lines_that_rest_on_muted_channels_alone(cast: Cast) -> None:
     message = MessageFactory(channel=cast.public)
     memory = make_workspace_memory(
@@ -245,7 +286,8 @@ def test_the_opening_leaves_out_lines_that_rest_on_muted_channels_alone(cast: Ca
     )
     sources = Line.objects.get(version=memory.current_id).sources
     sources.add(message)
-    assert "move to Kobe" in opening_of(page(cast))
+    lines = re.findall(r"<li.*?</li>", page(cast).partition('class="opening"')[2], re.DOTALL)
+    assert any("move to Kobe" in line and "#launch" in line for line in lines)
     ChannelPreference.objects.create(
         user=cast.users["member"], channel=cast.public, choice=ChannelPreference.Choice.MUTE
     )
@@ -375,7 +417,7 @@ def test_threads_are_not_listed(cast: Cast) -> None:
             "catch-up/",
             "catch-up/?since=7d",
             "catch-up/?since=2026-01-01",
-            "catch-up/?cursor=0-1-1",
+            "catch-up/?cursor=0-1-1-1",
         ),
         *("catch-up/?marked=1", "", "c/C0PUBLIC/"),
     ],
@@ -454,6 +496,19 @@ def many(workspace: Workspace, number: int) -> list[Memory]:
     return made
 
 
+@pytest.mark.parametrize("query", ["", "?since=24h"])
+def test_the_most_important_of_all_channels_comes_first(cast: Cast, query: str) -> None:
+    """It is first although 24 channels have newer texts."""
+    for memory in many(cast.workspace, 24):
+        sent(memory, 0)
+    sent(cast.memory, 0)
+    Line.objects.filter(version=cast.memory.current_id).update(kind="decision")
+    cast.memory.versions.update(until_us=1)
+    text = page(cast, query=query)
+    assert re.findall(r'<article id="entry-(\d+)"', text)[0] == str(cast.memory.pk)
+    assert "5 more" in text
+
+
 @pytest.mark.nightly("quicker tests run the same lines")
 def test_a_page_has_twenty_entries(cast: Cast) -> None:
     many(cast.workspace, 44)
@@ -520,7 +575,7 @@ def test_queries_do_not_grow_with_entries(cast: Cast) -> None:
         for ask in (
             lambda: page(cast),
             lambda: page(cast, query="?since=24h"),
-            lambda: page(cast, query="?cursor=1-9999999999999999-1"),
+            lambda: page(cast, query="?cursor=1-9-9999999999999999-1"),
             lambda: mark(cast, memory, 2, htmx=True),  # noqa: B023  # asked at once
         ):
             with CaptureQueriesContext(connection) as queries:

@@ -49,9 +49,10 @@ def test_undoing_without_javascript(cast: Cast) -> None:
 
 
 def test_marking_keeps_the_position_in_the_list(cast: Cast) -> None:
-    response = mark(cast, cast.memory, 2, since="7d", cursor="0-5-7")
+    response = mark(cast, cast.memory, 2, since="7d", cursor="0-5-7-9")
     assert (
-        f"/w/team/catch-up/?since=7d&cursor=0-5-7&marked={cast.memory.pk}#" in response["Location"]
+        f"/w/team/catch-up/?since=7d&cursor=0-5-7-9&marked={cast.memory.pk}#"
+        in response["Location"]
     )
     response = mark(cast, cast.memory, 2, since="//evil.example", cursor="x")
     assert response["Location"].startswith("/w/team/catch-up/?marked=")

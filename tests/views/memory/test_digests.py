@@ -26,7 +26,7 @@ from memories.models import (
 )
 from memories.rules.memory.digests import RETRY_AFTER
 from memories.rules.memory.identity import MemoryType
-from memories.views.memory import news
+from memories.views.memory import briefing
 from tests.factories import (
     MONDAY,
     ChannelFactory,
@@ -257,6 +257,25 @@ def test_the_feed(cast: Cast, time_machine: object) -> None:
     assert "salaries" in Client().get(feed_of(cast, "insider")).content.decode()
 
 
+def test_a_feed_has_its_own_frequency(cast: Cast, time_machine: object) -> None:
+    """The choice for e-mail decides only for an address without a frequency."""
+    time_machine.move_to(TUESDAY)  # type: ignore[attr-defined]
+    subscribe(cast, "member", "weekly")
+    page = cast.clients["member"].post("/settings/feed/").content.decode()
+    daily, weekly = re.findall(r"http://localhost:8000(/feeds/[\w-]+\.atom\?frequency=\w+)", page)
+    assert "Every day" in page and "Every Monday" in page
+    addresses = [daily, weekly, daily.partition("?")[0]]
+    for path, day in zip(addresses, ("5 Jan", "29 Dec", "29 Dec"), strict=True):
+        assert f"catch up since Monday {day}" in Client().get(path).content.decode()
+    digest_mail.choose_frequency(Digest.objects.get(), "", TUESDAY)
+    ids = [
+        ElementTree.fromstring(Client().get(path).content).findtext(f"{ATOM}id")
+        for path in (daily, weekly)
+    ]
+    assert len(set(ids)) == 2
+    assert Client().get(daily.replace("daily", "hourly")).status_code == 404
+
+
 def test_a_feed_ends(cast: Cast) -> None:
     client = cast.clients["member"]
     first, second = feed_of(cast, "member"), feed_of(cast, "member")
@@ -307,7 +326,7 @@ def test_a_channel_of_the_last_digest_takes_no_place_of_one_with_news(
     cast: Cast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its text is the newest one, but has no message after the last digest."""
-    monkeypatch.setattr(news, "DIGEST_CHANNELS", 1)
+    monkeypatch.setattr(briefing, "DIGEST_CHANNELS", 1)
     subscribe(cast, "member")
     quiet = Memory.objects.of_channel(
         ChannelFactory(workspace=cast.workspace), MemoryType.LONG_TERM

@@ -8,7 +8,8 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from memories.models import Memory, Message
+from memories.models import Line, Memory, Message
+from memories.rules.ingest.timestamps import to_micros
 from tests.factories import MONDAY, MessageFactory, make_reply, make_thread_memory
 from tests.views.conftest import Cast
 
@@ -27,6 +28,33 @@ def test_a_thread_shows_its_memory_and_its_messages(cast: Cast) -> None:
     assert all(f"answer {i}" in page for i in range(3))
     assert "said number" not in page
     assert f"messages/?around={root.ts}" in page
+
+
+def test_a_replaced_line_of_a_thread_is_folded(cast: Cast) -> None:
+    """It is behind the newer line of the text, or else below the lines."""
+    root = MessageFactory(channel=cast.public, text="When do we launch?")
+    make_reply(root=root, author=cast.author, at=LATER, text="In November.")
+    texts = [
+        "The printer on the second floor is broken",
+        "Kazoe 3 launches on 18 November",
+        "会議室の鍵は受付にあります",
+        "Kazoe 3 launches on 26 November",
+    ]
+    memory = make_thread_memory(
+        channel=cast.public, thread_ts=root.ts, texts=["\n".join(f"- {text}" for text in texts)]
+    )
+    lines = memory.current.lines
+    for position in range(4):
+        at_us = to_micros(LATER + timedelta(hours=position))
+        lines.filter(position=position).update(at_us=at_us)
+    lines.filter(position__lt=2).update(outcome=Line.Outcome.SUPERSEDED)
+    page = cast.clients["member"].get(cast.path(f"c/C0PUBLIC/t/{root.ts}/")).content.decode()
+    card = page[page.index('id="memory"') : page.index('id="messages-title"')]
+    newer = card[card.index('id="memory-line-3"') :].partition("</li>")[0]
+    assert "Replaced 1 earlier line" in newer and f"<del>{texts[1]}</del>" in newer
+    folded = card[card.index('<details class="held"><summary>1 line replaced by a newer line') :]
+    assert f"<del>{texts[0]}</del>" in folded
+    assert [card.count(text) for text in texts] == [1, 1, 1, 1]
 
 
 def test_a_thread_links_to_its_context(cast: Cast) -> None:
