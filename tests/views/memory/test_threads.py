@@ -33,12 +33,12 @@ def test_a_thread_shows_its_memory_and_its_messages(cast: Cast) -> None:
 def test_a_replaced_line_of_a_thread_is_folded(cast: Cast) -> None:
     """It is behind the newer line of the text, or else below the lines."""
     root = MessageFactory(channel=cast.public, text="When do we launch?")
-    make_reply(root=root, author=cast.author, at=LATER, text="In November.")
+    make_reply(root=root, author=cast.author, at=LATER, text="In January.")
     texts = [
         "The printer on the second floor is broken",
-        "Kazoe 3 launches on 18 November",
+        "Kazoe 3 launches on 12 January",
         "会議室の鍵は受付にあります",
-        "Kazoe 3 launches on 26 November",
+        "Kazoe 3 launches on 19 January",
     ]
     memory = make_thread_memory(
         channel=cast.public, thread_ts=root.ts, texts=["\n".join(f"- {text}" for text in texts)]
