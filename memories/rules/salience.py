@@ -106,7 +106,8 @@ STOP_WORDS = frozenset(
     )
 )
 _TEXTS = 20_000  # whose words and score a process keeps: a context reads the same lines each time
-_LINK = re.compile(r"https?://\S+")
+# A link ends before a bracket, a character of another script and the punctuation of its sentence.
+_LINK = re.compile(r"https?://[!-'*-;=?-~]*[\w/=&#~-]", re.ASCII)
 _HIRAGANA = re.compile("[\u3041-\u309f]+")
 
 Words = frozenset[str]

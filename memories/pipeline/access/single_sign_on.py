@@ -84,7 +84,7 @@ def update_addresses(user: User, addresses: Collection[str]) -> None:
     rows = EmailAddress.objects.filter(user=user)
     for row in rows.filter(verified=True).exclude(email__in=addresses):
         if row.email.lower() == user.email.lower():
-            user.email = next(iter(addresses), "")
+            user.email = min(addresses, default="")
             user.save(update_fields=["email"])
         row.delete()
     for email in addresses:

@@ -19,6 +19,7 @@ from memories.pipeline.generate.write_version import (
 )
 from memories.pipeline.safety import quarantine
 from memories.rules.generate.faults import MAX_ATTEMPTS, Fault
+from memories.rules.generate.prompts import clean_for_model
 from memories.rules.generate.reply import parse_reply
 from memories.rules.memory.lines import merge_lines
 from memories.rules.summariser import ParsedReply, SummariserError
@@ -105,7 +106,8 @@ def _close_rebuild(job: Job, job_request: JobRequest, parsed: ParsedReply, now: 
         return _quarantine_all(job, quarantine.AllLinesStopped(checked.stopped), now)
     current = job.memory.current
     lines = build_lines(job.reply_sources, checked.parsed)
-    rebuilt = merge_lines(current.line_values() if current else [], lines)
+    base_lines = current.line_values() if current else []
+    rebuilt = merge_lines(base_lines, lines, shown_as=clean_for_model)
     is_equal = current and "\n".join(line.text for line in rebuilt.lines) == current.content
     if not (parsed.is_nothing or is_equal):
         return _propose(job, job_request, parsed, now)

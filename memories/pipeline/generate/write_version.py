@@ -201,7 +201,7 @@ def _write_segment(
     new_version = _new_version(
         job,
         job_request,
-        merge_lines(pinned, lines),
+        merge_lines(pinned, lines, shown_as=clean_for_model),
         source_message_count=job_request.message_count,
         source_latest_message_ts=job_request.latest_ts,
         provisional=job.provisional,

@@ -29,6 +29,7 @@ from memories.pipeline.generate.write_version import (
     write_version,
 )
 from memories.pipeline.safety import quarantine
+from memories.rules.generate.prompts import clean_for_model
 from memories.rules.generate.reply import parse_reply
 from memories.rules.ingest.permalinks import find_permalinks
 from memories.rules.memory.drift import Drift, find_drift
@@ -96,7 +97,8 @@ def proposed_lines(job: Job) -> list[Line]:
         keeps_pins=keeps_pins(job.memory),
     )
     base = get_base(job)
-    return merge_lines(base.line_values() if base else [], new_lines).lines
+    base_lines = base.line_values() if base else []
+    return merge_lines(base_lines, new_lines, shown_as=clean_for_model).lines
 
 
 def proposed_text(job: Job) -> str:

@@ -113,7 +113,7 @@ def loses_many_lines(old: str, rows: Sequence[DiffRow]) -> bool:
 def format_cursor(key: NewsKey) -> str:
     """Return the cursor behind this key.
 
-    A key, unlike a page number, stays valid when the list changes.
+    A key, unlike a page number, stays valid when other memories come or go.
     """
     return "-".join(map(str, key))
 

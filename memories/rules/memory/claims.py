@@ -36,7 +36,12 @@ _THING_BEFORE = re.compile(
     r"\b(?:bug|issue|ticket|incident|(?:pull|merge) request|pr|build) $|(?:バグ|チケット|課題|不具合|障害) ?$",
     re.IGNORECASE,
 )
-_COUNTER = re.compile(r"[件個枚本]")  # チケット3枚 is an amount
+# An amount, as in "ticket 20 euros".
+_AMOUNT = re.compile(
+    r"\s*(?:[円%人分時日件個枚本年月週回台€$]|(?:euros?|eur|dollars?|usd|yen|pounds?|percent|seconds?|minutes?|mins?|"
+    r"hours?|days?|weeks?|months?|people|times)\b)",
+    re.IGNORECASE,
+)
 _UNIT = re.compile(r"\s*(?P<unit>[a-z]{2,20}|[%円日件人個台回店時分週月年])?")
 _NO_UNIT = frozenset({"to", "and", "or", "of", "from", "on", "at", "in", "per", "is", "are"})
 _RUN = re.compile(r"[\u30a1-\u30fa\u30fc]{2,}|[\u3400-\u9fff々]{2,}|[a-z][a-z'-]+")
@@ -113,7 +118,7 @@ def _claims_of_clause(
     for figure in figures.figures_in_order(flat):
         before, behind = flat[: figure.start], flat[figure.end :]
         kind = figure.kind
-        is_thing = _THING_BEFORE.search(before) and not _COUNTER.match(behind)
+        is_thing = _THING_BEFORE.search(before) and not _AMOUNT.match(behind)
         is_name = is_thing or _NAME_BEFORE.search(clause[: figure.start])
         if kind == "link" or (kind == "number" and is_name):  # Kazoe 3, KZ-421, 第1段階
             continue

@@ -65,7 +65,7 @@ _CUES: tuple[tuple[Kind, re.Pattern[str]], ...] = (
 )
 
 
-_TASK_MARK = re.compile(r"action|todo|宿題|タスク", re.IGNORECASE)
+_TASK_MARK = re.compile(r"\W*(?:action|todo|宿題|タスク)", re.IGNORECASE)
 
 
 def kind_named(label: str) -> Kind | None:
@@ -77,6 +77,9 @@ def kind_named(label: str) -> Kind | None:
 def kind_of(text: str) -> Kind:
     """Return the kind of a line by its mark, else by its cue words. Without any it is a status."""
     if mark := salience.find_mark(text):
-        return Kind.TASK if _TASK_MARK.search(mark) else Kind.DECISION
+        if _TASK_MARK.match(mark):
+            return Kind.TASK
+        if not salience.has_question(text):  # "Decision needed: who signs?"
+            return Kind.DECISION
     words = salience.without_links(text)
     return next((kind for kind, cues in _CUES if cues.search(words)), Kind.STATUS)

@@ -1,6 +1,6 @@
 """What Catch up opens with, and the digests and the texts in Slack, which say the same."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -8,6 +8,7 @@ from django.db.models import Exists, F, Min, OuterRef, QuerySet
 from django.utils.translation import gettext as _
 
 from memories.models import Channel, ChannelPreference, Memory, Message, Seen
+from memories.models.memory.seen import unseen_memories
 from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory.briefing import FEWEST_SENTENCES, choose_opening
 from memories.rules.memory.catch_up import Since
@@ -58,10 +59,11 @@ def load_opening(
     They are those of the workspace's short-term memory, if it covers the period and has enough new
     lines. Otherwise the new lines of the entries are candidates, too.
     """
+    news_channels = {entry.memory.channel_id for entry in entries if not entry.is_folded}
     short_term, covers_period = _load_short_term(access, since)
-    short_term = _without_muted(short_term, access)
-    if covers_period and len(short_term) >= FEWEST_SENTENCES:
-        return _choose(short_term)
+    short_term = _with_channels(short_term, access, news_channels if since.us is None else None)
+    if covers_period and len(chosen := _choose(short_term)) >= FEWEST_SENTENCES:
+        return chosen
     lines = [
         OpeningLine(row.new_line, entry.version.memory.channel)
         for entry in entries
@@ -70,16 +72,18 @@ def load_opening(
         for row in entry.new_rows
         if row.new_line and not row.new_line.is_redacted
     ]
-    return _choose([*_without_muted(lines, access), *short_term])
+    return _choose([*_with_channels(lines, access), *short_term])
 
 
 def _load_short_term(access: WorkspaceAccess, since: Since) -> tuple[list[OpeningLine], bool]:
     """Return the new lines of the workspace's short-term memory, and whether it covers the period.
 
-    It covers the `short_term_window_hours` before its newest message. Since a mark, the period begins
-    with the oldest mark that has news behind it. A message just before it may be news: no text had
-    it at that time.
+    It covers the `short_term_window_hours` before its newest message. Since the marks, the period
+    begins with the oldest one that has news behind it. A message just before it may be news: no text
+    had it at that time.
     """
+    if not access.workspace.memory_settings.workspace_short_term:
+        return [], False
     if since.us is None:
         marked_at = oldest_mark(access)
         if marked_at is None:
@@ -108,7 +112,10 @@ def marks_of(access: WorkspaceAccess) -> QuerySet[Seen]:
 
 
 def oldest_mark(access: WorkspaceAccess) -> datetime | None:
-    """Return the time of the oldest mark with news behind it."""
+    """Return the time of the oldest mark with news behind it. None if other news have no mark."""
+    unmarked = ~Exists(marks_of(access).filter(memory=OuterRef("pk")))
+    if unseen_memories(access.unmuted_memories, access.reader.user_id).filter(unmarked).exists():
+        return None
     behind = marks_of(access).filter(number__lt=F("memory__current__number"))
     at: datetime | None = behind.aggregate(at=Min("at"))["at"]
     return at
@@ -127,16 +134,23 @@ def _choose(candidates: Sequence[OpeningLine]) -> list[OpeningLine]:
     return chosen_lines
 
 
-def _without_muted(candidates: list[OpeningLine], access: WorkspaceAccess) -> list[OpeningLine]:
+def _with_channels(
+    candidates: list[OpeningLine],
+    access: WorkspaceAccess,
+    allowed: Collection[int | None] | None = None,
+) -> list[OpeningLine]:
     """Return the lines without those of the workspace that rest on muted and private channels alone.
 
-    A line of the workspace that rests on one channel gets this channel.
+    A line of the workspace that rests on one channel gets this channel. ``allowed`` are the channels
+    whose lines are new, None for all.
     """
     sources = [chip.message for item in candidates if not item.channel for chip in item.line.chips]
     muted = [
         pk for pk, choice in access.preferences.items() if choice == ChannelPreference.Choice.MUTE
     ]
     messages = Message.objects.filter(pk__in=sources, channel__kind=Channel.Kind.PUBLIC)
+    if allowed is not None:
+        messages = messages.filter(channel__in=allowed)
     shown = dict(messages.exclude(channel__in=muted).values_list("pk", "channel"))
     channels = access.channels_by_key(set(shown.values()))
     kept = []

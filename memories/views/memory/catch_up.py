@@ -17,7 +17,6 @@ from django.utils.translation import ngettext
 from django.views.decorators.http import require_POST, require_safe
 
 from memories.models import Channel, MemoryVersion, Message, Seen
-from memories.models.memory.seen import unseen_memories
 from memories.pipeline.sync.coverage import TEMPORARY_CODES, Coverage, coverage_of, is_late
 from memories.rules.health import HealthProblem, find_problems
 from memories.rules.ingest.timestamps import from_micros, to_micros
@@ -203,12 +202,8 @@ def _title_moment(access: WorkspaceAccess, since: Since) -> Any:
     """
     if since.us is not None:
         return since.us
-    marks = marks_of(access)
     if not access.unseen:
-        return marks.aggregate(at=Max("at"))["at"]
-    unmarked = ~Exists(marks.filter(memory=OuterRef("pk")))
-    if unseen_memories(access.unmuted_memories, access.reader.user_id).filter(unmarked).exists():
-        return None
+        return marks_of(access).aggregate(at=Max("at"))["at"]
     return oldest_mark(access)
 
 

@@ -101,7 +101,8 @@ class VersionDisplay:
     def current_groups(self) -> list[tuple[str, list[LineDisplay]]]:
         """The lines that are neither new nor events, by kind. In a short-term memory: one group."""
         if not self.is_long_term:
-            return [("", _in_force(self.other_lines))]
+            lines = self.other_lines
+            return [("", lines)] if lines else []
         return _with_titles(line for line in self.other_lines if line.kind != Kind.EVENT)
 
     @property
@@ -126,9 +127,10 @@ class VersionDisplay:
 
     @property
     def other_lines(self) -> list[LineDisplay]:
-        """All lines but the new ones."""
+        """All lines but the new ones and, in a short-term memory, the replaced ones."""
         new_lines = {line.position for line in self.new_lines or ()}
-        return [line for line in self.lines if line.position not in new_lines]
+        lines = self.lines if self.is_long_term else _in_force(self.lines)
+        return [line for line in lines if line.position not in new_lines]
 
     @property
     def is_long_term(self) -> bool:
@@ -159,7 +161,7 @@ def _fold_replaced(lines: Sequence[LineDisplay]) -> list[LineDisplay]:
         if newer is None or newer.is_replaced or line.is_redacted:
             without_successor.append(line)
         else:
-            newer.earlier.append(line.text)
+            newer.earlier = [*newer.earlier, line.text]
     return without_successor
 
 

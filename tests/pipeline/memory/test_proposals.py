@@ -1,5 +1,7 @@
 """Proposals: a merge that would shrink a long-term memory waits for approval."""
 
+from dataclasses import replace
+
 import pytest
 
 from memories.models import AuditEvent, ChangedSince, Job, Memory, QuarantinedLine, StaleBase
@@ -15,15 +17,18 @@ pytestmark = pytest.mark.django_db
 
 
 class Forgetful(Scribe):
-    """A summariser that drops all lines of a long-term memory except one."""
+    """A summariser that drops all lines of a long-term memory except one, and those with ``kept``."""
+
+    def __init__(self, kept=""):
+        super().__init__()
+        self.kept = kept
 
     def summarise(self, request, strategy="whole"):
         reply = super().summarise(request, strategy)
         if request.existing and request.additions:
-            from dataclasses import replace
-
-            text = "\n".join([*removals(request), reply.text.split("\n")[-1]])
-            return replace(reply, text=text)
+            dropped = [x for x in request.existing if not self.kept or self.kept not in x.text]
+            removed = removals(replace(request, existing=dropped))
+            return replace(reply, text="\n".join([*removed, reply.text.split("\n")[-1]]))
         return reply
 
 
@@ -56,6 +61,23 @@ def test_an_accepted_proposal_is_the_next_version(private_channel, proposal):
     assert AuditEvent.objects.get(action="proposal_accept").actor == "anna"
     assert proposals.find_proposal(long(private_channel)) is None
     assert proposals.accept(Job.objects.get(pk=proposal.pk), by=anna) is None
+
+
+def test_a_persons_line_stays_once_although_the_request_cleaned_it(private_channel):
+    talk(private_channel, 12, words="The very first plan of the whole big launch")
+    run_pass(private_channel.workspace, MONDAY + hours(3), Scribe())
+    memory, anna = long(private_channel), UserFactory()
+    own = "- The zero\u200bwidth rule stands"
+    memory.revise(f"{memory.current.content}\n{own}", by=anna, based_on=1)
+    talk(private_channel, 3, MONDAY + hours(24), words="Later")
+    run_pass(private_channel.workspace, MONDAY + hours(27), Forgetful(kept="zerowidth"))
+    proposal = proposals.find_proposal(memory)
+    shown = proposals.proposed_text(proposal)
+    assert shown.count("width rule") == 1 and own in shown
+    version = proposals.accept(
+        proposal, by=anna, text=f"{shown}\n- Anna adds this", shown=digest_of(shown)
+    )
+    assert version.content == f"{shown}\n- Anna adds this"
 
 
 @pytest.mark.slow

@@ -54,6 +54,8 @@ def statements(*texts: str) -> list[Statement]:
         ("先方は納品を12月3日に希望しています", "【決定】納品は12月10日"),
         ("割引は30%を要望されています", "割引は20%で合意しました"),
         ("配るチケット300枚です", "配るチケット500枚です"),
+        ("夏祭りのチケット2500円です", "夏祭りのチケット3000円に変更です"),
+        ("The export build takes 45 minutes", "The export build takes 30 minutes now"),
     ],
 )  # fmt: skip
 def test_newer_information_supersedes_older(older: str, newer: str) -> None:

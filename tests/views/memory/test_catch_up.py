@@ -279,6 +279,37 @@ def test_the_short_term_memory_opens_the_news_since_the_oldest_mark(cast: Cast) 
     assert "Team" not in opening_of(page(cast, "guest"))
 
 
+def test_the_short_term_memory_does_not_open_news_without_a_mark(cast: Cast) -> None:
+    mark_seen(cast, cast.memory, 1)
+    workspace_short_term(cast, 6, days=0)
+    assert "Team 1 moved" in opening_of(page(cast))
+    make_channel_memory(channel=ChannelFactory(workspace=cast.workspace), texts=["- Ann moves"])
+    assert "Team" not in opening_of(page(cast))
+
+
+def test_the_opening_leaves_out_the_lines_of_channels_without_news(cast: Cast) -> None:
+    mark_seen(cast, cast.memory, 1)
+    memory = workspace_short_term(cast, 6, days=0)
+    seen, new = ChannelFactory(workspace=cast.workspace), cast.public
+    for line in memory.current.lines.all():
+        line.sources.add(MessageFactory(channel=new if line.position else seen))
+    opening_text = opening_of(page(cast))
+    assert "Team 1 moved" in opening_text and "Team 0 moved" not in opening_text
+
+
+def test_a_short_term_memory_that_is_off_or_has_long_lines_opens_nothing(cast: Cast) -> None:
+    sent(cast.memory, 0)
+    memory = workspace_short_term(cast, 6, days=0)
+    assert "Team 0 moved" in opening_of(page(cast, query="?since=24h"))
+    Workspace.objects.get().change_settings({"workspace_short_term": False})
+    opening_text = opening_of(page(cast, query="?since=24h"))
+    assert "Team" not in opening_text and "We launch on Monday" in opening_text
+    Workspace.objects.get().change_settings({"workspace_short_term": True})
+    for line in memory.current.lines.all():
+        Line.objects.filter(pk=line.pk).update(text=f"{line.text} {'so ' * 90}")
+    assert "We launch on Monday" in opening_of(page(cast, query="?since=24h"))
+
+
 def test_the_opening_leaves_out_lines_that_rest_on_muted_channels_alone(cast: Cast) -> None:
     message = MessageFactory(channel=cast.public)
     memory = make_workspace_memory(
