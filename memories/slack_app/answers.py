@@ -13,10 +13,10 @@ from memories.rules.slack_app.payloads import COMMAND, HOME, LINKS, REACTION, SH
 from memories.slack_app.briefing import briefing_blocks
 from memories.slack_app.callers import Caller, find_caller, find_person, language_of
 from memories.slack_app.commands import SHARE, run_command, share
-from memories.slack_app.shortcuts import PROPOSE, ask_what_is_wrong, propose, remember
+from memories.slack_app.shortcuts import PROPOSE, correction_form, keep_as_note, propose
 from memories.slack_app.unfurls import build_unfurls
 
-SHORTCUTS = {REMEMBER: remember, WRONG: ask_what_is_wrong}
+SHORTCUTS = {REMEMBER: keep_as_note, WRONG: correction_form}
 BUTTONS = {SHARE: share, PROPOSE: propose}
 HOME_PERIOD = "7d"
 
@@ -26,7 +26,7 @@ def answer_request(request: AppRequest, workspace: Workspace, now: datetime) -> 
     with language_of(find_person(request, workspace), workspace):
         if request.kind == LINKS:
             channel = workspace.channels.filter(slack_id=request.channel).first()
-            reader = channel.readers(now) if channel else Reader(now=now)
+            reader = channel.common_reader(now) if channel else Reader(now=now)
             return {"unfurls": build_unfurls(request.links, workspace, reader)}
         caller = find_caller(request, workspace, now)
         return answer(caller) if isinstance(caller, str) else _answer(caller)
@@ -37,7 +37,7 @@ def _answer(caller: Caller) -> Block:
     handlers: dict[str, Callable[[Caller], Block] | None] = {
         COMMAND: run_command,
         HOME: _home,
-        REACTION: remember,
+        REACTION: keep_as_note,
         SHORTCUT: SHORTCUTS.get(request.name),
     }
     handler = handlers.get(request.kind, BUTTONS.get(request.name))

@@ -54,8 +54,8 @@ def _framed(
 
 
 def _opening_line(news_line: OpeningLine) -> str:
-    origin = [f"_{escape(news_line.origin)}_"] if news_line.origin else []
-    return item(strip_bullet(news_line.line.text), *origin)
+    byline = [f"_{escape(news_line.byline)}_"] if news_line.byline else []
+    return item(strip_bullet(news_line.line.text), *byline)
 
 
 def _entry_line(entry: NewsEntry) -> str:

@@ -44,7 +44,7 @@ class Caller:
     @cached_property
     def channel_reader(self) -> Reader | None:
         """The reader of what everybody in the channel of the request may read, None if unknown."""
-        return self.channel.readers(self.now) if self.channel else None
+        return self.channel.common_reader(self.now) if self.channel else None
 
     def find_refusal(self) -> str:
         """Return why the person gets no answer, "" if they get one."""

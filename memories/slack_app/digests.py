@@ -30,7 +30,7 @@ def reader_of(owner: Person | Channel, now: datetime) -> Reader:
     """Return the person, or all readers of the channel. Access grants do not extend to digests."""
     if isinstance(owner, Person):
         return Reader.of_person(owner, now).without_operator_rights()
-    return owner.readers(now)
+    return owner.common_reader(now)
 
 
 def build_digest(owner: Person | Channel, since: datetime, now: datetime) -> list[Block]:

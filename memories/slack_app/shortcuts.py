@@ -28,7 +28,7 @@ LINE, TEXT = "line", "text"  # names of the inputs
 MOST_LINES = 5
 
 
-def remember(caller: Caller) -> Block:
+def keep_as_note(caller: Caller) -> Block:
     """Keep the message as a note for the readers of its channel, once."""
     message = _find_message(caller)
     if message is None:
@@ -40,7 +40,7 @@ def remember(caller: Caller) -> Block:
         )
     if not message.channel.memberships.filter(person=caller.person).exists():
         return answer(_("No note was saved. Only members of this channel keep its messages."))
-    names = names_in([message.text], caller.workspace, message.channel.readers(caller.now))
+    names = names_in([message.text], caller.workspace, message.channel.common_reader(caller.now))
     text = render_plain(strip_invisible(message.text), names)[:LONGEST_CONTENT]
     try:
         note = keep_message(message, text, author=caller.user, now=caller.now)
@@ -51,7 +51,7 @@ def remember(caller: Caller) -> Block:
     return note_saved(note)
 
 
-def ask_what_is_wrong(caller: Caller) -> Block:
+def correction_form(caller: Caller) -> Block:
     """Return a form for the line that is wrong, among the lines that rest on the message."""
     if not caller.access.may_propose:
         return answer(_("Guests cannot propose corrections."))
@@ -90,7 +90,7 @@ def propose(caller: Caller) -> Block:
     try:
         if not same.exists():  # a task may run twice
             Proposal.objects.propose(
-                version, line, text, author=caller.user, sources=_readable_by_all(message, version)
+                version, line, text, author=caller.user, sources=_public_sources(message, version)
             )
     except ValueError:
         return answer(
@@ -102,7 +102,7 @@ def propose(caller: Caller) -> Block:
 
 
 def _find_message(caller: Caller, ts: str = "") -> Message | None:
-    """Return the message of the request, if the caller may read it."""
+    """Return the message if the caller may read it and a summary may use it, else None."""
     if caller.channel is None:
         return None
     messages = caller.channel.messages.visible_to(caller.reader).rememberable()
@@ -117,7 +117,7 @@ def _lines_of(caller: Caller, message: Message) -> list[Line]:
     return list(related.order_by("pk")[:MOST_LINES])
 
 
-def _readable_by_all(message: Message, version: MemoryVersion) -> list[Message]:
-    """Return the message, if all readers of the memory may read it, else nothing."""
+def _public_sources(message: Message, version: MemoryVersion) -> list[Message]:
+    """Return the message if it is of the memory's own channel and was not sent in private."""
     is_own = version.memory.channel_id == message.channel_id
     return [message] if is_own and not message.was_private else []

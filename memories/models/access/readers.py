@@ -22,7 +22,7 @@ class Reader:
     A reader without ``user_id`` and ``person_id`` reads public channels if ``is_public``, else nothing.
     With ``key_id`` the reader is an API key of the user; if ``is_narrowed``, it reads only the channels
     that the key names. ``person_id`` is a person without a proven account. With ``channel_id`` the
-    reader is all readers of a channel (`Channel.readers`).
+    reader is all readers of a channel (`Channel.common_reader`).
     """
 
     user_id: int | None = None

@@ -22,9 +22,9 @@ class ChannelQuerySet(AudienceQuerySet["Channel"]):
         return self.filter(kind=Channel.Kind.PUBLIC)
 
     def feeding_workspace_memory(self) -> "ChannelQuerySet":
-        """Channels whose long-term memory is merged into the workspace's (docs/rules.md, readers).
+        """Return channels whose long-term memory is merged into the workspace's (docs/rules.md, rule 6).
 
-        These are the public ones, and private ones that an admin who is in them opted in.
+        These are public channels that are not shared with another organisation, and opted-in channels.
         """
         return self.filter(
             Q(kind=Channel.Kind.PUBLIC, is_shared=False) | Q(in_workspace_memory=True),
@@ -38,9 +38,9 @@ class ChannelQuerySet(AudienceQuerySet["Channel"]):
     def past_first_sync(self) -> "ChannelQuerySet":
         """Leave out channels in the middle of their first sync.
 
-        It reads the newest messages first. Until it reaches the oldest ones, the ends of segments
-        are unknown. Then it reads the threads. One that fails, or cannot be read any more, is not
-        waited for.
+        The first sync reads messages from the newest to the oldest, then threads. The ends of segments
+        are unknown until it has read all messages. A channel whose sync of threads failed, or is
+        impossible, is not left out.
         """
         reads_history = Q(sync__synced_ts="") & ~Q(sync__history_newest_ts="")
         reads_threads = Q(
@@ -83,9 +83,9 @@ class ChannelQuerySet(AudienceQuerySet["Channel"]):
 class Channel(models.Model):
     """A Slack channel, identified by its Slack id. Its name may change, and be used again.
 
-    From ``start_us`` on every message is remembered, waiting or skipped (rule 3). It is null until
-    the first pass. From ``segments_from_us`` on segments exist. A wider backfill moves ``start_us``
-    back, and ``segments_from_us`` follows.
+    From ``start_us`` on every message is remembered, waiting or skipped (rule 3). A pass, an import or
+    a backfill sets it; until then it is null. Segments exist from ``segments_from_us`` on. After a
+    backfill moves ``start_us`` back, the next pass updates ``segments_from_us``.
     """
 
     class Kind(models.TextChoices):
@@ -100,7 +100,7 @@ class Channel(models.Model):
     # A channel is private until Slack calls it public.
     kind = models.CharField(_("kind"), max_length=10, choices=Kind, default=Kind.PRIVATE)
     is_archived = models.BooleanField(_("archived"), default=False)
-    # With another organisation (Slack Connect).
+    # Shared with another organisation (Slack Connect).
     is_shared = models.BooleanField(_("shared with others"), default=False)
     bot_is_in = models.BooleanField(_("the bot is in it"), default=False)
     is_followed = models.BooleanField(
@@ -111,8 +111,8 @@ class Channel(models.Model):
         default=False,
         help_text=_("Shares the long-term memory of a private channel with the whole workspace."),
     )
-    # Since when a channel that was public before is private, or last was. Null: as long as it is
-    # known.
+    # Start of the latest private period of a channel that was public before. Null: it may always have
+    # been private.
     private_since = models.DateTimeField(null=True, blank=True, editable=False)
     # Everything in it was forgotten then: older messages are not stored again.
     forgotten_at = models.DateTimeField(_("forgotten"), null=True, blank=True)
@@ -150,16 +150,16 @@ class Channel(models.Model):
         return self.kind == self.Kind.PUBLIC
 
     @property
-    def may_be_read(self) -> bool:
+    def allows_sync(self) -> bool:
         """Whether the workspace's settings let its messages be read from Slack."""
         return self.is_public or self.workspace.memory_settings.read_private_channels
 
     def has_guests(self, now: datetime) -> bool:
         """Return whether the channel has readers who may not read the rest of the workspace.
 
-        A channel shared with another organisation has. When the members are unknown or have
-        changed, or their list is stale, the people of the whole workspace decide. Slack and the role
-        of an account may disagree about a guest; one of them is enough.
+        This is always true for a channel shared with another organisation. If its list of members is
+        missing, stale or outdated, all people of the workspace are checked. A guest in Slack or in
+        the hub counts as a guest.
         """
         if self.is_shared:
             return True
@@ -177,11 +177,11 @@ class Channel(models.Model):
         accounts = Member.objects.filter(workspace=self.workspace_id, role=Member.Role.GUEST)
         return Person.objects.filter(user__in=accounts.values("user"))
 
-    def readers(self, now: datetime) -> Reader:
-        """Return the reader that reads what everybody may read who reads the channel in Slack.
+    def common_reader(self, now: datetime) -> Reader:
+        """Return a reader for what all readers of the channel in Slack may read.
 
-        With guests, or people from another organisation, this is the channel alone. Every full
-        member in Slack reads a public channel there, whatever their role in the hub.
+        If some of them may read only this channel, it reads this channel alone. Every full member in
+        Slack reads a public channel, whatever their role in the hub.
         """
         full = self._guests_by_role().full_members()
         guests = full.filter(workspace=self.workspace_id, is_deleted=False)
@@ -215,8 +215,8 @@ class Channel(models.Model):
         )
         return True
 
-    def forget(self, now: datetime) -> None:
-        """Unfollow the channel. Messages from before ``now`` are not stored again."""
+    def mark_forgotten(self, now: datetime) -> None:
+        """Unfollow the channel and end its opt-in. Messages from before ``now`` are not stored again."""
         self.forgotten_at = now
         self.is_followed = self.in_workspace_memory = False
         self.save(update_fields=["forgotten_at", "is_followed", "in_workspace_memory"])
@@ -231,8 +231,8 @@ class Channel(models.Model):
         self.refresh_from_db(fields=["start_us", "earlier_starts"])
         return bool(moved)
 
-    def start_at(self, at_us: int) -> int | None:
-        """Return the start mark of that time, None before the first pass."""
+    def start_mark_at(self, at_us: int) -> int | None:
+        """Return the start mark of that time, None if it had none."""
         starts = (before for moved_us, before in self.earlier_starts if moved_us > at_us)
         return next(starts, self.start_us)
 
@@ -252,7 +252,7 @@ class Channel(models.Model):
         self.members_known_at = at
         self.save(update_fields=["members_known_at"])
 
-    def mark_cut_from_start(self) -> None:
+    def mark_segments_complete(self) -> None:
         """Record that segments exist from the start mark on."""
         Channel.objects.filter(pk=self.pk).update(segments_from_us=F("start_us"))
         self.segments_from_us = self.start_us

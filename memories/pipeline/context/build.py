@@ -304,7 +304,7 @@ class _Rows:
             | Q(segment__created_us__gt=self.now_us)
             | Q(segment__created_us=0, segment__closed_us__gt=self.now_us)
         )
-        start_us = Channel.objects.get(pk=self.channel or 0).start_at(self.now_us)
+        start_us = Channel.objects.get(pk=self.channel or 0).start_mark_at(self.now_us)
         return was_open & Q(micros__gte=self._window_us if start_us is None else start_us)
 
     @cached_property

@@ -12,7 +12,7 @@ from memories.models import Job, ModelServer, Workspace
 from memories.pipeline.generate import followups
 from memories.pipeline.generate.plan import channels_to_plan, plan_channel
 from memories.pipeline.generate.report import Report
-from memories.pipeline.generate.work import Worker
+from memories.pipeline.generate.work import JobRunner
 from memories.rules.ingest.timestamps import from_micros, to_micros
 from memories.rules.summariser import Summariser
 
@@ -45,7 +45,7 @@ def run_pass(
     """
     began = time.monotonic()
     report = Report(workspace.slug, now)
-    worker = Worker(workspace, summariser or configured_summariser(), report, on_progress)
+    runner = JobRunner(workspace, summariser or configured_summariser(), report, on_progress)
     for channel, decision in channels_to_plan(workspace, to_micros(now)):
         on_progress()
         if decision is None:
@@ -71,7 +71,7 @@ def run_pass(
                 }
             )
     followups.schedule_pending(workspace, to_micros(now))
-    worker.run(None if for_seconds is None else began + for_seconds)
+    runner.run(None if for_seconds is None else began + for_seconds)
     report.left = Job.objects.of_workspace(workspace).unfinished().count()
     report.seconds = time.monotonic() - began
     logger.info(

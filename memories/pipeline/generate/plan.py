@@ -178,7 +178,7 @@ class _Planner:
         if self.settings.thread_memories:
             self._plan_threads()
         if channel.segments_from_us != channel.start_us:
-            channel.mark_cut_from_start()
+            channel.mark_segments_complete()
         return segments, decision
 
     def _decide(self, waiting: Sequence[WaitingMessage], frontier: int | None) -> UpdateDecision:

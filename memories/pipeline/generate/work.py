@@ -52,7 +52,7 @@ class RunningCall:
 
 
 @dataclass
-class Worker:
+class JobRunner:
     """Runs the jobs of a workspace: calls side by side, closing in the order of the segments."""
 
     workspace: Workspace
@@ -61,7 +61,7 @@ class Worker:
     on_progress: Callable[[], None]
     running: dict["Future[Reply]", RunningCall] = field(default_factory=dict)
     job_requests: dict[int, JobRequest] = field(default_factory=dict)  # of saved replies
-    is_refused: bool = False  # the endpoint refuses all calls of this round
+    stops_claiming: bool = False  # after a refusal, until the next reply
 
     def __post_init__(self) -> None:
         self.builder = RequestBuilder(self.workspace)
@@ -77,8 +77,8 @@ class Worker:
             try:
                 self._run(pool, until)
             except KeyboardInterrupt:
-                # It may have come between BEGIN and Django's note of it: then nothing ends that
-                # transaction, and no reply could be saved.
+                # Ctrl-C may come after BEGIN, before Django records the transaction. Nothing would
+                # end it then, and no reply could be saved.
                 if not connection.in_atomic_block:
                     connection.close()
                 raise
@@ -92,7 +92,7 @@ class Worker:
             if until is None or time.monotonic() < until:
                 for job in self._claim(settings.MEMORYHUB_LLM_CONCURRENCY - len(self.running)):
                     claimed += 1
-                    with self._failing_alone(job):
+                    with self._recording_fault(job):
                         self._begin_call(pool, job)
             if self._close_replies() or (claimed and not self.running):
                 continue  # this may have scheduled jobs that can be claimed now
@@ -104,9 +104,12 @@ class Worker:
     # Claim
 
     def _claim(self, slots: int) -> Iterator[Job]:
-        """Claim up to this many jobs. A job that lost a worker before runs alone."""
+        """Claim up to ``slots`` jobs, after giving up those without attempts left.
+
+        Yield nothing while the endpoint refuses calls. A job that lost a worker runs alone.
+        """
         now = timezone.now()
-        self.is_refused = False
+        self.stops_claiming = False
         if slots <= 0:
             return
         for job in self.jobs.exhausted(now).with_memory():
@@ -119,7 +122,7 @@ class Worker:
             return
         for job in self.jobs.claimable(now).with_memory()[:slots]:
             must_run_alone = job.workers_lost or job.state == Job.State.CLAIMED
-            if (must_run_alone and self.running) or self.is_refused:
+            if (must_run_alone and self.running) or self.stops_claiming:
                 return
             fail_point("before_claim", job.pk)
             if job.claim(timezone.now(), self.lease):
@@ -128,7 +131,7 @@ class Worker:
                     return
 
     def _wait_until_due(self, until: float | None) -> bool:
-        """Sleep until the next job is due. False, at once, if that is not soon."""
+        """Sleep until the next job is due and return True. Return False at once if that is not soon."""
         now = timezone.now()
         refused = self.budget.find_refusal(now)
         due = now if self.jobs.claimable(now).exists() else self.jobs.next_due_at(now)
@@ -169,10 +172,10 @@ class Worker:
 
     def _handle_refusal(self, job: Job, refused: Refused) -> None:
         self._report_refusal(refused)
-        self.is_refused = refused.stops_pass  # under a cap, a smaller call may still fit
+        self.stops_claiming = refused.stops_pass  # under a cap, a smaller call may still fit
         if refused.why == "over_backfill_cap" and job.backfill is not None:
             if self.running:  # these may use less than they reserved
-                self.is_refused = True
+                self.stops_claiming = True
             else:
                 job.backfill.pause(reason="over_cap")
 
@@ -198,7 +201,7 @@ class Worker:
                 logger.warning("a reply could not be kept")
 
     def _renew_leases(self) -> None:
-        """Renew all leases now and then: the several calls of a long input outlast one."""
+        """Renew all leases now and then. The calls of a long input may take longer than a lease."""
         if time.monotonic() - self.renewed_at < self.renew_seconds:
             return
         self.renewed_at = time.monotonic()
@@ -207,7 +210,7 @@ class Worker:
 
     def _receive(self, future: "Future[Reply]") -> None:
         call = self.running.pop(future)
-        with self._failing_alone(call.job):
+        with self._recording_fault(call.job):
             try:
                 reply = future.result()
             except SummariserError as error:
@@ -275,7 +278,9 @@ class Worker:
             if closed.outcome == f"fault: {Fault.NO_ROOM}":
                 self.budget.raise_thinking_tokens(reply)
             self._count(closed, job)
-        except Exception as error:  # the reply is paid, and stays; other replies are closed
+        except (
+            Exception
+        ) as error:  # the paid reply stays on its row; other replies are still closed
             if not isinstance(error, DatabaseError):  # a deadlock or lock timeout needs no log
                 logger.exception("job %s could not be saved", job.pk)
             handle_closing_error(job, error, now)
@@ -284,14 +289,14 @@ class Worker:
     # Failures and counts
 
     @contextmanager
-    def _failing_alone(self, job: Job) -> Iterator[None]:
+    def _recording_fault(self, job: Job) -> Iterator[None]:
         """Turn an error into the job's fault, so that it stops no other job."""
         try:
             yield
         except SummariserError as error:
             self._fail(job, error)
         except Exception as error:
-            logger.exception("job %s", job.pk)
+            logger.exception("job %s failed with an internal error", job.pk)
             self._fail(job, SummariserError("unexpected", type(error).__name__))
 
     def _fail(self, job: Job, error: SummariserError) -> None:

@@ -247,7 +247,7 @@ def _store(channel: Channel, action: Store, event: SlackEvent, now: datetime) ->
         deleted_ts and channel.messages.filter(ts=deleted_ts).exists()
     ):
         return "channel is not followed"
-    if not (channel.may_be_read or deleted_ts):
+    if not (channel.allows_sync or deleted_ts):
         return "private channels are switched off"
     if deleted_ts:
         SlackEvent.objects.of_team(event.team_id).failed().redact(deleted_ts)

@@ -114,7 +114,7 @@ def forget_channel(
     report = ForgetReport("channel", channel.pk)
     with lock_workspace(workspace):
         with transaction.atomic():
-            channel.forget(now)
+            channel.mark_forgotten(now)
         for rows in _batches(channel.messages.filter(micros__lte=to_micros(now))):
             with transaction.atomic():
                 report.redaction.add(_purge(workspace, rows, None))

@@ -282,7 +282,7 @@ class _ChannelSync:
         self.threads = ThreadReader(fetcher)
         self._has_started = False
         # Members are read in any case, because they decide who may read stored messages.
-        self._reads_messages = channel.may_be_read
+        self._reads_messages = channel.allows_sync
 
     def request_full_resync(self) -> None:
         self.row.request_full_resync(self.now - resync_schedule.THREAD_PERIOD)

@@ -1,4 +1,4 @@
-"""The offline summary: texts of a request, copied word for word, within its token limit.
+"""The offline summary: lines and messages of a request, copied word for word.
 
 Candidates are messages, questions with their answers, and lines of memories. Lines that people wrote or
 pinned come first, then marked decisions and tasks, then the highest score for the length (`salience`).
@@ -23,7 +23,7 @@ _LONGEST_BODY = 120  # tokens: a longer message is shortened to its first senten
 _ANSWER_WITHIN = 6  # messages after a question
 _FALLBACK_LINES = 3  # of a conversation without a salient message
 _ANSWER = " → "  # between a question and its answer
-_MERGE_HALF_LIFE = 40  # newer lines after which a line of a merge is worth half
+_MERGE_HALF_WORTH_AFTER = 40  # newer lines: worth / (1 + newer / 40)
 _DUPLICATE_SHARE = 0.85  # of a line's words, by rarity, in a chosen line: a duplicate
 _DATE_PREFIX = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d ")  # of lines of earlier releases
 _SPEAKER = re.compile(rf"^[^:：]{{1,{MAX_NAME_LENGTH}}}[:：] ")
@@ -63,10 +63,10 @@ class Highlights:
 
 
 def extract_highlights(request: Request) -> Highlights:
-    """Return the best lines of a request.
+    """Return the highlights of a request.
 
-    Without a salient message, these are the best few messages that are not by bots. Without a lasting
-    line, a merge has no highlights.
+    Without a salient message, these are the best three messages of people. Without a lasting line, a
+    merge has no highlights.
     """
     pool = [*_from_memories(request), *_from_messages(request.messages)]
     pool = [candidate for candidate in pool if any(map(str.isalnum, candidate.body))]
@@ -86,8 +86,10 @@ def extract_highlights(request: Request) -> Highlights:
     return Highlights(sorted(chosen[: request.max_lines], key=pool.index), tuple(pairs))
 
 
-def _choose(pool: Sequence[Candidate], budget: int, *, is_merge: bool) -> list[Candidate]:
-    """Return the best candidates within the budget, and all protected lines.
+def _choose(pool: Sequence[Candidate], max_tokens: int, *, is_merge: bool) -> list[Candidate]:
+    """Return the best candidates that fit, without near-duplicates, and all protected lines.
+
+    If nothing fits, the best candidate is returned.
 
     Protected lines come first, then marked ones, messages of people, and the others by value.
 
@@ -98,7 +100,9 @@ def _choose(pool: Sequence[Candidate], budget: int, *, is_merge: bool) -> list[C
     def value(index: int) -> float:
         candidate = pool[index]
         worth = salience.worth_per_token(candidate.body, candidate.words, worths, candidate.cost)
-        return worth / (1 + (len(pool) - 1 - index) / _MERGE_HALF_LIFE) if is_merge else worth
+        return (
+            worth / (1 + (len(pool) - 1 - index) / _MERGE_HALF_WORTH_AFTER) if is_merge else worth
+        )
 
     order = sorted(
         range(len(pool)),
@@ -116,12 +120,12 @@ def _choose(pool: Sequence[Candidate], budget: int, *, is_merge: bool) -> list[C
     for index in order:
         candidate = pool[index]
         if not candidate.is_protected and (
-            candidate.cost > budget or chosen_texts.has_duplicate_of(candidate.words, index)
+            candidate.cost > max_tokens or chosen_texts.has_duplicate_of(candidate.words, index)
         ):
             continue
         chosen_texts.add(candidate.words, index)
         chosen.append(candidate)
-        budget -= candidate.cost
+        max_tokens -= candidate.cost
     return chosen or [pool[index] for index in order[:1]]  # the limit is below the shortest line
 
 
@@ -183,13 +187,13 @@ def _has_salient_statement(text: str) -> bool:
 
 
 def _find_answer(index: int, messages: Sequence[MessageLine], words: Sequence[Words]) -> int | None:
-    """Return the index of the message in which somebody else answers a question.
+    """Return the index of the answer to a question, or None.
 
-    It is in the question's thread, or it is the next message. Or it comes soon, and contains the name of
-    the question's author or one of the question's words.
+    Another person wrote it, and it is no question. It is in the question's thread, or it is the next
+    message, or it comes soon and contains a word of the question or the name of its author.
     """
     question = messages[index]
-    asked_us = to_micros(question.at)
+    question_us = to_micros(question.at)
     if (
         question.is_bot
         or not salience.has_question(question.text)
@@ -199,7 +203,7 @@ def _find_answer(index: int, messages: Sequence[MessageLine], words: Sequence[Wo
     for n in range(index + 1, len(messages)):
         reply = messages[n]
         is_in_thread = reply.thread and (
-            reply.thread == question.thread or micros(reply.thread) == asked_us
+            reply.thread == question.thread or micros(reply.thread) == question_us
         )
         if n > index + _ANSWER_WITHIN and not is_in_thread:
             continue
@@ -214,7 +218,7 @@ def _find_answer(index: int, messages: Sequence[MessageLine], words: Sequence[Wo
 
 
 def _body_of(text: str) -> str:
-    """Return a message as one line. A long message is cut after a sentence and marked with …"""
+    """Return a message as one line. A long message is cut after a sentence, and ends with "…"."""
     whole = to_one_line(" ".join(text.split()))
     if estimate_tokens(whole) <= _LONGEST_BODY:
         return whole

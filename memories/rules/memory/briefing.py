@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from memories.rules import salience
 from memories.rules.memory.kinds import Kind
 
-FEWEST_SENTENCES = 5
-MOST_SENTENCES = 8
+MIN_OPENING_LINES = 5
+MAX_OPENING_LINES = 8
 LONGEST_TEXT = 240  # characters; a longer line stands in its channel only
 
 # The value of a line by its kind. The sum of the values of a channel's new lines orders channels.
@@ -34,7 +34,7 @@ def count_kinds(lines: Iterable[NewsLine]) -> list[tuple[str, int]]:
     return [(kind, counts[kind]) for kind in VALUES if counts[kind]]
 
 
-def choose_opening(lines: Sequence[NewsLine], most: int = MOST_SENTENCES) -> list[int]:
+def choose_opening(lines: Sequence[NewsLine], most: int = MAX_OPENING_LINES) -> list[int]:
     """The indexes of the lines that a briefing opens with, oldest first.
 
     The best lines by kind and salience are chosen one by one, without near-duplicates. Each further

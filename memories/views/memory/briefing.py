@@ -1,4 +1,4 @@
-"""What Catch up opens with, and the digests and the texts in Slack, which say the same."""
+"""The opening lines and entries of Catch up, for the page, the digests and the texts in Slack."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 from memories.models import Channel, ChannelPreference, Memory, Message, Seen
 from memories.models.memory.seen import unseen_memories
 from memories.rules.ingest.timestamps import to_micros
-from memories.rules.memory.briefing import FEWEST_SENTENCES, choose_opening
+from memories.rules.memory.briefing import MIN_OPENING_LINES, choose_opening
 from memories.rules.memory.catch_up import Since
 from memories.rules.memory.digests import REMEMBERED_WITHIN
 from memories.rules.memory.identity import MemoryScope, MemoryType
@@ -31,20 +31,20 @@ DIGEST_CHANNELS = 20
 
 @dataclass(frozen=True)
 class OpeningLine:
-    """A line that Catch up opens with. ``channel`` is None for a line that rests on several."""
+    """A line that Catch up opens with. ``channel`` is None without a single readable channel."""
 
     line: LineDisplay
     channel: Channel | None
 
     @property
-    def origin(self) -> str:
+    def byline(self) -> str:
         """The person who wrote the line, and the channel: "Ann Lee, #launch"."""
         return _(", ").join(filter(None, (self.line.author, str(self.channel or ""))))
 
 
 @dataclass(frozen=True)
 class Briefing:
-    """Catch up on one page: the opening lines, and the entries with new lines in their order."""
+    """What a digest or a text in Slack shows: opening lines, and entries with new lines in order."""
 
     news: News
     opening_lines: list[OpeningLine]
@@ -62,7 +62,7 @@ def load_opening(
     news_channels = {entry.memory.channel_id for entry in entries if not entry.is_folded}
     short_term, covers_period = _load_short_term(access, since)
     short_term = _with_channels(short_term, access, news_channels if since.us is None else None)
-    if covers_period and len(chosen := _choose(short_term)) >= FEWEST_SENTENCES:
+    if covers_period and len(chosen := _choose(short_term)) >= MIN_OPENING_LINES:
         return chosen
     lines = [
         OpeningLine(row.new_line, entry.version.memory.channel)
@@ -78,9 +78,9 @@ def load_opening(
 def _load_short_term(access: WorkspaceAccess, since: Since) -> tuple[list[OpeningLine], bool]:
     """Return the new lines of the workspace's short-term memory, and whether it covers the period.
 
-    It covers the `short_term_window_hours` before its newest message. Since the marks, the period
-    begins with the oldest one that has news behind it. A message just before it may be news: no text
-    had it at that time.
+    It covers the `short_term_window_hours` before its newest message. Without a period, the period
+    begins at the oldest seen mark of a memory that changed later. A message of the day before may be
+    news, too, if no version contained it at that time.
     """
     if not access.workspace.memory_settings.workspace_short_term:
         return [], False
@@ -112,7 +112,10 @@ def marks_of(access: WorkspaceAccess) -> QuerySet[Seen]:
 
 
 def oldest_mark(access: WorkspaceAccess) -> datetime | None:
-    """Return the time of the oldest mark with news behind it. None if other news have no mark."""
+    """Return the time of the oldest seen mark of a memory that changed later.
+
+    None without such a mark, and if a changed memory has no mark.
+    """
     unmarked = ~Exists(marks_of(access).filter(memory=OuterRef("pk")))
     if unseen_memories(access.unmuted_memories, access.reader.user_id).filter(unmarked).exists():
         return None
@@ -139,10 +142,10 @@ def _with_channels(
     access: WorkspaceAccess,
     allowed: Collection[int | None] | None = None,
 ) -> list[OpeningLine]:
-    """Return the lines without those of the workspace that rest on muted and private channels alone.
+    """Leave out lines of the workspace whose sources are all in muted, private or other channels.
 
     A line of the workspace that rests on one channel gets this channel. ``allowed`` are the channels
-    whose lines are new, None for all.
+    whose lines are new, None for all. Lines without sources stay.
     """
     sources = [chip.message for item in candidates if not item.channel for chip in item.line.chips]
     muted = [
@@ -176,7 +179,7 @@ def load_briefing(access: WorkspaceAccess, since: Since, limit: int) -> Briefing
 def load_digest(access: WorkspaceAccess, start: datetime) -> Briefing | None:
     """Load what a digest since ``start`` says: channels with counted lines only. None without news.
 
-    The digest before it could not have the messages that were remembered only after ``start``.
+    Messages that were remembered after ``start`` are included: the digest before could not have them.
     """
     since = Since("digest", to_micros(start), to_micros(start - REMEMBERED_WITHIN))
     briefing = load_briefing(access, since, DIGEST_CHANNELS)

@@ -518,11 +518,11 @@ def test_a_guest_of_the_hub_reads_in_slack_what_is_posted_in_a_public_channel(
     """Also outside of the channel. A guest in Slack reads only the channels they are in."""
     channel = make_channel(team, "basalt", kind=kind)
     now = timezone.now()
-    assert not channel.readers(now).is_narrowed
+    assert not channel.common_reader(now).is_narrowed
     person = PersonFactory(workspace=team, user=UserFactory(), **given)
     MemberFactory(workspace=team, user=person.user, role="guest")
     assert not channel.has_guests(now)
-    assert channel.readers(now).is_narrowed == is_narrowed
+    assert channel.common_reader(now).is_narrowed == is_narrowed
 
 
 @pytest.mark.slow

@@ -133,7 +133,7 @@ def test_running_calls_are_saved_when_an_error_ends_the_pass(workspace, monkeypa
     broken = threading.Event()
     for _ in range(3):
         talk(remembering(workspace), 10)
-    look, failed = work.Worker._renew_leases, []
+    look, failed = work.JobRunner._renew_leases, []
 
     def fails_once(worker):
         if not failed:
@@ -142,7 +142,7 @@ def test_running_calls_are_saved_when_an_error_ends_the_pass(workspace, monkeypa
             raise OperationalError("the connection is closed")
         look(worker)
 
-    monkeypatch.setattr(work.Worker, "_renew_leases", fails_once)
+    monkeypatch.setattr(work.JobRunner, "_renew_leases", fails_once)
     scribe = Noting(before=lambda request: broken.wait(PATIENCE))
     with pytest.raises(OperationalError):
         run_pass(workspace, NOW, scribe)
@@ -169,7 +169,7 @@ def test_a_bad_reply_does_not_count_as_a_lost_worker(channel):
     row = Job.objects.get()
     assert row.claim(timezone.now(), MINUTES)
     assert row.save_reply(Reply("", "stop", "m", "p", calls=1), [[1]])
-    worker = work.Worker(channel.workspace, Noting(), Report("x", NOW), lambda: None)
+    worker = work.JobRunner(channel.workspace, Noting(), Report("x", NOW), lambda: None)
     worker._close_replies()
     row.refresh_from_db()
     assert (row.state, row.fault) == ("waiting", "blank")
@@ -185,7 +185,7 @@ def test_waiting_replies_need_a_constant_number_of_queries(channel):
         for row in rows[1:]:
             assert row.claim(timezone.now(), MINUTES)
             assert row.save_reply(Reply("- x [1]", "stop", "m", "p", calls=1), [[1]])
-        worker = work.Worker(channel.workspace, Noting(), Report("x", NOW), lambda: None)
+        worker = work.JobRunner(channel.workspace, Noting(), Report("x", NOW), lambda: None)
         with CaptureQueriesContext(connection) as captured:
             assert worker._close_replies() == 0
         return len(captured)
@@ -199,7 +199,7 @@ def test_an_interrupt_after_begin_does_not_lose_a_running_call(workspace, monkey
     """The transaction has begun in SQLite, but not in Django."""
     for _ in range(2):
         talk(remembering(workspace), 10)
-    both, saving, receive = threading.Barrier(2), [], work.Worker._receive
+    both, saving, receive = threading.Barrier(2), [], work.JobRunner._receive
 
     def note_and_receive(worker, future):
         saving.append(future)
@@ -212,7 +212,7 @@ def test_an_interrupt_after_begin_does_not_lose_a_running_call(workspace, monkey
             raise KeyboardInterrupt
         return result
 
-    monkeypatch.setattr(work.Worker, "_receive", note_and_receive)
+    monkeypatch.setattr(work.JobRunner, "_receive", note_and_receive)
     scribe = Noting(before=lambda request: both.wait(PATIENCE))
     with pytest.raises(KeyboardInterrupt), connection.execute_wrapper(interrupt):
         run_pass(workspace, NOW, scribe)

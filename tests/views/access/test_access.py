@@ -154,7 +154,7 @@ def test_a_reader_of_single_channels_does_not_read_the_workspace(
     channels = [cast.public] if is_narrowed else []
     key, _ = ApiKey.objects.issue(cast.workspace, name="bot", by=None, user=user, channels=channels)
     memory = make_workspace_memory(workspace=cast.workspace, texts=["- Everybody ships"])
-    readers = [key.reader(now), *([cast.public.readers(now)] if is_narrowed else [])]
+    readers = [key.reader(now), *([cast.public.common_reader(now)] if is_narrowed else [])]
     for reader in readers:
         access = WorkspaceAccess(cast.workspace, reader)
         assert access.reads_workspace is (not is_narrowed)
