@@ -1,5 +1,6 @@
 """Channels with their members, messages and segments, mostly read-only."""
 
+import json
 from datetime import datetime
 from typing import Any
 
@@ -25,6 +26,7 @@ from memories.models import Channel, ChannelMember, Memory, Message, Reader, Seg
 from memories.models.sync.channel_sync import sync_of
 from memories.pipeline.sync.coverage import coverage_of
 from memories.rules.ingest.markup import strip_channel_labels
+from memories.rules.ingest.references import load_object
 from memories.rules.ingest.timestamps import from_micros
 
 
@@ -165,7 +167,10 @@ class MessageAdmin(ForgettingAdmin, ReadOnlyAdmin):
 
     @admin.display(description=_("raw data"))
     def raw_as_sent(self, message: Message) -> str:
-        return strip_channel_labels(message.raw)
+        """The data without its copy of the thread's first message, which has its own readers."""
+        raw = load_object(message.raw)
+        without_root = json.dumps(raw, ensure_ascii=False) if raw.pop("root", None) else message.raw
+        return strip_channel_labels(without_root)
 
 
 @admin.register(Segment)

@@ -506,6 +506,15 @@ def test_staff_also_need_permissions_of_django(client, team):
     assert client.get(reverse("admin:memories_memory_changelist")).status_code == 403
 
 
+def test_the_raw_data_of_a_reply_has_no_copy_of_the_root(client, team):
+    client.force_login(insider(team, is_superuser=True))
+    message = Message.objects.first()
+    raw = json.dumps({"text": "I agree", "root": {"text": "Said in private."}})
+    Message.objects.filter(pk=message.pk).update(raw=raw)
+    page = client.get(reverse("admin:memories_message_change", args=[message.pk])).content.decode()
+    assert "I agree" in page and "Said in private" not in page
+
+
 def queries_of(client, address):
     with CaptureQueriesContext(connection) as queries:
         assert client.get(address).status_code == 200

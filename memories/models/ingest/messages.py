@@ -84,11 +84,11 @@ class MessageQuerySet(SearchableQuerySet["Message"]):
         """Messages that a summary may use: no notices, deletions or excluded bots (rule 3)."""
         return self.filter(rememberable_condition())
 
-    def deleted_among(self, places: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
-        """Return which of these (channel's Slack id, ts) were deleted or forgotten."""
+    def removed_among(self, places: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
+        """Return which of these (channel's Slack id, ts) were deleted or forgotten, or are too old."""
         keys = set(places)
         rows = self.filter(
-            state=Message.State.DELETED,
+            state__in=Message.REMOVED,
             channel__slack_id__in={channel for channel, _ in keys},
             ts__in={ts for _, ts in keys},
         )

@@ -164,7 +164,7 @@ def _authors(batch: Sequence[MessageIn]) -> dict[str, tuple[str, str]]:
 
 
 def _without_removed_embeds(channel: Channel, batch: Sequence[MessageIn]) -> Sequence[MessageIn]:
-    """Remove the copies of deleted messages that other messages contain.
+    """Remove the copies of deleted and expired messages that other messages contain.
 
     An older export, or an unfurl that Slack keeps, would bring their words back.
     """
@@ -180,7 +180,7 @@ def _without_removed_embeds(channel: Channel, batch: Sequence[MessageIn]) -> Seq
     stored = Message.objects.filter(channel__workspace=channel.workspace_id)
     removed_links = {
         references.permalink_path(*key)
-        for key in stored.deleted_among(map(references.parse_permalink_path, links))
+        for key in stored.removed_among(map(references.parse_permalink_path, links))
     }
     kept = [references.remove_embedded(body, channel.slack_id, removed_links) for body in bodies]
     return [

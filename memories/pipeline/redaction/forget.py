@@ -124,6 +124,7 @@ def forget_channel(
             channel.note_versions.all().delete()  # also of notes that have moved elsewhere
             report.redaction.notes += channel.notes.all().purge_all(by=by)
             channel.update_fields({"topic": "", "purpose": ""})
+            SlackEvent.objects.of_team(workspace.team_id).failed().redact(channel.slack_id)
         _record(workspace, report, by)
     return report
 

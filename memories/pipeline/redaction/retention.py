@@ -8,6 +8,7 @@ import time
 from datetime import datetime
 
 from memories.models import Message, Workspace
+from memories.pipeline.redaction.slack_copies import remove_copies_of_removed
 from memories.rules.ingest.timestamps import HOUR, to_micros
 
 logger = logging.getLogger(__name__)
@@ -36,5 +37,6 @@ def delete_expired(
             messages = Message.objects.filter(pk__in=[pk for pk, _ in rows])
             done += messages.purge(Message.State.EXPIRED)
     if done:
+        remove_copies_of_removed(workspace, horizon)
         logger.info("workspace %s: %s messages are older than kept", workspace.pk, done)
     return done, True

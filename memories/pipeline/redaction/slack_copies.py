@@ -3,6 +3,8 @@
 import json
 from collections.abc import Collection, Iterable, Sequence
 
+from django.db.models import Q
+
 from memories.models import Channel, Message, SlackEvent, Workspace
 from memories.pipeline.redaction.removed import RemovedMessage
 from memories.rules.batches import in_batches
@@ -62,6 +64,34 @@ def remove_root_copies(removed: Iterable[RemovedMessage], keys: Collection[int])
                 raw = json.loads(reply.raw)
                 raw.pop("root", None)
                 Message.objects.filter(pk=reply.pk).update(raw=json.dumps(raw))
+
+
+def remove_copies_of_removed(workspace: Workspace, since_us: int) -> None:
+    """Remove the copies of messages without words from the messages since a time."""
+    stored = Message.objects.filter(channel__workspace=workspace)
+    rows = stored.filter(
+        Q(raw__contains='"attachments"') | Q(raw__contains='"root"'),
+        state=Message.State.LIVE,
+        micros__gte=since_us,
+    ).select_related("channel")
+    rows = rows.only("text", "raw", "channel__slack_id")
+    for batch in in_batches(rows.iterator(ROWS_PER_FETCH), ROWS_PER_FETCH):
+        bodies = [(row, references.load_object(row.raw)) for row in batch]
+        links = {
+            link
+            for row, body in bodies
+            for link in references.embedded_links(body, row.channel.slack_id)
+        }
+        places = stored.removed_among(map(references.parse_permalink_path, links))
+        removed_links = {references.permalink_path(*place) for place in places}
+        for row, body in bodies:
+            cleaned = references.remove_embedded(body, row.channel.slack_id, removed_links)
+            if cleaned != body:
+                text = row.text
+                if text == make_storable(message_text(body)):
+                    text = make_storable(message_text(cleaned))
+                unchanged = Message.objects.filter(pk=row.pk, text=row.text, raw=row.raw)
+                unchanged.update(raw=json.dumps(cleaned), text=text)
 
 
 def skip_events(removed: Sequence[RemovedMessage], matcher: QuoteMatcher) -> int:

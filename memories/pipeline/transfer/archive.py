@@ -4,6 +4,7 @@ The digests detect damage, but not forgery: a forger can write the manifest too.
 """
 
 import hashlib
+import lzma
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
@@ -27,7 +28,14 @@ MANIFEST = "manifest.json"
 MAX_TEXT_BYTES = 64_000_000  # of a file that is read as a whole
 BLOCK_BYTES = 1 << 20
 _TIME = (1980, 1, 1, 0, 0, 0)  # the same data makes the same file
-_DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, ValueError)
+_DAMAGED = (
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    EOFError,
+    RuntimeError,
+    ValueError,
+)
 _FILES = list_of(
     Schema(
         {"name": text(1000, min_length=1), "bytes": integer(), "sha256": pattern("[0-9a-f]{64}")}

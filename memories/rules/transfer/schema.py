@@ -207,5 +207,8 @@ def json_value(value: Any) -> Any:
 def json_object(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise SchemaError("is no object")
-    checked: dict[str, Any] = json_value(value)
+    try:
+        checked: dict[str, Any] = json_value(value)
+    except RecursionError as error:
+        raise SchemaError("is nested too deeply") from error
     return checked

@@ -33,6 +33,7 @@ from memories.pipeline.generate import followups
 from memories.pipeline.generate.passes import run_pass
 from memories.pipeline.generate.requests import RequestBuilder
 from memories.pipeline.ingest.store import store_messages
+from memories.pipeline.redaction.forget import forget_channel
 from memories.pipeline.redaction.redactor import redact_messages
 from memories.pipeline.redaction.removed import RemovedMessage
 from memories.rules.ingest.timestamps import to_micros
@@ -495,6 +496,20 @@ class TestOtherPlaces:
         about, later = SlackEvent.objects.order_by("pk")
         assert (about.body, about.state, about.reason) == ("", "skipped", "forgotten")
         assert SECRET in later.body  # a later message with the same words is kept
+
+    def test_a_forgotten_channel_leaves_no_failed_event(self, channel):
+        channel.workspace.save_team_id("T1")
+        event = {
+            "type": "message",
+            "channel": channel.slack_id,
+            "ts": ts_at(MONDAY),
+            "text": SECRET,
+        }
+        SlackEvent.objects.create(
+            event_id="Ev1", kind="message", team_id="T1", state="failed", body=json.dumps(event)
+        )
+        forget_channel(channel, LATER, by=None)
+        assert "copper" not in everything()
 
     def test_events_with_the_old_words_of_an_edited_message(self, channel):
         message = say(channel, SECRET)

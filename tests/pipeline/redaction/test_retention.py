@@ -71,6 +71,36 @@ def test_an_import_does_not_restore_expired_messages(channel):
     ]  # fmt: skip
 
 
+def test_younger_messages_keep_no_copy_of_expired_ones(channel):
+    """A reply that was also sent to the channel has the root, a share has its text."""
+    now, address = MONDAY + 31 * DAY, {"channel_id": channel.slack_id, "ts": ts_at(MONDAY)}
+    raws = [
+        {"type": "message", "ts": ts_at(MONDAY), "text": TEXT, "thread_ts": ts_at(MONDAY)},
+        {
+            "type": "message",
+            "ts": ts_at(MONDAY + 20 * DAY),
+            "thread_ts": ts_at(MONDAY),
+            "text": "I agree",
+            "root": {"ts": ts_at(MONDAY), "text": TEXT},
+        },
+        {
+            "type": "message",
+            "ts": ts_at(MONDAY + 21 * DAY),
+            "text": "",
+            "attachments": [{"is_share": True, "text": TEXT, **address}],
+        },
+    ]
+    store_messages(channel, raws, MONDAY + 22 * DAY)
+    assert Message.objects.filter(raw__contains=TEXT).count() == 3
+    assert Message.objects.filter(text__contains=TEXT).count() == 2
+    assert delete_expired(channel.workspace, now) == (1, True)
+    for _ in range(2):
+        assert not Message.objects.filter(raw__contains=TEXT).exists()
+        assert not Message.objects.filter(text__contains=TEXT).exists()
+        store_messages(channel, raws, now)
+    assert Message.objects.filter(text="I agree").exists()
+
+
 def test_an_old_message_stays_until_the_next_deletion(channel):
     message = say(channel, MONDAY)
     raw = {"type": "message", "ts": message.ts, "text": TEXT}

@@ -336,6 +336,14 @@ def cut_inside(path: Path) -> None:
     path.write_bytes(data[:500] + bytes(100) + data[600:])
 
 
+def cut_inside_lzma(path: Path) -> None:
+    """Damage a member that is compressed in another way."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_LZMA) as zipped:
+        zipped.writestr("manifest.json", json.dumps({"format": "x" * 5000}))
+    data = path.read_bytes()
+    path.write_bytes(data[:60] + b"\xff" * 20 + data[80:])
+
+
 def another_zip(path: Path) -> None:
     with zipfile.ZipFile(path, "w") as zipped:
         zipped.writestr("channels.json", "[]")
@@ -388,6 +396,7 @@ WRONG: dict[str, tuple[Callable[[Path], object], str]] = {
     "another zip": (another_zip, "has no manifest.json: this is no backup"),
     "cut off": (cut_off, "This is no backup of Memory Hub, or it is damaged"),
     "a hole": (cut_inside, "is damaged|differs from what was written"),
+    "a hole in LZMA": (cut_inside_lzma, "damaged"),
     "no JSON": (manifest_of_words, "manifest.json: is no JSON"),
     "a list": (
         lambda p: rewrite(p, manifest=lambda whole: whole.update(tables=[])),
@@ -407,6 +416,12 @@ WRONG: dict[str, tuple[Callable[[Path], object], str]] = {
     "member missing": (
         lambda p: rewrite(p, without="memor" if connection.vendor != "sqlite" else "data"),
         "is missing",
+    ),
+    "member not listed": (
+        lambda p: rewrite(
+            p, without="memor" if connection.vendor != "sqlite" else "data", digests=True
+        ),
+        "is missing|number of rows|do not match",
     ),
     "member too many": (lambda p: rewrite(p, more={"x": b"x"}), "x: is not listed"),
     "miscounted": (lambda p: rewrite(p, manifest=one_row_more), "number of rows in this backup"),

@@ -53,6 +53,7 @@ from tests.factories import (
     UserFactory,
     WorkspaceFactory,
     make_channel_memory,
+    ts_at,
 )
 
 pytestmark = pytest.mark.django_db
@@ -147,7 +148,9 @@ def test_texts_from_a_private_time_are_only_for_members(workspace, tmp_path):
     member.link(UserFactory(username="in it"), "slack")
     channel = workspace.channels.get(slack_id="G1")
     for minute, text in enumerate(("Said in private.", "Said in public.")):
-        MessageFactory(channel=channel, at=NOW + timedelta(minutes=minute), text=text)
+        root = {"ts": ts_at(NOW), "text": "Said in private."} if minute else None
+        raw = json.dumps({"text": text, "root": root})
+        MessageFactory(channel=channel, at=NOW + timedelta(minutes=minute), text=text, raw=raw)
         if channel.kind == "private":
             channel.update_fields({"kind": "public"})
             channel_audience.publish(channel)

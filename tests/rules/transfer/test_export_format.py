@@ -137,6 +137,7 @@ def test_invalid_json_is_refused(line: str) -> None:
         (MOMENT, "2026-01-05"),
         (json_object, {"a": [1e400]}),
         (json_object, ["a"]),
+        (json_object, json.loads('{"a":' * 900 + "1" + "}" * 900)),
         (number, 10**400),
         (number, True),
         (number, "1"),

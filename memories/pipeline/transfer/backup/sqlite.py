@@ -101,6 +101,8 @@ def _use_database(path: Path) -> Iterator[None]:
 
 
 def _unpack(archive: Archive, path: Path, on_progress: Progress) -> None:
+    if MEMBER not in archive.files:
+        raise ArchiveError(f"{MEMBER}: is missing.")
     size, done = archive.files[MEMBER]["bytes"], 0
     with path.open("xb") as file:
         for block in archive.blocks(MEMBER):

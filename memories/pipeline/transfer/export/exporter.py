@@ -1,5 +1,6 @@
 """Export of a workspace's people, channels, messages and notes."""
 
+import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing
@@ -21,6 +22,7 @@ from memories.models.sync.channel_sync import sync_of
 from memories.pipeline.transfer.export import schemas
 from memories.pipeline.transfer.export.files import PROGRESS_ROWS, ExportWriter, Progress
 from memories.rules.batches import in_batches
+from memories.rules.ingest import references
 from memories.rules.ingest.markup import strip_channel_labels
 from memories.rules.transfer import export_format
 from memories.rules.transfer.schema import to_json
@@ -141,6 +143,8 @@ class Exporter:
             .exclude(pk__in=rows.visible_to(self.reader).values("pk"))
             .values_list("ts", flat=True)
         )
+        slack_id = self.slack_ids[channel]
+        withheld_links = {references.permalink_path(slack_id, ts) for ts in withheld}
         for values in self.iterate(rows.values_list(*names, *joined.values())):
             row = dict(zip([*names, *joined], values, strict=True))
             thread, number = row.pop("thread"), row["thread_segment"]
@@ -148,6 +152,12 @@ class Exporter:
             if row["ts"] in withheld:
                 row |= WITHHELD_MESSAGE
                 self.report.references += 1
+            elif withheld_links and ('"root"' in row["raw"] or '"attachments"' in row["raw"]):
+                raw = references.load_object(row["raw"])
+                kept = references.remove_embedded(raw, slack_id, withheld_links)
+                if kept != raw:
+                    row["raw"] = json.dumps(kept)
+                    self.report.references += 1
             yield row | {name: strip_channel_labels(row[name]) for name in ("text", "raw")}
 
     def _backfills(self) -> Iterator[dict[str, Any]]:
