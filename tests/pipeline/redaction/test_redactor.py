@@ -6,6 +6,7 @@ with the offline summariser, which quotes, or are written directly.
 
 import json
 from datetime import timedelta
+from functools import partial
 
 import pytest
 from django.db import connection
@@ -370,6 +371,27 @@ class TestOtherPlaces:
         line.refresh_from_db()
         assert note.content.startswith(REDACTED) and note.title == REDACTED
         assert line.text == f"the {REDACTED}!"
+
+    def test_a_short_text_that_was_edited_away_leaves_what_waits_for_approval(self, channel):
+        message, stays = say(channel, "gate code is 4711"), say(channel, BESIDE, 1)
+        memory = make_channel_memory(channel=channel, texts=["- fine"])
+        propose = partial(Proposal.objects.propose, memory.current, None, note_type="pattern")
+        propose(message.text, sources=[message])
+        beside = propose(stays.text, sources=[stays])
+        jobs = [
+            make_job(
+                memory=memory, state="proposed", reply={"text": m.text}, reply_sources=[[m.pk]]
+            )
+            for m in (message, stays)
+        ]
+        edit(message, "never mind")
+        assert list(Proposal.objects.all()) == [beside]
+        for job in jobs:
+            job.refresh_from_db()
+        assert [(job.state, job.reply) for job in jobs] == [
+            ("superseded", None), ("proposed", {"text": stays.text}),
+        ]  # fmt: skip
+        assert "4711" not in everything()
 
     def test_a_dropped_operation_with_the_words_of_a_short_message(self, channel):
         deleted = say(channel, "Launch moved to 5 May")
