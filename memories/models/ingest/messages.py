@@ -1,6 +1,6 @@
 """Messages in Slack's own markup. Code that shows them makes readable text of it."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from operator import attrgetter
 from typing import Any
@@ -331,6 +331,19 @@ class Message(models.Model):
     def is_tombstone(self) -> bool:
         """Whether the text was removed. No import and no event brings it back."""
         return self.state in self.REMOVED
+
+    def replace_content(self, clean: Callable[[str, str], tuple[str, str]]) -> bool:
+        """Replace the stored text and raw by ``clean(text, raw)``. Return whether they changed.
+
+        If another process has changed them since this row was read, the new content is cleaned.
+        """
+        while (cleaned := clean(self.text, self.raw)) != (self.text, self.raw):
+            unchanged = Message.objects.filter(pk=self.pk, text=self.text, raw=self.raw)
+            if unchanged.update(text=cleaned[0], raw=cleaned[1]):
+                self.text, self.raw = cleaned
+                return True
+            self.refresh_from_db(fields=["text", "raw"])
+        return False
 
     def purge(self, state: "Message.State | None" = None) -> None:
         """Remove the content, and the author unless it only expired. Does not save.

@@ -152,12 +152,12 @@ def _clean_messages_of_others(person: Person) -> int:
     mentions = messages.filter(
         Q(raw__contains=person.slack_id) | Q(text__contains=f"<@{person.slack_id}|")
     )
-    cleaned = 0
-    for row in mentions.only("text", "raw").iterator(200):
-        text = strip_mention_labels(row.text, person.slack_id)
-        raw = strip_names(row.raw, person.slack_id)
-        if (text, raw) != (row.text, row.raw):
-            cleaned += Message.objects.filter(pk=row.pk).update(text=text, raw=raw)
+
+    def without_name(text: str, raw: str) -> tuple[str, str]:
+        return strip_mention_labels(text, person.slack_id), strip_names(raw, person.slack_id)
+
+    rows = mentions.only("text", "raw").iterator(200)
+    cleaned = sum(row.replace_content(without_name) for row in rows)
     SlackEvent.objects.of_team(person.workspace.team_id).failed().redact(person.slack_id)
     direct = (Channel.Kind.IM, Channel.Kind.MPIM)  # Slack names these after their members
     for talk in Channel.objects.filter(kind__in=direct, memberships__person=person):

@@ -243,12 +243,11 @@ class Redactor:
         if self.deleted:
             about = self._is_about_removed() | Q(versions__in=set(self.unsourced.values()))
             matches += kept.filter(about).values_list("pk", flat=True)
+        sources = self.deleted | self.short.keys()
         columns = kept.values_list("pk", "reply", "reply_sources", "fault_text")
         for pk, reply, reply_sources, fault in columns.iterator(ROWS_PER_FETCH):
             text = reply.get("text", "") if reply else ""
-            has_source = text and not self.deleted.isdisjoint(
-                key for keys in reply_sources for key in keys
-            )
+            has_source = text and not sources.isdisjoint(sum(reply_sources, []))
             if has_source or any(map(self.matcher.find_in, (text, fault))):
                 matches.append(pk)
         return matches

@@ -1,7 +1,8 @@
 """Redaction of the copies of a message that Slack puts into other messages and into events."""
 
 import json
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence, Set
+from functools import partial
 
 from django.db.models import Q
 
@@ -35,19 +36,23 @@ def remove_previews(workspace: Workspace, removed: Sequence[RemovedMessage]) -> 
     )
     segments: set[int] = set()
     for row in rows.iterator(ROWS_PER_FETCH):
-        if links.isdisjoint(references.LINK.findall(row.raw)):
-            continue
-        raw = references.load_object(row.raw)
-        cleaned = references.remove_embedded(raw, row.channel.slack_id, links)
-        if cleaned == raw:
-            continue
-        text = row.text
-        if text == make_storable(message_text(raw)):  # all the text of a share without a comment
-            text = make_storable(message_text(cleaned))
-        Message.objects.filter(pk=row.pk).update(raw=json.dumps(cleaned), text=text)
-        if text != row.text:
+        before = row.text
+        row.replace_content(partial(_without_previews, row.channel.slack_id, links))
+        if row.text != before:
             segments |= {pk for pk in (row.segment_id, row.thread_segment_id) if pk}
     return segments
+
+
+def _without_previews(channel: str, links: Set[str], text: str, raw: str) -> tuple[str, str]:
+    if links.isdisjoint(references.LINK.findall(raw)):
+        return text, raw
+    message = references.load_object(raw)
+    cleaned = references.remove_embedded(message, channel, links)
+    if cleaned == message:
+        return text, raw
+    if text == make_storable(message_text(message)):  # all the text of a share without a comment
+        text = make_storable(message_text(cleaned))
+    return text, json.dumps(cleaned)
 
 
 def remove_root_copies(removed: Iterable[RemovedMessage], keys: Collection[int]) -> None:
@@ -59,11 +64,14 @@ def remove_root_copies(removed: Iterable[RemovedMessage], keys: Collection[int])
             thread_ts__in=batch,
             raw__contains='"root"',
         ).exclude(pk__in=keys)
-        for reply in replies.only("channel", "thread_ts", "raw"):
+        for reply in replies.only("channel", "thread_ts", "text", "raw"):
             if (reply.channel_id, reply.thread_ts) in roots:
-                raw = json.loads(reply.raw)
-                raw.pop("root", None)
-                Message.objects.filter(pk=reply.pk).update(raw=json.dumps(raw))
+                reply.replace_content(_without_root)
+
+
+def _without_root(text: str, raw: str) -> tuple[str, str]:
+    message = references.load_object(raw)
+    return (text, json.dumps(message)) if message.pop("root", None) else (text, raw)
 
 
 def remove_copies_of_removed(workspace: Workspace, since_us: int) -> None:

@@ -37,7 +37,7 @@ def redact(
     notes = _redact_notes(workspace, matcher, removed_words, short)
     Draft.objects.filter(memory__workspace=workspace).delete_quoting(matcher)
     proposals = Proposal.objects.filter(memory__workspace=workspace)
-    proposals.delete_quoting(matcher, removed_words.keys())
+    proposals.delete_quoting(matcher, removed_words.keys() | short.keys())
     _redact_topics(workspace, matcher)
     return quarantined, notes
 

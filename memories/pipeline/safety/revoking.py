@@ -23,6 +23,8 @@ from memories.models.ingest.messages import MessageQuerySet
 from memories.pipeline.redaction.redactor import redact_messages
 from memories.pipeline.redaction.removed import RedactionResult, RemovedMessage
 
+BATCH = 1000
+
 
 @transaction.atomic
 def revoke_message(message: Message, *, by: User | None) -> RedactionResult | None:
@@ -45,15 +47,32 @@ def restore_message(message: Message, *, by: User | None) -> bool:
     return True
 
 
-@transaction.atomic
 def revoke_person(person: Person, *, by: User | None) -> RedactionResult | None:
-    """Revoke all past and future messages of a person. Returns None if revoked before."""
+    """Revoke all past and future messages of a person. Returns None if revoked before.
+
+    Work is done in batches, one transaction and one audit event each. An interrupted call can be
+    repeated. If the person is restored meanwhile, no further batch starts.
+    """
+    result = _revoke_batch(person, by, is_first=True)
+    while result and (batch := _revoke_batch(person, by)):
+        result.add(batch)
+    return result
+
+
+@transaction.atomic
+def _revoke_batch(
+    person: Person, by: User | None, *, is_first: bool = False
+) -> RedactionResult | None:
     _lock(Channel.objects.filter(workspace=person.workspace_id))
-    if not Person.objects.filter(pk=person.pk, is_revoked=False).update(is_revoked=True):
-        return None
-    messages = Message.objects.filter(author=person)
-    result = _revoke(person.workspace, messages, by) or RedactionResult()
-    _record("source_revoke", by, person.workspace, f"person {person.pk}", result)
+    changed = is_first and Person.objects.filter(pk=person.pk, is_revoked=False).update(
+        is_revoked=True
+    )
+    messages = Message.objects.filter(author=person, author__is_revoked=True)
+    result = _revoke(person.workspace, messages, by)
+    if result is None and changed:
+        result = RedactionResult()
+    if result is not None:
+        _record("source_revoke", by, person.workspace, f"person {person.pk}", result)
     return result
 
 
@@ -81,7 +100,8 @@ def _lock(channels: Iterable[Channel]) -> list[Channel]:
 def _revoke(
     workspace: Workspace, messages: MessageQuerySet, by: User | None
 ) -> RedactionResult | None:
-    rows = list(messages.filter(is_revoked=False).order_by("pk"))
+    """Revoke some of these messages, at most ``BATCH``. Returns None if all were revoked before."""
+    rows = list(messages.filter(is_revoked=False).order_by("pk").defer("raw")[:BATCH])
     if not rows:
         return None
     revoked = Message.objects.filter(pk__in=[row.pk for row in rows])

@@ -6,6 +6,7 @@ with the offline summariser, which quotes, or are written directly.
 
 import json
 from datetime import timedelta
+from functools import partial
 
 import pytest
 from django.db import connection
@@ -33,7 +34,7 @@ from memories.pipeline.generate import followups
 from memories.pipeline.generate.passes import run_pass
 from memories.pipeline.generate.requests import RequestBuilder
 from memories.pipeline.ingest.store import store_messages
-from memories.pipeline.redaction.forget import forget_channel
+from memories.pipeline.redaction.forget import forget_channel, forget_person
 from memories.pipeline.redaction.redactor import redact_messages
 from memories.pipeline.redaction.removed import RemovedMessage
 from memories.rules.ingest.timestamps import to_micros
@@ -46,6 +47,7 @@ from tests.factories import (
     MemberFactory,
     MessageFactory,
     NoteFactory,
+    PersonFactory,
     UserFactory,
     make_channel_memory,
     make_job,
@@ -372,6 +374,27 @@ class TestOtherPlaces:
         assert note.content.startswith(REDACTED) and note.title == REDACTED
         assert line.text == f"the {REDACTED}!"
 
+    def test_a_short_text_that_was_edited_away_leaves_what_waits_for_approval(self, channel):
+        message, stays = say(channel, "gate code is 4711"), say(channel, BESIDE, 1)
+        memory = make_channel_memory(channel=channel, texts=["- fine"])
+        propose = partial(Proposal.objects.propose, memory.current, None, note_type="pattern")
+        propose(message.text, sources=[message])
+        beside = propose(stays.text, sources=[stays])
+        jobs = [
+            make_job(
+                memory=memory, state="proposed", reply={"text": m.text}, reply_sources=[[m.pk]]
+            )
+            for m in (message, stays)
+        ]
+        edit(message, "never mind")
+        assert list(Proposal.objects.all()) == [beside]
+        for job in jobs:
+            job.refresh_from_db()
+        assert [(job.state, job.reply) for job in jobs] == [
+            ("superseded", None), ("proposed", {"text": stays.text}),
+        ]  # fmt: skip
+        assert "4711" not in everything()
+
     def test_a_dropped_operation_with_the_words_of_a_short_message(self, channel):
         deleted = say(channel, "Launch moved to 5 May")
         memory = make_channel_memory(channel=channel, texts=["- fine"])
@@ -598,6 +621,37 @@ class TestOtherPlaces:
         assert [v.content for v in memory.versions.order_by("number")] == [
             "- Copper gate ships Friday", f"- so: {REDACTED}!",
         ]  # fmt: skip
+
+
+@pytest.mark.parametrize("what", ["preview", "root", "name"])
+def test_a_message_that_is_deleted_while_copies_are_removed_stays_empty(channel, what):
+    """Both messages are read at once. The second is deleted before the first is written."""
+    root, person = say(channel, SECRET), PersonFactory(workspace=channel.workspace, name="Quillon")
+    link = f"https://x.slack.com/archives/{channel.slack_id}/p{root.ts.replace('.', '')}"
+    raw = {
+        "preview": {"attachments": [{"is_share": True, "from_url": link, "text": SECRET}]},
+        "root": {"root": {"ts": root.ts, "text": SECRET}},
+        "name": {"text": f"<@{person.slack_id}|Quillon>"},
+    }[what]
+    first, second = (
+        make_reply(root=root, at=MONDAY + n * HOUR, text="Yes", raw=json.dumps(raw)) for n in (1, 2)
+    )
+    to_delete = [second.pk]
+
+    def delete_second(execute, sql, *arguments):
+        if sql.startswith("UPDATE") and '"raw" = ' in sql and to_delete:
+            Message.objects.filter(pk=to_delete.pop()).purge(Message.State.DELETED)
+        return execute(sql, *arguments)
+
+    with connection.execute_wrapper(delete_second):
+        if what == "name":
+            forget_person(person, LATER, by=None)
+        else:
+            redact_messages(channel.workspace, [RemovedMessage.of(root)])
+    first.refresh_from_db()
+    second.refresh_from_db()
+    assert not to_delete and (second.text, second.raw) == ("", "")
+    assert first.text == "Yes" and "copper" not in first.raw and "Quillon" not in first.raw
 
 
 class TestDrafts:

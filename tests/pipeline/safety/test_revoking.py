@@ -2,13 +2,17 @@
 
 import json
 from datetime import timedelta
+from typing import Any
 
 import pytest
+from django.db import connection
 from django.utils import timezone
 
 from memories.llm import OfflineSummariser
 from memories.models import AuditEvent, Channel, MemoryVersion, Message, Person, QuarantinedLine
 from memories.pipeline.ingest.store import store_messages
+from memories.pipeline.redaction.removed import RedactionResult
+from memories.pipeline.safety import revoking
 from memories.pipeline.safety.revoking import (
     restore_message,
     restore_person,
@@ -126,6 +130,54 @@ def test_revoking_a_person_covers_later_messages(remembered: Channel) -> None:
     assert "boss wants everything" in contents(remembered)[1]
     assert "boss again" in contents(remembered)[1]
     assert AuditEvent.objects.filter(subject=f"person {eve.pk}").count() == 2
+
+
+def test_a_person_is_revoked_in_batches(channel: Channel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An interruption keeps the finished batches. The next call does the others."""
+    monkeypatch.setattr(revoking, "BATCH", 2)
+    messages = [say(channel, f"The boss wants crate {n}", n, "eve") for n in range(5)]
+    for message in messages:
+        make_version(memory=short(channel), text=f"- {message.text}", sources=[message])
+    begun: list[str] = []
+
+    def interrupt(execute: Any, sql: str, *arguments: Any) -> Any:
+        if sql.startswith("UPDATE") and '"is_revoked" = ' in sql and "memories_message" in sql:
+            begun.append(sql)
+            if len(begun) == 2:
+                raise KeyboardInterrupt
+        return execute(sql, *arguments)
+
+    eve = Person.objects.get(name="eve")
+    with pytest.raises(KeyboardInterrupt), connection.execute_wrapper(interrupt):
+        revoke_person(eve, by=None)
+    revoked = Message.objects.filter(is_revoked=True).order_by("pk")
+    assert list(revoked) == messages[:2]
+    assert MemoryVersion.objects.filter(content__contains="boss").count() == 3
+    result = revoke_person(eve, by=None)
+    assert result is not None and (result.messages, result.lines) == (3, 3)
+    assert list(revoked.all()) == messages
+    assert not MemoryVersion.objects.filter(content__contains="boss").exists()
+    events = AuditEvent.objects.filter(action="source_revoke").order_by("pk")
+    assert [event.details["messages"] for event in events] == [2, 2, 1]
+    assert revoke_person(eve, by=None) is None
+
+
+def test_a_restore_ends_the_batches(channel: Channel, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(revoking, "BATCH", 1)
+    for minute in range(3):
+        say(channel, "The boss wants everything", minute, "eve")
+    eve = Person.objects.get(name="eve")
+    redact_messages = revoking.redact_messages
+
+    def redact_and_restore(*arguments: Any) -> RedactionResult:
+        result = redact_messages(*arguments)
+        restore_person(eve, by=None)
+        return result
+
+    monkeypatch.setattr(revoking, "redact_messages", redact_and_restore)
+    revoke_person(eve, by=None)
+    eve.refresh_from_db()
+    assert not eve.is_revoked and not Message.objects.filter(is_revoked=True).exists()
 
 
 @pytest.mark.slow
