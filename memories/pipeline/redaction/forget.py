@@ -89,6 +89,12 @@ def forget_person(
     report = ForgetReport("person", person.pk)
     with lock_workspace(workspace):
         with transaction.atomic():
+            # Messages that are being stored now come first, so that the batches below see them.
+            list(
+                Channel.objects.filter(workspace=workspace)
+                .order_by("pk")
+                .select_for_update(no_key=True)
+            )
             person_names = {person.name, person.real_name} - {FORGOTTEN, person.slack_id}
             person_names |= set(map(safe_name, person_names))  # as lines contain them
             linking.forget(person, now, by=by)

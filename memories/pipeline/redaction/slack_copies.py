@@ -36,16 +36,16 @@ def remove_previews(workspace: Workspace, removed: Sequence[RemovedMessage]) -> 
     )
     segments: set[int] = set()
     for row in rows.iterator(ROWS_PER_FETCH):
+        if links.isdisjoint(references.LINK.findall(row.raw)):
+            continue
         before = row.text
-        row.replace_content(partial(_without_previews, row.channel.slack_id, links))
+        row.replace_content(partial(_without_copies, row.channel.slack_id, links))
         if row.text != before:
             segments |= {pk for pk in (row.segment_id, row.thread_segment_id) if pk}
     return segments
 
 
-def _without_previews(channel: str, links: Set[str], text: str, raw: str) -> tuple[str, str]:
-    if links.isdisjoint(references.LINK.findall(raw)):
-        return text, raw
+def _without_copies(channel: str, links: Set[str], text: str, raw: str) -> tuple[str, str]:
     message = references.load_object(raw)
     cleaned = references.remove_embedded(message, channel, links)
     if cleaned == message:
@@ -84,22 +84,17 @@ def remove_copies_of_removed(workspace: Workspace, since_us: int) -> None:
     ).select_related("channel")
     rows = rows.only("text", "raw", "channel__slack_id")
     for batch in in_batches(rows.iterator(ROWS_PER_FETCH), ROWS_PER_FETCH):
-        bodies = [(row, references.load_object(row.raw)) for row in batch]
         links = {
             link
-            for row, body in bodies
-            for link in references.embedded_links(body, row.channel.slack_id)
+            for row in batch
+            for link in references.embedded_links(
+                references.load_object(row.raw), row.channel.slack_id
+            )
         }
         places = stored.removed_among(map(references.parse_permalink_path, links))
         removed_links = {references.permalink_path(*place) for place in places}
-        for row, body in bodies:
-            cleaned = references.remove_embedded(body, row.channel.slack_id, removed_links)
-            if cleaned != body:
-                text = row.text
-                if text == make_storable(message_text(body)):
-                    text = make_storable(message_text(cleaned))
-                unchanged = Message.objects.filter(pk=row.pk, text=row.text, raw=row.raw)
-                unchanged.update(raw=json.dumps(cleaned), text=text)
+        for row in batch if removed_links else ():
+            row.replace_content(partial(_without_copies, row.channel.slack_id, removed_links))
 
 
 def skip_events(removed: Sequence[RemovedMessage], matcher: QuoteMatcher) -> int:
