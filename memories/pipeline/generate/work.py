@@ -278,9 +278,8 @@ class JobRunner:
             if closed.outcome == f"fault: {Fault.NO_ROOM}":
                 self.budget.raise_thinking_tokens(reply)
             self._count(closed, job)
-        except (
-            Exception
-        ) as error:  # the paid reply stays on its row; other replies are still closed
+        except Exception as error:
+            # The paid reply stays on its row, and other replies are still closed.
             if not isinstance(error, DatabaseError):  # a deadlock or lock timeout needs no log
                 logger.exception("job %s could not be saved", job.pk)
             handle_closing_error(job, error, now)

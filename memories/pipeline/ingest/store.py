@@ -169,9 +169,7 @@ def _without_removed_embeds(channel: Channel, batch: Sequence[MessageIn]) -> Seq
     An older export, or an unfurl that Slack keeps, would bring their words back.
     """
     bodies = [
-        references.load_object(incoming.raw)
-        if '"attachments"' in incoming.raw or '"root"' in incoming.raw
-        else {}
+        references.load_object(incoming.raw) if references.may_embed(incoming.raw) else {}
         for incoming in batch
     ]
     links = {link for body in bodies for link in references.embedded_links(body, channel.slack_id)}

@@ -47,6 +47,11 @@ def attachment_links(attachment: Any) -> set[str]:
     return {link for address in addresses for link in LINK.findall(address)}
 
 
+def may_embed(raw: str) -> bool:
+    """Return whether the raw data of a message may contain other messages."""
+    return '"attachments"' in raw or '"root"' in raw
+
+
 def embedded_links(message: dict[str, Any], channel: str) -> set[str]:
     """Return the permalink paths of the messages that a message of this channel contains.
 

@@ -152,7 +152,7 @@ class Exporter:
             if row["ts"] in withheld:
                 row |= WITHHELD_MESSAGE
                 self.report.references += 1
-            elif withheld_links and ('"root"' in row["raw"] or '"attachments"' in row["raw"]):
+            elif withheld_links and references.may_embed(row["raw"]):
                 raw = references.load_object(row["raw"])
                 kept = references.remove_embedded(raw, slack_id, withheld_links)
                 if kept != raw:
