@@ -3,12 +3,14 @@
 import json
 import math
 from dataclasses import asdict
+from functools import cache
 from typing import Any
 from zoneinfo import available_timezones
 
 from django import forms
 from django.utils.functional import Promise
 from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
 from memories.models import User, Workspace
@@ -257,9 +259,13 @@ class ZoneInput(forms.TextInput):
 
     def render(self, name: str, value: Any, attrs: Any = None, renderer: Any = None) -> Any:
         field = super().render(name, value, {**(attrs or {}), "list": "zones"}, renderer)
-        options = ((zone,) for zone in sorted(available_timezones()))
-        zones = format_html_join("", '<option value="{}"></option>', options)
-        return format_html('{}<datalist id="zones">{}</datalist>', field, zones)
+        return format_html('{}<datalist id="zones">{}</datalist>', field, _zone_options())
+
+
+@cache
+def _zone_options() -> SafeString:
+    zones = ((zone,) for zone in sorted(available_timezones()))
+    return format_html_join("", '<option value="{}"></option>', zones)
 
 
 UNKNOWN_ZONE = _("Choose a time zone from the list, such as Asia/Tokyo.")

@@ -5,6 +5,7 @@ complete requests only. So a slow client uses a connection and no thread.
 """
 
 import copy
+import gc
 import signal
 import socket
 import sys
@@ -133,6 +134,9 @@ def build_server(listener: socket.socket, application: Any) -> Server:
 def main() -> None:
     from memoryhub.wsgi import application  # importing it sets up Django
 
+    # A page creates many objects and few cycles. Without this, 6 % of its time is looking for cycles.
+    gc.freeze()
+    gc.set_threshold(50_000)
     server = build_server(socket.socket(fileno=int(sys.argv[1])), application)
     signal.signal(signal.SIGTERM, server.stop)
     server.run()

@@ -15,6 +15,7 @@ from ninja.security import HttpBearer
 
 from memories.api.problems import Problem
 from memories.models import ApiKey, Reader
+from memories.models.access.audience import read_once
 from memories.views.paths import full_url
 
 logger = logging.getLogger(__name__)
@@ -118,9 +119,10 @@ def _take(client: Hashable, limit: int, now: datetime) -> int:
 
 
 def reader_of(request: HttpRequest) -> Reader:
-    """Return the reader of the request's key at this time."""
+    """Return the reader of the request's key at this time. A GET reads its rights once."""
     key: ApiKey = request.auth  # type: ignore[attr-defined]
-    return key.reader(timezone.now())
+    reader = key.reader(timezone.now())
+    return read_once(reader) if request.method == "GET" else reader
 
 
 def needs(scope: ApiKey.Scope) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

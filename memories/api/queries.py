@@ -24,7 +24,7 @@ from memories.models import (
     Reader,
     Workspace,
 )
-from memories.models.access.audience import whole_workspaces
+from memories.models.access.audience import read_once, whole_workspaces
 from memories.models.ingest.names import names_in
 from memories.pipeline.context.build import build_context
 from memories.pipeline.memory.proposals import shareable_messages
@@ -65,7 +65,7 @@ def context_for(
     try:
         return build_context(
             key.workspace,
-            key.reader(now),
+            read_once(key.reader(now)),
             channel=channel or None,
             thread_ts=thread or None,
             budget=budget,
@@ -85,7 +85,7 @@ def readable_messages(reader: Reader, workspace: Workspace) -> Any:
 
 def sources_for(key: ReadsAs, pk: int, now: datetime) -> tuple[Line, SourcesOut]:
     """Return a line and its sources. Raises Problem 404."""
-    reader, workspace = key.reader(now), key.workspace
+    reader, workspace = read_once(key.reader(now)), key.workspace
     readable = MemoryVersion.objects.visible_to(reader).filter(memory__workspace=workspace)
     line: Line = get_or_404(Line.objects.filter(version__in=readable), pk=pk)
     messages = list(readable_messages(reader, workspace).filter(lines=line).in_order())
@@ -103,7 +103,7 @@ def search_for(key: ReadsAs, q: str, channel: str, limit: int, now: datetime) ->
     Messages that are no sources are left out, as in contexts: one may hold an order to a model.
     Raises Problem 404 for an unknown channel, and 422 for a query that would be read in part.
     """
-    reader = key.reader(now)
+    reader = read_once(key.reader(now))
     if len(q) > LONGEST:
         raise Problem(422, f"A search has at most {LONGEST} characters.")
     query = parse(q)
@@ -134,7 +134,7 @@ def _share(groups: Sequence[Group], limit: int) -> list[Any]:
 
 def propose(key: ApiKey, memory_pk: int, given: ProposalIn, now: datetime) -> Proposal:
     """Add a proposal for a person to decide. Raises Problem 403, 404, 409 or 422."""
-    reader = key.reader(now)
+    reader = read_once(key.reader(now))
     if key.user is not None and key.workspace.role_of(reader) not in Member.READING:
         raise Problem(403, "The account of this key may not propose corrections here.")
     memories = Memory.objects.visible_to(reader).filter(workspace=key.workspace)

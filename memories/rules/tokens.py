@@ -16,7 +16,7 @@ def estimate_tokens(text: str) -> int:
 
 def count_characters(text: str) -> tuple[int, int]:
     """Return the counts of wide and other characters. They add up over the parts of a text."""
-    wide = 0 if text.isascii() else sum(1 for _ in WIDE_CHARACTER.finditer(text))
+    wide = 0 if text.isascii() else len(WIDE_CHARACTER.findall(text))
     return wide, len(text) - wide
 
 

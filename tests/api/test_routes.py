@@ -63,7 +63,7 @@ def test_the_context_equals_that_of_the_command_and_the_page(cast, token, ask):
 @pytest.mark.parametrize(
     "count", [10, pytest.param(1_000, marks=pytest.mark.nightly("growth: more channels"))]
 )
-def test_a_context_takes_six_queries_for_any_number_of_channels(
+def test_a_context_takes_eight_queries_for_any_number_of_channels(
     cast, token, ask, count, django_assert_max_num_queries
 ):
     key = token("insider")
@@ -85,7 +85,7 @@ def test_a_context_takes_six_queries_for_any_number_of_channels(
         "&query=When+do+we+launch%3F",
         f"&thread={root.ts}&query=launch&format=json",
     ):
-        with django_assert_max_num_queries(6):
+        with django_assert_max_num_queries(8):
             answer = ask(key, f"context?channel=launch{query}")
         content = answer.content.decode()
         assert answer.status_code == 200

@@ -3,19 +3,11 @@
 `is_readable` is the only decision. Every `visible_to` filters by it.
 """
 
-from collections.abc import Callable, Hashable
-from dataclasses import replace
-from datetime import UTC, datetime
-from functools import lru_cache
-from typing import Any
-
-from django.core.exceptions import EmptyResultSet
-from django.db import connection
-from django.db.models import Exists, OuterRef, Q, QuerySet
-from django.db.models.expressions import RawSQL
+from django.db.models import Exists, OuterRef, Q
 
 from memories.models.access.access_grants import AccessGrant
 from memories.models.access.audit import AuditEvent
+from memories.models.access.kept_sql import subquery, with_keys
 from memories.models.access.readers import RULES, Reader
 from memories.models.access.workspaces import Member, Workspace, WorkspaceQuerySet
 from memories.models.costs.model_calls import ModelCall
@@ -35,7 +27,6 @@ from memories.models.safety.quarantine import QuarantinedLine
 from memories.models.sync.connections import SlackConnection
 from memories.rules.memory.identity import MemoryScope
 
-_PLACEHOLDER_TIME = datetime(1970, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)  # in SQL that is kept
 _EVERY_ROW = Q()
 
 
@@ -153,62 +144,16 @@ def _in_public_channel(reader: Reader, channel: str) -> Exists:
 
 
 def _is_whole_workspace(reader: Reader, workspace: str = "workspace") -> Q:
-    return Q(**{f"{workspace}__in": subquery(whole_workspaces, reader)})
+    workspaces = () if reader.is_narrowed else subquery(readable_workspaces, reader)
+    return Q(**{f"{workspace}__in": workspaces})
 
 
-# SQL that is kept
+def read_once(reader: Reader) -> Reader:
+    """Return the reader for one request that changes no rights: with the keys of what they may read.
 
-# A page has about twenty of these nested rules, and Django takes longer to build them than a database to run
-# them. So the SQL for a reader is kept. Only the times in it change.
-
-
-def subquery(rows: Callable[[Reader], QuerySet[Any]], reader: Reader) -> Any:
-    """Return the keys of `rows(reader)`, for ``__in``."""
-    sql, params = _cached_sql(_keys_of, reader, rows)
-    return RawSQL(sql, params) if sql else ()  # noqa: S611
-
-
-def fetch(
-    rows: Callable[..., QuerySet[Any, Any]], reader: Reader, *args: Hashable
-) -> list[tuple[Any, ...]]:
-    """Return the columns of `rows(reader, *args)` as the database has them."""
-    sql, params = _cached_sql(rows, reader, *args)
-    if not sql:
-        return []
-    with connection.cursor() as cursor:
-        cursor.execute(sql, params)
-        columns: list[tuple[Any, ...]] = cursor.fetchall()
-        return columns
-
-
-@lru_cache(maxsize=64)  # a page needs the same ones many times
-def _cached_sql(
-    rows: Callable[..., QuerySet[Any, Any]], reader: Reader, *args: Hashable
-) -> tuple[str, tuple[Any, ...]]:
-    kept = replace(reader, now=_PLACEHOLDER_TIME)
-    sql, params = _compiled(rows, kept, *args)
-    times = {
-        connection.ops.adapt_datetimefield_value(old): connection.ops.adapt_datetimefield_value(new)
-        for old, new in (
-            (kept.now, reader.now),
-            (kept.memberships_since, reader.memberships_since),
-        )
-    }
-    return sql, tuple(times.get(param, param) for param in params)
-
-
-@lru_cache(maxsize=1024)
-def _compiled(
-    rows: Callable[..., QuerySet[Any, Any]], reader: Reader, *args: Hashable
-) -> tuple[str, tuple[Any, ...]]:
-    try:
-        return rows(reader, *args).query.sql_with_params()
-    except EmptyResultSet:
-        return "", ()
-
-
-def _keys_of(reader: Reader, rows: Callable[[Reader], QuerySet[Any]]) -> QuerySet[Any, Any]:
-    return rows(reader).order_by().values("pk")
+    The queries of the request are short then, and the database plans them in less time.
+    """
+    return with_keys(reader, readable_workspaces, member_channels)
 
 
 # Texts

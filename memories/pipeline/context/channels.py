@@ -7,7 +7,8 @@ from typing import Any
 from django.db.models import Exists, FilteredRelation, OuterRef, Q, QuerySet
 
 from memories.models import Channel, Line, Memory, MemoryVersion, Message, Reader, Workspace
-from memories.models.access.audience import member_channels, readable_workspaces, subquery
+from memories.models.access.audience import member_channels, readable_workspaces
+from memories.models.access.kept_sql import subquery
 from memories.models.search.documents import MESSAGE
 from memories.rules.context.contents import find_channel
 from memories.rules.ingest.timestamps import to_micros

@@ -9,11 +9,12 @@ from datetime import UTC, date, datetime
 from enum import StrEnum
 from typing import Any
 
-from django.db.models import Case, Count, F, Q, Sum, When
+from django.db.models import Case, Count, F, Q, QuerySet, Sum, When
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Coalesce
 
 from memories.models import Cap, Channel, Job, ModelCall, Reader, Workspace
+from memories.models.access.kept_sql import fetch
 from memories.models.costs.model_calls import ModelCallQuerySet
 
 PRIVATE = "private"  # the row of all channels that the reader may not read
@@ -175,11 +176,22 @@ def sum_by_job(keys: Collection[int]) -> dict[int, Sums]:
 
 
 def sum_this_month(reader: Reader, now: datetime, **of: Any) -> Sums:
-    """Return the sums of readable calls with these values in the current month in UTC."""
+    """Return the sums of readable calls with these values in the current month in UTC.
+
+    The calls are those of one workspace.
+    """
     first = now.astimezone(UTC).date().replace(day=1)
-    calls = ModelCall.objects.readable_by(reader, first).filter(**of)
-    totals: Any = calls.aggregate(**_sums())
-    return _sums_of(totals)
+    for row in fetch(_totals, reader, first, tuple(of.items())):
+        return Sums(**{n: _sum(n, v and int(v)) for n, v in zip(NAMES, row, strict=True)})
+    return Sums()
+
+
+def _totals(
+    reader: Reader, first: date, of: tuple[tuple[str, Any], ...]
+) -> QuerySet[ModelCall, Any]:
+    calls = ModelCall.objects.readable_by(reader, first).filter(**dict(of))
+    sums = calls.order_by().values("workspace").annotate(**_sums())
+    return sums.values_list(*(f"sum_{name}" for name in NAMES))
 
 
 def total(sums: Iterable[Sums]) -> Sums:

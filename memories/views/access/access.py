@@ -4,10 +4,11 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from functools import cached_property
+from typing import Any
 from zoneinfo import ZoneInfo
 
 from django.core.exceptions import PermissionDenied
-from django.db.models import Q
+from django.db.models import Count, Min, OuterRef, Q, QuerySet, Subquery
 from django.http import Http404, HttpRequest
 from django.shortcuts import get_object_or_404
 from django_htmx.middleware import HtmxDetails
@@ -27,14 +28,15 @@ from memories.models import (
 )
 from memories.models.access.audience import (
     entered_workspaces,
-    fetch,
     member_channels,
     notes_with_trash,
-    subquery,
+    read_once,
     whole_workspaces,
 )
+from memories.models.access.kept_sql import fetch, subquery
 from memories.models.ingest.channels import ChannelQuerySet
 from memories.models.memory.memories import MemoryQuerySet
+from memories.models.memory.seen import Seen, unseen_memories
 from memories.models.notes.notes import NoteQuerySet
 from memories.pipeline.generate.job_control import find_workspace_blocker
 from memories.rules.generate.job_status import Blocker
@@ -115,7 +117,7 @@ class WorkspaceAccess:
         lines = QuarantinedLine.objects.waiting().filter(memory__workspace=self.workspace)
         if not lines.exists():
             return 0
-        return lines.visible_to(self.reader).order_by()[: COUNTED + 1].count()
+        return len(fetch(waiting_lines, self.reader, self.workspace.pk, COUNTED + 1))
 
     @property
     def quarantined_text(self) -> str:
@@ -178,6 +180,20 @@ class WorkspaceAccess:
     def unseen(self) -> int:
         """The number of followed memories with news, exact up to `COUNTED`."""
         return len(fetch(unseen_keys, self.reader, self.workspace.pk, COUNTED + 1))
+
+    @cached_property
+    def oldest_mark(self) -> datetime | None:
+        """The time of the oldest seen mark of a memory that changed later.
+
+        None without such a mark, and if a changed memory has no mark.
+        """
+        mark = Seen.objects.filter(memory=OuterRef("pk"), user=self.reader.user_id)
+        changed = unseen_memories(self.unmuted_memories, self.reader.user_id).order_by()
+        marks = changed.annotate(marked_at=Subquery(mark.values("at"))).aggregate(
+            at=Min("marked_at"), marked=Count("marked_at"), changed=Count("pk")
+        )
+        at: datetime | None = marks["at"]
+        return at if marks["marked"] == marks["changed"] else None
 
     @property
     def unseen_text(self) -> str:
@@ -248,13 +264,27 @@ class WorkspaceAccess:
         return member_channels(members).filter(pk=channel.pk).exists()
 
 
+def waiting_lines(reader: Reader, workspace: int, limit: int) -> QuerySet[QuarantinedLine, Any]:
+    """Return the keys of the lines that wait for the reader's decision, for `fetch`."""
+    waiting = QuarantinedLine.objects.waiting().filter(memory__workspace=workspace)
+    return waiting.visible_to(reader).order_by().values("pk")[:limit]
+
+
 def format_count(number: int) -> str:
     """Return the number as text, with a plus sign above `COUNTED`."""
     return f"{COUNTED}+" if number > COUNTED else str(number)
 
 
-def access_to(request: UserRequest, workspace: Workspace) -> WorkspaceAccess:
-    return WorkspaceAccess(workspace, Reader.of(request.user), request.user.zone)
+def reader_of(request: UserRequest) -> Reader:
+    """Return the user as a reader. A request that changes nothing reads its rights once."""
+    reader = Reader.of(request.user)
+    return read_once(reader) if request.method in ("GET", "HEAD") else reader
+
+
+def access_to(
+    request: UserRequest, workspace: Workspace, reader: Reader | None = None
+) -> WorkspaceAccess:
+    return WorkspaceAccess(workspace, reader or reader_of(request), request.user.zone)
 
 
 def find_only_workspace(request: UserRequest) -> WorkspaceAccess | None:
@@ -278,17 +308,18 @@ def open_channel(request: UserRequest, slug: str, slack_id: str) -> tuple[Worksp
 
 
 def open_memory(request: UserRequest, pk: int) -> tuple[WorkspaceAccess, Memory]:
-    memories = Memory.objects.visible_to(Reader.of(request.user)).with_current()
-    memory = get_object_or_404(memories, pk=pk)
-    return access_to(request, memory.workspace), memory
+    reader = reader_of(request)
+    memory = get_object_or_404(Memory.objects.visible_to(reader).with_current(), pk=pk)
+    return access_to(request, memory.workspace, reader), memory
 
 
 def open_version(request: UserRequest, pk: int) -> tuple[WorkspaceAccess, MemoryVersion]:
-    versions = MemoryVersion.objects.visible_to(Reader.of(request.user)).select_related(
+    reader = reader_of(request)
+    versions = MemoryVersion.objects.visible_to(reader).select_related(
         "memory__workspace", "memory__channel", "memory__current"
     )
     version = get_object_or_404(versions, pk=pk)
-    return access_to(request, version.memory.workspace), version
+    return access_to(request, version.memory.workspace, reader), version
 
 
 def open_notes(request: UserRequest, slug: str) -> WorkspaceAccess:

@@ -1,13 +1,15 @@
 """The health of a workspace, for the page of jobs and the navigation."""
 
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.conf import settings
+from django.db.models import QuerySet
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from memories.models import Heartbeat, Job, Reader, Workspace
-from memories.models.generate.job_queries import JobQuerySet
+from memories.models.access.kept_sql import fetch
 from memories.models.ingest.channels import ChannelQuerySet
 from memories.pipeline.sync.coverage import TEMPORARY_CODES
 from memories.rules.health import HealthSignals
@@ -43,7 +45,9 @@ def get_signals(
         is_stopped=is_stopped,
         is_blocked=has_trouble,
         failing_channels=channels.failing(EXPECTED_CODES).count() if is_connected else 0,
-        failed_jobs=count_limited(dead.shown_to(reader).order_by("-pk")) if dead.exists() else 0,
+        failed_jobs=len(fetch(failed_jobs, reader, workspace, COUNT_LIMIT + 1))
+        if dead.exists()
+        else 0,
     )
 
 
@@ -53,6 +57,7 @@ def describe_failed(failed: int) -> str:
     return ngettext("%(n)s job failed.", "%(n)s jobs failed.", failed) % {"n": failed}
 
 
-def count_limited(jobs: JobQuerySet) -> int:
-    """Return the number of jobs, exact up to `COUNT_LIMIT`."""
-    return jobs.values("pk")[: COUNT_LIMIT + 1].count()
+def failed_jobs(reader: Reader, workspace: Workspace, limit: int) -> QuerySet[Job, Any]:
+    """Return the keys of the failed jobs that the reader may see, for `fetch`."""
+    dead = Job.objects.listed_in(workspace).filter(state=Job.State.DEAD)
+    return dead.shown_to(reader).order_by("-pk").values("pk")[:limit]

@@ -34,7 +34,6 @@ from memories.views.access.access import (
 from memories.views.generate.health import (
     COUNT_LIMIT,
     EXPECTED_CODES,
-    count_limited,
     describe_failed,
 )
 from memories.views.generate.job_rows import (
@@ -161,8 +160,8 @@ def _change_jobs(request: UserRequest, access: WorkspaceAccess, verb: str, jobs:
 def _overview(request: UserRequest, access: WorkspaceAccess, jobs: JobQuerySet) -> dict[str, Any]:
     now = timezone.now()
     before = number_or_none(request.GET.get("before", ""))
-    failed_total = count_limited(failed_jobs(jobs))
-    open_total = count_limited(open_jobs(jobs).order_by())
+    failed_total = _count_limited(failed_jobs(jobs))
+    open_total = _count_limited(open_jobs(jobs).order_by())
     # Mostly there are none, and the rule of who may read them is an expensive query.
     failed, open_rows, recent = build_rows(
         now,
@@ -295,3 +294,8 @@ def _digest(now: datetime, *values: Any) -> str:
 
 def _is_unchanged(request: UserRequest, digest: str) -> bool:
     return wants_part(request) and request.GET.get("seen") == digest
+
+
+def _count_limited(jobs: JobQuerySet) -> int:
+    """Return the number of jobs, exact up to `COUNT_LIMIT`."""
+    return jobs.values("pk")[: COUNT_LIMIT + 1].count()

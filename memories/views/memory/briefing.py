@@ -4,11 +4,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from django.db.models import Exists, F, Min, OuterRef, QuerySet
+from django.db.models import Exists, OuterRef, QuerySet
 from django.utils.translation import gettext as _
 
 from memories.models import Channel, ChannelPreference, Memory, Message, Seen
-from memories.models.memory.seen import unseen_memories
 from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory.briefing import MIN_OPENING_LINES, choose_opening
 from memories.rules.memory.catch_up import Since
@@ -85,7 +84,7 @@ def _load_short_term(access: WorkspaceAccess, since: Since) -> tuple[list[Openin
     if not access.workspace.memory_settings.workspace_short_term:
         return [], False
     if since.us is None:
-        marked_at = oldest_mark(access)
+        marked_at = access.oldest_mark
         if marked_at is None:
             return [], False
         late_us = to_micros(marked_at - REMEMBERED_WITHIN)
@@ -109,19 +108,6 @@ def marks_of(access: WorkspaceAccess) -> QuerySet[Seen]:
     """Return the reader's marks of the memories of Catch up."""
     marks = Seen.objects.filter(user=access.reader.user_id, at__isnull=False)
     return marks.filter(Exists(access.unmuted_memories.filter(pk=OuterRef("memory"))))
-
-
-def oldest_mark(access: WorkspaceAccess) -> datetime | None:
-    """Return the time of the oldest seen mark of a memory that changed later.
-
-    None without such a mark, and if a changed memory has no mark.
-    """
-    unmarked = ~Exists(marks_of(access).filter(memory=OuterRef("pk")))
-    if unseen_memories(access.unmuted_memories, access.reader.user_id).filter(unmarked).exists():
-        return None
-    behind = marks_of(access).filter(number__lt=F("memory__current__number"))
-    at: datetime | None = behind.aggregate(at=Min("at"))["at"]
-    return at
 
 
 def _choose(candidates: Sequence[OpeningLine]) -> list[OpeningLine]:

@@ -30,7 +30,7 @@ from memories.views.access.access import (
 )
 from memories.views.generate.health import describe_failed
 from memories.views.memory.attention import find_attention_items
-from memories.views.memory.briefing import load_opening, marks_of, oldest_mark
+from memories.views.memory.briefing import load_opening, marks_of
 from memories.views.memory.display import visible_versions
 from memories.views.memory.news import (
     load_details,
@@ -204,7 +204,7 @@ def _title_moment(access: WorkspaceAccess, since: Since) -> Any:
         return since.us
     if not access.unseen:
         return marks_of(access).aggregate(at=Max("at"))["at"]
-    return oldest_mark(access)
+    return access.oldest_mark
 
 
 def _channels_behind(access: WorkspaceAccess, now: datetime) -> list[tuple[Channel, Coverage]]:

@@ -27,12 +27,14 @@ from memories.models import (
     SlackConnection,
     Workspace,
 )
+from memories.models.access import kept_sql
 from memories.models.access.audience import (
     entered_workspaces,
     member_channels,
+    read_once,
     readable_workspaces,
-    subquery,
 )
+from memories.models.access.kept_sql import subquery
 from memories.rules.memory.identity import MemoryType
 from tests.factories import MONDAY as NOW
 from tests.factories import (
@@ -195,9 +197,10 @@ def test_table(rows):
     readers["nobody"] = Reader(now=NOW)
     expected = {name: role.reads for name, role in ROLES.items()}
     expected |= {"public only": PUBLIC | TEAM, "anonymous": set(), "nobody": set()}
-    assert {name: reads(reader) for name, reader in readers.items()} == {
-        name: all_of(names) for name, names in expected.items()
-    }
+    for read in (reads, lambda reader: reads(read_once(reader))):
+        assert {name: read(reader) for name, reader in readers.items()} == {
+            name: all_of(names) for name, names in expected.items()
+        }
 
 
 def test_a_person_opens_the_own_workspace_only(rows):
@@ -354,6 +357,27 @@ def test_a_member_with_linked_people_sees_a_workspace_once():
     reader = Reader.of(user, NOW)
     assert [w.slug for w in Workspace.objects.visible_to(reader)] == [workspace.slug]
     assert [w.slug for w in entered_workspaces(reader)] == [workspace.slug]
+
+
+def test_a_reader_that_has_read_its_rights_uses_no_others(django_assert_num_queries):
+    user = UserFactory(is_superuser=True)
+    channel = ChannelFactory(kind=Channel.Kind.PRIVATE, members_known_at=NOW)
+    channel.access_grants.create(user=user, until=NOW + DAY)
+    reader = read_once(Reader.of(user, NOW))
+    assert dict(reader.keys)[member_channels] == (channel.pk,)
+    with django_assert_num_queries(0):
+        assert subquery(member_channels, reader) == (channel.pk,)
+    assert list(Channel.objects.visible_to(reader)) == [channel]
+    assert not Channel.objects.visible_to(reader.without_operator_rights()).exists()
+
+
+def test_many_keys_are_not_read(monkeypatch, rows):
+    monkeypatch.setattr(kept_sql, "MAX_KEYS", 2)
+    reader = Reader.public(NOW)
+    assert len(readable_workspaces(reader)) >= 2
+    once = read_once(reader)
+    assert readable_workspaces not in dict(once.keys)
+    assert reads(once) == reads(reader)
 
 
 @pytest.mark.parametrize(
