@@ -161,6 +161,9 @@ else:
     # Never OPTIONS["pool"]: a pool does not survive a fork of the worker.
     # In a new connection PostgreSQL reads its catalogue again: the first page takes twice as long.
     _database["CONN_MAX_AGE"] = 3600
+    # A firewall may drop an idle connection. Without these, a page waits a quarter of an hour for it.
+    _keep_alive = {"keepalives_idle": 60, "keepalives_interval": 10, "keepalives_count": 3}
+    _database["OPTIONS"] = _keep_alive | {"tcp_user_timeout": 30_000} | _database["OPTIONS"]
     _database["CONN_HEALTH_CHECKS"] = True
 
 # The summariser: a model if MEMORYHUB_MODEL names one, otherwise the offline one.

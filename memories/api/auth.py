@@ -119,10 +119,11 @@ def _take(client: Hashable, limit: int, now: datetime) -> int:
 
 
 def reader_of(request: HttpRequest) -> Reader:
-    """Return the reader of the request's key at this time. A GET reads its rights once."""
-    key: ApiKey = request.auth  # type: ignore[attr-defined]
-    reader = key.reader(timezone.now())
-    return read_once(reader) if request.method == "GET" else reader
+    """Return the reader of the request's key at its first use. A GET reads its rights once."""
+    if not hasattr(request, "reader"):
+        reader: Reader = request.auth.reader(timezone.now())  # type: ignore[attr-defined]
+        request.reader = read_once(reader) if request.method == "GET" else reader  # type: ignore[attr-defined]
+    return request.reader  # type: ignore[attr-defined,no-any-return]
 
 
 def needs(scope: ApiKey.Scope) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

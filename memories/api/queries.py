@@ -134,7 +134,7 @@ def _share(groups: Sequence[Group], limit: int) -> list[Any]:
 
 def propose(key: ApiKey, memory_pk: int, given: ProposalIn, now: datetime) -> Proposal:
     """Add a proposal for a person to decide. Raises Problem 403, 404, 409 or 422."""
-    reader = read_once(key.reader(now))
+    reader = key.reader(now)
     if key.user is not None and key.workspace.role_of(reader) not in Member.READING:
         raise Problem(403, "The account of this key may not propose corrections here.")
     memories = Memory.objects.visible_to(reader).filter(workspace=key.workspace)

@@ -25,8 +25,12 @@ _PLACEHOLDER_TIME = datetime(1970, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 
 def with_keys(reader: Reader, *conditions: Callable[[Reader], QuerySet[Any]]) -> Reader:
     """Return the reader with the keys of each `rows(reader)` that has fewer than `MAX_KEYS`."""
-    read = ((rows, tuple(pk for (pk,) in fetch(_first_keys, reader, rows))) for rows in conditions)
-    return replace(reader, keys=tuple(pair for pair in read if len(pair[1]) < MAX_KEYS))
+    read = []
+    for rows in conditions:
+        keys = tuple(sorted(pk for (pk,) in fetch(_first_keys, reader, rows, MAX_KEYS)))
+        if len(keys) < MAX_KEYS:
+            read.append((rows, keys))
+    return replace(reader, keys=tuple(read))
 
 
 def subquery(rows: Callable[[Reader], QuerySet[Any]], reader: Reader) -> Any:
@@ -77,8 +81,10 @@ def _compiled(
         return "", ()
 
 
-def _first_keys(reader: Reader, rows: Callable[[Reader], QuerySet[Any]]) -> QuerySet[Any, Any]:
-    return _keys_of(reader, rows)[:MAX_KEYS]
+def _first_keys(
+    reader: Reader, rows: Callable[[Reader], QuerySet[Any]], limit: int
+) -> QuerySet[Any, Any]:
+    return _keys_of(reader, rows)[:limit]
 
 
 def _keys_of(reader: Reader, rows: Callable[[Reader], QuerySet[Any]]) -> QuerySet[Any, Any]:

@@ -45,7 +45,7 @@ class JobQuerySet(AudienceQuerySet["Job"]):
     def of_workspace(self, workspace: Workspace) -> "JobQuerySet":
         return self.filter(memory__workspace=workspace)
 
-    def listed_in(self, workspace: Workspace) -> "JobQuerySet":
+    def listed_in(self, workspace: Workspace | int) -> "JobQuerySet":
         """Return the same rows as `of_workspace`, for lists in the order of their keys.
 
         SQLite begins a join with the memories and sorts all their jobs. An EXISTS leaves it the

@@ -176,14 +176,13 @@ def sum_by_job(keys: Collection[int]) -> dict[int, Sums]:
 
 
 def sum_this_month(reader: Reader, now: datetime, **of: Any) -> Sums:
-    """Return the sums of readable calls with these values in the current month in UTC.
-
-    The calls are those of one workspace.
-    """
+    """Return the sums of readable calls with these values in the current month in UTC."""
     first = now.astimezone(UTC).date().replace(day=1)
-    for row in fetch(_totals, reader, first, tuple(of.items())):
-        return Sums(**{n: _sum(n, v and int(v)) for n, v in zip(NAMES, row, strict=True)})
-    return Sums()
+    keys = tuple((name, getattr(value, "pk", value)) for name, value in of.items())
+    return total(
+        Sums(**{n: _sum(n, None if v is None else int(v)) for n, v in zip(NAMES, row, strict=True)})
+        for row in fetch(_totals, reader, first, keys)
+    )
 
 
 def _totals(

@@ -13,7 +13,7 @@ from memories.rules.generate.reply_statements import strip_thinking
 from memories.rules.language import is_mostly_japanese
 from memories.rules.memory.drift import has_new_names
 from memories.rules.memory.figures import find_unverified
-from memories.rules.memory.sources import MIN_SCORE, Source, SourceFinder
+from memories.rules.memory.sources import MIN_SCORE, Source, SourceFinder, significant_words
 from memories.rules.summariser import MemoryLine, PromptForm
 
 LIMIT = 400  # tokens of an answer
@@ -38,7 +38,7 @@ _INSTRUCTIONS = {
     ),
 }
 _MIN_FOUND_SCORE = 0.35  # of a text that code finds for a sentence
-_MAX_FOUND = 3  # texts
+MAX_QUOTE = 300  # characters of a longer text
 _STRAY_REFS = re.compile(r"\s*[\[［][\da-f\s,、]+[\]］]")
 _CITED = re.compile(r"(?P<text>[^\[\]\n]+?)\s*(?P<refs>(?:[\[［][\d\s,、]+[\]］]\s*)+)[.。]?")
 _BULLET = re.compile(r"^\s*(?:[-*•・]|\d{1,2}[.)])\s+")
@@ -99,11 +99,12 @@ def parse_answer(
 ) -> list[Sentence]:
     """Return the sentences of a reply that their texts support. Others are dropped.
 
-    In the full form a sentence cites its texts. In the simple form code finds them.
+    In the full form a sentence cites its texts. In the simple form code finds a text for each sentence
+    and quotes it: a small model finds the right text, but loses names, figures and conditions.
     """
     reply = strip_thinking(reply)
     if form is PromptForm.SIMPLE:
-        return check_sentences(_find_texts(reply, texts), texts)
+        return _quote_texts(reply, texts)
     return check_sentences(_parse_sentences(reply), texts)
 
 
@@ -125,16 +126,34 @@ def check_sentences(sentences: Iterable[Sentence], texts: Sequence[NumberedText]
     return checked
 
 
-def _find_texts(reply: str, texts: Sequence[NumberedText]) -> Iterator[Sentence]:
-    """Yield the sentences of a reply with the texts that share most with them."""
+def _quote_texts(reply: str, texts: Sequence[NumberedText]) -> list[Sentence]:
+    """Return for each sentence of a reply the text that shares most with it, in its own words."""
     finder = SourceFinder([text.source for text in texts])
+    quotes: dict[int, Sentence] = {}
     for line in reply.splitlines():
         for sentence in SENTENCE_END.split(_STRAY_REFS.sub("", _BULLET.sub("", line))):
-            scores = {text.number: finder.score(sentence, text.number) for text in texts}
-            refs = sorted(scores, key=lambda ref: (-scores[ref], ref))[:_MAX_FOUND]
-            yield Sentence(
-                sentence.strip(), tuple(ref for ref in refs if scores[ref] >= _MIN_FOUND_SCORE)
-            )
+            best = max(texts, key=lambda text: finder.score(sentence, text.number))
+            if finder.score(sentence, best.number) >= _MIN_FOUND_SCORE:
+                quote = Sentence(_quote(best.text, sentence), (best.number,))
+                quotes.setdefault(best.number, quote)
+    return list(quotes.values())
+
+
+def _quote(text: str, sentence: str) -> str:
+    """Return a text as one line, of a long text the sentences that share most with a sentence."""
+    text = clean_for_model(text)
+    if len(text) <= MAX_QUOTE:
+        return " ".join(text.split())
+    parts = [" ".join(part.split()) for part in SENTENCE_END.split(text)]
+    words = significant_words(sentence)
+    shared = [len(words & significant_words(part)) for part in parts]
+    kept: list[int] = []
+    room = MAX_QUOTE
+    for i in sorted(range(len(parts)), key=lambda i: -shared[i]):
+        if not kept or len(parts[i]) <= room:
+            kept.append(i)
+            room -= len(parts[i])
+    return " ".join(parts[i] for i in sorted(kept)).strip()
 
 
 def _parse_sentences(reply: str) -> Iterator[Sentence]:

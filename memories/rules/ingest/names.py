@@ -2,7 +2,6 @@
 
 import re
 import unicodedata
-from functools import lru_cache
 
 from memories.rules.ingest.invisible import SHAPELESS, strip_invisible
 
@@ -21,7 +20,6 @@ _NUMBERED = re.compile(r"\w\.")  # one character for a digit or a letter and its
 _DOT = re.compile(r"(?<=\w)[.\u2024\u3002\ufe52\uff0e\uff61]+(?=[^\s…])")
 
 
-@lru_cache(maxsize=4096)
 def safe_name(name: str) -> str:
     """Return the name as one line of visible characters without colons, links, mentions and markup.
 

@@ -45,7 +45,7 @@ def get_signals(
         is_stopped=is_stopped,
         is_blocked=has_trouble,
         failing_channels=channels.failing(EXPECTED_CODES).count() if is_connected else 0,
-        failed_jobs=len(fetch(failed_jobs, reader, workspace, COUNT_LIMIT + 1))
+        failed_jobs=len(fetch(failed_job_keys, reader, workspace.pk, COUNT_LIMIT + 1))
         if dead.exists()
         else 0,
     )
@@ -57,7 +57,10 @@ def describe_failed(failed: int) -> str:
     return ngettext("%(n)s job failed.", "%(n)s jobs failed.", failed) % {"n": failed}
 
 
-def failed_jobs(reader: Reader, workspace: Workspace, limit: int) -> QuerySet[Job, Any]:
-    """Return the keys of the failed jobs that the reader may see, for `fetch`."""
+def failed_job_keys(reader: Reader, workspace: int, limit: int) -> QuerySet[Job, Any]:
+    """Return the keys of failed jobs that the reader may see, for `fetch`.
+
+    In no order: a database would check who may read each of them before it sorts them.
+    """
     dead = Job.objects.listed_in(workspace).filter(state=Job.State.DEAD)
-    return dead.shown_to(reader).order_by("-pk").values("pk")[:limit]
+    return dead.shown_to(reader).order_by().values("pk")[:limit]

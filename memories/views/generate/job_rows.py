@@ -1,9 +1,9 @@
 """Jobs as the pages show them: status, reason, remedy and cost.
 
-Two queries read any number of rows: one the jobs, one their costs.
+A few queries read any number of rows: the jobs, and their costs.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -21,6 +21,7 @@ from memories.rules.generate.job_status import Status, WaitReason, status_of
 from memories.views.access.access import WorkspaceAccess
 
 State = Job.State
+CHECKED = 500  # jobs whose readers are checked before those of all others
 
 LABELS: dict[Status, str | Promise] = {
     Status.QUEUED: _("queued"),
@@ -154,6 +155,23 @@ def get_visible_jobs(access: WorkspaceAccess) -> JobQuerySet:
         .select_related("memory__channel", "memory__workspace", "backfill")
         .annotate(has_errors=Case(When(has_errors, then=Value(True)), default=Value(False)))
     )
+
+
+def first_visible(
+    access: WorkspaceAccess, choose: Callable[[JobQuerySet], JobQuerySet], limit: int
+) -> list[Job]:
+    """Return the first visible jobs among those that ``choose`` filters and orders.
+
+    Who may read a job is an expensive rule, and PostgreSQL checks all rows of a list before it sorts
+    them. So only the first `CHECKED` are checked, mostly.
+    """
+    first = choose(Job.objects.listed_in(access.workspace)).values_list("pk", flat=True)
+    keys = list(first[: CHECKED + 1])
+    visible = choose(get_visible_jobs(access))
+    jobs = list(visible.filter(pk__in=keys[:CHECKED])[:limit])
+    if len(jobs) < limit and len(keys) > CHECKED:
+        return list(visible[:limit])
+    return jobs
 
 
 def failed_jobs(jobs: JobQuerySet) -> JobQuerySet:

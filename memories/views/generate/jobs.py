@@ -41,6 +41,7 @@ from memories.views.generate.job_rows import (
     build_rows,
     failed_jobs,
     finished_jobs,
+    first_visible,
     get_visible_jobs,
     open_jobs,
 )
@@ -160,14 +161,14 @@ def _change_jobs(request: UserRequest, access: WorkspaceAccess, verb: str, jobs:
 def _overview(request: UserRequest, access: WorkspaceAccess, jobs: JobQuerySet) -> dict[str, Any]:
     now = timezone.now()
     before = number_or_none(request.GET.get("before", ""))
-    failed_total = _count_limited(failed_jobs(jobs))
+    failed_total = _count_limited(failed_jobs(jobs).order_by())
     open_total = _count_limited(open_jobs(jobs).order_by())
     # Mostly there are none, and the rule of who may read them is an expensive query.
     failed, open_rows, recent = build_rows(
         now,
-        failed_jobs(jobs)[:FAILED_SHOWN] if failed_total else (),
-        open_jobs(jobs)[:OPEN_SHOWN] if open_total else (),
-        finished_jobs(jobs, before)[: RECENT_SHOWN + 1],
+        first_visible(access, failed_jobs, FAILED_SHOWN) if failed_total else (),
+        first_visible(access, open_jobs, OPEN_SHOWN) if open_total else (),
+        first_visible(access, lambda jobs: finished_jobs(jobs, before), RECENT_SHOWN + 1),
     )
     followed = access.readable_channels.followed().select_related("sync")
     if not access.workspace.connected_at:

@@ -80,7 +80,7 @@ def test_a_model_that_gives_no_sources_is_asked_in_the_simple_form(
     ask(QUESTION, workspace, Reader.public(MONDAY), MONDAY, model)
     Endpoint.objects.update(form=PromptForm.SIMPLE)
     answer = ask(QUESTION, workspace, Reader.public(MONDAY), MONDAY, model)
-    assert [sentence.text for sentence in answer.sentences or ()] == [f"{GOOD}."]
+    assert [sentence.text for sentence in answer.sentences or ()] == [f"Decided: {GOOD}."]
     assert "UNKNOWN" not in endpoint.prompt()[1]
 
 

@@ -4,7 +4,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from memories.rules.ask.answer import NumberedText, Sentence, build_prompt, parse_answer
+from memories.rules.ask.answer import (
+    MAX_QUOTE,
+    NumberedText,
+    Sentence,
+    build_prompt,
+    parse_answer,
+)
 from memories.rules.summariser import PromptForm
 
 AT = datetime(2026, 11, 20, 9, tzinfo=UTC)
@@ -46,33 +52,40 @@ def test_a_sentence_keeps_only_the_texts_that_support_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("reply", "expected"),
+    ("reply", "numbers"),
     [
-        (
-            "Kazoe 3 launches on 26 November. The budget of the stand is 900 euros.",
-            [
-                ("Kazoe 3 launches on 26 November.", (1,)),
-                ("The budget of the stand is 900 euros.", (2,)),
-            ],
-        ),
-        ("公開は11月26日に決まりました。[4a9d2a45]", [("公開は11月26日に決まりました。", (3,))]),
-        ("The stand costs 1,200 euros.", []),  # another figure
-        ("The stand has 2.6 meters, and 900 euros.", []),
-        ("The budget of the stand of Morino is 900 euros.", []),  # another name
-        (
-            "The budget of the stand, as ben wrote, is 900 euros.",
-            [("The budget of the stand, as ben wrote, is 900 euros.", (2,))],
-        ),
+        ("The budget of the stand is 900 euros. Kazoe 3 launches on 26 November.", [2, 1]),
+        ("Kazoe 3 launches on 26 November.\n- Kazoe 3 is launched then.", [1]),
+        ("公開は11月26日に決まりました。[4a9d2a45]", [3]),
+        ("The stand costs 1,200 euros.", [2]),  # another figure
+        ("The budget of the stand of Morino is 900 euros.", [2]),  # another name
         ("Weather is fine in Kanazawa.", []),
         ("UNKNOWN", []),
         ("UNKNOWN [1, 3]", []),
+        ("", []),
     ],
 )
-def test_code_finds_the_texts_of_the_simple_form(
-    reply: str, expected: list[tuple[str, tuple[int, ...]]]
+def test_the_simple_form_quotes_the_texts_that_a_reply_repeats(
+    reply: str, numbers: list[int]
 ) -> None:
     sentences = parse_answer(reply, TEXTS, PromptForm.SIMPLE)
-    assert sentences == [Sentence(text, refs) for text, refs in expected]
+    assert sentences == [Sentence(TEXTS[n - 1].text, (n,)) for n in numbers]
+
+
+def test_of_a_long_text_the_nearest_sentences_are_quoted() -> None:
+    filler = [f"Nobody mentioned topic {n} of the agenda at all." for n in range(20)]
+    text = " ".join([*filler[:9], "The stand has\n900 euros.", *filler[9:], "The stand is blue."])
+    [sentence] = parse_answer(
+        "The blue stand has 900 euros.", [NumberedText(7, text, AT)], PromptForm.SIMPLE
+    )
+    assert "The stand has 900 euros." in sentence.text and "The stand is blue." in sentence.text
+    assert len(sentence.text) <= MAX_QUOTE + len(filler) and sentence.refs == (7,)
+
+
+def test_a_quote_has_no_secret() -> None:
+    text = NumberedText(1, "The key of the shop is sk-proj-Ab12Cd34Ef56Gh78Ij90Kl12Mn34Op56", AT)
+    [sentence] = parse_answer("The key of the shop is known.", [text], PromptForm.SIMPLE)
+    assert "sk-proj" not in sentence.text
 
 
 def test_the_simple_form_requests_no_numbers_and_ends_with_the_newest_text() -> None:
