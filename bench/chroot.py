@@ -43,7 +43,7 @@ class Chroot:
         mounts = [f"mount -t proc proc {self.root}/proc", f"mount --rbind /dev {self.root}/dev"]
         for share in self.shares:
             inside = shlex.quote(f"{self.root}{share}")
-            mounts.append(f"mkdir -p {inside} && mount --rbind {shlex.quote(share)} {inside}")
+            mounts.append(f"mkdir -p {inside} && mount --bind -o ro {shlex.quote(share)} {inside}")
         settings = [f"{key}={value}" for key, value in (self.environment | variables).items()]
         inside_words = ["sh", "-c", f'cd {self.folder} && exec "$@"', "sh", *words]
         entered = ["chroot", f"--userspec={self.user}:{self.user}", str(self.root)]
@@ -146,14 +146,16 @@ def try_image(build: Chroot, image: Chroot) -> None:
             system.environment |= variables_of(arguments, system.environment)
         elif word == "USER":
             system.user = arguments
+            rows = (system.root / "etc" / "passwd").read_text().splitlines()
+            [home] = [row.split(":")[5] for row in rows if row.split(":")[2] == arguments]
+            system.environment["HOME"] = home
         elif word in ("HEALTHCHECK", "CMD"):
             command = json.loads(arguments[arguments.index("[") :])
             if word == "HEALTHCHECK":
                 health = command
     system.run("memoryhub", "demo", "--no-serve")
-    variables = {"MEMORYHUB_URL": "http://localhost:8000", "HOME": "/data"}
     served = [word.replace("--port 8000", "--port {port}") for word in command]
-    with system.running(*served, **variables) as url:
+    with system.running(*served, MEMORYHUB_URL="http://localhost:8000") as url:
         check_over_http(url)
         port = url.rpartition(":")[2]
         system.run(*(word.replace(":8000/", f":{port}/") for word in health))

@@ -2,8 +2,10 @@
 
 import json
 from collections.abc import Sequence
+from hashlib import sha256
 from typing import Any
 
+from django.core.cache import cache
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
@@ -36,6 +38,7 @@ from memories.views.paths import full_url
 from memories.views.search.passages import ShownPassage, show_passages
 
 SHARE = "slack_commands-share"
+SHARED_ONCE = 600  # seconds in which a person posts the same answer once
 DAY = next(iter(PERIODS))  # the period without another one
 
 
@@ -154,16 +157,21 @@ def _share_button(caller: Caller, question: str, result: Answer) -> list[Block]:
 def share(caller: Caller) -> Block:
     """Return the answer for the whole channel, if everybody there may read all its texts now.
 
-    It is sent once, because a response without a confirmation may have arrived.
+    It is sent once, because a response without a confirmation may have arrived, and a person may
+    press twice.
     """
-    if caller.request.attempt > 1:
+    request = caller.request
+    words = f"{request.team} {request.channel} {request.user} {request.text}"
+    key = f"shared:{sha256(words.encode()).hexdigest()}"
+    if request.attempt > 1:
+        cache.delete(key)
         return answer(
             _(
                 "Slack did not confirm that the answer was posted. If it is not in the channel, "
                 "share it again."
             )
         )
-    value: dict[str, Any] = load_object(caller.request.text)
+    value: dict[str, Any] = load_object(request.text)
     keys = [str(key) for key in value.get("keys", [])]
     passages = _shareable(caller, keys)
     given = [Sentence(str(text), tuple(refs)) for text, refs in value.get("answer", [])]
@@ -175,6 +183,8 @@ def share(caller: Caller) -> Block:
                 "or one of them has changed. Ask again to see what holds now."
             )
         )
+    if not cache.add(key, True, SHARED_ONCE):
+        return answer(_("This answer was shared a moment ago."))
     question = str(value.get("q", ""))[:MAX_QUESTION]
     text = _("Answer to “%(question)s”") % {"question": question}
     blocks = answer_blocks(question, Answer(passages, sentences or None))

@@ -110,6 +110,14 @@ class TestShare:
         assert "We launch on Monday" in str(post["blocks"])
         assert f"<@{team.id_of('mika')}>" in str(post["blocks"])
 
+    def test_an_answer_is_shared_once(self, team: Team) -> None:
+        team.cast.public.memberships.all().delete()  # the guest leaves
+        shown = team.say("mika", "ask When do we launch?")
+        for _ in range(2):
+            team.press("mika", shown, SHARE)
+        assert len(team.slack.posts(OPEN)) == 1
+        assert "a moment ago" in str(team.slack.shown_to(team.id_of("mika"))[-1])
+
     def test_a_question_notifies_nobody(self, team: Team) -> None:
         team.cast.public.memberships.all().delete()  # the guest leaves
         shown = team.say("mika", "ask <!channel> When do we launch?")

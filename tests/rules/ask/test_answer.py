@@ -9,6 +9,7 @@ from memories.rules.ask.answer import (
     NumberedText,
     Sentence,
     build_prompt,
+    check_sentences,
     parse_answer,
 )
 from memories.rules.summariser import PromptForm
@@ -70,6 +71,7 @@ def test_the_simple_form_quotes_the_texts_that_a_reply_repeats(
 ) -> None:
     sentences = parse_answer(reply, TEXTS, PromptForm.SIMPLE)
     assert sentences == [Sentence(TEXTS[n - 1].text, (n,)) for n in numbers]
+    assert check_sentences(sentences, TEXTS) == sentences  # as before an answer is shared
 
 
 def test_of_a_long_text_the_nearest_sentences_are_quoted() -> None:
