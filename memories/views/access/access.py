@@ -270,9 +270,9 @@ def waiting_lines(reader: Reader, workspace: int, limit: int) -> QuerySet[Quaran
     return waiting.visible_to(reader).order_by().values("pk")[:limit]
 
 
-def format_count(number: int) -> str:
-    """Return the number as text, with a plus sign above `COUNTED`."""
-    return f"{COUNTED}+" if number > COUNTED else str(number)
+def format_count(number: int, limit: int = COUNTED) -> str:
+    """Return the number as text, with a plus sign above the limit."""
+    return f"{limit:,}+" if number > limit else f"{number:,}"
 
 
 def reader_of(request: UserRequest) -> Reader:
