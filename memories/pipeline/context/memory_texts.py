@@ -88,7 +88,7 @@ def published(versions: Sequence[MemoryVersion], settings: MemorySettings) -> li
     ]
 
 
-def restore_versions(versions: list[MemoryVersion], at: datetime) -> list[MemoryVersion]:
+def apply_earlier_wordings(versions: list[MemoryVersion], at: datetime) -> list[MemoryVersion]:
     """Give the versions the text and the line facts that they had at a time. Two queries."""
     EarlierWording.objects.load_into(versions, at)
     lines_then = [line for version in versions for line in version.lines_then or ()]
