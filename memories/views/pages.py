@@ -173,7 +173,7 @@ def banners(access: WorkspaceAccess) -> dict[str, Any]:
     grants: list[AccessGrant] = []
     if access.reader.is_operator:
         grants = list(AccessGrant.objects.active_for(access.reader).of_workspace(access.workspace))
-    return {"trouble": access.trouble, "stopped": access.stopped, "grants": grants}
+    return {"blocker": access.blocker, "stopped": access.stopped, "grants": grants}
 
 
 def render_part(

@@ -26,7 +26,7 @@ def get_signals(
     now: datetime,
     *,
     is_member: bool,
-    has_trouble: bool,
+    is_blocked: bool,
     is_stopped: bool,
 ) -> HealthSignals:
     """Return the signals of a workspace's health. Guests may not see that of the worker.
@@ -43,7 +43,7 @@ def get_signals(
         synced_at=synced_at,
         is_late=synced_at is not None and workspace.is_late(now - synced_at),
         is_stopped=is_stopped,
-        is_blocked=has_trouble,
+        is_blocked=is_blocked,
         failing_channels=channels.failing(EXPECTED_CODES).count() if is_connected else 0,
         failed_jobs=len(fetch(failed_job_keys, reader, workspace.pk, COUNT_LIMIT + 1))
         if dead.exists()

@@ -237,16 +237,16 @@ def _with_coverage(
 
 
 def _health(access: WorkspaceAccess, now: datetime) -> dict[str, Any]:
-    signs, again_at = access.signs, access.workspace.next_sync_at
-    problems = [str(problem) for problem in find_problems(signs, now)]
+    signals, again_at = access.health_signals, access.workspace.next_sync_at
+    problems = [str(problem) for problem in find_problems(signals, now)]
     return {
         "problems": problems,
-        "is_connected": signs.is_connected,
-        "synced_at": signs.synced_at,
+        "is_connected": signals.is_connected,
+        "synced_at": signals.synced_at,
         "next_at": again_at if again_at and again_at > now else None,
-        "worker_at": signs.worker_at if "worker" in problems else None,
-        "failing": signs.failing_channels,
-        "failed": describe_failed(signs.failed_jobs),
+        "worker_at": signals.worker_at if "worker" in problems else None,
+        "failing": signals.failing_channels,
+        "failed": describe_failed(signals.failed_jobs),
     }
 
 
