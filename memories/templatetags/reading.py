@@ -287,7 +287,7 @@ def icon(name: str, label: str = "") -> SafeString:
 def author_icon(kind: str) -> SafeString:
     """Return the icon of a version's author. ``kind`` is from `author_kind`."""
     return format_html(
-        '<svg class="knot knot-{0}" aria-hidden="true"><use href="{1}#knot-{0}"></use></svg>',
+        '<svg class="author-icon author-icon-{0}" aria-hidden="true"><use href="{1}#author-icon-{0}"></use></svg>',
         kind,
         static("memories/icons.svg"),
     )

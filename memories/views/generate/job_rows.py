@@ -35,8 +35,8 @@ LABELS: dict[Status, str | Promise] = {
     Status.REPLACED: _("replaced by a newer job"),
 }
 ICONS = {
-    Status.QUEUED: "knot-provisional",
-    Status.RUNNING: "knot-model",
+    Status.QUEUED: "author-icon-provisional",
+    Status.RUNNING: "author-icon-model",
     Status.WAITING: "clock",
     Status.PAUSED: "pause",
     Status.DONE: "check",
