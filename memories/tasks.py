@@ -126,7 +126,11 @@ def redact_task_errors(task: Callable[P, None]) -> Callable[P, None]:
 
 @redact_task_errors
 def tick() -> None:
-    """Queue what is due: syncs, events, passes, imports and a probe."""
+    """Record a heartbeat, queue what is due, and delete old rows.
+
+    It queues syncs, events, requests from Slack, passes, imports, webhooks and a probe. It deletes
+    old events, and revision rows when there are many.
+    """
     now = timezone.now()
     Heartbeat.objects.beat(settings.MEMORYHUB_WORKER_NAME or "worker", now)
     for workspace in Workspace.objects.due_for_sync(now):

@@ -19,7 +19,7 @@ from prometheus_client.multiprocess import MultiProcessCollector
 
 from memories.pipeline.metrics import DatabaseCollector
 
-KINDS = {"static": "static", "api": "api", "mcp": "mcp", "admin": "admin", "slack": "slack"}
+KINDS = ("static", "api", "mcp", "admin", "slack")  # first parts of paths
 PAGE = "page"  # every other kind
 PROBES = ("livez", "readyz", "metrics")
 
@@ -41,7 +41,7 @@ def measure_requests(
     """
     if not settings.MEMORYHUB_METRICS_KEY:
         raise MiddlewareNotUsed
-    for kind in (*KINDS.values(), PAGE):
+    for kind in (*KINDS, PAGE):
         REQUESTS.labels(kind, "5xx")
 
     def middleware(request: HttpRequest) -> HttpResponse:
@@ -51,7 +51,8 @@ def measure_requests(
         if first not in PROBES:
             status = f"{response.status_code // 100}xx"
             seconds = time.perf_counter() - began
-            REQUESTS.labels(KINDS.get(first, PAGE), status).observe(seconds)
+            kind = first if first in KINDS else PAGE
+            REQUESTS.labels(kind, status).observe(seconds)
         return response
 
     return middleware

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 from asgiref.sync import sync_to_async
 from django.db.models import Exists, OuterRef
+from django.urls import reverse
 from django.utils import timezone
 from mcp import types
 from mcp.server import MCPServer
@@ -205,7 +206,7 @@ class _Tools:
             {"id": f"line-{line.pk}", "text": strip_invisible(line.text)}
             for line in version.lines.all()
         ]
-        url = paths.full_url(f"/v/{version.pk}/")
+        url = paths.full_url(reverse("versions-detail", args=[version.pk]))
         all_sources = Message.objects.filter(lines__version=version).distinct()
         readable = readable_messages(reader, key.workspace).filter(pk__in=all_sources.values("pk"))
         messages = list(readable.in_order()[:MOST_SOURCES])
@@ -217,7 +218,7 @@ class _Tools:
     def _note(self, key: ReadsAs, pk: int) -> "_Document":
         reader = key.reader(timezone.now())
         note = get_or_404(Note.objects.in_use(key.workspace).visible_to(reader), pk=pk)
-        url = paths.full_url(f"/w/{key.workspace.slug}/notes/{note.pk}/")
+        url = paths.full_url(reverse("notes-detail", args=[key.workspace.slug, note.pk]))
         messages = list(readable_messages(reader, key.workspace).filter(pk=note.source_id or 0))
         sources = serialize.messages_out(messages, key.workspace, reader)
         withheld = (note.source_id is not None) - len(messages)
@@ -231,7 +232,8 @@ class _Tools:
             "kind": line.kind,
             "since": from_micros(line.at_us).isoformat() if line.at_us else None,
         } | _sources(sources.messages, sources.withheld)
-        return line.text, line.text, paths.full_url(f"/v/{line.version_id}/sources/"), metadata
+        url = paths.full_url(reverse("versions-sources", args=[line.version_id]))
+        return line.text, line.text, url, metadata
 
     def whats_new(self, since: str, channel: str = "") -> str:
         """List what changed in the memories since an ISO 8601 moment, newest first, with dates.
@@ -280,7 +282,7 @@ class _Tools:
         except ValueError as error:
             raise Problem(422, "text is empty or too long.") from error
         note = write_note(key, given, timezone.now())
-        url = paths.full_url(f"/w/{key.workspace.slug}/notes/{note.pk}/")
+        url = paths.full_url(reverse("notes-detail", args=[key.workspace.slug, note.pk]))
         return json.dumps({"id": f"note-{note.pk}", "url": url})
 
     def propose_correction(

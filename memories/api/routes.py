@@ -303,8 +303,9 @@ def status(request: HttpRequest) -> StatusOut:
         newest_version_at=rows.aggregate(at=Max("created_at"))["at"],
         unremembered_messages=waiting.count(),
         synced_at=workspace.synced_at,
-        worker_at=access.signs.worker_at if is_member else None,
+        worker_at=access.health_signals.worker_at if is_member else None,
         problems=[
-            serialize.problem_out(problem) for problem in find_problems(access.signs, access.now)
+            serialize.problem_out(problem)
+            for problem in find_problems(access.health_signals, access.now)
         ],
     )

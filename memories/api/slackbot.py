@@ -15,7 +15,7 @@ from memories.pipeline.ingest.requests import REFUSALS, find_refusal, workspace_
 from memories.rules.ingest.message_text import as_dict
 from memories.rules.ingest.references import load_object
 from memories.rules.ingest.slack_objects import parse_slack_id
-from memories.rules.slack_app.payloads import SLACKBOT, AppRequest
+from memories.rules.slack_app.payloads import MCP, AppRequest
 from memories.slack_app.callers import Caller, find_caller
 
 logger = logging.getLogger(__name__)
@@ -54,7 +54,7 @@ def signed_request(request: HttpRequest) -> AppRequest:
     params = as_dict(load_object(request.body.decode()).get("params"))
     slack = as_dict(as_dict(params.get("_meta")).get("slack"))
     team, user = parse_slack_id(slack.get("team_id")), parse_slack_id(slack.get("user_id"))
-    app_request = AppRequest(key="", kind=SLACKBOT, team=team or "", user=user or "")
+    app_request = AppRequest(key="", kind=MCP, team=team or "", user=user or "")
     check_rate(request, (app_request.team, app_request.user), REQUESTS_PER_MINUTE, now)
     logger.info("Slackbot for %s in %s: %s", app_request.user, app_request.team, request.path)
     return app_request

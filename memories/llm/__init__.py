@@ -5,16 +5,9 @@ from functools import cache
 from memories.llm.model import ModelSummariser
 from memories.llm.offline import OfflineSummariser
 from memories.rules.generate.reply import format_with_refs
-from memories.rules.summariser import (
-    Reply,
-    ReplyLine,
-    Request,
-    RequestStrategy,
-    Summariser,
-    SummariserError,
-)
+from memories.rules.summariser import Reply, ReplyLine, Request, RequestStrategy, Summariser
 
-__all__ = ["ModelSummariser", "OfflineSummariser", "SummariserError", "get_summariser", "summarise"]
+__all__ = ["ModelSummariser", "OfflineSummariser", "get_summariser", "summarise"]
 
 
 @cache

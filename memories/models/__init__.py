@@ -1,4 +1,4 @@
-"""What is kept."""
+"""All models, and the values and errors that callers need."""
 
 from memories.models.access import audience
 from memories.models.access.access_grants import AccessGrant

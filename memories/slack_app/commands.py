@@ -18,7 +18,7 @@ from memories.rules.ask.ranking import BEST
 from memories.rules.backfill_input import InvalidInput
 from memories.rules.ingest.markup import escape
 from memories.rules.ingest.references import load_object
-from memories.rules.memory.catch_up import PERIODS, parse_since
+from memories.rules.memory.catch_up import parse_since
 from memories.rules.notes.fields import InvalidNote
 from memories.rules.slack_app.blocks import (
     MAX_VALUE,
@@ -39,7 +39,7 @@ from memories.views.search.passages import ShownPassage, show_passages
 
 SHARE = "slack_commands-share"
 SHARED_ONCE = 600  # seconds in which a person posts the same answer once
-DAY = next(iter(PERIODS))  # the period without another one
+DEFAULT_PERIOD = "24h"
 
 
 def run_command(caller: Caller) -> Block:
@@ -47,7 +47,7 @@ def run_command(caller: Caller) -> Block:
     verb, argument = parse_command(caller.request.text)
     match verb:
         case "catch up":
-            return _catch_up(caller, argument or DAY)
+            return _catch_up(caller, argument or DEFAULT_PERIOD)
         case "ask":
             return _ask(caller, argument)
         case "note":

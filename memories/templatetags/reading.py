@@ -17,6 +17,7 @@ from django.utils.translation import get_language, gettext_lazy, ngettext
 from django.utils.translation import gettext as _
 
 from memories.models import MemoryVersion, User
+from memories.models.access.users import user_name
 from memories.rules.generate.segments import Trigger
 from memories.rules.ingest.timestamps import from_micros
 from memories.rules.memory.lines import digest_of, strip_bullet
@@ -25,7 +26,6 @@ from memories.views import paths
 from memories.views.ingest.messages import topic_words
 from memories.views.keys import KEYS
 from memories.views.memory.display import author_kind, who_wrote
-from memories.views.memory.line_display import user_name
 from memories.views.texts import in_its_language, line_text, message_text, text_lang
 
 register = template.Library()
@@ -287,7 +287,7 @@ def icon(name: str, label: str = "") -> SafeString:
 def author_icon(kind: str) -> SafeString:
     """Return the icon of a version's author. ``kind`` is from `author_kind`."""
     return format_html(
-        '<svg class="knot knot-{0}" aria-hidden="true"><use href="{1}#knot-{0}"></use></svg>',
+        '<svg class="author-icon author-icon-{0}" aria-hidden="true"><use href="{1}#author-icon-{0}"></use></svg>',
         kind,
         static("memories/icons.svg"),
     )

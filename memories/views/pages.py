@@ -27,7 +27,7 @@ from memories.rules.memory.lines import digest_of
 from memories.views.access.access import UserRequest, WorkspaceAccess
 
 # Fields of forms that hold long texts. The page of all proposals has one for each of them.
-TYPED = re.compile("title|content|text|text-of-.+|yours|right|reason|source")
+TYPED = re.compile("title|content|text|text-of-.+|yours|reason|source")
 STOP_POLLING = 286  # the status that stops polling in htmx
 
 
@@ -173,7 +173,7 @@ def banners(access: WorkspaceAccess) -> dict[str, Any]:
     grants: list[AccessGrant] = []
     if access.reader.is_operator:
         grants = list(AccessGrant.objects.active_for(access.reader).of_workspace(access.workspace))
-    return {"trouble": access.trouble, "stopped": access.stopped, "grants": grants}
+    return {"blocker": access.blocker, "stopped": access.stopped, "grants": grants}
 
 
 def render_part(

@@ -128,7 +128,7 @@ def test_not_by_colour_alone(page: Page, story: Story) -> None:
     sign_in(page, story)
     pages = story.pages()
     page.goto(story.at(pages["versions"]))
-    shapes = page.locator(".knot use").evaluate_all(
+    shapes = page.locator(".author-icon use").evaluate_all(
         "all => all.map(one => one.getAttribute('href'))"
     )
     assert len(set(shapes)) == 3  # the model, a person, a restore

@@ -93,7 +93,7 @@ class TestRotation:
         settings.MEMORYHUB_KEYS = [new, old]
         with pytest.raises(CommandError, match="token of one:"):
             run("rotate_keys")
-        assert SlackConnection.objects.get(workspace__slug="two").reseal() is False
+        assert SlackConnection.objects.get(workspace__slug="two").reencrypt() is False
 
     def test_there_is_no_token(self, run) -> None:
         assert run("rotate_keys")[0].startswith("0 encrypted again")

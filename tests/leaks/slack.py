@@ -27,9 +27,9 @@ from memories.rules.slack_app.payloads import (
     COMMAND,
     HOME,
     LINKS,
+    MCP,
     REACTION,
     SHORTCUT,
-    SLACKBOT,
     AppRequest,
 )
 from memories.slack_app.answers import answer_request
@@ -59,7 +59,7 @@ def slack_asks(world: World, typed: str) -> Iterator[tuple[str, str, AppRequest]
             yield OWN, place, AppRequest(**fields, kind=COMMAND, text=text)
         yield OWN, place, AppRequest(**fields, kind=DIGEST)
         yield ALL, place, AppRequest(**fields, kind=DIGEST)
-        yield OWN, place, AppRequest(**fields, kind=SLACKBOT, text=typed)
+        yield OWN, place, AppRequest(**fields, kind=MCP, text=typed)
         yield ALL, place, AppRequest(**fields, kind=LINKS, links=links)
         yield ALL, place, AppRequest(**fields, kind=COMMAND, text=QUESTION)
         for key in keys:
@@ -94,7 +94,7 @@ def see(world: World, role: str, who: str, place: str, request: AppRequest) -> s
         owner = world.channels[place] if who == ALL else person
         since = timezone.now() - timedelta(days=3650)
         return json.dumps(build_digest(owner, since, timezone.now()) if owner else "")
-    if request.kind == SLACKBOT:
+    if request.kind == MCP:
         return _see_by_slackbot(world, AppRequest(**values))
     if who == ALL and request.kind == COMMAND:
         values |= {"kind": BUTTON, "name": SHARE, "text": _share_value(world, values)}

@@ -106,18 +106,6 @@ class FakeWorkspace:
             event = {"type": "channel_shared", "connected_team_id": team_id, "channel": channel_id}
             self._send(event)
 
-    def unshare(self, channel_id: str, team_id: str) -> None:
-        with self._lock:
-            channel = self.channels[channel_id]
-            channel.shared_with.remove(team_id)
-            event = {
-                "type": "channel_unshared",
-                "previously_connected_team_id": team_id,
-                "channel": channel_id,
-                "is_ext_shared": bool(channel.shared_with),
-            }
-            self._send(event)
-
     def join(self, channel_id: str, user: str) -> None:
         self._change_membership(channel_id, user, joined=True)
 
@@ -216,11 +204,6 @@ class FakeWorkspace:
             self.token_error = "account_inactive"
             self._send({"type": "tokens_revoked", "tokens": {"oauth": [], "bot": [BOT_USER]}})
             self._send({"type": "app_uninstalled"})
-
-    def revoke_token(self) -> None:
-        with self._lock:
-            self.token_error = "token_revoked"
-            self._send({"type": "tokens_revoked", "tokens": {"oauth": [], "bot": [BOT_USER]}})
 
     # Events
 

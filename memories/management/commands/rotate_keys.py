@@ -43,9 +43,9 @@ class Command(BaseCommand):
             self.stderr.write(STEPS.format(file=settings.MEMORYHUB_VAR / "keys"))
             return
         changed, unchanged, failures = 0, 0, []
-        for name, reseal in self._secrets():
+        for name, reencrypt in self._secrets():
             try:
-                if reseal():
+                if reencrypt():
                     changed += 1
                 else:
                     unchanged += 1
@@ -63,9 +63,9 @@ class Command(BaseCommand):
     def _secrets(self) -> Iterator[tuple[str, Callable[[], bool]]]:
         """Yield the name of each secret, and a function that encrypts it and returns if it changed."""
         for connection in SlackConnection.objects.with_token().select_related("workspace"):
-            yield f"token of {connection.workspace.slug}", connection.reseal
+            yield f"token of {connection.workspace.slug}", connection.reencrypt
         for server in ModelServer.objects.exclude(encrypted_key=""):
-            yield "key of the model", server.reseal
+            yield "key of the model", server.reencrypt
         for factor in second_factors.with_secrets():
             yield (
                 f"second factor of {factor.user.get_username()}",

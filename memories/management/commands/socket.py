@@ -19,12 +19,12 @@ from memories.rules.slack_app.payloads import COMMAND, parse_request
 from memories.slack.socket import Socket
 from memories.slack.web import SlackError
 from memories.tasks import schedule_received, schedule_request
+from memoryhub.supervise import STOP_SIGNALS
 
 logger = logging.getLogger(__name__)
 
 POLL_SECONDS = 1.0
 MAX_PAUSE = 60.0  # seconds between two attempts to connect
-STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 class Command(BaseCommand):

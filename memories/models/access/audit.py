@@ -26,8 +26,9 @@ class AuditQuerySet(AudienceQuerySet["AuditEvent"]):
         subject: str = "",
         **details: Any,
     ) -> "AuditEvent":
-        """Add an event in the transaction of the change. Without ``by`` it comes from a command.
+        """Add an event in the transaction of the change.
 
+        ``by`` is None for a command, for a failed sign-in, and for a change that the hub makes itself.
         ``details`` hold names, numbers and settings, never texts of people.
         """
         return self.create(

@@ -62,6 +62,11 @@ class User(AbstractUser):
         return self.is_operator and no_operator_except([self.pk])
 
 
+def user_name(user: User | None) -> str:
+    """Return the full name of the user, or else the user name."""
+    return (user.get_full_name() or user.get_username()) if user else ""
+
+
 def find_by_username(name: str) -> User | None:
     """Return the account with this user name in any spelling, as the sign-in finds it.
 

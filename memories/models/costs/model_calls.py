@@ -56,13 +56,14 @@ class ModelCallQuerySet(AudienceQuerySet["ModelCall"]):
 
 
 class ModelCall(models.Model):
-    """The call for one claim of a job. A long input takes several requests.
+    """The call of one claim of a job, or of a probe or a question: then ``job`` is null.
 
+    A long input takes several requests.
     ``tokens`` and ``micros`` are the upper bound until the reply is stored, then the usage.
     ``micros`` is null for a model without a price.
     """
 
-    # A call counts after its job was deleted.
+    # Also null after the job was deleted: its calls still count.
     job = models.ForeignKey(
         Job,
         on_delete=models.SET_NULL,

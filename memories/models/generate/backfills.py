@@ -136,7 +136,7 @@ class Backfill(models.Model):
 
     @property
     def cap_text(self) -> str:
-        """The cap in the form that `rules.costs.backfill_input.parse_cap` reads."""
+        """The cap in the form that `rules.backfill_input.parse_cap` reads."""
         if self.cap_micros is not None:
             return f"${self.cap_micros / MICROS:.6f}".rstrip("0").rstrip(".")
         return "" if self.cap_tokens is None else str(self.cap_tokens)

@@ -67,8 +67,10 @@ class ModelServer(models.Model):
         self.save()
         AuditEvent.objects.record("model", by=by, subject=model, base_url=base_url)
 
-    def reseal(self) -> bool:
+    def reencrypt(self) -> bool:
         """Encrypt the key with the first of MEMORYHUB_KEYS. Return False if it is so already."""
-        resealed = encryption.reencrypt(self.encrypted_key, settings.MEMORYHUB_KEYS)
+        reencrypted = encryption.reencrypt(self.encrypted_key, settings.MEMORYHUB_KEYS)
         unchanged = ModelServer.objects.filter(pk=self.pk, encrypted_key=self.encrypted_key)
-        return resealed != self.encrypted_key and bool(unchanged.update(encrypted_key=resealed))
+        return reencrypted != self.encrypted_key and bool(
+            unchanged.update(encrypted_key=reencrypted)
+        )

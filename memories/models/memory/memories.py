@@ -16,10 +16,15 @@ from memories.models.access.workspaces import Workspace
 from memories.models.ingest.channels import Channel
 from memories.models.memory.earlier_wordings import EarlierWording
 from memories.models.memory.lines import Audience, Line, LineQuerySet
-from memories.models.memory.new_version import ChangedSince, NewVersion, StaleBase, Unchanged
+from memories.models.memory.new_version import (
+    ChangedSince,
+    NewVersion,
+    StaleBase,
+    Unchanged,
+    number_and_revision,
+)
 from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory import compare
-from memories.rules.memory import lines as line_rules
 from memories.rules.memory.identity import (
     VALID_MEMORY_COMBINATIONS,
     WORKSPACE_SCOPE_ID,
@@ -27,7 +32,7 @@ from memories.rules.memory.identity import (
     MemoryType,
     make_thread_scope_id,
 )
-from memories.rules.memory.lines import Origin, strip_bullet
+from memories.rules.memory.lines import Origin, restore_text, revise_lines, split_text, strip_bullet
 
 if TYPE_CHECKING:
     from memories.models.memory.versions import MemoryVersion
@@ -66,13 +71,10 @@ class MemoryQuerySet(AudienceQuerySet["Memory"]):
 
     def of_thread(self, channel: Channel, thread_ts: str) -> "Memory":
         """Return the short-term memory of a thread. Create it on first use."""
+        scope_id = make_thread_scope_id(channel.slack_id, thread_ts)
+        place = {"channel": channel, "thread_ts": thread_ts}
         return self._get_or_create(
-            channel.workspace,
-            MemoryScope.THREAD,
-            make_thread_scope_id(channel.slack_id, thread_ts),
-            MemoryType.SHORT_TERM,
-            channel=channel,
-            thread_ts=thread_ts,
+            channel.workspace, MemoryScope.THREAD, scope_id, MemoryType.SHORT_TERM, **place
         )
 
     def _get_or_create(
@@ -246,17 +248,17 @@ class Memory(models.Model):
         text is the same, and ValueError if it is empty (rule 8).
         """
         text = normalize_newlines(text).strip("\n")
-        if not line_rules.split_text(text):
+        if not split_text(text):
             raise ValueError("The edit has no text.")
         base = self.get_seen_version(based_on, revision)
         if base is not None:
             if text == base.content:
                 raise Unchanged
             text = base.without_redacted(text)
-            if not line_rules.split_text(text):
+            if not split_text(text):
                 raise ValueError("The edit contains only forgotten text.")
         current = base.line_values() if base else []
-        lines = line_rules.revise_lines(current, text, by.pk if by else None)
+        lines = revise_lines(current, text, by.pk if by else None)
         version = self.add_version_by_person(
             base, by, Origin.PERSON, lines=lines, content=text, audience=audience
         )
@@ -316,7 +318,7 @@ class Memory(models.Model):
             raise ChangedSince
         text = base.without_redacted(text)
         current = base.line_values()
-        lines = line_rules.restore_text(current, older.line_values(), text)
+        lines = restore_text(current, older.line_values(), text)
         if lines is None:  # a redacted line is not restored
             raise ChangedSince
         if not lines:
@@ -392,8 +394,7 @@ class Memory(models.Model):
         the head: after a late backfill the newest number belongs to an older period.
         """
         self.lock()
-        current = self.current
-        current_number, current_revision = (current.number, current.revision) if current else (0, 0)
+        current_number, current_revision = number_and_revision(self.current)
         if number != current_number or revision not in (None, current_revision):
-            raise StaleBase(current)
-        return current
+            raise StaleBase(self.current)
+        return self.current

@@ -107,14 +107,16 @@ class SlackConnection(models.Model):
             return
         self._reset(token)
 
-    def reseal(self) -> bool:
+    def reencrypt(self) -> bool:
         """Encrypt the stored token with the first key. Raises `DecryptionError`.
 
         Return False if it is encrypted so already, or if another token was stored meanwhile.
         """
-        resealed = encryption.reencrypt(self.encrypted_token, settings.MEMORYHUB_KEYS)
+        reencrypted = encryption.reencrypt(self.encrypted_token, settings.MEMORYHUB_KEYS)
         unchanged = SlackConnection.objects.filter(pk=self.pk, encrypted_token=self.encrypted_token)
-        return resealed != self.encrypted_token and bool(unchanged.update(encrypted_token=resealed))
+        return reencrypted != self.encrypted_token and bool(
+            unchanged.update(encrypted_token=reencrypted)
+        )
 
     def record_check(
         self, *, scopes: Sequence[str], bot_id: str, app_id: str, now: datetime

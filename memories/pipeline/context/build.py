@@ -42,12 +42,12 @@ from memories.models.ingest.names import Names
 from memories.models.memory.memories import MemoryQuerySet
 from memories.pipeline.context.channels import ReadableChannels, precedes_messages
 from memories.pipeline.context.memory_texts import (
+    apply_earlier_wordings,
     archived_lines,
     line_facts,
     line_rows,
     memory_texts,
     published,
-    restore_versions,
 )
 from memories.pipeline.context.notes import context_notes
 from memories.pipeline.search.finding import most_relevant, question_hits
@@ -241,7 +241,7 @@ class _Rows:
             .annotate(line_rows=line_rows(self.at_us))
         )
         versions = published(versions, self.workspace.memory_settings)
-        return versions if self.at is None else restore_versions(versions, self.at)
+        return versions if self.at is None else apply_earlier_wordings(versions, self.at)
 
     def _history(self, memories: MemoryQuerySet) -> QuerySet[MemoryVersion]:
         """Return the newest few versions of each memory, without those that a later one replaces."""

@@ -9,6 +9,7 @@ from django.db.models import Aggregate, Case, F, JSONField, OuterRef, Subquery, 
 from django.db.models.functions import Coalesce, Concat, JSONArray, NullIf, Trim
 
 from memories.models import EarlierWording, Line, MemoryVersion, User
+from memories.models.access.users import user_name
 from memories.rules.context.material import (
     ARCHIVE,
     LONG_TERM,
@@ -87,16 +88,12 @@ def published(versions: Sequence[MemoryVersion], settings: MemorySettings) -> li
     ]
 
 
-def restore_versions(versions: list[MemoryVersion], at: datetime) -> list[MemoryVersion]:
+def apply_earlier_wordings(versions: list[MemoryVersion], at: datetime) -> list[MemoryVersion]:
     """Give the versions the text and the line facts that they had at a time. Two queries."""
     EarlierWording.objects.load_into(versions, at)
     lines_then = [line for version in versions for line in version.lines_then or ()]
     authors = User.objects.in_bulk({line.author_id for line in lines_then if line.author_id})
     at_us = to_micros(at)
-
-    def name_of(line: Line) -> str:
-        author = authors.get(line.author_id or 0)
-        return (author.get_full_name() or author.get_username()) if author else ""
 
     for version in versions:
         if version.lines_then is not None:
@@ -105,7 +102,11 @@ def restore_versions(versions: list[MemoryVersion], at: datetime) -> list[Memory
                 if line.outcome_us > at_us:
                     line.outcome = ""  # decided between that time and the change in place
             version.line_rows = [  # type: ignore[attr-defined]
-                [*(getattr(line, name) for name in _FACTS), name_of(line)] for line in lines
+                [
+                    *(getattr(line, name) for name in _FACTS),
+                    user_name(authors.get(line.author_id or 0)),
+                ]
+                for line in lines
             ]
     return versions
 

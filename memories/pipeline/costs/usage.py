@@ -42,7 +42,7 @@ class Sums:
     """Sums over calls. Micros are None, never 0, if no call has a price.
 
     ``micros`` is the price of ``tokens_in`` and ``tokens_out``, without ``unpriced_tokens``.
-    Promised tokens are the upper bounds of open calls. Lost tokens are the upper bounds of calls
+    Reserved tokens are the upper bounds of open calls. Lost tokens are the upper bounds of calls
     without a reply, which may have been charged.
     """
 

@@ -47,7 +47,7 @@ def close(job: Job, job_request: JobRequest, now: datetime, *, only_copies: bool
         return _close_rebuild(job, job_request, parsed, now)
     try:
         with transaction.atomic():
-            lock_readers(job)
+            lock_channel(job)
             if not job.close(Job.State.DONE, now):
                 return Closed(outcome="lost")
             closed = write_version(job, job_request, parsed)
@@ -62,7 +62,7 @@ def close(job: Job, job_request: JobRequest, now: datetime, *, only_copies: bool
         return _propose(job, job_request, parsed, now)
 
 
-def lock_readers(job: Job) -> None:
+def lock_channel(job: Job) -> None:
     """Lock the job's channel, so that its readers stay the same until the transaction ends."""
     channel = job.memory.channel_id
     if channel is not None:

@@ -27,7 +27,7 @@ from memories.rules.generate.segments import (
     Trigger,
     UpdateDecision,
     cut_waiting_messages,
-    find_wait,
+    find_waiting_decision,
     should_update_short_term_memory,
 )
 from memories.rules.ingest.timestamps import SECOND, to_micros
@@ -103,7 +103,7 @@ def _find_wait(channel: Any, now_us: int, settings: MemorySettings) -> UpdateDec
     is_cut = channel.start_us is not None and channel.segments_from_us == channel.start_us
     if not (is_cut and channel.has_memory and channel.new) or channel.is_stale:
         return None
-    return find_wait(channel.first, channel.latest, channel.new, now_us, settings)
+    return find_waiting_decision(channel.first, channel.latest, channel.new, now_us, settings)
 
 
 def threads_to_plan(workspace: Workspace, now_us: int, **place: Channel) -> set[tuple[int, str]]:

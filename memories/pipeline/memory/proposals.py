@@ -20,7 +20,7 @@ from memories.models import (
 )
 from memories.models.ingest.messages import MessageQuerySet
 from memories.pipeline.generate import followups
-from memories.pipeline.generate.close import lock_readers, supersede
+from memories.pipeline.generate.close import lock_channel, supersede
 from memories.pipeline.generate.requests import RequestBuilder
 from memories.pipeline.generate.write_version import (
     Approval,
@@ -137,7 +137,7 @@ def accept(job: Job, *, by: User | None, text: str = "", shown: str = "") -> Mem
         if not followups.is_current(job):
             raise StaleBase(job.memory.current)
         with transaction.atomic():
-            lock_readers(job)
+            lock_channel(job)
             if not job.close(Job.State.DONE, now):
                 return None
             parsed = parse_reply(reply, job_request.request)

@@ -31,7 +31,10 @@ _IN_CHANNEL = Q(thread_ts="") | Q(thread_ts=F("ts")) | Q(broadcast=True)
 
 
 class HistoryReader:
-    """Raises `SlackError` or `OutOfTime`. Everything stored before is correct and stays."""
+    """Read the history of one channel.
+
+    Methods raise `SlackError` or `OutOfTime`; everything stored before stays.
+    """
 
     def __init__(self, fetcher: ChannelFetcher) -> None:
         self.fetcher = fetcher

@@ -20,7 +20,10 @@ CHUNK = 500  # roots in memory at a time
 
 
 class ThreadReader:
-    """Raises `SlackError` or `OutOfTime`. Everything stored before is correct and stays."""
+    """Read the threads of one channel.
+
+    Methods raise `SlackError` or `OutOfTime`; everything stored before stays.
+    """
 
     def __init__(self, fetcher: ChannelFetcher) -> None:
         self.fetcher = fetcher

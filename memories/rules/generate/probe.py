@@ -1,4 +1,4 @@
-"""Test what a model can do with a few small tasks, and choose its prompt form (DESIGN 5)."""
+"""Test what a model can do with a few small tasks, and choose its prompt form."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass

@@ -69,7 +69,7 @@ def should_update_short_term_memory(
     return UpdateDecision(is_due, reason, new_count, quiet_us, recheck_us)
 
 
-def find_wait(
+def find_waiting_decision(
     first_us: int, latest_us: int, new_count: int, now_us: int, settings: MemorySettings
 ) -> UpdateDecision | None:
     """Return the decision to wait, or None if the open messages may have to be cut.

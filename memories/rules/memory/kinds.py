@@ -7,7 +7,7 @@ from memories.rules import salience
 
 
 class Kind(StrEnum):
-    """The kind of a line (DESIGN section 3)."""
+    """The kind of a line (docs/rules.md, Lines)."""
 
     DECISION = "decision"
     TASK = "task"  # who does what, by when

@@ -1,6 +1,7 @@
-"""Merges by operations: lines stay as they are except those that a reply changes (DESIGN 3).
+"""Merges by operations: lines stay as they are except those that a reply changes.
 
-`reply_operations` parses the operations of a reply. Code decides here which of them to apply.
+`reply_operations` parses the operations of a reply. Code decides here which of them to apply
+(docs/rules.md, Merges by operations).
 """
 
 import math

@@ -17,7 +17,7 @@ from memories.rules.ingest.slack_objects import parse_slack_id
 
 COMMAND, SHORTCUT, BUTTON = "slash_command", "message_action", "block_actions"
 HOME, REACTION, LINKS = "app_home_opened", "reaction_added", "link_shared"
-SLACKBOT = "mcp"  # a request over MCP
+MCP = "mcp"  # a request over MCP
 RESPONDED = (COMMAND, SHORTCUT, BUTTON)  # kinds that are answered at a response URL
 KINDS = (*RESPONDED, HOME, REACTION, LINKS)
 # Kind of a request → the setting that switches it on. The name of a button begins with its setting.
@@ -27,7 +27,7 @@ SETTINGS = {
     HOME: "slack_home",
     REACTION: "slack_reaction",
     LINKS: "slack_unfurls",
-    SLACKBOT: "slack_mcp",
+    MCP: "slack_mcp",
 }
 MEMO = "memo"  # the reaction that makes a note
 RESPONSE_LASTS = timedelta(minutes=30)  # then Slack accepts no answer

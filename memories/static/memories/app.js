@@ -56,7 +56,7 @@
     if (open && !leaving) event.preventDefault();
   });
 
-  // As rules/generate/tokens.py counts: one a wide character, a quarter for the rest.
+  // As rules/tokens.py counts: one a wide character, a quarter for the rest.
   const wide = /[\u3000-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef\u{20000}-\u{3ffff}]/gu;
   const tokens = (text) => {
     const n = (text.match(wide) || []).length;

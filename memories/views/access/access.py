@@ -200,7 +200,7 @@ class WorkspaceAccess:
         return format_count(self.unseen)
 
     @cached_property
-    def trouble(self) -> Blocker | None:
+    def blocker(self) -> Blocker | None:
         """The reason why no memories are made, for the banner. Guests do not see it."""
         return (
             find_workspace_blocker(self.workspace, self.now)
@@ -217,22 +217,22 @@ class WorkspaceAccess:
         return None if connection is None or connection.is_live else connection
 
     @cached_property
-    def signs(self) -> HealthSignals:
-        """The health signs that the reader may see."""
+    def health_signals(self) -> HealthSignals:
+        """The health signals that the reader may see."""
         return get_signals(
             self.workspace,
             self.reader,
             self.readable_channels,
             self.now,
             is_member=self.role in Member.READING,
-            has_trouble=self.trouble is not None,
+            is_blocked=self.blocker is not None,
             is_stopped=self.stopped is not None,
         )
 
     @property
     def has_problems(self) -> bool:
         """Whether the navigation shows a warning beside the jobs."""
-        return bool(find_problems(self.signs, self.now))
+        return bool(find_problems(self.health_signals, self.now))
 
     @property
     def now(self) -> datetime:
@@ -270,9 +270,9 @@ def waiting_lines(reader: Reader, workspace: int, limit: int) -> QuerySet[Quaran
     return waiting.visible_to(reader).order_by().values("pk")[:limit]
 
 
-def format_count(number: int) -> str:
-    """Return the number as text, with a plus sign above `COUNTED`."""
-    return f"{COUNTED}+" if number > COUNTED else str(number)
+def format_count(number: int, limit: int = COUNTED) -> str:
+    """Return the number as text, with a plus sign above the limit."""
+    return f"{limit:,}+" if number > limit else f"{number:,}"
 
 
 def reader_of(request: UserRequest) -> Reader:

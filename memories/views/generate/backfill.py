@@ -183,7 +183,7 @@ def detail(request: UserRequest, slug: str, pk: int) -> HttpResponse:
         "estimate": backfill.estimate.get("total"),
         "is_free": backfill.estimate.get("free"),
         "progress": progress_of(backfill, timezone.now()),
-        "trouble": access.trouble,  # the part shows it too
+        "blocker": access.blocker,  # the part shows it too
         "is_changed": request.GET.get("state", backfill.state) != backfill.state,
         "confirms_cancel": request.GET.get("ask") == "cancel" and backfill.is_unfinished,
         "error": error,

@@ -1,15 +1,12 @@
 """The health of a workspace, for the page of jobs and the navigation."""
 
 from datetime import datetime, timedelta
-from typing import Any
 
 from django.conf import settings
-from django.db.models import QuerySet
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from memories.models import Heartbeat, Job, Reader, Workspace
-from memories.models.access.kept_sql import fetch
 from memories.models.ingest.channels import ChannelQuerySet
 from memories.pipeline.sync.coverage import TEMPORARY_CODES
 from memories.rules.health import HealthSignals
@@ -17,6 +14,7 @@ from memories.rules.health import HealthSignals
 # Codes of channels that are not read further for an expected reason.
 EXPECTED_CODES = {*TEMPORARY_CODES, "not_followed", "forgotten", "late"}
 COUNT_LIMIT = 100  # jobs
+CHECKED = 500  # jobs whose readers are checked before those of all others
 
 
 def get_signals(
@@ -26,16 +24,11 @@ def get_signals(
     now: datetime,
     *,
     is_member: bool,
-    has_trouble: bool,
+    is_blocked: bool,
     is_stopped: bool,
 ) -> HealthSignals:
-    """Return the signals of a workspace's health. Guests may not see that of the worker.
-
-    Every page calls this. Who may read failed jobs is an expensive query, so it runs only if there
-    are any.
-    """
+    """Return the signals of a workspace's health. Guests may not see that of the worker."""
     is_connected, synced_at = workspace.connected_at is not None, workspace.synced_at
-    dead = Job.objects.listed_in(workspace).filter(state=Job.State.DEAD)
     return HealthSignals(
         worker_at=Heartbeat.objects.last_beat() if is_member else now,
         worker_max_age=timedelta(seconds=settings.MEMORYHUB_HEARTBEAT_MAX),
@@ -43,11 +36,9 @@ def get_signals(
         synced_at=synced_at,
         is_late=synced_at is not None and workspace.is_late(now - synced_at),
         is_stopped=is_stopped,
-        is_blocked=has_trouble,
+        is_blocked=is_blocked,
         failing_channels=channels.failing(EXPECTED_CODES).count() if is_connected else 0,
-        failed_jobs=len(fetch(failed_job_keys, reader, workspace.pk, COUNT_LIMIT + 1))
-        if dead.exists()
-        else 0,
+        failed_jobs=_count_failed(workspace, reader),
     )
 
 
@@ -57,10 +48,18 @@ def describe_failed(failed: int) -> str:
     return ngettext("%(n)s job failed.", "%(n)s jobs failed.", failed) % {"n": failed}
 
 
-def failed_job_keys(reader: Reader, workspace: int, limit: int) -> QuerySet[Job, Any]:
-    """Return the keys of failed jobs that the reader may see, for `fetch`.
+def _count_failed(workspace: Workspace, reader: Reader) -> int:
+    """Return the number of failed jobs that the reader may see, exact up to `COUNT_LIMIT`.
 
-    In no order: a database would check who may read each of them before it sorts them.
+    Every page calls this, and who may read a job is an expensive rule. So only the newest failed jobs
+    are checked, mostly.
     """
-    dead = Job.objects.listed_in(workspace).filter(state=Job.State.DEAD)
-    return dead.shown_to(reader).order_by().values("pk")[:limit]
+    dead = Job.objects.listed_in(workspace).filter(state=Job.State.DEAD).order_by("-pk")
+    newest = list(dead.values_list("pk", flat=True)[: CHECKED + 1])
+    if not newest:
+        return 0
+    shown = Job.objects.filter(pk__in=newest[:CHECKED]).shown_to(reader).values("pk")
+    count = shown[: COUNT_LIMIT + 1].count()
+    if count <= COUNT_LIMIT and len(newest) > CHECKED:
+        count = dead.shown_to(reader).values("pk")[: COUNT_LIMIT + 1].count()
+    return count

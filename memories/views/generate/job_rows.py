@@ -19,9 +19,9 @@ from memories.pipeline.generate.job_control import endpoint_in_use, find_wait
 from memories.rules.generate.faults import MAX_ATTEMPTS
 from memories.rules.generate.job_status import Status, WaitReason, status_of
 from memories.views.access.access import WorkspaceAccess
+from memories.views.generate.health import CHECKED
 
 State = Job.State
-CHECKED = 500  # jobs whose readers are checked before those of all others
 
 LABELS: dict[Status, str | Promise] = {
     Status.QUEUED: _("queued"),
@@ -35,8 +35,8 @@ LABELS: dict[Status, str | Promise] = {
     Status.REPLACED: _("replaced by a newer job"),
 }
 ICONS = {
-    Status.QUEUED: "knot-provisional",
-    Status.RUNNING: "knot-model",
+    Status.QUEUED: "author-icon-provisional",
+    Status.RUNNING: "author-icon-model",
     Status.WAITING: "clock",
     Status.PAUSED: "pause",
     Status.DONE: "check",

@@ -161,7 +161,7 @@ def _change_jobs(request: UserRequest, access: WorkspaceAccess, verb: str, jobs:
 def _overview(request: UserRequest, access: WorkspaceAccess, jobs: JobQuerySet) -> dict[str, Any]:
     now = timezone.now()
     before = number_or_none(request.GET.get("before", ""))
-    failed_total = _count_limited(failed_jobs(jobs).order_by())
+    failed_total = access.health_signals.failed_jobs
     open_total = _count_limited(open_jobs(jobs).order_by())
     # Mostly there are none, and the rule of who may read them is an expensive query.
     failed, open_rows, recent = build_rows(
@@ -237,16 +237,16 @@ def _with_coverage(
 
 
 def _health(access: WorkspaceAccess, now: datetime) -> dict[str, Any]:
-    signs, again_at = access.signs, access.workspace.next_sync_at
-    problems = [str(problem) for problem in find_problems(signs, now)]
+    signals, again_at = access.health_signals, access.workspace.next_sync_at
+    problems = [str(problem) for problem in find_problems(signals, now)]
     return {
         "problems": problems,
-        "is_connected": signs.is_connected,
-        "synced_at": signs.synced_at,
+        "is_connected": signals.is_connected,
+        "synced_at": signals.synced_at,
         "next_at": again_at if again_at and again_at > now else None,
-        "worker_at": signs.worker_at if "worker" in problems else None,
-        "failing": signs.failing_channels,
-        "failed": describe_failed(signs.failed_jobs),
+        "worker_at": signals.worker_at if "worker" in problems else None,
+        "failing": signals.failing_channels,
+        "failed": describe_failed(signals.failed_jobs),
     }
 
 

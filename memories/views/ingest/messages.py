@@ -153,7 +153,9 @@ def show_messages(
             slack=permalink(
                 access.workspace.domain, channel.slack_id, message.ts, message.thread_ts
             ),
-            thread=thread_path(access, channel, message),
+            thread=paths.thread_path(access.workspace.slug, channel.slack_id, message.thread_ts)
+            if message.thread_ts
+            else "",
             day=timezone.localtime(from_micros(message.micros), zone).date(),
             source=numbers.get(message.ts, 0),
         )
@@ -182,13 +184,6 @@ def excerpts(messages: Iterable[Message], access: WorkspaceAccess) -> Iterator[t
 def topic_words(channel: Channel, access: WorkspaceAccess) -> str:
     """Return the channel's topic, which may have mentions, as plain text."""
     return render_plain(mark_invisible(channel.topic), names_in([channel.topic], access))
-
-
-def thread_path(access: WorkspaceAccess, channel: Channel, message: Message) -> str:
-    """Return the path of a message's thread, "" outside of threads."""
-    if not message.thread_ts:
-        return ""
-    return paths.thread_path(access.workspace.slug, channel.slack_id, message.thread_ts)
 
 
 def source_numbers(

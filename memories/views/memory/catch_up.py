@@ -227,9 +227,11 @@ def _health_context(access: WorkspaceAccess, now: datetime) -> dict[str, Any]:
     """Return the problems that keep new messages from being remembered."""
     shown = (HealthProblem.WORKER, HealthProblem.JOBS)
     return {
-        "problems": [problem for problem in find_problems(access.signs, now) if problem in shown],
-        "worker_at": access.signs.worker_at,
-        "failed": describe_failed(access.signs.failed_jobs),
+        "problems": [
+            problem for problem in find_problems(access.health_signals, now) if problem in shown
+        ],
+        "worker_at": access.health_signals.worker_at,
+        "failed": describe_failed(access.health_signals.failed_jobs),
     }
 
 

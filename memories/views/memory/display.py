@@ -12,6 +12,7 @@ from django.utils.formats import date_format
 from django.utils.translation import gettext as _
 
 from memories.models import Job, Line, Memory, MemoryVersion, Message
+from memories.models.access.users import user_name
 from memories.models.memory.versions import MemoryVersionQuerySet
 from memories.pipeline.memory import proposals
 from memories.rules.generate.faults import is_sudden_shrink
@@ -25,7 +26,7 @@ from memories.rules.memory.superseding import Statement, find_successors
 from memories.rules.salience import content_words
 from memories.rules.summariser import OFFLINE
 from memories.views.access.access import WorkspaceAccess
-from memories.views.memory.line_display import LineBuilder, LineDisplay, SourceChip, user_name
+from memories.views.memory.line_display import LineBuilder, LineDisplay, SourceChip
 from memories.views.texts import in_its_language, with_words
 
 

@@ -6,7 +6,8 @@ from typing import Any
 
 from django.urls import reverse
 
-from memories.models import Line, MemoryVersion, Message, Proposal, User
+from memories.models import Line, MemoryVersion, Message, Proposal
+from memories.models.access.users import user_name
 from memories.models.ingest.messages import author_name
 from memories.rules.ingest.invisible import mark_invisible
 from memories.rules.memory.lines import Origin, digest_of, strip_bullet
@@ -83,10 +84,6 @@ def show_words(text: str) -> str:
 def digest_words(words: str) -> str:
     """Return a short digest of the shown words. A link to a line has it: positions change."""
     return digest_of(words)[:12]
-
-
-def user_name(user: User | None) -> str:
-    return (user.get_full_name() or user.get_username()) if user else ""
 
 
 class LineBuilder:

@@ -13,7 +13,6 @@ from django.utils.translation import gettext as _
 
 from memories.models import Draft, Line, Memory, MemoryVersion, Proposal, StaleBase
 from memories.models.memory.lines import LineQuerySet
-from memories.models.memory.new_version import number_and_revision
 from memories.models.memory.proposals import MAX_LENGTH
 from memories.pipeline.memory.proposals import find_sources
 from memories.rules.memory.lines import correct_line, strip_bullet
@@ -68,7 +67,7 @@ def edit(request: UserRequest, pk: int, position: int) -> HttpResponse:
         _propose(request, access, line, form)
         news = _("Proposed. An editor will decide.")
         return _answer(request, access, memory, news, line.position)
-    base = Base(*number_and_revision(line.version))
+    base = Base.of(line.version)
     try:
         version = _save(request, access, line, form, base)
     except StaleBase:
@@ -139,7 +138,7 @@ def _save_as_last_line(access: WorkspaceAccess, memory: Memory, text: str) -> No
         content, base = draft.text, Base(draft.based_on, draft.revision)
     else:
         content = memory.current.content if memory.current else ""
-        base = Base(*number_and_revision(memory.current))
+        base = Base.of(memory.current)
     save_draft(access, memory, f"{content}\n- {text}", base)
 
 

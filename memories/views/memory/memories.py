@@ -49,6 +49,10 @@ class Base:
     number: int
     revision: int
 
+    @classmethod
+    def of(cls, version: MemoryVersion | None) -> "Base":
+        return cls(*number_and_revision(version))
+
 
 @login_required
 def edit(request: UserRequest, pk: int) -> HttpResponse:
@@ -158,11 +162,11 @@ def _open_editor(request: UserRequest, access: WorkspaceAccess, memory: Memory) 
     text = memory.current.content if memory.current else ""
     draft = Draft.objects.find(access.reader, memory, timezone.now())
     if draft is None or draft.text == text:
-        return _render_editor(request, access, memory, text=text, base=_current_base(memory))
+        return _render_editor(request, access, memory, text=text, base=Base.of(memory.current))
     if request.GET.get("draft") == "take":
         base = Base(draft.based_on, draft.revision)
         return _render_editor(request, access, memory, text=draft.text, base=base)
-    base = _current_base(memory)
+    base = Base.of(memory.current)
     return _render_editor(request, access, memory, text=text, base=base, draft=draft)
 
 
@@ -257,7 +261,7 @@ def answer_conflict(
     request: UserRequest, access: WorkspaceAccess, memory: Memory, *, yours: str, seen: Base
 ) -> HttpResponse:
     """Answer 409 with both texts, unless they are equal and no lines are to be pinned."""
-    base = _current_base(memory)
+    base = Base.of(memory.current)
     context = _conflict_context(request, access, memory, yours=yours, seen=seen, base=base)
     if conflicts.is_saved_already(context["hunks"]) and not context["ticked"]:
         return _answer_already_saved(request, access, memory)
@@ -326,10 +330,6 @@ def _render_conflict(
     context["paragraphs"] = list(zip(hunks, choices, strict=True))
     page, part = "memory/memories/conflict.html", "memory/memories/_conflict.html"
     return render_page_or_part(request, page, part, context, status=status)
-
-
-def _current_base(memory: Memory) -> Base:
-    return Base(*number_and_revision(memory.current))
 
 
 def _read_text(request: UserRequest) -> str:

@@ -12,6 +12,7 @@ from django.utils.formats import date_format
 from django.utils.translation import gettext as _
 
 from memories.models import Channel, Line, MemoryVersion, Message, Note, Person
+from memories.models.access.users import user_name
 from memories.models.ingest.names import Names
 from memories.pipeline.search.finding import COUNTED, Group, SearchResults
 from memories.rules.ingest.invisible import strip_invisible
@@ -20,10 +21,9 @@ from memories.rules.memory.lines import strip_bullet
 from memories.rules.search.query import Kind, Query, Sort, as_fields
 from memories.rules.search.snippet import Piece, snippet
 from memories.views import paths
-from memories.views.access.access import WorkspaceAccess
+from memories.views.access.access import WorkspaceAccess, format_count
 from memories.views.ingest.messages import names_in
 from memories.views.memory.display import author_kind, who_wrote
-from memories.views.memory.line_display import user_name
 
 
 @dataclass(frozen=True)
@@ -86,16 +86,12 @@ def hit_groups(
                 for row in group.rows
                 if group.kind is not Kind.OLDER or row.memory_id not in older
             ],
-            count_label(group.count),
+            format_count(group.count, COUNTED),
             _more(group, query, parameters),
             group.kind is Kind.OLDER or (group.kind is Kind.ARCHIVE and len(results.groups) > 1),
         )
         for group in results.groups
     ]
-
-
-def count_label(count: int) -> str:
-    return f"{COUNTED:,}+" if count > COUNTED else f"{count:,}"
 
 
 @dataclass(frozen=True)

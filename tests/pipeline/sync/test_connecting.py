@@ -105,16 +105,16 @@ class TestToken:
         assert (findings.code, findings.is_ok) == ("no_key", False)
         assert bare_slack.counts() == {}
 
-    def test_a_token_is_resealed_once(self, workspace: Workspace, settings: Settings) -> None:
+    def test_a_token_is_reencrypted_once(self, workspace: Workspace, settings: Settings) -> None:
         old, new = new_key(), new_key()
         settings.MEMORYHUB_KEYS = [old]
         connection = store_token(workspace)
         settings.MEMORYHUB_KEYS = [new, old]
         stale = SlackConnection.objects.get()
-        assert connection.reseal()
-        assert not stale.reseal(), "the token was resealed meanwhile"
+        assert connection.reencrypt()
+        assert not stale.reencrypt(), "the token was reencrypted meanwhile"
         connection.refresh_from_db()
-        assert not connection.reseal()
+        assert not connection.reencrypt()
         settings.MEMORYHUB_KEYS = [new]
         assert connection.decrypt_token() == TOKEN
 

@@ -11,7 +11,7 @@ from memories.rules.generate.segments import (
     UpdateDecision,
     cut_segments,
     cut_waiting_messages,
-    find_wait,
+    find_waiting_decision,
     should_update_short_term_memory,
 )
 from memories.rules.ingest.timestamps import HOUR, SECOND
@@ -137,7 +137,7 @@ def test_messages_that_have_to_wait_are_not_cut(gaps, settings, wait_us, earlier
     """``earlier``: after how many of them the last segment ended, None without a segment."""
     times = list(accumulate(gaps))
     now_us = times[-1] + wait_us
-    assume(find_wait(times[0], times[-1], len(times), now_us, settings) is not None)
+    assume(find_waiting_decision(times[0], times[-1], len(times), now_us, settings) is not None)
     frontier = None if earlier is None else times[min(earlier, len(times) - 1)] + 1
     latest_us = max(times[-1], frontier or 0)
     decision = should_update_short_term_memory(
@@ -150,7 +150,7 @@ def test_messages_that_have_to_wait_are_not_cut(gaps, settings, wait_us, earlier
     ("first_us", "new", "is_waiting"), [(1, 49, True), (0, 49, False), (1, 50, False)]
 )
 def test_few_young_messages_wait(first_us, new, is_waiting):
-    wait = find_wait(first_us, 2 * HOUR, new, 2 * HOUR, DEFAULT)
+    wait = find_waiting_decision(first_us, 2 * HOUR, new, 2 * HOUR, DEFAULT)
     assert (wait is not None) is is_waiting
 
 

@@ -225,7 +225,7 @@ def test_highlights_and_provisional_versions_are_marked(cast: Cast) -> None:
     )
     page = page_of(cast)
     assert "highlights" in page
-    assert "knot-provisional" in page and "Provisional" in page
+    assert "author-icon-provisional" in page and "Provisional" in page
 
 
 def test_texts_of_people_have_a_lang(cast: Cast) -> None:

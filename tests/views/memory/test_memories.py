@@ -370,7 +370,7 @@ def test_all_versions_are_listed_newest_first(cast: Cast) -> None:
     edit(cast, YOURS)
     page = cast.clients["member"].get(f"/m/{cast.memory.pk}/versions/").content.decode()
     assert [int(n) for n in re.findall(r"<h2><a[^>]*>v(\d+)<", page)] == [3, 2, 1]
-    assert "knot-person" in page and "edited by a person" in page
+    assert "author-icon-person" in page and "edited by a person" in page
 
 
 def test_versions_are_paged(cast: Cast) -> None:

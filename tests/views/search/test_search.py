@@ -177,7 +177,8 @@ def test_a_hit_in_a_memory_shows_its_writer_by_icon_and_word(cast: Cast) -> None
     indexing.index_pending()
     page = page_of(cast, "Aya iOS", **{"in": "memories"})
     assert re.search(
-        r'<span class="writer model"><svg class="knot knot-model".*?</svg>model<', page
+        r'<span class="writer model"><svg class="author-icon author-icon-model".*?</svg>model<',
+        page,
     )
     job = make_job(memory=cast.memory, state="done", model=OFFLINE)
     cast.memory.versions.update(job=job)
@@ -186,7 +187,7 @@ def test_a_hit_in_a_memory_shows_its_writer_by_icon_and_word(cast: Cast) -> None
     indexing.index_pending()
     page = page_of(cast, "Aya iOS", **{"in": "memories"})
     assert re.search(
-        r'<span class="writer person"><svg class="knot.*?</svg><span[^>]*>editor<', page
+        r'<span class="writer person"><svg class="author-icon.*?</svg><span[^>]*>editor<', page
     )
 
 
