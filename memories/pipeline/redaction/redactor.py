@@ -22,7 +22,6 @@ from django.db.models import Q
 from memories.models import (
     Channel,
     Job,
-    JobInput,
     Line,
     Memory,
     MemoryVersion,
@@ -32,8 +31,7 @@ from memories.models import (
     Workspace,
 )
 from memories.models.ingest.names import Names
-from memories.models.memory.versions import MemoryVersionQuerySet
-from memories.pipeline.redaction import slack_copies, workspace_texts
+from memories.pipeline.redaction import merges, slack_copies, workspace_texts
 from memories.pipeline.redaction.removed import RedactionResult, RemovedMessage
 from memories.rules.batches import in_batches
 from memories.rules.ingest.markup import render_plain
@@ -211,30 +209,14 @@ class Redactor:
         may_rest = Q(version__segment__in=self.segments)
         may_rest |= in_channels & Q(version__memory__thread_ts__in=self.threads)
         may_rest |= in_channels & Q(version__provisional=True)
-        for memory, number in self._first_merges().items():
+        first_merges = merges.first_merges(self.workspace, self.channels, self.segments)
+        for memory, number in first_merges.items():
             may_rest |= Q(version__memory=memory, since__gte=number, pinned=False)
         matches = dict(lines.filter(may_rest).values_list("pk", "version"))
         for pk, version, text in lines.filter(pinned=False).values_list("pk", "version", "text"):
             if not self.matcher.find_in(text) and self._repeats_removed(text):
                 matches[pk] = version
         return matches
-
-    def _first_merges(self) -> dict[int, int]:
-        """Return memory → number of its first version that was merged from the removed segments.
-
-        Lines since that version may come from a removed message.
-        """
-        inputs = JobInput.objects.filter(version__memory__channel__in=self.channels)
-        direct = inputs
-        if self.workspace.memory_settings.history_enabled:  # else one text is of all segments
-            direct = inputs.filter(version__segment__in=self.segments)
-        first = _lowest_versions(direct)
-        indirect = Q(pk__in=())
-        for memory, number in first.items():
-            indirect |= Q(version__memory=memory, version__number__gte=number)
-        for memory, number in _lowest_versions(inputs.filter(indirect)).items():
-            first[memory] = min(number, first.get(memory, number))
-        return first
 
     def _replies_to_redact(self, memories: "models.QuerySet[Memory]") -> list[int]:
         """Return the jobs whose kept reply or fault rests on a removed message, or quotes it."""
@@ -321,42 +303,9 @@ class Redactor:
             if memory.pk in changed:
                 memory.update_current()
                 if memory.memory_type == MemoryType.LONG_TERM:
-                    self._merge_again(memory, redacted_lines)
+                    unsourced = self.unsourced.keys() & redacted_lines
+                    merges.merge_again(memory, redacted_lines, unsourced, self.channels)
         return changed
-
-    def _merge_again(self, memory: Memory, redacted_lines: Collection[int]) -> None:
-        """Mark the texts as not merged that the redacted lines of a long-term memory came from.
-
-        For a channel's memory its newest short-term text is marked too, so that a merge has input.
-        """
-        remaining = Message.objects.rememberable().filter(lines__in=redacted_lines)
-        inputs = self._inputs_of_unsourced(memory, redacted_lines)
-        if memory.channel_id is None:
-            channels = self.channels | set(remaining.values_list("channel", flat=True))
-            channels |= {pk for pk in inputs.values_list("memory__channel", flat=True) if pk}
-            versions = MemoryVersion.objects.current_in(channels, MemoryType.LONG_TERM)
-        else:
-            short_term = MemoryVersion.objects.filter(
-                memory__channel=memory.channel_id,
-                memory__scope=MemoryScope.CHANNEL,
-                memory__memory_type=MemoryType.SHORT_TERM,
-            )
-            newest = short_term.filter(current_of__isnull=False).values("pk")
-            versions = short_term.filter(
-                Q(segment__in=remaining.values("segment"))
-                | Q(pk__in=inputs.values("pk"))
-                | Q(pk__in=newest)
-            )
-        versions.update(merged=False)
-
-    def _inputs_of_unsourced(
-        self, memory: Memory, redacted_lines: Collection[int]
-    ) -> MemoryVersionQuerySet:
-        """Return the texts that were merged when the redacted lines without sources were written."""
-        lines = Line.objects.filter(pk__in=self.unsourced.keys() & redacted_lines)
-        written = MemoryVersion.objects.filter(memory=memory, number__in=lines.values("since"))
-        inputs = JobInput.objects.filter(job__in=written.values("job"))
-        return MemoryVersion.objects.filter(pk__in=inputs.values("version"))
 
     def _redact_replies(self, replies: Iterable[int]) -> None:
         for keys in in_batches(replies):
@@ -390,10 +339,3 @@ class Redactor:
         in_channels = Q(memory__channel__in=self.channels)
         about = Q(segment__in=self.segments) | in_channels & Q(provisional=True)
         return about | in_channels & Q(memory__thread_ts__in=self.threads)
-
-
-def _lowest_versions(inputs: "models.QuerySet[JobInput]") -> dict[int, int]:
-    """Return memory → lowest number of the versions that were made from these inputs."""
-    rows = inputs.filter(job__versions__isnull=False).order_by()
-    memories = rows.values_list("job__versions__memory")
-    return dict(memories.annotate(models.Min("job__versions__number")))

@@ -1,0 +1,77 @@
+"""The merges that read removed messages: what they may have written, and what is merged again."""
+
+from collections.abc import Collection
+
+from django.db import models
+from django.db.models import Q
+
+from memories.models import JobInput, Line, Memory, MemoryVersion, Message, Workspace
+from memories.models.memory.versions import MemoryVersionQuerySet
+from memories.rules.memory.identity import MemoryScope, MemoryType
+
+
+def first_merges(
+    workspace: Workspace, channels: Collection[int], segments: Collection[int]
+) -> dict[int, int]:
+    """Return memory → number of its first version that was merged from the removed segments.
+
+    Lines since that version may come from a removed message. The segments are of these channels.
+    """
+    inputs = JobInput.objects.filter(version__memory__channel__in=channels)
+    direct = inputs
+    if workspace.memory_settings.history_enabled:  # else one text is of all segments
+        direct = inputs.filter(version__segment__in=segments)
+    first = _lowest_versions(direct)
+    indirect = Q(pk__in=())
+    for memory, number in first.items():
+        indirect |= Q(version__memory=memory, version__number__gte=number)
+    for memory, number in _lowest_versions(inputs.filter(indirect)).items():
+        first[memory] = min(number, first.get(memory, number))
+    return first
+
+
+def _lowest_versions(inputs: "models.QuerySet[JobInput]") -> dict[int, int]:
+    """Return memory → lowest number of the versions that were made from these inputs."""
+    rows = inputs.filter(job__versions__isnull=False).order_by()
+    memories = rows.values_list("job__versions__memory")
+    return dict(memories.annotate(models.Min("job__versions__number")))
+
+
+def merge_again(
+    memory: Memory,
+    redacted_lines: Collection[int],
+    unsourced: Collection[int],
+    channels: Collection[int],
+) -> None:
+    """Mark the texts as not merged that the redacted lines of a long-term memory came from.
+
+    For a channel's memory its newest short-term text is marked too, so that a merge has input.
+    ``unsourced`` are the redacted lines without sources; ``channels`` had the removed messages.
+    """
+    remaining = Message.objects.rememberable().filter(lines__in=redacted_lines)
+    inputs = _inputs_of(memory, unsourced)
+    if memory.channel_id is None:
+        channels = set(channels) | set(remaining.values_list("channel", flat=True))
+        channels |= {pk for pk in inputs.values_list("memory__channel", flat=True) if pk}
+        versions = MemoryVersion.objects.current_in(channels, MemoryType.LONG_TERM)
+    else:
+        short_term = MemoryVersion.objects.filter(
+            memory__channel=memory.channel_id,
+            memory__scope=MemoryScope.CHANNEL,
+            memory__memory_type=MemoryType.SHORT_TERM,
+        )
+        newest = short_term.filter(current_of__isnull=False).values("pk")
+        versions = short_term.filter(
+            Q(segment__in=remaining.values("segment"))
+            | Q(pk__in=inputs.values("pk"))
+            | Q(pk__in=newest)
+        )
+    versions.update(merged=False)
+
+
+def _inputs_of(memory: Memory, lines: Collection[int]) -> MemoryVersionQuerySet:
+    """Return the texts that were merged when these lines were written."""
+    rows = Line.objects.filter(pk__in=lines)
+    written = MemoryVersion.objects.filter(memory=memory, number__in=rows.values("since"))
+    inputs = JobInput.objects.filter(job__in=written.values("job"))
+    return MemoryVersion.objects.filter(pk__in=inputs.values("version"))
