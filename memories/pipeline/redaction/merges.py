@@ -6,7 +6,7 @@ from django.db import models
 from django.db.models import Q
 
 from memories.models import JobInput, Line, Memory, MemoryVersion, Message, Workspace
-from memories.models.memory.versions import MemoryVersionQuerySet
+from memories.models.memory.version_queries import MemoryVersionQuerySet
 from memories.rules.memory.identity import MemoryScope, MemoryType
 
 
