@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 
 from django.db import models, transaction
 from django.db.models import F, Q
@@ -21,7 +21,9 @@ from memories.rules.memory import lines as line_rules
 from memories.rules.memory.identity import Memory as MemoryValue
 from memories.rules.memory.identity import MemoryScope, MemoryType
 from memories.rules.memory.lines import Origin
+from memories.rules.memory.operations import operation_text
 from memories.rules.redaction.shingles import REDACTED, QuoteMatcher
+from memories.rules.safety.normalized_text import repeats_line
 
 MAX_NAME_LENGTH = 80  # characters
 _HAS_WORDS = re.compile(r"\w")
@@ -235,8 +237,10 @@ class MemoryVersion(models.Model):
 
         ``whole`` are primary keys of lines to redact completely. ``short`` are matchers for single
         lines, by primary key; all other lines use ``matcher``. ``repeats_removed`` matches dropped
-        operations to redact completely. The new revision makes open editors stale. The drafts of the memory and the proposals for redacted lines are deleted. Call
-        `Memory.update_current` afterwards.
+        operations to redact completely.
+
+        The new revision makes open editors stale. The drafts of the memory are deleted, and the
+        proposals that replace or repeat a redacted line. Call `Memory.update_current` afterwards.
         """
         lines = list(self.lines.order_by("position"))
         texts = [
@@ -260,7 +264,8 @@ class MemoryVersion(models.Model):
             "put_back": [matcher.redact(redacted.get(text, text)) for text in self.put_back],
             "kept": [matcher.redact(redacted.get(text, text)) for text in self.kept],
             "dropped": [
-                REDACTED if repeats_removed(text) else matcher.redact(text) for text in self.dropped
+                REDACTED if repeats_removed(operation_text(text)) else matcher.redact(text)
+                for text in self.dropped
             ],
         }
         if not changed and all(getattr(self, name) == value for name, value in values.items()):
@@ -273,16 +278,20 @@ class MemoryVersion(models.Model):
         )
         self.memory.drafts.all().delete()
         old_words = [line_rules.strip_bullet(old) for old, new in redacted.items() if old != new]
-        self.memory.proposals.filter(line_text__in=old_words).delete()
+        about = Q(line_text__in=old_words) | Q(text__in=old_words)
+        self.memory.proposals.filter(about).delete()
         self.refresh_from_db()
         return len(changed)
 
     def withdraw(self) -> int:
         """Redact all lines except protected ones: the sources of the version are gone."""
-        keys = [
-            line.pk for line in self.lines.all() if not line.pinned and line.origin != Origin.PERSON
-        ]
-        return self.redact(QuoteMatcher(frozenset()), keys)
+        lines = {
+            line.pk: line.text
+            for line in self.lines.all()
+            if not line.pinned and line.origin != Origin.PERSON
+        }
+        repeats_removed = partial(repeats_line, lines=lines.values())
+        return self.redact(QuoteMatcher(frozenset()), lines, repeats_removed=repeats_removed)
 
     def rewrite(self, new: NewVersion) -> bool:
         """Replace the text in place.

@@ -13,7 +13,7 @@ notes, drafts, proposals, quarantined lines and waiting events.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 from django.db import models, transaction
@@ -37,9 +37,10 @@ from memories.rules.batches import in_batches
 from memories.rules.ingest.markup import render_plain
 from memories.rules.memory.identity import MemoryScope, MemoryType
 from memories.rules.memory.lines import Origin
+from memories.rules.memory.operations import operation_text
 from memories.rules.redaction import shingles
 from memories.rules.redaction.shingles import QuoteMatcher
-from memories.rules.safety.normalized_text import repeats, word_set
+from memories.rules.safety.normalized_text import repeats, repeats_line, word_set
 
 ROWS_PER_FETCH = 500
 
@@ -161,6 +162,9 @@ class Redactor:
     def _repeats_removed(self, text: str) -> bool:
         return repeats(text, self.removed_words.values())
 
+    def _repeats_any(self, lines: Collection[str], text: str) -> bool:
+        return self._repeats_removed(text) or repeats_line(text, lines)
+
     # Rows to redact
 
     def _near_memories(self) -> "models.QuerySet[Memory]":
@@ -181,7 +185,11 @@ class Redactor:
         if self.deleted:
             rows = MemoryVersion.objects.filter(memory__in=memories).exclude(dropped=[])
             pairs = rows.values_list("pk", "dropped")
-            matches |= {pk for pk, texts in pairs if any(map(self._repeats_removed, texts))}
+            matches |= {
+                pk
+                for pk, texts in pairs
+                if any(map(self._repeats_removed, map(operation_text, texts)))
+            }
         return matches
 
     def _lines_with_source(
@@ -277,20 +285,22 @@ class Redactor:
             line: QuoteMatcher(self.matcher.runs, frozenset(texts))
             for line, texts in short_texts.items()
         }
-        by_memory: dict[int, list[int]] = defaultdict(list)
-        for pk, memory_id in rows.order_by("pk").values_list("pk", "memory"):
-            by_memory[memory_id].append(pk)
+        by_memory: dict[int, set[int]] = defaultdict(set)
+        for pk, memory_id in rows.values_list("pk", "memory"):
+            by_memory[memory_id].add(pk)
+        removed_texts = self._removed_texts(whole, short)
         changed = set()
         for memory in memories:
             memory.lock()
             current = memory.current_id
             redacted_lines: set[int] = set()
-            for version in MemoryVersion.objects.filter(pk__in=by_memory[memory.pk]):
+            texts = removed_texts[memory.pk]
+            repeats_removed = partial(self._repeats_any, texts)
+            keys = by_memory[memory.pk] | _versions_dropping(memory, texts)
+            for version in MemoryVersion.objects.filter(pk__in=keys).order_by("pk"):
                 before = set(version.redacted_lines().values_list("pk", flat=True))
                 revision = version.revision
-                self.result.lines += version.redact(
-                    self.matcher, whole, short, self._repeats_removed
-                )
+                self.result.lines += version.redact(self.matcher, whole, short, repeats_removed)
                 if version.revision == revision:
                     continue
                 self.result.versions += 1
@@ -306,6 +316,18 @@ class Redactor:
                     unsourced = self.unsourced.keys() & redacted_lines
                     merges.merge_again(memory, redacted_lines, unsourced, self.channels)
         return changed
+
+    def _removed_texts(
+        self, whole: Iterable[int], short: Mapping[int, QuoteMatcher]
+    ) -> dict[int, list[str]]:
+        """Return memory → texts of its lines that are redacted because of a source."""
+        texts: dict[int, list[str]] = defaultdict(list)
+        for keys in in_batches({*whole, *short}):
+            rows = Line.objects.filter(pk__in=keys, redacted=False)
+            for pk, memory, text in rows.values_list("pk", "version__memory", "text"):
+                if pk not in short or short[pk].find_in(text):
+                    texts[memory].append(text)
+        return texts
 
     def _redact_replies(self, replies: Iterable[int]) -> None:
         for keys in in_batches(replies):
@@ -339,3 +361,15 @@ class Redactor:
         in_channels = Q(memory__channel__in=self.channels)
         about = Q(segment__in=self.segments) | in_channels & Q(provisional=True)
         return about | in_channels & Q(memory__thread_ts__in=self.threads)
+
+
+def _versions_dropping(memory: Memory, texts: Collection[str]) -> set[int]:
+    """Return the versions of a memory with an operation that repeats a line and was not applied."""
+    if not texts:
+        return set()
+    pairs = memory.versions.exclude(dropped=[]).values_list("pk", "dropped")
+    return {
+        pk
+        for pk, dropped in pairs
+        if any(repeats_line(operation_text(text), texts) for text in dropped)
+    }

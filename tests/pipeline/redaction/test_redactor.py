@@ -399,9 +399,41 @@ class TestOtherPlaces:
         deleted = say(channel, "Launch moved to 5 May")
         memory = make_channel_memory(channel=channel, texts=["- fine"])
         dropped = ["kept_line: Launch moved to 5 May", "kept_line: The lamps are green"]
+        dropped.append("kept_line: 5 May")
         memory.versions.update(dropped=dropped)
         delete(deleted)
-        assert memory.versions.get().dropped == [REDACTED, dropped[1]]
+        assert memory.versions.get().dropped == [REDACTED, dropped[1], REDACTED]
+
+    def test_a_dropped_operation_with_the_text_of_a_redacted_line(self, channel):
+        """The second text is of a line that the merge replaced. Only the version before has it."""
+        deleted = say(channel, "Moved, see you on the fifth")
+        memory = make_channel_memory(channel=channel, texts=["- fine"])
+        make_version(
+            memory=memory, text="- Quillon starts in May\n- The pumps stop", sources=[deleted]
+        )
+        version = make_version(memory=memory, text="- The pumps stop", sources=[deleted])
+        dropped = [
+            "kept_line: The lamps are green The pumps stop",
+            "unknown_line: Quillon starts in May",
+            "older_news: Quillon starts: in May",
+            "kept_line: The lamps are green",
+        ]
+        memory.versions.filter(pk=version.pk).update(dropped=dropped)
+        make_version(memory=memory, text="- green")
+        memory.versions.filter(number=4).update(dropped=dropped[1:])
+        delete(deleted)
+        assert memory.versions.get(number=3).dropped == [REDACTED] * 3 + dropped[3:]
+        assert memory.versions.get(number=4).dropped == [REDACTED] * 2 + dropped[3:]
+
+    def test_a_proposal_with_the_text_of_a_redacted_line_is_deleted(self, channel):
+        deleted = say(channel, SECRET)
+        memory = make_channel_memory(channel=channel, texts=["- fine"])
+        make_version(memory=memory, text="- the gate leaves soon\n- fine", sources=[deleted])
+        propose = partial(Proposal.objects.propose, memory.current, None, note_type="pattern")
+        propose("the gate leaves soon")
+        beside = propose("the lamps are green")
+        delete(deleted)
+        assert list(Proposal.objects.all()) == [beside]
 
     def test_older_versions_of_notes_and_the_trash_are_redacted(self, channel):
         deleted = say(channel, SECRET)
