@@ -12,6 +12,7 @@ from memories.models.memory.earlier_wordings import EarlierWording
 from memories.models.memory.lines import Audience
 from memories.models.memory.memories import Memory, MemoryQuerySet
 from memories.models.search.documents import VERSION, SearchableQuerySet
+from memories.rules.generate.segments import Trigger
 from memories.rules.memory.identity import MemoryScope, MemoryType
 from memories.rules.redaction.shingles import REDACTED
 
@@ -49,6 +50,21 @@ class MemoryVersionQuerySet(SearchableQuerySet["MemoryVersion"]):
         joins all.
         """
         return self.filter(Exists(Memory.objects.filter(current=OuterRef("pk"))))
+
+    def of_several_segments(
+        self, channels: Iterable[int], since_us: int
+    ) -> "MemoryVersionQuerySet":
+        """Return the short-term texts of channels that were of all segments: history was off.
+
+        Their periods end at ``since_us`` or later. Each names its last segment only.
+        """
+        return self.filter(
+            memory__channel__in=channels,
+            memory__scope=MemoryScope.CHANNEL,
+            memory__memory_type=MemoryType.SHORT_TERM,
+            segment__reason=Trigger.HISTORY_OFF,
+            until_us__gte=since_us,
+        )
 
     def as_of(self, at: datetime) -> "MemoryVersionQuerySet":
         """Return the versions that existed at a time, with ``until_then``: their period at that time.

@@ -11,16 +11,19 @@ from memories.rules.memory.identity import MemoryScope, MemoryType
 
 
 def first_merges(
-    workspace: Workspace, channels: Collection[int], segments: Collection[int]
+    workspace: Workspace, channels: Collection[int], segments: Collection[int], since_us: int
 ) -> dict[int, int]:
     """Return memory → number of its first version that was merged from the removed segments.
 
     Lines since that version may come from a removed message. The segments are of these channels.
+    ``since_us`` is the time of the oldest removed message.
     """
     inputs = JobInput.objects.filter(version__memory__channel__in=channels)
     direct = inputs
     if workspace.memory_settings.history_enabled:  # else one text is of all segments
-        direct = inputs.filter(version__segment__in=segments)
+        of_several = MemoryVersion.objects.of_several_segments(channels, since_us)
+        rests = Q(version__segment__in=segments) | Q(version__in=of_several.values("pk"))
+        direct = inputs.filter(rests)
     first = _lowest_versions(direct)
     indirect = Q(pk__in=())
     for memory, number in first.items():

@@ -35,6 +35,7 @@ from memories.pipeline.redaction import merges, slack_copies, workspace_texts
 from memories.pipeline.redaction.removed import RedactionResult, RemovedMessage
 from memories.rules.batches import in_batches
 from memories.rules.ingest.markup import render_plain
+from memories.rules.ingest.timestamps import micros
 from memories.rules.memory.identity import MemoryScope, MemoryType
 from memories.rules.memory.lines import Origin
 from memories.rules.memory.operations import operation_text
@@ -93,6 +94,7 @@ class Redactor:
         self.deleted = {message.pk for message in removed if not message.is_edit}
         self.segments = {pk for message in removed for pk in message.segments}
         self.threads = {message.thread_ts for message in removed if message.thread_ts}
+        self.since_us = min((micros(message.ts) for message in removed), default=0)
         self.result = RedactionResult(messages=len(removed))
         own_names = Channel.objects.filter(pk__in=self.channels).values_list("slack_id", "name")
         self.names = Names(names.people, {**names.channels, **dict(own_names)})
@@ -119,7 +121,13 @@ class Redactor:
             replies += self._replies_to_redact(far)
         self._spare_words_of_other_messages(versions)
         workspace_texts.withdraw_wordings(
-            self.workspace, self.matcher, versions, self.channels, self.segments, self.threads
+            self.workspace,
+            self.matcher,
+            versions,
+            self.channels,
+            self.segments,
+            self.threads,
+            self.since_us,
         )
         memories = self._redact_versions(versions)
         self._redact_replies(replies)
@@ -217,7 +225,11 @@ class Redactor:
         may_rest = Q(version__segment__in=self.segments)
         may_rest |= in_channels & Q(version__memory__thread_ts__in=self.threads)
         may_rest |= in_channels & Q(version__provisional=True)
-        first_merges = merges.first_merges(self.workspace, self.channels, self.segments)
+        of_several = MemoryVersion.objects.of_several_segments(self.channels, self.since_us)
+        may_rest |= Q(version__in=of_several.values("pk"))
+        first_merges = merges.first_merges(
+            self.workspace, self.channels, self.segments, self.since_us
+        )
         for memory, number in first_merges.items():
             may_rest |= Q(version__memory=memory, since__gte=number, pinned=False)
         matches = dict(lines.filter(may_rest).values_list("pk", "version"))

@@ -297,6 +297,29 @@ class TestOtherPlaces:
         assert memory.versions.get().content == REDACTED
         assert REDACTED not in unrelated.versions.get().content
 
+    def test_a_text_of_several_segments_is_redacted_after_history_is_on_again(self, channel):
+        """While history was off, one text was of all segments. It names the last one."""
+        before, deleted, stays = (
+            say(channel, "Hello"),
+            say(channel, SECRET, 1),
+            say(channel, "x", 2),
+        )
+        ended, _, last = (
+            make_segment(messages=[message], reason="history_off")
+            for message in (before, deleted, stays)
+        )
+        make_version(memory=short(channel), text="- they greet", segment=ended)
+        text = make_version(memory=short(channel), text="- the gate leaves soon", segment=last)
+        memory = long(channel)
+        make_version(memory=memory, text="- old")
+        job = make_job(memory=memory, inputs=[text], state="done")
+        merged = make_version(memory=memory, text="- old\n- the gate leaves soon", job=job)
+        merged.lines.filter(text="- old").update(since=1)
+        delete(deleted)
+        texts = MemoryVersion.objects.order_by("number").values_list("content", flat=True)
+        assert list(texts.filter(memory=short(channel))) == ["- they greet", REDACTED]
+        assert list(texts.filter(memory=memory)) == ["- old", f"- old\n- {REDACTED}"]
+
     def test_a_line_without_sources_with_the_same_words_is_redacted(self, channel):
         deleted = say(channel, SECRET)
         memory = make_channel_memory(
