@@ -125,16 +125,19 @@ def _redact_notes(
         words = _with_short(matcher, short[source]) if source in short else matcher
         return _redacted_words(text, words, removed_words.get(source))
 
-    for note in notes.iterator(ROWS_PER_FETCH):
-        if redacted(note.pk, note) is None:
-            continue
-        locked = notes.select_for_update(of=("self",)).filter(pk=note.pk).first()
-        words = redacted(note.pk, locked) if locked is not None else None
+    def lock_and_mask(pk: int) -> None:
+        locked = notes.select_for_update(of=("self",)).filter(pk=pk).first()
+        words = redacted(pk, locked) if locked is not None else None
         if locked is not None and words is not None:
             locked.mask(*words)
-            changed.add(note.pk)
+            changed.add(pk)
+
+    for note in notes.iterator(ROWS_PER_FETCH):
+        if redacted(note.pk, note) is not None:
+            lock_and_mask(note.pk)
     for version in NoteVersion.objects.filter(note__in=notes).iterator(ROWS_PER_FETCH):
         if (words := redacted(version.note_id, version)) is not None:
+            lock_and_mask(version.note_id)  # this version may have been restored meanwhile
             version.mask(*words)
             changed.add(version.note_id)
     return len(changed)

@@ -34,6 +34,7 @@ from memories.pipeline.generate import followups
 from memories.pipeline.generate.passes import run_pass
 from memories.pipeline.generate.requests import RequestBuilder
 from memories.pipeline.ingest.store import store_messages
+from memories.pipeline.notes.keeping import keep_message
 from memories.pipeline.redaction.forget import forget_channel, forget_person
 from memories.pipeline.redaction.redactor import redact_messages
 from memories.pipeline.redaction.removed import RemovedMessage
@@ -775,6 +776,46 @@ class TestPeople:
         delete(deleted)
         with pytest.raises(StaleBase):
             memory.revise(f"- {SECRET}\n- fine!", by=None, based_on=1, revision=0)
+
+    @pytest.mark.parametrize("what", ["version", "message", "note"])
+    def test_a_text_that_was_read_before_a_deletion_is_not_saved_after_it(self, channel, what):
+        deleted, person = say(channel, SECRET), UserFactory()
+        memory = make_channel_memory(channel=channel, texts=[f"- {SECRET}\n- fine", "- now"])
+        memory.versions.filter(number=1).update(audience="members")
+        note = NoteFactory(workspace=channel.workspace, content=SECRET, title="Gate")
+        note.rewrite("Remember the milk")
+        version, wording = memory.versions.get(number=1), note.versions.get()
+        version.audience = "scope"
+        message = Message.objects.get(pk=deleted.pk)
+        delete(deleted)
+        if what == "version":
+            restored = memory.restore(version, by=person, based_on=2)
+            assert (restored.content, restored.audience) == ("- fine", "members")
+        elif what == "message":
+            with pytest.raises(ValueError, match="deleted"):
+                keep_message(message, SECRET, author=person, now=LATER)
+        else:
+            assert note.restore(wording, by=person, based_on=2, revision=note.revision)
+        assert "copper" not in everything()
+
+    def test_a_note_that_is_restored_during_a_redaction_is_redacted(self, channel, monkeypatch):
+        """The notes are searched already. The version is not redacted yet."""
+        deleted = say(channel, SECRET)
+        note = NoteFactory(workspace=channel.workspace, content=SECRET, title="Gate")
+        note.rewrite("Remember the milk")
+        wording, mark = note.versions.get(), {"based_on": 2, "revision": note.revision}
+        find_versions = NoteVersion.objects.filter
+        calls = []
+
+        def restore_first(**given):
+            if "note__in" in given and not calls:
+                calls.append(given)
+                assert note.restore(wording, by=UserFactory(), **mark)
+            return find_versions(**given)
+
+        monkeypatch.setattr(NoteVersion.objects, "filter", restore_first)
+        delete(deleted)
+        assert calls and "copper" not in everything()
 
     def test_marks_are_not_copied_into_the_next_version(self, channel):
         deleted = say(channel, SECRET)
