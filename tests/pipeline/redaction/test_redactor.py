@@ -817,6 +817,21 @@ class TestPeople:
         delete(deleted)
         assert calls and "copper" not in everything()
 
+    @pytest.mark.parametrize("is_reloaded", [False, True])
+    def test_a_quarantined_line_that_was_redacted_is_not_accepted(self, channel, is_reloaded):
+        deleted = say(channel, SECRET)
+        memory = make_channel_memory(channel=channel, texts=["- fine"])
+        line = QuarantinedLine.objects.create(memory=memory, text=f"- {SECRET}", rule="url")
+        line.sources.add(deleted)
+        delete(deleted)
+        if is_reloaded:
+            line.refresh_from_db()
+        with pytest.raises(StaleBase):
+            line.accept(by=UserFactory(), based_on=1)
+        line.refresh_from_db()
+        assert line.state == "waiting" and line.decided_by is None
+        assert memory.versions.count() == 1
+
     def test_marks_are_not_copied_into_the_next_version(self, channel):
         deleted = say(channel, SECRET)
         memory = make_channel_memory(channel=channel, texts=[f"- {SECRET}\n- fine"])
