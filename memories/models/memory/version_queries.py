@@ -1,6 +1,6 @@
 """Querysets of versions: those of a place or a time, and those to merge."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,9 @@ from memories.models.memory.memories import Memory, MemoryQuerySet
 from memories.models.search.documents import VERSION, SearchableQuerySet
 from memories.rules.generate.segments import Trigger
 from memories.rules.memory.identity import MemoryScope, MemoryType
+from memories.rules.memory.operations import operation_text
 from memories.rules.redaction.shingles import REDACTED
+from memories.rules.safety.normalized_text import repeats_line
 
 if TYPE_CHECKING:
     from memories.models.memory.versions import (
@@ -90,6 +92,17 @@ class MemoryVersionQuerySet(SearchableQuerySet["MemoryVersion"]):
 
     def not_current(self) -> "MemoryVersionQuerySet":
         return self.exclude(memory__current=F("pk"))
+
+    def keys_dropping(self, texts: Collection[str]) -> set[int]:
+        """Return the keys of those with an operation that repeats a text and was not applied."""
+        if not texts:
+            return set()
+        pairs = self.exclude(dropped=[]).values_list("pk", "dropped")
+        return {
+            pk
+            for pk, dropped in pairs
+            if any(repeats_line(operation_text(text), texts) for text in dropped)
+        }
 
     def in_order(self) -> "MemoryVersionQuerySet":
         """Order by period, then by number, as contexts and merges do."""

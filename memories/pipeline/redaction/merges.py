@@ -40,6 +40,21 @@ def _lowest_versions(inputs: "models.QuerySet[JobInput]") -> dict[int, int]:
     return dict(memories.annotate(models.Min("job__versions__number")))
 
 
+def reached_workspace_memory(
+    workspace: Workspace, channels: Collection[int], versions: Collection[int]
+) -> bool:
+    """Return whether words of these channels are, or were, in a memory of the workspace.
+
+    That memory is a reference in the summaries of all channels. ``versions`` have the words.
+    """
+    of_workspace = Q(memory__workspace=workspace, memory__scope=MemoryScope.WORKSPACE)
+    if MemoryVersion.objects.filter(of_workspace, pk__in=versions).exists():
+        return True
+    redacted = Line.objects.filter(redacted=True, version__memory__workspace=workspace)
+    redacted = redacted.filter(version__memory__scope=MemoryScope.WORKSPACE)
+    return redacted.filter(sources__channel__in=channels).exists()
+
+
 def merge_again(
     memory: Memory,
     redacted_lines: Collection[int],
@@ -78,3 +93,11 @@ def _inputs_of(memory: Memory, lines: Collection[int]) -> MemoryVersionQuerySet:
     written = MemoryVersion.objects.filter(memory=memory, number__in=rows.values("since"))
     inputs = JobInput.objects.filter(job__in=written.values("job"))
     return MemoryVersion.objects.filter(pk__in=inputs.values("version"))
+
+
+def find_grown(memories: "models.QuerySet[Memory]", heads: dict[int, int]) -> set[int]:
+    """Return the memories that have a newer version than ``heads`` says, and correct ``heads``."""
+    rows = memories.values_list("pk", "head")
+    grown = {pk: head for pk, head in rows if head > heads.get(pk, 0)}
+    heads.update(grown)
+    return set(grown)

@@ -110,16 +110,28 @@ class Redactor:
         self.segments |= slack_copies.remove_previews(self.workspace, self.removed)
         self._restart_jobs(set())
         near = self._near_memories()
+        of_workspace = Memory.objects.filter(workspace=self.workspace)
+        heads = dict(of_workspace.values_list("pk", "head"))
         self.unsourced = self._unsourced_lines(near) if self.deleted else {}  # line → version
         versions = self._versions_to_redact(near) | set(self.unsourced.values())
         replies = self._replies_to_redact(near)
+        searched = near
         # People carry words from channel to channel, so deleted words are searched everywhere. An
         # edit is frequent, and is searched only where a model can have carried the words.
-        if self.deleted or self.person_names or self._reached_workspace_memory(versions):
-            far = Memory.objects.filter(workspace=self.workspace).exclude(pk__in=near)
+        reached = partial(merges.reached_workspace_memory, self.workspace, self.channels)
+        if self.deleted or self.person_names or reached(versions):
+            far = of_workspace.exclude(pk__in=near)
             versions |= self._versions_to_redact(far)
             replies += self._replies_to_redact(far)
-        self._spare_words_of_other_messages(versions)
+            searched = of_workspace
+        memories = self._redact_matches(versions, replies)
+        # A version may have been saved between the search and the lock of its memory. The text of
+        # a job that was not restarted is saved by now.
+        while grown := merges.find_grown(searched, heads):
+            rows = Memory.objects.filter(pk__in=grown)
+            newer = self._versions_to_redact(rows) | self._search_unsourced(grown)
+            memories |= self._redact_matches(newer, self._replies_to_redact(rows))
+            versions |= newer
         workspace_texts.withdraw_wordings(
             self.workspace,
             self.matcher,
@@ -129,8 +141,6 @@ class Redactor:
             self.threads,
             self.since_us,
         )
-        memories = self._redact_versions(versions)
-        self._redact_replies(replies)
         quarantined, notes = workspace_texts.redact(
             self.workspace, self.matcher, self.removed_words, self.short
         )
@@ -138,7 +148,6 @@ class Redactor:
         self.result.notes += notes
         self.result.events += slack_copies.skip_events(self.removed, self.matcher)
         slack_copies.remove_root_copies(self.removed, self.keys)
-        self._restart_jobs(memories)
         # A call that was claimed meanwhile may have read the rows as they were.
         transaction.on_commit(partial(self._restart_jobs, memories))
         Segment.objects.filter(pk__in=self.segments).update(stale=True)
@@ -238,6 +247,14 @@ class Redactor:
                 matches[pk] = version
         return matches
 
+    def _search_unsourced(self, memories: Collection[int]) -> set[int]:
+        """Add the unsourced lines of these memories. Return their versions."""
+        if not self.deleted:
+            return set()
+        lines = self._unsourced_lines(self._near_memories().filter(pk__in=memories))
+        self.unsourced |= lines
+        return set(lines.values())
+
     def _replies_to_redact(self, memories: "models.QuerySet[Memory]") -> list[int]:
         """Return the jobs whose kept reply or fault rests on a removed message, or quotes it."""
         kept = Job.objects.filter(Q(reply__isnull=False) | ~Q(fault_text=""), memory__in=memories)
@@ -253,18 +270,6 @@ class Redactor:
             if has_source or any(map(self.matcher.find_in, (text, fault))):
                 matches.append(pk)
         return matches
-
-    def _reached_workspace_memory(self, versions: Collection[int]) -> bool:
-        """Return whether the words are, or were, in a memory of the workspace.
-
-        That memory is a reference in the summaries of all channels.
-        """
-        of_workspace = Q(memory__workspace=self.workspace, memory__scope=MemoryScope.WORKSPACE)
-        if MemoryVersion.objects.filter(of_workspace, pk__in=versions).exists():
-            return True
-        redacted = Line.objects.filter(redacted=True, version__memory__workspace=self.workspace)
-        redacted = redacted.filter(version__memory__scope=MemoryScope.WORKSPACE)
-        return redacted.filter(sources__channel__in=self.channels).exists()
 
     def _spare_words_of_other_messages(self, versions: Collection[int]) -> None:
         """Keep words that a remaining message of the same segments or texts holds as well."""
@@ -283,10 +288,21 @@ class Redactor:
 
     # Changes
 
+    def _redact_matches(self, versions: Collection[int], replies: Iterable[int]) -> set[int]:
+        """Redact versions and replies, restart the jobs, and return the changed memories."""
+        self._spare_words_of_other_messages(versions)
+        changed = self._redact_versions(versions)
+        self._redact_replies(replies)
+        self._restart_jobs(changed)
+        return changed
+
     def _redact_versions(self, versions: Collection[int]) -> set[int]:
-        """Redact versions, each memory under its lock, and return the changed memories."""
+        """Redact versions, all memories under their locks, and return the changed memories."""
         rows = MemoryVersion.objects.filter(pk__in=versions)
         memories = list(Memory.objects.filter(versions__in=rows).distinct().order_by("pk"))
+        for memory in memories:
+            memory.lock()
+        self._search_unsourced({memory.pk for memory in memories})  # a job may have replaced lines
         lines = Line.objects.filter(version__in=versions)
         whole = {line for line, _ in self._lines_with_source(lines, self.deleted)}
         whole.update(self.unsourced)
@@ -303,12 +319,11 @@ class Redactor:
         removed_texts = self._removed_texts(whole, short)
         changed = set()
         for memory in memories:
-            memory.lock()
             current = memory.current_id
             redacted_lines: set[int] = set()
             texts = removed_texts[memory.pk]
             repeats_removed = partial(self._repeats_any, texts)
-            keys = by_memory[memory.pk] | _versions_dropping(memory, texts)
+            keys = by_memory[memory.pk] | memory.versions.all().keys_dropping(texts)
             for version in MemoryVersion.objects.filter(pk__in=keys).order_by("pk"):
                 before = set(version.redacted_lines().values_list("pk", flat=True))
                 revision = version.revision
@@ -373,15 +388,3 @@ class Redactor:
         in_channels = Q(memory__channel__in=self.channels)
         about = Q(segment__in=self.segments) | in_channels & Q(provisional=True)
         return about | in_channels & Q(memory__thread_ts__in=self.threads)
-
-
-def _versions_dropping(memory: Memory, texts: Collection[str]) -> set[int]:
-    """Return the versions of a memory with an operation that repeats a line and was not applied."""
-    if not texts:
-        return set()
-    pairs = memory.versions.exclude(dropped=[]).values_list("pk", "dropped")
-    return {
-        pk
-        for pk, dropped in pairs
-        if any(repeats_line(operation_text(text), texts) for text in dropped)
-    }

@@ -5,6 +5,7 @@ with the offline summariser, which quotes, or are written directly.
 """
 
 import json
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 
@@ -15,11 +16,13 @@ from django.utils import timezone
 
 from memories.models import (
     Draft,
+    EarlierWording,
     Job,
     Line,
     Memory,
     MemoryVersion,
     Message,
+    NewVersion,
     Note,
     NoteVersion,
     Proposal,
@@ -40,6 +43,8 @@ from memories.pipeline.redaction.redactor import redact_messages
 from memories.pipeline.redaction.removed import RemovedMessage
 from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory.identity import MemoryType
+from memories.rules.memory.lines import Line as LineValue
+from memories.rules.memory.lines import Origin
 from memories.rules.redaction.shingles import REDACTED
 from memories.rules.summariser import Reply
 from tests.factories import (
@@ -708,6 +713,48 @@ def test_a_message_that_is_deleted_while_copies_are_removed_stays_empty(channel,
     second.refresh_from_db()
     assert not to_delete and (second.text, second.raw) == ("", "")
     assert first.text == "Yes" and "copper" not in first.raw and "Quillon" not in first.raw
+
+
+@pytest.mark.parametrize("change", ["revise", "pin", "rewrite", "rewrite unsourced", "merge"])
+def test_a_text_that_is_saved_between_the_search_and_the_lock_is_redacted(
+    channel, change, monkeypatch
+):
+    deleted = say(channel, SECRET)
+    memory = short(channel)
+    text, sources = f"- {SECRET}\n- fine", [deleted]
+    segment = make_segment(messages=[deleted])
+    make_version(memory=memory, text=text, sources=sources, segment=segment)
+    above = workspace_memory(channel)
+
+    def save():
+        current = memory.versions.get()
+        if change == "revise":
+            memory.revise(f"{text}\n- new", by=UserFactory(), based_on=1)
+        elif change == "pin":
+            memory.pin(1, by=None, based_on=1)
+        elif change == "merge":
+            make_version(memory=above, text="- the gate leaves soon", sources=sources)
+        else:
+            line = LineValue("- the gate leaves soon", Origin.MODEL)
+            if change == "rewrite":
+                line = replace(line, sources=(deleted.pk,))
+            new = NewVersion(lines=[line], origin=Origin.MODEL, segment=segment)
+            assert current.rewrite(new)
+
+    lock, calls = Memory.lock, []
+
+    def save_before(self):
+        if not calls:
+            calls.append(self)
+            save()
+        lock(self)
+
+    monkeypatch.setattr(Memory, "lock", save_before)
+    delete(deleted)
+    wordings = [str(row) for row in EarlierWording.objects.values_list("content", "lines")]
+    texts = "\n".join([everything(), *wordings])
+    assert calls and "copper" not in texts and "gate" not in texts
+    assert bool(wordings) == (change in ("pin", "rewrite", "rewrite unsourced"))
 
 
 class TestDrafts:
