@@ -15,6 +15,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from memories.models import (
+    Channel,
     Draft,
     EarlierWording,
     Job,
@@ -755,6 +756,20 @@ def test_a_text_that_is_saved_between_the_search_and_the_lock_is_redacted(
     texts = "\n".join([everything(), *wordings])
     assert calls and "copper" not in texts and "gate" not in texts
     assert bool(wordings) == (change in ("pin", "rewrite", "rewrite unsourced"))
+
+
+@pytest.mark.skipif(not connection.features.has_select_for_update, reason="SQLite has one writer")
+def test_channels_are_locked_before_their_messages_are_forgotten(channel):
+    message = say(channel, SECRET)
+    with CaptureQueriesContext(connection) as queries:
+        forget_person(message.author, LATER, by=None)
+    locked = [
+        query["sql"].split(" FROM ")[1].split(" ")[0].strip('"')
+        for query in queries
+        if " FOR UPDATE" in query["sql"] or " FOR NO KEY UPDATE" in query["sql"]
+    ]
+    before = locked[: locked.index(Message._meta.db_table)]
+    assert before.count(Channel._meta.db_table) == 2  # once for each transaction
 
 
 class TestDrafts:
