@@ -45,7 +45,7 @@ from memories.models import (
     MemoryVersion,
     Message,
 )
-from memories.models.memory.versions import MemoryVersionQuerySet
+from memories.models.memory.version_queries import MemoryVersionQuerySet
 from memories.rules.context.blocks import Part
 from memories.rules.context.contents import API_BUDGET, DEFAULT_BUDGET
 from memories.rules.health import find_problems

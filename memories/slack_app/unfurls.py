@@ -8,7 +8,7 @@ from django.urls import Resolver404, resolve
 from django.utils.translation import gettext as _
 
 from memories.models import MemoryVersion, Note, Reader, Workspace
-from memories.models.memory.versions import MemoryVersionQuerySet
+from memories.models.memory.version_queries import MemoryVersionQuerySet
 from memories.rules.memory.identity import MemoryScope, MemoryType
 from memories.rules.memory.lines import split_text, strip_bullet
 from memories.rules.slack_app.blocks import Block, item, link, sections

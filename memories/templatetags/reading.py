@@ -21,6 +21,7 @@ from memories.models.access.users import user_name
 from memories.rules.generate.segments import Trigger
 from memories.rules.ingest.timestamps import from_micros
 from memories.rules.memory.lines import digest_of, strip_bullet
+from memories.rules.memory.operations import operation_text
 from memories.rules.tokens import estimate_tokens
 from memories.views import paths
 from memories.views.ingest.messages import topic_words
@@ -231,10 +232,7 @@ def fault_words(fault: str) -> str:
     return str(_FAULTS.get(fault) or fault.replace("_", " "))
 
 
-@register.filter
-def change_text(dropped: str) -> str:
-    """Return the text of a dropped operation, which is ``reason: text``."""
-    return dropped.partition(": ")[2]
+register.filter("change_text", operation_text)
 
 
 @register.filter

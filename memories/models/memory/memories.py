@@ -278,6 +278,7 @@ class Memory(models.Model):
         if version.memory_id != self.pk:
             raise ValueError("a version of another memory")
         base = self.get_seen_version(based_on, revision)
+        version.refresh_from_db(fields=["content", "audience"])  # a redaction may have changed them
         content = version.without_redacted(version.content)
         if not content or (base is not None and base.content == content):
             raise Unchanged

@@ -2,113 +2,31 @@
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
-from datetime import datetime
-from functools import cached_property
+from functools import cached_property, partial
 
 from django.db import models, transaction
-from django.db.models import Exists, F, OuterRef, Q, Subquery, Window
-from django.db.models.functions import Coalesce, RowNumber
+from django.db.models import F, Q
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from memories.models.access.users import User
 from memories.models.generate.segments import Segment
-from memories.models.ingest.channels import Channel
 from memories.models.ingest.messages import Message
 from memories.models.memory.earlier_wordings import EarlierWording
 from memories.models.memory.lines import Audience, Line
-from memories.models.memory.memories import Memory, MemoryQuerySet
 from memories.models.memory.new_version import NewVersion
-from memories.models.search.documents import VERSION, SearchableQuerySet
+from memories.models.memory.version_queries import MemoryVersionQuerySet
 from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory import lines as line_rules
 from memories.rules.memory.identity import Memory as MemoryValue
 from memories.rules.memory.identity import MemoryScope, MemoryType
 from memories.rules.memory.lines import Origin
+from memories.rules.memory.operations import operation_text
 from memories.rules.redaction.shingles import REDACTED, QuoteMatcher
+from memories.rules.safety.normalized_text import repeats_line
 
 MAX_NAME_LENGTH = 80  # characters
 _HAS_WORDS = re.compile(r"\w")
-
-
-class MemoryVersionQuerySet(SearchableQuerySet["MemoryVersion"]):
-    searched_as = VERSION
-
-    def current_in(
-        self, channels: Iterable[Channel] | Iterable[int], memory_type: MemoryType
-    ) -> "MemoryVersionQuerySet":
-        """Return the current versions of the memories of these channels, without threads."""
-        return self.filter(
-            current_of__channel__in=channels,
-            current_of__scope=MemoryScope.CHANNEL,
-            current_of__memory_type=memory_type,
-        )
-
-    def with_text(self) -> "MemoryVersionQuerySet":
-        """Exclude the versions whose whole text was redacted."""
-        return self.exclude(content=REDACTED)
-
-    def restricted(self) -> "MemoryVersionQuerySet":
-        """Return the versions that not all readers of their memory may read."""
-        return self.filter(~Q(audience=Audience.SCOPE))
-
-    def current(self) -> "MemoryVersionQuerySet":
-        """Return the current versions.
-
-        It uses `Exists`: PostgreSQL expects one row of a join by two columns, and sorts after it
-        joins all.
-        """
-        return self.filter(Exists(Memory.objects.filter(current=OuterRef("pk"))))
-
-    def as_of(self, at: datetime) -> "MemoryVersionQuerySet":
-        """Return the versions that existed at a time, with ``until_then``: their period at that time.
-
-        Those are left out whose wording of that time was withdrawn.
-        """
-        wordings = EarlierWording.objects.replaced_after(at).filter(version=OuterRef("pk"))
-        return (
-            self.filter(created_at__lte=at)
-            .annotate(
-                content_then=Coalesce(Subquery(wordings.values("content")[:1]), F("content")),
-                until_then=Coalesce(Subquery(wordings.values("until_us")[:1]), F("until_us")),
-            )
-            .exclude(content_then=REDACTED)
-        )
-
-    def current_at(self, memories: MemoryQuerySet, at: datetime) -> "MemoryVersionQuerySet":
-        """Return the versions of these memories that were current at a time."""
-        ranked = self.filter(memory__in=memories.values("pk"), audience=Audience.SCOPE).as_of(at)
-        order = [F("until_then").desc(), F("number").desc()]
-        rank = Window(RowNumber(), partition_by="memory", order_by=order)
-        return ranked.annotate(rank=rank).filter(rank=1)
-
-    def not_current(self) -> "MemoryVersionQuerySet":
-        return self.exclude(memory__current=F("pk"))
-
-    def in_order(self) -> "MemoryVersionQuerySet":
-        """Order by period, then by number, as contexts and merges do."""
-        return self.order_by("until_us", "number")
-
-    def newest_first(self) -> "MemoryVersionQuerySet":
-        return self.order_by("-number")
-
-    def not_merged(self) -> "MemoryVersionQuerySet":
-        """Return the versions that a long-term memory has still to merge (rules 5 and 6)."""
-        return self.mergeable().filter(merged=False)
-
-    def mergeable(self) -> "MemoryVersionQuerySet":
-        """Return the sources of a long-term memory: the newest version of each segment.
-
-        Provisional versions are excluded.
-        """
-        newer = MemoryVersion.objects.filter(
-            segment=OuterRef("segment"), memory=OuterRef("memory"), number__gt=OuterRef("number")
-        )
-        return self.with_text().filter(
-            Q(segment__isnull=True) | ~Exists(newer),
-            provisional=False,
-            audience=Audience.SCOPE,
-        )
 
 
 class MemoryVersion(models.Model):
@@ -319,8 +237,10 @@ class MemoryVersion(models.Model):
 
         ``whole`` are primary keys of lines to redact completely. ``short`` are matchers for single
         lines, by primary key; all other lines use ``matcher``. ``repeats_removed`` matches dropped
-        operations to redact completely. The new revision makes open editors stale. The drafts of the memory and the proposals for redacted lines are deleted. Call
-        `Memory.update_current` afterwards.
+        operations to redact completely.
+
+        The new revision makes open editors stale. The drafts of the memory are deleted, and the
+        proposals that replace or repeat a redacted line. Call `Memory.update_current` afterwards.
         """
         lines = list(self.lines.order_by("position"))
         texts = [
@@ -344,7 +264,8 @@ class MemoryVersion(models.Model):
             "put_back": [matcher.redact(redacted.get(text, text)) for text in self.put_back],
             "kept": [matcher.redact(redacted.get(text, text)) for text in self.kept],
             "dropped": [
-                REDACTED if repeats_removed(text) else matcher.redact(text) for text in self.dropped
+                REDACTED if repeats_removed(operation_text(text)) else matcher.redact(text)
+                for text in self.dropped
             ],
         }
         if not changed and all(getattr(self, name) == value for name, value in values.items()):
@@ -357,16 +278,20 @@ class MemoryVersion(models.Model):
         )
         self.memory.drafts.all().delete()
         old_words = [line_rules.strip_bullet(old) for old, new in redacted.items() if old != new]
-        self.memory.proposals.filter(line_text__in=old_words).delete()
+        about = Q(line_text__in=old_words) | Q(text__in=old_words)
+        self.memory.proposals.filter(about).delete()
         self.refresh_from_db()
         return len(changed)
 
     def withdraw(self) -> int:
         """Redact all lines except protected ones: the sources of the version are gone."""
-        keys = [
-            line.pk for line in self.lines.all() if not line.pinned and line.origin != Origin.PERSON
-        ]
-        return self.redact(QuoteMatcher(frozenset()), keys)
+        lines = {
+            line.pk: line.text
+            for line in self.lines.all()
+            if not line.pinned and line.origin != Origin.PERSON
+        }
+        repeats_removed = partial(repeats_line, lines=lines.values())
+        return self.redact(QuoteMatcher(frozenset()), lines, repeats_removed=repeats_removed)
 
     def rewrite(self, new: NewVersion) -> bool:
         """Replace the text in place.

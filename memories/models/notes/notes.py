@@ -318,9 +318,13 @@ class Note(models.Model):
         self.save(update_fields=[*WORDING, *written])
         return True
 
+    @transaction.atomic
     def restore(self, version: "NoteVersion", *, by: User, based_on: int, revision: int) -> bool:
         """Save the wording of a version again, in the note's channel. Returns as `rewrite`."""
         self._check_enabled()
+        # A redaction locks the note first as well. It may have changed the version.
+        Note.objects.select_for_update(of=("self",)).get(pk=self.pk)
+        version = NoteVersion.objects.select_for_update(of=("self",)).get(pk=version.pk)
         for name in ("title", "kind", "tags", "date", "content"):
             setattr(self, name, getattr(version, name))
         return self.save_wording(

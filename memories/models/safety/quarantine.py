@@ -14,8 +14,10 @@ from memories.models.generate.jobs import Job
 from memories.models.ingest.messages import Message
 from memories.models.memory.lines import Audience, Line
 from memories.models.memory.memories import Memory
+from memories.models.memory.new_version import StaleBase
 from memories.models.memory.versions import MemoryVersion
 from memories.rules.memory.lines import Origin, strip_bullet
+from memories.rules.redaction.shingles import REDACTED
 
 
 class QuarantineQuerySet(AudienceQuerySet["QuarantinedLine"]):
@@ -77,12 +79,16 @@ class QuarantinedLine(models.Model):
     ) -> MemoryVersion | None:
         """Add the line, as one by this person, with its sources to the next version of the memory.
 
-        Returns None if the line does not wait any more. Raises StaleBase as `Memory.revise` does.
+        Returns None if the line does not wait any more. Raises StaleBase as `Memory.revise` does,
+        and if the line was redacted.
         """
         if not self._decide(self.State.ACCEPTED, by):
             return None
         memory = self.memory
         memory.refresh_from_db()
+        self.refresh_from_db(fields=["text"])  # behind the lock of the row
+        if strip_bullet(self.text) == REDACTED:
+            raise StaleBase(memory.current)
         text = memory.current.content if memory.current else ""
         version = memory.revise(
             f"{text}\n- {strip_bullet(self.text)}".strip("\n"),

@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from memories.models import Backfill, Channel, Job, Memory, MemoryVersion, Segment, Workspace
 from memories.models.generate.jobs import REBUILD
-from memories.models.memory.versions import MemoryVersionQuerySet
+from memories.models.memory.version_queries import MemoryVersionQuerySet
 from memories.pipeline.generate.input_keys import base_key, input_key, merge_key, thread_key
 from memories.rules.generate.splitting import MERGE_LIMIT
 from memories.rules.ingest.timestamps import HOUR

@@ -146,6 +146,9 @@ def _batches(rows: MessageQuerySet) -> Iterator[MessageQuerySet]:
 
 def _purge(workspace: Workspace, rows: MessageQuerySet, names: Names | None) -> RedactionResult:
     keys = list(rows.values_list("pk", flat=True))
+    # Passes and those who keep a message as a note lock its channel before they read it.
+    channels = Channel.objects.filter(pk__in=Message.objects.filter(pk__in=keys).values("channel"))
+    list(channels.order_by("pk").select_for_update(no_key=True))
     locked = Message.objects.filter(pk__in=keys).select_for_update().defer("raw")
     removed = [RemovedMessage.of(row) for row in locked]
     Message.objects.filter(pk__in=keys).purge(Message.State.DELETED)

@@ -13,7 +13,7 @@ notes, drafts, proposals, quarantined lines and waiting events.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 from django.db import models, transaction
@@ -22,7 +22,6 @@ from django.db.models import Q
 from memories.models import (
     Channel,
     Job,
-    JobInput,
     Line,
     Memory,
     MemoryVersion,
@@ -32,16 +31,17 @@ from memories.models import (
     Workspace,
 )
 from memories.models.ingest.names import Names
-from memories.models.memory.versions import MemoryVersionQuerySet
-from memories.pipeline.redaction import slack_copies, workspace_texts
+from memories.pipeline.redaction import merges, slack_copies, workspace_texts
 from memories.pipeline.redaction.removed import RedactionResult, RemovedMessage
 from memories.rules.batches import in_batches
 from memories.rules.ingest.markup import render_plain
+from memories.rules.ingest.timestamps import micros
 from memories.rules.memory.identity import MemoryScope, MemoryType
 from memories.rules.memory.lines import Origin
+from memories.rules.memory.operations import operation_text
 from memories.rules.redaction import shingles
 from memories.rules.redaction.shingles import QuoteMatcher
-from memories.rules.safety.normalized_text import repeats, word_set
+from memories.rules.safety.normalized_text import repeats, repeats_line, word_set
 
 ROWS_PER_FETCH = 500
 
@@ -94,6 +94,7 @@ class Redactor:
         self.deleted = {message.pk for message in removed if not message.is_edit}
         self.segments = {pk for message in removed for pk in message.segments}
         self.threads = {message.thread_ts for message in removed if message.thread_ts}
+        self.since_us = min((micros(message.ts) for message in removed), default=0)
         self.result = RedactionResult(messages=len(removed))
         own_names = Channel.objects.filter(pk__in=self.channels).values_list("slack_id", "name")
         self.names = Names(names.people, {**names.channels, **dict(own_names)})
@@ -109,21 +110,37 @@ class Redactor:
         self.segments |= slack_copies.remove_previews(self.workspace, self.removed)
         self._restart_jobs(set())
         near = self._near_memories()
+        of_workspace = Memory.objects.filter(workspace=self.workspace)
+        heads = dict(of_workspace.values_list("pk", "head"))
         self.unsourced = self._unsourced_lines(near) if self.deleted else {}  # line → version
         versions = self._versions_to_redact(near) | set(self.unsourced.values())
         replies = self._replies_to_redact(near)
+        searched = near
         # People carry words from channel to channel, so deleted words are searched everywhere. An
         # edit is frequent, and is searched only where a model can have carried the words.
-        if self.deleted or self.person_names or self._reached_workspace_memory(versions):
-            far = Memory.objects.filter(workspace=self.workspace).exclude(pk__in=near)
+        reached = partial(merges.reached_workspace_memory, self.workspace, self.channels)
+        if self.deleted or self.person_names or reached(versions):
+            far = of_workspace.exclude(pk__in=near)
             versions |= self._versions_to_redact(far)
             replies += self._replies_to_redact(far)
-        self._spare_words_of_other_messages(versions)
+            searched = of_workspace
+        memories = self._redact_matches(versions, replies)
+        # A version may have been saved between the search and the lock of its memory. The text of
+        # a job that was not restarted is saved by now.
+        while grown := merges.find_grown(searched, heads):
+            rows = Memory.objects.filter(pk__in=grown)
+            newer = self._versions_to_redact(rows) | self._search_unsourced(grown)
+            memories |= self._redact_matches(newer, self._replies_to_redact(rows))
+            versions |= newer
         workspace_texts.withdraw_wordings(
-            self.workspace, self.matcher, versions, self.channels, self.segments, self.threads
+            self.workspace,
+            self.matcher,
+            versions,
+            self.channels,
+            self.segments,
+            self.threads,
+            self.since_us,
         )
-        memories = self._redact_versions(versions)
-        self._redact_replies(replies)
         quarantined, notes = workspace_texts.redact(
             self.workspace, self.matcher, self.removed_words, self.short
         )
@@ -131,7 +148,6 @@ class Redactor:
         self.result.notes += notes
         self.result.events += slack_copies.skip_events(self.removed, self.matcher)
         slack_copies.remove_root_copies(self.removed, self.keys)
-        self._restart_jobs(memories)
         # A call that was claimed meanwhile may have read the rows as they were.
         transaction.on_commit(partial(self._restart_jobs, memories))
         Segment.objects.filter(pk__in=self.segments).update(stale=True)
@@ -163,6 +179,9 @@ class Redactor:
     def _repeats_removed(self, text: str) -> bool:
         return repeats(text, self.removed_words.values())
 
+    def _repeats_any(self, lines: Collection[str], text: str) -> bool:
+        return self._repeats_removed(text) or repeats_line(text, lines)
+
     # Rows to redact
 
     def _near_memories(self) -> "models.QuerySet[Memory]":
@@ -183,7 +202,11 @@ class Redactor:
         if self.deleted:
             rows = MemoryVersion.objects.filter(memory__in=memories).exclude(dropped=[])
             pairs = rows.values_list("pk", "dropped")
-            matches |= {pk for pk, texts in pairs if any(map(self._repeats_removed, texts))}
+            matches |= {
+                pk
+                for pk, texts in pairs
+                if any(map(self._repeats_removed, map(operation_text, texts)))
+            }
         return matches
 
     def _lines_with_source(
@@ -211,7 +234,12 @@ class Redactor:
         may_rest = Q(version__segment__in=self.segments)
         may_rest |= in_channels & Q(version__memory__thread_ts__in=self.threads)
         may_rest |= in_channels & Q(version__provisional=True)
-        for memory, number in self._first_merges().items():
+        of_several = MemoryVersion.objects.of_several_segments(self.channels, self.since_us)
+        may_rest |= Q(version__in=of_several.values("pk"))
+        first_merges = merges.first_merges(
+            self.workspace, self.channels, self.segments, self.since_us
+        )
+        for memory, number in first_merges.items():
             may_rest |= Q(version__memory=memory, since__gte=number, pinned=False)
         matches = dict(lines.filter(may_rest).values_list("pk", "version"))
         for pk, version, text in lines.filter(pinned=False).values_list("pk", "version", "text"):
@@ -219,22 +247,13 @@ class Redactor:
                 matches[pk] = version
         return matches
 
-    def _first_merges(self) -> dict[int, int]:
-        """Return memory → number of its first version that was merged from the removed segments.
-
-        Lines since that version may come from a removed message.
-        """
-        inputs = JobInput.objects.filter(version__memory__channel__in=self.channels)
-        direct = inputs
-        if self.workspace.memory_settings.history_enabled:  # else one text is of all segments
-            direct = inputs.filter(version__segment__in=self.segments)
-        first = _lowest_versions(direct)
-        indirect = Q(pk__in=())
-        for memory, number in first.items():
-            indirect |= Q(version__memory=memory, version__number__gte=number)
-        for memory, number in _lowest_versions(inputs.filter(indirect)).items():
-            first[memory] = min(number, first.get(memory, number))
-        return first
+    def _search_unsourced(self, memories: Collection[int]) -> set[int]:
+        """Add the unsourced lines of these memories. Return their versions."""
+        if not self.deleted:
+            return set()
+        lines = self._unsourced_lines(self._near_memories().filter(pk__in=memories))
+        self.unsourced |= lines
+        return set(lines.values())
 
     def _replies_to_redact(self, memories: "models.QuerySet[Memory]") -> list[int]:
         """Return the jobs whose kept reply or fault rests on a removed message, or quotes it."""
@@ -251,18 +270,6 @@ class Redactor:
             if has_source or any(map(self.matcher.find_in, (text, fault))):
                 matches.append(pk)
         return matches
-
-    def _reached_workspace_memory(self, versions: Collection[int]) -> bool:
-        """Return whether the words are, or were, in a memory of the workspace.
-
-        That memory is a reference in the summaries of all channels.
-        """
-        of_workspace = Q(memory__workspace=self.workspace, memory__scope=MemoryScope.WORKSPACE)
-        if MemoryVersion.objects.filter(of_workspace, pk__in=versions).exists():
-            return True
-        redacted = Line.objects.filter(redacted=True, version__memory__workspace=self.workspace)
-        redacted = redacted.filter(version__memory__scope=MemoryScope.WORKSPACE)
-        return redacted.filter(sources__channel__in=self.channels).exists()
 
     def _spare_words_of_other_messages(self, versions: Collection[int]) -> None:
         """Keep words that a remaining message of the same segments or texts holds as well."""
@@ -281,10 +288,21 @@ class Redactor:
 
     # Changes
 
+    def _redact_matches(self, versions: Collection[int], replies: Iterable[int]) -> set[int]:
+        """Redact versions and replies, restart the jobs, and return the changed memories."""
+        self._spare_words_of_other_messages(versions)
+        changed = self._redact_versions(versions)
+        self._redact_replies(replies)
+        self._restart_jobs(changed)
+        return changed
+
     def _redact_versions(self, versions: Collection[int]) -> set[int]:
-        """Redact versions, each memory under its lock, and return the changed memories."""
+        """Redact versions, all memories under their locks, and return the changed memories."""
         rows = MemoryVersion.objects.filter(pk__in=versions)
         memories = list(Memory.objects.filter(versions__in=rows).distinct().order_by("pk"))
+        for memory in memories:
+            memory.lock()
+        self._search_unsourced({memory.pk for memory in memories})  # a job may have replaced lines
         lines = Line.objects.filter(version__in=versions)
         whole = {line for line, _ in self._lines_with_source(lines, self.deleted)}
         whole.update(self.unsourced)
@@ -295,20 +313,21 @@ class Redactor:
             line: QuoteMatcher(self.matcher.runs, frozenset(texts))
             for line, texts in short_texts.items()
         }
-        by_memory: dict[int, list[int]] = defaultdict(list)
-        for pk, memory_id in rows.order_by("pk").values_list("pk", "memory"):
-            by_memory[memory_id].append(pk)
+        by_memory: dict[int, set[int]] = defaultdict(set)
+        for pk, memory_id in rows.values_list("pk", "memory"):
+            by_memory[memory_id].add(pk)
+        removed_texts = self._removed_texts(whole, short)
         changed = set()
         for memory in memories:
-            memory.lock()
             current = memory.current_id
             redacted_lines: set[int] = set()
-            for version in MemoryVersion.objects.filter(pk__in=by_memory[memory.pk]):
+            texts = removed_texts[memory.pk]
+            repeats_removed = partial(self._repeats_any, texts)
+            keys = by_memory[memory.pk] | memory.versions.all().keys_dropping(texts)
+            for version in MemoryVersion.objects.filter(pk__in=keys).order_by("pk"):
                 before = set(version.redacted_lines().values_list("pk", flat=True))
                 revision = version.revision
-                self.result.lines += version.redact(
-                    self.matcher, whole, short, self._repeats_removed
-                )
+                self.result.lines += version.redact(self.matcher, whole, short, repeats_removed)
                 if version.revision == revision:
                     continue
                 self.result.versions += 1
@@ -321,42 +340,21 @@ class Redactor:
             if memory.pk in changed:
                 memory.update_current()
                 if memory.memory_type == MemoryType.LONG_TERM:
-                    self._merge_again(memory, redacted_lines)
+                    unsourced = self.unsourced.keys() & redacted_lines
+                    merges.merge_again(memory, redacted_lines, unsourced, self.channels)
         return changed
 
-    def _merge_again(self, memory: Memory, redacted_lines: Collection[int]) -> None:
-        """Mark the texts as not merged that the redacted lines of a long-term memory came from.
-
-        For a channel's memory its newest short-term text is marked too, so that a merge has input.
-        """
-        remaining = Message.objects.rememberable().filter(lines__in=redacted_lines)
-        inputs = self._inputs_of_unsourced(memory, redacted_lines)
-        if memory.channel_id is None:
-            channels = self.channels | set(remaining.values_list("channel", flat=True))
-            channels |= {pk for pk in inputs.values_list("memory__channel", flat=True) if pk}
-            versions = MemoryVersion.objects.current_in(channels, MemoryType.LONG_TERM)
-        else:
-            short_term = MemoryVersion.objects.filter(
-                memory__channel=memory.channel_id,
-                memory__scope=MemoryScope.CHANNEL,
-                memory__memory_type=MemoryType.SHORT_TERM,
-            )
-            newest = short_term.filter(current_of__isnull=False).values("pk")
-            versions = short_term.filter(
-                Q(segment__in=remaining.values("segment"))
-                | Q(pk__in=inputs.values("pk"))
-                | Q(pk__in=newest)
-            )
-        versions.update(merged=False)
-
-    def _inputs_of_unsourced(
-        self, memory: Memory, redacted_lines: Collection[int]
-    ) -> MemoryVersionQuerySet:
-        """Return the texts that were merged when the redacted lines without sources were written."""
-        lines = Line.objects.filter(pk__in=self.unsourced.keys() & redacted_lines)
-        written = MemoryVersion.objects.filter(memory=memory, number__in=lines.values("since"))
-        inputs = JobInput.objects.filter(job__in=written.values("job"))
-        return MemoryVersion.objects.filter(pk__in=inputs.values("version"))
+    def _removed_texts(
+        self, whole: Iterable[int], short: Mapping[int, QuoteMatcher]
+    ) -> dict[int, list[str]]:
+        """Return memory → texts of its lines that are redacted because of a source."""
+        texts: dict[int, list[str]] = defaultdict(list)
+        for keys in in_batches({*whole, *short}):
+            rows = Line.objects.filter(pk__in=keys, redacted=False)
+            for pk, memory, text in rows.values_list("pk", "version__memory", "text"):
+                if pk not in short or short[pk].find_in(text):
+                    texts[memory].append(text)
+        return texts
 
     def _redact_replies(self, replies: Iterable[int]) -> None:
         for keys in in_batches(replies):
@@ -390,10 +388,3 @@ class Redactor:
         in_channels = Q(memory__channel__in=self.channels)
         about = Q(segment__in=self.segments) | in_channels & Q(provisional=True)
         return about | in_channels & Q(memory__thread_ts__in=self.threads)
-
-
-def _lowest_versions(inputs: "models.QuerySet[JobInput]") -> dict[int, int]:
-    """Return memory → lowest number of the versions that were made from these inputs."""
-    rows = inputs.filter(job__versions__isnull=False).order_by()
-    memories = rows.values_list("job__versions__memory")
-    return dict(memories.annotate(models.Min("job__versions__number")))

@@ -34,7 +34,10 @@ def delete_expired(
             if seconds is not None and time.monotonic() - began >= seconds:
                 return done, False
             last = rows[-1][1]
-            messages = Message.objects.filter(pk__in=[pk for pk, _ in rows])
+            # A message that is deleted meanwhile stays deleted: without its author, and forgotten.
+            messages = Message.objects.filter(
+                pk__in=[pk for pk, _ in rows], state=Message.State.LIVE
+            )
             done += messages.purge(Message.State.EXPIRED)
     if done:
         remove_copies_of_removed(workspace, horizon)

@@ -7,6 +7,7 @@ from django.db.models import Q
 from memories.models import (
     Draft,
     EarlierWording,
+    MemoryVersion,
     Note,
     NoteVersion,
     Proposal,
@@ -79,15 +80,19 @@ def withdraw_wordings(
     channels: Collection[int],
     segments: Collection[int],
     threads: Collection[str],
+    since_us: int,
 ) -> None:
     """Withdraw the earlier wordings that may rest on removed messages, or quote them.
 
-    ``versions`` are to be redacted. The messages are in these channels, segments and threads.
+    ``versions`` are to be redacted. The messages are in these channels, segments and threads. The
+    oldest one is of ``since_us``.
     """
     in_channels = Q(version__memory__channel__in=channels)
     may_rest = Q(version__in=versions) | Q(version__segment__in=segments)
     may_rest |= in_channels & Q(version__memory__thread_ts__in=threads)
     may_rest |= in_channels & Q(provisional=True)
+    of_several = MemoryVersion.objects.of_several_segments(channels, since_us)
+    may_rest |= Q(version__in=of_several.values("pk"), until_us__gte=since_us)
     if not workspace.memory_settings.history_enabled:  # one text is of all segments
         may_rest |= in_channels & Q(version__memory__memory_type=MemoryType.SHORT_TERM)
     wordings = EarlierWording.objects.filter(version__memory__workspace=workspace)
@@ -120,16 +125,19 @@ def _redact_notes(
         words = _with_short(matcher, short[source]) if source in short else matcher
         return _redacted_words(text, words, removed_words.get(source))
 
-    for note in notes.iterator(ROWS_PER_FETCH):
-        if redacted(note.pk, note) is None:
-            continue
-        locked = notes.select_for_update(of=("self",)).filter(pk=note.pk).first()
-        words = redacted(note.pk, locked) if locked is not None else None
+    def lock_and_mask(pk: int) -> None:
+        locked = notes.select_for_update(of=("self",)).filter(pk=pk).first()
+        words = redacted(pk, locked) if locked is not None else None
         if locked is not None and words is not None:
             locked.mask(*words)
-            changed.add(note.pk)
+            changed.add(pk)
+
+    for note in notes.iterator(ROWS_PER_FETCH):
+        if redacted(note.pk, note) is not None:
+            lock_and_mask(note.pk)
     for version in NoteVersion.objects.filter(note__in=notes).iterator(ROWS_PER_FETCH):
         if (words := redacted(version.note_id, version)) is not None:
+            lock_and_mask(version.note_id)  # this version may have been restored meanwhile
             version.mask(*words)
             changed.add(version.note_id)
     return len(changed)

@@ -30,6 +30,11 @@ class DropReason(StrEnum):
     DUPLICATE = "known"  # the memory already has this statement
 
 
+def operation_text(dropped: str) -> str:
+    """Return the text of an operation that was not applied, stored as ``reason: text``."""
+    return dropped.partition(": ")[2]
+
+
 @dataclass(frozen=True)
 class Change:
     """An operation with its line; ``line`` is None if it removes its targets.

@@ -47,3 +47,11 @@ def repeats(text: str, messages: Iterable[frozenset[str]]) -> bool:
     """Return whether six in ten of the text's words are among the words of one of the messages."""
     words = word_set(text)
     return bool(words) and any(len(words & message) >= 0.6 * len(words) for message in messages)
+
+
+def repeats_line(text: str, lines: Iterable[str]) -> bool:
+    """Return whether a text contains all words of one of these lines in order, or repeats it."""
+    words = f" {' '.join(split_words(normalize(text)))} "
+    line_words = [split for line in lines if (split := split_words(normalize(line)))]
+    contains = any(f" {' '.join(split)} " in words for split in line_words)
+    return contains or repeats(text, map(frozenset, line_words))

@@ -14,7 +14,7 @@ from memories.rules.health import HealthSignals
 # Codes of channels that are not read further for an expected reason.
 EXPECTED_CODES = {*TEMPORARY_CODES, "not_followed", "forgotten", "late"}
 COUNT_LIMIT = 100  # jobs
-CHECKED = 500  # jobs whose readers are checked before those of all others
+CHECKED = 500  # failed jobs whose readers are checked before those of all others
 
 
 def get_signals(

@@ -19,7 +19,6 @@ from memories.pipeline.generate.job_control import endpoint_in_use, find_wait
 from memories.rules.generate.faults import MAX_ATTEMPTS
 from memories.rules.generate.job_status import Status, WaitReason, status_of
 from memories.views.access.access import WorkspaceAccess
-from memories.views.generate.health import CHECKED
 
 State = Job.State
 
@@ -163,13 +162,13 @@ def first_visible(
     """Return the first visible jobs among those that ``choose`` filters and orders.
 
     Who may read a job is an expensive rule, and PostgreSQL checks all rows of a list before it sorts
-    them. So only the first `CHECKED` are checked, mostly.
+    them. So only five times as many as wanted are checked, mostly.
     """
     first = choose(Job.objects.listed_in(access.workspace)).values_list("pk", flat=True)
-    keys = list(first[: CHECKED + 1])
+    keys = list(first[: 5 * limit + 1])
     visible = choose(get_visible_jobs(access))
-    jobs = list(visible.filter(pk__in=keys[:CHECKED])[:limit])
-    if len(jobs) < limit and len(keys) > CHECKED:
+    jobs = list(visible.filter(pk__in=keys[: 5 * limit])[:limit])
+    if len(jobs) < limit and len(keys) > 5 * limit:
         return list(visible[:limit])
     return jobs
 

@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 
 from memories.models import Job, Line, Memory, MemoryVersion, Message
 from memories.models.access.users import user_name
-from memories.models.memory.versions import MemoryVersionQuerySet
+from memories.models.memory.version_queries import MemoryVersionQuerySet
 from memories.pipeline.memory import proposals
 from memories.rules.generate.faults import is_sudden_shrink
 from memories.rules.ingest.invisible import mark_invisible

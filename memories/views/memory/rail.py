@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from memories.models import Memory, MemoryVersion
-from memories.models.memory.versions import MemoryVersionQuerySet
+from memories.models.memory.version_queries import MemoryVersionQuerySet
 from memories.rules.memory.catch_up import Since
 from memories.rules.memory.compare import is_edit_kept
 from memories.rules.memory.lines import Origin

@@ -18,7 +18,8 @@ from memories.models import (
     StaleBase,
     Unchanged,
 )
-from memories.models.memory.versions import MAX_NAME_LENGTH, MemoryVersionQuerySet
+from memories.models.memory.version_queries import MemoryVersionQuerySet
+from memories.models.memory.versions import MAX_NAME_LENGTH
 from memories.pipeline.costs.usage import Sums, sum_by_job
 from memories.rules.memory.compare import changed_rows, count_changes, count_kept
 from memories.rules.memory.lines import Origin

@@ -218,6 +218,30 @@ def test_one_text_of_all_segments_has_no_past_after_a_deletion(
     assert ("They hide things" in context_at(workspace, early)) == history_enabled
 
 
+def test_one_text_of_all_segments_has_no_past_after_history_is_on_again(clock: Callable) -> None:
+    early = clock(1)
+    channel = ChannelFactory(start_us=0)
+    secret, stays = (
+        MessageFactory(channel=channel, text=text, at=MONDAY + timedelta(minutes=minutes))
+        for minutes, text in enumerate(["The vault opens with seven nine two", "A cat"])
+    )
+    _, last = (
+        make_segment(messages=[message], outcome="remembered", reason="history_off")
+        for message in (secret, stays)
+    )
+    kind = MemoryType.SHORT_TERM
+    memory = make_channel_memory(channel=channel, memory_type=kind, texts=["- They hide things"])
+    clock(2)
+    rewrite(memory, "- They like animals")
+    memory.versions.update(segment=last, until_us=last.last_us)
+    assert "They hide things" in context_at(channel.workspace, early)
+    removed = RemovedMessage.of(secret)
+    secret.purge()
+    secret.save()
+    redact_messages(channel.workspace, [removed])
+    assert "They hide things" not in context_at(channel.workspace, early)
+
+
 def test_words_from_private_days_are_in_no_past_context(clock: Callable) -> None:
     early = clock(1)
     channel = ChannelFactory(start_us=0, kind="private")

@@ -5,6 +5,7 @@ with the offline summariser, which quotes, or are written directly.
 """
 
 import json
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 
@@ -14,12 +15,15 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from memories.models import (
+    Channel,
     Draft,
+    EarlierWording,
     Job,
     Line,
     Memory,
     MemoryVersion,
     Message,
+    NewVersion,
     Note,
     NoteVersion,
     Proposal,
@@ -34,11 +38,14 @@ from memories.pipeline.generate import followups
 from memories.pipeline.generate.passes import run_pass
 from memories.pipeline.generate.requests import RequestBuilder
 from memories.pipeline.ingest.store import store_messages
+from memories.pipeline.notes.keeping import keep_message
 from memories.pipeline.redaction.forget import forget_channel, forget_person
 from memories.pipeline.redaction.redactor import redact_messages
 from memories.pipeline.redaction.removed import RemovedMessage
 from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory.identity import MemoryType
+from memories.rules.memory.lines import Line as LineValue
+from memories.rules.memory.lines import Origin
 from memories.rules.redaction.shingles import REDACTED
 from memories.rules.summariser import Reply
 from tests.factories import (
@@ -297,6 +304,29 @@ class TestOtherPlaces:
         assert memory.versions.get().content == REDACTED
         assert REDACTED not in unrelated.versions.get().content
 
+    def test_a_text_of_several_segments_is_redacted_after_history_is_on_again(self, channel):
+        """While history was off, one text was of all segments. It names the last one."""
+        before, deleted, stays = (
+            say(channel, "Hello"),
+            say(channel, SECRET, 1),
+            say(channel, "x", 2),
+        )
+        ended, _, last = (
+            make_segment(messages=[message], reason="history_off")
+            for message in (before, deleted, stays)
+        )
+        make_version(memory=short(channel), text="- they greet", segment=ended)
+        text = make_version(memory=short(channel), text="- the gate leaves soon", segment=last)
+        memory = long(channel)
+        make_version(memory=memory, text="- old")
+        job = make_job(memory=memory, inputs=[text], state="done")
+        merged = make_version(memory=memory, text="- old\n- the gate leaves soon", job=job)
+        merged.lines.filter(text="- old").update(since=1)
+        delete(deleted)
+        texts = MemoryVersion.objects.order_by("number").values_list("content", flat=True)
+        assert list(texts.filter(memory=short(channel))) == ["- they greet", REDACTED]
+        assert list(texts.filter(memory=memory)) == ["- old", f"- old\n- {REDACTED}"]
+
     def test_a_line_without_sources_with_the_same_words_is_redacted(self, channel):
         deleted = say(channel, SECRET)
         memory = make_channel_memory(
@@ -399,9 +429,41 @@ class TestOtherPlaces:
         deleted = say(channel, "Launch moved to 5 May")
         memory = make_channel_memory(channel=channel, texts=["- fine"])
         dropped = ["kept_line: Launch moved to 5 May", "kept_line: The lamps are green"]
+        dropped.append("kept_line: 5 May")
         memory.versions.update(dropped=dropped)
         delete(deleted)
-        assert memory.versions.get().dropped == [REDACTED, dropped[1]]
+        assert memory.versions.get().dropped == [REDACTED, dropped[1], REDACTED]
+
+    def test_a_dropped_operation_with_the_text_of_a_redacted_line(self, channel):
+        """The second text is of a line that the merge replaced. Only the version before has it."""
+        deleted = say(channel, "Moved, see you on the fifth")
+        memory = make_channel_memory(channel=channel, texts=["- fine"])
+        make_version(
+            memory=memory, text="- Quillon starts in May\n- The pumps stop", sources=[deleted]
+        )
+        version = make_version(memory=memory, text="- The pumps stop", sources=[deleted])
+        dropped = [
+            "kept_line: The lamps are green The pumps stop",
+            "unknown_line: Quillon starts in May",
+            "older_news: Quillon starts: in May",
+            "kept_line: The lamps are green",
+        ]
+        memory.versions.filter(pk=version.pk).update(dropped=dropped)
+        make_version(memory=memory, text="- green")
+        memory.versions.filter(number=4).update(dropped=dropped[1:])
+        delete(deleted)
+        assert memory.versions.get(number=3).dropped == [REDACTED] * 3 + dropped[3:]
+        assert memory.versions.get(number=4).dropped == [REDACTED] * 2 + dropped[3:]
+
+    def test_a_proposal_with_the_text_of_a_redacted_line_is_deleted(self, channel):
+        deleted = say(channel, SECRET)
+        memory = make_channel_memory(channel=channel, texts=["- fine"])
+        make_version(memory=memory, text="- the gate leaves soon\n- fine", sources=[deleted])
+        propose = partial(Proposal.objects.propose, memory.current, None, note_type="pattern")
+        propose("the gate leaves soon")
+        beside = propose("the lamps are green")
+        delete(deleted)
+        assert list(Proposal.objects.all()) == [beside]
 
     def test_older_versions_of_notes_and_the_trash_are_redacted(self, channel):
         deleted = say(channel, SECRET)
@@ -654,6 +716,62 @@ def test_a_message_that_is_deleted_while_copies_are_removed_stays_empty(channel,
     assert first.text == "Yes" and "copper" not in first.raw and "Quillon" not in first.raw
 
 
+@pytest.mark.parametrize("change", ["revise", "pin", "rewrite", "rewrite unsourced", "merge"])
+def test_a_text_that_is_saved_between_the_search_and_the_lock_is_redacted(
+    channel, change, monkeypatch
+):
+    deleted = say(channel, SECRET)
+    memory = short(channel)
+    text, sources = f"- {SECRET}\n- fine", [deleted]
+    segment = make_segment(messages=[deleted])
+    make_version(memory=memory, text=text, sources=sources, segment=segment)
+    above = workspace_memory(channel)
+
+    def save():
+        current = memory.versions.get()
+        if change == "revise":
+            memory.revise(f"{text}\n- new", by=UserFactory(), based_on=1)
+        elif change == "pin":
+            memory.pin(1, by=None, based_on=1)
+        elif change == "merge":
+            make_version(memory=above, text="- the gate leaves soon", sources=sources)
+        else:
+            line = LineValue("- the gate leaves soon", Origin.MODEL)
+            if change == "rewrite":
+                line = replace(line, sources=(deleted.pk,))
+            new = NewVersion(lines=[line], origin=Origin.MODEL, segment=segment)
+            assert current.rewrite(new)
+
+    lock, calls = Memory.lock, []
+
+    def save_before(self):
+        if not calls:
+            calls.append(self)
+            save()
+        lock(self)
+
+    monkeypatch.setattr(Memory, "lock", save_before)
+    delete(deleted)
+    wordings = [str(row) for row in EarlierWording.objects.values_list("content", "lines")]
+    texts = "\n".join([everything(), *wordings])
+    assert calls and "copper" not in texts and "gate" not in texts
+    assert bool(wordings) == (change in ("pin", "rewrite", "rewrite unsourced"))
+
+
+@pytest.mark.skipif(not connection.features.has_select_for_update, reason="SQLite has one writer")
+def test_channels_are_locked_before_their_messages_are_forgotten(channel):
+    message = say(channel, SECRET)
+    with CaptureQueriesContext(connection) as queries:
+        forget_person(message.author, LATER, by=None)
+    locked = [
+        query["sql"].split(" FROM ")[1].split(" ")[0].strip('"')
+        for query in queries
+        if " FOR UPDATE" in query["sql"] or " FOR NO KEY UPDATE" in query["sql"]
+    ]
+    before = locked[: locked.index(Message._meta.db_table)]
+    assert before.count(Channel._meta.db_table) == 2  # once for each transaction
+
+
 class TestDrafts:
     """Text that a person has typed and not saved."""
 
@@ -720,6 +838,61 @@ class TestPeople:
         delete(deleted)
         with pytest.raises(StaleBase):
             memory.revise(f"- {SECRET}\n- fine!", by=None, based_on=1, revision=0)
+
+    @pytest.mark.parametrize("what", ["version", "message", "note"])
+    def test_a_text_that_was_read_before_a_deletion_is_not_saved_after_it(self, channel, what):
+        deleted, person = say(channel, SECRET), UserFactory()
+        memory = make_channel_memory(channel=channel, texts=[f"- {SECRET}\n- fine", "- now"])
+        memory.versions.filter(number=1).update(audience="members")
+        note = NoteFactory(workspace=channel.workspace, content=SECRET, title="Gate")
+        note.rewrite("Remember the milk")
+        version, wording = memory.versions.get(number=1), note.versions.get()
+        version.audience = "scope"
+        message = Message.objects.get(pk=deleted.pk)
+        delete(deleted)
+        if what == "version":
+            restored = memory.restore(version, by=person, based_on=2)
+            assert (restored.content, restored.audience) == ("- fine", "members")
+        elif what == "message":
+            with pytest.raises(ValueError, match="deleted"):
+                keep_message(message, SECRET, author=person, now=LATER)
+        else:
+            assert note.restore(wording, by=person, based_on=2, revision=note.revision)
+        assert "copper" not in everything()
+
+    def test_a_note_that_is_restored_during_a_redaction_is_redacted(self, channel, monkeypatch):
+        """The notes are searched already. The version is not redacted yet."""
+        deleted = say(channel, SECRET)
+        note = NoteFactory(workspace=channel.workspace, content=SECRET, title="Gate")
+        note.rewrite("Remember the milk")
+        wording, mark = note.versions.get(), {"based_on": 2, "revision": note.revision}
+        find_versions = NoteVersion.objects.filter
+        calls = []
+
+        def restore_first(**given):
+            if "note__in" in given and not calls:
+                calls.append(given)
+                assert note.restore(wording, by=UserFactory(), **mark)
+            return find_versions(**given)
+
+        monkeypatch.setattr(NoteVersion.objects, "filter", restore_first)
+        delete(deleted)
+        assert calls and "copper" not in everything()
+
+    @pytest.mark.parametrize("is_reloaded", [False, True])
+    def test_a_quarantined_line_that_was_redacted_is_not_accepted(self, channel, is_reloaded):
+        deleted = say(channel, SECRET)
+        memory = make_channel_memory(channel=channel, texts=["- fine"])
+        line = QuarantinedLine.objects.create(memory=memory, text=f"- {SECRET}", rule="url")
+        line.sources.add(deleted)
+        delete(deleted)
+        if is_reloaded:
+            line.refresh_from_db()
+        with pytest.raises(StaleBase):
+            line.accept(by=UserFactory(), based_on=1)
+        line.refresh_from_db()
+        assert line.state == "waiting" and line.decided_by is None
+        assert memory.versions.count() == 1
 
     def test_marks_are_not_copied_into_the_next_version(self, channel):
         deleted = say(channel, SECRET)

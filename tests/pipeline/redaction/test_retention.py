@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 import pytest
+from django.db import connection
 from django.utils import timezone
 
 from memories import tasks
@@ -51,6 +52,23 @@ def test_words_go_and_memories_stay(channel):
 def test_nothing_is_deleted_without_a_retention_setting(channel):
     message = say(ChannelFactory(), MONDAY)
     assert delete_expired(message.channel.workspace, MONDAY + 3000 * DAY) == (0, True)
+
+
+def test_a_message_that_is_deleted_meanwhile_stays_deleted(channel):
+    """It is deleted between the scan and the update."""
+    deleted, expired = say(channel, MONDAY), say(channel, MONDAY + DAY)
+    to_delete = [deleted.pk]
+
+    def delete_first(execute, sql, *arguments):
+        if sql.startswith("UPDATE") and to_delete:
+            Message.objects.filter(pk=to_delete.pop()).purge(Message.State.DELETED)
+        return execute(sql, *arguments)
+
+    with connection.execute_wrapper(delete_first):
+        assert delete_expired(channel.workspace, MONDAY + 40 * DAY) == (1, True)
+    for message, state in ((deleted, "deleted"), (expired, "expired")):
+        message.refresh_from_db()
+        assert message.state == state
 
 
 def test_an_import_does_not_restore_expired_messages(channel):

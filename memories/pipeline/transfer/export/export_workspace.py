@@ -22,7 +22,7 @@ from memories.models import (
     Workspace,
 )
 from memories.models.access.audience import readable_workspaces
-from memories.models.memory.versions import MemoryVersionQuerySet
+from memories.models.memory.version_queries import MemoryVersionQuerySet
 from memories.pipeline.generate.input_keys import PROMPTS
 from memories.pipeline.transfer.export import schemas
 from memories.pipeline.transfer.export.exporter import Exporter, ExportReport
