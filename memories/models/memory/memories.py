@@ -78,15 +78,10 @@ class MemoryQuerySet(AudienceQuerySet["Memory"]):
         )
 
     def _get_or_create(
-        self,
-        workspace: Workspace,
-        scope: MemoryScope,
-        scope_id: str,
-        memory_type: MemoryType,
-        **defaults: Any,
+        self, workspace: Workspace, scope: MemoryScope, scope_id: str, kind: MemoryType, **more: Any
     ) -> "Memory":
-        identity = {"scope": scope, "scope_id": scope_id, "memory_type": memory_type}
-        return self.get_or_create(workspace=workspace, **identity, defaults=defaults)[0]
+        identity = {"scope": scope, "scope_id": scope_id, "memory_type": kind}
+        return self.get_or_create(workspace=workspace, **identity, defaults=more)[0]
 
 
 class Memory(models.Model):
@@ -280,7 +275,7 @@ class Memory(models.Model):
         base = self.get_seen_version(based_on, revision)
         version.refresh_from_db(fields=["content", "audience"])  # a redaction may have changed them
         content = version.without_redacted(version.content)
-        if not content or (base is not None and base.content == content):
+        if not content or (base and base.content == content):
             raise Unchanged
         new_version = self.add_version_by_person(
             base,
@@ -395,7 +390,7 @@ class Memory(models.Model):
         the head: after a late backfill the newest number belongs to an older period.
         """
         self.lock()
-        current_number, current_revision = number_and_revision(self.current)
-        if number != current_number or revision not in (None, current_revision):
+        current = number_and_revision(self.current)
+        if (number, current[1] if revision is None else revision) != current:
             raise StaleBase(self.current)
         return self.current

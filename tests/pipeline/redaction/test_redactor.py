@@ -758,7 +758,7 @@ def test_a_text_that_is_saved_between_the_search_and_the_lock_is_redacted(
     assert bool(wordings) == (change in ("pin", "rewrite", "rewrite unsourced"))
 
 
-@pytest.mark.skipif(not connection.features.has_select_for_update, reason="SQLite has one writer")
+@pytest.mark.postgres("SQLite has one lock for all", only=True)
 def test_channels_are_locked_before_their_messages_are_forgotten(channel):
     message = say(channel, SECRET)
     with CaptureQueriesContext(connection) as queries:
