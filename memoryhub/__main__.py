@@ -20,9 +20,9 @@ def main() -> None:
     if arguments and not arguments[0].startswith("-"):
         arguments[0] = arguments[0].replace("-", "_")  # `memoryhub upgrade-check`
     write_privately()
-    read_env_file()
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "memoryhub.settings")
     try:
+        read_env_file()
         close_to_others()
         execute_from_command_line([program, *arguments])
     except ImproperlyConfigured as error:

@@ -62,5 +62,8 @@ env = Environment()
 def read_env_file() -> None:
     """Read `.env` in `HOME_DIR`. A variable of the environment overrides the file."""
     path = HOME_DIR / ".env"
-    if path.is_file():
-        environ.Env.read_env(os.fspath(path))
+    try:
+        if path.is_file():
+            environ.Env.read_env(os.fspath(path))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ImproperlyConfigured(f"{path} cannot be read: {error}") from error

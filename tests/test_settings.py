@@ -8,6 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from django.core.exceptions import ImproperlyConfigured
+
+from memoryhub import env
 
 ROOT = Path(__file__).resolve().parent.parent
 NO_VALUE = object()  # a default that is worked out, not written down
@@ -197,6 +200,15 @@ def test_an_invalid_value_is_reported_with_its_variable(variable: str, tmp_path:
     )
     assert done.returncode == 1
     assert done.stderr.startswith(f"Wrong setting: {name} ") and done.stderr.count("\n") == 1
+
+
+def test_an_unreadable_file_of_variables_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / ".env").write_bytes(b"PORT=\xff\xfe")
+    monkeypatch.setattr(env, "HOME_DIR", tmp_path)
+    with pytest.raises(ImproperlyConfigured, match=r"\.env cannot be read"):
+        env.read_env_file()
 
 
 @pytest.mark.slow

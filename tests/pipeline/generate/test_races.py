@@ -23,10 +23,10 @@ from memories.models import (
     Segment,
     Workspace,
 )
+from memories.models.memory import memories
 from memories.pipeline.generate import write_version
 from memories.pipeline.generate.passes import run_pass
 from memories.rules.ingest.timestamps import to_micros
-from memories.rules.memory import lines
 from memories.rules.memory.identity import MemoryType
 from tests.factories import (
     MONDAY,
@@ -232,12 +232,12 @@ def test_a_memory_is_locked_while_an_edit_is_compared(
 ) -> None:
     memory = make_channel_memory(channel=ChannelFactory(), memory_type=MemoryType.SHORT_TERM)
     seen = []
-    revise_lines = lines.revise_lines
+    revise_lines = memories.revise_lines
 
     def look(*arguments: Any) -> Any:
         seen.append(is_locked(memory))
         return revise_lines(*arguments)
 
-    monkeypatch.setattr(lines, "revise_lines", look)
+    monkeypatch.setattr(memories, "revise_lines", look)
     memory.revise("- something else", by=None, based_on=1)
     assert seen == [True]
