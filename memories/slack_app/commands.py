@@ -26,6 +26,7 @@ from memories.rules.slack_app.blocks import (
     actions,
     answer,
     button,
+    date,
     item,
     link,
     sections,
@@ -124,12 +125,16 @@ def answer_blocks(question: str, result: Answer) -> list[Block]:
 
 
 def _sentence_line(sentence: Sentence, shown: Sequence[ShownPassage]) -> str:
-    links = (link(shown[ref - 1].url, shown[ref - 1].where) for ref in sentence.refs)
-    return item(sentence.text, *(f"[{cited}]" for cited in links))
+    return item(sentence.text, *(f"[{_source(shown[ref - 1])}]" for ref in sentence.refs))
 
 
 def _passage_line(shown: ShownPassage) -> str:
-    return item(shown.text, link(shown.url, shown.where))
+    return item(shown.text, _source(shown))
+
+
+def _source(shown: ShownPassage) -> str:
+    """Return the link to a text and its date: a message of last month may say "tomorrow"."""
+    return f"{link(shown.url, shown.where)} {date(shown.at_us)}"
 
 
 def _share_button(caller: Caller, question: str, result: Answer) -> list[Block]:
@@ -184,7 +189,12 @@ def share(caller: Caller) -> Block:
             )
         )
     if not cache.add(key, True, SHARED_ONCE):
-        return answer(_("This answer was shared a moment ago."))
+        return answer(
+            _(
+                "This answer was shared a moment ago. If it is not in the channel, share it again "
+                "in ten minutes."
+            )
+        )
     question = str(value.get("q", ""))[:MAX_QUESTION]
     text = _("Answer to “%(question)s”") % {"question": question}
     blocks = answer_blocks(question, Answer(passages, sentences or None))

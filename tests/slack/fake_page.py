@@ -27,6 +27,7 @@ MCP = {"Accept": "application/json, text/event-stream"}
 _LINK = re.compile(r"&lt;(https?://[^|&]+(?:&amp;[^|&]+)*)\|(.*?)&gt;")
 _MENTION = re.compile(r"&lt;@(\w+)&gt;")
 _CHANNEL = re.compile(r"&lt;#\w+\|(.*?)&gt;")
+_DATE = re.compile(r"&lt;!date\^\d+\^{\w+}\|(.*?)&gt;")
 _BOLD, _ITALIC = re.compile(r"(?<!\S)\*([^*\n]+)\*"), re.compile(r"(?<!\S)_([^_\n]+)_(?!\S)")
 
 _STYLE = """
@@ -241,7 +242,7 @@ def _markup(slack: "FakeSlack", text: str) -> str:
     html = _MENTION.sub(
         lambda match: f"@{slack.users.get(match[1], {}).get('name', match[1])}", html
     )
-    html = _CHANNEL.sub(r"#\1", html)
+    html = _DATE.sub(r"\1", _CHANNEL.sub(r"#\1", html))
     html = _ITALIC.sub(r"<em>\1</em>", _BOLD.sub(r"<strong>\1</strong>", html))
     return (
         html.replace("&amp;lt;", "&lt;")

@@ -116,6 +116,7 @@ class TestShare:
         for _ in range(2):
             team.press("mika", shown, SHARE)
         assert len(team.slack.posts(OPEN)) == 1
+        assert "<!date^" in str(team.slack.posts(OPEN))
         assert "a moment ago" in str(team.slack.shown_to(team.id_of("mika"))[-1])
 
     def test_a_question_notifies_nobody(self, team: Team) -> None:

@@ -127,33 +127,43 @@ def check_sentences(sentences: Iterable[Sentence], texts: Sequence[NumberedText]
 
 
 def _quote_texts(reply: str, texts: Sequence[NumberedText]) -> list[Sentence]:
-    """Return for each sentence of a reply the text that shares most with it, in its own words."""
+    """Return the texts that share most with the sentences of a reply, each once, in their words."""
     finder = SourceFinder([text.source for text in texts])
-    quotes: dict[int, Sentence] = {}
+    found: dict[NumberedText, list[str]] = {}
     for line in reply.splitlines():
         for sentence in SENTENCE_END.split(_STRAY_REFS.sub("", _BULLET.sub("", line))):
             best = max(texts, key=lambda text: finder.score(sentence, text.number))
             if finder.score(sentence, best.number) >= _MIN_FOUND_SCORE:
-                quote = Sentence(_quote(best.text, sentence), (best.number,))
-                quotes.setdefault(best.number, quote)
-    return list(quotes.values())
+                found.setdefault(best, []).append(sentence)
+    return [
+        Sentence(_quote(text.text, " ".join(sentences)), (text.number,))
+        for text, sentences in found.items()
+    ]
 
 
-def _quote(text: str, sentence: str) -> str:
-    """Return a text as one line, of a long text the sentences that share most with a sentence."""
+def _quote(text: str, words: str) -> str:
+    """Return a text as one line, of a long text the sentences that share most with these words.
+
+    An ellipsis stands for what is left out.
+    """
     text = clean_for_model(text)
     if len(text) <= MAX_QUOTE:
         return " ".join(text.split())
-    parts = [" ".join(part.split()) for part in SENTENCE_END.split(text)]
-    words = significant_words(sentence)
-    shared = [len(words & significant_words(part)) for part in parts]
-    kept: list[int] = []
+    parts = [" ".join(part.split())[:MAX_QUOTE] for part in SENTENCE_END.split(text)]
+    wanted = significant_words(words)
+    shared = [len(wanted & significant_words(part)) for part in parts]
+    kept: set[int] = set()
     room = MAX_QUOTE
     for i in sorted(range(len(parts)), key=lambda i: -shared[i]):
-        if not kept or len(parts[i]) <= room:
-            kept.append(i)
+        if not kept or (shared[i] and len(parts[i]) <= room):
+            kept.add(i)
             room -= len(parts[i])
-    return " ".join(parts[i] for i in sorted(kept)).strip()
+    quote = " ".join(
+        part if i == 0 or i - 1 in kept else f"… {part}"
+        for i, part in enumerate(parts)
+        if i in kept
+    )
+    return quote if len(parts) - 1 in kept else f"{quote} …"
 
 
 def _parse_sentences(reply: str) -> Iterator[Sentence]:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from memories.rules.ingest.markup import escape
+from memories.rules.ingest.timestamps import from_micros
 
 Block = dict[str, Any]
 
@@ -18,6 +19,11 @@ def link(url: str, words: str) -> str:
     """Return a link in Slack's markup."""
     shown = escape(words).replace("|", "¦").replace("\n", " ")
     return f"<{url.replace('|', '%7C').replace('>', '%3E')}|{shown}>"
+
+
+def date(us: int) -> str:
+    """Return a date in Slack's markup. Each reader sees it in the own zone and language."""
+    return f"<!date^{us // 1_000_000}^{{date_short}}|{from_micros(us):%Y-%m-%d}>"
 
 
 def item(text: str, *more: str) -> str:

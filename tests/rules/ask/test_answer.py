@@ -77,11 +77,18 @@ def test_the_simple_form_quotes_the_texts_that_a_reply_repeats(
 def test_of_a_long_text_the_nearest_sentences_are_quoted() -> None:
     filler = [f"Nobody mentioned topic {n} of the agenda at all." for n in range(20)]
     text = " ".join([*filler[:9], "The stand has\n900 euros.", *filler[9:], "The stand is blue."])
-    [sentence] = parse_answer(
-        "The blue stand has 900 euros.", [NumberedText(7, text, AT)], PromptForm.SIMPLE
+    sentences = parse_answer(
+        "The stand has 900 euros. The stand is blue.",
+        [NumberedText(7, text, AT)],
+        PromptForm.SIMPLE,
     )
-    assert "The stand has 900 euros." in sentence.text and "The stand is blue." in sentence.text
-    assert len(sentence.text) <= MAX_QUOTE + len(filler) and sentence.refs == (7,)
+    assert sentences == [Sentence("… The stand has 900 euros. … The stand is blue.", (7,))]
+
+
+def test_a_sentence_without_an_end_is_quoted_in_part() -> None:
+    text = NumberedText(7, f"The stand has 900 euros {'and more ' * 200}", AT)
+    [sentence] = parse_answer("The stand has 900 euros.", [text], PromptForm.SIMPLE)
+    assert sentence.text.startswith("The stand has 900 euros") and len(sentence.text) <= MAX_QUOTE
 
 
 def test_a_quote_has_no_secret() -> None:
