@@ -5,7 +5,7 @@
 First the wheel: `pipx install`, then `memoryhub demo`. Then the image: the instructions of the Dockerfile,
 whose base has Debian's Python here, then its command. Needs root, debootstrap and unshare. pip gets the PIP_
 variables of the environment; a folder that they or its configuration name is mounted with --share. Prints
-the seconds of each step, and exits with 1 if one fails.
+the seconds of each command in them, and stops at the first that fails.
 """
 
 import argparse
@@ -149,10 +149,10 @@ def try_image(build: Chroot, image: Chroot) -> None:
             rows = (system.root / "etc" / "passwd").read_text().splitlines()
             [home] = [row.split(":")[5] for row in rows if row.split(":")[2] == arguments]
             system.environment["HOME"] = home
-        elif word in ("HEALTHCHECK", "CMD"):
-            command = json.loads(arguments[arguments.index("[") :])
-            if word == "HEALTHCHECK":
-                health = command
+        elif word == "HEALTHCHECK":
+            health = json.loads(arguments[arguments.index("[") :])
+        elif word == "CMD":
+            command = json.loads(arguments)
     system.run("memoryhub", "demo", "--no-serve")
     served = [word.replace("--port 8000", "--port {port}") for word in command]
     with system.running(*served, MEMORYHUB_URL="http://localhost:8000") as url:
