@@ -345,14 +345,14 @@ class Redactor:
         return changed
 
     def _removed_texts(
-        self, whole: Iterable[int], short: Mapping[int, QuoteMatcher]
+        self, whole: Collection[int], short: Mapping[int, QuoteMatcher]
     ) -> dict[int, list[str]]:
         """Return memory → texts of its lines that are redacted because of a source."""
         texts: dict[int, list[str]] = defaultdict(list)
         for keys in in_batches({*whole, *short}):
             rows = Line.objects.filter(pk__in=keys, redacted=False)
             for pk, memory, text in rows.values_list("pk", "version__memory", "text"):
-                if pk not in short or short[pk].find_in(text):
+                if pk in whole or short[pk].find_in(text):
                     texts[memory].append(text)
         return texts
 

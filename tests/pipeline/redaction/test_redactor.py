@@ -455,6 +455,16 @@ class TestOtherPlaces:
         assert memory.versions.get(number=3).dropped == [REDACTED] * 3 + dropped[3:]
         assert memory.versions.get(number=4).dropped == [REDACTED] * 2 + dropped[3:]
 
+    def test_a_line_of_a_deleted_and_an_edited_message_leaves_dropped_operations(self, channel):
+        deleted, edited = say(channel, SECRET), say(channel, "gate code is 4711", 1)
+        memory = make_channel_memory(channel=channel, texts=["- fine"])
+        make_version(memory=memory, text="- Quillon starts in May", sources=[deleted, edited])
+        make_version(memory=memory, text="- green")
+        memory.versions.filter(number=3).update(dropped=["older_news: Quillon starts in May"])
+        edit_of = replace(RemovedMessage.edited(edited, edited.text), new_text="never mind")
+        redact_messages(channel.workspace, [RemovedMessage.of(deleted), edit_of])
+        assert memory.versions.get(number=3).dropped == [REDACTED]
+
     def test_a_proposal_with_the_text_of_a_redacted_line_is_deleted(self, channel):
         deleted = say(channel, SECRET)
         memory = make_channel_memory(channel=channel, texts=["- fine"])
