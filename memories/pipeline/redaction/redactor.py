@@ -346,14 +346,14 @@ class Redactor:
 
     def _removed_texts(
         self, whole: Collection[int], short: Mapping[int, QuoteMatcher]
-    ) -> dict[int, list[str]]:
+    ) -> dict[int, set[str]]:
         """Return memory → texts of its lines that are redacted because of a source."""
-        texts: dict[int, list[str]] = defaultdict(list)
+        texts: dict[int, set[str]] = defaultdict(set)
         for keys in in_batches({*whole, *short}):
             rows = Line.objects.filter(pk__in=keys, redacted=False)
             for pk, memory, text in rows.values_list("pk", "version__memory", "text"):
                 if pk in whole or short[pk].find_in(text):
-                    texts[memory].append(text)
+                    texts[memory].add(text)
         return texts
 
     def _redact_replies(self, replies: Iterable[int]) -> None:

@@ -33,6 +33,7 @@ from memories.models import (
     SlackEvent,
 )
 from memories.models.memory.memories import StaleBase
+from memories.models.memory.version_queries import MemoryVersionQuerySet
 from memories.pipeline.context.build import build_context
 from memories.pipeline.generate import followups
 from memories.pipeline.generate.passes import run_pass
@@ -930,6 +931,21 @@ class TestCost:
 
         batch(2, 0)
         assert batch(40, 100) == batch(2, 1000)
+
+    def test_a_line_of_many_versions_is_compared_once(self, channel, monkeypatch):
+        deleted = say(channel, SECRET)
+        memory = make_channel_memory(channel=channel, texts=["- fine"])
+        for _ in range(3):
+            make_version(memory=memory, text="- Quillon starts in May", sources=[deleted])
+        find, calls = MemoryVersionQuerySet.keys_dropping, []
+
+        def count(self, texts):
+            calls.append(len(texts))
+            return find(self, texts)
+
+        monkeypatch.setattr(MemoryVersionQuerySet, "keys_dropping", count)
+        delete(deleted)
+        assert calls == [1]
 
     def test_redaction_changes_nothing_without_quotes(self, channel):
         deleted = say(channel, SECRET)
