@@ -456,6 +456,19 @@ class TestOtherPlaces:
         assert memory.versions.get(number=3).dropped == [REDACTED] * 3 + dropped[3:]
         assert memory.versions.get(number=4).dropped == [REDACTED] * 2 + dropped[3:]
 
+    def test_a_dropped_operation_with_the_text_of_a_line_of_another_memory(self, channel):
+        """A merge that drops an operation names a line of a text that it read."""
+        deleted = say(channel, "Moved, see you on the fifth")
+        line = "Quillon starts in May"
+        make_version(memory=short(channel), text=f"- {line}", sources=[deleted])
+        dropped = [f"older_news: {line}", "older_news: The lamps are green"]
+        for memory in (long(channel), workspace_memory(channel)):
+            version = make_version(memory=memory, text="- fine")
+            MemoryVersion.objects.filter(pk=version.pk).update(dropped=dropped)
+        delete(deleted)
+        for memory in (long(channel), workspace_memory(channel)):
+            assert memory.versions.get().dropped == [REDACTED, dropped[1]]
+
     def test_a_line_of_a_deleted_and_an_edited_message_leaves_dropped_operations(self, channel):
         deleted, edited = say(channel, SECRET), say(channel, "gate code is 4711", 1)
         memory = make_channel_memory(channel=channel, texts=["- fine"])
