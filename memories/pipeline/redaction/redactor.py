@@ -278,8 +278,9 @@ class Redactor:
             for reading in self._readings(text):
                 spared |= self.matcher.find_in(reading)
         if spared:
-            short = self.matcher.short
-            self.matcher = QuoteMatcher(self.matcher.runs - spared, short - spared, short & spared)
+            old = self.matcher
+            mentions = old.mentions | old.short & spared
+            self.matcher = QuoteMatcher(old.runs - spared, old.short - spared, mentions)
 
     # Changes
 

@@ -782,6 +782,27 @@ def test_a_text_that_is_saved_between_the_search_and_the_lock_is_redacted(
     assert bool(wordings) == (change in ("pin", "rewrite", "rewrite unsourced"))
 
 
+def test_a_name_that_is_a_word_stays_a_mention_after_a_later_text_is_searched(channel, monkeypatch):
+    person = PersonFactory(workspace=channel.workspace, name="Rose", real_name="Heather")
+    flowers = say(channel, "A rose is a flower"), say(channel, "The heather is purple", 1)
+    memory, above = short(channel), workspace_memory(channel)
+    make_version(memory=memory, text="- Rose plants", sources=[flowers[0]])
+    note = NoteFactory(workspace=channel.workspace, content="Ask @Rose, not a rose", title="Who")
+    lock, calls = Memory.lock, []
+
+    def save_before(self):
+        if not calls:
+            calls.append(self)
+            make_version(memory=above, text="- Heather plants", sources=[flowers[1]])
+        lock(self)
+
+    monkeypatch.setattr(Memory, "lock", save_before)
+    forget_person(person, LATER, by=None)
+    note.refresh_from_db()
+    assert calls and above.versions.get().content == "- Heather plants"
+    assert note.content.startswith(f"Ask @{REDACTED}, not a rose")
+
+
 @pytest.mark.postgres("SQLite has one lock for all", only=True)
 def test_channels_are_locked_before_their_messages_are_forgotten(channel):
     message = say(channel, SECRET)
