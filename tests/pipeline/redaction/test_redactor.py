@@ -924,17 +924,22 @@ class TestPeople:
         delete(deleted)
         assert calls and "copper" not in everything()
 
+    @pytest.mark.parametrize("is_source", [False, True])
     @pytest.mark.parametrize("is_reloaded", [False, True])
-    def test_a_quarantined_line_that_was_redacted_is_not_accepted(self, channel, is_reloaded):
+    def test_a_quarantined_line_that_was_redacted_does_not_wait(
+        self, channel, is_reloaded, is_source
+    ):
         deleted = say(channel, SECRET)
         memory = make_channel_memory(channel=channel, texts=["- fine"])
         line = QuarantinedLine.objects.create(memory=memory, text=f"- {SECRET}", rule="url")
-        line.sources.add(deleted)
+        if is_source:
+            line.sources.add(deleted)
         delete(deleted)
         if is_reloaded:
             line.refresh_from_db()
-        with pytest.raises(StaleBase):
-            line.accept(by=UserFactory(), based_on=1)
+        assert line.accept(by=UserFactory(), based_on=1) is None
+        assert not line.reject(by=UserFactory())
+        assert not QuarantinedLine.objects.waiting().exists()
         line.refresh_from_db()
         assert line.state == "waiting" and line.decided_by is None
         assert memory.versions.count() == 1
