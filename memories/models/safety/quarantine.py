@@ -11,6 +11,7 @@ from memories.models.access.audit import AuditEvent
 from memories.models.access.readers import AudienceQuerySet, Reader
 from memories.models.access.users import User
 from memories.models.generate.jobs import Job
+from memories.models.ingest.channels import Channel
 from memories.models.ingest.messages import Message
 from memories.models.memory.lines import Audience, Line
 from memories.models.memory.memories import Memory
@@ -83,10 +84,13 @@ class QuarantinedLine(models.Model):
         Returns None if the line does not wait any more, or was redacted. Raises StaleBase as
         `Memory.revise` does.
         """
+        # In the order in which deletions lock: the sources' channels, the memory, the line.
+        channels = Channel.objects.filter(pk__in=self.sources.order_by().values("channel"))
+        list(channels.order_by("pk").select_for_update(no_key=True))
+        memory = self.memory
+        memory.lock()
         if not self._decide(self.State.ACCEPTED, by):
             return None
-        memory = self.memory
-        memory.refresh_from_db()
         self.refresh_from_db(fields=["text"])  # behind the lock of the row
         text = memory.current.content if memory.current else ""
         version = memory.revise(

@@ -817,6 +817,23 @@ def test_channels_are_locked_before_their_messages_are_forgotten(channel):
     assert before.count(Channel._meta.db_table) == 2  # once for each transaction
 
 
+@pytest.mark.postgres("SQLite has one lock for all", only=True)
+def test_channels_of_its_sources_are_locked_before_a_quarantined_line_is_accepted(channel):
+    """Deletions lock in this order, too: the channels, the quarantined lines and the memories."""
+    places = [ChannelFactory(workspace=channel.workspace) for _ in range(2)]
+    memory = make_channel_memory(channel=channel, texts=["- fine"])
+    line = QuarantinedLine.objects.create(memory=memory, text="- See the lamps", rule="url")
+    line.sources.add(*(say(place, BESIDE) for place in places))
+    with CaptureQueriesContext(connection) as queries:
+        assert line.accept(by=UserFactory(), based_on=1)
+    sql = [query["sql"] for query in queries]
+    locks = [statement for statement in sql if " FOR NO KEY UPDATE" in statement]
+    tables = [f'FROM "{model._meta.db_table}"' for model in (Channel, Memory)]
+    assert tables[0] in locks[0] and "ORDER BY" in locks[0] and tables[1] in locks[1]
+    writes = [i for i, statement in enumerate(sql) if statement.startswith("UPDATE")]
+    assert sql.index(locks[1]) < writes[0]
+
+
 class TestDrafts:
     """Text that a person has typed and not saved."""
 
