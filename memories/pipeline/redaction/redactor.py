@@ -112,7 +112,7 @@ class Redactor:
         self._restart_jobs(set())
         near = self._near_memories()
         of_workspace = Memory.objects.filter(workspace=self.workspace)
-        heads = dict(of_workspace.values_list("pk", "head"))
+        self.writes = merges.count_writes(of_workspace)
         # A merge that drops an operation names a line of another memory.
         self.source_lines = LineMatcher(texts_with_source(self.deleted))
         self.unsourced = self._unsourced_lines(near) if self.deleted else {}  # line → version
@@ -128,11 +128,11 @@ class Redactor:
             replies += self._replies_to_redact(far)
             searched = of_workspace
         memories = self._redact_matches(versions, replies)
-        # A version may have been saved between the search and the lock of its memory. The text of
+        # A version may have been saved or rewritten between the search and the lock of its memory. The text of
         # a job that was not restarted is saved by now.
-        while grown := merges.find_grown(searched, heads):
-            rows = Memory.objects.filter(pk__in=grown)
-            newer = self._versions_to_redact(rows) | self._search_unsourced(grown)
+        while written := merges.find_changed(searched, self.writes):
+            rows = Memory.objects.filter(pk__in=written)
+            newer = self._versions_to_redact(rows) | self._search_unsourced(written)
             memories |= self._redact_matches(newer, self._replies_to_redact(rows))
             versions |= newer
         workspace_texts.withdraw_wordings(
@@ -328,6 +328,8 @@ class Redactor:
                     continue
                 self.result.versions += 1
                 changed.add(memory.pk)
+                head, revisions = self.writes.get(memory.pk, (0, 0))
+                self.writes[memory.pk] = head, revisions + 1
                 if version.segment_id and memory.memory_type == MemoryType.SHORT_TERM:
                     self.segments.add(version.segment_id)
                 if version.pk == current:

@@ -40,6 +40,7 @@ from memories.pipeline.generate.passes import run_pass
 from memories.pipeline.generate.requests import RequestBuilder
 from memories.pipeline.ingest.store import store_messages
 from memories.pipeline.notes.keeping import keep_message
+from memories.pipeline.redaction import merges
 from memories.pipeline.redaction.forget import forget_channel, forget_person
 from memories.pipeline.redaction.redactor import redact_messages
 from memories.pipeline.redaction.removed import RemovedMessage
@@ -740,7 +741,9 @@ def test_a_message_that_is_deleted_while_copies_are_removed_stays_empty(channel,
     assert first.text == "Yes" and "copper" not in first.raw and "Quillon" not in first.raw
 
 
-@pytest.mark.parametrize("change", ["revise", "pin", "rewrite", "rewrite unsourced", "merge"])
+@pytest.mark.parametrize(
+    "change", ["revise", "pin", "rewrite", "rewrite unsourced", "merge", "rewrite above"]
+)
 def test_a_text_that_is_saved_between_the_search_and_the_lock_is_redacted(
     channel, change, monkeypatch
 ):
@@ -750,9 +753,11 @@ def test_a_text_that_is_saved_between_the_search_and_the_lock_is_redacted(
     segment = make_segment(messages=[deleted])
     make_version(memory=memory, text=text, sources=sources, segment=segment)
     above = workspace_memory(channel)
+    if change == "rewrite above":
+        make_version(memory=above, text="- fine")
 
     def save():
-        current = memory.versions.get()
+        current = (above if change == "rewrite above" else memory).versions.get()
         if change == "revise":
             memory.revise(f"{text}\n- new", by=UserFactory(), based_on=1)
         elif change == "pin":
@@ -761,7 +766,7 @@ def test_a_text_that_is_saved_between_the_search_and_the_lock_is_redacted(
             make_version(memory=above, text="- the gate leaves soon", sources=sources)
         else:
             line = LineValue("- the gate leaves soon", Origin.MODEL)
-            if change == "rewrite":
+            if change != "rewrite unsourced":
                 line = replace(line, sources=(deleted.pk,))
             new = NewVersion(lines=[line], origin=Origin.MODEL, segment=segment)
             assert current.rewrite(new)
@@ -779,7 +784,7 @@ def test_a_text_that_is_saved_between_the_search_and_the_lock_is_redacted(
     wordings = [str(row) for row in EarlierWording.objects.values_list("content", "lines")]
     texts = "\n".join([everything(), *wordings])
     assert calls and "copper" not in texts and "gate" not in texts
-    assert bool(wordings) == (change in ("pin", "rewrite", "rewrite unsourced"))
+    assert bool(wordings) == (change == "pin" or change.startswith("rewrite"))
 
 
 def test_a_name_that_is_a_word_stays_a_mention_after_a_later_text_is_searched(channel, monkeypatch):
@@ -1002,6 +1007,20 @@ class TestCost:
         monkeypatch.setattr(MemoryVersionQuerySet, "keys_dropping", count)
         delete(deleted)
         assert calls == [1]
+
+    def test_its_own_changes_are_not_searched_again(self, channel, monkeypatch):
+        deleted = say(channel, SECRET)
+        job = make_job(memory=short(channel), state="failed", fault_text=f"Too long: {SECRET}")
+        make_version(memory=short(channel), text=f"- {SECRET}\n- fine", job=job)
+        find, calls = merges.find_changed, []
+
+        def record(*arguments):
+            calls.append(find(*arguments))
+            return calls[-1]
+
+        monkeypatch.setattr(merges, "find_changed", record)
+        touched = redact_messages(channel.workspace, [RemovedMessage.of(deleted)])
+        assert (touched.versions, touched.jobs, calls) == (1, 1, [set()])
 
     def test_redaction_changes_nothing_without_quotes(self, channel):
         deleted = say(channel, SECRET)
