@@ -56,9 +56,10 @@ class MemoryVersionQuerySet(SearchableQuerySet["MemoryVersion"]):
     def of_several_segments(
         self, channels: Iterable[int], since_us: int
     ) -> "MemoryVersionQuerySet":
-        """Return the short-term texts of channels that were of all segments: history was off.
+        """Return the short-term texts of channels that were written while history was off.
 
-        Their periods end at ``since_us`` or later. Each names its last segment only.
+        Each is of its segment and the window before it, and names the segment only. Their periods
+        end at ``since_us`` or later.
         """
         return self.filter(
             memory__channel__in=channels,
