@@ -8,7 +8,7 @@ from memories.pipeline.notes.keeping import keep_message
 from memories.rules.ingest.invisible import strip_invisible
 from memories.rules.ingest.markup import escape, render_plain
 from memories.rules.memory.lines import strip_bullet
-from memories.rules.notes.fields import LONGEST_CONTENT
+from memories.rules.notes.fields import LONGEST_CONTENT, InvalidNote
 from memories.rules.slack_app.blocks import (
     Block,
     actions,
@@ -46,8 +46,10 @@ def keep_as_note(caller: Caller) -> Block:
         note = keep_message(message, text, author=caller.user, now=caller.now)
     except NotesDisabled:
         return answer(_("No note was saved. Notes are switched off in this workspace."))
-    except ValueError:
+    except InvalidNote:
         return answer(_("No note was saved. The message has no text."))
+    except ValueError:
+        return answer(_("No note was saved. The message was deleted or edited."))
     return note_saved(note)
 
 

@@ -1,10 +1,13 @@
 """Message shortcuts, the reaction :memo:, the Home tab and previews of links in a fake Slack."""
 
+from typing import Any
+
 import pytest
 from django.conf import settings
 from django.utils import timezone
 
-from memories.models import Channel, Line, Memory, Note, Proposal, SlackEvent
+from memories.models import Channel, Line, Memory, Message, Note, Proposal, SlackEvent
+from memories.pipeline.notes.keeping import keep_message
 from memories.rules.ingest.timestamps import to_micros
 from memories.rules.memory.identity import MemoryType
 from memories.slack_app.shortcuts import LINE, PROPOSE, TEXT
@@ -46,6 +49,26 @@ class TestNotes:
         secret = team.cast.private.messages.get()
         team.send(team.slack.shortcut(team.id_of("mika"), SECRET, secret.ts, "remember"))
         assert "not in the memory" in team.slack.shown_to(team.id_of("mika"))[1].text
+        assert not Note.objects.exists()
+
+    @pytest.mark.parametrize("text", ["", "Read just now"])
+    def test_a_message_without_words_is_not_kept(
+        self, team: Team, text: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The second one is edited after it was read."""
+        source = team.cast.messages[0]
+        ChannelMemberFactory(channel=team.cast.public, person=team.people["ann"])
+
+        def keep(message: Message, *arguments: Any, **given: Any) -> Note:
+            Message.objects.filter(pk=source.pk).update(text="Edited")
+            return keep_message(message, *arguments, **given)
+
+        Message.objects.filter(pk=source.pk).update(text=text)
+        if text:
+            monkeypatch.setattr("memories.slack_app.shortcuts.keep_message", keep)
+        team.send(team.slack.shortcut("U0ANN", OPEN, source.ts, "remember"))
+        words = "The message was deleted or edited." if text else "The message has no text."
+        assert f"No note was saved. {words}" in team.slack.shown_to("U0ANN")[0].text
         assert not Note.objects.exists()
 
     def test_a_message_from_private_days_stays_private(self, team: Team) -> None:

@@ -309,6 +309,8 @@ class Memory(models.Model):
         base = self.get_seen_version(based_on, revision)
         if base is None:
             raise ChangedSince
+        for version in (older, newer):  # a redaction may have changed them
+            version.refresh_from_db(fields=["content", "audience"])
         text = compare.revert_change(older.content, newer.content, change, base.content)
         if text is None:
             raise ChangedSince

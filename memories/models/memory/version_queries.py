@@ -16,7 +16,7 @@ from memories.rules.generate.segments import Trigger
 from memories.rules.memory.identity import MemoryScope, MemoryType
 from memories.rules.memory.operations import operation_text
 from memories.rules.redaction.shingles import REDACTED
-from memories.rules.safety.normalized_text import repeats_line
+from memories.rules.safety.normalized_text import LineMatcher
 
 if TYPE_CHECKING:
     from memories.models.memory.versions import (
@@ -56,9 +56,10 @@ class MemoryVersionQuerySet(SearchableQuerySet["MemoryVersion"]):
     def of_several_segments(
         self, channels: Iterable[int], since_us: int
     ) -> "MemoryVersionQuerySet":
-        """Return the short-term texts of channels that were of all segments: history was off.
+        """Return the short-term texts of channels that were written while history was off.
 
-        Their periods end at ``since_us`` or later. Each names its last segment only.
+        Each is of its segment and the window before it, and names the segment only. Their periods
+        end at ``since_us`` or later.
         """
         return self.filter(
             memory__channel__in=channels,
@@ -97,11 +98,10 @@ class MemoryVersionQuerySet(SearchableQuerySet["MemoryVersion"]):
         """Return the keys of those with an operation that repeats a text and was not applied."""
         if not texts:
             return set()
+        lines = LineMatcher(texts)
         pairs = self.exclude(dropped=[]).values_list("pk", "dropped")
         return {
-            pk
-            for pk, dropped in pairs
-            if any(repeats_line(operation_text(text), texts) for text in dropped)
+            pk for pk, dropped in pairs if any(map(lines.matches, map(operation_text, dropped)))
         }
 
     def in_order(self) -> "MemoryVersionQuerySet":

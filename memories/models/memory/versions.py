@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
-from functools import cached_property, partial
+from functools import cached_property
 
 from django.db import models, transaction
 from django.db.models import F, Q
@@ -23,7 +23,7 @@ from memories.rules.memory.identity import MemoryScope, MemoryType
 from memories.rules.memory.lines import Origin
 from memories.rules.memory.operations import operation_text
 from memories.rules.redaction.shingles import REDACTED, QuoteMatcher
-from memories.rules.safety.normalized_text import repeats_line
+from memories.rules.safety.normalized_text import LineMatcher
 
 MAX_NAME_LENGTH = 80  # characters
 _HAS_WORDS = re.compile(r"\w")
@@ -290,7 +290,7 @@ class MemoryVersion(models.Model):
             for line in self.lines.all()
             if not line.pinned and line.origin != Origin.PERSON
         }
-        repeats_removed = partial(repeats_line, lines=lines.values())
+        repeats_removed = LineMatcher(lines.values()).matches
         return self.redact(QuoteMatcher(frozenset()), lines, repeats_removed=repeats_removed)
 
     def rewrite(self, new: NewVersion) -> bool:

@@ -11,10 +11,10 @@ from memories.models.access.audit import AuditEvent
 from memories.models.access.readers import AudienceQuerySet, Reader
 from memories.models.access.users import User
 from memories.models.generate.jobs import Job
+from memories.models.ingest.channels import Channel
 from memories.models.ingest.messages import Message
 from memories.models.memory.lines import Audience, Line
 from memories.models.memory.memories import Memory
-from memories.models.memory.new_version import StaleBase
 from memories.models.memory.versions import MemoryVersion
 from memories.rules.memory.lines import Origin, strip_bullet
 from memories.rules.redaction.shingles import REDACTED
@@ -32,7 +32,9 @@ class QuarantineQuerySet(AudienceQuerySet["QuarantinedLine"]):
         return self.select_related("memory__channel", "memory__workspace", "memory__current")
 
     def waiting(self) -> "QuarantineQuerySet":
-        return self.filter(state=QuarantinedLine.State.WAITING)
+        """Return the lines that nobody decided about, without those that were redacted."""
+        without_words = (REDACTED, f"- {REDACTED}")
+        return self.filter(state=QuarantinedLine.State.WAITING).exclude(text__in=without_words)
 
 
 class QuarantinedLine(models.Model):
@@ -79,16 +81,17 @@ class QuarantinedLine(models.Model):
     ) -> MemoryVersion | None:
         """Add the line, as one by this person, with its sources to the next version of the memory.
 
-        Returns None if the line does not wait any more. Raises StaleBase as `Memory.revise` does,
-        and if the line was redacted.
+        Returns None if the line does not wait any more, or was redacted. Raises StaleBase as
+        `Memory.revise` does.
         """
+        # In the order in which deletions lock: the sources' channels, the memory, the line.
+        channels = Channel.objects.filter(pk__in=self.sources.order_by().values("channel"))
+        list(channels.order_by("pk").select_for_update(no_key=True))
+        memory = self.memory
+        memory.lock()
         if not self._decide(self.State.ACCEPTED, by):
             return None
-        memory = self.memory
-        memory.refresh_from_db()
         self.refresh_from_db(fields=["text"])  # behind the lock of the row
-        if strip_bullet(self.text) == REDACTED:
-            raise StaleBase(memory.current)
         text = memory.current.content if memory.current else ""
         version = memory.revise(
             f"{text}\n- {strip_bullet(self.text)}".strip("\n"),

@@ -4,6 +4,7 @@ from collections.abc import Collection
 
 from django.db import models
 from django.db.models import Q
+from django.db.models.functions import Coalesce
 
 from memories.models import JobInput, Line, Memory, MemoryVersion, Message, Workspace
 from memories.models.memory.version_queries import MemoryVersionQuerySet
@@ -95,9 +96,18 @@ def _inputs_of(memory: Memory, lines: Collection[int]) -> MemoryVersionQuerySet:
     return MemoryVersion.objects.filter(pk__in=inputs.values("version"))
 
 
-def find_grown(memories: "models.QuerySet[Memory]", heads: dict[int, int]) -> set[int]:
-    """Return the memories that have a newer version than ``heads`` says, and correct ``heads``."""
-    rows = memories.values_list("pk", "head")
-    grown = {pk: head for pk, head in rows if head > heads.get(pk, 0)}
-    heads.update(grown)
-    return set(grown)
+def count_writes(memories: "models.QuerySet[Memory]") -> dict[int, tuple[int, int]]:
+    """Return memory → its head, and how often its versions were changed in place."""
+    rows = memories.order_by().values_list("pk", "head")
+    counted = rows.annotate(revisions=Coalesce(models.Sum("versions__revision"), 0))
+    return {pk: (head, revisions) for pk, head, revisions in counted}
+
+
+def find_changed(
+    memories: "models.QuerySet[Memory]", writes: dict[int, tuple[int, int]]
+) -> set[int]:
+    """Return the memories that were written since ``writes`` were counted, and correct these."""
+    counted = count_writes(memories)
+    changed = {pk for pk, count in counted.items() if count != writes.get(pk, (0, 0))}
+    writes.update(counted)
+    return changed

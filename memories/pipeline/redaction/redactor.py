@@ -33,6 +33,7 @@ from memories.models import (
 from memories.models.ingest.names import Names
 from memories.pipeline.redaction import merges, slack_copies, workspace_texts
 from memories.pipeline.redaction.removed import RedactionResult, RemovedMessage
+from memories.pipeline.redaction.source_lines import lines_with_source, texts_with_source
 from memories.rules.batches import in_batches
 from memories.rules.ingest.markup import render_plain
 from memories.rules.ingest.timestamps import micros
@@ -41,7 +42,7 @@ from memories.rules.memory.lines import Origin
 from memories.rules.memory.operations import operation_text
 from memories.rules.redaction import shingles
 from memories.rules.redaction.shingles import QuoteMatcher
-from memories.rules.safety.normalized_text import repeats, repeats_line, word_set
+from memories.rules.safety.normalized_text import LineMatcher, repeats, word_set
 
 ROWS_PER_FETCH = 500
 
@@ -111,7 +112,9 @@ class Redactor:
         self._restart_jobs(set())
         near = self._near_memories()
         of_workspace = Memory.objects.filter(workspace=self.workspace)
-        heads = dict(of_workspace.values_list("pk", "head"))
+        self.writes = merges.count_writes(of_workspace)
+        # A merge that drops an operation names a line of another memory.
+        self.source_lines = LineMatcher(texts_with_source(self.deleted))
         self.unsourced = self._unsourced_lines(near) if self.deleted else {}  # line → version
         versions = self._versions_to_redact(near) | set(self.unsourced.values())
         replies = self._replies_to_redact(near)
@@ -125,11 +128,11 @@ class Redactor:
             replies += self._replies_to_redact(far)
             searched = of_workspace
         memories = self._redact_matches(versions, replies)
-        # A version may have been saved between the search and the lock of its memory. The text of
+        # A version may have been saved or rewritten between the search and the lock of its memory. The text of
         # a job that was not restarted is saved by now.
-        while grown := merges.find_grown(searched, heads):
-            rows = Memory.objects.filter(pk__in=grown)
-            newer = self._versions_to_redact(rows) | self._search_unsourced(grown)
+        while written := merges.find_changed(searched, self.writes):
+            rows = Memory.objects.filter(pk__in=written)
+            newer = self._versions_to_redact(rows) | self._search_unsourced(written)
             memories |= self._redact_matches(newer, self._replies_to_redact(rows))
             versions |= newer
         workspace_texts.withdraw_wordings(
@@ -179,8 +182,12 @@ class Redactor:
     def _repeats_removed(self, text: str) -> bool:
         return repeats(text, self.removed_words.values())
 
-    def _repeats_any(self, lines: Collection[str], text: str) -> bool:
-        return self._repeats_removed(text) or repeats_line(text, lines)
+    def _repeats_source(self, text: str) -> bool:
+        """Return whether a dropped operation has the words of a deleted message, or of its lines."""
+        return self._repeats_removed(text) or self.source_lines.matches(text)
+
+    def _repeats_any(self, lines: LineMatcher, text: str) -> bool:
+        return self._repeats_source(text) or lines.matches(text)
 
     # Rows to redact
 
@@ -192,7 +199,7 @@ class Redactor:
     def _versions_to_redact(self, memories: "models.QuerySet[Memory]") -> set[int]:
         """Return the versions that have a removed message as a source, or quote it."""
         lines = Line.objects.filter(version__memory__in=memories)
-        matches = set(self._lines_with_source(lines, self.deleted | self.short.keys()).values())
+        matches = set(lines_with_source(lines, self.deleted | self.short.keys()).values())
         if self.matcher.runs or self.person_names:
             rows = MemoryVersion.objects.filter(memory__in=memories).exclude(pk__in=matches)
             texts = rows.values_list("pk", "name", "content", "put_back", "kept", "dropped")
@@ -205,20 +212,8 @@ class Redactor:
             matches |= {
                 pk
                 for pk, texts in pairs
-                if any(map(self._repeats_removed, map(operation_text, texts)))
+                if any(map(self._repeats_source, map(operation_text, texts)))
             }
-        return matches
-
-    def _lines_with_source(
-        self, lines: "models.QuerySet[Line]", messages: Iterable[int]
-    ) -> dict[tuple[int, int], int]:
-        """Return (line, message) → version for the lines that have one of the messages as a source."""
-        through = Line.sources.through.objects.filter(line__in=lines)
-        matches = {}
-        for keys in in_batches(messages):
-            rows = through.filter(message_id__in=keys)
-            for *pair, version in rows.values_list("line_id", "message_id", "line__version_id"):
-                matches[pair[0], pair[1]] = version
         return matches
 
     def _unsourced_lines(self, near: "models.QuerySet[Memory]") -> dict[int, int]:
@@ -283,8 +278,9 @@ class Redactor:
             for reading in self._readings(text):
                 spared |= self.matcher.find_in(reading)
         if spared:
-            short = self.matcher.short
-            self.matcher = QuoteMatcher(self.matcher.runs - spared, short - spared, short & spared)
+            old = self.matcher
+            mentions = old.mentions | old.short & spared
+            self.matcher = QuoteMatcher(old.runs - spared, old.short - spared, mentions)
 
     # Changes
 
@@ -304,10 +300,10 @@ class Redactor:
             memory.lock()
         self._search_unsourced({memory.pk for memory in memories})  # a job may have replaced lines
         lines = Line.objects.filter(version__in=versions)
-        whole = {line for line, _ in self._lines_with_source(lines, self.deleted)}
+        whole = {line for line, _ in lines_with_source(lines, self.deleted)}
         whole.update(self.unsourced)
         short_texts: dict[int, set[str]] = defaultdict(set)
-        for line, message in self._lines_with_source(lines, self.short):
+        for line, message in lines_with_source(lines, self.short):
             short_texts[line] |= self.short[message]
         short = {
             line: QuoteMatcher(self.matcher.runs, frozenset(texts))
@@ -322,7 +318,7 @@ class Redactor:
             current = memory.current_id
             redacted_lines: set[int] = set()
             texts = removed_texts[memory.pk]
-            repeats_removed = partial(self._repeats_any, texts)
+            repeats_removed = partial(self._repeats_any, LineMatcher(texts))
             keys = by_memory[memory.pk] | memory.versions.all().keys_dropping(texts)
             for version in MemoryVersion.objects.filter(pk__in=keys).order_by("pk"):
                 before = set(version.redacted_lines().values_list("pk", flat=True))
@@ -332,6 +328,8 @@ class Redactor:
                     continue
                 self.result.versions += 1
                 changed.add(memory.pk)
+                head, revisions = self.writes.get(memory.pk, (0, 0))
+                self.writes[memory.pk] = head, revisions + 1
                 if version.segment_id and memory.memory_type == MemoryType.SHORT_TERM:
                     self.segments.add(version.segment_id)
                 if version.pk == current:
@@ -345,15 +343,15 @@ class Redactor:
         return changed
 
     def _removed_texts(
-        self, whole: Iterable[int], short: Mapping[int, QuoteMatcher]
-    ) -> dict[int, list[str]]:
+        self, whole: Collection[int], short: Mapping[int, QuoteMatcher]
+    ) -> dict[int, set[str]]:
         """Return memory → texts of its lines that are redacted because of a source."""
-        texts: dict[int, list[str]] = defaultdict(list)
+        texts: dict[int, set[str]] = defaultdict(set)
         for keys in in_batches({*whole, *short}):
             rows = Line.objects.filter(pk__in=keys, redacted=False)
             for pk, memory, text in rows.values_list("pk", "version__memory", "text"):
-                if pk not in short or short[pk].find_in(text):
-                    texts[memory].append(text)
+                if pk in whole or short[pk].find_in(text):
+                    texts[memory].add(text)
         return texts
 
     def _redact_replies(self, replies: Iterable[int]) -> None:

@@ -49,9 +49,15 @@ def repeats(text: str, messages: Iterable[frozenset[str]]) -> bool:
     return bool(words) and any(len(words & message) >= 0.6 * len(words) for message in messages)
 
 
-def repeats_line(text: str, lines: Iterable[str]) -> bool:
-    """Return whether a text contains all words of one of these lines in order, or repeats it."""
-    words = f" {' '.join(split_words(normalize(text)))} "
-    line_words = [split for line in lines if (split := split_words(normalize(line)))]
-    contains = any(f" {' '.join(split)} " in words for split in line_words)
-    return contains or repeats(text, map(frozenset, line_words))
+class LineMatcher:
+    """Finds the texts that contain all words of one of these lines in order, or repeat it."""
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        words = [split for line in lines if (split := split_words(normalize(line)))]
+        self._phrases = {f" {' '.join(split)} " for split in words}
+        self._word_sets = set(map(frozenset, words))
+
+    def matches(self, text: str) -> bool:
+        words = f" {' '.join(split_words(normalize(text)))} "
+        contains = any(phrase in words for phrase in self._phrases)
+        return contains or repeats(text, self._word_sets)

@@ -33,12 +33,14 @@ from memories.models import (
     SlackEvent,
 )
 from memories.models.memory.memories import StaleBase
+from memories.models.memory.version_queries import MemoryVersionQuerySet
 from memories.pipeline.context.build import build_context
 from memories.pipeline.generate import followups
 from memories.pipeline.generate.passes import run_pass
 from memories.pipeline.generate.requests import RequestBuilder
 from memories.pipeline.ingest.store import store_messages
 from memories.pipeline.notes.keeping import keep_message
+from memories.pipeline.redaction import merges
 from memories.pipeline.redaction.forget import forget_channel, forget_person
 from memories.pipeline.redaction.redactor import redact_messages
 from memories.pipeline.redaction.removed import RemovedMessage
@@ -455,6 +457,29 @@ class TestOtherPlaces:
         assert memory.versions.get(number=3).dropped == [REDACTED] * 3 + dropped[3:]
         assert memory.versions.get(number=4).dropped == [REDACTED] * 2 + dropped[3:]
 
+    def test_a_dropped_operation_with_the_text_of_a_line_of_another_memory(self, channel):
+        """A merge that drops an operation names a line of a text that it read."""
+        deleted = say(channel, "Moved, see you on the fifth")
+        line = "Quillon starts in May"
+        make_version(memory=short(channel), text=f"- {line}", sources=[deleted])
+        dropped = [f"older_news: {line}", "older_news: The lamps are green"]
+        for memory in (long(channel), workspace_memory(channel)):
+            version = make_version(memory=memory, text="- fine")
+            MemoryVersion.objects.filter(pk=version.pk).update(dropped=dropped)
+        delete(deleted)
+        for memory in (long(channel), workspace_memory(channel)):
+            assert memory.versions.get().dropped == [REDACTED, dropped[1]]
+
+    def test_a_line_of_a_deleted_and_an_edited_message_leaves_dropped_operations(self, channel):
+        deleted, edited = say(channel, SECRET), say(channel, "gate code is 4711", 1)
+        memory = make_channel_memory(channel=channel, texts=["- fine"])
+        make_version(memory=memory, text="- Quillon starts in May", sources=[deleted, edited])
+        make_version(memory=memory, text="- green")
+        memory.versions.filter(number=3).update(dropped=["older_news: Quillon starts in May"])
+        edit_of = replace(RemovedMessage.edited(edited, edited.text), new_text="never mind")
+        redact_messages(channel.workspace, [RemovedMessage.of(deleted), edit_of])
+        assert memory.versions.get(number=3).dropped == [REDACTED]
+
     def test_a_proposal_with_the_text_of_a_redacted_line_is_deleted(self, channel):
         deleted = say(channel, SECRET)
         memory = make_channel_memory(channel=channel, texts=["- fine"])
@@ -716,7 +741,9 @@ def test_a_message_that_is_deleted_while_copies_are_removed_stays_empty(channel,
     assert first.text == "Yes" and "copper" not in first.raw and "Quillon" not in first.raw
 
 
-@pytest.mark.parametrize("change", ["revise", "pin", "rewrite", "rewrite unsourced", "merge"])
+@pytest.mark.parametrize(
+    "change", ["revise", "pin", "rewrite", "rewrite unsourced", "merge", "rewrite above"]
+)
 def test_a_text_that_is_saved_between_the_search_and_the_lock_is_redacted(
     channel, change, monkeypatch
 ):
@@ -726,9 +753,11 @@ def test_a_text_that_is_saved_between_the_search_and_the_lock_is_redacted(
     segment = make_segment(messages=[deleted])
     make_version(memory=memory, text=text, sources=sources, segment=segment)
     above = workspace_memory(channel)
+    if change == "rewrite above":
+        make_version(memory=above, text="- fine")
 
     def save():
-        current = memory.versions.get()
+        current = (above if change == "rewrite above" else memory).versions.get()
         if change == "revise":
             memory.revise(f"{text}\n- new", by=UserFactory(), based_on=1)
         elif change == "pin":
@@ -737,7 +766,7 @@ def test_a_text_that_is_saved_between_the_search_and_the_lock_is_redacted(
             make_version(memory=above, text="- the gate leaves soon", sources=sources)
         else:
             line = LineValue("- the gate leaves soon", Origin.MODEL)
-            if change == "rewrite":
+            if change != "rewrite unsourced":
                 line = replace(line, sources=(deleted.pk,))
             new = NewVersion(lines=[line], origin=Origin.MODEL, segment=segment)
             assert current.rewrite(new)
@@ -755,7 +784,28 @@ def test_a_text_that_is_saved_between_the_search_and_the_lock_is_redacted(
     wordings = [str(row) for row in EarlierWording.objects.values_list("content", "lines")]
     texts = "\n".join([everything(), *wordings])
     assert calls and "copper" not in texts and "gate" not in texts
-    assert bool(wordings) == (change in ("pin", "rewrite", "rewrite unsourced"))
+    assert bool(wordings) == (change == "pin" or change.startswith("rewrite"))
+
+
+def test_a_name_that_is_a_word_stays_a_mention_after_a_later_text_is_searched(channel, monkeypatch):
+    person = PersonFactory(workspace=channel.workspace, name="Rose", real_name="Heather")
+    flowers = say(channel, "A rose is a flower"), say(channel, "The heather is purple", 1)
+    memory, above = short(channel), workspace_memory(channel)
+    make_version(memory=memory, text="- Rose plants", sources=[flowers[0]])
+    note = NoteFactory(workspace=channel.workspace, content="Ask @Rose, not a rose", title="Who")
+    lock, calls = Memory.lock, []
+
+    def save_before(self):
+        if not calls:
+            calls.append(self)
+            make_version(memory=above, text="- Heather plants", sources=[flowers[1]])
+        lock(self)
+
+    monkeypatch.setattr(Memory, "lock", save_before)
+    forget_person(person, LATER, by=None)
+    note.refresh_from_db()
+    assert calls and above.versions.get().content == "- Heather plants"
+    assert note.content.startswith(f"Ask @{REDACTED}, not a rose")
 
 
 @pytest.mark.postgres("SQLite has one lock for all", only=True)
@@ -770,6 +820,23 @@ def test_channels_are_locked_before_their_messages_are_forgotten(channel):
     ]
     before = locked[: locked.index(Message._meta.db_table)]
     assert before.count(Channel._meta.db_table) == 2  # once for each transaction
+
+
+@pytest.mark.postgres("SQLite has one lock for all", only=True)
+def test_channels_of_its_sources_are_locked_before_a_quarantined_line_is_accepted(channel):
+    """Deletions lock in this order, too: the channels, the quarantined lines and the memories."""
+    places = [ChannelFactory(workspace=channel.workspace) for _ in range(2)]
+    memory = make_channel_memory(channel=channel, texts=["- fine"])
+    line = QuarantinedLine.objects.create(memory=memory, text="- See the lamps", rule="url")
+    line.sources.add(*(say(place, BESIDE) for place in places))
+    with CaptureQueriesContext(connection) as queries:
+        assert line.accept(by=UserFactory(), based_on=1)
+    sql = [query["sql"] for query in queries]
+    locks = [statement for statement in sql if " FOR NO KEY UPDATE" in statement]
+    tables = [f'FROM "{model._meta.db_table}"' for model in (Channel, Memory)]
+    assert tables[0] in locks[0] and "ORDER BY" in locks[0] and tables[1] in locks[1]
+    writes = [i for i, statement in enumerate(sql) if statement.startswith("UPDATE")]
+    assert sql.index(locks[1]) < writes[0]
 
 
 class TestDrafts:
@@ -879,17 +946,22 @@ class TestPeople:
         delete(deleted)
         assert calls and "copper" not in everything()
 
+    @pytest.mark.parametrize("is_source", [False, True])
     @pytest.mark.parametrize("is_reloaded", [False, True])
-    def test_a_quarantined_line_that_was_redacted_is_not_accepted(self, channel, is_reloaded):
+    def test_a_quarantined_line_that_was_redacted_does_not_wait(
+        self, channel, is_reloaded, is_source
+    ):
         deleted = say(channel, SECRET)
         memory = make_channel_memory(channel=channel, texts=["- fine"])
         line = QuarantinedLine.objects.create(memory=memory, text=f"- {SECRET}", rule="url")
-        line.sources.add(deleted)
+        if is_source:
+            line.sources.add(deleted)
         delete(deleted)
         if is_reloaded:
             line.refresh_from_db()
-        with pytest.raises(StaleBase):
-            line.accept(by=UserFactory(), based_on=1)
+        assert line.accept(by=UserFactory(), based_on=1) is None
+        assert not line.reject(by=UserFactory())
+        assert not QuarantinedLine.objects.waiting().exists()
         line.refresh_from_db()
         assert line.state == "waiting" and line.decided_by is None
         assert memory.versions.count() == 1
@@ -920,6 +992,35 @@ class TestCost:
 
         batch(2, 0)
         assert batch(40, 100) == batch(2, 1000)
+
+    def test_a_line_of_many_versions_is_compared_once(self, channel, monkeypatch):
+        deleted = say(channel, SECRET)
+        memory = make_channel_memory(channel=channel, texts=["- fine"])
+        for _ in range(3):
+            make_version(memory=memory, text="- Quillon starts in May", sources=[deleted])
+        find, calls = MemoryVersionQuerySet.keys_dropping, []
+
+        def count(self, texts):
+            calls.append(len(texts))
+            return find(self, texts)
+
+        monkeypatch.setattr(MemoryVersionQuerySet, "keys_dropping", count)
+        delete(deleted)
+        assert calls == [1]
+
+    def test_its_own_changes_are_not_searched_again(self, channel, monkeypatch):
+        deleted = say(channel, SECRET)
+        job = make_job(memory=short(channel), state="failed", fault_text=f"Too long: {SECRET}")
+        make_version(memory=short(channel), text=f"- {SECRET}\n- fine", job=job)
+        find, calls = merges.find_changed, []
+
+        def record(*arguments):
+            calls.append(find(*arguments))
+            return calls[-1]
+
+        monkeypatch.setattr(merges, "find_changed", record)
+        touched = redact_messages(channel.workspace, [RemovedMessage.of(deleted)])
+        assert (touched.versions, touched.jobs, calls) == (1, 1, [set()])
 
     def test_redaction_changes_nothing_without_quotes(self, channel):
         deleted = say(channel, SECRET)

@@ -257,6 +257,12 @@ class TestUndo:
         cast.memory.refresh_from_db()
         assert cast.memory.current.number == 2
 
+    def test_an_undo_reads_the_versions_again(self, cast: Cast) -> None:
+        old, new = version_of(cast, 1), version_of(cast, 2)
+        cast.memory.versions.filter(number=1).update(audience="members")
+        cast.memory.undo(old, new, 0, by=None, based_on=2)
+        assert version_of(cast, 3).audience == "members"
+
     def test_an_undo_leaves_no_empty_text(self, cast: Cast) -> None:
         make_version(memory=cast.memory, text="- Only this", until=MONDAY + timedelta(hours=2))
         make_version(
