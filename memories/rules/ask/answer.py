@@ -129,15 +129,15 @@ def check_sentences(sentences: Iterable[Sentence], texts: Sequence[NumberedText]
 def _quote_texts(reply: str, texts: Sequence[NumberedText]) -> list[Sentence]:
     """Return the texts that share most with the sentences of a reply, each once, in their words."""
     finder = SourceFinder([text.source for text in texts])
-    found: dict[NumberedText, list[str]] = {}
+    sentences_of: dict[NumberedText, list[str]] = {}
     for line in reply.splitlines():
         for sentence in SENTENCE_END.split(_STRAY_REFS.sub("", _BULLET.sub("", line))):
             best = max(texts, key=lambda text: finder.score(sentence, text.number))
             if finder.score(sentence, best.number) >= _MIN_FOUND_SCORE:
-                found.setdefault(best, []).append(sentence)
+                sentences_of.setdefault(best, []).append(sentence)
     return [
         Sentence(_quote(text.text, " ".join(sentences)), (text.number,))
-        for text, sentences in found.items()
+        for text, sentences in sentences_of.items()
     ]
 
 
@@ -150,8 +150,8 @@ def _quote(text: str, words: str) -> str:
     if len(text) <= MAX_QUOTE:
         return " ".join(text.split())
     parts = [" ".join(part.split())[:MAX_QUOTE] for part in SENTENCE_END.split(text)]
-    wanted = significant_words(words)
-    shared = [len(wanted & significant_words(part)) for part in parts]
+    significant = significant_words(words)
+    shared = [len(significant & significant_words(part)) for part in parts]
     kept: set[int] = set()
     room = MAX_QUOTE
     for i in sorted(range(len(parts)), key=lambda i: -shared[i]):
