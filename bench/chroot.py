@@ -99,9 +99,9 @@ def main() -> int:
         packages = ["debootstrap", "--variant=minbase", f"--include={PACKAGES}", options.suite]
         subprocess.run([*packages, str(base)], check=True, stdout=subprocess.DEVNULL)
         shutil.copy("/etc/resolv.conf", base / "etc" / "resolv.conf")
-        found = [name for name in COMPILERS if shutil.which(name, path=str(base / "usr" / "bin"))]
-        if found:
-            raise SystemExit(f"The empty system has a compiler: {found}")
+        path = str(base / "usr" / "bin")
+        if compilers := [word for word in COMPILERS if shutil.which(word, path=path)]:
+            raise SystemExit(f"The empty system has a compiler: {compilers}")
         copies = [copy_of(base, folder / name) for name in ("wheel", "build", "image")]
         wheel, build, image = (Chroot(copy, options.share) for copy in copies)
         try_wheel(wheel)

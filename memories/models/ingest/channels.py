@@ -21,6 +21,10 @@ class ChannelQuerySet(AudienceQuerySet["Channel"]):
     def public(self) -> "ChannelQuerySet":
         return self.filter(kind=Channel.Kind.PUBLIC)
 
+    def lock(self) -> None:
+        """Lock the rows until the end of the transaction, always in the order of their keys."""
+        list(self.order_by("pk").select_for_update(no_key=True))
+
     def feeding_workspace_memory(self) -> "ChannelQuerySet":
         """Return channels whose long-term memory is merged into the workspace's (docs/rules.md, rule 6).
 

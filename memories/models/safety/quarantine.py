@@ -85,8 +85,7 @@ class QuarantinedLine(models.Model):
         `Memory.revise` does.
         """
         # In the order in which deletions lock: the sources' channels, the memory, the line.
-        channels = Channel.objects.filter(pk__in=self.sources.order_by().values("channel"))
-        list(channels.order_by("pk").select_for_update(no_key=True))
+        Channel.objects.filter(pk__in=self.sources.order_by().values("channel")).lock()
         memory = self.memory
         memory.lock()
         if not self._decide(self.State.ACCEPTED, by):

@@ -90,11 +90,7 @@ def forget_person(
     with lock_workspace(workspace):
         with transaction.atomic():
             # Messages that are being stored now come first, so that the batches below see them.
-            list(
-                Channel.objects.filter(workspace=workspace)
-                .order_by("pk")
-                .select_for_update(no_key=True)
-            )
+            Channel.objects.filter(workspace=workspace).lock()
             person_names = {person.name, person.real_name} - {FORGOTTEN, person.slack_id}
             person_names |= set(map(safe_name, person_names))  # as lines contain them
             linking.forget(person, now, by=by)
@@ -147,8 +143,7 @@ def _batches(rows: MessageQuerySet) -> Iterator[MessageQuerySet]:
 def _purge(workspace: Workspace, rows: MessageQuerySet, names: Names | None) -> RedactionResult:
     keys = list(rows.values_list("pk", flat=True))
     # Passes and those who keep a message as a note lock its channel before they read it.
-    channels = Channel.objects.filter(pk__in=Message.objects.filter(pk__in=keys).values("channel"))
-    list(channels.order_by("pk").select_for_update(no_key=True))
+    Channel.objects.filter(pk__in=Message.objects.filter(pk__in=keys).values("channel")).lock()
     locked = Message.objects.filter(pk__in=keys).select_for_update().defer("raw")
     removed = [RemovedMessage.of(row) for row in locked]
     Message.objects.filter(pk__in=keys).purge(Message.State.DELETED)

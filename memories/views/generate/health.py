@@ -14,7 +14,6 @@ from memories.rules.health import HealthSignals
 # Codes of channels that are not read further for an expected reason.
 EXPECTED_CODES = {*TEMPORARY_CODES, "not_followed", "forgotten", "late"}
 COUNT_LIMIT = 100  # jobs
-CHECKED = 500  # failed jobs whose readers are checked before those of all others
 
 
 def get_signals(
@@ -28,6 +27,7 @@ def get_signals(
     is_stopped: bool,
 ) -> HealthSignals:
     """Return the signals of a workspace's health. Guests may not see that of the worker."""
+    dead = Job.objects.listed_in(workspace).filter(state=Job.State.DEAD).order_by("-pk").only("pk")
     is_connected, synced_at = workspace.connected_at is not None, workspace.synced_at
     return HealthSignals(
         worker_at=Heartbeat.objects.last_beat() if is_member else now,
@@ -38,7 +38,7 @@ def get_signals(
         is_stopped=is_stopped,
         is_blocked=is_blocked,
         failing_channels=channels.failing(EXPECTED_CODES).count() if is_connected else 0,
-        failed_jobs=_count_failed(workspace, reader),
+        failed_jobs=len(dead.first_shown_to(reader, COUNT_LIMIT + 1)),
     )
 
 
@@ -46,20 +46,3 @@ def describe_failed(failed: int) -> str:
     if failed > COUNT_LIMIT:
         return _("More than %(n)s jobs failed.") % {"n": COUNT_LIMIT}
     return ngettext("%(n)s job failed.", "%(n)s jobs failed.", failed) % {"n": failed}
-
-
-def _count_failed(workspace: Workspace, reader: Reader) -> int:
-    """Return the number of failed jobs that the reader may see, exact up to `COUNT_LIMIT`.
-
-    Every page calls this, and who may read a job is an expensive rule. So only the newest failed jobs
-    are checked, mostly.
-    """
-    dead = Job.objects.listed_in(workspace).filter(state=Job.State.DEAD).order_by("-pk")
-    newest = list(dead.values_list("pk", flat=True)[: CHECKED + 1])
-    if not newest:
-        return 0
-    shown = Job.objects.filter(pk__in=newest[:CHECKED]).shown_to(reader).values("pk")
-    count = shown[: COUNT_LIMIT + 1].count()
-    if count <= COUNT_LIMIT and len(newest) > CHECKED:
-        count = dead.shown_to(reader).values("pk")[: COUNT_LIMIT + 1].count()
-    return count

@@ -3,7 +3,7 @@
 A few queries read any number of rows: the jobs, and their costs.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -143,34 +143,21 @@ class JobRow:
         )
 
 
-def get_visible_jobs(access: WorkspaceAccess) -> JobQuerySet:
-    """Return the workspace's jobs that the reader may see."""
+def get_listed_jobs(access: WorkspaceAccess) -> JobQuerySet:
+    """Return all jobs of the workspace with what a row shows. Not all are for the reader."""
     lines = QuarantinedLine.objects.filter(job=OuterRef("pk"))
     incomplete = MemoryVersion.objects.filter(job=OuterRef("pk"), trigger__left_out__gt=0)
     has_errors = Exists(lines) | Exists(incomplete)
     return (
         Job.objects.listed_in(access.workspace)
-        .shown_to(access.reader)
         .select_related("memory__channel", "memory__workspace", "backfill")
         .annotate(has_errors=Case(When(has_errors, then=Value(True)), default=Value(False)))
     )
 
 
-def first_visible(
-    access: WorkspaceAccess, choose: Callable[[JobQuerySet], JobQuerySet], limit: int
-) -> list[Job]:
-    """Return the first visible jobs among those that ``choose`` filters and orders.
-
-    Who may read a job is an expensive rule, and PostgreSQL checks all rows of a list before it sorts
-    them. So only five times as many as wanted are checked, mostly.
-    """
-    first = choose(Job.objects.listed_in(access.workspace)).values_list("pk", flat=True)
-    keys = list(first[: 5 * limit + 1])
-    visible = choose(get_visible_jobs(access))
-    jobs = list(visible.filter(pk__in=keys[: 5 * limit])[:limit])
-    if len(jobs) < limit and len(keys) > 5 * limit:
-        return list(visible[:limit])
-    return jobs
+def get_visible_jobs(access: WorkspaceAccess) -> JobQuerySet:
+    """Return the workspace's jobs that the reader may see."""
+    return get_listed_jobs(access).shown_to(access.reader)
 
 
 def failed_jobs(jobs: JobQuerySet) -> JobQuerySet:

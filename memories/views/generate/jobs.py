@@ -41,7 +41,7 @@ from memories.views.generate.job_rows import (
     build_rows,
     failed_jobs,
     finished_jobs,
-    first_visible,
+    get_listed_jobs,
     get_visible_jobs,
     open_jobs,
 )
@@ -163,12 +163,13 @@ def _overview(request: UserRequest, access: WorkspaceAccess, jobs: JobQuerySet) 
     before = number_or_none(request.GET.get("before", ""))
     failed_total = access.health_signals.failed_jobs
     open_total = _count_limited(open_jobs(jobs).order_by())
+    listed = get_listed_jobs(access)
     # Mostly there are none, and the rule of who may read them is an expensive query.
     failed, open_rows, recent = build_rows(
         now,
-        first_visible(access, failed_jobs, FAILED_SHOWN) if failed_total else (),
-        first_visible(access, open_jobs, OPEN_SHOWN) if open_total else (),
-        first_visible(access, lambda jobs: finished_jobs(jobs, before), RECENT_SHOWN + 1),
+        failed_jobs(listed).first_shown_to(access.reader, FAILED_SHOWN) if failed_total else (),
+        open_jobs(listed).first_shown_to(access.reader, OPEN_SHOWN) if open_total else (),
+        finished_jobs(listed, before).first_shown_to(access.reader, RECENT_SHOWN + 1),
     )
     followed = access.readable_channels.followed().select_related("sync")
     if not access.workspace.connected_at:
