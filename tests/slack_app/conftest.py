@@ -1,7 +1,7 @@
 """The team of tests/views in a fake Slack whose app has every feature on."""
 
-import operator
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -31,6 +31,7 @@ __all__ = ["cast", "cast_from_the_start", "shared_cast"]
 
 FEATURES = ("slack_commands", "slack_shortcuts", "slack_home", "slack_reaction", "slack_unfurls")
 OPEN, SECRET = "C0PUBLIC", "C0PRIVATE"
+ShareTransaction = Callable[[], AbstractContextManager[None]]
 
 
 @dataclass
@@ -126,12 +127,12 @@ def team(
 
 
 @pytest.fixture
-def socket(team: Team, share_transaction: Callable[[], None]) -> Iterator[None]:
+def socket(team: Team, share_transaction: ShareTransaction) -> Iterator[None]:
     """Deliver over Socket Mode, with the client of `manage.py socket`."""
 
     def store(body: Any) -> Json | None:
-        share_transaction()
-        return socket_command.take(body)
+        with share_transaction():
+            return socket_command.take(body)
 
     with FakeSocket(team.slack) as team.socket:
         client = Socket(APP_TOKEN, store, team.slack.url, ping_seconds=1)
@@ -142,10 +143,22 @@ def socket(team: Team, share_transaction: Callable[[], None]) -> Iterator[None]:
 
 
 @pytest.fixture
-def share_transaction(db: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None]]:
-    """Return a function that gives the calling thread the connection of the test."""
+def share_transaction(db: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[ShareTransaction]:
+    """Return a context manager in which the thread uses the connection of the test.
+
+    The server's thread outlives the test, and its next test has another connection.
+    """
     own = connections[DEFAULT_DB_ALIAS]
     monkeypatch.setattr(socket_command, "close_old_connections", lambda: None)
+
+    @contextmanager
+    def share() -> Iterator[None]:
+        connections[DEFAULT_DB_ALIAS] = own
+        try:
+            yield
+        finally:
+            del connections[DEFAULT_DB_ALIAS]
+
     own.inc_thread_sharing()
-    yield lambda: operator.setitem(connections, DEFAULT_DB_ALIAS, own)
+    yield share
     own.dec_thread_sharing()

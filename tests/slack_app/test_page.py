@@ -1,6 +1,5 @@
 """The page of the fake Slack with a hub: Slackbot, and digests at once."""
 
-from collections.abc import Callable
 from datetime import UTC
 
 import pytest
@@ -12,19 +11,19 @@ from memories.models import Line, SlackDigest
 from memories.rules.ingest.timestamps import to_micros
 from tests.slack.demo_slack import send_digests
 from tests.slack.fake_page import act, render_page
-from tests.slack_app.conftest import OPEN, Team
+from tests.slack_app.conftest import OPEN, ShareTransaction, Team
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db]
 
 
 @pytest.fixture
-def team(team: Team, httpserver: HTTPServer, share_transaction: Callable[[], None]) -> Team:
+def team(team: Team, httpserver: HTTPServer, share_transaction: ShareTransaction) -> Team:
     """Pass what the page sends to the hub of the test."""
 
     def pass_on(request: Request) -> Response:
-        share_transaction()
         kind, headers = request.headers["Content-Type"], dict(request.headers)
-        answer = team.client.post(request.path, request.data, kind, headers=headers)
+        with share_transaction():
+            answer = team.client.post(request.path, request.data, kind, headers=headers)
         return Response(answer.content, answer.status_code)
 
     httpserver.expect_request("/mcp").respond_with_handler(pass_on)
