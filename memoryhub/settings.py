@@ -404,7 +404,7 @@ SLACK_APP_TOKEN = env.str("SLACK_APP_TOKEN", default="")
 MEMORYHUB_WEBHOOK_HOSTS = env.list("MEMORYHUB_WEBHOOK_HOSTS", default=[])
 
 # Health: after this number of seconds without a heartbeat of any worker, /readyz responds 503. A worker
-# that hangs is replaced after two heartbeats, which takes less time.
+# that hangs is replaced after one and a half heartbeats, which takes less time.
 MEMORYHUB_HEARTBEAT_MAX = env.float("MEMORYHUB_HEARTBEAT_MAX", default=5 * MEMORYHUB_HEARTBEAT)
 
 # The key for /metrics. Without it there are no metrics.

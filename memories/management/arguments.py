@@ -164,7 +164,7 @@ def parse_time(text: str, option: str) -> datetime:
     """Parse a time in ISO 8601, in UTC without an offset. Raise ``CommandError`` otherwise."""
     if moment := parse_utc(text):
         return moment
-    raise CommandError(f"{option} wants ISO 8601, such as 2026-11-20T18:05:00Z, not {text!r}.")
+    raise CommandError(f"{option} must be ISO 8601, such as 2026-11-20T18:05:00Z, not {text!r}.")
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:

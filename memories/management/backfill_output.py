@@ -59,9 +59,9 @@ def money(amount: float) -> str:
 
 def progress_line(progress: Numbers, estimate: Numbers) -> str:
     """Return one line: finished summaries, cost of the estimate, and the remaining time."""
-    parts = [f"{progress['made']:,} of {progress['wanted']:,} summaries"]
-    if progress["given_up"]:
-        parts.append(f"{progress['given_up']:,} given up")
+    parts = [f"{progress['finished']:,} of {progress['total']:,} summaries"]
+    if progress["failed"]:
+        parts.append(f"{progress['failed']:,} failed")
     total = estimate.get("total")  # None: an export excluded a channel of the estimate
     if total and not estimate["free"]:
         parts.append(f"{progress['tokens']:,} tokens of {span(total['tokens'])}")
@@ -84,7 +84,7 @@ def state_lines(state: Numbers) -> str:
         lines.append(f"  cap: {money(state['cap_dollars'])}")
     lines.append(f"  {progress_line(state['progress'], state['estimate'])}")
     lines += [
-        f"  #{channel['channel_name']}: {channel['made']:,} of {channel['wanted']:,}"
+        f"  #{channel['channel_name']}: {channel['finished']:,} of {channel['total']:,}"
         for channel in state["progress"]["channels"]
     ]
     return "\n".join(lines)

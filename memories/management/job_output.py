@@ -178,7 +178,7 @@ def wait_text(row: dict[str, Any]) -> str:
         WaitReason.ENDPOINT: "no calls to the model now",
         WaitReason.BACKFILL: f"backfill {row['backfill']} does not run",
         WaitReason.PERSON: f"accept or reject: {row['tokens_before']} → {row['tokens_after']} tokens",
-        WaitReason.RETRY: "given up: retry",
+        WaitReason.RETRY: "failed: retry",
     }[row["waits_for"]]
     fault = row["fault"].replace("_", " ")
     attempts = f"attempt {row['attempts']} of {MAX_ATTEMPTS}" if row["attempts"] else ""

@@ -34,7 +34,7 @@ class HealthProblem(StrEnum):
 class HealthSignals:
     """``worker_at``: the last heartbeat. ``synced_at``: the end of the last complete sync.
 
-    ``is_late``: ``synced_at`` is older than `Workspace.sync_max_age`.
+    ``is_late``: it, or the connection of a workspace without one, is older than `Workspace.sync_max_age`.
     """
 
     worker_at: datetime | None

@@ -52,7 +52,7 @@ def test_catch_up_without_opening_a_channel(page: Page, team: Team) -> None:
     assert [item for item in listed if not item["came"]] == []
     assert [item for item in listed if item["key"] in changed and not item["sources"]] == []
     page.locator(f"#entry-{team.prose.pk} summary").first.click()
-    removed = page.locator(f"#entry-{team.prose.pk} details.held")
+    removed = page.locator(f"#entry-{team.prose.pk} details.fold")
     expect(removed.locator("del").first).to_be_hidden()
     removed.locator("summary").click()
     expect(removed.locator("del").first).to_be_visible()

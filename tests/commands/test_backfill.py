@@ -167,7 +167,7 @@ def test_private_channels_need_a_reader(run, channel, model):
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        (["--since", "soon", "--estimate"], "--since wants a day"),
+        (["--since", "soon", "--estimate"], "--since must be a day"),
         (["--channel", "nowhere", "--estimate"], "nowhere"),
         (["--cap", "$1"], "needs a price"),
         (["--cap", "lots"], "neither tokens"),

@@ -165,7 +165,7 @@ def test_run_pass(
     FakeEndpoint(httpserver).fail_with(429, retry_after="90")
     failed = run("run_pass", "--json")
     assert made["made"] and skipped["skipped"] and failed["errors"] and failed["waiting"]
-    assert failed["held"]
+    assert failed["refusals"]
     assert_documented("run_pass", made, skipped, failed)
 
 

@@ -53,7 +53,7 @@ def test_json_is_one_document_with_the_whole_report(channel):
         "waiting": [],
         "errors": [],
         "left": 0,
-        "held": [],
+        "refusals": [],
         "calls": 0,
         "prompt_tokens": 0,
         "completion_tokens": 0,

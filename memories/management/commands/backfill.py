@@ -179,7 +179,7 @@ class Command(BaseCommand):
             return parse_since(self.options["since"], now, self.workspace.memory_settings.zone)
         except InvalidInput as error:
             raise CommandError(
-                f"--since wants a day, such as 2026-01-31, a number of days or all, not"
+                f"--since must be a day, such as 2026-01-31, a number of days or all, not"
                 f" {self.options['since']!r}."
             ) from error
 

@@ -141,13 +141,13 @@ class Command(BaseCommand):
 def _days(options: dict[str, Any], today: date) -> tuple[date, date]:
     if options["days"] is not None:
         if not 1 <= options["days"] <= 3660:
-            raise CommandError("--days wants a number from 1 to 3660.")
+            raise CommandError("--days must be a number from 1 to 3660.")
         return today - timedelta(days=options["days"] - 1), today
     if not options["month"]:
         return today.replace(day=1), today
     match = re.fullmatch(r"([0-9]{4})-(0[1-9]|1[0-2])", options["month"])
     if match is None or match[1] == "0000":
-        raise CommandError(f"--month wants YYYY-MM, not {options['month']!r}.")
+        raise CommandError(f"--month must be YYYY-MM, not {options['month']!r}.")
     year, month = int(match[1]), int(match[2])
     return date(year, month, 1), date(year, month, calendar.monthrange(year, month)[1])
 
@@ -159,7 +159,7 @@ def _amount(text: str, name: str) -> Decimal:
     except InvalidOperation:
         amount = Decimal("NaN")
     if not amount.is_finite():
-        raise CommandError(f"{name} wants an amount such as 0.25, not {text!r}.")
+        raise CommandError(f"{name} must be an amount such as 0.25, not {text!r}.")
     return amount
 
 
@@ -168,7 +168,7 @@ def _tokens(text: str) -> int | None:
         return None
     digits = text.replace("_", "").replace(",", "")
     if not (digits.isascii() and digits.isdigit()):
-        raise CommandError(f"--tokens wants a whole number or `{NONE}`, not {text!r}.")
+        raise CommandError(f"--tokens must be a whole number or `{NONE}`, not {text!r}.")
     return int(digits[:20])
 
 

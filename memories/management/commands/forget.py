@@ -75,7 +75,7 @@ class Command(BaseCommand):
                     return forget_message(channel, ts, by=None)
                 except ValueError as error:
                     raise CommandError(
-                        f"{ts!r} is no ts of a message: CHANNEL:TS is wanted."
+                        f"{ts!r} is not the ts of a message. Use CHANNEL:TS."
                     ) from error
             if options["person"]:
                 person = _person(workspace, options["person"])

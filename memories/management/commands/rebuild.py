@@ -18,7 +18,7 @@ from memories.rules.memory.identity import MemoryScope, MemoryType
 from memoryhub.env import PROGRAM
 
 DIFF_SIGNS = {ChangeKind.SAME: " ", ChangeKind.ADDED: "+", ChangeKind.REMOVED: "-"}
-FINISHED = (Job.State.PROPOSED, Job.State.DONE)  # DONE: the new text is equal
+FINISHED = (Job.State.PROPOSED, Job.State.DONE)  # DONE: there is nothing to propose
 
 
 class Command(BaseCommand):

@@ -1,9 +1,16 @@
 """The rows of an outbox: what is sent, how often it was tried, and when it is tried next."""
 
 from datetime import datetime
-from typing import Self
+from typing import Any, Self, TypeVar
 
 from django.db import models
+
+DeliveryType = TypeVar("DeliveryType", bound="Delivery")
+
+
+class DeliveryQuerySet(models.QuerySet[DeliveryType]):
+    def due(self, now: datetime) -> Any:
+        return self.filter(next_try_at__lte=now).order_by("next_try_at", "pk")
 
 
 class Delivery(models.Model):

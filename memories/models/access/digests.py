@@ -3,12 +3,13 @@
 import secrets
 from collections.abc import Iterable
 from datetime import date, datetime
+from typing import Any
 
 from django.db import models
 from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
-from memories.models.access.deliveries import Delivery
+from memories.models.access.deliveries import Delivery, DeliveryQuerySet
 from memories.models.access.tokens import token_digests
 from memories.models.access.users import User
 from memories.models.access.workspaces import Workspace
@@ -75,10 +76,9 @@ class Digest(models.Model):
         return token
 
 
-class DigestDeliveryQuerySet(models.QuerySet["DigestDelivery"]):
-    def due(self, now: datetime) -> "DigestDeliveryQuerySet":
-        rows = self.filter(next_try_at__lte=now).order_by("next_try_at", "pk")
-        return rows.select_related("digest__user", "workspace")
+class DigestDeliveryQuerySet(DeliveryQuerySet["DigestDelivery"]):
+    def due(self, now: datetime) -> Any:
+        return super().due(now).select_related("digest__user", "workspace")
 
     def enqueue(
         self, digest: Digest, workspaces: Iterable[Workspace], period: date, now: datetime

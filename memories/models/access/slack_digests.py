@@ -20,7 +20,7 @@ from memories.rules.memory.digests import RETRY_AFTER, next_end
 
 class SlackDigestQuerySet(models.QuerySet["SlackDigest"]):
     def due(self, now: datetime) -> "SlackDigestQuerySet":
-        """Digests whose period is over, or that were not sent. Those of people who left wait."""
+        """Return digests whose period is over, or that were not sent, of people who are still there."""
         left = Q(person__is_deleted=True) | Q(person__forgotten_at__isnull=False)
         rows = self.exclude(frequency="").exclude(left).filter(next_at__lte=now)
         related = ("person__user", "person__workspace", "channel__workspace")
@@ -101,6 +101,6 @@ class SlackDigest(models.Model):
         return bool(same.update(next_at=now + RETRY_AFTER))
 
     def finish(self, next_at: datetime, *, sent_at: datetime | None, problem: str = "") -> None:
-        """Wait for the next period, unless the person has chosen another frequency meanwhile."""
+        """Save the time of the next try and the result of this one, unless the frequency was changed."""
         rows = SlackDigest.objects.filter(pk=self.pk, frequency=self.frequency)
         rows.update(next_at=next_at, sent_at=sent_at or self.sent_at, problem=problem)

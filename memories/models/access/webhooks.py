@@ -1,4 +1,4 @@
-"""Webhooks: addresses that are told about new versions, and the outbox of what they are sent."""
+"""Webhooks: addresses that get the ids of new versions, and their outbox."""
 
 import secrets
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ from django.utils.crypto import salted_hmac
 from django.utils.translation import gettext_lazy as _
 
 from memories.models.access.api_keys import ApiKey
-from memories.models.access.deliveries import Delivery
+from memories.models.access.deliveries import Delivery, DeliveryQuerySet
 from memories.models.memory.versions import MemoryVersion
 
 SALT = "memories.Webhook"
@@ -19,7 +19,7 @@ SALT = "memories.Webhook"
 
 class WebhookQuerySet(models.QuerySet["Webhook"]):
     def register(self, key: ApiKey, url: str) -> "Webhook":
-        """Create a webhook that hears of the versions from now on."""
+        """Create a webhook that gets the versions from now on."""
         newest = MemoryVersion.objects.aggregate(pk=Max("pk"))["pk"] or 0
         return self.create(key=key, url=url, salt=secrets.token_hex(8), cursor=newest)
 
@@ -61,10 +61,7 @@ class Webhook(models.Model):
         ]
 
 
-class DeliveryQuerySet(models.QuerySet["WebhookDelivery"]):
-    def due(self, now: datetime) -> "DeliveryQuerySet":
-        return self.filter(next_try_at__lte=now).order_by("next_try_at", "pk")
-
+class WebhookDeliveryQuerySet(DeliveryQuerySet["WebhookDelivery"]):
     def enqueue(self, webhook: Webhook, versions: Iterable[MemoryVersion], now: datetime) -> None:
         """Add an outbox row for each version that has none yet."""
         self.bulk_create(
@@ -74,7 +71,7 @@ class DeliveryQuerySet(models.QuerySet["WebhookDelivery"]):
 
 
 class WebhookDelivery(Delivery):
-    """A version that a webhook is told about."""
+    """A version whose id a webhook gets."""
 
     webhook = models.ForeignKey(Webhook, on_delete=models.CASCADE, related_name="deliveries")
     version = models.ForeignKey(
@@ -83,7 +80,7 @@ class WebhookDelivery(Delivery):
     delivered_at = models.DateTimeField(null=True)
     status = models.PositiveSmallIntegerField(null=True)  # of the last response
 
-    objects = DeliveryQuerySet.as_manager()
+    objects = WebhookDeliveryQuerySet.as_manager()
 
     class Meta:
         constraints = [

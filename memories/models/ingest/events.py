@@ -1,8 +1,9 @@
 """Slack events: stored, acknowledged, then processed."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
+from django.conf import settings
 from django.db import models, transaction
 from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
@@ -132,9 +133,13 @@ class SlackEvent(models.Model):
         values = {"state": state, "reason": skipped[:100], "body": "", "retry_at": None}
         return bool(own_row.update(**values))
 
-    def fail(self, reason: str, retry_at: datetime) -> bool:
-        """Schedule a retry, or set FAILED after the last attempt. Return False without the claim."""
-        values: dict[str, Any] = {"reason": reason[:100], "retry_at": retry_at}
+    def fail(self, reason: str, now: datetime) -> bool:
+        """Schedule a retry, or set FAILED after the last attempt. Return False without the claim.
+
+        Each retry doubles the pause.
+        """
+        pause = timedelta(seconds=settings.MEMORYHUB_BACK_OFF * 2 ** (self.attempts - 1))
+        values: dict[str, Any] = {"reason": reason[:100], "retry_at": now + pause}
         if self.attempts >= MAX_ATTEMPTS:
             values |= {"state": self.State.FAILED, "retry_at": None}
         own_row = SlackEvent.objects.waiting().filter(pk=self.pk, attempts=self.attempts)

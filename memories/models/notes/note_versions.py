@@ -58,6 +58,6 @@ class NoteVersion(models.Model):
     def __str__(self) -> str:
         return f"v{self.number}"
 
-    def mask(self, content: str, title: str, tags: list[str]) -> None:
+    def redact(self, content: str, title: str, tags: list[str]) -> None:
         """Store a redacted wording."""
         NoteVersion.objects.filter(pk=self.pk).update(content=content, title=title, tags=tags)

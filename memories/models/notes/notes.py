@@ -339,7 +339,7 @@ class Note(models.Model):
         for name, value in flags.items():
             setattr(self, name, value)
 
-    def mask(self, content: str, title: str, tags: list[str]) -> None:
+    def redact(self, content: str, title: str, tags: list[str]) -> None:
         """Store a redacted wording with a sentence that explains it, and raise the revision.
 
         It also works in the trash and while notes are switched off.

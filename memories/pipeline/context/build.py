@@ -54,25 +54,16 @@ from memories.pipeline.search.finding import most_relevant, question_hits
 from memories.rules.context import contents as rules
 from memories.rules.context.blocks import Part
 from memories.rules.context.contents import Context
-from memories.rules.context.material import (
-    LONG_TERM,
-    THREAD,
-    WORKSPACE,
-    Material,
-    MessageLine,
-)
+from memories.rules.context.material import LONG_TERM, THREAD, WORKSPACE, Material, MessageLine
 from memories.rules.generate.prompts import clean_for_model, format_message
 from memories.rules.ingest.markup import mentions_in, render_plain
 from memories.rules.ingest.timestamps import from_micros, micros, to_micros
-from memories.rules.memory.identity import (
-    MemoryScope,
-    MemoryType,
-)
+from memories.rules.memory.identity import MemoryScope, MemoryType
 from memories.rules.notes.fields import NoteText
 
 logger = logging.getLogger(__name__)
 
-WINDOW = 1_000  # messages; a message older by so many is worth a thousandth (`salience.recency`)
+WINDOW = 1_000  # messages; one older by so many is worth a thousandth (`recency_factor`)
 
 CONVERSATION, NEWEST, HIT = range(3)  # why a message was read
 _COLUMNS = ("pk", "micros", "ts", "thread_ts", "text", "username", "author__name", "channel_id")

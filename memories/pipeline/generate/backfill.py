@@ -30,8 +30,8 @@ class Share:
     """Counts of a channel's jobs for segments and threads."""
 
     channel: Channel
-    made: int
-    given_up: int
+    finished: int
+    failed: int
     total: int
 
 
@@ -39,15 +39,15 @@ class Share:
 class Progress:
     """The progress of a backfill.
 
-    ``is_cut``: all its messages are in segments, so ``total`` is final. ``micros`` are millionths of
+    ``is_complete``: all its messages are in segments, so ``total`` is final. ``micros`` are millionths of
     a dollar, None without a price. ``reserved_tokens`` are reserved by running calls.
     ``seconds_left`` is None while there is no rate.
     """
 
-    is_cut: bool
+    is_complete: bool
     shares: Sequence[Share]
-    made: int
-    given_up: int
+    finished: int
+    failed: int
     total: int
     merges: int  # done
     tokens: int
@@ -61,10 +61,10 @@ class Progress:
 
     def as_json(self) -> dict[str, Any]:
         return {
-            "cut": self.is_cut,
-            "made": self.made,
-            "given_up": self.given_up,
-            "wanted": self.total,
+            "is_complete": self.is_complete,
+            "finished": self.finished,
+            "failed": self.failed,
+            "total": self.total,
             "merges": self.merges,
             "tokens": self.tokens,
             "dollars": None if self.micros is None else self.micros / MICROS,
@@ -74,9 +74,9 @@ class Progress:
                 {
                     "channel_id": share.channel.slack_id,
                     "channel_name": share.channel.name,
-                    "made": share.made,
-                    "given_up": share.given_up,
-                    "wanted": share.total,
+                    "finished": share.finished,
+                    "failed": share.failed,
+                    "total": share.total,
                 }
                 for share in self.shares
             ],
@@ -132,8 +132,8 @@ def progress_of(backfill: Backfill, now: datetime) -> Progress:
         if channel.pk in uncut and channel.slack_id in estimates:
             estimate = estimates[channel.slack_id]
             total = max(total, estimate["segments"] + estimate["threads"])
-        made, dead = counts[Job.State.DONE], counts[Job.State.DEAD]
-        shares.append(Share(channel, made, dead, total))
+        finished, failed = counts[Job.State.DONE], counts[Job.State.DEAD]
+        shares.append(Share(channel, finished, failed, total))
     spent = backfill.calls.exclude(ended_at=None).aggregate(
         unpriced=Count("pk", filter=Q(micros=None)),
         all_tokens=Sum("tokens"),
@@ -142,10 +142,10 @@ def progress_of(backfill: Backfill, now: datetime) -> Progress:
     tokens = spent["all_tokens"] or 0
     has_price = not spent["unpriced"] and bool(backfill.estimate.get("priced"))
     return Progress(
-        is_cut=not uncut,
+        is_complete=not uncut,
         shares=shares,
-        made=sum(share.made for share in shares),
-        given_up=sum(share.given_up for share in shares),
+        finished=sum(share.finished for share in shares),
+        failed=sum(share.failed for share in shares),
         total=sum(share.total for share in shares),
         merges=backfill.jobs.filter(segment=None, state=Job.State.DONE).count(),
         tokens=tokens,

@@ -125,7 +125,7 @@ def _propose(job: Job, job_request: JobRequest, parsed: ParsedReply, now: dateti
                 job, quarantine.check_reply(job, job_request, parsed).stopped
             )
             followups.schedule_followups(job)
-    return Closed(outcome="held for a person")
+    return Closed(outcome="proposed")
 
 
 def _quarantine_all(job: Job, error: quarantine.AllLinesStopped, now: datetime) -> Closed:

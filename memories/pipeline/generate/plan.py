@@ -297,7 +297,7 @@ class _Planner:
             if segment.outcome == Segment.Outcome.REMEMBERED and not segment.versions.exists():
                 continue  # a later text replaced it: disabled history keeps one
             if segment.messages.filter(state=Message.State.EXPIRED).exists():
-                continue  # a new text would lack the expired messages; deleted words are masked
+                continue  # a new text would lack the expired messages; deleted words are redacted
             segment.reason = Trigger.EDITED
             messages = _read_messages(segment.messages.rememberable())
             self._schedule_segment(segment, messages, is_edited=True)

@@ -25,6 +25,4 @@ class Report:
     seconds: float = 0.0
 
     def as_json(self) -> dict[str, Any]:
-        values = vars(self) | {"now": self.now.isoformat(), "seconds": round(self.seconds, 3)}
-        values["held"] = values.pop("refusals")
-        return values
+        return vars(self) | {"now": self.now.isoformat(), "seconds": round(self.seconds, 3)}

@@ -86,7 +86,7 @@ def write_version(
     quarantine.quarantine_lines(job, checked.stopped)
     if checked.is_all_stopped:
         settle_segments(job, Segment.Outcome.NOTHING)
-        return Closed(outcome="held back")
+        return Closed(outcome="quarantined")
     lines = build_lines(
         job.reply_sources,
         checked.parsed,

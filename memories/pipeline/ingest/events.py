@@ -176,8 +176,7 @@ def process_event(event: SlackEvent, now: datetime) -> bool:
             event.finish(skipped=_run_action(event, now))
     except Exception as error:
         logger.exception("event %s failed, attempt %d", event.pk, event.attempts)
-        pause = settings.MEMORYHUB_BACK_OFF * 2 ** (event.attempts - 1)
-        event.fail(type(error).__name__, now + timedelta(seconds=pause))
+        event.fail(type(error).__name__, now)
     return True
 
 

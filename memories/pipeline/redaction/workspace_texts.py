@@ -125,20 +125,20 @@ def _redact_notes(
         words = _with_short(matcher, short[source]) if source in short else matcher
         return _redacted_words(text, words, removed_words.get(source))
 
-    def lock_and_mask(pk: int) -> None:
+    def lock_and_redact(pk: int) -> None:
         locked = notes.select_for_update(of=("self",)).filter(pk=pk).first()
         words = redacted(pk, locked) if locked is not None else None
         if locked is not None and words is not None:
-            locked.mask(*words)
+            locked.redact(*words)
             changed.add(pk)
 
     for note in notes.iterator(ROWS_PER_FETCH):
         if redacted(note.pk, note) is not None:
-            lock_and_mask(note.pk)
+            lock_and_redact(note.pk)
     for version in NoteVersion.objects.filter(note__in=notes).iterator(ROWS_PER_FETCH):
         if (words := redacted(version.note_id, version)) is not None:
-            lock_and_mask(version.note_id)  # this version may have been restored meanwhile
-            version.mask(*words)
+            lock_and_redact(version.note_id)  # this version may have been restored meanwhile
+            version.redact(*words)
             changed.add(version.note_id)
     return len(changed)
 

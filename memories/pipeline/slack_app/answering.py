@@ -31,7 +31,6 @@ def process_request(event_id: int, answer: Answerer, now: datetime) -> bool:
     if event is None or not event.claim(now, now + lease):
         return False
     request = replace(load_request(event.body), attempt=event.attempts)
-    retry_at = now + timedelta(seconds=settings.MEMORYHUB_BACK_OFF)
     try:
         skipped = _answer(request, answer, now, is_late=now - event.received_at > RESPONSE_LASTS)
     except SlackError as error:
@@ -39,10 +38,10 @@ def process_request(event_id: int, answer: Answerer, now: datetime) -> bool:
         if error.permanent:
             event.finish(skipped=f"Slack refuses the answer: {error.code}")
         else:
-            event.fail(error.code, retry_at)
+            event.fail(error.code, now)
     except Exception as error:
         logger.exception("request %s failed, attempt %d", event.pk, event.attempts)
-        event.fail(type(error).__name__, retry_at)
+        event.fail(type(error).__name__, now)
     else:
         event.finish(skipped)
     return True

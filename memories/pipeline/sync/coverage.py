@@ -12,7 +12,7 @@ from memories.models import Channel, ChannelSync, Workspace
 from memories.models.sync.channel_sync import sync_of
 from memories.rules.ingest.timestamps import from_micros, micros
 
-TEMPORARY_CODES = ("", "new", "walking", "threads", "ratelimited")  # need no person
+TEMPORARY_CODES = ("", "new", "reading_history", "threads", "ratelimited")  # need no person
 
 _TOKEN_TEXT = _("Slack rejects the token of the app.")
 _SLACK_ERROR_TEXT = _("Slack had an internal error. The next sync tries again.")
@@ -131,7 +131,7 @@ def _explain(
             _("Slack refused the request: {code}."), code=code
         )
     if gaps:
-        return "walking", _("Older messages are being read.")
+        return "reading_history", _("Older messages are being read.")
     if behind is None:
         return "new", _("Not read completely yet.")
     if sync.history_started_at is not None:

@@ -21,7 +21,7 @@ from memories.rules.tokens import estimate_tokens
 
 # Sections that a request may leave out, and the reason that the context gives for them.
 LEAVABLE = (Part.NOTES, Part.LONG_TERM, Part.SHORT_TERM, Part.THREADS, Part.CONVERSATION)
-AS_ASKED = "as asked"
+ON_REQUEST = "left out on request"
 UNREAD_CHANNELS = "channels"
 DEFAULT_BUDGET = 4_000
 API_BUDGET = 20_000  # the largest one of the API and of MCP
@@ -216,7 +216,7 @@ def _leave_out(m: Material, parts: Collection[Part]) -> tuple[Material, list[Lef
             m = replace(m, memories=[x for x in m.memories if x.kind not in kinds])
     if Part.LONG_TERM in parts:
         m = replace(m, workspace_includes=())
-    return m, [LeftOut(part, "", count, AS_ASKED) for part, count in counts.items() if count]
+    return m, [LeftOut(part, "", count, ON_REQUEST) for part, count in counts.items() if count]
 
 
 def _build(m: Material, left_out: Iterable[LeftOut] = ()) -> Context:

@@ -2,15 +2,14 @@
 
 import re
 
-_MAX_LENGTH = 500
 _BOT_TOKEN = re.compile(r"xoxb-[A-Za-z0-9-]{5,400}")
 _PREFIXES = {"xoxe": "rotating", "xoxp-": "person", "xapp-": "app"}
 _SENTENCES = {
-    "empty": "There is no token.",
-    "person": "This is a person's token (xoxp-…). The bot token begins with xoxb-.",
-    "app": "This is an app-level token (xapp-…). The bot token begins with xoxb-.",
-    "rotating": "This token ends after twelve hours: switch token rotation off in the app.",
-    "unknown": "This is no bot token: it begins with xoxb- and has letters, digits and hyphens.",
+    "empty": "No token is set.",
+    "person": "This is a user token (xoxp-…). A bot token begins with xoxb-.",
+    "app": "This is an app-level token (xapp-…). A bot token begins with xoxb-.",
+    "rotating": "This token expires after twelve hours. Turn off token rotation in the app.",
+    "unknown": "This is not a bot token. A bot token begins with xoxb-.",
 }
 
 
@@ -25,7 +24,7 @@ class InvalidBotToken(ValueError):
 
 def parse_bot_token(text: str) -> str:
     """Return the token without surrounding space. Raises `InvalidBotToken`."""
-    token = text.strip()[:_MAX_LENGTH]
+    token = text.strip()
     if not token:
         raise InvalidBotToken("empty")
     for prefix, code in _PREFIXES.items():

@@ -25,8 +25,8 @@ from memories.models import Memory, MemoryVersion
 from memories.pipeline.generate.job_control import endpoint_in_use
 from memories.rules.context.blocks import Block, Part, block_tokens
 from memories.rules.context.contents import (
-    AS_ASKED,
     LEAVABLE,
+    ON_REQUEST,
     UNREAD_CHANNELS,
     Context,
     history_limit,
@@ -181,7 +181,7 @@ def _beyond(
     limit = number_format(form.tokens, force_grouping=True)
     over_budget = _("over the limit of %(n)s tokens") % {"n": limit}
     unread = _("memories that changed less recently")
-    beyond = [item for item in built.left_out if item.reason != AS_ASKED]
+    beyond = [item for item in built.left_out if item.reason != ON_REQUEST]
     channels = access.find_channels(item.id for item in beyond)
     parts: dict[str, list[dict[str, Any]]] = {}
     for item in beyond:

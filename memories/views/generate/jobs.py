@@ -258,7 +258,7 @@ def _running_backfill(access: WorkspaceAccess, now: datetime) -> tuple[int, int,
     if backfill is None:
         return None
     progress = progress_of(backfill, now)
-    return backfill.pk, progress.made, progress.total
+    return backfill.pk, progress.finished, progress.total
 
 
 def _steps(access: WorkspaceAccess, row: JobRow) -> dict[str, Any]:

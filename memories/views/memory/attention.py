@@ -14,7 +14,7 @@ from django.utils.translation import ngettext
 from memories.models import Line, Memory, MemoryVersion, Proposal, Seen
 from memories.pipeline.memory.review import find_proposed_jobs
 from memories.rules.ingest.timestamps import from_micros, to_micros
-from memories.rules.memory.catch_up import UNANSWERED_AFTER, Since
+from memories.rules.memory.catch_up import UNANSWERED_AFTER, Since, loses_many_lines
 from memories.rules.memory.compare import ChangeKind
 from memories.rules.memory.kinds import Kind
 from memories.rules.memory.lines import strip_bullet
@@ -23,7 +23,7 @@ from memories.views.access.access import WorkspaceAccess, format_count
 from memories.views.memory.news import News, NewsEntry, with_channels
 from memories.views.paths import card_path
 
-MEMORIES_WITH_QUESTIONS = 200  # of which memories the lines are searched for open questions
+MEMORIES_WITH_QUESTIONS = 50  # of which memories the lines are searched for open questions
 
 
 @dataclass(frozen=True)
@@ -73,10 +73,10 @@ class AttentionItem:
 def find_attention_items(
     news: News, access: WorkspaceAccess, since: Since, now: datetime
 ) -> list[AttentionItem]:
-    """Return what a reader should look at first. Five queries."""
+    """Return what a reader should look at first. Five queries if it is nothing."""
     items = _find_put_back(news.all_entries, access, since)
     for entry in news.all_entries:
-        if entry.base is not None and entry.loses_many_lines:
+        if entry.base is not None and loses_many_lines(entry.base.content, entry.rows):
             href = reverse("versions-compare", args=[entry.base.pk, entry.version.pk])
             removed_count = sum(row.kind is ChangeKind.REMOVED for row in entry.rows)
             items.append(AttentionItem("lost", href, entry.version.memory, removed_count))
@@ -157,7 +157,7 @@ def _find_proposals(access: WorkspaceAccess) -> list[AttentionItem]:
 def _find_corrections(access: WorkspaceAccess) -> list[AttentionItem]:
     """Return the memories with open corrections of lines."""
     proposals = Proposal.objects.open().corrections().filter(memory__workspace=access.workspace)
-    if not proposals.exists():  # the usual case, as above
+    if not proposals.exists():  # the usual case, and `visible_to` is a slow query
         return []
     rows = proposals.visible_to(access.reader).order_by("memory_id").values_list("memory")
     counts = dict(rows.annotate(n=Count("pk")))

@@ -62,14 +62,14 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
     limit = PAGE_SIZE if cursor else COMPARED_AT_ONCE
     news = load_news(access, selection.since, folded, cursor=cursor, limit=limit)
     entries, has_more = news.entries[:PAGE_SIZE], len(news.keys) > PAGE_SIZE
-    digest = None if cursor else news.digest
-    shown = [*([digest] if digest else []), *entries]
+    of_workspace = None if cursor else news.of_workspace
+    shown = [*([of_workspace] if of_workspace else []), *entries]
     load_details(shown, access, selection.since)
     context: dict[str, Any] = {
         "access": access,
         **form_context(selection),
         "entries": entries,
-        "digest": digest,
+        "of_workspace": of_workspace,
         "goes_on": cursor is not None,
         "more": _next_page(access, selection, news.keys[PAGE_SIZE - 1]) if has_more else "",
         "left": min(PAGE_SIZE, len(news.keys) - PAGE_SIZE),
@@ -77,7 +77,7 @@ def index(request: UserRequest, slug: str) -> HttpResponse:
     part = "memory/catch_up/_entries.html"
     if cursor is None or not wants_part(request):
         part = "memory/catch_up/_catch_up.html"
-        has_memories = bool(news.keys or digest) or access.unmuted_memories.exists()
+        has_memories = bool(news.keys or of_workspace) or access.unmuted_memories.exists()
         context |= {
             "opening": [] if cursor else load_opening(shown, access, selection.since),
             "has_unseen": any(entry.memory.news for entry in shown),

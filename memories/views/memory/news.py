@@ -27,12 +27,11 @@ from memories.models import ChannelPreference, Line, Memory, MemoryVersion, Mess
 from memories.models.memory.memories import MemoryQuerySet
 from memories.models.memory.seen import unseen_memories
 from memories.rules.ingest.timestamps import from_micros
-from memories.rules.memory.briefing import NO_KIND, VALUES, NewsLine, count_kinds
+from memories.rules.memory.briefing import DEFAULT_KIND, VALUES, NewsLine, count_kinds
 from memories.rules.memory.catch_up import (
     NewsKey,
     Since,
     compare_unmoved,
-    loses_many_lines,
 )
 from memories.rules.memory.compare import ChangeKind, DiffPiece, DiffRow
 from memories.views.access.access import WorkspaceAccess
@@ -103,25 +102,21 @@ class NewsEntry:
         """The new lines by kind, in words: "2 decisions, 1 open question"."""
         return _(", ").join(count_words(kind, n) for kind, n in count_kinds(self.news_lines))
 
-    @property
-    def loses_many_lines(self) -> bool:
-        return self.base is not None and loses_many_lines(self.base.content, self.rows)
-
 
 @dataclass
 class News:
-    """The changed memories of channels, and ``digest``: the workspace's own memory.
+    """The changed memories of channels, and ``of_workspace``: that of the workspace itself.
 
     ``keys`` are the sort keys of all of them; ``entries`` are the first ones.
     """
 
     keys: list[NewsKey]
     entries: list[NewsEntry] = field(default_factory=list)
-    digest: NewsEntry | None = None
+    of_workspace: NewsEntry | None = None
 
     @property
     def all_entries(self) -> list[NewsEntry]:
-        return [*([self.digest] if self.digest else []), *self.entries]
+        return [*([self.of_workspace] if self.of_workspace else []), *self.entries]
 
 
 def load_news(
@@ -147,13 +142,13 @@ def load_news(
     keys = load_keys(_with_value(changed.filter(channel__isnull=False), access, since), follows)
     if cursor is not None:
         keys = [key for key in keys if key < cursor]
-    digest = changed.filter(channel__isnull=True)
-    shown = Q(pk__in=[key.memory for key in keys[:limit]]) | Q(pk__in=digest.values("pk"))
+    of_workspace = changed.filter(channel__isnull=True)
+    shown = Q(pk__in=[key.memory for key in keys[:limit]]) | Q(pk__in=of_workspace.values("pk"))
     news = News(keys)
     positions = {key.memory: position for position, key in enumerate(keys)}
     for entry in load_entries(access.unmuted_memories.filter(shown), access, since, folded):
         if entry.memory.channel_id is None:
-            news.digest = entry
+            news.of_workspace = entry
         else:
             news.entries.append(entry)
     news.entries.sort(key=lambda entry: positions[entry.memory.pk])
@@ -192,7 +187,7 @@ def _with_value(memories: MemoryQuerySet, access: WorkspaceAccess, since: Since)
         is_new = Q(at_us__gt=since.us)
     lines = Line.objects.filter(is_new, version=OuterRef("current"), redacted=False)
     kinds = (When(kind=kind, then=value) for kind, value in VALUES.items())
-    value = Sum(Case(*kinds, default=VALUES[NO_KIND], output_field=IntegerField()))
+    value = Sum(Case(*kinds, default=VALUES[DEFAULT_KIND], output_field=IntegerField()))
     in_force = lines.exclude(outcome=Line.Outcome.SUPERSEDED).order_by().values("version")
     return memories.annotate(
         value=Coalesce(Subquery(in_force.annotate(sum=value).values("sum")), 0)

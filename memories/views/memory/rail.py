@@ -38,7 +38,7 @@ class EditOutcome:
 class Rail(list[MemoryVersion]):
     """The newest versions of a memory, and the version before the current one."""
 
-    total = 0
+    has_more = False
     previous: MemoryVersion | None = None
     outcome: EditOutcome | None = None
 
@@ -48,8 +48,9 @@ def build_rail(memory: Memory | None, access: WorkspaceAccess) -> Rail:
     if memory is None:
         return Rail()
     versions = visible_versions(memory, access)
-    rail = Rail(for_list(versions.newest_first())[:VERSIONS_SHOWN])
-    rail.total = versions.count() if len(rail) == VERSIONS_SHOWN else len(rail)
+    newest = list(for_list(versions.newest_first())[: VERSIONS_SHOWN + 1])
+    rail = Rail(newest[:VERSIONS_SHOWN])
+    rail.has_more = len(newest) > VERSIONS_SHOWN
     # The newest version may cover an older period, or be for members alone.
     current = next((version.number for version in rail if version.pk == memory.current_id), 0)
     rail.previous = next((version for version in rail if version.number < current), None)

@@ -25,12 +25,11 @@ def texts_context(
     """
     memories = [memory for memory in (long_term, short_term) if memory]
     newest: list[int] = []
-    history_total = 0
     if short_term is not None:
         visible = visible_versions(short_term, access)
-        newest = list(visible.in_order().reverse().values_list("pk", flat=True)[:HISTORY_SHOWN])
-        history_total = visible.count() if len(newest) == HISTORY_SHOWN else len(newest)
-    version_ids = {*newest, *(memory.current_id or 0 for memory in memories)}
+        keys = visible.in_order().reverse().values_list("pk", flat=True)
+        newest = list(keys[: HISTORY_SHOWN + 1])
+    version_ids = {*newest[:HISTORY_SHOWN], *(memory.current_id or 0 for memory in memories)}
     versions = MemoryVersion.objects.filter(pk__in=version_ids - {0})
     displays = {
         display.version.pk: display
@@ -51,7 +50,7 @@ def texts_context(
         "short_term": short_term,
         "short_term_shown": short_term_shown,
         "history": history[:HISTORY_SHOWN],
-        "history_total": history_total,
+        "has_more_history": len(newest) > HISTORY_SHOWN,
         "rail": build_rail(long_term, access),
         "last_seen": last_seen.get(long_term.pk) if long_term else None,
         "short_term_last_seen": last_seen.get(short_term.pk) if short_term else None,

@@ -2,7 +2,6 @@
 
 from django.contrib import messages as toasts
 from django.contrib.auth.decorators import login_required
-from django.db.models import Max
 from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import reverse
@@ -337,6 +336,8 @@ def _render(
     base = visible.filter(pk=version.base_id).first() if version.base_id else None
     older = visible.filter(number__lt=version.number).order_by("number").last()
     newer = visible.filter(number__gt=version.number).order_by("number").first()
+    # Not MAX: that reads all versions of a memory.
+    newest = visible.order_by("-number").values_list("number", flat=True).first()
     # The next version of a short-term memory usually has another segment.
     follower = newer if newer and newer.segment_id == version.segment_id else None
     is_current = memory.current_id == version.pk
@@ -355,7 +356,7 @@ def _render(
         "undo": base if is_undoable and (has_undo or not wants_part(request)) else None,
         "base": base,
         "address": request.build_absolute_uri(reverse("versions-detail", args=[version.pk])),
-        "newest": visible.aggregate(newest=Max("number"))["newest"] or version.number,
+        "newest": newest or version.number,
         "news": news,
         "conflict": _with_number(conflict, memory),
         "misnamed": misnamed,

@@ -75,7 +75,7 @@ class TestVersions:
 
     def test_an_edit_of_redacted_text_is_refused(self):
         note = NoteFactory(content="one and a secret")
-        note.mask("one and […]", note.title, [])
+        note.redact("one and […]", note.title, [])
         with pytest.raises(StaleNote):
             note.rewrite("one and a secret, still", based_on=1, revision=0)
 

@@ -544,17 +544,17 @@ def test_progress_counts_summaries_merges_and_cost(channel, workspace, model):
     Price.objects.create(model="tiny", input_price="2", output_price="8")
     backfill = start(channel)
     before = progress_of(backfill, timezone.now())
-    assert (before.is_cut, before.made, before.total) == (False, 0, DAYS)
+    assert (before.is_complete, before.finished, before.total) == (False, 0, DAYS)
     backfill.cancel(None)
     backfill = half_made(channel)
     some = progress_of(backfill, timezone.now())
-    assert some.is_cut and 0 < some.made < DAYS == some.total
+    assert some.is_complete and 0 < some.finished < DAYS == some.total
     assert some.tokens == model.tokens and some.micros
     assert [(share.channel, share.total) for share in some.shares] == [(channel, DAYS)]
     backfill.resume(None, cap_tokens=None)
     finished(backfill)
     done = progress_of(backfill, timezone.now())
-    assert (done.made, done.total, done.merges, done.reserved_tokens) == (DAYS, DAYS, 3, 0)
+    assert (done.finished, done.total, done.merges, done.reserved_tokens) == (DAYS, DAYS, 3, 0)
     assert done.tokens == model.tokens and done.seconds_left is None
 
 

@@ -38,7 +38,7 @@ def proposal(private_channel):
     run_pass(private_channel.workspace, MONDAY + hours(3), Scribe())
     talk(private_channel, 3, MONDAY + hours(24), words="Later")
     report = run_pass(private_channel.workspace, MONDAY + hours(27), Forgetful())
-    assert report.skipped["held for a person"] == 1
+    assert report.skipped["proposed"] == 1
     return proposals.find_proposal(long(private_channel))
 
 

@@ -117,7 +117,7 @@ def purge(note: Note) -> None:
 
 
 def redact(note: Note) -> None:
-    note.mask("a […]", "a […]", [])
+    note.redact("a […]", "a […]", [])
 
 
 def redact_and_change(note: Note) -> None:

@@ -40,7 +40,7 @@ def test_a_first_read_in_progress_has_a_gap_at_the_beginning():
     coverage = coverage_of(channel(**values, **places), NOW)
     assert (coverage.begin, coverage.end, coverage.behind) == (ago(9), ago(1), None)
     assert coverage.gaps == (Gap(None, ago(9)),)
-    assert coverage.code == "walking"
+    assert coverage.code == "reading_history"
 
 
 def test_a_later_read_in_progress_has_a_gap_above_synced_ts():
@@ -92,7 +92,7 @@ def test_as_json():
         "to": "2026-03-01T12:00:00+00:00",
         "gaps": [{"from": None, "to": "2026-02-21T12:00:00+00:00"}],
         "behind": None,
-        "code": "walking",
+        "code": "reading_history",
         "why": "Older messages are being read.",
     }
 

@@ -95,7 +95,7 @@ def test_all_lines_are_news_without_a_mark(cast: Cast) -> None:
 def test_only_changes_since_the_marked_version_are_news(cast: Cast) -> None:
     mark_seen(cast, cast.memory, 1)
     html = entry(page(cast), cast.memory)
-    new_lines, _, removed_part = html.partition('<details class="held"')
+    new_lines, _, removed_part = html.partition('<details class="fold"')
     assert "We launch on <ins>Monday</ins>" in new_lines and "Reworded:" in new_lines
     assert "Aya owns iOS" not in html
     assert (

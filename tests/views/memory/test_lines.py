@@ -65,7 +65,7 @@ def test_an_edited_or_pinned_event_stays_in_sight(cast: Cast, since: str) -> Non
     for response in (pinned, send(cast, on="memory", htmx="1", **period)):
         part = response.content.decode()
         assert '<details class="month" open>' in part
-        assert ('<details class="held" open>' in part) is bool(since)
+        assert ('<details class="fold" open>' in part) is bool(since)
 
 
 def test_a_reason_and_a_source_are_kept(cast: Cast) -> None:

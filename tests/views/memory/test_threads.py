@@ -52,7 +52,7 @@ def test_a_replaced_line_of_a_thread_is_folded(cast: Cast) -> None:
     card = page[page.index('id="memory"') : page.index('id="messages-title"')]
     newer = card[card.index('id="memory-line-3"') :].partition("</li>")[0]
     assert "Replaced 1 earlier line" in newer and f"<del>{texts[1]}</del>" in newer
-    folded = card[card.index('<details class="held"><summary>1 line replaced by a newer line') :]
+    folded = card[card.index('<details class="fold"><summary>1 line replaced by a newer line') :]
     assert f"<del>{texts[0]}</del>" in folded
     assert [card.count(text) for text in texts] == [1, 1, 1, 1]
 

@@ -261,7 +261,7 @@ def met_over_the_third(cast: Cast) -> tuple[Note, str]:
 
 def test_words_redacted_during_an_edit_do_not_return(cast: Cast) -> None:
     note = NoteFactory(workspace=cast.workspace, content="Tom is ill.\n\nSecond.")
-    note.mask("[…]\n\nSecond.", title="[…]", tags=[])
+    note.redact("[…]\n\nSecond.", title="[…]", tags=[])
     response = change(cast, note, content="Tom is ill.\n\n2nd.")
     page = response.content.decode()
     assert response.status_code == 409
